@@ -1,5 +1,5 @@
-// Package controllers lists the controllers and registers them, in the order in which an object passes them: what defines kinds of
-// machines, what turns a Cluster into Cluster API objects, what makes machines, what steers nodes.
+// Package controllers registers all controllers. The order follows an object's way through Drover: kinds of machines,
+// Clusters, machines, nodes.
 package controllers
 
 import (
@@ -43,46 +43,48 @@ import (
 	"github.com/drover-io/drover/pkg/releases"
 )
 
-// Deps are what the controllers are made from.
+// Deps holds what the controllers depend on.
 type Deps struct {
 	Clients    *clients.Clients
 	InstanceID string
 	Settings   Settings
 	Releases   releases.Table
-	// DataDir is where node drivers are kept.
+	// DataDir is the folder where node drivers are kept.
 	DataDir string
-	// Downstream is a host's own way to clusters. Without it they are reached through Door, and without that with the kubeconfig that each cluster's servers gave.
+	// Downstream is the host program's own connection to clusters. Without it, Drover uses Door. Without Door, it uses
+	// the kubeconfig that each cluster's servers wrote.
 	Downstream Downstream
-	// Door is how clusters are reached through Tunnel, made by NewDoor.
+	// Door reaches clusters through Tunnel. NewDoor makes it.
 	Door *proxy.Door
-	// Tunnel is how agents in clusters have dialed in; nil for none.
+	// Tunnel holds the connections that agents in clusters have opened. Nil means no tunnel.
 	Tunnel cluster.Tunnel
-	// AgentImage is that of the agents inside clusters, without a registry of clusters before it; empty for clusters that get none.
+	// AgentImage is the image of the agents inside clusters, without the prefix of a cluster's registry. Empty means
+	// clusters get no agent.
 	AgentImage string
-	// Access says which Secrets of other namespaces clusters may use. Required.
+	// Access decides which Secrets of other namespaces a Cluster may use. Required.
 	Access *access.Checker
 	// Disruptions counts restarts, drains and replacements; nil counts nothing.
 	Disruptions *metrics.Disruptions
-	// AgentUpdates tells of agents of clusters that are replaced; nil tells nobody.
+	// AgentUpdates counts updates of agents in clusters; nil counts nothing.
 	AgentUpdates *metrics.AgentUpdates
-	// Reasons is told what clusters wait for; nil is told nothing.
+	// Reasons records what clusters wait for; nil records nothing.
 	Reasons *metrics.Reasons
 	Log     logrus.FieldLogger
 }
 
-// Downstream is the door to the clusters that Drover manages. A host that has a tunnel of its own to them may bring its own. A
-// cluster is named by the namespace and name of its provisioning Cluster. Methods are called from several goroutines, and never
-// wait for a cluster that does not answer: clients do, with a deadline.
+// Downstream connects to the clusters that Drover manages. A host program with its own tunnel can supply its own. A
+// cluster is named by the namespace and name of its provisioning Cluster. Methods must be safe for concurrent use. They
+// never wait for a cluster: the clients do, with a deadline.
 type Downstream interface {
-	// Client returns a client of the cluster's API; proxy.ErrNotAvailable while nothing is known about how to reach it.
+	// Client returns a client of the cluster's API. It returns proxy.ErrNotAvailable while no connection is known.
 	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
-	// Version changes whenever the way to the cluster does; "" while there is none.
+	// Version changes whenever the connection to the cluster changes. It is "" while there is none.
 	Version(cluster types.NamespacedName) (string, error)
-	// Forget is told of a cluster that is gone.
+	// Forget drops what is kept for a cluster that no longer exists.
 	Forget(cluster types.NamespacedName)
 }
 
-// door is Downstream, or Door, and else the kubeconfigs that servers gave.
+// door returns Downstream, or Door, or clients that use the kubeconfigs of the servers.
 func (d Deps) door() Downstream {
 	switch {
 	case d.Downstream != nil:
@@ -93,12 +95,14 @@ func (d Deps) door() Downstream {
 	return proxy.NewClients(d.Clients.Core.Secret().Cache(), 0)
 }
 
-// indexByID finds Clusters by the names of their management clusters, for the way to them.
+// indexByID finds Clusters by the name of their management cluster.
 const indexByID = "controllers.drover.io/cluster-id"
 
-// NewDoor returns the way to clusters through the tunnels of their agents, and until an agent has dialed in with the kubeconfig that the servers gave. Of two
-// Clusters that name one management cluster none is reached through its tunnel: Drover would be an administrator there on behalf of the wrong one. It
-// reads the caches of c, and has to be made before these start.
+// NewDoor returns connections through the tunnels of cluster agents. Until an agent has dialed in, it uses the
+// kubeconfig that the servers wrote.
+//
+// If two Clusters name the same management cluster, neither is reached through its tunnel. Otherwise Drover would act
+// as administrator in the wrong cluster. Call NewDoor before the caches of c start, because it adds an index to them.
 func NewDoor(c *clients.Clients, tunnels proxy.Tunnels, identity func(cluster types.NamespacedName) proxy.Identity) *proxy.Door {
 	clusters, management := c.Provisioning.Cluster().Cache(), c.Management.Cluster().Cache()
 	clusters.AddIndexer(indexByID, topology.ByManagementCluster)
@@ -117,7 +121,7 @@ func NewDoor(c *clients.Clients, tunnels proxy.Tunnels, identity func(cluster ty
 	}, identity)
 }
 
-// Register adds every controller's handlers. They end with ctx, and start with Clients.
+// Register adds the handlers of all controllers. They end with ctx and start with Clients.
 func Register(ctx context.Context, d Deps) error {
 	c := d.Clients
 	downstream := d.door()
@@ -206,7 +210,7 @@ func Register(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// tunnelOfClusters is nil where there is none: an interface that holds nothing is not.
+// tunnelOfClusters returns a nil interface without a tunnel. An interface that holds a nil value is not nil.
 func (d Deps) tunnelOfClusters() cluster.Tunnel {
 	if d.Tunnel == nil {
 		return nil
@@ -214,7 +218,7 @@ func (d Deps) tunnelOfClusters() cluster.Tunnel {
 	return d.Tunnel
 }
 
-// Endpoints are where clusters are reached through the server.
+// Endpoints returns the address and the authority of the server through which clusters are reached.
 func (s Settings) Endpoints() cluster.Endpoints {
 	return cluster.Endpoints{Server: s.ServerURL, Authority: []byte(s.CACerts)}
 }
@@ -252,10 +256,10 @@ func (d Deps) registerSnapshots(ctx context.Context, downstream Downstream) erro
 	})
 }
 
-// installsAgents reports whether clusters get agents, which are kept up to date then: that needs a tunnel for them to dial.
+// installsAgents reports whether Drover installs agents in clusters and updates them. Agents need a tunnel to dial.
 func (d Deps) installsAgents() bool { return d.AgentImage != "" && d.Tunnel != nil }
 
-// agentProblem says why the agent of a cluster cannot be installed, or be kept up to date.
+// agentProblem returns why the agent of a cluster cannot be installed or updated, "" without a problem.
 func (d Deps) agentProblem(cluster *mgmtv3.Cluster) string {
 	if !d.installsAgents() {
 		return ""
@@ -275,7 +279,7 @@ func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) 
 	})
 }
 
-// AgentSource is what the agents inside clusters are installed from.
+// AgentSource returns what the manifest of the agents inside clusters is made from.
 func (s Settings) AgentSource(image string) clustermanifest.Source {
 	tokens := s.Registration(false)
 	return clustermanifest.Source{
@@ -284,7 +288,8 @@ func (s Settings) AgentSource(image string) clustermanifest.Source {
 	}
 }
 
-// Registration are the settings of registration tokens. agents tells whether agents are kept up to date, which follow their token then.
+// Registration returns the settings of registration tokens. agents means that Drover updates agents, so they follow
+// their token.
 func (s Settings) Registration(agents bool) registration.Settings {
 	return registration.Settings{
 		AgentsFollow: agents,
@@ -310,10 +315,10 @@ func (d Deps) registerPlanSecret(ctx context.Context, machineStore *planstore.Ma
 	})
 }
 
-// renderSettings are the settings that plans depend on.
+// renderSettings returns the settings that plans depend on.
 func (d Deps) renderSettings() render.Settings { return d.Settings.Render() }
 
-// Render are those of the settings that plans depend on.
+// Render returns the settings that plans depend on.
 func (s Settings) Render() render.Settings {
 	settings := render.Settings{InstallerImage: s.SystemAgentInstallerImage, SystemDefaultRegistry: s.SystemDefaultRegistry}
 	for _, name := range s.SystemDefaultRegistryPullSecrets {

@@ -22,14 +22,14 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// everyTunnel has an agent of every cluster.
+// everyTunnel is connected to an agent of every cluster.
 type everyTunnel struct{}
 
 func (everyTunnel) Connected(string) bool                       { return true }
 func (everyTunnel) Transport(string) (http.RoundTripper, error) { return http.DefaultTransport, nil }
 
-// TestNewDoor_NobodyGetsTheClusterOfSomebodyElse: who writes the name of another's management cluster into the status of a Cluster does not have Drover act there
-// for it.
+// TestNewDoor_NobodyGetsTheClusterOfSomebodyElse: a user cannot reach another user's cluster by writing its management
+// cluster into the status of a Cluster.
 func TestNewDoor_NobodyGetsTheClusterOfSomebodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme, err := clients.NewScheme()

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// machineDrivers is the folder of the data directory that node drivers are kept in.
+	// machineDrivers is the folder of node drivers in the data directory.
 	machineDrivers = "machine-drivers"
-	// serverCertificate is the file under which the container that makes machines finds the server's authority.
+	// serverCertificate is the file with the server's authority in the container that makes machines.
 	serverCertificate = "tls.crt"
-	// createDeadline and removeDeadline end a Job that does not get on: the slowest clouds take half an hour.
+	// createDeadline and removeDeadline end a Job that makes no progress. The slowest clouds take half an hour.
 	createDeadline = time.Hour
 	removeDeadline = time.Hour
 )
 
-// registerNodeDriver also makes the drivers that every installation has, and asserts at every start what describes them.
+// registerNodeDriver also creates the built-in drivers and restores their definitions at every start.
 func (d Deps) registerNodeDriver(ctx context.Context) error {
 	drivers := d.Clients.Management.NodeDriver()
 	if err := nodedriver.Seed(drivers); err != nil {
@@ -33,14 +33,14 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 	})
 }
 
-// Bootstrap are the settings that the scripts of machines depend on.
+// Bootstrap returns the settings that install scripts depend on.
 func (s Settings) Bootstrap() bootstrap.Settings {
 	return bootstrap.Settings{
 		ServerURL: s.ServerURL, CACerts: s.CACerts, LinuxInstaller: connect.InstallScript(), ServesAgent: true, ReusedTTL: s.BootstrapTokenTTL,
 	}
 }
 
-// Machines are the settings of the Jobs that make machines.
+// Machines returns the settings of the Jobs that make machines.
 func (s Settings) Machines() machinejob.Settings {
 	settings := machinejob.Settings{
 		Image: s.MachineImage(), PullPolicy: s.MachineProvisionImagePullPolicy,

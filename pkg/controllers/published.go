@@ -20,10 +20,10 @@ import (
 // SettingsLabel marks the ConfigMaps in which servers publish their settings.
 const SettingsLabel = "drover.io/settings"
 
-// SettingsNamespace is where they are.
+// SettingsNamespace is the namespace of these ConfigMaps.
 const SettingsNamespace = SystemNamespace
 
-// Keys of published settings, named like the flags.
+// Keys of published settings. They are the names of the flags.
 const (
 	keyServerURL      = "server-url"
 	keyCACerts        = "cacerts"
@@ -39,15 +39,15 @@ const (
 	keyFailedMachines = "delete-machine-on-failure-after"
 )
 
-// SettingsName is the name of what the server of an instance has published.
+// SettingsName returns the name of the ConfigMap that the server of an instance publishes.
 func SettingsName(instanceID string) string {
 	return settingsName(rival.Digest(instanceID))
 }
 
 func settingsName(digest string) string { return "drover-settings-" + digest[:8] }
 
-// InstanceWithDigest is the identifier of an instance of which the digest is known (rival.Digest), as its server has published it; empty when that did not,
-// or it cannot be read.
+// InstanceWithDigest returns the identifier of the instance whose digest (rival.Digest) is known. It reads the
+// ConfigMap that the instance's server published. It returns "" if that is absent or unreadable.
 func InstanceWithDigest(ctx context.Context, client kubernetes.Interface, digest string) string {
 	published, err := client.CoreV1().ConfigMaps(SettingsNamespace).Get(ctx, settingsName(digest), metav1.GetOptions{})
 	if err != nil {
@@ -59,8 +59,9 @@ func InstanceWithDigest(ctx context.Context, client kubernetes.Interface, digest
 	return ""
 }
 
-// ConfigMap is how a server publishes its settings, for programs that say what it would do. It holds no secrets: those are named, and
-// proxy variables, which may hold passwords, are left out. ClusterAgentImage is to be empty where clusters get no agent.
+// ConfigMap returns the ConfigMap in which a server publishes its settings. Programs read it to predict what the server
+// does. It holds no secrets: it only names Secrets, and omits proxy variables because they may hold passwords. Set
+// ClusterAgentImage to "" if clusters get no agent.
 func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 	published := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -80,12 +81,13 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 		}
 	}
 	for key, value := range s.times() {
-		published.Data[key] = value.String() // zero, too: a server that does not say is one that has not published it yet
+		// Publish zero too: a missing key means that the server's release does not publish it.
+		published.Data[key] = value.String()
 	}
 	return published
 }
 
-// times are the settings that are durations.
+// times returns the settings that are durations.
 func (s *Settings) times() map[string]*time.Duration {
 	return map[string]*time.Duration{
 		keyMachineTTL: &s.BootstrapTokenTTL, keyTokenTTL: &s.RegistrationTokenTTL, keyTokenGrace: &s.RegistrationTokenGracePeriod,
@@ -93,8 +95,9 @@ func (s *Settings) times() map[string]*time.Duration {
 	}
 }
 
-// SettingsReaders lets everybody who has proved who they are get what the server of an instance has published, and nothing else in its namespace:
-// drover kubeconfig asks there for the address, as users who have no rights but on their Clusters.
+// SettingsReaders returns a Role and RoleBinding that let every authenticated user get the published settings of an
+// instance. They allow nothing else in the namespace. The command drover kubeconfig reads the server's address there,
+// for users who have rights on their Clusters only.
 func SettingsReaders(instanceID string) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	name := SettingsName(instanceID)
 	meta := metav1.ObjectMeta{
@@ -120,8 +123,8 @@ func withoutUser(address string) string {
 	return parsed.String()
 }
 
-// PublishedSettings are the settings that the server of an instance has published, out of those that there are. The server of a cluster
-// that is nobody's yet is any, if there is only one.
+// PublishedSettings returns the published settings of an instance, and false if they are absent. An empty instanceID,
+// for a Cluster without an instance, selects the only published settings.
 func PublishedSettings(published []corev1.ConfigMap, instanceID string) (Settings, bool) {
 	for i := range published {
 		instance := published[i].Annotations[rkev1.InstanceAnnotation]
@@ -132,8 +135,8 @@ func PublishedSettings(published []corev1.ConfigMap, instanceID string) (Setting
 	return Settings{}, false
 }
 
-// AssumedSettings are the flags of the server of an instance whose values it has not published, as a server of a release before did not, or of which
-// nobody understands what it has published. PublishedSettings has what the flags are without being set.
+// AssumedSettings returns the flags whose value the server of an instance has not published, or published unreadably.
+// Servers of earlier releases publish fewer. PublishedSettings returns the defaults for these flags.
 func AssumedSettings(published []corev1.ConfigMap, instanceID string) []string {
 	var out []string
 	for i := range published {
@@ -150,7 +153,7 @@ func AssumedSettings(published []corev1.ConfigMap, instanceID string) []string {
 	return out
 }
 
-// PublishedInstances are the identifiers of the instances that have published their settings.
+// PublishedInstances returns the identifiers of the instances that have published their settings.
 func PublishedInstances(published []corev1.ConfigMap) []string {
 	var out []string
 	for i := range published {
@@ -168,7 +171,7 @@ func settingsFrom(data map[string]string) Settings {
 		SystemAgentInstallerImage: data[keyInstallerImage], MachineProvisionImage: data[keyMachineImage],
 		MachineProvisionImagePullPolicy: data[keyMachinePull], ClusterAgentImage: data[keyAgentImage],
 	}
-	s.BootstrapTokenTTL = DefaultBootstrapTokenTTL // of the others zero is the default
+	s.BootstrapTokenTTL = DefaultBootstrapTokenTTL // the default of the other settings is zero
 	for key, value := range s.times() {
 		if found, err := time.ParseDuration(data[key]); err == nil {
 			*value = found

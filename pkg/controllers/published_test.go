@@ -63,7 +63,7 @@ func TestPublishedSettings(t *testing.T) {
 	}
 }
 
-// Everybody who may look at clusters may read what is published.
+// Published settings hold no secrets, because every user who can read clusters can read them.
 func TestPublishedSettings_HoldNoSecrets(t *testing.T) {
 	t.Parallel()
 	s := Settings{ServerURL: "https://user:PASSWORD@drover.example.com", ProxyEnv: map[string]string{"HTTPS_PROXY": "http://user:PASSWORD@proxy"}}

@@ -6,19 +6,20 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// DefaultBootstrapTokenTTL is the BootstrapTokenTTL of a server that is told none by flags.
+// DefaultBootstrapTokenTTL is the BootstrapTokenTTL of a server without that flag.
 const DefaultBootstrapTokenTTL = 30 * time.Minute
 
-// Settings are server-wide. The command line's flags have the same names in lower case with dashes.
+// Settings apply to the whole server. The flags of the command line have the same names in lower case with dashes.
 type Settings struct {
-	// ServerURL is the https address under which machines reach the server, without a path.
+	// ServerURL is the https address at which machines reach the server, without a path.
 	ServerURL string
-	// CACerts are the authorities, in PEM, that sign the server's certificate; empty when every machine trusts them anyway.
+	// CACerts holds the authorities, in PEM, that sign the server's certificate. Empty if every machine already trusts
+	// them.
 	CACerts string
 	// SystemDefaultRegistry prefixes images of clusters that name no registry of their own.
 	SystemDefaultRegistry string
-	// SystemDefaultRegistryPullSecrets name Secrets of that registry, in namespace drover-system. Images of Drover's own that come from another registry are
-	// pulled with those of them that list that one.
+	// SystemDefaultRegistryPullSecrets are names of Secrets for that registry, in namespace drover-system. If an image
+	// of Drover comes from another registry, Drover uses those Secrets that list that registry.
 	SystemDefaultRegistryPullSecrets []string
 	// MachineProvisionImage is the image of rancher-machine.
 	MachineProvisionImage string
@@ -26,29 +27,31 @@ type Settings struct {
 	MachineProvisionImagePullPolicy string
 	// SystemAgentInstallerImage prefixes the installer image of a distribution.
 	SystemAgentInstallerImage string
-	// DeleteMachineOnFailureAfter is how long a machine that could not be made is kept before it is replaced; 0 replaces it at once.
+	// DeleteMachineOnFailureAfter is how long Drover keeps a machine that could not be made before it replaces it. 0
+	// replaces it at once.
 	DeleteMachineOnFailureAfter time.Duration
-	// BootstrapTokenTTL is how long the token in an install script is good for after its last use, once the machine's agent
-	// has reported. Zero is until the machine has become a node.
+	// BootstrapTokenTTL is how long the token of an install script stays valid after its last use, once the machine's
+	// agent has reported. With zero, it is valid until the machine has become a node.
 	BootstrapTokenTTL time.Duration
-	// ClusterAgentImage is the image of the agent inside clusters, which is Drover's own; empty is drover-io/drover of the server's version.
+	// ClusterAgentImage is the image of the agent inside clusters, which is Drover's own. Empty means drover-io/drover
+	// with the server's version.
 	ClusterAgentImage string
-	// RegistrationTokenTTL is after how long the token of a ClusterRegistrationToken is replaced that does not say so itself: 0 is 30 days, less
-	// is never.
+	// RegistrationTokenTTL is the age at which Drover replaces the token of a ClusterRegistrationToken without its own
+	// spec.ttl. 0 means 30 days, a negative value never.
 	RegistrationTokenTTL time.Duration
-	// RegistrationTokenGracePeriod is for how long the token before is still good; 0 is 3 hours.
+	// RegistrationTokenGracePeriod is how long the previous token stays valid; 0 means 3 hours.
 	RegistrationTokenGracePeriod time.Duration
-	// DeletionDeadline is after how long a deletion that does not proceed is reported as overdue.
+	// DeletionDeadline is the time after which a deletion without progress is reported as overdue.
 	DeletionDeadline time.Duration
-	// ProxyEnv are proxy variables that every machine job gets, by name.
+	// ProxyEnv holds the proxy variables of every machine Job, by name.
 	ProxyEnv map[string]string
 }
 
-// DefaultMachineProvisionImage runs the release of rancher-machine whose driver flags are compiled in.
+// DefaultMachineProvisionImage contains the release of rancher-machine whose driver flags are compiled in.
 const DefaultMachineProvisionImage = "rancher/machine:v0.15.0-rancher145"
 
-// MachineImage is the image of the Jobs that make machines, in the default registry if there is one. An image that names a registry, other than Docker
-// Hub, stays in that one.
+// MachineImage returns the image of the Jobs that make machines, in the default registry if there is one. An image that
+// names a registry other than Docker Hub keeps it.
 func (s Settings) MachineImage() string {
 	image := s.MachineProvisionImage
 	if image == "" {
@@ -57,9 +60,9 @@ func (s Settings) MachineImage() string {
 	return naming.ImageIn(s.SystemDefaultRegistry, image)
 }
 
-// SystemNamespace is Drover's own.
+// SystemNamespace is Drover's own namespace.
 const SystemNamespace = "drover-system"
 
-// Namespaces that must exist: one for clusters by default, one of our own, and one for credentials that clusters of several
-// namespaces share.
+// Namespaces returns the namespaces that must exist: the default one for clusters, Drover's own, and one for
+// credentials that clusters of several namespaces share.
 func Namespaces() []string { return []string{"fleet-default", SystemNamespace, "cattle-global-data"} }

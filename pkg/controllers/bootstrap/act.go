@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 )
 
-// adoptName makes the cluster that Cluster API put on the object its own: templates may be shared.
+// adoptName sets the cluster name to that of Cluster API's label, because templates may be shared.
 func (h *handler) adoptName(bootstrap *rkev1.RKEBootstrap, cluster string) (*rkev1.RKEBootstrap, error) {
 	next := bootstrap.DeepCopy()
 	next.Spec.ClusterName = cluster
@@ -32,8 +32,8 @@ func (h *handler) adoptName(bootstrap *rkev1.RKEBootstrap, cluster string) (*rke
 	return updated, nil
 }
 
-// act makes what is missing, in order. It returns true when the bootstrap data exist; until then the events of what it
-// made bring it back.
+// act creates what is missing, in order. It returns true when the bootstrap data exist. Until then, the events of the
+// new objects requeue the RKEBootstrap.
 func (h *handler) act(s snapshot) (bool, error) {
 	if err := h.ensureAccounts(s); err != nil {
 		return false, err
@@ -48,7 +48,7 @@ func (h *handler) act(s snapshot) (bool, error) {
 		return true, nil
 	}
 	if s.account == nil {
-		return false, nil // just made
+		return false, nil // just created
 	}
 	if s.token == nil || s.token.Annotations[corev1.ServiceAccountUIDKey] == "" {
 		return false, h.ensureToken(s)
@@ -64,7 +64,7 @@ func (h *handler) act(s snapshot) (bool, error) {
 	return true, h.create(s, s.dataSecret(data))
 }
 
-// ensureAccounts makes the accounts and rights, and repairs them when the caches show what is missing.
+// ensureAccounts creates the accounts and rights, and repairs them when the caches show that some are missing.
 func (h *handler) ensureAccounts(s snapshot) error {
 	objects := s.objects()
 	done := fmt.Sprintf("accounts/%s/%d", s.bootstrap.UID, len(objects))
@@ -89,7 +89,8 @@ func (h *handler) ensureToken(s snapshot) error {
 	return h.create(s, s.tokenSecret())
 }
 
-// create makes a Secret that the caches do not show. Only what is there is noted: a refused write is tried again.
+// create creates a Secret that the caches do not show. It records only writes that succeed, so that a refused write is
+// retried.
 func (h *handler) create(s snapshot, secret *corev1.Secret) error {
 	key := secret.Namespace + "/" + secret.Name
 	if h.written.Left(key, h.Now()) > 0 {
@@ -104,14 +105,14 @@ func (h *handler) create(s snapshot, secret *corev1.Secret) error {
 	return nil
 }
 
-// lookAgain comes back when the caches are believed again. They may lack what we made because they are behind, and then an
-// event is on its way, or because somebody took it away, and then there is none.
+// lookAgain requeues after the time for which the caches may be behind. A missing object may be a late cache, or may
+// have been deleted before the cache showed it. In the second case no event follows.
 func (h *handler) lookAgain(s snapshot) {
 	h.Bootstraps.EnqueueAfter(s.bootstrap.Namespace, s.bootstrap.Name, ownwrites.BelievedAfter)
 }
 
-// ensurePlan makes the plan Secret, and puts back what says whose it is. Everything else in it is the planner's and the
-// agent's, and it is written to as rarely as possible: an agent that is at work has to start over.
+// ensurePlan creates the plan Secret and restores its labels. The planner and the agent own the rest. It writes as
+// rarely as possible, because a write makes a busy agent start over.
 func (h *handler) ensurePlan(s snapshot) error {
 	want := s.planSecret()
 	if s.plan == nil {
@@ -142,7 +143,7 @@ const (
 	elementals = "elemental.cattle.io"
 )
 
-// data is the machine's script, in the form that its infrastructure takes.
+// data returns the machine's script in the format of its infrastructure.
 func (h *handler) data(s snapshot, token string) (string, error) {
 	script := bootstrapdata.Script{
 		Installer: h.Settings.LinuxInstaller, ServerURL: strings.TrimRight(h.Settings.ServerURL, "/"), CAChecksum: checksum(h.Settings.CACerts),
@@ -173,7 +174,7 @@ func (h *handler) data(s snapshot, token string) (string, error) {
 	return text, refuse(err)
 }
 
-// refuse makes an error of rendering one that a person has to end: the same input would give the same error.
+// refuse marks a rendering error as one that a person must fix, because a retry with the same input fails again.
 func refuse(err error) error {
 	if err == nil {
 		return nil
@@ -181,12 +182,14 @@ func refuse(err error) error {
 	return outcome.Stall(bootstrapdata.ReasonBadInput, err.Error())
 }
 
-// ownInfrastructure takes plain scripts; any other provider of Cluster API takes cloud-config.
+// ownInfrastructure reports whether the infrastructure takes plain scripts. Any other provider of Cluster API takes
+// cloud-config.
 func ownInfrastructure(group string) bool {
 	return group == driverschema.MachineGroup || group == rkeGroup || group == elementals
 }
 
-// checksum is what the install script compares the server's authority with: SHA-256 of the PEM with one line end.
+// checksum returns the value that the install script compares with the server's authority: SHA-256 of the PEM with one
+// final newline.
 func checksum(pem string) string {
 	pem = strings.TrimRight(pem, "\n")
 	if pem == "" {

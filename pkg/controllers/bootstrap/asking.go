@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// askedAgain is how soon a machine looks again whose cluster is being asked for another one.
+// askedAgain is the retry delay while the same cluster is being queried for another machine.
 const askedAgain = time.Second
 
-// asking are the clusters that are being asked about their members. Nobody waits for his turn in a worker: those of one cluster
-// that is down would keep all workers from all others.
+// asking holds the clusters that are being queried about their members. Workers do not wait for a turn: the machines of
+// one unreachable cluster would block all workers.
 type asking struct {
 	mu       sync.Mutex
 	clusters map[string]bool
 }
 
-// begin reports whether it is the caller's turn; then end has to follow.
+// begin reports whether the caller may query the cluster. If so, the caller must call end.
 func (a *asking) begin(cluster string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

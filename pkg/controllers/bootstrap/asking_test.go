@@ -2,7 +2,8 @@ package bootstrap
 
 import "testing"
 
-// While one machine's cluster is asked, the next machine of it comes back later, and machines of other clusters do not wait.
+// While a cluster is queried for one machine, its next machine retries later, and machines of other clusters do not
+// wait.
 func TestAsking_OneQuestionForEachCluster(t *testing.T) {
 	var a asking
 	if !a.begin("ns/down") {

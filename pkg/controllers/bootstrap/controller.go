@@ -29,10 +29,11 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// handlerName is the id of the apply set. Persisted, do not change: another id would orphan every object that exists.
+// handlerName is the id of the apply set. It is persisted, do not change: another id would orphan every existing
+// object.
 const handlerName = "rke-bootstrap"
 
-// Names of the handlers beside it. Persisted by hosts in metrics, do not change.
+// Names of the other handlers. Hosts persist them in metrics, do not change.
 const (
 	hookHandler  = "rke-bootstrap-etcd-removal"
 	tokenHandler = "rke-bootstrap-token" //nolint:gosec // the name of a handler, no credential
@@ -40,39 +41,39 @@ const (
 
 const indexMachinesByCluster = "bootstrap-machines-by-cluster"
 
-// Applier keeps the set of a machine's accounts and rights; applyset.Set is one.
+// Applier applies the set of a machine's accounts and rights; applyset.Set implements it.
 type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
 		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
 }
 
-// ender is an Applier that lets go of what it remembers of a set. A host's own need not be one.
+// ender is an Applier that can drop its state of a set. A host's own Applier need not implement it.
 type ender interface {
 	End(setID string, owner schema.GroupVersionKind, namespace, name string) error
 }
 
-// Downstream reaches the clusters that machines belong to; proxy.Clients does.
+// Downstream returns clients of the clusters that machines belong to; proxy.Clients implements it.
 type Downstream interface {
 	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
 }
 
-// Settings are what an installation decides for all machines.
+// Settings are the installation's settings for all machines.
 type Settings struct {
-	// ServerURL is where machines reach the server, without a slash at its end.
+	// ServerURL is the address at which machines reach the server, without a trailing slash.
 	ServerURL string
-	// CACerts is the server's authority in PEM. Empty when the system's authorities know it.
+	// CACerts is the server's authority in PEM. Empty if the system's authorities verify the server.
 	CACerts string
 	// LinuxInstaller and WindowsInstaller install the agent. An empty one refuses machines of that system.
 	LinuxInstaller, WindowsInstaller string
-	// ServesAgent is true when the server has the agent's program at /assets.
+	// ServesAgent means that the server has the agent's program at /assets.
 	ServesAgent bool
-	// ReusedTTL bounds a machine's token from its last use, once its agent has reported. Zero means no bound. Until then the
-	// token is good until its machine is a node.
+	// ReusedTTL is how long a machine's token stays valid after its last use, once its agent has reported. Before that
+	// report, and with zero, it is valid until the machine is a node.
 	ReusedTTL time.Duration
 }
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Bootstraps      rkecontrollers.RKEBootstrapController
 	ControlPlanes   rkecontrollers.RKEControlPlaneController
@@ -81,16 +82,16 @@ type Deps struct {
 	Clusters        provcontrollers.ClusterController
 	Secrets         corecontrollers.SecretController
 	ServiceAccounts corecontrollers.ServiceAccountController
-	// Roles and RoleBindings bring back the rights of an agent as soon as somebody takes them away. With nil they come back
-	// with the next event of the machine.
+	// Roles and RoleBindings restore deleted rights of an agent at once. If nil, the next event of the machine restores
+	// them.
 	Roles        rbaccontrollers.RoleController
 	RoleBindings rbaccontrollers.RoleBindingController
 	Apply        Applier
 	Downstream   Downstream
 	Settings     Settings
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
-	// Log says why a machine is held; nil means the standard logger.
+	// Log records why a machine is held; nil means the standard logger.
 	Log logrus.FieldLogger
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
@@ -108,11 +109,11 @@ type handler struct {
 	secrets         corecontrollers.SecretCache
 	serviceAccounts corecontrollers.ServiceAccountCache
 	written         *ownwrites.Log
-	// asking is held, by cluster, from the look at its etcd members until one of them is asked to leave.
+	// asking locks a cluster from reading its etcd members until one of them is asked to leave.
 	asking asking
 }
 
-// setKinds are the kinds of which the set holds objects.
+// setKinds returns the kinds of objects in the set.
 func setKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
@@ -168,7 +169,7 @@ func (h *handler) wake(ctx context.Context) error {
 	)
 }
 
-// wakeWithRights repairs what an agent may do.
+// wakeWithRights adds wake-ups that restore an agent's rights.
 func (h *handler) wakeWithRights(ctx context.Context) error {
 	var errs []error
 	if h.Roles != nil {
@@ -188,7 +189,7 @@ func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
 	return []wakeup.Key{{Namespace: machine.Namespace, Name: ref.Name}}
 }
 
-// ofCluster are the bootstrap objects of all machines of a cluster.
+// ofCluster returns the bootstrap objects of all machines of a cluster.
 func (h *handler) ofCluster(namespace, name string) []wakeup.Key {
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, namespace+"/"+name)
 	if err != nil {
@@ -216,13 +217,13 @@ func (h *handler) onChange(key string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RK
 	}
 	snapshot, ready, err := h.gather(bootstrap)
 	if err != nil || !ready {
-		return bootstrap, err // an event of what is missing brings us back
+		return bootstrap, err // an event of the missing object requeues it
 	}
 	done, err := h.act(snapshot)
 	return h.conclude(bootstrap, done, err)
 }
 
-// end lets go of what is remembered of a bootstrap object that is gone.
+// end drops the state of a deleted bootstrap object.
 func (h *handler) end(key string) error {
 	sets, ok := h.Apply.(ender)
 	if !ok {

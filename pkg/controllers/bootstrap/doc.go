@@ -1,17 +1,17 @@
 // Package bootstrap gives every machine of a cluster what it needs to become a node, from its RKEBootstrap:
 //
-//   - the plan channel: the Secret that the machine's plan will be in, and the account with which the node's agent reads and
-//     updates that one Secret;
-//   - the bootstrap identity: an account without any rights, whose token's digest the machine presents once to be given the
-//     account of the plan channel;
+//   - the plan channel: the Secret for the machine's plan, and the service account with which the node's agent reads
+//     and updates that Secret;
+//   - the bootstrap identity: a service account without any rights. The machine presents the digest of its token once,
+//     and gets the account of the plan channel;
 //   - the bootstrap data: the script with which the machine starts, in a Secret that Cluster API and package
-//     machineprovision take up.
+//     machineprovision use.
 //
-// Everything belongs to the RKEBootstrap and goes with it. The data are written once: changing the script of a machine that
-// has started changes nothing.
+// The RKEBootstrap owns all of it, so all of it is deleted with the RKEBootstrap. The data are written once, because a
+// machine that has started ignores a new script.
 //
-// The package also keeps etcd machines from going before their member has left the cluster, by an annotation that Cluster
-// API waits for (hook.go), and ends the use of bootstrap tokens (token.go).
+// The package also keeps an etcd machine until its member has left the cluster, with an annotation that Cluster API
+// waits for (hook.go). It also invalidates bootstrap tokens (token.go).
 //
 // # Wake-ups
 //

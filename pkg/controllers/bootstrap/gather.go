@@ -14,20 +14,20 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// snapshot is what is known of one machine.
+// snapshot holds the facts about one machine.
 type snapshot struct {
 	bootstrap *rkev1.RKEBootstrap
 	machine   *clusterv1.Machine
 	cluster   *clusterv1.Cluster
-	// controlPlane is nil when the cluster's control plane is not ours, or the machine goes before it got its data; then the
-	// machine gets no identity.
+	// controlPlane is nil if the cluster has no RKEControlPlane, or if the machine is being deleted before it got its
+	// data. The machine then gets no identity.
 	controlPlane *rkev1.RKEControlPlane
-	// plan, token and data are the machine's Secrets, nil when they do not exist; account is that of the token.
+	// plan, token and data are the machine's Secrets, nil if they do not exist; account is the token's service account.
 	plan, token, data *corev1.Secret
 	account           *corev1.ServiceAccount
 }
 
-// gather reads caches only. It returns false while something is not there that its own event announces.
+// gather reads caches only. It returns false while an object is missing whose event requeues the RKEBootstrap.
 func (h *handler) gather(bootstrap *rkev1.RKEBootstrap) (snapshot, bool, error) {
 	s := snapshot{bootstrap: bootstrap}
 	var err error
@@ -68,8 +68,8 @@ func (h *handler) gatherObjects(s *snapshot) error {
 	return err
 }
 
-// machineOf is the Machine that owns a bootstrap object, nil when there is none yet. A reference that is not the
-// controller's counts too: not every version of Cluster API sets the flag.
+// machineOf returns the Machine that owns a bootstrap object, nil if there is none yet. It also accepts a reference
+// without the controller flag, because not every version of Cluster API sets it.
 func (h *handler) machineOf(bootstrap *rkev1.RKEBootstrap) (*clusterv1.Machine, error) {
 	name := ownerName(bootstrap.OwnerReferences, "Machine")
 	if name == "" {
@@ -103,7 +103,7 @@ func (h *handler) controlPlaneOf(cluster *clusterv1.Cluster) (*rkev1.RKEControlP
 	return orNil(h.controlPlanes.Get(cluster.Namespace, ref.Name))
 }
 
-// clusterOf is the name of the cluster that a bootstrap object belongs to, by what is known best. The machine may be nil.
+// clusterOf returns the name of a bootstrap object's cluster from the best source. machine may be nil.
 func clusterOf(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine) string {
 	if machine != nil {
 		return machine.Spec.ClusterName
@@ -111,7 +111,8 @@ func clusterOf(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine) string
 	return cmp.Or(bootstrap.Labels[clusterv1.ClusterNameLabel], bootstrap.Spec.ClusterName)
 }
 
-// ours reports whether the cluster is this Drover's. A cluster that no provisioning Cluster stands behind is anybody's.
+// ours reports whether the cluster belongs to this instance. A cluster without a provisioning Cluster belongs to every
+// instance.
 func (h *handler) ours(namespace, cluster string) (bool, error) {
 	provisioning, err := orNil(h.clusters.Get(namespace, cluster))
 	if err != nil || provisioning == nil {
@@ -125,7 +126,7 @@ func isPaused(cluster *clusterv1.Cluster, meta metav1.ObjectMeta) bool {
 	return annotated || cluster.Spec.Paused != nil && *cluster.Spec.Paused
 }
 
-// orNil turns "not found" into nil.
+// orNil returns nil for an object that does not exist.
 func orNil[T any](object *T, err error) (*T, error) {
 	if apierrors.IsNotFound(err) {
 		return nil, nil

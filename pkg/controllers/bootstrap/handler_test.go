@@ -34,7 +34,7 @@ var (
 	errIll = errors.New("the API server is ill")
 )
 
-// indexers are what the caches hold; the mocks stand for the clients.
+// fakes holds the handler; stores are the contents of the caches, and mocks replace the clients.
 type fakes struct {
 	handler
 	stores  map[string]cache.Indexer
@@ -43,7 +43,7 @@ type fakes struct {
 	apply   *applier
 }
 
-// applier counts, and fails when it is told to.
+// applier counts its calls and returns err.
 type applier struct {
 	err     error
 	applied int
@@ -131,7 +131,7 @@ func planSecret() *corev1.Secret {
 	}}}
 }
 
-// token is the Secret of the bootstrap account's token, for an account with that UID.
+// token returns the Secret of the bootstrap account's token, for an account with that UID.
 func token(uid, value string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -146,13 +146,13 @@ func token(uid, value string) *corev1.Secret {
 	return secret
 }
 
-// TestOnChange_OneWriteAtATime: what is made depends on what the caches show, in an order in which every step can be the
-// last one of a process.
+// TestOnChange_OneWriteAtATime: each reconcile makes what the caches show as missing, in an order in which the process
+// may stop after every step.
 func TestOnChange_OneWriteAtATime(t *testing.T) {
 	cases := map[string]struct {
 		secrets  []*corev1.Secret
 		account  bool
-		want     string // name of the Secret that is made
+		want     string // name of the created Secret
 		wantDone bool
 	}{
 		"nothing is there":                      {want: "b-machine-plan"},
@@ -200,7 +200,7 @@ func TestOnChange_OneWriteAtATime(t *testing.T) {
 	}
 }
 
-// TestOnChange_ErrorsAreTriedAgain: every refused write is an error that names the object and nothing secret.
+// TestOnChange_ErrorsAreTriedAgain: every refused write returns an error that names the object and nothing secret.
 func TestOnChange_ErrorsAreTriedAgain(t *testing.T) {
 	full := []*corev1.Secret{planSecret(), token("sa-uid", "secret-token")}
 	cases := map[string]struct {
@@ -237,7 +237,7 @@ func TestOnChange_ErrorsAreTriedAgain(t *testing.T) {
 			}
 			f.add(t, "accounts", account())
 			c.fail(f)
-			for range 2 { // the second attempt is one
+			for range 2 { // the second run is the retry
 				_, err := f.onChange("", boot())
 				if err == nil || !errors.Is(err, errIll) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret-token") {
 					t.Fatalf("error is %v, want one that says %q", err, c.want)
@@ -247,8 +247,8 @@ func TestOnChange_ErrorsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// TestOnChange_OurOwnWritesAreNotRepeated: an event that comes before the cache shows what we made writes nothing, and there
-// is a second look in case the object is really gone.
+// TestOnChange_OurOwnWritesAreNotRepeated: an event before the cache shows a new object writes nothing, and a later
+// retry covers a deleted object.
 func TestOnChange_OurOwnWritesAreNotRepeated(t *testing.T) {
 	f := newFakes(t)
 	f.secrets.EXPECT().Create(gomock.Any()).Return(nil, nil).Times(1)
@@ -365,7 +365,8 @@ func TestOwnerName(t *testing.T) {
 	}
 }
 
-// TestChecksum: what the install script computes over the file that it downloads, whatever line ends the setting has.
+// TestChecksum: the checksum equals that of the downloaded file in the install script, whatever line ends the setting
+// has.
 func TestChecksum(t *testing.T) {
 	const pem = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"
 	if checksum("") != "" || checksum("\n") != "" {

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// downstreamTimeout bounds the look at a node. Whoever waits for it is a worker that all clusters share.
+	// downstreamTimeout limits requests to a cluster, because a worker that all clusters share waits for them.
 	downstreamTimeout = 3 * time.Second
-	// downAgain is when to look again at a cluster that did not answer.
+	// downAgain is the retry delay for a cluster that did not answer.
 	downAgain = 15 * time.Second
 )
 
-// onHook holds an etcd machine until its member has left. Everything happens while the bootstrap object is alive, because
-// Cluster API deletes it only after the hook is gone; the finalizer covers a bootstrap object that somebody deletes alone.
+// onHook holds an etcd machine until its member has left. It runs while the bootstrap object exists, because Cluster
+// API deletes that only after the hook is removed. The finalizer covers a bootstrap object that is deleted alone.
 func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
 	if bootstrap == nil || h.written.Behind(bootstrap, h.Now()) {
 		return bootstrap, nil
@@ -51,11 +51,11 @@ func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBoo
 	return h.removal(bootstrap, machine, removal)
 }
 
-// removal does what is decided about the member of an etcd machine.
+// removal carries out the decision about an etcd machine's member.
 func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, removal bootstrapdata.Removal) (*rkev1.RKEBootstrap, error) {
 	action, wait, after := bootstrapdata.DecideHook(removal)
 	if action == bootstrapdata.HookLook {
-		// Between the look and the question no other machine of the cluster may be asked for its member.
+		// Between reading the members and asking one to leave, no other machine of the cluster may be asked.
 		cluster := machine.Namespace + "/" + machine.Spec.ClusterName
 		if !h.asking.begin(cluster) {
 			h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, askedAgain)
@@ -76,7 +76,7 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 	return h.carryOut(bootstrap, machine, action, wait, removal.NodeName)
 }
 
-// carryOut does one action about the hook, and tells what it waits for.
+// carryOut carries out one action on the hook, and reports what it waits for.
 func (h *handler) carryOut(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, action bootstrapdata.HookAction, wait, node string) (*rkev1.RKEBootstrap, error) {
 	if action == bootstrapdata.HookAsk {
 		if err := h.askToLeave(machine, node); err != nil {
@@ -94,8 +94,8 @@ func (h *handler) carryOut(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mac
 	return h.guard(bootstrap, present)
 }
 
-// down waits for a cluster that does not answer. That is no error of ours: the queue would wait longer and longer, and the
-// machine would be held long after the cluster is up again. What is told is the same each time, whatever the error.
+// down waits for a cluster that does not answer. It returns no error: the work queue's growing back-off would hold the
+// machine long after the cluster answers again. The reported text is the same for every error.
 func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, err error) (*rkev1.RKEBootstrap, error) {
 	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("machine", machine.Name).
 		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info("Machine waits for its etcd member, but its cluster does not answer")
@@ -132,7 +132,8 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 	return r, h.gatherPeers(&r, machine)
 }
 
-// livingControlPlane is what describes a machine's cluster, nil when the cluster is being deleted as a whole, or that is gone.
+// livingControlPlane returns the machine's control plane. It returns nil if the whole cluster is being deleted or no
+// longer exists.
 func (h *handler) livingControlPlane(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEControlPlane, error) {
 	cluster, err := orNil(h.capiClusters.Get(bootstrap.Namespace, bootstrap.Spec.ClusterName))
 	if err != nil || cluster == nil || cluster.DeletionTimestamp != nil {
@@ -145,7 +146,7 @@ func (h *handler) livingControlPlane(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEC
 	return controlPlane, nil
 }
 
-// began reports that a cluster has begun at some time. A restore takes back that it was bootstrapped, and counts.
+// began reports whether the cluster has ever started. A restore resets the condition Bootstrapped, and counts as well.
 func began(controlPlane *rkev1.RKEControlPlane) bool {
 	status := &controlPlane.Status
 	return conditions.IsTrue(status.Conditions, rkev1.ConditionBootstrapped) || status.ConfigGeneration > 0 ||
@@ -162,7 +163,7 @@ func deletedAt(times ...*metav1.Time) time.Time {
 	return first
 }
 
-// setHook writes the annotation that Cluster API waits for, or takes it away.
+// setHook adds or removes the annotation that Cluster API waits for.
 func (h *handler) setHook(machine *clusterv1.Machine, present bool) error {
 	value, has := machine.Annotations[rkev1.PreTerminateAnnotation]
 	if has == present && (!present || value == rkev1.PreTerminateAnnotationValue) {
@@ -183,7 +184,7 @@ func (h *handler) setHook(machine *clusterv1.Machine, present bool) error {
 	return nil
 }
 
-// guard puts our finalizer on the bootstrap object of an etcd machine, or takes it away.
+// guard adds or removes Drover's finalizer on the bootstrap object of an etcd machine.
 func (h *handler) guard(bootstrap *rkev1.RKEBootstrap, present bool) (*rkev1.RKEBootstrap, error) {
 	has := slices.Contains(bootstrap.Finalizers, rkev1.BootstrapEtcdRemovalFinalizer)
 	if has == present || present && bootstrap.DeletionTimestamp != nil {
@@ -203,7 +204,7 @@ func (h *handler) guard(bootstrap *rkev1.RKEBootstrap, present bool) (*rkev1.RKE
 	return updated, nil
 }
 
-// memberAnnotations are those by which a distribution is asked to remove a member, and says that it did.
+// memberAnnotations returns the annotation that asks a distribution to remove a member, and its confirmation.
 func memberAnnotations(kubernetesVersion string) (remove, removed string) {
 	if distro.RuntimeOf(kubernetesVersion) == distro.K3s {
 		return rkev1.RemoveK3sEtcdMemberAnnotation, rkev1.RemovedK3sEtcdMemberAnnotation

@@ -14,7 +14,7 @@ import (
 
 func threeMembers(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2", "m3") }
 
-// etcdCluster has three members that are nodes, and a way to them.
+// etcdCluster makes a reachable cluster with the named members as nodes.
 func etcdCluster(w *world, names ...string) {
 	w.Helper()
 	for _, name := range names {
@@ -36,7 +36,7 @@ func etcdCluster(w *world, names ...string) {
 	}
 }
 
-// begin is the planner noting that a cluster has begun.
+// begin records, as the planner does, that a cluster has started.
 func (w *world) begin(cluster string) {
 	w.Helper()
 	found, err := w.c.RKE.RKEControlPlane().Get(namespace, cluster, metav1.GetOptions{})
@@ -63,7 +63,7 @@ func (w *world) asked(name string) bool {
 	return w.node(name).Annotations[rkev1.RemoveK3sEtcdMemberAnnotation] == "true"
 }
 
-// wantReleased wants the hook and the finalizer of a machine to go now that its member has left.
+// wantReleased fails unless a machine whose member has left loses its hook and finalizer.
 func (w *world) wantReleased(name string) {
 	w.Helper()
 	w.elapse(15 * time.Second)
@@ -72,7 +72,7 @@ func (w *world) wantReleased(name string) {
 	}
 }
 
-// leaves is the distribution saying that the member of a node is gone.
+// leaves confirms the removal of a node's member, as the distribution does.
 func (w *world) leaves(name string) {
 	w.Helper()
 	node := w.node(name)
@@ -81,7 +81,7 @@ func (w *world) leaves(name string) {
 	must(w.T, err)
 }
 
-// A machine whose member has left goes, though no join URL of it is known. (docs/invariants.md#weaknesses, W27.)
+// A machine whose member has left is released, even if its join URL is unknown. (docs/invariants.md#weaknesses, W27.)
 func TestHook_MemberLeavesBeforeItsMachineGoes(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
@@ -123,7 +123,8 @@ func TestHook_MembersLeaveOneAtATime(t *testing.T) {
 	})
 }
 
-// Times of deletion count whole seconds, and equal ones are ordered by name: who goes first may be known too late.
+// The member that was already asked leaves first, because deletion times have whole seconds, so the order may be known
+// too late.
 func TestHook_MemberThatWasAskedAlreadyLeavesFirstWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 		w.delete("m2")
@@ -146,7 +147,8 @@ func TestHook_MemberThatWasAskedAlreadyLeavesFirstWhereverTheProcessIsKilled(t *
 	})
 }
 
-// TestHook_LetsGoAtOnceWhereverTheProcessIsKilled: cases in which there is no member to wait for, or nobody to ask.
+// TestHook_LetsGoAtOnceWhereverTheProcessIsKilled: a machine is released at once if it has no member to wait for, or no
+// cluster to ask.
 func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]func(w *world){
 		"member that was given up": func(w *world) {
@@ -206,7 +208,7 @@ func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-// loseReference is Cluster API not having found the node of a machine.
+// loseReference makes Cluster API lose the node of a machine.
 func (w *world) loseReference(name string) {
 	w.Helper()
 	found := w.machine(name)
@@ -215,7 +217,7 @@ func (w *world) loseReference(name string) {
 	must(w.T, err)
 }
 
-// pretend is the kubelet of a node saying which machine it is.
+// pretend writes the machine's UID label to a node, as a kubelet does.
 func (w *world) pretend(node, machine string) {
 	w.Helper()
 	patch := encode(w.T, map[string]any{"metadata": map[string]any{"labels": map[string]string{rkev1.MachineUIDLabel: string(w.machine(machine).UID)}}})
@@ -223,8 +225,8 @@ func (w *world) pretend(node, machine string) {
 	must(w.T, err)
 }
 
-// TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled: a machine that is deleted while it joins may be a member already, and is looked for
-// by what its node says of itself. While the cluster does not answer nothing is known, and the machine is held.
+// TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled: a machine that is deleted while it joins is
+// found by its node's label, and held while the cluster does not answer.
 func TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
@@ -250,11 +252,12 @@ func TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled(t *
 	})
 }
 
-// TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled: an operator who deletes both does not want to wait for a quorum.
+// TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled: the first of two members waits briefly, because an
+// operator who deletes both does not want to wait for a quorum.
 func TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2") }, func(t *testing.T, w *world) {
 		w.delete("m1")
-		w.elapse(time.Second) // it says why
+		w.elapse(time.Second) // the status says why
 		w.elapse(15 * time.Second)
 		if w.asked("m1") {
 			t.Error("the member is asked at once")
@@ -268,8 +271,8 @@ func TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled(t *testing
 	})
 }
 
-// TestHook_ClusterThatIsDownWhereverTheProcessIsKilled: the machine is held, the cluster is asked rarely, other machines are served at once, and when
-// the cluster is up again the wait ends.
+// TestHook_ClusterThatIsDownWhereverTheProcessIsKilled: a machine is held until its cluster is up, which is rarely
+// queried meanwhile, and other machines do not wait.
 func TestHook_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]struct {
 		err  error
@@ -307,7 +310,8 @@ func TestHook_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-// TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAloneWhereverTheProcessIsKilled: the machine loses its hook only with its member.
+// TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAloneWhereverTheProcessIsKilled: the machine keeps its hook
+// until its member has left.
 func TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAloneWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		must(t, w.c.RKE.RKEBootstrap().Delete(namespace, "m1", nil))
@@ -323,13 +327,14 @@ func TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAloneWhereverTheProces
 	})
 }
 
-// noteOnMachine writes what the planner notes on a Machine.
+// noteOnMachine writes an annotation of the planner to a Machine.
 func (w *world) noteOnMachine(name, key, value string) {
 	w.Helper()
 	w.patchMachine(name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
 }
 
-// TestHook_MachineThatJoinedThisOneMovesFirstWhereverTheProcessIsKilled: joined-to names the machine, and an empty join URL names nobody.
+// TestHook_MachineThatJoinedThisOneMovesFirstWhereverTheProcessIsKilled: a member waits until machines joined to it
+// have moved, and an empty join URL matches no machine.
 func TestHook_MachineThatJoinedThisOneMovesFirstWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
@@ -353,7 +358,8 @@ func TestHook_MachineThatJoinedThisOneMovesFirstWhereverTheProcessIsKilled(t *te
 	})
 }
 
-// TestHook_WhatAPlanSecretSaysAboutJoiningIsNotBelieved: its node may write there, and would hold other machines or let them go.
+// TestHook_WhatAPlanSecretSaysAboutJoiningIsNotBelieved: joins in a plan Secret have no effect, because its node could
+// hold or release other machines.
 func TestHook_WhatAPlanSecretSaysAboutJoiningIsNotBelieved(t *testing.T) {
 	const here, elsewhere = "https://10.0.0.1:6443", "https://10.0.0.3:6443"
 	cases := map[string]struct {

@@ -14,7 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled: a pool makes another machine only when one is gone. The one that others are joined to is the last.
+// TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled: all members leave except the last, because a pool
+// replaces only deleted machines, and one with joined machines leaves last.
 func TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		joined []string
@@ -47,7 +48,8 @@ func TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled(t *testing.
 	}
 }
 
-// TestHook_OthersAreMovedToAMemberThatStays: they wait for that as long as there is one that works, and nobody waits for one that never does.
+// TestHook_OthersAreMovedToAMemberThatStays: members wait until joined machines have moved, while a working member
+// stays, and never for one that does not work.
 func TestHook_OthersAreMovedToAMemberThatStays(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
@@ -68,7 +70,8 @@ func TestHook_OthersAreMovedToAMemberThatStays(t *testing.T) {
 	})
 }
 
-// TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks: it keeps nothing, and the one that works waits until somebody else does.
+// TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks: a member that is not known to work leaves first, and the working
+// one waits until another works.
 func TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks(t *testing.T) {
 	for name, unknown := range map[string]func(w *world, machine string){
 		"without a plan":             (*world).planNone,
@@ -91,8 +94,8 @@ func TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks(t *testing.T) {
 	}
 }
 
-// TestHook_ServersWithAnotherDatastoreHaveNoMember: their nodes are not said to have etcd, and nobody would ever say that it has left. A server that has found etcd
-// on its disk stays with it, whatever it is told.
+// TestHook_ServersWithAnotherDatastoreHaveNoMember: a server with another datastore is not held, unless its node has
+// the etcd label because etcd data are on its disk.
 func TestHook_ServersWithAnotherDatastoreHaveNoMember(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config   string
@@ -133,7 +136,7 @@ func TestHook_ServersWithAnotherDatastoreHaveNoMember(t *testing.T) {
 	}
 }
 
-// joinWorker makes a worker that is joined to a server.
+// joinWorker adds a worker that is joined to a server.
 func (w *world) joinWorker(name, server string) {
 	w.Helper()
 	w.add(machine{name: name})
@@ -141,7 +144,8 @@ func (w *world) joinWorker(name, server string) {
 	w.noteOnMachine(name, rkev1.JoinedToAnnotation, "https://"+server+":6443")
 }
 
-// TestHook_AMemberThatLeavesKeepsNothing: its Machine is there until Cluster API has removed it, and its last report says that it works.
+// TestHook_AMemberThatLeavesKeepsNothing: a member that leaves keeps no data, although its Machine and its last good
+// report still exist.
 func TestHook_AMemberThatLeavesKeepsNothing(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2")
@@ -200,7 +204,8 @@ func TestHook_WhoKeepsTheData(t *testing.T) {
 	}
 }
 
-// TestHook_WhoseLeavingIsWaitedFor: what a node without etcd was asked for at another time never ends. A node of which no machine is known may be a member.
+// TestHook_WhoseLeavingIsWaitedFor: an old request to a node without etcd delays no member, and a node without a known
+// machine may be a member.
 func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		add      func(w *world)
@@ -248,7 +253,8 @@ func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestHook_MachinesThatNeverComeAreNotWaitedFor: those that failed, and one new machine after the other.
+// TestHook_MachinesThatNeverComeAreNotWaitedFor: members do not wait for failed machines, nor for an endless series of
+// new ones.
 func TestHook_MachinesThatNeverComeAreNotWaitedFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind, reason string
@@ -289,7 +295,8 @@ func TestHook_MachinesThatNeverComeAreNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled: as long as it is, and nothing is written while that does not change.
+// TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled: the status shows the reason while a machine is
+// held, without repeated writes.
 func TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 6, threeMembers, func(t *testing.T, w *world) {
 		want := func(part string) {
@@ -317,7 +324,7 @@ func TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled(t *testin
 	})
 }
 
-// say is a condition that Cluster API repeats from one of the halves of a machine.
+// say adds a condition that Cluster API copies from the infrastructure or bootstrap of a machine.
 func (w *world) say(name, kind, reason string) {
 	w.Helper()
 	found := w.machine(name)
@@ -328,7 +335,7 @@ func (w *world) say(name, kind, reason string) {
 	must(w.T, err)
 }
 
-// deleteNow takes a machine out of the management cluster, whatever holds it.
+// deleteNow deletes a machine with its finalizers.
 func (w *world) deleteNow(name string) {
 	w.Helper()
 	w.patchMachine(name, map[string]any{"metadata": map[string]any{"finalizers": nil}})

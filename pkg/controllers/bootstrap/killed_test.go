@@ -16,8 +16,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-// retell tells a part of a story once without a kill and then again for several points, with the process killed after that write of the
-// part and another one started. Before is what comes first. In the end the API and the nodes must hold the same, and nothing more is written.
+// retell runs part once without a kill, and then again for several points at which the process is killed and restarted.
+// before runs first. At the end, the API and the nodes must be the same in all runs, and nothing more is written.
 func retell(t *testing.T, most int, before, part func(t *testing.T, w *world)) {
 	t.Helper()
 	var want map[string]any
@@ -28,7 +28,7 @@ func retell(t *testing.T, most int, before, part func(t *testing.T, w *world)) {
 			w.killAfter(n)
 			part(t, w)
 			writes = w.api.Written(manager)
-			w.elapse(time.Minute) // who was killed at the very end is replaced
+			w.elapse(time.Minute) // restarts the controller if it was killed at the very end
 			w.wantQuiet(10 * time.Minute)
 			got := w.objects()
 			if want == nil {
@@ -42,7 +42,7 @@ func retell(t *testing.T, most int, before, part func(t *testing.T, w *world)) {
 	})
 }
 
-// objects is everything that the process has a hand in, without what differs from run to run.
+// objects returns every object that the process writes, without what differs between runs.
 func (w *world) objects() map[string]any {
 	w.Helper()
 	var objects []*unstructured.Unstructured
@@ -58,10 +58,11 @@ func (w *world) objects() map[string]any {
 	return out
 }
 
-// nothing comes before a story that begins with nothing.
+// nothing is the before of a test that starts empty.
 func nothing(*testing.T, *world) {}
 
-// introduces is what the install script of a machine does: it tries again until it is answered, and it is never refused for good.
+// introduces acts as a machine's install script: it retries until it gets an answer, and must never be refused
+// permanently.
 func (w *world) introduces(name, id string) connection {
 	w.Helper()
 	for range 60 {
@@ -83,7 +84,7 @@ func (w *world) introduces(name, id string) connection {
 	return connection{}
 }
 
-// Machines introduce themselves and get the connection of their agents, each its own, wherever the process is killed.
+// Each machine registers and gets its own agent connection, wherever the process is killed.
 func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.T) {
 	names := []string{"m1", "m2"}
 	var want map[string]any
@@ -96,7 +97,7 @@ func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.
 		}
 		w.settle()
 		for _, name := range names {
-			for range 2 { // answers get lost
+			for range 2 { // an answer may be lost
 				answer := w.introduces(name, "id-of-"+name)
 				token := w.secret(name + "-machine-plan-token").Data[corev1.ServiceAccountTokenKey]
 				if answer.SecretName != name+"-machine-plan" || len(token) == 0 || !strings.Contains(answer.KubeConfig, string(token)) {
@@ -128,7 +129,7 @@ func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.
 	})
 }
 
-// What is taken away comes back, and what was wrong and is corrected goes on, wherever the process is killed.
+// Deleted objects come back, and corrected input takes effect, wherever the process is killed.
 func TestStory_CorrectionsWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]struct{ before, part func(t *testing.T, w *world) }{
 		"bad input is corrected": {
@@ -172,7 +173,7 @@ func TestStory_CorrectionsWhereverTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-// Members leave one at a time, each before its machine goes, whichever write of that the process is killed after.
+// Members leave one at a time, each before its machine is deleted, after whichever write the process is killed.
 func TestHook_KilledAfterEveryWrite(t *testing.T) {
 	run := func(t *testing.T, n int) (writes int) {
 		t.Helper()

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled: all machines with etcd are deleted when their pool gets another name. The
-// first may be asked to leave before it is known that the others are deleted too.
+// TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled: the last member stays until another works,
+// even if one leaves before the others are deleted, as after renaming a pool.
 func TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled(t *testing.T) {
 	for name, names := range map[string][]string{"one": {"m1"}, "three": {"m1", "m2", "m3"}} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled(t
 				w.elapse(time.Minute)
 				w.wantKept(last)
 				w.join("n1")
-				w.plan("n1") // it has not come up with it
+				w.plan("n1") // it does not run yet
 				w.elapse(time.Minute)
 				w.wantKept(last)
 				w.report("n1")
@@ -45,7 +45,7 @@ func TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled(t
 	}
 }
 
-// TestHook_MembersStayWhileOthersJoin: fewer members than there are to be are no reason to hurry. A machine that never joins is not waited for.
+// TestHook_MembersStayWhileOthersJoin: a member stays while new machines join, but not for a machine that never joins.
 func TestHook_MembersStayWhileOthersJoin(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
@@ -60,7 +60,7 @@ func TestHook_MembersStayWhileOthersJoin(t *testing.T) {
 	})
 }
 
-// TestHook_BrokenMemberLeavesBeforeTheLastOne: it takes nothing away, and etcd lets go of nobody else before.
+// TestHook_BrokenMemberLeavesBeforeTheLastOne: a broken member leaves first, because etcd removes no other before it.
 func TestHook_BrokenMemberLeavesBeforeTheLastOne(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
@@ -81,7 +81,8 @@ func TestHook_BrokenMemberLeavesBeforeTheLastOne(t *testing.T) {
 	})
 }
 
-// TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame: the Secret may come late, be lost, or not be in the cache yet, and the member is there.
+// TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame: a member is removed even without a kubeconfig Secret, which may
+// be late, lost, or not yet in the cache.
 func TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
@@ -103,7 +104,7 @@ func TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame(t *testing.T) {
 	})
 }
 
-// wantGone wants the member of a machine to be asked to leave, and the machine to go with it.
+// wantGone fails unless a machine's member is asked to leave and the machine is then deleted.
 func (w *world) wantGone(name string) {
 	w.Helper()
 	w.elapse(30 * time.Second)
@@ -114,7 +115,7 @@ func (w *world) wantGone(name string) {
 	w.wantReleased(name)
 }
 
-// why is what the status of a bootstrap object says about the member of its machine, empty when it says nothing.
+// why returns the message in a bootstrap object's status about its member, "" without one.
 func (w *world) why(name string) string {
 	w.Helper()
 	c := conditions.GetMeta(w.bootstrap(name).Status.Conditions, rkev1.ConditionEtcdMemberLeft)
@@ -127,7 +128,7 @@ func (w *world) why(name string) string {
 	return c.Message
 }
 
-// wantKept fails unless machines are held and nobody has asked them to leave.
+// wantKept fails unless machines are held and not asked to leave.
 func (w *world) wantKept(names ...string) {
 	w.Helper()
 	for _, name := range names {
@@ -137,7 +138,7 @@ func (w *world) wantKept(names ...string) {
 	}
 }
 
-// report is the agent saying that the plan it has was applied.
+// report reports the current plan as applied, as the agent does.
 func (w *world) report(name string) {
 	w.Helper()
 	secret := w.secret(name + "-machine-plan")

@@ -20,11 +20,11 @@ import (
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
-// etcdNodeLabel is on nodes with a member of etcd. Distributions set it; a kubelet may not, not even on its own node.
+// etcdNodeLabel is on nodes with an etcd member. Distributions set it; a kubelet may not, not even on its own node.
 const etcdNodeLabel = "node-role.kubernetes.io/etcd"
 
-// planned tells whether a machine ever got a plan, without which it can have joined nothing. The planner notes on the Machine that
-// it sent one; the plan itself is what machines have that were planned by another server before.
+// planned reports whether a machine ever got a plan. Without a plan it cannot have joined. The planner records each
+// delivery on the Machine. A machine that another server planned earlier has only the plan itself.
 func (h *handler) planned(bootstrapName string, machine *clusterv1.Machine) (bool, error) {
 	if planstore.ReadMarks(machine).RenderVersion != "" {
 		return true, nil
@@ -33,25 +33,27 @@ func (h *handler) planned(bootstrapName string, machine *clusterv1.Machine) (boo
 	return err == nil && secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0, err
 }
 
-// keepsDataElsewhere reports that the server on a machine was told to keep the cluster's data in another datastore, and so may have no member of etcd that
-// could say that it has left. Servers that find etcd on their disk stay with it, whatever they are told: only their node tells.
+// keepsDataElsewhere reports that the machine's server is configured to use another datastore. It may have no etcd
+// member that could confirm its removal. A server that finds etcd data on its disk keeps using etcd, whatever its
+// configuration, so only its node shows that.
 func (h *handler) keepsDataElsewhere(machine *clusterv1.Machine) (bool, error) {
 	secret, err := h.planSecret(machine)
 	return err == nil && planstore.KeepsDataElsewhere(secret), err
 }
 
-// member is what a cluster says of the etcd member of a machine.
+// member is what a cluster shows about a machine's etcd member.
 type member struct {
-	// node is empty when the machine has none.
+	// node is empty if the machine has none.
 	node  string
 	state bootstrapdata.MemberState
-	// otherLeaving is another node that was asked to give up its member and has not, empty when there is none.
+	// otherLeaving is another node that was asked to leave etcd and has not left yet, "" without one.
 	otherLeaving string
-	// stay are the nodes with members that nobody has asked to leave.
+	// stay holds the nodes with members that are not asked to leave.
 	stay []string
 }
 
-// member looks for the node of a machine, and how far its etcd member is. Of one that may keep its data elsewhere, a node that does not say it has etcd has no member.
+// member finds the node of a machine and the state of its etcd member. With elsewhere, a node without the etcd label
+// has no member.
 func (h *handler) member(machine *clusterv1.Machine, elsewhere bool) (member, error) {
 	version, err := h.versionOf(machine)
 	if err != nil {
@@ -79,7 +81,7 @@ func (h *handler) member(machine *clusterv1.Machine, elsewhere bool) (member, er
 	return found, err
 }
 
-// others looks at the members of the other nodes: which stay, and whether one is leaving.
+// others reads the members of the other nodes: which stay, and whether one is leaving.
 func (h *handler) others(ctx context.Context, client kubernetes.Interface, machine *clusterv1.Machine, found *member, remove, removed string) error {
 	all, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: etcdNodeLabel + "=" + rkev1.RoleLabelValue})
 	if err != nil {
@@ -99,14 +101,15 @@ func (h *handler) others(ctx context.Context, client kubernetes.Interface, machi
 		}
 	}
 	if broken, err := h.broken(machine); err != nil || broken {
-		return err // what does not work takes nothing from the quorum, and etcd may let go of nobody else before it
+		return err // a broken member does not add to the quorum, and etcd may refuse to remove any other before it
 	}
 	found.otherLeaving = leaving
 	return nil
 }
 
-// withEtcd leaves out nodes of machines without etcd: they have the label from another time, and a removal that they were asked for never ends.
-// A node without a machine counts: its machine may be gone, or not be known to be its own yet, and its member counts towards the quorum all the same.
+// withEtcd omits nodes of machines without etcd. They have an old label, and a removal that was requested of them never
+// ends. A node without a Machine stays. Its Machine may be deleted or not yet matched, and its member still counts
+// towards the quorum.
 func (h *handler) withEtcd(machine *clusterv1.Machine, nodes []corev1.Node) ([]corev1.Node, error) {
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
 	if err != nil {
@@ -121,9 +124,9 @@ func (h *handler) withEtcd(machine *clusterv1.Machine, nodes []corev1.Node) ([]c
 	return slices.DeleteFunc(nodes, func(node corev1.Node) bool { return without[node.Name] }), nil
 }
 
-// nodesOf are the nodes that may be a machine's: the one that Cluster API found, or before it found one, those that say so by
-// their label and are no other machine's. The label is the kubelet's to write, so a node may pretend to be the machine:
-// then it holds the machine, which can be forced, but no member is forgotten for it.
+// nodesOf returns the nodes that may belong to a machine. It prefers the node that Cluster API found. Otherwise it
+// returns nodes with the machine's UID label that belong to no other machine. The kubelet can write that label, so a
+// node may impersonate the machine. That only holds the machine, which a user can force, and loses no member.
 func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, machine *clusterv1.Machine) ([]corev1.Node, error) {
 	if name := machine.Status.NodeRef.Name; name != "" {
 		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -150,8 +153,8 @@ func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, mach
 	}), nil
 }
 
-// memberOf chooses from the nodes of a machine the one whose member has still to go, and says how far it is. Nodes that are known to
-// have a member come first.
+// memberOf selects the node whose member must still leave, and returns its state. Nodes that are known to have a member
+// come first.
 func memberOf(nodes []corev1.Node, remove, removed string) member {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b corev1.Node) int {
 		return cmp.Or(cmp.Compare(b.Labels[etcdNodeLabel], a.Labels[etcdNodeLabel]), cmp.Compare(a.Name, b.Name))

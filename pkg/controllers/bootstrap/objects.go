@@ -14,14 +14,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// names are those of everything that belongs to one bootstrap object.
+// names holds the names of all objects of one bootstrap object.
 type names struct {
 	plan, bootstrap, token string
 }
 
 func namesOf(bootstrap string) names {
 	n := names{plan: naming.PlanSecret(bootstrap), bootstrap: naming.BootstrapSecret(bootstrap)}
-	// The token's name follows from the account's, so that a pass that was cut off finds the token of the one before.
+	// The token's name follows from the account's, so that a reconcile finds the token of an interrupted one.
 	n.token = naming.SafeConcat(n.bootstrap, "token")
 	return n
 }
@@ -30,7 +30,7 @@ func (s snapshot) meta(name string, labels, annotations map[string]string) metav
 	return metav1.ObjectMeta{Namespace: s.bootstrap.Namespace, Name: name, Labels: labels, Annotations: annotations}
 }
 
-// accountLabels are how the endpoint for machines and this controller find an account.
+// accountLabels returns the labels by which the endpoint for machines and this controller find an account.
 func (s snapshot) accountLabels(role string) map[string]string {
 	return map[string]string{
 		rkev1.MachineNameLabel:        s.machine.Name,
@@ -39,7 +39,7 @@ func (s snapshot) accountLabels(role string) map[string]string {
 	}
 }
 
-// objects are the accounts of a machine and the rights of its agent.
+// objects returns the accounts of a machine and the rights of its agent.
 func (s snapshot) objects() []runtime.Object {
 	n := namesOf(s.bootstrap.Name)
 	planLabels := s.accountLabels(rkev1.ServiceAccountRolePlan)
@@ -65,8 +65,8 @@ func (s snapshot) objects() []runtime.Object {
 	})
 }
 
-// planSecret is the Secret that the planner will write the plan to. Its labels tell tools and backups what it is; what
-// the planner decides, it decides from the Machine and the bootstrap object, since the node may change this Secret.
+// planSecret returns the Secret to which the planner writes the plan. Its labels inform tools and backups. The planner
+// uses only the Machine and the bootstrap object, because the node can change this Secret.
 func (s snapshot) planSecret() *corev1.Secret {
 	labels := map[string]string{
 		rkev1.MachineNameLabel: s.machine.Name,
@@ -91,7 +91,7 @@ func (s snapshot) planSecret() *corev1.Secret {
 	}
 }
 
-// tokenSecret asks the API server for a token of the machine's bootstrap account.
+// tokenSecret returns a Secret that requests a token of the machine's bootstrap account from the API server.
 func (s snapshot) tokenSecret() *corev1.Secret {
 	n := namesOf(s.bootstrap.Name)
 	meta := s.meta(n.token, map[string]string{
@@ -105,11 +105,12 @@ func (s snapshot) tokenSecret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeServiceAccountToken}
 }
 
-// formatKey says what the bootstrap data are, for providers of Cluster API that take more than one format. A plain script
-// has none.
+// formatKey is the key of the format of bootstrap data, for providers of Cluster API that take several formats. A plain
+// script has none.
 const formatKey = "format"
 
-// dataSecret has the label by which Cluster API and its providers cache Secrets (docs/wire/secrets.md#bootstrap-data).
+// dataSecret returns the Secret with the bootstrap data. Its label makes Cluster API and its providers cache it
+// (docs/wire/secrets.md#bootstrap-data).
 func (s snapshot) dataSecret(data string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: s.owned(s.meta(namesOf(s.bootstrap.Name).bootstrap, map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name}, nil)),

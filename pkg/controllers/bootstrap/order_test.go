@@ -11,8 +11,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData: whoever leaves, in whatever state. Each sees the others by the same order. Those who are joined to one that
-// leaves are moved when nobody else can go.
+// TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData: in any combination of states, a member can leave as long as
+// another keeps the data, at the latest after joined machines have moved.
 func TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		kept := rapid.Bool().Draw(r, "a member stays and works")
@@ -23,13 +23,13 @@ func TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData(t *testing.T) {
 			case next >= 0:
 				leavers = slices.Delete(leavers, next, next+1)
 			case slices.ContainsFunc(leavers, func(l leaver) bool { return l.waits }):
-				for i := range leavers { // the planner moves who is joined
+				for i := range leavers { // the planner moves the joined machines
 					leavers[i].joined, leavers[i].waits = false, false
 				}
 			case kept || len(leavers) > 1 && slices.ContainsFunc(leavers, func(l leaver) bool { return l.works }):
 				r.Fatalf("nobody can go of %+v", leavers)
 			default:
-				return // one is last, or none is known to work
+				return // only the last is left, or none is known to work
 			}
 		}
 		if !kept {
@@ -38,7 +38,7 @@ func TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData(t *testing.T) {
 	})
 }
 
-// TestLeaver_OfTwoOneGoesFirst: the order is strict, and total.
+// TestLeaver_OfTwoOneGoesFirst: the order is strict and total.
 func TestLeaver_OfTwoOneGoesFirst(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		leavers := drawLeavers(r, rapid.Bool().Draw(r, "kept"))
@@ -57,7 +57,7 @@ func TestLeaver_OfTwoOneGoesFirst(t *testing.T) {
 	})
 }
 
-// mayGo is what the hook makes of the order.
+// mayGo applies the order as the hook does.
 func mayGo(l leaver, leavers []leaver, kept bool) bool {
 	for _, other := range leavers {
 		if other.machine != l.machine && other.before(l) {
@@ -68,7 +68,7 @@ func mayGo(l leaver, leavers []leaver, kept bool) bool {
 	return kept && !l.waits
 }
 
-// drawLeavers are machines that are deleted. Of one only the bootstrap object may be.
+// drawLeavers draws deleted machines. For at most one, only the bootstrap object is deleted.
 func drawLeavers(r *rapid.T, kept bool) []leaver {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var out []leaver

@@ -16,19 +16,19 @@ import (
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
-// restartTime is how long a member that is being restarted holds up others that leave. Etcd itself refuses what would break its quorum;
-// this spares it the question, and covers the moments before it notices.
+// restartTime is how long a restarting member delays others that leave. Etcd itself refuses to break its quorum. The
+// delay avoids that refusal, and covers the moments before etcd notices the restart.
 const restartTime = 10 * time.Minute
 
-// comingTime is how long a member that leaves waits for machines that come: for one of them, which may take long to be made, and in all. Where each
-// of them fails and is replaced there is always one that was just made.
+// comingTime limits how long a leaving member waits for new machines: for each of them and in total. Without a total, a
+// series of failing and replaced machines would never end.
 const comingTime = 30 * time.Minute
 
-// gatherPeers looks at the other machines of the cluster. Who joined whom is read off the Machines: plan secrets say it too, but
-// a node that could write it there could hold or release another one.
+// gatherPeers reads the other machines of the cluster. It takes the joins from the Machines. Plan Secrets also have
+// them, but a node that can write there could hold or release another node.
 //
-// A member that does not work goes first and waits for nobody. It counts towards the quorum until it is gone: each machine that is
-// joined to it would break that when it is restarted to join another one.
+// A broken member leaves first and does not wait. It counts towards the quorum until it is removed. Restarting a
+// machine that is joined to it, to join it to another, would break that quorum.
 func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machine) error {
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
 	if err != nil {
@@ -53,8 +53,8 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 	return nil
 }
 
-// gatherGoing finds out whether other machines that are deleted go before this one, and which of them go after it and keep the data until then. Before, Keepers are those
-// that stay.
+// gatherGoing finds out whether other deleted machines leave before this one. It adds those that leave later to
+// Keepers, because they keep the data until then. On entry, Keepers holds those that stay.
 func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, staying, going []*clusterv1.Machine) (leaver, error) {
 	kept := len(r.Keepers) > 0
 	self, err := h.leaverOf(machine, staying, kept)
@@ -76,7 +76,7 @@ func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machi
 	return self, nil
 }
 
-// keepers are the nodes of those machines whose members work.
+// keepers returns the nodes of the machines whose members work.
 func (h *handler) keepers(machines []*clusterv1.Machine) ([]string, error) {
 	var nodes []string
 	for _, peer := range machines {
@@ -91,7 +91,8 @@ func (h *handler) keepers(machines []*clusterv1.Machine) ([]string, error) {
 	return nodes, nil
 }
 
-// works reports that the member of a machine is known to work, as the planner sees it too: there is a node, and its last report says so.
+// works reports that a machine's member is known to work, by the planner's rule: it has a node, and the last report
+// says so.
 func (h *handler) works(machine *clusterv1.Machine) (bool, error) {
 	if machine.Status.NodeRef.Name == "" {
 		return false, nil
@@ -100,12 +101,12 @@ func (h *handler) works(machine *clusterv1.Machine) (bool, error) {
 	return err == nil && planstore.EtcdServes(machine, secret), err
 }
 
-// coming reports that a machine was made a moment ago and is no node yet, and that nobody has said that it never will be.
+// coming reports that a machine is new, has no node yet, and is not known to have failed.
 func (h *handler) coming(machine *clusterv1.Machine) bool {
 	return machine.Status.NodeRef.Name == "" && h.Now().Sub(machine.CreationTimestamp.Time) < comingTime && !hasFailed(machine)
 }
 
-// hasFailed reports that no host of a machine comes up before it is replaced, or a person has helped.
+// hasFailed reports that the machine gets no host until it is replaced or a person fixes it.
 func hasFailed(machine *clusterv1.Machine) bool {
 	for _, kind := range []string{clusterv1.MachineInfrastructureReadyCondition, clusterv1.MachineBootstrapConfigReadyCondition} {
 		c := conditions.GetMeta(machine.Status.Conditions, kind)
@@ -116,7 +117,7 @@ func hasFailed(machine *clusterv1.Machine) bool {
 	return false
 }
 
-// failures are the reasons with which the two halves of a machine say so.
+// failures are the reasons with which a machine's infrastructure or bootstrap reports such a failure.
 var failures = []string{rkev1.ReasonCreateError, rkev1.ReasonError, bootstrapdata.ReasonBadInput}
 
 // joinedBy reports that one of the machines is joined to a server.
@@ -125,7 +126,7 @@ func joinedBy(machines []*clusterv1.Machine, server *clusterv1.Machine) bool {
 	return joinURL != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return planstore.ReadMarks(m).JoinedTo == joinURL })
 }
 
-// peersOf are the other machines that stay, and those with etcd that go and are held for that.
+// peersOf returns the other machines that stay, and the deleted etcd machines that are held.
 func peersOf(machine *clusterv1.Machine, machines []*clusterv1.Machine) (staying, going []*clusterv1.Machine) {
 	for _, peer := range machines {
 		switch {
@@ -139,16 +140,19 @@ func peersOf(machine *clusterv1.Machine, machines []*clusterv1.Machine) (staying
 	return staying, going
 }
 
-// leaver is a machine that is deleted, with what decides when its member leaves. All of it is the same whoever of them looks.
+// leaver is a deleted machine, with the facts that decide when its member leaves. All machines compute the same values
+// for it.
 type leaver struct {
 	machine *clusterv1.Machine
-	// broken: it does not work, and waits for nobody. works: it is known to work. A node that was just made is neither, and one that refuses its plan both.
+	// broken means that it does not work, and waits for no other. works means that it is known to work. A new node is
+	// neither, and one that refuses its plan is both.
 	broken, works bool
-	// joined: others that stay are joined to it. waits: they can be moved to a member that works and stays, and it waits for that.
+	// joined means that machines that stay are joined to it. waits means that they can move to a working member that
+	// stays, and it waits for that.
 	joined, waits bool
 }
 
-// leaverOf finds out about a machine that is deleted. kept says that a member stays and works.
+// leaverOf gathers the facts about a deleted machine. kept means that a working member stays.
 func (h *handler) leaverOf(machine *clusterv1.Machine, staying []*clusterv1.Machine, kept bool) (leaver, error) {
 	broken, err := h.broken(machine)
 	if err != nil {
@@ -158,14 +162,16 @@ func (h *handler) leaverOf(machine *clusterv1.Machine, staying []*clusterv1.Mach
 	return newLeaver(machine, broken, works, joinedBy(staying, machine), kept), err
 }
 
-// newLeaver is a leaver that waits for those that are joined to it only when they can be moved to a member that stays, or it would wait for ever.
+// newLeaver returns a leaver. It waits for the machines joined to it only if they can move to a member that stays.
+// Otherwise it would wait forever.
 func newLeaver(machine *clusterv1.Machine, broken, works, joined, kept bool) leaver {
 	return leaver{machine: machine, broken: broken, works: works, joined: joined, waits: joined && !broken && kept}
 }
 
-// before is the order in which members leave, so that of two never each counts on the other, and somebody can go as long as there is somebody to keep the data.
-// What does not work goes first. One that waits until others are moved away goes last: they are moved when nobody is leaving. What is not known
-// to work keeps nothing, so who works stays longer; and one that others are joined to, if it can.
+// before is the order in which members leave. It is strict, so that two never rely on each other, and one can leave
+// while another keeps the data. Broken members leave first. One that waits for others to move leaves last, because they
+// move only while no member is leaving. A working member stays longer, because one that is not known to work keeps no
+// data. So does one that others are joined to, if possible.
 func (l leaver) before(other leaver) bool {
 	mine, others := l.lateness(), other.lateness()
 	for i := range mine {
@@ -176,19 +182,20 @@ func (l leaver) before(other leaver) bool {
 	return goesBefore(l.machine, other.machine)
 }
 
-// lateness are the reasons to go later than others, the strongest first.
+// lateness returns the reasons to leave later, the strongest first.
 func (l leaver) lateness() [5]bool {
 	return [5]bool{
 		l.works || !l.broken,
-		l.works && l.machine.DeletionTimestamp == nil, // only its bootstrap object is deleted: all others see it as one that stays
+		// Only its bootstrap object is deleted, so the others see it as a member that stays.
+		l.works && l.machine.DeletionTimestamp == nil,
 		l.waits,
 		l.works,
 		l.joined,
 	}
 }
 
-// behindRestart reports that a member which works waits for one that was just given a plan: its restart and the removal together would
-// take two members away.
+// behindRestart reports that a working member waits for one that just got a plan. A restart and a removal at the same
+// time would remove two members.
 func (h *handler) behindRestart(already, broken bool, peer *clusterv1.Machine) (bool, error) {
 	if already || broken {
 		return already, nil
@@ -197,7 +204,7 @@ func (h *handler) behindRestart(already, broken bool, peer *clusterv1.Machine) (
 	return err == nil && secret != nil && planstore.Restarting(secret, h.Now(), restartTime), err
 }
 
-// broken reports that the member of a machine does not work.
+// broken reports that a machine's member does not work.
 func (h *handler) broken(machine *clusterv1.Machine) (bool, error) {
 	secret, err := h.planSecret(machine)
 	return err == nil && planstore.Broken(machine, secret, h.Now(), restartTime), err
@@ -207,7 +214,8 @@ func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error)
 	return orNil(h.secrets.Get(machine.Namespace, naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
 }
 
-// goesBefore orders machines that are deleted: the one that was deleted first goes first, and last one of which only the bootstrap object was.
+// goesBefore orders deleted machines by the time of deletion, then by name. Those with only a deleted bootstrap object
+// come last.
 func goesBefore(a, b *clusterv1.Machine) bool {
 	switch goingA, goingB := a.DeletionTimestamp != nil, b.DeletionTimestamp != nil; {
 	case goingA != goingB:

@@ -10,7 +10,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// lose is Cluster API not hearing of a node any more.
+// lose makes Cluster API lose contact with a node.
 func (w *world) lose(name string) {
 	w.Helper()
 	found := w.machine(name)
@@ -22,7 +22,7 @@ func (w *world) lose(name string) {
 	must(w.T, err)
 }
 
-// plan is a plan that was delivered just now and is not applied.
+// plan delivers a plan that is not applied.
 func (w *world) plan(name string) {
 	w.Helper()
 	secret := w.secret(name + "-machine-plan")
@@ -35,7 +35,7 @@ func (w *world) plan(name string) {
 	must(w.T, err)
 }
 
-// planNone takes the plan of a machine away.
+// planNone removes the plan of a machine.
 func (w *world) planNone(name string) {
 	w.Helper()
 	secret := w.secret(name + "-machine-plan")
@@ -44,7 +44,8 @@ func (w *world) planNone(name string) {
 	must(w.T, err)
 }
 
-// TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled: each machine that is joined to it would be restarted first, while the lost member counts.
+// TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled: a broken member leaves before the machines
+// joined to it restart, because it counts until then.
 func TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled(t *testing.T) {
 	for name, breaks := range map[string]func(*world){
 		"its node is lost":     func(w *world) { w.lose("m1") },
@@ -69,7 +70,8 @@ func TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled(t *t
 	}
 }
 
-// TestHook_MemberWithANewPlanIsNotBroken: it works, or is restarted, and others are moved to another server before it goes.
+// TestHook_MemberWithANewPlanIsNotBroken: a member with a new plan works or restarts, and others move to another server
+// before it leaves.
 func TestHook_MemberWithANewPlanIsNotBroken(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
@@ -85,8 +87,8 @@ func TestHook_MemberWithANewPlanIsNotBroken(t *testing.T) {
 	})
 }
 
-// TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled: those who are joined to it are moved when nobody is leaving, so the other one goes first,
-// whatever their names.
+// TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled: of two deleted members, the one without
+// joined machines leaves first, because joined machines move only while no member is leaving.
 func TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2", "m3", "m4", "m5") }, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
@@ -105,7 +107,8 @@ func TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled(t *t
 	})
 }
 
-// TestHook_MemberThatDoesNotWorkGoesFirstWhereverTheProcessIsKilled: etcd lets go of no member that works while the others are no majority without it.
+// TestHook_MemberThatDoesNotWorkGoesFirstWhereverTheProcessIsKilled: a broken member leaves first, because etcd removes
+// no working member while the others have no majority without it.
 func TestHook_MemberThatDoesNotWorkGoesFirstWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 		w.delete("m1")
@@ -121,7 +124,8 @@ func TestHook_MemberThatDoesNotWorkGoesFirstWhereverTheProcessIsKilled(t *testin
 	})
 }
 
-// TestHook_MemberLeavesAfterARestartWhereverTheProcessIsKilled: the last machine that was joined to this one says so before it is restarted for that.
+// TestHook_MemberLeavesAfterARestartWhereverTheProcessIsKilled: a member waits for the restart of the last machine that
+// was joined to it, which reports its move before it restarts.
 func TestHook_MemberLeavesAfterARestartWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 		w.plan("m2")

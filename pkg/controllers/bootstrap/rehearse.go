@@ -9,7 +9,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Rehearse runs the handlers once for a machine. With Deps on a stage (see package rehearsal), that tells what they would write.
+// Rehearse runs the handlers once for a machine. With Deps from a stage (package rehearsal), they only list what they
+// would write.
 func Rehearse(ctx context.Context, d Deps, bootstrap *rkev1.RKEBootstrap) error {
 	h := newHandler(ctx, d)
 	current, err := h.onChange(bootstrap.Namespace+"/"+bootstrap.Name, bootstrap)

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/outcome"
 )
 
-// conclude reports what act came to, when there is something to report.
+// conclude reports the result of act, if there is something to report.
 func (h *handler) conclude(bootstrap *rkev1.RKEBootstrap, done bool, err error) (*rkev1.RKEBootstrap, error) {
 	switch {
 	case isShown(err):
@@ -26,7 +26,8 @@ func (h *handler) conclude(bootstrap *rkev1.RKEBootstrap, done bool, err error) 
 	}
 }
 
-// report tells Cluster API that the machine may be made. It is never taken back. A problem that was reported is over.
+// report marks the bootstrap data as created, so that Cluster API lets the machine be made. It never reverts that. It
+// clears a reported problem.
 func (h *handler) report(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
 	name := namesOf(bootstrap.Name).bootstrap
 	status := bootstrap.Status.DeepCopy()
@@ -42,14 +43,14 @@ func (h *handler) report(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, er
 	return h.writeStatus(bootstrap, status)
 }
 
-// isShown tells whether an error is one that goes on until a person ends it. What the API server is ill with now is not: it
-// is tried again, and its text may differ each time.
+// isShown reports whether an error lasts until a person fixes it. Temporary errors of the API server are retried and
+// not shown, and their text may vary.
 func isShown(err error) bool {
 	return outcome.AsStalled(err) != nil || apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 }
 
-// reportProblem says why there are no bootstrap data. Cluster API shows the condition as BootstrapConfigReady of the Machine
-// (docs/wire/capi.md#bootstrap).
+// reportProblem says why there are no bootstrap data. Cluster API shows the condition as BootstrapConfigReady of the
+// Machine (docs/wire/capi.md#bootstrap).
 func (h *handler) reportProblem(bootstrap *rkev1.RKEBootstrap, problem error) (*rkev1.RKEBootstrap, error) {
 	ready, retry := outcome.Conclude(rkev1.ConditionReady, problem)
 	status := bootstrap.Status.DeepCopy()
@@ -61,7 +62,7 @@ func (h *handler) reportProblem(bootstrap *rkev1.RKEBootstrap, problem error) (*
 	return updated, retry.Err
 }
 
-// tellWait says why a machine that is deleted is held, or, with nothing to wait for, nothing about it any more.
+// tellWait reports why a deleted machine is held. An empty wait removes the condition.
 func (h *handler) tellWait(bootstrap *rkev1.RKEBootstrap, wait string) (*rkev1.RKEBootstrap, error) {
 	status := bootstrap.Status.DeepCopy()
 	if wait == "" {

@@ -33,7 +33,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// ofMachine is everything that belongs to one machine.
+// ofMachine returns the names of all objects of one machine.
 func ofMachine(name string) []string {
 	return []string{
 		"Secret " + name + "-machine-bootstrap", "Secret " + name + "-machine-bootstrap-token", "Secret " + name + "-machine-plan",
@@ -60,7 +60,7 @@ func (w *world) wantMade(names ...string) {
 	}
 }
 
-// TestStory_MachineGetsChannelIdentityAndData: what other programs rely on, object by object.
+// TestStory_MachineGetsChannelIdentityAndData: a machine gets every object that other programs rely on.
 func TestStory_MachineGetsChannelIdentityAndData(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{
@@ -160,7 +160,7 @@ func (w *world) checkAccounts() {
 	}
 }
 
-// checkScript: the digest is in the script, the token is nowhere but in its Secret.
+// checkScript fails unless the script has the token's digest, and only the Secret has the token.
 func (w *world) checkScript() {
 	w.Helper()
 	script, token := w.data("m1"), w.secret("m1-machine-bootstrap-token").Data[corev1.ServiceAccountTokenKey]
@@ -179,8 +179,8 @@ func (w *world) checkScript() {
 
 var tokenInScript = regexp.MustCompile(`CATTLE_TOKEN=['"]?([A-Za-z0-9_=-]+)`)
 
-// TestStory_EndpointForMachinesTakesTheToken: what this controller makes is what package connect looks for. The exchange
-// gives the account that reads the plan, and becomes impossible once the token is out of use.
+// TestStory_EndpointForMachinesTakesTheToken: package connect exchanges this controller's token for the account that
+// reads the plan, until the token is invalidated.
 func TestStory_EndpointForMachinesTakesTheToken(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{name: "m1"})
@@ -214,7 +214,7 @@ func TestStory_EndpointForMachinesTakesTheToken(t *testing.T) {
 	})
 }
 
-// endpoint is killed together with the manager: both are one process.
+// endpoint is killed together with the manager, because both are one process.
 func (w *world) endpoint() (http.Handler, func()) {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager-endpoint"})
@@ -272,7 +272,7 @@ func TestStory_SettledMachinesCostNothing(t *testing.T) {
 		w.api.ResetLog()
 		w.restart()
 		w.wantQuiet(5 * time.Minute)
-		// The agent reports into the plan Secret all the time.
+		// The agent reports into the plan Secret constantly.
 		for i := range 3 {
 			plan := w.secret("m1-machine-plan")
 			plan.Data = map[string][]byte{"last-apply-time": fmt.Append(nil, i)}
@@ -290,7 +290,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 		w.settle()
 		writes = w.api.Written(manager)
 	})
-	// What two handlers write to one object may collide, and is written again: a story may have a write or two more than another.
+	// Two handlers that write one object may conflict and retry, so runs may differ by a write or two.
 	const least = 8
 	if writes < least {
 		t.Fatalf("only %d writes: the story does not do what it should", writes)
@@ -327,8 +327,8 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 	}
 }
 
-// TestStory_ClustersOfOthersAreLeftAlone: nothing is written to a cluster with another mark: no object, no hook, no
-// finalizer, no cluster name, and no end to a token that another manager made.
+// TestStory_ClustersOfOthersAreLeftAlone: the controller writes nothing to a cluster with another mark: no object,
+// hook, finalizer or cluster name, and it invalidates no token.
 func TestStory_ClustersOfOthersAreLeftAlone(t *testing.T) {
 	cases := map[string]func(w *world){
 		"machine that is new": func(w *world) { w.add(machine{name: "m1", cluster: "theirs"}) },
@@ -391,7 +391,8 @@ func TestStory_ClustersOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestStory_WaitsForEverythingThatIsMissingWhereverTheProcessIsKilled: nothing is made before its time, and an event alone is enough to go on.
+// TestStory_WaitsForEverythingThatIsMissingWhereverTheProcessIsKilled: nothing is made too early, and one event is
+// enough to continue.
 func TestStory_WaitsForEverythingThatIsMissingWhereverTheProcessIsKilled(t *testing.T) {
 	capi := func(w *world, content map[string]any, sub ...string) {
 		_, err := w.c.CAPI.Cluster().Patch(namespace, "demo", types.MergePatchType, encode(w.T, content), sub...)
@@ -440,10 +441,11 @@ func (w *world) mark(cluster, instance string) {
 	must(w.T, err)
 }
 
-// TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled: the machine beside it gets everything, and nothing is written over and over.
+// TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled: another machine gets everything, and nothing is
+// written repeatedly.
 func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *testing.T) {
 	const foreignInfra = "infrastructure.cluster.x-k8s.io"
-	// wantMessage is what the bootstrap object says, and its Machine by it; empty where something is waited for.
+	// wantMessage is the message of the bootstrap object, which its Machine shows; "" if the machine only waits.
 	cases := map[string]struct {
 		happens     func(w *world)
 		wantMessage string
@@ -460,7 +462,7 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 			func(w *world) {
 				w.addCluster("other", instance)
 				w.variables("other", rkev1.EnvVar{Name: "no-proxy", Value: "secret"})
-				w.settle() // a machine that is seen before they are gets a script without them
+				w.settle() // a machine that is seen before the variables are set gets a script without them
 				w.add(machine{name: "bad", cluster: "other"})
 			},
 			`spec.agentEnvVars: no shell can have variables with the names ["no-proxy"]: use letters, digits and _, not a digit first`,
@@ -497,7 +499,7 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 	}
 }
 
-// variables sets the variables of a cluster's agents.
+// variables sets the environment variables of a cluster's agents.
 func (w *world) variables(cluster string, variables ...rkev1.EnvVar) {
 	w.Helper()
 	_, err := w.c.RKE.RKEControlPlane().Patch(namespace, cluster, types.MergePatchType,
@@ -505,7 +507,8 @@ func (w *world) variables(cluster string, variables ...rkev1.EnvVar) {
 	must(w.T, err)
 }
 
-// wantProblem wants a bootstrap object to say why it has no data. An empty message means that it says nothing.
+// wantProblem fails unless a bootstrap object reports why it has no data. An empty message means that it reports
+// nothing.
 func (w *world) wantProblem(name, message string) {
 	w.Helper()
 	ready := conditions.GetMeta(w.bootstrap(name).Status.Conditions, rkev1.ConditionReady)
@@ -520,7 +523,7 @@ func (w *world) wantProblem(name, message string) {
 	}
 }
 
-// TestStory_BadInputIsCorrected: an edit of what was wrong is enough, and the problem is over.
+// TestStory_BadInputIsCorrected: correcting the input is enough, and clears the problem.
 func TestStory_BadInputIsCorrected(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.variables("demo", rkev1.EnvVar{Name: "no-proxy", Value: "a"})
@@ -556,7 +559,7 @@ func TestStory_OtherInfrastructureGetsCloudConfig(t *testing.T) {
 	})
 }
 
-// TestStory_MachineThatGoesGetsNoIdentity: there is nothing left to introduce.
+// TestStory_MachineThatGoesGetsNoIdentity: a machine that is being deleted gets no identity.
 func TestStory_MachineThatGoesGetsNoIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -573,8 +576,8 @@ func TestStory_MachineThatGoesGetsNoIdentity(t *testing.T) {
 	})
 }
 
-// TestStory_DataAreWrittenOnce: neither an edit of the cluster nor other settings of the server change the script of a
-// machine that may have started with it, or the token in it.
+// TestStory_DataAreWrittenOnce: changes of the cluster or of the server's settings change neither the script of a
+// machine that may have started, nor its token.
 func TestStory_DataAreWrittenOnce(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{name: "m1"})
@@ -593,7 +596,8 @@ func TestStory_DataAreWrittenOnce(t *testing.T) {
 	})
 }
 
-// TestStory_WhatIsTakenAwayComesBackWhereverTheProcessIsKilled: the agent may change its plan Secret, and people delete things.
+// TestStory_WhatIsTakenAwayComesBackWhereverTheProcessIsKilled: deleted objects and labels come back, because the agent
+// can change its plan Secret and users delete things.
 func TestStory_WhatIsTakenAwayComesBackWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(_ *testing.T, w *world) {
 		w.add(machine{name: "m1", etcd: true})
@@ -605,7 +609,7 @@ func TestStory_WhatIsTakenAwayComesBackWhereverTheProcessIsKilled(t *testing.T) 
 		_, err := w.c.Core.Secret().Update(plan)
 		must(t, err)
 		must(t, w.c.RBAC.Role().Delete(namespace, "m1-machine-plan", nil))
-		w.elapse(15 * time.Second) // what is taken away right after it was made may look as if the caches were behind
+		w.elapse(15 * time.Second) // deleting an object right after its creation may look like a late cache
 		w.wantMade("m1")
 		plan = w.secret("m1-machine-plan")
 		if plan.Labels[rkev1.EtcdRoleLabel] != "true" || plan.Labels[rkev1.MachineNameLabel] != "m1" {
@@ -617,7 +621,8 @@ func TestStory_WhatIsTakenAwayComesBackWhereverTheProcessIsKilled(t *testing.T) 
 	})
 }
 
-// TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled: the API server answers each first attempt to make something with an error.
+// TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled: everything is made although the API server refuses
+// the first attempt of each create.
 func TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 4, nothing, func(t *testing.T, w *world) {
 		var mu sync.Mutex
@@ -646,7 +651,7 @@ func TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled(t *testing.T
 	})
 }
 
-// TestStory_RightsComeBackByThemselves: no other event than that of what was taken away.
+// TestStory_RightsComeBackByThemselves: the event of a deleted object alone restores it.
 func TestStory_RightsComeBackByThemselves(t *testing.T) {
 	cases := map[string]func(w *world) error{
 		"role":    func(w *world) error { return w.c.RBAC.Role().Delete(namespace, "m1-machine-plan", nil) },

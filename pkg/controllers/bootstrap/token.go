@@ -18,7 +18,7 @@ func tokenOfMachine(machine *clusterv1.Machine) []wakeup.Key {
 	return tokens(ofMachine(machine))
 }
 
-// tokens are the Secrets with the tokens of RKEBootstraps.
+// tokens turns the keys of RKEBootstraps into the keys of their token Secrets.
 func tokens(keys []wakeup.Key) []wakeup.Key {
 	for i := range keys {
 		keys[i].Name = namesOf(keys[i].Name).token
@@ -26,7 +26,7 @@ func tokens(keys []wakeup.Key) []wakeup.Key {
 	return keys
 }
 
-// tokenOfPlan is the token of the machine whose agent has reported.
+// tokenOfPlan returns the token of the machine whose agent has reported.
 func tokenOfPlan(secret *corev1.Secret) []wakeup.Key {
 	owner := metav1.GetControllerOf(secret)
 	if secret.Type != rkev1.SecretTypeMachinePlan || owner == nil || owner.Kind != "RKEBootstrap" || !nodeplan.Heard(secret.Data) {
@@ -35,22 +35,22 @@ func tokenOfPlan(secret *corev1.Secret) []wakeup.Key {
 	return []wakeup.Key{{Namespace: secret.Namespace, Name: namesOf(owner.Name).token}}
 }
 
-// inUse is true for the token of a machine that is still good.
+// inUse reports that the Secret is a machine's token and still valid.
 func inUse(secret *corev1.Secret) bool {
 	return secret.DeletionTimestamp == nil && secret.Annotations[rkev1.BootstrapTokenAnnotation] == "true" &&
 		secret.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true"
 }
 
-// onToken ends the use of a machine's token: when the machine has become a node, or a while after it has introduced itself and its agent has
-// reported. The
-// endpoint for machines refuses such a token. Nobody gets another one, and so it lasts until a slow machine has come.
+// onToken invalidates a machine's token when the machine has become a node, or some time after its last use once its
+// agent has reported. The endpoint for machines refuses such a token. A machine never gets another token, so this one
+// must last until a slow machine has registered.
 func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
 	if secret == nil || !inUse(secret) {
 		return secret, nil
 	}
 	machine, err := orNil(h.machines.Get(secret.Namespace, secret.Labels[rkev1.MachineNameLabel]))
 	if err != nil || machine == nil {
-		return secret, err // without its machine nobody can use it
+		return secret, err // without its machine the token is useless
 	}
 	if ours, err := h.ours(machine.Namespace, machine.Spec.ClusterName); err != nil || !ours {
 		return secret, err
@@ -75,7 +75,7 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 	return updated, nil
 }
 
-// use is what is known of a token's use.
+// use gathers the facts about a token's use.
 func (h *handler) use(secret *corev1.Secret, machine *clusterv1.Machine) (bootstrapdata.Token, error) {
 	plan, err := orNil(h.secrets.Get(secret.Namespace, namesOf(secret.Labels[rkev1.BootstrapNameLabel]).plan))
 	if err != nil {

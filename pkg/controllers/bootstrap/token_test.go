@@ -8,7 +8,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// TestToken_EndsOnce: when a token goes out of use, and that nothing is written to it again.
+// TestToken_EndsOnce: a token is invalidated at the right time, and not written again.
 func TestToken_EndsOnce(t *testing.T) {
 	const name = "m1-machine-bootstrap-token"
 	used := func(w *world, at string) { w.annotateSecret(name, rkev1.LastAccessAnnotation, at) }
@@ -16,7 +16,7 @@ func TestToken_EndsOnce(t *testing.T) {
 	cases := map[string]struct {
 		settings func(w *world)
 		happens  func(w *world)
-		good     time.Duration // how long it has to be good from then; 0 is not at all
+		good     time.Duration // how long it must stay valid from then on; 0 means not at all
 		forever  bool
 	}{
 		"machine that takes its time":                            {happens: func(*world) {}, forever: true},
@@ -61,7 +61,7 @@ func TestToken_EndsOnce(t *testing.T) {
 	}
 }
 
-// TestToken_EndsWhileNobodyLooks: the time passes while no process runs.
+// TestToken_EndsWhileNobodyLooks: a token also expires while no process runs.
 func TestToken_EndsWhileNobodyLooks(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{name: "m1"})
@@ -78,8 +78,8 @@ func TestToken_EndsWhileNobodyLooks(t *testing.T) {
 	})
 }
 
-// TestStory_SlowMachineWhereverTheProcessIsKilled: a machine may be made for an hour and start late, and gets its connection nevertheless. From then on
-// the token is its alone, and good for nobody once it is a node.
+// TestStory_SlowMachineWhereverTheProcessIsKilled: a machine that starts late gets its connection, and its token is its
+// alone from then on and invalid once it is a node.
 func TestStory_SlowMachineWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 4, func(_ *testing.T, w *world) {
 		w.serves = true

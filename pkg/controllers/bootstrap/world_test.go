@@ -51,22 +51,22 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// world is a management cluster in memory with this controller alone in it. Cluster API is played by the stories.
+// world is an in-memory management cluster with this controller only. The tests act as Cluster API.
 type world struct {
 	*testing.T
 	api   *memkube.Server
-	c     *clients.Clients // of the players
+	c     *clients.Clients // the client of the tests
 	down  *downstream
 	stop  func()
 	setup bootstrap.Settings
 	// cut is closed when the process was killed.
 	cut <-chan struct{}
-	// serves says that the process also answers machines that introduce themselves, by served.
+	// serves means that the process also answers machines that register, by served.
 	serves bool
 	served http.Handler
 }
 
-// tell runs a story in virtual time.
+// tell runs a test in virtual time.
 func tell(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func tell(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// end stops everybody, and lets what they leave behind run out.
+// end stops everything and lets remaining timers expire.
 func (w *world) end() {
 	w.stop()
 	w.c.Stop()
@@ -105,7 +105,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// addCluster makes a cluster whose infrastructure is there, with the mark of an instance.
+// addCluster adds a cluster with ready infrastructure and the mark of an instance.
 func (w *world) addCluster(name, mark string) {
 	w.Helper()
 	must(w.T, w.api.Add(
@@ -129,7 +129,7 @@ func (w *world) addCluster(name, mark string) {
 	))
 }
 
-// machine is what a story wants one to be.
+// machine describes a machine for a test.
 type machine struct {
 	name, cluster, infraGroup string
 	etcd, windows             bool
@@ -137,7 +137,7 @@ type machine struct {
 	labels, annotations       map[string]string
 }
 
-// add makes what Cluster API makes of a replica, without the infrastructure machine.
+// add creates what Cluster API creates for a replica, without the infrastructure machine.
 func (w *world) add(m machine) {
 	w.Helper()
 	if m.cluster == "" {
@@ -181,7 +181,7 @@ func (w *world) add(m machine) {
 	must(w.T, err)
 }
 
-// join makes the machine a node, downstream and in Cluster API's eyes.
+// join creates the machine's node downstream and in the Machine's status.
 func (w *world) join(name string) {
 	w.Helper()
 	found := w.machine(name)
@@ -196,7 +196,7 @@ func (w *world) join(name string) {
 	must(w.T, err)
 }
 
-// kubeconfig makes the Secret that says there is a way to the cluster.
+// kubeconfig creates the kubeconfig Secret, which means that the cluster is reachable.
 func (w *world) kubeconfig(cluster string) {
 	w.Helper()
 	must(w.T, w.api.Add(&corev1.Secret{
@@ -204,7 +204,7 @@ func (w *world) kubeconfig(cluster string) {
 	}))
 }
 
-// start runs the controller, as a new process would.
+// start runs the controller as a new process would.
 func (w *world) start() {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager"})
@@ -216,7 +216,7 @@ func (w *world) start() {
 	}))
 	running, cancel := context.WithCancel(w.Context())
 	if err := c.Start(running); err != nil {
-		w.Log("manager did not start:", err) // it was cut off meanwhile
+		w.Log("manager did not start:", err) // it was killed while starting
 	}
 	stopServing := func() {}
 	if w.serves {
@@ -237,20 +237,20 @@ func (w *world) restart() {
 	w.start()
 }
 
-// elapse lets that much time pass, and as much again for the next process when one was killed meanwhile.
+// elapse lets time d pass. If the process was killed meanwhile, elapse restarts it and lets d pass again.
 func (w *world) elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 	select {
 	case <-w.cut:
-		w.cut = nil // once is enough
+		w.cut = nil // kill once
 		w.restart()
 		w.elapse(d)
 	default:
 	}
 }
 
-// killAfter lets the process be killed after write n from now, if n is not 0.
+// killAfter kills the process after write n from now, if n is not 0.
 func (w *world) killAfter(n int) {
 	w.api.ResetLog()
 	if n > 0 {
@@ -260,10 +260,10 @@ func (w *world) killAfter(n int) {
 	}
 }
 
-// settle lets everybody do what there is to do now, writes that were refused included, without the timers of minutes.
+// settle waits until all due work is done, including retries of refused writes, but without timers of minutes.
 func (w *world) settle() { w.elapse(15 * time.Second) }
 
-// wantQuiet fails when the controller writes anything in that time.
+// wantQuiet fails if the controller writes anything within d.
 func (w *world) wantQuiet(d time.Duration) {
 	w.Helper()
 	w.api.ResetLog()
@@ -298,7 +298,7 @@ func (w *world) bootstrap(name string) *rkev1.RKEBootstrap {
 	return found
 }
 
-// secret is nil when there is none of that name.
+// secret returns nil if the Secret does not exist.
 func (w *world) secret(name string) *corev1.Secret {
 	w.Helper()
 	found := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -317,7 +317,7 @@ func (w *world) data(name string) string {
 	return string(secret.Data[rkev1.BootstrapDataKey])
 }
 
-// patch changes an object as its user would.
+// patchMachine changes a Machine as a user would.
 func (w *world) patchMachine(name string, content map[string]any) {
 	w.Helper()
 	_, err := w.c.CAPI.Machine().Patch(namespace, name, types.MergePatchType, encode(w.T, content))
@@ -331,7 +331,7 @@ func (w *world) annotateSecret(name, key, value string) {
 	must(w.T, err)
 }
 
-// reports is what the agent of a machine does at the end of its first plan.
+// reports acts as a machine's agent at the end of its first plan.
 func (w *world) reports(machine string) {
 	w.Helper()
 	content := map[string]any{"data": map[string][]byte{nodeplan.KeyAppliedChecksum: []byte("sum")}}
@@ -347,7 +347,7 @@ func encode(t *testing.T, content any) []byte {
 	return data
 }
 
-// held reports whether the hook and the finalizer are there.
+// held returns whether the hook and the finalizer exist.
 func (w *world) held(name string) (hook, finalizer bool) {
 	w.Helper()
 	hook = w.machine(name).Annotations[rkev1.PreTerminateAnnotation] == rkev1.PreTerminateAnnotationValue
@@ -361,7 +361,7 @@ func madeKinds() []schema.GroupVersionKind {
 	}
 }
 
-// made lists what the controller has made, as "Kind name".
+// made lists the objects that the controller has created, as "Kind name".
 func (w *world) made() []string {
 	var out []string
 	for _, gvk := range madeKinds() {
@@ -374,7 +374,7 @@ func (w *world) made() []string {
 	return out
 }
 
-// downstream are the clusters that machines join: all the same one.
+// downstream is the one cluster that all machines join.
 type downstream struct {
 	nodes *fake.Clientset
 

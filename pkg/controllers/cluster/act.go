@@ -24,14 +24,14 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// connect stores the kubeconfig, and marks the management cluster as
-// connected when the API server has answered with it.
+// connect stores the kubeconfig. It marks the management cluster as connected once the API server has answered with
+// that kubeconfig.
 func (h *handler) connect(seen *facts) error {
 	if err := h.storeKubeconfig(seen); err != nil {
 		return err
 	}
 	if seen.management == nil {
-		return nil // its event brings us back
+		return nil // its event requeues the Cluster
 	}
 	answered := seen.connected()
 	if !answered && !seen.link.agent && seen.kubeconfig != nil {
@@ -52,11 +52,9 @@ func (h *handler) storeKubeconfig(seen *facts) error {
 	return err
 }
 
-// chooseKubeconfig returns the kubeconfig that is wanted, nil when no server
-// printed one and there is none. What there is now is kept while a server stands
-// for it, so that a second server or a second address changes nothing. When that
-// server goes, or moveOn is set because nobody answers there, the next one in turn
-// is taken: what one server printed opens all of them.
+// chooseKubeconfig returns the wanted kubeconfig, nil if there is none. It keeps the current one while a server
+// provides it, so that a second server or address changes nothing. It takes the next one if that server is gone, or if
+// moveOn is set because the address does not answer. The credentials of one server work with all servers.
 func chooseKubeconfig(seen *facts, moveOn bool) []byte {
 	var current []byte
 	if seen.kubeconfig != nil {
@@ -75,9 +73,9 @@ func chooseKubeconfig(seen *facts, moveOn bool) []byte {
 	return all[0]
 }
 
-// kubeconfigs are all that would do, the best first: each with the addresses of the
-// server that printed it, then with those of the others. Where the server that
-// printed it is gone, what it printed is in the one there is now.
+// kubeconfigs returns all usable kubeconfigs, the best first. Each combines a server's printed credentials with its own
+// addresses, and after those with the addresses of the others. If the server that printed them is gone, the credentials
+// come from the current kubeconfig.
 func kubeconfigs(seen *facts, current []byte) [][]byte {
 	var all [][]byte
 	add := func(access proxy.Access, addresses []string) {
@@ -101,8 +99,8 @@ func kubeconfigs(seen *facts, current []byte) [][]byte {
 	return all
 }
 
-// mayMoveOn reports whether another server is to be tried, at most once in a while:
-// Cluster API takes its time to find out whether it can be reached.
+// mayMoveOn reports whether to try another server. It allows that once per moveAfter, because Cluster API needs time to
+// check the connection.
 func (h *handler) mayMoveOn(seen *facts) bool {
 	key := nameOf(seen.cluster)
 	h.moved.mu.Lock()
@@ -126,14 +124,14 @@ func (h *handler) mayMoveOn(seen *facts) bool {
 // moveAfter is how long one server is tried before the next.
 const moveAfter = time.Minute
 
-// moves is when the kubeconfigs of clusters that are cut off were moved on last.
+// moves records when the kubeconfig of each unreachable cluster last changed to another server.
 type moves struct {
 	mu sync.Mutex
 	at map[types.NamespacedName]time.Time
 }
 
-// writeManagement patches the management cluster's status, which has fields that
-// are unknown here, under the version that was read.
+// writeManagement patches the management cluster's status at the version that was read. It patches, because the status
+// has fields that this program does not know.
 func (h *handler) writeManagement(seen *facts, status mgmtv3.ClusterStatus) error {
 	if equality.Semantic.DeepEqual(seen.management.Status, status) {
 		return nil
@@ -150,8 +148,8 @@ func (h *handler) writeManagement(seen *facts, status mgmtv3.ClusterStatus) erro
 	return nil
 }
 
-// statusPatch is what changes the one status into the other: what is false or
-// empty from now on has to be said, and what is unknown here must not be.
+// statusPatch returns the patch from the current status to the wanted one. It includes fields that become false or
+// empty, and omits fields that this program does not know.
 func statusPatch(management *mgmtv3.Cluster, status mgmtv3.ClusterStatus) ([]byte, error) {
 	before, err := json.Marshal(management.Status)
 	if err != nil {
@@ -171,12 +169,12 @@ func statusPatch(management *mgmtv3.Cluster, status mgmtv3.ClusterStatus) ([]byt
 	})
 }
 
-// remove takes the management side away, after everything else: the machines
-// that are being removed still need it.
+// remove deletes the management side last, because the machines that are being removed still need it.
 func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if !slices.Contains(cluster.Finalizers, provv1.ProvisioningClusterFinalizer) ||
 		slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
-		return cluster, nil // controller provisioningcluster removes its finalizer, which is an event of this cluster
+		// Controller provisioningcluster removes its finalizer, and that event requeues the Cluster
+		return cluster, nil
 	}
 	if err := h.letGo(cluster); err != nil {
 		return cluster, err
@@ -208,8 +206,8 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	return updated, nil
 }
 
-// unprotect takes the copy of the Cluster's protection off the management cluster, which earlier releases made. A protection that somebody else
-// put there stays, and so does the management cluster.
+// unprotect removes the copy of the Cluster's protection from the management cluster, which earlier releases made. A
+// protection that another program set stays, and with it the management cluster.
 func (h *handler) unprotect(cluster *provv1.Cluster) error {
 	if cluster.Status.ClusterName == "" {
 		return nil

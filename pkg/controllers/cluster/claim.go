@@ -18,15 +18,14 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// reasonNameTaken: the identifier that a Cluster asks for cannot be used.
+// reasonNameTaken means that the requested identifier cannot be used.
 const reasonNameTaken = "ManagementNameTaken"
 
-// maxDraws is how often a random name is drawn before something must be wrong.
+// maxDraws limits the attempts to draw an unused random name. More attempts mean a bug.
 const maxDraws = 10
 
-// identify gives the cluster the name of its management cluster, once and for
-// all. A drawn name is written before anything has it; one that was asked for is
-// written when it was claimed.
+// identify gives the cluster the permanent name of its management cluster. It writes a drawn name before anything uses
+// it, and a requested name after claiming it.
 func (h *handler) identify(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if cluster.Status.ClusterName != "" {
 		return cluster, nil
@@ -49,7 +48,7 @@ func (h *handler) chooseName(cluster *provv1.Cluster) (string, error) {
 	if asked := cluster.Annotations[provv1.ManagementClusterNameAnnotation]; asked != "" {
 		return asked, h.claim(cluster, asked)
 	}
-	// A control plane that is there before its cluster has a name was moved here with it, without the cluster's status.
+	// A control plane that exists before its cluster has a name was moved here with the cluster, without the status.
 	moved, err := clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
 	if err != nil {
 		return "", fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
@@ -74,10 +73,9 @@ func (h *handler) chooseName(cluster *provv1.Cluster) (string, error) {
 	return "", errors.New("no unused name for a management cluster was drawn")
 }
 
-// claim makes the management cluster of a name that a user asked for, before the
-// name is written down. The create decides who has the name: two Clusters that
-// ask for the same one at the same moment see nothing of each other in caches,
-// and would share a management cluster, which goes with the first of them.
+// claim creates the management cluster with a requested name before the name is recorded. The create decides which
+// Cluster gets the name. Two Clusters that request one name at the same time do not see each other in the caches. They
+// would share a management cluster, which is deleted with the first of them.
 func (h *handler) claim(cluster *provv1.Cluster, name string) error {
 	used, err := h.used(name)
 	if err != nil {
@@ -91,7 +89,8 @@ func (h *handler) claim(cluster *provv1.Cluster, name string) error {
 		return fmt.Errorf("read management cluster %s: %w", name, err)
 	}
 	if existing == nil {
-		// The namespace of that name becomes the cluster's and goes with it: one that is there is somebody else's.
+		// The namespace with that name belongs to the cluster and is deleted with it. An existing one belongs to
+		// another owner.
 		namespace, err := clients.Optional(h.Namespaces.Get(name, metav1.GetOptions{}))
 		if err != nil {
 			return fmt.Errorf("read namespace %s: %w", name, err)
@@ -109,8 +108,8 @@ func (h *handler) claim(cluster *provv1.Cluster, name string) error {
 	return nil
 }
 
-// createClaim returns the management cluster that has the name now, whoever made
-// it. The second read is live: the cache was behind.
+// createClaim returns the management cluster with the name, whichever Cluster created it. If it already exists,
+// createClaim reads it from the API server, because the cache was behind.
 func (h *handler) createClaim(cluster *provv1.Cluster, name string) (*mgmtv3.Cluster, error) {
 	named := cluster.DeepCopy()
 	named.Status.ClusterName = name
@@ -134,15 +133,13 @@ func refusedName(name string) error {
 		"; remove the annotation or choose another name")
 }
 
-// mayBeAskedFor tells whether a user may choose a name. The namespace of that
-// name becomes the cluster's and is deleted with it, so nobody may choose one
-// like kube-system, which is somebody else's.
+// mayBeAskedFor reports whether a user may choose a name. The namespace with that name belongs to the cluster and is
+// deleted with it. A user must therefore not choose a name like kube-system.
 func mayBeAskedFor(name string) bool {
 	return strings.HasPrefix(name, naming.ManagementClusterPrefix) && len(validation.IsDNS1123Label(name)) == 0
 }
 
-// used tells whether a Cluster has the name already. One that is still being
-// named has none.
+// used reports whether a Cluster already has the name. A Cluster that is still being named has none.
 func (h *handler) used(name string) (bool, error) {
 	clusters, err := h.clusters.GetByIndex(provv1.IndexByCluster, name)
 	if err != nil {

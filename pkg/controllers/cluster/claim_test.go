@@ -22,14 +22,13 @@ import (
 
 const claimed = "c-m-wanted22"
 
-// office is an API server that keeps management clusters, and caches that show
-// nothing of what was written since they were filled.
+// office is an API server with management clusters, and caches that never show later writes.
 type office struct {
 	namespaces namespaces
 	mu         sync.Mutex
 	records    map[string]*mgmtv3.Cluster
 	creates    int
-	// cached is what the cache shows of the record, nil for nothing.
+	// cached is the management cluster in the cache, nil if the cache lacks it.
 	cached *mgmtv3.Cluster
 	// refuse fails the next write of a Cluster's status.
 	refuse error
@@ -67,7 +66,7 @@ func newOffice(t *testing.T) *office {
 	return o
 }
 
-// namespaces are those that exist.
+// namespaces holds the existing namespaces.
 type namespaces map[string]*corev1.Namespace
 
 func (n namespaces) Get(name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
@@ -77,7 +76,7 @@ func (n namespaces) Get(name string, _ metav1.GetOptions) (*corev1.Namespace, er
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
 }
 
-// TestIdentify_NamespaceOfSomebodyElse would become the cluster's, and be deleted with it.
+// TestIdentify_NamespaceOfSomebodyElse: an existing namespace must not become the cluster's, and be deleted with it.
 func TestIdentify_NamespaceOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -112,9 +111,8 @@ func asking(name string) *provv1.Cluster {
 	}
 }
 
-// TestIdentify_TwoClustersAskForOneName: both are handled at the same moment, and
-// no cache shows the one to the other. One of them gets the name; the other one
-// says so and what to do, and its removal takes nothing of the first one away.
+// TestIdentify_TwoClustersAskForOneName: if two Clusters request one name at once, one gets it, and the other reports
+// that and deletes nothing of the first when it is removed.
 func TestIdentify_TwoClustersAskForOneName(t *testing.T) {
 	t.Parallel()
 	for range 50 {
@@ -148,8 +146,8 @@ func TestIdentify_TwoClustersAskForOneName(t *testing.T) {
 	}
 }
 
-// TestIdentify_CutOffAfterTheClaim: the name is ours still, whether or not the
-// cache shows the record.
+// TestIdentify_CutOffAfterTheClaim: the name stays the cluster's, whether or not the cache shows the management
+// cluster.
 func TestIdentify_CutOffAfterTheClaim(t *testing.T) {
 	t.Parallel()
 	for name, seen := range map[string]bool{"cache is behind": false, "cache shows it": true} {
@@ -175,7 +173,7 @@ func TestIdentify_CutOffAfterTheClaim(t *testing.T) {
 	}
 }
 
-// TestIdentify_RecordMadeByHand belongs to nobody, and is not taken over.
+// TestIdentify_RecordMadeByHand: a management cluster without an owner is not adopted.
 func TestIdentify_RecordMadeByHand(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

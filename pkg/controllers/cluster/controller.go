@@ -32,14 +32,14 @@ import (
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 )
 
-// handlerName is the id of the apply set. Persisted, do not change: another id
-// would orphan every object that exists.
+// handlerName is the id of the apply set. It is persisted, do not change: another id would orphan every existing
+// object.
 const handlerName = "cluster-create"
 
 // clusterKind is the kind of the sets' owners.
 var clusterKind = provv1.SchemeGroupVersion.WithKind("Cluster")
 
-// Applier keeps the set of a cluster's management objects.
+// Applier applies the set of a cluster's management objects.
 type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
@@ -48,40 +48,40 @@ type Applier interface {
 		kinds []schema.GroupVersionKind) error
 }
 
-// Prober finds out in the background whether a cluster's API server answers, and
-// wakes the cluster when it does; proxy.Prober is one.
+// Prober checks in the background whether a cluster's API server answers, and wakes the cluster when it does;
+// proxy.Prober implements it.
 type Prober interface {
 	Answered(cluster types.NamespacedName) bool
 	Forget(cluster types.NamespacedName)
 }
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Clusters           provcontrollers.ClusterController
 	ManagementClusters mgmtcontrollers.ClusterController
 	ControlPlanes      rkecontrollers.RKEControlPlaneController
-	// CAPIClusters say whether a cluster is reached; nil for never trying another server.
+	// CAPIClusters show whether a cluster is reachable; nil means that the controller never tries another server.
 	CAPIClusters capicontrollers.ClusterController
 	Machines     capicontrollers.MachineController
 	Secrets      corecontrollers.SecretController
-	// Namespaces are read live, before a name that a user asked for is taken.
+	// Namespaces are read from the API server before a requested name is taken.
 	Namespaces Namespaces
 	Apply      Applier
 	Prober     Prober
-	// Tunnel knows the clusters whose agent has dialed in; nil where agents have nothing to dial.
+	// Tunnel knows the clusters whose agent has dialed in; nil means that there is no tunnel.
 	Tunnel Tunnel
-	// Uninstall takes the agent out of a cluster that was imported, through that agent; nil leaves it there.
+	// Uninstall removes the agent from an imported cluster, through that agent; nil leaves the agent there.
 	Uninstall func(ctx context.Context, cluster types.NamespacedName) error
-	// Endpoints are where clusters are reached whose agent dials in.
+	// Endpoints is where clusters with a connected agent are reached.
 	Endpoints Endpoints
-	// TokenNamespace is Drover's own, where the tokens for that are: who may write Secrets beside a Cluster must not make one.
+	// TokenNamespace is Drover's own namespace, which holds the tokens for these endpoints. Users who can write Secrets
+	// in a Cluster's namespace must not be able to create tokens.
 	TokenNamespace string
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
 	// Registry is the image registry of clusters that name none.
 	Registry topology.Registry
-	// Token draws a random token of the alphabet of package naming; nil means a
-	// cryptographically random one.
+	// Token draws a random token from the alphabet of package naming; nil means a cryptographically random one.
 	Token func() (string, error)
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
@@ -92,7 +92,7 @@ type Namespaces interface {
 	Get(name string, options metav1.GetOptions) (*corev1.Namespace, error)
 }
 
-// setKinds are the kinds of which the set holds objects.
+// setKinds returns the kinds of objects in the set.
 func setKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		mgmtv3.SchemeGroupVersion.WithKind("Cluster"),
@@ -111,7 +111,7 @@ type handler struct {
 	machines      capicontrollers.MachineCache
 	secrets       corecontrollers.SecretCache
 	moved         moves
-	// began is when this term began, and met are the clusters whose agents came in it.
+	// began is the start of this leadership term; met holds the clusters whose agents connected in it.
 	began time.Time
 	met   met
 }
@@ -179,8 +179,7 @@ func ofServer(m *clusterv1.Machine) []wakeup.Key {
 	return []wakeup.Key{{Namespace: m.Namespace, Name: m.Spec.ClusterName}}
 }
 
-// ofSecret wakes the cluster of a plan Secret that carries what a node printed,
-// and the cluster of a kubeconfig and of its token.
+// ofSecret wakes the cluster of a plan Secret with periodic output, of a kubeconfig, or of a kubeconfig's token.
 func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	switch {
 	case secret.Type == rkev1.SecretTypeMachinePlan && len(secret.Data[nodeplan.KeyAppliedPeriodicOutput]) > 0:
@@ -194,8 +193,7 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	}
 }
 
-// onChange is the whole reconcile. A crash never leaves two identifiers: see
-// identify.
+// onChange reconciles a Cluster. A crash never leaves two identifiers: see identify.
 func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if cluster == nil || topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) {
 		return cluster, nil
@@ -204,7 +202,7 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 		return h.remove(cluster)
 	}
 	if !slices.Contains(cluster.Finalizers, provv1.ProvisioningClusterFinalizer) {
-		return cluster, nil // controller provisioningcluster adds it, which is an event of this cluster
+		return cluster, nil // controller provisioningcluster adds it, and that event requeues the Cluster
 	}
 	cluster, err := h.identify(cluster)
 	if err != nil || cluster.Status.ClusterName == "" {

@@ -23,27 +23,24 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// facts are what the caches say about one cluster. Absent objects are nil.
+// facts holds the cached facts about one cluster. Absent objects are nil.
 type facts struct {
 	cluster      *provv1.Cluster
 	management   *mgmtv3.Cluster
 	controlPlane *rkev1.RKEControlPlane
 	kubeconfig   *corev1.Secret
-	// captured are the kubeconfigs that servers printed, by name of the machine.
+	// captured holds the kubeconfigs that servers printed, by name of the machine.
 	captured []capture
-	// servers are where the servers that have joined the cluster may be reached: what
-	// one of them printed opens all.
+	// servers holds the addresses of all joined servers. One server's credentials work with all of them.
 	servers []string
-	// cutOff is true while Cluster API does not reach the cluster with the kubeconfig
-	// there is.
+	// cutOff means that Cluster API cannot reach the cluster with the current kubeconfig.
 	cutOff bool
-	// link is how the cluster's agent is connected.
+	// link is the state of the agent's connection.
 	link link
 	now  time.Time
 }
 
-// capture is what one server printed, and the addresses it may be reached at,
-// the best first.
+// capture is the kubeconfig that one server printed, and its addresses, the best first.
 type capture struct {
 	access    proxy.Access
 	addresses []string
@@ -72,9 +69,8 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 	return seen, h.gatherCaptured(seen)
 }
 
-// gatherCaptured starts from Machines with the control-plane role, which nodes
-// cannot write, and reads the one plan Secret that belongs to each: a worker
-// that pretends to be a server is not asked.
+// gatherCaptured starts from Machines with the control-plane role, which nodes cannot write. It reads the one plan
+// Secret of each, so a worker cannot pretend to be a server.
 func (h *handler) gatherCaptured(seen *facts) error {
 	selector := labels.SelectorFromSet(labels.Set{
 		clusterv1.ClusterNameLabel: seen.cluster.Name, rkev1.ControlPlaneRoleLabel: rkev1.RoleLabelValue,
@@ -107,8 +103,8 @@ func (h *handler) gatherCaptured(seen *facts) error {
 	return nil
 }
 
-// printed reads the kubeconfig out of a plan Secret. What cannot be read or must
-// not be used counts as absent: it is the affair of that machine alone.
+// printed reads the kubeconfig from a plan Secret. An unreadable or forbidden kubeconfig counts as absent, because it
+// affects only that machine.
 func printed(secret *corev1.Secret) (proxy.Access, bool) {
 	outputs, err := nodeplan.DecodePeriodicOutput(secret.Data[nodeplan.KeyAppliedPeriodicOutput])
 	if err != nil {
@@ -122,9 +118,8 @@ func printed(secret *corev1.Secret) (proxy.Access, bool) {
 	return access, err == nil
 }
 
-// addresses lists where a server may be reached: from outside first, then from
-// its network, and where nothing is known yet, where other nodes join it. All of
-// it is on the Machine: what the node could write names no place to go.
+// addresses lists the addresses of a server: external, then internal, then the address that other nodes join. All come
+// from the Machine, because a node must not choose where Drover connects.
 func addresses(server *clusterv1.Machine) []string {
 	var found []string
 	for _, wanted := range []clusterv1.MachineAddressType{clusterv1.MachineExternalIP, clusterv1.MachineInternalIP} {

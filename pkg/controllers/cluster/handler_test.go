@@ -44,7 +44,7 @@ func captured(t *testing.T, token string, addresses ...string) capture {
 	return capture{access: access, addresses: addresses}
 }
 
-// TestChooseKubeconfig: what there is stays while a server stands for it.
+// TestChooseKubeconfig: the current kubeconfig stays while a server provides it.
 func TestChooseKubeconfig(t *testing.T) {
 	t.Parallel()
 	a, b := captured(t, "a", "10.0.0.1", "10.0.0.2"), captured(t, "b", "10.0.0.3")
@@ -95,7 +95,8 @@ func TestChooseKubeconfig(t *testing.T) {
 	}
 }
 
-// TestGatherCaptured_AddressesAreThoseOfTheMachine: a node may write to its plan Secret, and would send us elsewhere.
+// TestGatherCaptured_AddressesAreThoseOfTheMachine: addresses come from the Machine, because a node could write others
+// into its plan Secret.
 func TestGatherCaptured_AddressesAreThoseOfTheMachine(t *testing.T) {
 	t.Parallel()
 	const forged = "https://attacker.example.org:9345"
@@ -276,7 +277,7 @@ func TestWakeUps(t *testing.T) {
 	}
 }
 
-// TestStatusPatch: what is false from now on is said, what is unknown is not.
+// TestStatusPatch: the patch includes what becomes false, and omits what is unknown.
 func TestStatusPatch(t *testing.T) {
 	t.Parallel()
 	before := &mgmtv3.Cluster{

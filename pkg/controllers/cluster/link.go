@@ -12,35 +12,37 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// Tunnel knows the clusters whose agent has dialed in; tunnel.Server is one.
+// Tunnel knows the clusters whose agent has dialed in; tunnel.Server implements it.
 type Tunnel interface {
-	// Connected tells whether an agent of the management cluster with that name is connected here.
+	// Connected reports whether an agent of the management cluster with that name is connected here.
 	Connected(id string) bool
-	// Subscribe calls back, until ctx ends, with the name of each management cluster of which that has changed.
+	// Subscribe calls listener, until ctx ends, with the name of each management cluster whose connection changes.
 	Subscribe(ctx context.Context, listener func(id string))
 }
 
-// agentGrace is how long agents have after the begin of a term to come back, before a cluster whose agent is not there counts as
-// disconnected: when the server starts, all of them come at once.
+// agentGrace is how long agents may take to reconnect after a leadership term starts. After that, a missing agent
+// counts as disconnected. When the server starts, all agents reconnect at once.
 const agentGrace = time.Minute
 
-// How long it may take to take an agent out of a cluster, and after how long a cluster is let go of although that fails.
+// Limits for removing an agent from a cluster: for one attempt, and for all attempts before the cluster is released
+// anyway.
 const (
 	uninstallTimeout = 10 * time.Second
 	uninstallTries   = time.Minute
 )
 
-// link is how the agent of a cluster is connected. Its zero value is that of a cluster that has none yet.
+// link is the state of a cluster's agent connection. The zero value means that no agent was ever connected.
 type link struct {
-	// agent is true once an agent of the cluster has been connected: the tunnel is the way to it from then on.
+	// agent means that an agent of the cluster has connected once. From then on the cluster is reached through the
+	// tunnel.
 	agent bool
-	// connected is true while one is.
+	// connected means that an agent is connected now.
 	connected bool
-	// lost is true when none is, although there has been time enough to come back.
+	// lost means that no agent is connected, and the time to reconnect has passed.
 	lost bool
 }
 
-// met are the clusters whose agents were connected in this term, by the name of the management cluster.
+// met holds the clusters whose agents connected in this term, by the name of the management cluster.
 type met struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -67,7 +69,8 @@ func (m *met) forget(name string) {
 	delete(m.names, name)
 }
 
-// linkOf tells how the agent of a cluster is connected. Where it may still come back, the cluster is looked at again when that time is over.
+// linkOf returns the state of a cluster's agent connection. While the agent may still reconnect, it requeues the
+// cluster for the end of that time.
 func (h *handler) linkOf(cluster *provv1.Cluster, management *mgmtv3.Cluster, now time.Time) link {
 	if h.Tunnel == nil || management == nil {
 		return link{}
@@ -87,20 +90,20 @@ func (h *handler) linkOf(cluster *provv1.Cluster, management *mgmtv3.Cluster, no
 	return link{agent: true}
 }
 
-// ofAgent wakes the cluster whose agent has come or gone.
+// ofAgent wakes the cluster whose agent has connected or disconnected.
 func (h *handler) ofAgent(id string) {
 	for _, key := range h.keysOf(id) {
 		h.Clusters.EnqueueAfter(key.Namespace, key.Name, 0)
 	}
 }
 
-// keysOf are the Clusters of a management cluster.
+// keysOf returns the Clusters of a management cluster.
 func (h *handler) keysOf(id string) []wakeup.Key {
 	return wakeup.Found(h.clusters, provv1.IndexByCluster, id)
 }
 
-// letGo takes the agent out of a cluster that was imported, if it is connected: afterwards nobody can, and it would ask in vain to be let in for as
-// long as the cluster exists. The machines of other clusters are removed.
+// letGo removes a connected agent from an imported cluster. Later that is impossible, and the agent would try to
+// connect for as long as the cluster exists. In other clusters, the machines are removed anyway.
 func (h *handler) letGo(cluster *provv1.Cluster) error {
 	if h.Uninstall == nil || h.Tunnel == nil || cluster.Spec.RKEConfig != nil || !h.Tunnel.Connected(cluster.Status.ClusterName) {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// made is a cluster that Drover has made.
+// made returns a cluster that Drover created.
 func made() *provv1.Cluster {
 	return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo"}, Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}}
 }
@@ -29,7 +29,7 @@ type tunnels map[string]bool
 func (t tunnels) Connected(id string) bool                 { return t[id] }
 func (tunnels) Subscribe(context.Context, func(id string)) {}
 
-// TestLink tells the life of an agent's connection, and what the management cluster says of it.
+// TestLink follows an agent's connection, and checks the management cluster's conditions.
 func TestLink(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -96,7 +96,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestLink_ReadyAgain: an agent that comes back makes the cluster as ready as its control plane.
+// TestLink_ReadyAgain: an agent that reconnects makes the cluster as ready as its control plane.
 func TestLink_ReadyAgain(t *testing.T) {
 	t.Parallel()
 	plane := &rkev1.RKEControlPlane{Status: rkev1.RKEControlPlaneStatus{Conditions: []rkev1.GenericCondition{
@@ -114,7 +114,7 @@ func TestLink_ReadyAgain(t *testing.T) {
 	}
 }
 
-// TestLink_Imported: of a cluster that Drover has not made, the agent is all that is known.
+// TestLink_Imported: the status of an imported cluster follows from its agent alone.
 func TestLink_Imported(t *testing.T) {
 	t.Parallel()
 	seen := &facts{cluster: &provv1.Cluster{}, management: &mgmtv3.Cluster{}}
@@ -137,7 +137,8 @@ func TestLink_Imported(t *testing.T) {
 	expect("it is gone", link{agent: true, lost: true}, "AgentDeployed=True", "Connected=False", "Provisioned=True", "Ready=False")
 }
 
-// TestLetGo: the agent of an imported cluster goes with it, and a cluster that does not let it go does not keep its record for ever.
+// TestLetGo: the agent of an imported cluster is removed with it, and a failing removal does not keep the Cluster
+// forever.
 func TestLetGo(t *testing.T) {
 	t.Parallel()
 	deleted := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -24,25 +24,25 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// A cluster's own token lives for tokenLifetime and is replaced in the last third of it: whoever holds the kubeconfig has two days to read it anew. The
-// one before is good until its end.
+// A cluster's own token lives for tokenLifetime and is replaced in its last third. Users of the kubeconfig have two
+// days to read it again. The old token stays valid until it expires.
 const (
 	tokenLifetime = 7 * 24 * time.Hour
 	tokenRenewal  = tokenLifetime / 3
-	// tokenSpread is over how long the renewals of clusters are spread that were made at the same time.
+	// tokenSpread is the time over which renewals of tokens from one moment are spread.
 	tokenSpread = tokenLifetime / 10
 )
 
-// Endpoints are where a cluster is reached through Drover.
+// Endpoints is where a cluster is reached through Drover.
 type Endpoints struct {
 	// Server is the https URL, without a path.
 	Server string
-	// Authority are the PEM authorities that verify it; empty when those of the system do.
+	// Authority holds the PEM authorities that verify the server; empty if the system's do.
 	Authority []byte
 }
 
-// storeProxied gives Cluster API, and whoever else reads the kubeconfig, the way through Drover's endpoints. The token is made before it is used, so
-// that there is no kubeconfig without one.
+// storeProxied writes a kubeconfig that leads through Drover's endpoints, for Cluster API and other users. It creates
+// the token first, so that no kubeconfig lacks one.
 func (h *handler) storeProxied(seen *facts) error {
 	way := proxy.Proxied{Server: h.Endpoints.Server, Authority: h.Endpoints.Authority, ID: seen.management.Name}
 	expires, stands, err := h.tokenInUse(seen, way)
@@ -57,7 +57,7 @@ func (h *handler) storeProxied(seen *facts) error {
 		return err
 	}
 	if err := h.removeTokens(seen.management.Name, func(token *corev1.Secret) bool { return seen.kubeconfig == nil || isExpired(token, seen.now) }); err != nil {
-		return err // who takes a kubeconfig away takes back what is in it
+		return err // deleting a kubeconfig revokes the tokens in it
 	}
 	grant := clusterproxy.Grant{
 		Cluster: way.ID, Principal: naming.ProvisioningPrincipal(seen.cluster.Namespace, seen.cluster.Name), Expires: seen.now.Add(tokenLifetime),
@@ -72,13 +72,14 @@ func (h *handler) storeProxied(seen *facts) error {
 	way.Token = bearer
 	written, err := h.writeProxied(seen, way, token.Name)
 	if !written {
-		// Nobody has seen it. Without this, each attempt would leave one more.
+		// The token is still unused. Without this deletion, each failed attempt would leave one.
 		err = errors.Join(err, client.IgnoreNotFound(h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{})))
 	}
 	return err
 }
 
-// kubeconfigIsBehind reports whether the cache is behind the kubeconfig that there is, whose event then brings us back: a token would be made for nothing.
+// kubeconfigIsBehind reports whether the cache is behind the kubeconfig on the API server. If so, its event requeues
+// the Cluster, and a new token would be useless.
 func (h *handler) kubeconfigIsBehind(seen *facts) (bool, error) {
 	live, err := clients.Optional(h.Secrets.Get(seen.cluster.Namespace, naming.Kubeconfig(seen.cluster.Name), metav1.GetOptions{}))
 	if err != nil {
@@ -90,15 +91,15 @@ func (h *handler) kubeconfigIsBehind(seen *facts) (bool, error) {
 	return live.ResourceVersion != seen.kubeconfig.ResourceVersion, nil
 }
 
-// spread is a time of its own for each cluster.
+// spread returns an offset that is specific to the cluster.
 func spread(seen *facts) time.Duration {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(seen.cluster.UID)) // never fails
 	return time.Duration(hash.Sum64() % uint64(tokenSpread))
 }
 
-// tokenInUse tells until when the token in the kubeconfig is good, if the kubeconfig leads through the endpoints. A token that no cache has may have
-// been made a moment ago: that is asked live.
+// tokenInUse returns the expiry of the kubeconfig's token, if the kubeconfig leads through the endpoints. It asks the
+// API server for a token that the cache lacks, because it may be new.
 func (h *handler) tokenInUse(seen *facts, way proxy.Proxied) (expires time.Time, stands bool, err error) {
 	if seen.kubeconfig == nil {
 		return time.Time{}, false, nil
@@ -133,8 +134,8 @@ func (h *handler) writeProxied(seen *facts, way proxy.Proxied, token string) (wr
 	return h.writeKubeconfig(seen, desired)
 }
 
-// writeKubeconfig creates the Secret of the kubeconfig or makes it as desired; labels, annotations and owners of others stay. It is not written, and
-// that is no error, when the cache is behind: its event brings us back.
+// writeKubeconfig creates or updates the Secret of the kubeconfig. It keeps labels, annotations and owners of other
+// programs. If the cache is behind, it returns false without an error, and the Secret's event requeues the Cluster.
 func (h *handler) writeKubeconfig(seen *facts, desired *corev1.Secret) (written bool, err error) {
 	if seen.kubeconfig == nil {
 		created, err := h.Secrets.Create(desired)
@@ -179,16 +180,16 @@ func with(have, more map[string]string) map[string]string {
 	return all
 }
 
-// isExpired reports whether a token is good for nothing any more.
+// isExpired reports whether a token has expired.
 func isExpired(token *corev1.Secret, now time.Time) bool {
 	expires, ok := clusterproxy.Expires(token)
 	return ok && !now.Before(expires)
 }
 
-// removeTokens removes those of the tokens of a management cluster that are for Drover itself.
+// removeTokens deletes those of a management cluster's tokens that serve Drover itself.
 func (h *handler) removeTokens(id string, which func(token *corev1.Secret) bool) error {
 	if h.TokenNamespace == "" {
-		return nil // nobody makes any
+		return nil // no tokens are created
 	}
 	tokens, err := h.secrets.List(h.TokenNamespace, labels.SelectorFromSet(labels.Set{clusterproxy.TokenClusterLabel: id}))
 	if err != nil {

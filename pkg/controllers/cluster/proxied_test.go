@@ -25,7 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// proxiedWorld is a cluster whose agent is connected, with the Secrets of its namespace, and those of them that the cache does not have yet.
+// proxiedWorld is a cluster with a connected agent, its Secrets, and the Secrets that the cache lacks.
 type proxiedWorld struct {
 	*handler
 	seen    *facts
@@ -33,7 +33,7 @@ type proxiedWorld struct {
 	unseen  map[string]bool
 	writes  []string
 	again   time.Duration
-	// refused is what writes of kubeconfigs are refused with.
+	// refused is the error of writes of kubeconfigs.
 	refused error
 }
 
@@ -110,7 +110,7 @@ func (w *proxiedWorld) reconcile(t *testing.T) []string {
 	return w.writes
 }
 
-// current returns the token in the kubeconfig and the Secret that it is known by.
+// current returns the token in the kubeconfig and its Secret.
 func (w *proxiedWorld) current(t *testing.T) (bearer string, token *corev1.Secret) {
 	t.Helper()
 	kubeconfig := w.secrets["demo-kubeconfig"]
@@ -125,7 +125,8 @@ func (w *proxiedWorld) current(t *testing.T) (bearer string, token *corev1.Secre
 	return bearer, token
 }
 
-// TestProxied_LifeOfATokenInAKubeconfig: it is made once, replaced before its end while the one before is still good, and removed after it.
+// TestProxied_LifeOfATokenInAKubeconfig: a token is created once, replaced before it expires, and deleted after it has
+// expired.
 func TestProxied_LifeOfATokenInAKubeconfig(t *testing.T) {
 	t.Parallel()
 	w := newProxiedWorld(t)
@@ -156,7 +157,7 @@ func TestProxied_LifeOfATokenInAKubeconfig(t *testing.T) {
 	expect("nothing is left to remove")
 }
 
-// TestProxied_WhatDoesNotStandIsMadeAnew, and what only seems so is not.
+// TestProxied_WhatDoesNotStandIsMadeAnew: an invalid kubeconfig or token is replaced, and a valid one is kept.
 func TestProxied_WhatDoesNotStandIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	anew := []string{"create token", "update kubeconfig"}
@@ -199,7 +200,7 @@ func TestProxied_WhatDoesNotStandIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestProxied_TokensThatNobodyGetsAreNotLeftBehind, however often it is tried.
+// TestProxied_TokensThatNobodyGetsAreNotLeftBehind: failed attempts leave no tokens, however many there are.
 func TestProxied_TokensThatNobodyGetsAreNotLeftBehind(t *testing.T) {
 	t.Parallel()
 	kubeconfigs := schema.GroupResource{Resource: "secrets"}
@@ -233,7 +234,7 @@ func TestProxied_TokensThatNobodyGetsAreNotLeftBehind(t *testing.T) {
 	}
 }
 
-// TestProxied_CacheBehindMakesNoToken: the kubeconfig of a moment ago is on its way.
+// TestProxied_CacheBehindMakesNoToken: no token is created while the cache lacks the latest kubeconfig.
 func TestProxied_CacheBehindMakesNoToken(t *testing.T) {
 	t.Parallel()
 	w := newProxiedWorld(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// sets notes what is applied and purged, in order.
+// sets records what is applied and purged, in order.
 type sets struct{ done []string }
 
 func (s *sets) Watch(...schema.GroupVersionKind) error { return nil }
@@ -39,13 +39,13 @@ func (s *sets) PurgeLive(context.Context, string, schema.GroupVersionKind, strin
 	return nil
 }
 
-// noProber has nothing to forget.
+// noProber is a Prober without state.
 type noProber struct{}
 
 func (noProber) Answered(types.NamespacedName) bool { return false }
 func (noProber) Forget(types.NamespacedName)        {}
 
-// Earlier releases copied a Cluster's protection to the management cluster, where it would refuse what takes that away.
+// The copied protection of earlier releases is removed from the management cluster, where it would refuse the removal.
 func TestRemove_TakesTheCopyOfTheProtectionOff(t *testing.T) {
 	t.Parallel()
 	protected := map[string]string{rkev1.ProtectAnnotation: "true"}

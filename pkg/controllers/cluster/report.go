@@ -16,21 +16,19 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// reasonReconciling goes with condition Reconciling while the cluster has not
-// been reached.
+// reasonReconciling is the reason of condition Reconciling until the cluster has been reached.
 const reasonReconciling = "Reconciling"
 
-// reasonDisconnected goes with conditions Connected and Ready of a management cluster whose agent has gone.
-// (docs/wire/capi.md#management-cluster.)
+// reasonDisconnected is the reason of conditions Connected and Ready of a management cluster whose agent is
+// disconnected. (docs/wire/capi.md#management-cluster.)
 const reasonDisconnected = "Disconnected"
 
 func (f *facts) connected() bool {
 	return f.management != nil && conditions.IsTrue(f.management.Status.Conditions, mgmtv3.ClusterConditionConnected)
 }
 
-// managementStatus is the status of the management cluster. Progress texts of
-// the control plane are not repeated here, only the outcome: each would be one
-// more write per step of every cluster.
+// managementStatus returns the status of the management cluster. It copies only the result of the control plane, not
+// its progress texts. Those would cost one more write per step of every cluster.
 func (f *facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 	status := f.management.Status.DeepCopy()
 	f.connection(status, answered)
@@ -63,7 +61,7 @@ func (f *facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 	return *status
 }
 
-// imported is the status of a cluster that Drover has not made: all that is known of it is its agent.
+// imported sets the status of an imported cluster, where Drover knows only its agent.
 func (f *facts) imported(status *mgmtv3.ClusterStatus) {
 	switch {
 	case f.link.connected:
@@ -75,8 +73,8 @@ func (f *facts) imported(status *mgmtv3.ClusterStatus) {
 	}
 }
 
-// connection says whether the cluster can be reached. One with an agent is connected while that is; another one from the moment on at which its API
-// server has answered.
+// connection sets whether the cluster is reachable. A cluster with an agent is connected while its agent is. Without an
+// agent, it is connected once its API server has answered.
 func (f *facts) connection(status *mgmtv3.ClusterStatus, answered bool) {
 	switch connected := (conditions.Condition{Type: mgmtv3.ClusterConditionConnected, Status: rkev1.ConditionTrue}); {
 	case f.link.connected:
@@ -84,7 +82,7 @@ func (f *facts) connection(status *mgmtv3.ClusterStatus, answered bool) {
 		conditions.Set(&status.Conditions, conditions.Condition{Type: mgmtv3.ClusterConditionAgentDeployed, Status: rkev1.ConditionTrue}, f.now)
 	case f.link.lost:
 		conditions.Set(&status.Conditions, disconnected(mgmtv3.ClusterConditionConnected), f.now)
-	case f.link.agent: // it may be about to come back
+	case f.link.agent: // it may be about to reconnect
 	case answered:
 		conditions.Set(&status.Conditions, connected, f.now)
 	}
@@ -109,8 +107,8 @@ func (f *facts) follow(status *mgmtv3.ClusterStatus, conditionType string, sourc
 	}, f.now)
 }
 
-// report writes this controller's part of the status, in one write and only when
-// it changed. seen is nil when the management side could not be made.
+// report writes this controller's part of the status, in one write and only if it changed. seen is nil if the
+// management side could not be created.
 func (h *handler) report(cluster *provv1.Cluster, seen *facts, end error) (*provv1.Cluster, error) {
 	now := h.Now()
 	status := cluster.Status.DeepCopy()
@@ -119,7 +117,7 @@ func (h *handler) report(cluster *provv1.Cluster, seen *facts, end error) (*prov
 	if seen != nil && end == nil {
 		status.FleetWorkspaceName = topology.Workspace(cluster)
 		status.ObservedGeneration = cluster.Generation
-		// Never back to false: the kubeconfig of a cluster that is away for a while stays.
+		// Never back to false: a cluster that is temporarily unreachable keeps its kubeconfig.
 		status.Ready = status.Ready || seen.connected()
 		if seen.management != nil {
 			status.AgentDeployed = conditions.IsTrue(seen.management.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
@@ -146,8 +144,8 @@ func (h *handler) report(cluster *provv1.Cluster, seen *facts, end error) (*prov
 	return updated, retry.Err
 }
 
-// progress is the pair of conditions by which tools know every kind: a cluster
-// is reconciling until it was reached, and stalled while a person has to act.
+// progress returns the two conditions that tools know for every kind. A cluster is Reconciling until it has been
+// reached, and Stalled while a person must act.
 func progress(cluster *provv1.Cluster, status *provv1.ClusterStatus, seen *facts, end error) []conditions.Condition {
 	reconciling := conditions.Condition{Type: provv1.ConditionReconciling, Status: rkev1.ConditionFalse}
 	stalled := conditions.Condition{Type: provv1.ConditionStalled, Status: rkev1.ConditionFalse}

@@ -22,7 +22,7 @@ import (
 // fieldManager owns what Drover applies in clusters.
 const fieldManager = "drover"
 
-// applyAll applies a manifest over the one that a Deployment is of.
+// applyAll applies a manifest over the installed one, which found belongs to.
 func applyAll(ctx context.Context, client kubernetes.Interface, found *appsv1.Deployment, objects []runtime.Object) error {
 	if err := takeOver(ctx, client, found); err != nil {
 		return err
@@ -35,8 +35,9 @@ func applyAll(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 	return nil
 }
 
-// takeOver makes what others have written of a Deployment Drover's own: kubectl has, or the distribution from the plan of a server. Otherwise the API server
-// would keep for them what is no more in the manifest, such as a port or a variable. Nothing is changed by it but who owns what.
+// takeOver makes Drover the owner of a Deployment's fields that kubectl or the distribution wrote. Otherwise the API
+// server would keep fields that are no longer in the manifest, such as a port or a variable. It changes only the
+// ownership.
 func takeOver(ctx context.Context, client kubernetes.Interface, found *appsv1.Deployment) error {
 	writers := sets.New[string]()
 	for _, entry := range found.ManagedFields {
@@ -58,7 +59,7 @@ func takeOver(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 	return nil
 }
 
-// applyTo applies one object. Errors name it, and hold nothing of it.
+// applyTo applies one object. Errors name the object and include none of its content.
 func applyTo(ctx context.Context, client rest.Interface, object runtime.Object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// What kubectl or the distribution has written is Drover's afterwards, so that it goes when it is no more in the manifest. Who scales, or tells how it
-// goes, keeps what is his.
+// Drover owns the fields of kubectl and the distribution, so that they disappear with the manifest, but not those of
+// scalers and status writers.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	entry := func(manager, subresource, fields string, operation metav1.ManagedFieldsOperationType) metav1.ManagedFieldsEntry {

@@ -27,43 +27,44 @@ import (
 	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
-// handlerName is persisted by hosts in metrics, do not change.
+// Hosts persist handlerName in metrics, do not change.
 const handlerName = "cluster-agent"
 
 // indexClusters finds provisioning Clusters by the name of their management cluster.
 const indexClusters = "cluster-agent-clusters"
 
-// indexKeys finds them by the Secret with the keys of their endpoint, whether it is there or not.
+// indexKeys finds Clusters by the Secret with their endpoint's keys, whether it exists or not.
 const indexKeys = "cluster-agent-endpoint-keys"
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Clusters           provcontrollers.ClusterController
 	ManagementClusters mgmtcontrollers.ClusterController
 	ControlPlanes      rkecontrollers.RKEControlPlaneController
 	Secrets            corecontrollers.SecretController
-	// Tunnel tells when agents have dialed in, and Downstream reaches their clusters then; nil keeps no agent up to date.
+	// Tunnel reports when agents dial in, and Downstream then reaches their clusters. If one is nil, agents are not
+	// updated.
 	Tunnel     Tunnel
 	Downstream Downstream
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
 	// Source is what manifests are made from.
 	Source clustermanifest.Source
-	// Metrics tells how many agents are being replaced; nil tells nobody.
+	// Metrics counts the agents that are being replaced; nil counts nothing.
 	Metrics *metrics.AgentUpdates
-	// Log says what becomes of manifests, never what is in them; nil means the standard logger.
+	// Log records changes of manifests, never their content; nil means the standard logger.
 	Log logrus.FieldLogger
 }
 
-// Tunnel knows the clusters whose agent has dialed in; tunnel.Server is one.
+// Tunnel knows the clusters whose agent has dialed in; tunnel.Server implements it.
 type Tunnel interface {
-	// Connected tells whether an agent of the management cluster with that name is connected here.
+	// Connected reports whether an agent of the management cluster with that name is connected here.
 	Connected(id string) bool
-	// Subscribe calls back, until ctx ends, with the name of each management cluster of which that has changed.
+	// Subscribe calls listener, until ctx ends, with the name of each management cluster whose connection changes.
 	Subscribe(ctx context.Context, listener func(id string))
 }
 
-// Downstream reaches clusters; proxy.Door does.
+// Downstream returns clients of clusters; proxy.Door implements it.
 type Downstream interface {
 	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
 }
@@ -105,7 +106,7 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	return h
 }
 
-// ofSecret wakes the cluster of a manifest, of the keys of its endpoint, or of the token of its agent.
+// ofSecret wakes the cluster of a manifest, of an endpoint's keys, or of an agent's token.
 func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	if keys := h.withKeys(secret); len(keys) > 0 {
 		return keys
@@ -119,18 +120,18 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	return h.of(secret.Namespace)
 }
 
-// withKeys are the Clusters whose endpoint has its keys in that Secret. It is found by its name, as everywhere: whoever has brought it back, or taken its label
-// off, must not find that tokens go on to be good when it is deleted.
+// withKeys returns the Clusters whose endpoint has its keys in that Secret. It matches the name, so that deleting a
+// Secret that was restored without its label still invalidates the tokens.
 func (h *handler) withKeys(secret *corev1.Secret) []wakeup.Key {
 	return wakeup.Found(h.clusters, indexKeys, secret.Namespace+"/"+secret.Name)
 }
 
-// byKeys are the keys of indexKeys.
+// byKeys returns the keys of indexKeys.
 func byKeys(cluster *provv1.Cluster) ([]string, error) {
 	return []string{cluster.Namespace + "/" + naming.EndpointKeys(cluster.Name)}, nil
 }
 
-// of are the Clusters of a management cluster.
+// of returns the Clusters of a management cluster.
 func (h *handler) of(id string) []wakeup.Key {
 	return wakeup.Found(h.clusters, indexClusters, id)
 }
@@ -146,11 +147,11 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	return cluster, errors.Join(h.drawKeys(cluster), h.install(cluster))
 }
 
-// install writes the manifest of a cluster's agent when it is to be written now.
+// install writes the manifest of a cluster's agent if it is due.
 func (h *handler) install(cluster *provv1.Cluster) error {
 	facts, err := h.gather(cluster)
 	if err != nil || facts == nil {
-		return err // an event of what is missing brings us back
+		return err // an event of the missing object requeues the Cluster
 	}
 	if facts.PullSecrets, err = h.pullSecrets(facts.Management); err != nil {
 		return err
@@ -165,7 +166,7 @@ func (h *handler) install(cluster *provv1.Cluster) error {
 	return h.write(secret, facts.Stored != nil)
 }
 
-// write makes a Secret, or writes it anew. When the cache is behind, its event brings us back.
+// write creates or updates a Secret. If the cache is behind, its event requeues the Cluster.
 func (h *handler) write(secret *corev1.Secret, exists bool) error {
 	write := h.Secrets.Create
 	if exists {
@@ -185,7 +186,8 @@ func (h *handler) ours(cluster *provv1.Cluster) bool {
 		topology.Owner(cluster, h.InstanceID, true) == topology.Ours
 }
 
-// gather reads what is decided from about the first manifest; nil while something is missing, or nothing is to be decided.
+// gather reads the facts for the first manifest. It returns nil while an object is missing, or if there is nothing to
+// decide.
 func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error) {
 	facts := &clustermanifest.Facts{Cluster: cluster}
 	var err error
@@ -193,7 +195,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error
 		return nil, err
 	}
 	if facts.Stored != nil && !topology.Belongs(facts.Stored, cluster) {
-		return nil, nil // it goes with the cluster before this one that had its name
+		return nil, nil // it is deleted with the earlier cluster of that name
 	}
 	kubeconfig, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name)))
 	if err != nil {
@@ -208,7 +210,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error
 	return h.complete(facts)
 }
 
-// complete adds what every manifest of a cluster needs, but for pull secrets; nil while something is missing.
+// complete adds what every manifest of a cluster needs, except pull secrets. It returns nil while an object is missing.
 func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts, error) {
 	var err error
 	if facts.Management, err = clients.Optional(h.management.Get(facts.Cluster.Status.ClusterName)); err != nil || facts.Management == nil {
@@ -223,7 +225,7 @@ func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts
 	return facts, err
 }
 
-// pullSecrets are those of the installation's registry, for clusters whose images come from there.
+// pullSecrets returns the pull secrets of the installation's registry, for clusters that use it.
 func (h *handler) pullSecrets(cluster *mgmtv3.Cluster) ([]clustermanifest.PullSecret, error) {
 	return h.Source.ReadPullSecrets(cluster, h.secrets.Get, func(secret types.NamespacedName, problem string) {
 		h.Log.WithField("secret", secret.String()).Warn(problem)

@@ -21,7 +21,8 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// drawKeys makes the keys of a cluster's authorized endpoint when there are none. Who deletes them has others made, and ends all tokens by that.
+// drawKeys creates the keys of a cluster's authorized endpoint if they do not exist. Deleting the keys therefore
+// creates new ones, and invalidates all tokens.
 func (h *handler) drawKeys(cluster *provv1.Cluster) error {
 	if !endpointtoken.Wanted(cluster) {
 		return nil
@@ -41,14 +42,17 @@ func (h *handler) drawKeys(cluster *provv1.Cluster) error {
 	return h.write(secret, false)
 }
 
-// endpoint makes the authorized endpoint of a cluster work as it should: what answers about tokens is installed where there is one, and taken out where it
-// has been switched off, with the keys after it. Those tell that there was one. settled says that the agent of the cluster is the one that it should be: what
-// runs beside it is replaced after it, because an image that cannot be pulled is found out there, in one cluster first. Keys wait for nothing.
+// endpoint reconciles a cluster's authorized endpoint. It installs the token authenticator if the endpoint is enabled.
+// If the endpoint was disabled, it removes the authenticator and then the keys. Existing keys show that there was an
+// endpoint.
+//
+// settled means that the cluster's agent is up to date. The authenticator is updated only after the agent, so that the
+// agent's rollout finds an image that cannot be pulled, in one cluster first. Keys do not wait.
 func (u *updates) endpoint(client kubernetes.Interface, facts *clustermanifest.Facts, settled bool) error {
 	stored, cluster := facts.EndpointKeys, facts.Cluster
 	switch {
 	case stored == nil, stored.Type != rkev1.SecretTypeEndpointKeys && !endpointtoken.Wanted(cluster):
-		return nil // an event of the keys brings us back
+		return nil // an event of the keys requeues the Cluster
 	case !endpointtoken.Wanted(cluster):
 		return u.withoutEndpoint(client, stored)
 	}
@@ -70,7 +74,8 @@ func (u *updates) endpoint(client kubernetes.Interface, facts *clustermanifest.F
 	return u.applyAuth(client, wanted, settled)
 }
 
-// turnKeys lets another key sign when it is time, in a cluster that is reached, and so hears of it.
+// turnKeys rotates the signing key when it is due. It runs only for a cluster that is reachable and can learn the new
+// key.
 func (u *updates) turnKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endpointtoken.Keys, error) {
 	turned, changed, err := keys.Turn(rand.Reader, time.Now())
 	if err != nil || !changed {
@@ -82,7 +87,8 @@ func (u *updates) turnKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endp
 	}
 	_, err = u.Secrets.Update(secret)
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // the cache is behind, and its event brings us back
+	// The cache is behind, and its event requeues the Cluster.
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return keys, nil
 	case err != nil:
 		return keys, fmt.Errorf("write secret %s/%s: %w", secret.Namespace, secret.Name, err)
@@ -90,7 +96,8 @@ func (u *updates) turnKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endp
 	return turned, nil
 }
 
-// applyAuth applies what answers about tokens, unless it is there already; another one in its place only when the agent has settled. Keys come first.
+// applyAuth applies the keys, and then the token authenticator, if they differ. It replaces an existing authenticator
+// only if settled.
 func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.AuthObjects, settled bool) error {
 	keys, err := client.CoreV1().ConfigMaps(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -115,7 +122,7 @@ func digest(object metav1.Object) string {
 	return object.GetAnnotations()[clustermanifest.DigestAnnotation]
 }
 
-// withoutEndpoint takes out of a cluster what answers about tokens, if Drover has installed it, and then deletes the keys.
+// withoutEndpoint removes the token authenticator from a cluster, if Drover installed it, and then deletes the keys.
 func (u *updates) withoutEndpoint(client kubernetes.Interface, keys *corev1.Secret) error {
 	servers, maps := client.AppsV1().DaemonSets(clustermanifest.Namespace), client.CoreV1().ConfigMaps(clustermanifest.Namespace)
 	err := errors.Join(
@@ -137,7 +144,7 @@ type (
 	deleter       func(ctx context.Context, name string, o metav1.DeleteOptions) error
 )
 
-// remove deletes what answers about tokens if it is of Drover's making.
+// remove deletes an object of the token authenticator if Drover installed it.
 func remove[T metav1.Object](u *updates, get getter[T], gone deleter) error {
 	found, err := get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && digest(found) == "" {
@@ -152,7 +159,7 @@ func remove[T metav1.Object](u *updates, get getter[T], gone deleter) error {
 	return nil
 }
 
-// endpointVersion changes with everything here that the endpoint of a cluster is made from, besides what the agent is.
+// endpointVersion changes with every fact that the endpoint of a cluster is made from, except those of the agent.
 func endpointVersion(facts *clustermanifest.Facts) string {
 	if facts.EndpointKeys == nil {
 		return ""

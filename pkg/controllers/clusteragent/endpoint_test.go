@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// enable switches the endpoint of the cluster on or off, as a user and the controllers after him do.
+// enable enables or disables the cluster's endpoint, as a user and the other controllers do.
 func (w *world) enable(enabled bool) {
 	w.Helper()
 	found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})
@@ -28,11 +28,11 @@ func (w *world) enable(enabled bool) {
 	found.Spec.LocalClusterAuthEndpoint.Enabled = enabled
 	_, err = w.user.Provisioning.Cluster().Update(found)
 	must(w.T, err)
-	synctest.Wait() // or the controller may hear of the second write first, and acts by what the Cluster was
+	synctest.Wait() // without this, the controller may see the second write first and act on the old Cluster
 	w.edit(func(c *mgmtv3.Cluster) { c.Spec.LocalClusterAuthEndpoint.Enabled = enabled })
 }
 
-// keys are those of the endpoint; nil when there are none.
+// keys returns the endpoint's keys, nil if there are none.
 func (w *world) keys() *endpointtoken.Keys {
 	w.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-endpoint-keys"}}
@@ -49,7 +49,7 @@ func (w *world) keys() *endpointtoken.Keys {
 	return &keys
 }
 
-// trusts tells whether the cluster trusts a key, and whether it has what answers about tokens.
+// trusts returns whether the cluster trusts a key, and whether it has the token authenticator.
 func (w *world) trusts(keys *endpointtoken.Keys) (trusted, served bool) {
 	w.Helper()
 	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth}}
@@ -78,7 +78,7 @@ func (w *world) deleteKeys() {
 	w.pass()
 }
 
-// aged makes the keys older than they are.
+// aged makes the keys older.
 func (w *world) aged(by time.Duration) {
 	w.Helper()
 	secret, err := w.user.Core.Secret().Get(fleet, "demo-endpoint-keys", metav1.GetOptions{})
@@ -91,7 +91,7 @@ func (w *world) aged(by time.Duration) {
 	w.elapse(time.Minute)
 }
 
-// connected is a cluster that runs, with an agent.
+// connected makes a running cluster with an agent.
 func (w *world) connected() {
 	w.Helper()
 	w.add(token(), controlPlane(true))
@@ -100,7 +100,8 @@ func (w *world) connected() {
 	w.pass()
 }
 
-// An endpoint that is switched on in a cluster that runs is served soon after, with keys of its own, and goes with them when it is switched off.
+// An endpoint that is enabled in a running cluster is soon served with its own keys, and both are removed when it is
+// disabled.
 func TestStory_AnEndpointIsSwitchedOnAndOff(t *testing.T) {
 	tell(t, func(w *world) {
 		w.connected()
@@ -133,7 +134,7 @@ func TestStory_AnEndpointIsSwitchedOnAndOff(t *testing.T) {
 	})
 }
 
-// Who deletes the keys ends all tokens: the cluster trusts others from then on.
+// Deleting the keys invalidates all tokens, because the cluster then trusts new keys.
 func TestStory_DeletedKeysEndAllTokens(t *testing.T) {
 	tell(t, func(w *world) {
 		w.connected()
@@ -155,7 +156,7 @@ func TestStory_DeletedKeysEndAllTokens(t *testing.T) {
 	})
 }
 
-// They do so, too, where the Secret has been brought back without its labels.
+// Deleting the keys also invalidates all tokens if the Secret was restored without its labels.
 func TestStory_DeletedKeysEndAllTokens_WhateverTheirLabels(t *testing.T) {
 	tell(t, func(w *world) {
 		w.connected()
@@ -176,7 +177,8 @@ func TestStory_DeletedKeysEndAllTokens_WhateverTheirLabels(t *testing.T) {
 	})
 }
 
-// Keys that nobody can read are their own cluster's matter: agents are replaced there and in all others, and what is wrong is said.
+// Unreadable keys affect only their own cluster's endpoint: agents are still updated in all clusters, and the problem
+// is logged.
 func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
 	tell(t, func(w *world) {
 		for _, name := range []string{"a", "b", "c"} {
@@ -214,7 +216,7 @@ func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
 	})
 }
 
-// Keys that say that they are of a time to come are not good until then.
+// Keys with a date in the future are rotated.
 func TestStory_KeysOfTheFutureTurn(t *testing.T) {
 	tell(t, func(w *world) {
 		w.connected()
@@ -232,7 +234,8 @@ func TestStory_KeysOfTheFutureTurn(t *testing.T) {
 	})
 }
 
-// What answers about tokens is replaced after the agent: an image that cannot be pulled is found out there, in one cluster first. Keys do not wait.
+// The token authenticator is updated after the agent, so that an image that cannot be pulled is found in one cluster
+// first; keys do not wait.
 func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(true))
@@ -276,7 +279,7 @@ func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
 	})
 }
 
-// Keys are replaced from time to time, and no token that is good ends by that.
+// Keys are rotated from time to time, and valid tokens stay valid.
 func TestStory_KeysTurn(t *testing.T) {
 	tell(t, func(w *world) {
 		w.connected()
@@ -300,7 +303,8 @@ func TestStory_KeysTurn(t *testing.T) {
 	})
 }
 
-// A cluster that is not connected gets it when it is, also when the endpoint was switched on long before; and what somebody else has called so is left alone.
+// A disconnected cluster gets the authenticator when it connects, even long after the endpoint was enabled, and another
+// program's object of that name stays.
 func TestStory_AnEndpointWaitsForTheAgent(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(true))
@@ -330,7 +334,7 @@ func TestStory_AnEndpointWaitsForTheAgent(t *testing.T) {
 	})
 }
 
-// API servers of clusters that were imported are configured by others.
+// Imported clusters get no endpoint, because Drover does not configure their API servers.
 func TestStory_AnImportedClusterHasNoEndpoint(t *testing.T) {
 	tell(t, func(w *world) {
 		found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})

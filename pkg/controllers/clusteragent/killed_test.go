@@ -15,8 +15,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// lives is an agent's life: its manifest is made, is lost and comes back, and the agent is brought up to date, for a new release and for another
-// environment.
+// lives runs an agent's life: its manifest is made, deleted and recreated, and the agent is updated for a new release
+// and a new environment.
 func lives(w *world) {
 	w.Helper()
 	w.add(token(), controlPlane(false))
@@ -34,7 +34,8 @@ func lives(w *world) {
 	w.elapse(time.Minute)
 }
 
-// objects is everything that the process has a hand in, in its own API and in the cluster, without what differs from run to run.
+// objects returns every object that the process writes, in the management API and in the cluster, without what differs
+// between runs.
 func (w *world) objects() map[string]any {
 	objects := w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret"))
 	for _, kind := range []schema.GroupVersionKind{
@@ -46,7 +47,8 @@ func (w *world) objects() map[string]any {
 	return crashpoints.Bare(append([]*unstructured.Unstructured{}, objects...))
 }
 
-// The agent gets what it should have, in the management API and in its cluster, wherever the process is killed, and then nothing more is written.
+// The agent gets the right objects, in the management API and in its cluster, wherever the process is killed, and then
+// nothing more is written.
 func TestStory_AgentWhereverTheProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, side := range map[string]struct {
@@ -68,7 +70,7 @@ func TestStory_AgentWhereverTheProcessIsKilled(t *testing.T) {
 					}
 					lives(w)
 					writes = side.of(w).Written(side.name)
-					w.elapse(time.Minute) // who was killed at the very end is replaced
+					w.elapse(time.Minute) // restarts the controller if it was killed at the very end
 					w.api.ResetLog()
 					w.agents.cluster.ResetLog()
 					w.elapse(time.Hour)

@@ -6,7 +6,8 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// Rehearse runs the handler once for a cluster. With Deps on a stage (see package rehearsal) and without a tunnel, that tells what it would write.
+// Rehearse runs the handler once for a cluster. With Deps from a stage (package rehearsal) and without a tunnel, it
+// only lists what it would write.
 func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 	_, err := newHandler(ctx, d).onChange("", cluster)
 	return err

@@ -11,32 +11,33 @@ import (
 )
 
 const (
-	// patience is how long a new agent may take to connect before it counts as lost. Its image is pulled in that time.
+	// patience is how long a new agent may take to connect, including its image pull, before it counts as lost.
 	patience = 5 * time.Minute
-	// most is for how many clusters is waited at the same time.
+	// most limits how many clusters are updated at the same time.
 	most = 16
-	// suspicious is how many lost agents stop the others from being replaced, when they are more than a tenth of those that have connected.
+	// suspicious is the number of lost agents that stops the rollout, if they are more than a tenth of those that have
+	// connected.
 	suspicious = 3
-	// quiet is after how long without updates the next one is the first of its kind again.
+	// quiet is the time without updates after which the rollout starts with one cluster again.
 	quiet = 10 * time.Minute
 )
 
-// rollout decides which clusters get a new agent when. What is wrong with it is often wrong everywhere, an image that cannot be pulled for example: one
-// cluster is first, and each that comes back lets one more follow at a time. When several do not come back, no others follow until they do, or until what
-// they are to have changes.
+// rollout decides when each cluster gets a new agent. A problem of an agent often affects all clusters, such as an
+// image that cannot be pulled. So one cluster starts, and each agent that connects lets one more cluster update at the
+// same time. If several do not connect, the rollout stops until they connect or their target changes.
 type rollout struct {
 	mu sync.Mutex
-	// under are the clusters whose new agent has not connected yet.
+	// under holds the clusters whose new agent has not connected yet.
 	under map[types.NamespacedName]begun
-	// back is how many have connected since updates began, and last when there was something to do the last time.
+	// back counts agents that have connected since the rollout started; last is the time of its last event.
 	back int
 	last time.Time
-	// waiting are clusters that have to wait for their turn, the first first.
+	// waiting holds the clusters that wait for their turn, in order.
 	waiting []types.NamespacedName
 	stopped bool
 }
 
-// begun is an update.
+// begun is an update in progress.
 type begun struct {
 	version string
 	at      time.Time
@@ -44,7 +45,8 @@ type begun struct {
 
 func newRollout() *rollout { return &rollout{under: map[types.NamespacedName]begun{}} }
 
-// take tells whether a cluster may get a new agent now. If not, it waits. One whose former update is not over may be given something better at any time.
+// take reports whether a cluster may get a new agent now. If not, the cluster waits. A cluster whose update is in
+// progress may get a newer one at any time.
 func (r *rollout) take(name types.NamespacedName, version string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +66,7 @@ func (r *rollout) take(name types.NamespacedName, version string, now time.Time)
 	return true
 }
 
-// room is for how many more clusters there is room.
+// room returns how many more clusters may update.
 func (r *rollout) room(now time.Time) int {
 	lost := r.lost(now)
 	if len(lost) >= suspicious && len(lost)*10 > r.back {
@@ -73,7 +75,7 @@ func (r *rollout) room(now time.Time) int {
 	return max(0, min(1+r.back, most)-(len(r.under)-len(lost)))
 }
 
-// lost are the clusters whose agents should have connected.
+// lost returns the clusters whose agents should have connected by now.
 func (r *rollout) lost(now time.Time) []types.NamespacedName {
 	var lost []types.NamespacedName
 	for name, update := range r.under {
@@ -84,7 +86,7 @@ func (r *rollout) lost(now time.Time) []types.NamespacedName {
 	return lost
 }
 
-// watch notes a cluster in which an update was found that is not over, if it is not known.
+// watch records an update in progress that was found in a cluster, if it is unknown.
 func (r *rollout) watch(name types.NamespacedName, version string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +95,7 @@ func (r *rollout) watch(name types.NamespacedName, version string, now time.Time
 	}
 }
 
-// landed notes that the agent of a cluster is the one that it should be.
+// landed records that a cluster's agent is up to date.
 func (r *rollout) landed(name types.NamespacedName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +107,8 @@ func (r *rollout) landed(name types.NamespacedName, now time.Time) {
 	r.leaveLine(name)
 }
 
-// away notes that no agent of a cluster is connected, neither a new one nor the one before, which stays until then: it is not the new one that is at fault. A
-// cluster that is away for long holds up no others.
+// away records that no agent of a cluster is connected, old or new. The old agent runs until the new one is available,
+// so the new one is not the cause. A cluster that is away for long delays no others.
 func (r *rollout) away(name types.NamespacedName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +117,7 @@ func (r *rollout) away(name types.NamespacedName, now time.Time) {
 	}
 }
 
-// forget drops a cluster that gets no agent from here any more, or none now.
+// forget drops a cluster that gets no agent from here, or none now.
 func (r *rollout) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +129,7 @@ func (r *rollout) leaveLine(name types.NamespacedName) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(other types.NamespacedName) bool { return other == name })
 }
 
-// pending tells whether there is waited for the agent of a cluster, and when to look again.
+// pending reports whether a cluster's agent is still expected, and when to check again.
 func (r *rollout) pending(name types.NamespacedName, now time.Time) (again time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +143,8 @@ func (r *rollout) pending(name types.NamespacedName, now time.Time) (again time.
 	return time.Minute, true
 }
 
-// next takes those out of the line whose turn it is. Who finds no room then, or cannot be updated now, has to come again.
+// next removes from the line the clusters whose turn it is. A cluster that finds no room then, or cannot be updated,
+// must queue again.
 func (r *rollout) next(now time.Time) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,8 +154,8 @@ func (r *rollout) next(now time.Time) []types.NamespacedName {
 	return next
 }
 
-// state is how it goes: how many new agents are waited for, and how many of these are lost; how many clusters have to wait; and whether all of these wait
-// for the lost ones. changed is true when that is another answer to the last question than before.
+// state returns the number of expected agents, the lost ones, the number of waiting clusters, and whether the rollout
+// is stopped. changed means that stopped differs from the last call.
 func (r *rollout) state(now time.Time) (s rolloutState, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,8 +173,8 @@ type rolloutState struct {
 	stopped        bool
 }
 
-// over tells whether an agent of the present manifest is connected: pods are available when they are. Pods of the manifest before may be there, too, and all
-// others are of the present one.
+// over reports whether an agent of the current manifest is connected, because pods become available when they connect.
+// Old pods may still be available, so it needs more available pods than old ones.
 func over(d *appsv1.Deployment) bool {
 	s := d.Status
 	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas > 0 && s.AvailableReplicas > s.Replicas-s.UpdatedReplicas

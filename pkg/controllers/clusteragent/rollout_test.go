@@ -14,7 +14,7 @@ func cluster(i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: "fleet", Name: strconv.Itoa(i)}
 }
 
-// One cluster is first, and each that comes back lets one more follow.
+// One cluster starts, and each agent that connects lets one more follow.
 func TestRollout_BeginsWithOne(t *testing.T) {
 	t.Parallel()
 	r, now := newRollout(), time.Unix(1e9, 0)
@@ -52,7 +52,7 @@ func TestRollout_LostAgentsStopTheOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		back int
 		then func(r *rollout, now time.Time)
-		want bool // another one may follow
+		want bool // another cluster may follow
 	}{
 		"three do not connect":         {back: 0, want: false},
 		"nor do three of twenty":       {back: 20, want: false},
@@ -118,7 +118,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// Three clusters that are switched off are no reason to keep the new agent from all others.
+// Three clusters that are switched off do not stop the rollout for all others.
 func TestRollout_ClustersThatAreAwayHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	now, r := time.Now(), newRollout()

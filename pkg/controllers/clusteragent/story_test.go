@@ -38,27 +38,27 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// world is a management cluster with the controller in it.
+// world is a management cluster with the running controller.
 type world struct {
 	*testing.T
 	api  *memkube.Server
 	user *clients.Clients
 	log  *bytes.Buffer
-	// agents are in a cluster of their own.
+	// agents have a cluster of their own.
 	agents *agents
 	stop   func()
-	// cut is closed when the process is killed; nil when nobody kills it.
+	// cut is closed when the process is killed; nil if the test does not kill it.
 	cut chan struct{}
 }
 
-// tell runs a story in virtual time. There is a cluster of ours that has everything but what the story adds.
+// tell runs a test in virtual time, with a cluster of this instance that has everything but what the test adds.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	inWorld(t, f)
 }
 
-// inWorld is tell for one of several tellings of the same story, which come one after the other.
+// inWorld is tell for a test that runs several times in sequence.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 	})
 }
 
-// start runs the controller, as a new process would.
+// start runs the controller as a new process would.
 func (w *world) start() {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
@@ -101,7 +101,7 @@ func (w *world) start() {
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	if err := c.Start(workers); err != nil {
-		w.Log("the controller did not start:", err) // it was cut off meanwhile
+		w.Log("the controller did not start:", err) // it was killed while starting
 	}
 	w.stop = func() {
 		cancel()
@@ -118,13 +118,13 @@ func (w *world) add(objects ...runtime.Object) {
 
 func (w *world) pass() { w.elapse(time.Second) }
 
-// elapse lets that much time pass, and as much again for the next process when one was killed meanwhile.
+// elapse lets time d pass. If the controller was killed meanwhile, elapse restarts it and lets d pass again.
 func (w *world) elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 	select {
 	case <-w.cut:
-		w.cut = nil // once is enough
+		w.cut = nil // kill once
 		w.stop()
 		w.api.Mend(agent)
 		w.agents.cluster.Mend(inside)
@@ -134,7 +134,7 @@ func (w *world) elapse(d time.Duration) {
 	}
 }
 
-// manifest is what the Secret has; "" when there is none.
+// manifest returns the manifest in the Secret, "" without a Secret.
 func (w *world) manifest() string {
 	w.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-cluster-agent"}}
@@ -174,7 +174,7 @@ func (w *world) edit(change func(*mgmtv3.Cluster)) {
 	w.pass()
 }
 
-// deployed notes that an agent has been connected.
+// deployed records that an agent has been connected.
 func (w *world) deployed() {
 	w.Helper()
 	found, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
@@ -192,7 +192,7 @@ func controlPlane(initialized bool) *rkev1.RKEControlPlane {
 	}
 }
 
-// A new cluster's manifest is made once all is there that it needs, in whichever order that comes, and stays as it is.
+// A new cluster's manifest is made once everything it needs exists, in any order, and then never changes.
 func TestStory_NewClusterGetsItsManifestOnce(t *testing.T) {
 	pull := func() *corev1.Secret {
 		return &corev1.Secret{
@@ -282,7 +282,8 @@ func TestStory_OnlyOurClustersGetOne(t *testing.T) {
 	}
 }
 
-// What an earlier cluster of the same name has left is neither used nor written to. Once it is gone, the cluster gets its own.
+// The Secret of an earlier cluster with the same name is neither used nor written, and after its deletion the cluster
+// gets its own.
 func TestStory_ManifestOfAClusterBeforeIsNotTaken(t *testing.T) {
 	tell(t, func(w *world) {
 		former := &corev1.Secret{

@@ -16,11 +16,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 )
 
-// Uninstall takes the agent out of a cluster, through that agent, with all that was applied to install it but the namespace, in which others may have
-// objects. What Drover did not install is left alone.
+// Uninstall removes the agent from a cluster, through that agent. It removes everything that the installation applied,
+// except the namespace, which may hold other objects. It leaves what Drover did not install.
 //
-// Whichever object went first would take away what removes the others: the agent, its right to impersonate, or Drover's own rights. So all are made
-// to belong to the binding of these rights, and the cluster's garbage collector follows when that is deleted, which is the last request.
+// Deleting any object first could remove what is needed to delete the others: the agent, its right to impersonate, or
+// Drover's own rights. So the binding of Drover's rights becomes the owner of all objects. Its deletion is the last
+// request, and the cluster's garbage collector deletes the rest.
 func Uninstall(ctx context.Context, downstream Downstream, cluster types.NamespacedName) error {
 	client, err := downstream.Client(ctx, cluster)
 	if err != nil {
@@ -28,7 +29,7 @@ func Uninstall(ctx context.Context, downstream Downstream, cluster types.Namespa
 	}
 	deployment, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(ctx, clustermanifest.Deployment, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // it was deleted, or Drover has no rights any more
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // it was deleted, or Drover has lost its rights
 		return nil
 	case err != nil:
 		return fmt.Errorf("read what the agent is installed with: %w", err)
@@ -55,7 +56,8 @@ func Uninstall(ctx context.Context, downstream Downstream, cluster types.Namespa
 	return nil
 }
 
-// installed are the paths of the objects that an agent was installed with, by this release or another one, but for the binding of Drover's rights.
+// installed returns the paths of the objects that an agent of any release was installed with, except the binding of
+// Drover's rights.
 func installed(ctx context.Context, client kubernetes.Interface, deployment *appsv1.Deployment) ([]string, error) {
 	within := "/namespaces/" + clustermanifest.Namespace
 	parts := []string{
@@ -89,7 +91,7 @@ func installed(ctx context.Context, client kubernetes.Interface, deployment *app
 	return parts, nil
 }
 
-// hand makes objects belong to a binding; those that are not there are none of this cluster's.
+// hand makes the binding the owner of objects. Missing objects are skipped, because not every agent has them.
 func hand(ctx context.Context, client kubernetes.Interface, to *rbacv1.ClusterRoleBinding, parts []string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{
 		{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding", Name: to.Name, UID: to.UID},

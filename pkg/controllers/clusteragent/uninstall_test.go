@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 )
 
-// inCluster are the objects of a cluster of all kinds that the agent is installed with.
+// inCluster returns a cluster's objects of all kinds that an agent is installed with.
 func inCluster(t *testing.T, a *agents) []string {
 	t.Helper()
 	names := []string{}
@@ -35,7 +35,7 @@ func inCluster(t *testing.T, a *agents) []string {
 	return names
 }
 
-// everything is what an agent with all that can be asked for is installed with.
+// everything installs an agent with all optional objects.
 func everything(t *testing.T, a *agents) {
 	t.Helper()
 	priority, budget := &provv1.PriorityClassSpec{Value: 7}, &provv1.PodDisruptionBudgetSpec{MaxUnavailable: "1"}
@@ -46,7 +46,7 @@ func everything(t *testing.T, a *agents) {
 	source := clustermanifest.Source{ServerURL: "https://drover.example.com", Image: "drover-io/drover:v1"}
 	objects, err := clustermanifest.Render(source.Input(management, "hunter2", []clustermanifest.PullSecret{{Name: "pull", DockerConfigJSON: []byte("{}")}}))
 	must(t, err)
-	must(t, a.cluster.Add(objects[1:]...)) // the namespace is there
+	must(t, a.cluster.Add(objects[1:]...)) // the namespace exists
 	auth, err := clustermanifest.RenderAuth(source.Input(management, "hunter2", nil), "localhost", []byte("{}"))
 	must(t, err)
 	must(t, a.cluster.Add(auth.Keys, auth.Server))
@@ -60,7 +60,7 @@ func TestUninstall_LeavesWhatIsNotTheAgents(t *testing.T) {
 	))
 	before := inCluster(t, a)
 	everything(t, a)
-	// A credential that was replaced is left by the agents' updates.
+	// The agents' updates leave a credential that was replaced.
 	must(t, a.cluster.Add(&corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "cattle-credentials-former"},
 	}))
@@ -72,7 +72,8 @@ func TestUninstall_LeavesWhatIsNotTheAgents(t *testing.T) {
 	if diff := cmp.Diff(before, inCluster(t, a)); diff != "" {
 		t.Errorf("what is left is not what there was before (-before +after):\n%s", diff)
 	}
-	// Whoever takes the agent's own rights first can go no further: the binding of Drover's rights is the one thing that is deleted, and the last.
+	// The binding of Drover's rights is the only object that is deleted, and the last, because deleting the agent's
+	// rights first would block the rest.
 	writes := a.cluster.Writes(inside)
 	for i, write := range writes {
 		if last := i == len(writes)-1; (write.Verb == "delete") != last {

@@ -24,18 +24,19 @@ import (
 )
 
 const (
-	// updaters work on clusters at the same time; each waits for one cluster at most as long as Downstream's clients do.
+	// updaters is the number of workers. Each waits for one cluster at most as long as Downstream's clients do.
 	updaters = 4
-	// againFirst and againLast are how soon an update that failed is tried again.
+	// againFirst and againLast limit the back-off of a failed update.
 	againFirst, againLast = 2 * time.Second, 5 * time.Minute
-	// lookAgain is how often it is looked whether an agent is still what it should be: a server of RKE2 or K3s that starts applies the manifest of its plan,
-	// which is that of the cluster's first day.
+	// lookAgain is how often an up-to-date agent is checked again. A server of RKE2 or K3s that starts reapplies the
+	// manifest of its plan, which is the cluster's first one.
 	lookAgain = 15 * time.Minute
 )
 
-// updates keep the agents up to date that are connected. What is installed is read in the cluster itself, once per session and whenever what
-// should be has changed, so that nothing is written here about it. An agent that carries no digest is somebody else's, and is left alone. Not all are
-// replaced at once: a worker applies and goes on, and what the queue brings next about that cluster is that its agent has come, or that it is time to look.
+// updates keeps connected agents up to date. It reads the installed version in the cluster itself, once per session and
+// after each change of the target, so it stores nothing here. It ignores an agent without a digest, which other
+// programs manage. Workers do not wait for a new agent. They apply and continue, and the queue brings the cluster back
+// when its agent connects or a check is due.
 type updates struct {
 	*handler
 	// the queue's workers end with it
@@ -44,7 +45,7 @@ type updates struct {
 	turns *rollout
 
 	mu sync.Mutex
-	// seen is from which objects it was found out last that a cluster's agent is up to date.
+	// seen records at which version a cluster's agent was last found up to date.
 	seen map[types.NamespacedName]found
 }
 
@@ -68,7 +69,7 @@ func newUpdates(ctx context.Context, h *handler) *updates {
 	return u
 }
 
-// session is told of a cluster whose agent has come or gone.
+// session handles an agent that connected or disconnected.
 func (u *updates) session(id string) {
 	for _, key := range u.of(id) {
 		name := types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
@@ -79,7 +80,7 @@ func (u *updates) session(id string) {
 	}
 }
 
-// changed is told of a cluster of which something that its agent depends on may have changed.
+// changed handles a cluster whose agent may depend on a changed object.
 func (u *updates) changed(cluster *provv1.Cluster) {
 	if u.queue == nil || !u.Tunnel.Connected(cluster.Status.ClusterName) {
 		return
@@ -90,12 +91,12 @@ func (u *updates) changed(cluster *provv1.Cluster) {
 	}
 }
 
-// version changes with everything in the management cluster that an agent's manifest is made from.
+// version changes with every fact in the management cluster that an agent's manifest is made from.
 func version(facts *clustermanifest.Facts) string {
 	return fmt.Sprint(facts.Management.UID, "/", facts.Management.Generation, "/", facts.Token, "/", endpointVersion(facts))
 }
 
-// seenFor is for how long that version need not be looked for again in a cluster, because it was seen there; 0 or less when it has to be now.
+// seenFor returns how long a cluster need not be checked for that version. It returns 0 or less if a check is due.
 func (u *updates) seenFor(name types.NamespacedName, version string) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -123,10 +124,10 @@ func (u *updates) work() {
 	}
 }
 
-// endpointError is what is wrong with the authorized endpoint of a cluster.
+// endpointError is a problem of a cluster's authorized endpoint.
 type endpointError struct{ error }
 
-// Unwrap returns the error as it was.
+// Unwrap returns the wrapped error.
 func (e endpointError) Unwrap() error { return e.error }
 
 func (u *updates) warn(name types.NamespacedName, err error) {
@@ -137,7 +138,7 @@ func (u *updates) warn(name types.NamespacedName, err error) {
 	u.Log.WithError(err).WithField("namespace", name.Namespace).WithField("cluster", name.Name).Warn(what + " could not be brought up to date; that is tried again")
 }
 
-// update brings the agent of a cluster up to date, if one is connected.
+// update brings a cluster's agent up to date, if one is connected.
 func (u *updates) update(name types.NamespacedName) error {
 	defer u.follow(name)
 	cluster, err := clients.Optional(u.clusters.Get(name.Namespace, name.Name))
@@ -171,8 +172,8 @@ func (u *updates) update(name types.NamespacedName) error {
 	return nil
 }
 
-// conclude does what follows from an attempt, and sees to the endpoint. Whatever comes of the agent, the one before it leads there, too; and what is wrong with the
-// endpoint holds up no agent, here or in another cluster.
+// conclude handles the result of an attempt, and reconciles the endpoint. It does so even if the attempt failed,
+// because the old agent also reaches the cluster. A problem of the endpoint delays no agent.
 func (u *updates) conclude(client kubernetes.Interface, name types.NamespacedName, facts *clustermanifest.Facts, done outcome, err error) error {
 	settled := err == nil && done != waits
 	beside := u.endpoint(client, facts, settled)
@@ -188,7 +189,8 @@ func (u *updates) conclude(client kubernetes.Interface, name types.NamespacedNam
 	return err
 }
 
-// wanted is what the agent of a cluster is to be installed with, and what that follows from; nil when something is missing, or when it was seen to be there.
+// wanted returns the facts and the objects of a cluster's agent. It returns nil if an object is missing, or if the
+// agent was recently found up to date.
 func (u *updates) wanted(cluster *provv1.Cluster) (*clustermanifest.Facts, []runtime.Object, error) {
 	facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster})
 	if err != nil || facts == nil {
@@ -196,7 +198,7 @@ func (u *updates) wanted(cluster *provv1.Cluster) (*clustermanifest.Facts, []run
 	}
 	name := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 	if left := u.seenFor(name, version(facts)); left > 0 {
-		u.queue.AddAfter(name, left) // a queue keeps the earliest time, which this one may have come at
+		u.queue.AddAfter(name, left) // a queue keeps the earliest time, which may have been this one
 		return nil, nil, nil
 	}
 	if facts.PullSecrets, err = u.pullSecrets(facts.Management); err != nil {
@@ -206,7 +208,8 @@ func (u *updates) wanted(cluster *provv1.Cluster) (*clustermanifest.Facts, []run
 	return facts, objects, err
 }
 
-// noteToken notes that the agent of a cluster has connected with its present token: the one before is needed no more.
+// noteToken records that a cluster's agent has connected with its current token, so that the old one is no longer
+// needed.
 func (u *updates) noteToken(facts *clustermanifest.Facts) error {
 	secret, err := clients.Optional(u.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
 	if err != nil || secret == nil {
@@ -220,8 +223,8 @@ func (u *updates) noteToken(facts *clustermanifest.Facts) error {
 	return u.keepToken(facts)
 }
 
-// keepToken keeps the token that the agent has where it stays with the Cluster when that is moved, whether it was replaced or taken back. The manifest beside
-// it stays as it is: it is in plans.
+// keepToken copies the agent's current token to the Secret that moves with the Cluster, after the token was replaced or
+// revoked. It keeps the manifest in that Secret, because it is part of plans.
 func (u *updates) keepToken(facts *clustermanifest.Facts) error {
 	stored, err := clients.Optional(u.secrets.Get(facts.Cluster.Namespace, naming.ClusterAgent(facts.Cluster.Name)))
 	if err != nil || stored == nil || !topology.Belongs(stored, facts.Cluster) || string(stored.Data[rkev1.ClusterAgentTokenKey]) == facts.Token {
@@ -235,20 +238,20 @@ func (u *updates) keepToken(facts *clustermanifest.Facts) error {
 	return nil
 }
 
-// outcome is what came of an attempt.
+// outcome is the result of an attempt.
 type outcome int
 
 const (
-	// waits: the agent is not connected yet, or it is not its turn.
+	// waits means that the agent is not connected yet, or that it is not its turn.
 	waits outcome = iota
-	// foreign: somebody else sees to the agent.
+	// foreign means that another program manages the agent.
 	foreign
-	// connected: it is what it should be.
+	// connected means that the agent is up to date.
 	connected
 )
 
-// apply applies a manifest, unless it is there already or others come first, and tells whether an agent of it is connected. The Deployment is last: its
-// pods find what they need.
+// apply applies a manifest, unless it is already applied or it is not the cluster's turn. It returns whether an agent
+// of that manifest is connected. The Deployment comes last, so that its pods find what they need.
 func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, version string, objects []runtime.Object) (outcome, error) {
 	found, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Deployment, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -260,7 +263,8 @@ func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, 
 	switch has := found.Annotations[clustermanifest.DigestAnnotation]; {
 	case has == "":
 		return foreign, nil
-	case has == clustermanifest.Digest(objects) && (over(found) || found.Status.ObservedGeneration == 0): // or nobody makes pods there
+	// An observed generation of 0 means that no controller makes pods there.
+	case has == clustermanifest.Digest(objects) && (over(found) || found.Status.ObservedGeneration == 0):
 		return connected, nil
 	case has == clustermanifest.Digest(objects):
 		u.turns.watch(name, version, time.Now())
@@ -277,7 +281,8 @@ func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, 
 	return waits, nil
 }
 
-// follow sees to what comes after an attempt: that the cluster is looked at again while its agent has not come, and that those come whose turn it is.
+// follow handles what comes after an attempt. It requeues the cluster while its agent is expected, and queues the
+// clusters whose turn it is.
 func (u *updates) follow(name types.NamespacedName) {
 	now := time.Now()
 	if again, pending := u.turns.pending(name, now); pending {

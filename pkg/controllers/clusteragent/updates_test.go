@@ -23,13 +23,13 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// agents are connected or not, and what they lead to.
+// agents simulates the agents' connections and the clusters that they lead to.
 type agents struct {
 	mu        sync.Mutex
 	connected map[string]bool
 	listeners []func(string)
 	cluster   *memkube.Server
-	// others are clusters besides that one.
+	// others holds the other clusters.
 	others map[string]*memkube.Server
 }
 
@@ -54,14 +54,14 @@ func (a *agents) Client(_ context.Context, cluster types.NamespacedName) (kubern
 	return kubernetes.NewForConfig(a.cluster.Config(inside))
 }
 
-// join adds another cluster, whose agent is connected.
+// join adds another cluster, with a connected agent.
 func (a *agents) join(name string, cluster *memkube.Server) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.others[name], a.connected["c-m-"+name] = cluster, true
 }
 
-// set lets an agent come or go.
+// set connects or disconnects an agent.
 func (a *agents) set(connected bool) {
 	a.mu.Lock()
 	a.connected = map[string]bool{id: connected}
@@ -72,7 +72,7 @@ func (a *agents) set(connected bool) {
 	}
 }
 
-// installed puts an agent into the cluster.
+// installed installs an agent in the cluster.
 func (w *world) installed(annotations map[string]string) {
 	w.Helper()
 	must(w.T, w.agents.cluster.Add(&appsv1.Deployment{
@@ -84,7 +84,7 @@ func (w *world) installed(annotations map[string]string) {
 	}))
 }
 
-// image is that of the agent in the cluster.
+// image returns the image of the cluster's agent.
 func (w *world) image() string {
 	w.Helper()
 	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
@@ -93,7 +93,7 @@ func (w *world) image() string {
 	return found.Spec.Template.Spec.Containers[0].Image
 }
 
-// An agent is brought up to date when it connects, and when what it is installed with changes; otherwise nothing is written in its cluster.
+// An agent is updated when it connects, and when its manifest changes; otherwise nothing is written in its cluster.
 func TestStory_AgentsAreKeptUpToDate(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(false))
@@ -126,7 +126,7 @@ func TestStory_AgentsAreKeptUpToDate(t *testing.T) {
 	})
 }
 
-// A server that starts applies the manifest of its plan again, over what the cluster has by now.
+// An agent is updated again after a server that starts has reapplied the old manifest of its plan.
 func TestStory_WhatWasUndoneIsDoneAgain(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(false))
@@ -149,7 +149,8 @@ func TestStory_WhatWasUndoneIsDoneAgain(t *testing.T) {
 	})
 }
 
-// A token that was replaced is good until the agent has connected with the new one, and that is noted where it is decided about tokens.
+// A replaced token stays valid until the agent has connected with the new one, and that is recorded in the token's
+// Secret.
 func TestStory_TheTokenThatAnAgentHasIsNoted(t *testing.T) {
 	tell(t, func(w *world) {
 		replaced := token()
@@ -204,7 +205,7 @@ func TestStory_AgentsOfOthersAreLeftAlone(t *testing.T) {
 	})
 }
 
-// What fails is tried again, and the token is in no message about it.
+// A failed update is retried, and its log message does not contain the token.
 func TestStory_UpdatesAreTriedAgain(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(false))
@@ -221,7 +222,8 @@ func TestStory_UpdatesAreTriedAgain(t *testing.T) {
 	})
 }
 
-// One cluster gets a new agent first, and others when that has come: what is wrong with it is not wrong everywhere at once.
+// One cluster gets a new agent first, and others follow after it connects, so that a broken agent does not affect all
+// clusters at once.
 func TestStory_OthersFollowWhenTheFirstNewAgentHasCome(t *testing.T) {
 	tell(t, func(w *world) {
 		for _, name := range []string{"a", "b", "c"} {
@@ -247,7 +249,7 @@ func TestStory_OthersFollowWhenTheFirstNewAgentHasCome(t *testing.T) {
 	})
 }
 
-// another adds a cluster whose agent is connected and to be replaced, with an authorized endpoint or without.
+// another adds a cluster with a connected, outdated agent, with or without an authorized endpoint.
 func (w *world) another(name string, endpoint bool) {
 	w.Helper()
 	other := memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})
@@ -271,7 +273,7 @@ func (w *world) another(name string, endpoint bool) {
 	))
 }
 
-// comes lets the new agent of another cluster connect.
+// comes connects the new agent of another cluster.
 func (w *world) comes(name string) {
 	w.Helper()
 	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
@@ -288,7 +290,7 @@ func (w *world) comes(name string) {
 	w.pass()
 }
 
-// replaced are the other clusters that have a new agent.
+// replaced returns the other clusters that have a new agent.
 func (w *world) replaced() []string {
 	w.Helper()
 	var replaced []string

@@ -9,7 +9,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// act writes the Secret, when it is not as it has to be, and reports whether it is now. It is not when the cache is behind.
+// act writes the Secret if it differs from the decision, and reports whether it is now up to date. It returns false if
+// the cache is behind.
 func (h *handler) act(facts *registration.Facts, decided registration.Decision) (bool, error) {
 	if decided.Secret == nil {
 		return true, nil

@@ -23,27 +23,27 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// handlerName is persisted by hosts in metrics, do not change.
+// Hosts persist handlerName in metrics, do not change.
 const handlerName = "cluster-registration-token"
 
 // indexClusters finds provisioning Clusters by the name of their management cluster.
 const indexClusters = "registration-token-clusters"
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Tokens             mgmtcontrollers.ClusterRegistrationTokenController
 	ManagementClusters mgmtcontrollers.ClusterController
 	Clusters           provcontrollers.ClusterController
 	Secrets            corecontrollers.SecretController
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
-	// Settings are for all tokens.
+	// Settings apply to all tokens.
 	Settings registration.Settings
-	// Random is what tokens are drawn from; nil means the system's.
+	// Random is the source of tokens; nil means the system's.
 	Random io.Reader
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
-	// Log says what becomes of tokens, never a token; nil means the standard logger.
+	// Log records changes of tokens, never a token itself; nil means the standard logger.
 	Log logrus.FieldLogger
 }
 
@@ -88,7 +88,7 @@ func newHandler(d Deps) *handler {
 	return h
 }
 
-// ofSecret wakes the registration whose token a Secret holds, by its name: what else it says can be taken away.
+// ofSecret wakes the registration whose token a Secret holds. It uses the name, because labels can be removed.
 func ofSecret(secret *corev1.Secret) []wakeup.Key {
 	name, ok := registration.IsSecretName(secret.Name)
 	if !ok {
@@ -97,14 +97,14 @@ func ofSecret(secret *corev1.Secret) []wakeup.Key {
 	return []wakeup.Key{{Namespace: secret.Namespace, Name: name}}
 }
 
-// of are the registrations of a management cluster.
+// of returns the registrations of a management cluster.
 func (h *handler) of(managementCluster string) []wakeup.Key {
 	if managementCluster == "" {
 		return nil
 	}
 	tokens, err := h.tokens.List(managementCluster, labels.Everything())
 	if err != nil {
-		return nil // a cache of a namespaced kind lists every namespace
+		return nil // a namespaced cache lists every namespace
 	}
 	keys := make([]wakeup.Key, 0, len(tokens))
 	for _, token := range tokens {
@@ -115,7 +115,7 @@ func (h *handler) of(managementCluster string) []wakeup.Key {
 
 func (h *handler) onChange(_ string, token *mgmtv3.ClusterRegistrationToken) (*mgmtv3.ClusterRegistrationToken, error) {
 	if token == nil || token.DeletionTimestamp != nil {
-		return token, nil // its Secret goes with it
+		return token, nil // the garbage collector deletes its Secret
 	}
 	if h.written.Behind(token, h.Now()) {
 		h.Tokens.EnqueueAfter(token.Namespace, token.Name, ownwrites.BelievedAfter)
@@ -123,11 +123,11 @@ func (h *handler) onChange(_ string, token *mgmtv3.ClusterRegistrationToken) (*m
 	}
 	facts, err := h.gather(token)
 	if err != nil || facts == nil {
-		return token, err // an event of the management cluster, of its Cluster or of the Secret brings us back
+		return token, err // an event of the management cluster, its Cluster or the Secret requeues it
 	}
 	decided := registration.Decide(*facts)
 	if written, err := h.act(facts, decided); err != nil || !written {
-		return token, err // an event of the Secret brings us back
+		return token, err // an event of the Secret requeues it
 	}
 	if !decided.Next.IsZero() {
 		h.Tokens.EnqueueAfter(token.Namespace, token.Name, decided.Next.Sub(facts.Now))

@@ -1,10 +1,11 @@
-// Package clusterregistrationtoken keeps the tokens by which hosts and the agents of clusters register.
+// Package clusterregistrationtoken manages the tokens with which hosts and cluster agents register.
 //
-// Package registration decides; here its facts are read from caches, the Secret is written, and after it the status, so that the status
-// never tells of a token that is not there. The Secret is updated under the resource version that the decision was made from: of two
-// replicas, or of a replica whose cache is behind, only one replaces a token.
+// Package registration decides. This package reads the facts from caches, writes the Secret, and then writes the
+// status. The status therefore never names a token that does not exist. The Secret is updated at the resource version
+// that the decision used. If two replicas compete, or a cache is behind, only one replaces the token.
 //
-// Only tokens of clusters that are ours are kept, in the namespace that has the name of the cluster. A token elsewhere lets nobody in.
+// The controller manages only tokens of this instance's clusters, in the namespace with the cluster's name. A token in
+// another namespace gives no access.
 //
 // # Wake-ups
 //

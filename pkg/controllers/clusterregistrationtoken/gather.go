@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/tokens"
 )
 
-// gather reads what a decision is made from; nil when there is nothing to decide here.
+// gather reads the facts for a decision. It returns nil if this controller has nothing to decide.
 func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.Facts, error) {
 	if token.Spec.ClusterName != token.Namespace {
 		h.Log.WithField("namespace", token.Namespace).WithField("token", token.Name).Warnf(
@@ -42,7 +42,7 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 	case apierrors.IsNotFound(err):
 		if left := h.written.Left(token.Namespace+"/"+name, facts.Now); left > 0 {
 			h.Tokens.EnqueueAfter(token.Namespace, token.Name, left)
-			return nil, nil // we made it, and the cache is behind
+			return nil, nil // Drover created it, and the cache is behind
 		}
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s/%s: %w", token.Namespace, name, err)
@@ -62,8 +62,9 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 	return facts, err
 }
 
-// gatherGiven reads what the agent of a Cluster was given, if it is this registration that agents of such Clusters use. Servers of such a Cluster have its token in
-// their plans, and etcd has it in its snapshots: it is replaced only where spec.ttl asks for that.
+// gatherGiven reads the token that a Cluster's agent was given, if the agent uses this registration. The servers of
+// such a Cluster have the token in their plans, and etcd has it in its snapshots. Drover therefore replaces it only if
+// spec.ttl asks for it.
 func (h *handler) gatherGiven(facts *registration.Facts, cluster *provv1.Cluster) error {
 	if facts.Registration.Name != clustermanifest.RegistrationToken(cluster) || !registration.Serves(facts.Registration.Labels, registration.ForAgent) {
 		return nil
@@ -75,14 +76,15 @@ func (h *handler) gatherGiven(facts *registration.Facts, cluster *provv1.Cluster
 	if cluster.Spec.RKEConfig != nil {
 		facts.Settings.AgentsFollow = false
 	}
-	// Hosts of a cluster before it that had its name may still run: what those were given counts for nothing.
+	// Hosts of an earlier cluster with the same name may still run. Their token does not count.
 	if secret != nil && secret.Type == rkev1.SecretTypeClusterAgent && topology.Belongs(secret, cluster) {
 		facts.Brought = string(secret.Data[rkev1.ClusterAgentTokenKey])
 	}
 	return nil
 }
 
-// ours is the Cluster with our mark that a management cluster, which is there to stay, belongs to; nil when somebody else has one, or nobody.
+// ours returns the Cluster of this instance that a management cluster belongs to. It returns nil if the management
+// cluster is being deleted, has no Cluster, or has one of another instance.
 func (h *handler) ours(cluster *mgmtv3.Cluster) (*provv1.Cluster, error) {
 	if cluster.DeletionTimestamp != nil {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-// told is what is there of a token, without what differs from run to run.
+// told describes a token's state, without what differs between runs.
 func (w *world) told(token string) string {
 	w.Helper()
 	secret, status := w.secret(token), w.status(token)
@@ -27,7 +27,8 @@ func (w *world) told(token string) string {
 		status.ExpiresAt == string(secret.Data["expiresAt"]), status.GracePeriodExpiresAt != "")
 }
 
-// A token is made, replaced, repaired and forgotten, wherever the process is killed. Whoever has a token that was good is never locked out.
+// A token is made, replaced, repaired and deleted wherever the process is killed, and a valid token always gives
+// access.
 func TestStory_TokenWhereverTheProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	var want []string
@@ -65,7 +66,7 @@ func TestStory_TokenWhereverTheProcessIsKilled(t *testing.T) {
 				w.Errorf("killed after write %d: a repair replaces the token", n)
 			}
 			writes = w.api.Written(agent)
-			w.pass(time.Minute) // who was killed at the very end is replaced
+			w.pass(time.Minute) // restarts the controller if it was killed at the very end
 			w.quiet(time.Hour)
 			must(w.T, w.user.Management.ClusterRegistrationToken().Delete(id, "default-token", &metav1.DeleteOptions{}))
 			w.pass(time.Minute)

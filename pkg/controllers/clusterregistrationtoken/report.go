@@ -8,7 +8,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
-// report writes the status, when it changed.
+// report writes the status if it changed.
 func (h *handler) report(token *mgmtv3.ClusterRegistrationToken, status mgmtv3.ClusterRegistrationTokenStatus) (*mgmtv3.ClusterRegistrationToken, error) {
 	if token.Status == status {
 		return token, nil

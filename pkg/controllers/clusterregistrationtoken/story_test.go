@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// world is a management cluster with the controller in it.
+// world is a management cluster with the running controller.
 type world struct {
 	*testing.T
 	api      *memkube.Server
@@ -43,18 +43,18 @@ type world struct {
 	settings registration.Settings
 	log      *bytes.Buffer
 	stop     func()
-	// cut is closed when the process is killed; nil when nobody kills it.
+	// cut is closed when the process is killed; nil if the test does not kill it.
 	cut chan struct{}
 }
 
-// tell runs a story in virtual time. There is a cluster of ours.
+// tell runs a test in virtual time, with one cluster of this instance.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	inWorld(t, f)
 }
 
-// inWorld is tell for one of several tellings of the same story, which come one after the other.
+// inWorld is tell for a test that runs several times in sequence.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func registrationToken(name, purpose string) *mgmtv3.ClusterRegistrationToken {
 	return token
 }
 
-// start runs the controller, as a new process would.
+// start runs the controller as a new process would.
 func (w *world) start() {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
@@ -113,7 +113,7 @@ func (w *world) start() {
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	if err := c.Start(workers); err != nil {
-		w.Log("the controller did not start:", err) // it was cut off meanwhile
+		w.Log("the controller did not start:", err) // it was killed while starting
 	}
 	w.stop = func() {
 		cancel()
@@ -122,7 +122,7 @@ func (w *world) start() {
 	}
 }
 
-// mark changes whose the cluster is.
+// mark changes the instance that the cluster belongs to.
 func (w *world) mark(instance string) {
 	w.Helper()
 	found, err := w.user.Provisioning.Cluster().Get("fleet-default", "demo", metav1.GetOptions{})
@@ -132,13 +132,13 @@ func (w *world) mark(instance string) {
 	must(w.T, err)
 }
 
-// pass lets that much time pass, and as much again for the next process when one was killed meanwhile.
+// pass lets time d pass. If the controller was killed meanwhile, pass restarts it and lets d pass again.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 	select {
 	case <-w.cut:
-		w.cut = nil // once is enough
+		w.cut = nil // kill once
 		w.stop()
 		w.api.Mend(agent)
 		w.start()
@@ -147,7 +147,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// sleep lets time pass without the controller: weeks of its watches take minutes to tell.
+// sleep lets time pass without the controller, because simulating weeks of its watches takes minutes.
 func (w *world) sleep(d time.Duration) {
 	w.Helper()
 	w.stop()
@@ -174,7 +174,7 @@ func (w *world) status(token string) mgmtv3.ClusterRegistrationTokenStatus {
 	return found.Status
 }
 
-// quiet fails when anything is written for a while.
+// quiet fails if the controller writes anything within d.
 func (w *world) quiet(d time.Duration) {
 	w.Helper()
 	w.api.ResetLog()
@@ -233,8 +233,8 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 	})
 }
 
-// Tokens of agents are replaced, too. The one before is good until an agent has connected with the new one, and no other one takes its place
-// in the meantime: a cluster that was away for months comes back by itself.
+// Tokens of agents are replaced, but the old one stays valid until an agent has used the new one, even if that takes
+// months.
 func TestStory_TokensOfAgentsWaitForThem(t *testing.T) {
 	tell(t, func(w *world) {
 		w.stop()
@@ -296,7 +296,7 @@ func TestStory_DamageIsRepaired(t *testing.T) {
 			t.Errorf("Secret %v", got)
 		}
 		w.sleep(400 * 24 * time.Hour)
-		w.quiet(time.Hour) // nobody tells agents of new tokens
+		w.quiet(time.Hour) // no controller passes new tokens to agents
 	})
 }
 
@@ -327,7 +327,8 @@ func TestStory_OnlyTokensOfOurClustersAreKept(t *testing.T) {
 	}
 }
 
-// A cluster that becomes ours gets its tokens then, and an edit of the agents' environment reaches the commands.
+// A cluster that gets this instance's mark gets its tokens, and a change of the agents' environment reaches the
+// commands.
 func TestStory_WakeUps(t *testing.T) {
 	tell(t, func(w *world) {
 		w.mark("instance-2")
@@ -363,8 +364,8 @@ func TestStory_WakeUps(t *testing.T) {
 	})
 }
 
-// A Cluster has come from another management cluster, with the Secret of its agent: the agent is let in with the token that it has. Who takes that token back
-// here has taken it back.
+// An agent of a Cluster from another management cluster connects with the token in the Secret that came with it, until
+// that token is revoked here.
 func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
 	tell(t, func(w *world) {
 		w.stop()
@@ -397,7 +398,8 @@ func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
 	})
 }
 
-// The Secret of a Cluster that was deleted may be there for a moment after another one has its name; hosts of the former may still run.
+// A token of an earlier Cluster is not adopted, although its Secret may briefly exist while another Cluster has its
+// name, and its hosts may still run.
 func TestStory_ATokenOfAFormerClusterIsNotTakenOver(t *testing.T) {
 	tell(t, func(w *world) {
 		brought := strings.Repeat("of-the-former-one-", 3)

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// act installs the definitions of a driver, or deletes those that nothing needs any more. It returns what is known of the use
-// of definitions that are kept only because there are, or may be, objects of their kinds.
+// act installs a driver's CRDs, or deletes those that are no longer needed. For CRDs that stay only because objects
+// exist or may exist, it returns their use.
 func (h *handler) act(s snapshot) (keptFor use, err error) {
 	kinds := []schema.GroupVersionKind{definitionKind}
 	if s.driver == "" {
@@ -34,8 +34,8 @@ func (h *handler) act(s snapshot) (keptFor use, err error) {
 	return unused, err
 }
 
-// lastLook asks the API server itself whether there are objects of the definitions. The caches may not have heard yet of one that
-// was made a moment ago, and with its definition it would be lost.
+// lastLook asks the API server whether objects of the CRDs exist. The caches may miss a recent object, and deleting the
+// CRD would delete it.
 func (h *handler) lastLook(crds []*apiextv1.CustomResourceDefinition) (anyLeft bool, err error) {
 	for _, crd := range crds {
 		for _, gvk := range servedKinds(crd) {
@@ -47,7 +47,7 @@ func (h *handler) lastLook(crds []*apiextv1.CustomResourceDefinition) (anyLeft b
 	return false, nil
 }
 
-// withoutStatus takes the status, which the Go type always writes and which is the API server's, out of definitions.
+// withoutStatus removes the status from CRDs. The Go type always writes it, but it belongs to the API server.
 func withoutStatus(crds []*apiextv1.CustomResourceDefinition) ([]runtime.Object, error) {
 	objects := make([]runtime.Object, 0, len(crds))
 	for _, crd := range crds {

@@ -19,17 +19,17 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// handlerName is the id of the apply set. Persisted, do not change: another id would orphan every definition that exists.
+// handlerName is the id of the apply set. It is persisted, do not change: another id would orphan every existing CRD.
 const handlerName = "dynamic-driver-crd"
 
 const (
-	// lookAgain is when a definition that is only kept for its objects is looked at again.
+	// lookAgain is the retry interval for a CRD that stays only because it has objects.
 	lookAgain = time.Minute
-	// lookSoon is when one is looked at again whose objects are not known yet.
+	// lookSoon is the retry interval for a CRD whose objects are still unknown.
 	lookSoon = 3 * time.Second
 )
 
-// Applier keeps the set of a schema's definitions; applyset.Set is one.
+// Applier applies the set of a schema's CRDs; applyset.Set implements it.
 type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
@@ -38,14 +38,14 @@ type Applier interface {
 		kinds []schema.GroupVersionKind) (applyset.Result, error)
 }
 
-// Objects finds the objects of kinds that came at run time; clients.Dynamic does.
+// Objects finds objects of kinds that are added at run time; clients.Dynamic implements it.
 type Objects interface {
 	Synced(gvk schema.GroupVersionKind) bool
 	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, error)
 	AnyLive(ctx context.Context, gvk schema.GroupVersionKind) (bool, error)
 }
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies.
 type Deps struct {
 	DynamicSchemas mgmtcontrollers.DynamicSchemaController
 	CRDs           crdcontrollers.CustomResourceDefinitionController
@@ -90,7 +90,7 @@ func (h *handler) ofList(changed *mgmtv3.DynamicSchema) []wakeup.Key {
 	}
 	all, err := h.schemas.List(labels.Everything())
 	if err != nil {
-		return nil // the cache has no index that could fail
+		return nil // the list needs no index, so it cannot fail
 	}
 	keys := make([]wakeup.Key, 0, len(all))
 	for _, schema := range all {

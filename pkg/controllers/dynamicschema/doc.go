@@ -1,9 +1,9 @@
-// Package dynamicschema makes kinds from the schemas of node drivers: for the DynamicSchema "amazonec2config" it installs
-// the definitions of Amazonec2Config, Amazonec2Machine and Amazonec2MachineTemplate.
+// Package dynamicschema makes kinds from the schemas of node drivers. For the DynamicSchema "amazonec2config" it
+// installs the CRDs of Amazonec2Config, Amazonec2Machine and Amazonec2MachineTemplate.
 //
-// Which schemas have kinds is said by the schema "nodetemplateconfig", which lists the active drivers. A driver that is no
-// longer there, or no longer active, loses its definitions only when no object of its kinds is left: with a definition the
-// API server deletes every object of the kind, and with the machines the knowledge of what runs in the cloud.
+// The schema "nodetemplateconfig" lists the active drivers, and only their schemas get kinds. The CRDs of an absent or
+// inactive driver are deleted after the last object of their kinds. Together with a CRD, the API server deletes all its
+// objects. With the machines it would delete the record of what runs in the cloud.
 //
 // # Wake-ups
 //

@@ -25,14 +25,14 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// world is what the caches hold, and what was written.
+// world holds the caches' content and records writes.
 type world struct {
 	list     *mgmtv3.DynamicSchema
 	crds     []*apiextv1.CustomResourceDefinition
 	synced   bool
 	objects  []*unstructured.Unstructured
-	live     bool  // there is an object that the caches have not heard of
-	liveErr  error // what the API server answers instead
+	live     bool  // an object exists that the caches do not show yet
+	liveErr  error // the API server's answer instead
 	applyErr error
 
 	writes   []string
@@ -119,7 +119,7 @@ func newWorld(edits ...func(*world)) *world {
 			"objectset.rio.cattle.io/owner-gvk": "management.cattle.io/v3, Kind=DynamicSchema",
 		}
 	}
-	// A definition that somebody else made is nobody's business here.
+	// The controller ignores CRDs that other programs made.
 	w.crds = append(w.crds, &apiextv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "others"}})
 	for _, edit := range edits {
 		edit(w)

@@ -12,29 +12,29 @@ import (
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
-// snapshot is what is known of one schema.
+// snapshot holds the facts about one schema.
 type snapshot struct {
 	name string
-	// schema is nil when it is gone or going.
+	// schema is nil if it is absent or being deleted.
 	schema *mgmtv3.DynamicSchema
-	// undecided is true while there is no list of drivers.
+	// undecided means that there is no list of drivers.
 	undecided bool
-	// driver is the name that kinds are made of, empty when the schema has none.
+	// driver is the name from which the kinds are named, "" if the schema gets no kinds.
 	driver string
-	// existing are the definitions of the schema that there are.
+	// existing holds the schema's CRDs.
 	existing []*apiextv1.CustomResourceDefinition
-	// use is whether there are objects of them.
+	// use says whether objects of these CRDs exist.
 	use use
 }
 
-// use is what the caches say about the objects of a driver's kinds.
+// use is what the caches say about objects of a driver's kinds.
 type use int
 
 const (
 	unused use = iota
 	// used kinds have objects.
 	used
-	// unknown is the use of kinds whose caches are not filled yet.
+	// unknown means that the caches of the kinds are not filled yet.
 	unknown
 )
 
@@ -44,7 +44,7 @@ func (h *handler) gather(name string, obj *mgmtv3.DynamicSchema) (snapshot, erro
 		s.schema = obj
 		list, err := h.schemas.Get(driverschema.NodeTemplateConfigs.Name)
 		if apierrors.IsNotFound(err) {
-			s.undecided = true // whoever took it away: drivers write it again, and then all schemas are looked at
+			s.undecided = true // drivers write the list again, and that wakes all schemas
 			return s, nil
 		}
 		if err != nil {
@@ -52,7 +52,7 @@ func (h *handler) gather(name string, obj *mgmtv3.DynamicSchema) (snapshot, erro
 		}
 		s.driver, _ = driverschema.BaseName(name, list.Spec)
 		if driverschema.ValidName(s.driver) != nil {
-			s.driver = "" // no kind can be called so
+			s.driver = "" // the name is not valid for a kind
 		}
 	}
 	all, err := h.crds.List(labels.Everything())
@@ -68,7 +68,7 @@ func (h *handler) gather(name string, obj *mgmtv3.DynamicSchema) (snapshot, erro
 	return s, nil
 }
 
-// useOf is unused only when it is certain that the caches hold no object of the kind.
+// useOf returns unused only if the caches are filled and hold no object of the kind.
 func (h *handler) useOf(crd *apiextv1.CustomResourceDefinition) use {
 	is := unused
 	for _, gvk := range servedKinds(crd) {
@@ -95,14 +95,14 @@ func servedKinds(crd *apiextv1.CustomResourceDefinition) (kinds []schema.GroupVe
 	return kinds
 }
 
-// Annotations by which an apply set marks its objects (docs/wire/names.md#apply-sets).
+// Annotations with which an apply set marks its objects (docs/wire/names.md#apply-sets).
 const (
 	setAnnotation       = "objectset.rio.cattle.io/id"
 	ownerKindAnnotation = "objectset.rio.cattle.io/owner-gvk"
 	ownerNameAnnotation = "objectset.rio.cattle.io/owner-name"
 )
 
-// ownerOf is the schema that a definition was made from.
+// ownerOf returns the name of the schema that a CRD was made from.
 func ownerOf(crd *apiextv1.CustomResourceDefinition) string {
 	if crd.Annotations[setAnnotation] != handlerName || crd.Annotations[ownerKindAnnotation] != schemaKind.String() {
 		return ""

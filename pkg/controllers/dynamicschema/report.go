@@ -1,7 +1,7 @@
 package dynamicschema
 
-// report has no status to write: a schema has none. What is kept for its objects is looked at again, because the deletion
-// of an object of a kind wakes no schema.
+// report writes no status, because a schema has none. It requeues a schema whose CRDs stay for their objects, because
+// deleting such an object wakes no schema.
 func (h *handler) report(s snapshot, keptFor use) {
 	switch keptFor {
 	case unknown:

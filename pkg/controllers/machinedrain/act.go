@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// defaultTimeout bounds an eviction whose options set no time.
+	// defaultTimeout limits an eviction whose options set no timeout.
 	defaultTimeout = 10 * time.Minute
-	// callTimeout bounds reading and cordoning a node.
+	// callTimeout limits reading and cordoning a node.
 	callTimeout = 30 * time.Second
-	// maxError is how much of an error is told, in bytes.
+	// maxError is the length of an error in the annotation, in bytes.
 	maxError = 500
 )
 
-// act starts a task or writes the annotations that were decided. A conflict is looked at again with the newer object's event.
+// act starts a task or writes the decided annotations. After a conflict, the event of the newer object retries.
 func (h *handler) act(secret *corev1.Secret, machine *clusterv1.Machine, d decision, failed error) error {
 	key := keyOf(secret)
 	wake := func() { h.Secrets.EnqueueAfter(secret.Namespace, secret.Name, 0) }
@@ -59,7 +59,7 @@ func (h *handler) act(secret *corev1.Secret, machine *clusterv1.Machine, d decis
 	return nil
 }
 
-// edit changes single annotations of the secret as it was found.
+// edit changes only the decided annotations.
 func edit(secret *corev1.Secret, d decision, problem string) {
 	if secret.Annotations == nil {
 		secret.Annotations = map[string]string{}
@@ -70,7 +70,7 @@ func edit(secret *corev1.Secret, d decision, problem string) {
 	switch {
 	case problem != "":
 		secret.Annotations[rkev1.DrainErrorAnnotation] = problem
-	case d.set != "": // what came before it went well
+	case d.set != "": // the previous step succeeded
 		delete(secret.Annotations, rkev1.DrainErrorAnnotation)
 	}
 	for _, key := range d.remove {
@@ -90,7 +90,7 @@ func same(a, b map[string]string) bool {
 	return true
 }
 
-// run does a task at the node of a machine. A machine without a node, or whose node is gone, has nothing to be done.
+// run does a task at the node of a machine. Without a node there is nothing to do.
 func (h *handler) run(ctx context.Context, machine *clusterv1.Machine, what task, options rkev1.DrainOptions) error {
 	name := machine.Status.NodeRef.Name
 	if name == "" {
@@ -106,7 +106,7 @@ func (h *handler) run(ctx context.Context, machine *clusterv1.Machine, what task
 	return cordon(ctx, client, name, what == taskCordon)
 }
 
-// cordon keeps new pods off a node, or lets them in again.
+// cordon cordons or uncordons a node.
 func cordon(ctx context.Context, client kubernetes.Interface, name string, on bool) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -123,7 +123,7 @@ func cordon(ctx context.Context, client kubernetes.Interface, name string, on bo
 	return nil
 }
 
-// evict takes the pods off a node and waits until they are gone.
+// evict evicts the pods of a node and waits until they are gone.
 func evict(ctx context.Context, client kubernetes.Interface, name string, options rkev1.DrainOptions) error {
 	timeout := time.Duration(options.Timeout) * time.Second
 	if timeout <= 0 {

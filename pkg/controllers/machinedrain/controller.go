@@ -19,14 +19,14 @@ import (
 // handlerName is persisted, do not change.
 const handlerName = "machine-drain"
 
-// Downstream reaches the clusters that nodes belong to; proxy.Clients does.
+// Downstream returns clients of the clusters that nodes belong to; proxy.Clients implements it.
 type Downstream interface {
 	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
 }
 
-// Deps is what the controller needs.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
-	// InstanceID is our ownership mark: clusters without it belong to somebody else and are left alone.
+	// InstanceID marks the clusters of this instance. The controller ignores all others.
 	InstanceID string
 
 	Secrets              corecontrollers.SecretController
@@ -43,7 +43,7 @@ type handler struct {
 	jobs *jobs
 }
 
-// indexMachinesBySecret finds the Machine of a plan secret.
+// indexMachinesBySecret finds the Machine of a plan Secret.
 const indexMachinesBySecret = "machinedrain-machines-by-plan-secret"
 
 // Register starts draining nodes, until ctx ends.
@@ -59,7 +59,7 @@ func Register(ctx context.Context, d Deps) error {
 
 func keyOf(secret *corev1.Secret) string { return secret.Namespace + "/" + secret.Name }
 
-// onChange is one pass over one plan secret.
+// onChange reconciles one plan Secret.
 func (h *handler) onChange(key string, secret *corev1.Secret) (*corev1.Secret, error) {
 	if secret == nil || secret.DeletionTimestamp != nil {
 		h.jobs.forget(key)

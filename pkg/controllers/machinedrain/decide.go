@@ -7,7 +7,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// task is what is done at a node.
+// task is an action at a node.
 type task string
 
 const (
@@ -17,31 +17,31 @@ const (
 	taskUncordon task = "uncordon"
 )
 
-// view is what one pass is about.
+// view holds the facts of one reconcile.
 type view struct {
 	annotations map[string]string
-	// deleting: Cluster API drains the node itself, or need not.
+	// deleting means that Cluster API drains the node if needed.
 	deleting bool
-	// task and its outcome are what was last done for the present request; finished is false while it is being done.
+	// task is the last one for the current request. finished is true after it succeeded.
 	task     task
 	finished bool
 }
 
-// decision is the next thing to do, one at most.
+// decision is the next step, at most one action.
 type decision struct {
-	// request is the options as they were asked for, options what they say.
+	// request is the value of the request annotation; options is its decoded form.
 	request string
 	options rkev1.DrainOptions
-	// start is the task to begin, unless it is running already.
+	// start is the task to start, unless it already runs.
 	start task
-	// set is an annotation to write; remove are annotations to take away.
+	// set is the annotation to write; remove lists the annotations to delete.
 	set    string
 	remove []string
-	// problem is what is wrong with the request.
+	// problem says what is wrong with the request.
 	problem string
 }
 
-// decide says what comes next.
+// decide returns the next step.
 func decide(v view) decision {
 	asked, end := v.annotations[rkev1.DrainAnnotation], v.annotations[rkev1.UncordonAnnotation]
 	d := decision{request: asked}
@@ -49,7 +49,7 @@ func decide(v view) decision {
 	case v.deleting, asked == "" && end == "":
 		return decision{}
 	case asked == "":
-		d.request = end // somebody took the request away, and the node may still be cordoned
+		d.request = end // the request was removed, and the node may still be cordoned
 	case json.Unmarshal([]byte(asked), &d.options) != nil:
 		d.options = rkev1.DrainOptions{}
 		if end == "" {
@@ -87,7 +87,7 @@ func (v view) drain(d decision) decision {
 	return d
 }
 
-// end asks the hooks, uncordons, and takes everything away.
+// end asks the hooks, uncordons, and removes all annotations.
 func (v view) end(d decision) decision {
 	if len(d.options.PostDrainHooks) > 0 && v.annotations[rkev1.PostDrainAnnotation] != d.request {
 		d.set = rkev1.PostDrainAnnotation
@@ -111,7 +111,7 @@ func (v view) end(d decision) decision {
 	return d
 }
 
-// answered reports that all hooks have answered this request.
+// answered reports whether all hooks have answered this request.
 func (v view) answered(hooks []rkev1.DrainHook, request string) bool {
 	return !slices.ContainsFunc(hooks, func(h rkev1.DrainHook) bool { return h.Annotation != "" && v.annotations[h.Annotation] != request })
 }

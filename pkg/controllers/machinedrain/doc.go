@@ -1,23 +1,24 @@
-// Package machinedrain empties nodes before they are restarted, and lets pods come back afterwards.
+// Package machinedrain drains nodes before a restart, and uncordons them afterwards.
 //
-// Planner and drainer talk in annotations of the plan secret, whose value is always the drain options as JSON:
+// The planner and this controller communicate by annotations of the plan Secret. Their value is always the drain
+// options as JSON:
 //
-//	planner  drain-options = V      please drain
-//	drainer  (cordons the node)
-//	         pre-drain = V          hooks that run before the drain may act, each answers with its own annotation = V
-//	         (evicts the pods)
-//	         drain-done = V         the plan may be delivered
-//	planner  uncordon = V           please end the drain, also when it has not been done
-//	drainer  post-drain = V         hooks that run after the drain may act
-//	         (uncordons the node, and removes all of these annotations)
+//	planner     drain-options = V   requests a drain
+//	controller  (cordons the node)
+//	            pre-drain = V       hooks before the drain may act; each answers with its own annotation = V
+//	            (evicts the pods)
+//	            drain-done = V      the plan may be delivered
+//	planner     uncordon = V        ends the drain, finished or not
+//	controller  post-drain = V      hooks after the drain may act
+//	            (uncordons the node, and removes all of these annotations)
 //
-// drain-since is when the planner asked last: it tells a person when a drain takes too long.
+// drain-since is the time of the planner's last request. It shows people when a drain takes too long.
 //
-// What takes long, or talks to the cluster, runs beside the handler: an eviction may take its ten minutes without keeping the queue.
-// Nothing has to be remembered over a restart of the program, because every step can be done twice.
+// Long tasks and calls to the cluster run outside the handler. An eviction may take ten minutes without blocking the
+// work queue. A restart of the program loses nothing, because every step can be repeated.
 //
-// Which Machine a plan secret belongs to, and with it the node that is drained, follows from its name. A node can write its own plan
-// secret: with that it can have itself drained, and nobody else.
+// The name of a plan Secret identifies its Machine, and with it the node to drain. A node can write its own plan
+// Secret, so it can request a drain of itself, and of no other node.
 //
 // # Wake-ups
 //

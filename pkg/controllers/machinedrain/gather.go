@@ -10,7 +10,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// machineOf returns the Machine of a plan secret, nil when it is none of ours. It reads caches only.
+// machineOf returns the Machine of a plan Secret, nil if it belongs to no cluster of this instance. It reads caches
+// only.
 func (h *handler) machineOf(secret *corev1.Secret) (*clusterv1.Machine, error) {
 	machines, err := h.Machines.Cache().GetByIndex(indexMachinesBySecret, secret.Namespace+"/"+secret.Name)
 	if err != nil {
@@ -32,7 +33,7 @@ func (h *handler) machineOf(secret *corev1.Secret) (*clusterv1.Machine, error) {
 	return machines[0], nil
 }
 
-// gather is the view of a plan secret, and why the last attempt failed.
+// gather returns the facts about a plan Secret, and the error of the last attempt.
 func (h *handler) gather(secret *corev1.Secret, machine *clusterv1.Machine) (view, error) {
 	request := secret.Annotations[rkev1.DrainAnnotation]
 	if request == "" {

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// maxJobs is how many nodes are emptied at a time. Most of that is waiting for pods to end.
+	// maxJobs is how many nodes are drained at a time. Most of that time is waiting for pods to end.
 	maxJobs = 50
-	// firstRetry and lastRetry bound the time between two attempts at a task that fails.
+	// firstRetry and lastRetry are the shortest and the longest wait before a failed task is retried.
 	firstRetry = 15 * time.Second
 	lastRetry  = 5 * time.Minute
 )
@@ -25,7 +25,7 @@ type job struct {
 	retryAt  time.Time
 }
 
-// jobs run beside the handler, one per plan secret.
+// jobs holds the tasks that run outside the handler, one per plan Secret.
 type jobs struct {
 	// jobs outlive the handler's call, and end with the controllers
 	ctx   context.Context
@@ -40,7 +40,7 @@ func newJobs(ctx context.Context, now func() time.Time) *jobs {
 	return &jobs{ctx: ctx, now: now, slots: make(chan struct{}, maxJobs), byKey: map[string]*job{}}
 }
 
-// state is what was last done for a request: the task, if it has come to its end, and why it failed.
+// state returns the last task for a request, whether it succeeded, and its error.
 func (j *jobs) state(key, request string) (last task, finished bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -51,8 +51,8 @@ func (j *jobs) state(key, request string) (last task, finished bool, err error) 
 	return known.task, known.done && known.err == nil, known.err
 }
 
-// start begins a task, unless it is being done or failed a moment ago; then it says when to look again. Another task for the same node
-// is ended first. wake is called at the end.
+// start starts a task in the background and calls wake at its end. It does nothing if the task already runs. If the
+// task failed recently, start returns when to retry. It first cancels another task of the same node.
 func (j *jobs) start(key string, next task, request string, run func(context.Context) error, wake func()) (again time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -66,7 +66,7 @@ func (j *jobs) start(key string, next task, request string, run func(context.Con
 			return known.retryAt.Sub(j.now())
 		case !known.done:
 			known.cancel()
-			return time.Second // it ends at once, and wakes us
+			return time.Second // it ends at once and wakes the handler
 		case same:
 			attempts = known.attempts
 		}
@@ -86,7 +86,8 @@ func (j *jobs) start(key string, next task, request string, run func(context.Con
 	return 0
 }
 
-// inSlot waits for its turn. What takes a moment does not wait for evictions: those of other clusters may take all their time.
+// inSlot runs a task, and makes evictions wait for a slot. Short tasks need no slot, because evictions of other
+// clusters may take long.
 func (j *jobs) inSlot(ctx context.Context, what task, run func(context.Context) error) error {
 	if what != taskEvict {
 		return run(ctx)
@@ -100,7 +101,7 @@ func (j *jobs) inSlot(ctx context.Context, what task, run func(context.Context) 
 	}
 }
 
-// forget ends what is being done for a plan secret, and drops what is known about it.
+// forget cancels the task of a plan Secret and drops its state.
 func (j *jobs) forget(key string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

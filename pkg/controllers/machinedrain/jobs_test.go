@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Evictions that take all their time do not keep a node from being uncordoned. What is forgotten ends, and leaves
-// nothing behind. (docs/invariants.md#weaknesses, W25.)
+// Slow evictions do not delay uncordoning, and a forgotten task ends and leaves no state.
+// (docs/invariants.md#weaknesses, W25.)
 func TestJobs_EvictionsHoldUpOnlyEvictions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJobs(t.Context(), time.Now)

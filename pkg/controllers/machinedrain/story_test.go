@@ -33,13 +33,13 @@ const (
 	options   = `{"enabled":true,"force":true}`
 )
 
-// story is a management API with one machine, and the cluster that its node is in.
+// story is a management API with one machine, and the cluster of its node.
 type story struct {
 	*testing.T
 	api        *memkube.Server
 	world      *clients.Clients
 	downstream *fake.Clientset
-	down       atomic.Bool // nobody reaches the cluster
+	down       atomic.Bool // the cluster is unreachable
 }
 
 func (s *story) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
@@ -71,7 +71,8 @@ func newStory(t *testing.T, owner string) *story {
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}},
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}, Spec: corev1.PodSpec{NodeName: "node"}},
 	)
-	s.downstream.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}} // pods are deleted where there are no evictions
+	// Without the eviction API, pods are deleted.
+	s.downstream.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}}
 	_, err = s.world.Provisioning.Cluster().Create(&provv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo", Annotations: map[string]string{"drover.io/instance": owner}},
 	})
@@ -94,7 +95,7 @@ func newStory(t *testing.T, owner string) *story {
 	return s
 }
 
-// start runs the controller and returns how to stop it.
+// start runs the controller and returns a function that stops it.
 func (s *story) start() (stop func()) {
 	s.Helper()
 	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
@@ -117,7 +118,7 @@ func (s *story) secret() *corev1.Secret {
 	return secret
 }
 
-// say writes an annotation as the planner or a hook does, and lets everything happen that follows.
+// say writes an annotation as the planner or a hook would, and waits until the controller is idle.
 func (s *story) say(key, value string) {
 	s.Helper()
 	secret := s.secret()
@@ -132,7 +133,7 @@ func (s *story) elapse(d time.Duration) {
 	synctest.Wait()
 }
 
-// node tells whether the node is cordoned and how many pods it has.
+// node returns whether the node is cordoned and its number of pods.
 func (s *story) node() (cordoned bool, pods int) {
 	s.Helper()
 	node, err := s.downstream.CoreV1().Nodes().Get(s.Context(), "node", metav1.GetOptions{})
@@ -183,7 +184,7 @@ func TestStory_AClusterThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// A manager that is killed leaves nothing that the next one could not go on with.
+// A new manager continues the work of one that was killed.
 func TestStory_TheNextManagerGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, "me")
@@ -211,10 +212,10 @@ func TestStory_ForeignClustersAreLeftAlone(t *testing.T) {
 	})
 }
 
-// hooked are options with hooks, as the planner writes them.
+// hooked holds drain options with hooks, as the planner writes them.
 const hooked = `{"enabled":true,"force":true,"postDrainHooks":[{"annotation":"example.org/after"}],"preDrainHooks":[{"annotation":"example.org/before"}]}`
 
-// hooksAnswer lets the owner of a hook answer when it is asked with the annotation question, and fails when it is never asked.
+// hooksAnswer answers as the owner of a hook. It fails if the annotation question was not written.
 func (s *story) hooksAnswer(question, answer string) {
 	s.Helper()
 	if request := s.secret().Annotations[question]; request != hooked {
@@ -224,8 +225,8 @@ func (s *story) hooksAnswer(question, answer string) {
 	s.elapse(10 * time.Minute)
 }
 
-// A node is drained and comes back, with and without hooks, and also when its cluster does not answer for a while, whichever write the manager
-// is killed after.
+// A node is drained and uncordoned after whichever write the manager is killed, with and without hooks, and also if its
+// cluster is unreachable for a while.
 func TestStory_KilledAfterEveryWrite(t *testing.T) {
 	for name, request := range map[string]string{"plain": options, "with hooks": hooked} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +253,7 @@ func TestStory_KilledAfterEveryWrite(t *testing.T) {
 	}
 }
 
-// drainedAndBack is the story of a drain with kill n.
+// drainedAndBack runs a drain with kill n.
 func (s *story) drainedAndBack(n int, request string) {
 	s.Helper()
 	s.down.Store(true)

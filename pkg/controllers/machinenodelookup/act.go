@@ -12,8 +12,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// act copies addresses and then the provider ID, which is what Cluster API waits for, so that the addresses are there when
-// it looks. Each is a patch of just these fields: the rest of the object is written by others.
+// act copies the addresses and then the provider ID. Cluster API waits for the provider ID, so the addresses must come
+// first. Each patch contains only its fields, because other programs write the rest of the object.
 func (h *handler) act(s snapshot, node *corev1.Node) error {
 	if err := h.patch(s, map[string]any{"status": map[string]any{"addresses": addressesOf(node)}}, "status"); err != nil {
 		return err
@@ -21,10 +21,10 @@ func (h *handler) act(s snapshot, node *corev1.Node) error {
 	return h.patch(s, map[string]any{"spec": map[string]any{"providerID": node.Spec.ProviderID}})
 }
 
-// maxAddress is the longest address that Cluster API takes.
+// maxAddress is the longest address that Cluster API accepts.
 const maxAddress = 256
 
-// addressesOf leaves out what Cluster API would refuse, so that one odd address does not keep the machine from its node.
+// addressesOf omits addresses that Cluster API would refuse, so that one invalid address does not block the machine.
 func addressesOf(node *corev1.Node) []clusterv1.MachineAddress {
 	addresses := make([]clusterv1.MachineAddress, 0, len(node.Status.Addresses))
 	for _, address := range node.Status.Addresses {
@@ -52,7 +52,7 @@ func (h *handler) patch(s snapshot, content map[string]any, subresources ...stri
 		_, err = h.Dynamic.Patch(h.ctx, s.kind, namespace, s.infra, types.MergePatchType, data, subresources...)
 	}
 	if apierrors.IsNotFound(err) {
-		return nil // the machine has gone meanwhile
+		return nil // the machine was deleted meanwhile
 	}
 	if err != nil {
 		return fmt.Errorf("write node of %s %s/%s: %w", s.kind.Kind, namespace, s.infra, err)

@@ -18,9 +18,9 @@ import (
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
-// reported tells whether the agent of a machine has carried its plan out, or tried to. Only that makes a node with the
-// machine's label, so a node that has it before is another. The report is in the machine's own plan Secret, which no other
-// machine can write; a plan that failed counts, because what it installed may run all the same.
+// reported reports whether the agent of a machine has carried out its plan, or tried to. Only the plan creates a node
+// with the machine's label, so an earlier node is an impostor. The report is in the machine's own plan Secret, which no
+// other machine can write. A failed plan counts, because what it installed may still run.
 func (h *handler) reported(bootstrap *rkev1.RKEBootstrap) (bool, error) {
 	name := naming.PlanSecret(bootstrap.Name)
 	secret, err := h.secrets.Get(bootstrap.Namespace, name)
@@ -33,9 +33,9 @@ func (h *handler) reported(bootstrap *rkev1.RKEBootstrap) (bool, error) {
 	return len(secret.Data[nodeplan.KeyAppliedChecksum]) > 0 || len(secret.Data[nodeplan.KeyFailedChecksum]) > 0, nil
 }
 
-// another tells whether a node is evidently that of another machine of the cluster, whatever its label says: Cluster API knows
-// it as that one's, it has the name that the other one's node gets, or it is no server while the machine is one. A kubelet
-// can neither rename its node nor make it a server.
+// another reports whether a node provably belongs to another machine of the cluster, whatever its label says. Cluster
+// API knows it as that machine's node, it has the name of that machine's node, or it is no server while the machine is
+// one. A kubelet can neither rename its node nor make it a server.
 func (h *handler) another(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool {
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, kubeconfigOf(cluster.Namespace, cluster.Name))
 	if err != nil {
@@ -62,16 +62,16 @@ func isServer(machine *clusterv1.Machine) bool {
 	return machine.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue || machine.Labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue
 }
 
-// servesOn tells whether the distribution's server process runs on a node. It labels the node itself; labels of this prefix
-// are refused from kubelets, by an admission plugin that K3s and RKE2 enable.
+// servesOn reports whether the distribution's server process runs on a node. That process labels the node. K3s and RKE2
+// enable an admission plugin that refuses labels with this prefix from kubelets.
 func servesOn(node *corev1.Node) bool {
 	_, etcd := node.Labels["node-role.kubernetes.io/etcd"]
 	_, controlPlane := node.Labels["node-role.kubernetes.io/control-plane"]
 	return etcd || controlPlane
 }
 
-// nodeNames are the names that the node of a machine gets, as far as they are known before: what its user chose, or the host
-// name that its driver gives it. Others, such as those that a cloud gives, are not known, and then nothing follows.
+// nodeNames returns the predictable names of a machine's node: the name that the user chose, or the host name from its
+// driver. Other names, such as those from a cloud, are unpredictable and prove nothing.
 func nodeNames(machine *clusterv1.Machine) []string {
 	if chosen := machine.Labels[rkev1.NodeNameLabel]; chosen != "" {
 		return []string{strings.ToLower(chosen)}
@@ -80,6 +80,7 @@ func nodeNames(machine *clusterv1.Machine) []string {
 	if ref.APIGroup != driverschema.MachineGroup || ref.Name == "" {
 		return nil
 	}
-	limit, _ := strconv.Atoi(machine.Annotations[rkev1.HostnameLengthLimitAnnotation]) // a limit that is no number is none
+	// An invalid limit means no limit.
+	limit, _ := strconv.Atoi(machine.Annotations[rkev1.HostnameLengthLimitAnnotation])
 	return []string{naming.Hostname(limit, ref.Name)}
 }

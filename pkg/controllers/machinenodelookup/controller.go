@@ -29,19 +29,19 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// handlerName is persisted by hosts in metrics, do not change.
+// Hosts persist handlerName in metrics, do not change.
 const handlerName = "machine-node-lookup"
 
 const indexMachinesByCluster = "machine-node-lookup-machines-by-cluster"
 
-// A node is looked for often while its machine is young, and rarely afterwards.
+// The intervals at which the controller looks for a node: often while its machine is young, rarely afterwards.
 const (
 	oftenFor = 15 * time.Minute
 	often    = 3 * time.Second
 	rarely   = 15 * time.Second
 )
 
-// Dynamic reads and writes machines of kinds that came at run time; clients.Dynamic does.
+// Dynamic reads and writes machines of kinds that are added at run time; clients.Dynamic implements it.
 type Dynamic interface {
 	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 	Patch(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string, pt types.PatchType, data []byte,
@@ -49,12 +49,12 @@ type Dynamic interface {
 	OnInformer(f func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer))
 }
 
-// Downstream reaches the clusters that machines belong to; proxy.Clients does.
+// Downstream returns clients of the clusters that machines belong to; proxy.Clients implements it.
 type Downstream interface {
 	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
 }
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Bootstraps     rkecontrollers.RKEBootstrapController
 	Machines       capicontrollers.MachineController
@@ -62,13 +62,13 @@ type Deps struct {
 	Secrets        corecontrollers.SecretController
 	Dynamic        Dynamic
 	Downstream     Downstream
-	// Clusters tell whose a cluster is: InstanceID is on those that this Drover manages, and all others are left alone. Nil
-	// means that nobody else manages clusters here.
+	// Clusters show which clusters have the mark InstanceID; the controller ignores all others. Nil means that this is
+	// the only manager.
 	Clusters   provcontrollers.ClusterController
 	InstanceID string
-	// CAPIClusters tell whether a cluster is paused. Nil means that none ever is.
+	// CAPIClusters show whether a cluster is paused. Nil means that none is.
 	CAPIClusters capicontrollers.ClusterController
-	// Log gets, at debug level, why a node was not found, and as a warning that a cluster does not answer.
+	// Log records why a node was not found, at debug level, and warns that a cluster does not answer.
 	Log logrus.FieldLogger
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
@@ -118,7 +118,7 @@ func Register(ctx context.Context, d Deps) error {
 	)
 }
 
-// wakeWithClusters goes on with machines whose cluster becomes ours or is no longer paused.
+// wakeWithClusters wakes machines whose cluster gets this instance's mark or is resumed.
 func (h *handler) wakeWithClusters(ctx context.Context) error {
 	var errs []error
 	if h.Clusters != nil {
@@ -136,7 +136,7 @@ func (h *handler) wakeWithClusters(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// kubeconfigOf is the key of a cluster in the index of machines.
+// kubeconfigOf returns the key of a cluster in the index of machines.
 func kubeconfigOf(namespace, cluster string) string {
 	return namespace + "/" + naming.Kubeconfig(cluster)
 }
@@ -149,7 +149,7 @@ func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
 	return []wakeup.Key{{Namespace: machine.Namespace, Name: ref.Name}}
 }
 
-// ofInfra wakes a machine when its infrastructure machine has become ready.
+// ofInfra wakes a machine when its infrastructure machine becomes ready.
 func (h *handler) ofInfra(infra *unstructured.Unstructured) []wakeup.Key { return h.ofOwner(infra) }
 
 func (h *handler) ofCustomMachine(infra *rkev1.CustomMachine) []wakeup.Key { return h.ofOwner(infra) }
@@ -167,7 +167,7 @@ func (h *handler) ofOwner(infra metav1.Object) []wakeup.Key {
 	return keys
 }
 
-// ofPlan wakes a machine when its agent has reported: then a node may have come.
+// ofPlan wakes a machine when its agent has reported, because its node may have registered.
 func ofPlan(secret *corev1.Secret) []wakeup.Key {
 	if secret.Type != rkev1.SecretTypeMachinePlan {
 		return nil
@@ -175,7 +175,7 @@ func ofPlan(secret *corev1.Secret) []wakeup.Key {
 	return wakeup.ByOwner[*corev1.Secret](rkev1.Kind("RKEBootstrap"))(secret)
 }
 
-// ofKubeconfig wakes the machines of a cluster when there is a way to it.
+// ofKubeconfig wakes the machines of a cluster when the cluster becomes reachable.
 func (h *handler) ofKubeconfig(secret *corev1.Secret) []wakeup.Key {
 	if !strings.HasSuffix(secret.Name, naming.Kubeconfig("")) {
 		return nil
@@ -183,7 +183,7 @@ func (h *handler) ofKubeconfig(secret *corev1.Secret) []wakeup.Key {
 	return h.ofCluster(secret.Namespace + "/" + secret.Name)
 }
 
-// ofCluster are the machines of a cluster that look for their nodes.
+// ofCluster returns the machines of a cluster that need their nodes.
 func (h *handler) ofCluster(kubeconfig string) []wakeup.Key {
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, kubeconfig)
 	if err != nil {

@@ -1,36 +1,41 @@
-// Package machinenodelookup finds the node that a machine has become, and tells Cluster API: the node's provider ID and
-// addresses are copied to the infrastructure machine, from where Cluster API takes them.
+// Package machinenodelookup finds the node that a machine has become. It copies the node's provider ID and addresses to
+// the infrastructure machine, from where Cluster API takes them.
 //
-// A node says which machine it is by a label with the Machine's UID, which its configuration sets. Nodes are looked up in
-// their own cluster, through Downstream, only for machines that were made and whose node is not known yet: when something
-// about the machine changes, and every few seconds otherwise, because nothing here hears of a new node.
+// A node names its machine in a label with the Machine's UID, which its configuration sets. The controller finds nodes
+// in their own cluster, through Downstream. It does so only for machines that exist and whose node is unknown. It
+// checks after each event of the machine, and otherwise every few seconds, because new nodes cause no event here.
 //
 // # What a node can pretend
 //
-// The label is the kubelet's own to write, and so are the addresses and whether the node is ready. A node with root on it can
-// therefore say that it is a machine whose UID it knows. It is not believed
+// The kubelet can write the label, the addresses and the ready condition. An attacker with root on a node can therefore
+// impersonate a machine whose UID is known. The controller rejects such a node
 //
-//   - before the agent of that machine has reported in the machine's own plan Secret that it carried its plan out;
-//   - when Cluster API knows it as the node of another machine, or it has another machine's provider ID;
-//   - when it has the name that the node of another machine gets: a kubelet cannot rename its node, nor write to another;
-//   - as a machine with etcd or the control plane, when its distribution did not label it as a server, which a kubelet cannot;
-//   - while another ready node, or a younger one, says the same. Then nobody is believed.
+//   - before the machine's own agent has reported, in the machine's plan Secret, that it carried out its plan;
+//   - if Cluster API knows it as the node of another machine, or it has another machine's provider ID;
+//   - if it has the name that the node of another machine gets: a kubelet cannot rename its node or write to another;
+//   - if the machine has the etcd or control-plane role, and the distribution did not label the node as a server: a
+//     kubelet cannot set that label;
+//   - while another ready node, or a younger one, has the same label. Then no node is accepted.
 //
-// What remains: a node whose name tells nothing can take the place of another worker that has carried its plan out, while that
-// one's own node has not registered; so can a node that was registered later with the join token, until the machine's own is
-// ready. It is then drained and deleted in the machine's place, and gets nothing: plans go to machines and never to nodes. A
-// server can take the place of another server in the same way, and nodes that join there hand it their token, which it has
-// already. A node can also keep a machine from its own by saying that it is the same; both names are in the cluster to see.
-// Addresses prove nothing: the infrastructure machine has none but those copied from its node, drivers record ones that no node
-// has where addresses are translated, and a kubelet reports what it likes.
+// Some attacks remain. A node with a neutral name can take the place of another worker that has carried out its plan
+// but whose node has not registered. A node that registered later with the join token can do the same until the
+// machine's own node is ready. Such a node is drained and deleted in the machine's place. It gains nothing, because
+// plans go to machines and never to nodes.
+//
+// A server can take the place of another server in the same way. Nodes that join there reveal their token, which the
+// server already has. A node can also block a machine's own node by claiming the same machine; both names are visible
+// in the cluster.
+//
+// Addresses prove nothing. The infrastructure machine has only the addresses copied from its node. Drivers record
+// addresses that no node has if addresses are translated. A kubelet can report any address.
 //
 // # Clusters that do not answer
 //
-// Clusters are slow, down, or not there yet. One look is for all machines of a cluster that wait, a failure is kept for a
-// growing moment, and only one worker at a time waits for a cluster (nodes.go): machines of other clusters never do. A
-// cluster that does not answer is a reason to look again, never an error.
+// Clusters may be slow, down, or not created yet. One request serves all waiting machines of a cluster, and a failure
+// is cached for a growing time. Only one worker at a time waits for a cluster (nodes.go), so machines of other clusters
+// never do. A cluster that does not answer causes a retry, never an error.
 //
-// Clusters of others and clusters that are paused are left alone.
+// The controller ignores paused clusters and clusters of other instances.
 //
 // # Wake-ups
 //

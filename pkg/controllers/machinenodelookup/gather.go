@@ -19,23 +19,23 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// snapshot is a machine whose node is to be found.
+// snapshot is a machine whose node must be found.
 type snapshot struct {
 	machine *clusterv1.Machine
-	// kind and the machine's infrastructure reference name the object that is written to.
+	// kind and infra name the infrastructure machine, which act writes to.
 	kind       schema.GroupVersionKind
 	infra      string
 	conditions []rkev1.GenericCondition
 	providerID string
 }
 
-// hasData is true once the machine could be made.
+// hasData reports whether the bootstrap data exist.
 func hasData(bootstrap *rkev1.RKEBootstrap) bool {
 	created := bootstrap.Status.Initialization.DataSecretCreated
 	return created != nil && *created && bootstrap.Status.DataSecretName != nil
 }
 
-// gather reads caches only. It returns false while there is nothing to look for.
+// gather reads caches only. It returns false while there is no node to look for.
 func (h *handler) gather(bootstrap *rkev1.RKEBootstrap) (snapshot, bool, error) {
 	if !hasData(bootstrap) {
 		return snapshot{}, false, nil
@@ -52,21 +52,21 @@ func (h *handler) gather(bootstrap *rkev1.RKEBootstrap) (snapshot, bool, error) 
 	if err != nil || !found {
 		return s, false, err
 	}
-	// Before the machine is ready a change of its object would disturb what makes it. Its own event brings us back.
+	// Before the machine is ready, a change of its object would disturb its creation. Its event requeues it.
 	if !conditions.IsTrue(s.conditions, rkev1.ConditionReady) || s.providerID != "" {
 		return s, false, nil
 	}
-	reported, err := h.reported(bootstrap) // the report is an event of the plan Secret, which brings us back
+	reported, err := h.reported(bootstrap) // the event of the plan Secret requeues it
 	return s, reported, err
 }
 
-// cluster names the cluster of the machine.
+// cluster returns the name of the machine's cluster.
 func (s snapshot) cluster() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
 }
 
-// mayAct is false for clusters of others and while the cluster or the machine is paused. A cluster that no provisioning
-// Cluster stands behind is anybody's.
+// mayAct returns false for clusters of other instances and while the cluster or the machine is paused. A cluster
+// without a provisioning Cluster belongs to every instance.
 func (h *handler) mayAct(s snapshot, bootstrap *rkev1.RKEBootstrap) (bool, error) {
 	if isPaused(bootstrap) || isPaused(s.machine) {
 		return false, nil
@@ -94,7 +94,8 @@ func (h *handler) mayAct(s snapshot, bootstrap *rkev1.RKEBootstrap) (bool, error
 	return topology.Owner(cluster, h.InstanceID, true) == topology.Ours, nil
 }
 
-// gatherInfra reads the infrastructure machine. Those of other providers know their nodes themselves and are not found.
+// gatherInfra reads the infrastructure machine. Other providers find their nodes themselves, so their machines are not
+// found here.
 func (h *handler) gatherInfra(s *snapshot) (bool, error) {
 	ref := s.machine.Spec.InfrastructureRef
 	switch {

@@ -27,7 +27,7 @@ type fakes struct {
 	customs    *fake.MockControllerInterface[*rkev1.CustomMachine, *rkev1.CustomMachineList]
 }
 
-// newFakes holds a registered host that is ready, in caches that never show what is written.
+// newFakes has a ready registered host, in caches that never show writes.
 func newFakes(t *testing.T, nodes ...runtime.Object) *fakes {
 	t.Helper()
 	control := gomock.NewController(t)
@@ -73,7 +73,8 @@ func boot() *rkev1.RKEBootstrap {
 	}
 }
 
-// TestOnChange_CacheThatIsBehindOurWrite: the machine is told once, and looked at again in case that was lost.
+// TestOnChange_CacheThatIsBehindOurWrite: the node is written once, and the machine is requeued in case the write was
+// lost.
 func TestOnChange_CacheThatIsBehindOurWrite(t *testing.T) {
 	f := newFakes(t, node("n1", "u1"))
 	gomock.InOrder(
@@ -88,7 +89,7 @@ func TestOnChange_CacheThatIsBehindOurWrite(t *testing.T) {
 	}
 }
 
-// TestOnChange_RefusedWriteIsAnError: and is tried again at once when the queue says so.
+// TestOnChange_RefusedWriteIsAnError: a refused write is an error, and is retried with the queue.
 func TestOnChange_RefusedWriteIsAnError(t *testing.T) {
 	f := newFakes(t, node("n1", "u1"))
 	ill := errors.New("the API server is ill")
@@ -101,7 +102,7 @@ func TestOnChange_RefusedWriteIsAnError(t *testing.T) {
 	}
 }
 
-// TestOnChange_NoNodeYet: there is a timer, and nothing is written.
+// TestOnChange_NoNodeYet: without a node, the machine is requeued and nothing is written.
 func TestOnChange_NoNodeYet(t *testing.T) {
 	f := newFakes(t)
 	f.bootstraps.EXPECT().EnqueueAfter(demo.Namespace, "b", often)

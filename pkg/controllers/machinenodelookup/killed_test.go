@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-// retell tells a story once without a kill and then again for several points, with the process killed after that write and another one started.
-// At the end the API must hold the same, and nothing more is written.
+// retell runs story once without a kill, and then again for several points at which the process is killed and
+// restarted. At the end, the API must hold the same objects in all runs, and nothing more is written.
 func retell(t *testing.T, most int, story func(t *testing.T, w *world)) {
 	t.Helper()
 	var want map[string]any
@@ -27,7 +27,7 @@ func retell(t *testing.T, most int, story func(t *testing.T, w *world)) {
 			}
 			story(t, w)
 			writes = w.api.Written(manager)
-			w.elapse(time.Minute) // who was killed at the very end is replaced
+			w.elapse(time.Minute) // restarts the controller if it was killed at the very end
 			var objects []*unstructured.Unstructured
 			for _, gvk := range []schema.GroupVersionKind{driverKind, custom, clusterv1.GroupVersion.WithKind("Machine")} {
 				objects = append(objects, w.api.Objects(gvk)...)

@@ -21,47 +21,47 @@ import (
 )
 
 const (
-	// askTimeout bounds one look into a cluster. Whoever waits for it is a worker that all clusters share.
+	// askTimeout limits one request to a cluster, because a worker that all clusters share waits for it.
 	askTimeout = 3 * time.Second
-	// busyAgain is when to come back while another worker looks into the same cluster.
+	// busyAgain is the retry delay while another worker queries the same cluster.
 	busyAgain = time.Second
-	// stillLooking is how long a machine that has not asked again counts as one that looks for its node.
+	// stillLooking is how long a machine counts as waiting for its node after its last request.
 	stillLooking = time.Minute
-	// maxLooked bounds how many machines one look is for: their identifiers are in the URL.
+	// maxLooked limits the machines of one request, because their identifiers are in the URL.
 	maxLooked = 100
 )
 
-// errAmbiguous is for a machine that two ready nodes claim to be. Neither is believed.
+// errAmbiguous means that two ready nodes claim a machine. Neither is accepted.
 var errAmbiguous = errors.New("more than one ready node says that it is this machine")
 
-// errYounger is for a machine that a younger node than the ready one claims to be.
+// errYounger means that a node younger than the ready one claims the machine.
 var errYounger = errors.New("a younger node, which is not ready, says that it is this machine too")
 
-// lookout looks into downstream clusters for all machines at once. One worker at a time asks a cluster, for every machine of
-// it that looks for its node; the answer is good for a moment, and so is the failure. A cluster that is down therefore costs
-// one worker a few seconds now and then, however many machines wait for it, and the others of its kind go on.
+// lookout queries a cluster's nodes for all its machines at once. One worker at a time queries a cluster, for every
+// machine that waits for its node. The answer, or the failure, is cached for a short time. A cluster that is down
+// therefore costs one worker a few seconds now and then, however many machines wait.
 type lookout struct {
 	downstream Downstream
 	now        func() time.Time
 	log        logrus.FieldLogger
 
-	// another tells whether a node is evidently another machine's. Nil: no node is.
+	// another reports whether a node provably belongs to another machine. Nil means that no node does.
 	another func(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool
 
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*view
 }
 
-// view is what is known of one cluster. The lock of the lookout guards it.
+// view is the state of one cluster, guarded by the lookout's lock.
 type view struct {
-	// looking holds the machines that look for their nodes, and when each last did.
+	// looking holds the waiting machines, with the time of each one's last request.
 	looking map[types.UID]time.Time
-	// answer is what the cluster said of those machines that it was asked about.
+	// answer holds the nodes of the machines in the last request.
 	answer map[types.UID][]corev1.Node
-	// err is why there is no answer, and failures how often in a row.
+	// err is the last failure, and failures counts consecutive ones.
 	err      error
 	failures int
-	// until is when answer or err is over. busy is true while somebody asks.
+	// until is when answer or err expires. busy means that a worker queries the cluster.
 	until time.Time
 	busy  bool
 }
@@ -70,8 +70,8 @@ func newLookout(downstream Downstream, now func() time.Time, log logrus.FieldLog
 	return &lookout{downstream: downstream, now: now, log: log, clusters: map[types.NamespacedName]*view{}}
 }
 
-// find returns the node of a machine, nil while there is none that is ready and has a provider ID. The duration is when to
-// ask again at the earliest; zero leaves it to the caller.
+// find returns the node of a machine, nil until one is ready and has a provider ID. The duration is the earliest time
+// for a retry; zero leaves it to the caller.
 func (l *lookout) find(ctx context.Context, cluster types.NamespacedName, machine types.UID) (*corev1.Node, time.Duration, error) {
 	uids, v, again := l.turn(cluster, machine)
 	if again > 0 {
@@ -93,8 +93,8 @@ func (l *lookout) find(ctx context.Context, cluster types.NamespacedName, machin
 	return node, 0, err
 }
 
-// free leaves out the nodes that are other machines'. Whoever has root on a node can label it as any machine, and would be
-// joined, drained and deleted in that one's place.
+// free omits nodes of other machines. An attacker with root can label a node as any machine. Drover would join machines
+// to it, and drain and delete it in that machine's place.
 func (l *lookout) free(cluster types.NamespacedName, machine types.UID, nodes []corev1.Node) []corev1.Node {
 	if l.another == nil {
 		return nodes
@@ -102,8 +102,8 @@ func (l *lookout) free(cluster types.NamespacedName, machine types.UID, nodes []
 	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return l.another(cluster, machine, &node) })
 }
 
-// turn decides who asks. With machines the caller has to, and to tell take; with a duration it has to come back; with
-// neither the view has what it wants.
+// turn decides whether the caller queries the cluster. If it returns machines, the caller must query them and call
+// take. If it returns a duration, the caller must retry then. With neither, the view has the answer.
 func (l *lookout) turn(cluster types.NamespacedName, machine types.UID) ([]types.UID, *view, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,15 +125,15 @@ func (l *lookout) turn(cluster types.NamespacedName, machine types.UID) ([]types
 	maps.DeleteFunc(v.looking, func(_ types.UID, last time.Time) bool { return now.Sub(last) > stillLooking })
 	uids := slices.Sorted(maps.Keys(v.looking))
 	if len(uids) > maxLooked {
-		// Those that asked last come first: whoever is left out asks in its own turn.
+		// The latest requests come first. An omitted machine queries in its own turn.
 		slices.SortStableFunc(uids, func(a, b types.UID) int { return v.looking[b].Compare(v.looking[a]) })
 		uids = append([]types.UID{machine}, slices.DeleteFunc(uids, func(uid types.UID) bool { return uid == machine })...)[:maxLooked]
 	}
 	return uids, v, 0
 }
 
-// take keeps an answer. A cluster that answers is asked again after a moment, one that does not after a growing one; a
-// cluster without a kubeconfig was not asked at all.
+// take caches an answer. A cluster that answers is queried again after a fixed time, one that does not after a growing
+// time. Without a kubeconfig, the cluster was not queried, and nothing is cached.
 func (l *lookout) take(cluster types.NamespacedName, v *view, uids []types.UID, nodes []corev1.Node, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +164,7 @@ func (l *lookout) take(cluster types.NamespacedName, v *view, uids []types.UID, 
 	}
 }
 
-// forget is for machines that have their node, and drops clusters in which no machine looks for one any more.
+// forget removes a machine that has its node, and drops clusters without waiting machines.
 func (l *lookout) forget(cluster types.NamespacedName, machine types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *lookout) forget(cluster types.NamespacedName, machine types.UID) {
 	})
 }
 
-// ask is one request for the nodes of some machines.
+// ask sends one request for the nodes of some machines.
 func (l *lookout) ask(ctx context.Context, cluster types.NamespacedName, machines []types.UID) ([]corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -203,9 +203,9 @@ func (l *lookout) ask(ctx context.Context, cluster types.NamespacedName, machine
 	return list.Items, nil
 }
 
-// choose takes the one node that is ready and has a provider ID. A node that is not ready may be what is left of the machine
-// under an older name. One that is younger than the node that is ready is none of that: it may be the machine itself, which comes
-// up while another node pretends to be it. Kubelets do not write when their nodes were made.
+// choose returns the one node that is ready and has a provider ID. An older node that is not ready may be left from the
+// machine under an earlier name. A younger one may be the machine itself, starting while another node impersonates it.
+// Kubelets cannot set creation times.
 func choose(nodes []corev1.Node) (*corev1.Node, error) {
 	ready := slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return node.Spec.ProviderID == "" || !isReady(&node) })
 	switch len(ready) {
@@ -221,7 +221,7 @@ func choose(nodes []corev1.Node) (*corev1.Node, error) {
 	}
 }
 
-// waitFor is when to look again: what was asked for, or by the age of the machine.
+// waitFor returns the delay of the next check, by the requested delay and the machine's age.
 func waitFor(asked, age time.Duration) time.Duration {
 	if age < oftenFor {
 		return cmp.Or(asked, often)

@@ -26,7 +26,7 @@ import (
 
 var demo = types.NamespacedName{Namespace: "fleet-default", Name: "demo"}
 
-// cloud is the downstream side: one set of nodes for all clusters, and what goes wrong with it.
+// cloud is the downstream side: one set of nodes for all clusters, and simulated failures.
 type cloud struct {
 	nodes *fake.Clientset
 
@@ -154,8 +154,8 @@ func quiet() *logrus.Logger {
 	return log
 }
 
-// TestLookout_OneLookIsForAllMachines: machines that look at the same time cost one request each at most the first time,
-// and one for all of them from then on.
+// TestLookout_OneLookIsForAllMachines: machines that look at the same time cost at most one request each the first
+// time, and then one for all.
 func TestLookout_OneLookIsForAllMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const machines = 50
@@ -188,7 +188,7 @@ func TestLookout_OneLookIsForAllMachines(t *testing.T) {
 	})
 }
 
-// TestLookout_SelectsOnlyWhoLooks: the answer does not hold the whole cluster, and one machine never gets another's node.
+// TestLookout_SelectsOnlyWhoLooks: the answer holds only the requested nodes, and a machine never gets another's node.
 func TestLookout_SelectsOnlyWhoLooks(t *testing.T) {
 	cloud := newCloud(node("n1", "u1"), node("n2", "u2"))
 	look := newLookout(cloud, time.Now, quiet())
@@ -208,7 +208,7 @@ func TestLookout_SelectsOnlyWhoLooks(t *testing.T) {
 	}
 }
 
-// TestLookout_ManyMachines: the URL stays short, and everybody's turn comes.
+// TestLookout_ManyMachines: the URL stays short, and every machine gets its turn.
 func TestLookout_ManyMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := newCloud()
@@ -238,8 +238,8 @@ func TestLookout_ManyMachines(t *testing.T) {
 	})
 }
 
-// TestLookout_ClusterThatIsDown: fifty machines that look all the time cost it a request now and then, with growing pauses,
-// and its return is seen soon.
+// TestLookout_ClusterThatIsDown: fifty waiting machines cause rare requests with growing pauses, and the cluster's
+// return is soon noticed.
 func TestLookout_ClusterThatIsDown(t *testing.T) {
 	cases := map[string]struct {
 		err  error
@@ -278,7 +278,7 @@ func TestLookout_ClusterThatIsDown(t *testing.T) {
 	}
 }
 
-// TestLookout_OneClusterHoldsOneWorker: while one worker waits for a cluster that hangs, others are sent away at once, and
+// TestLookout_OneClusterHoldsOneWorker: while one worker waits for a cluster that hangs, others return at once, and
 // other clusters are served.
 func TestLookout_OneClusterHoldsOneWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestLookout_OneClusterHoldsOneWorker(t *testing.T) {
 	})
 }
 
-// TestLookout_KubeconfigThatComes: a cluster that could not be asked is asked as soon as it can.
+// TestLookout_KubeconfigThatComes: a cluster without a kubeconfig is queried as soon as it has one.
 func TestLookout_KubeconfigThatComes(t *testing.T) {
 	cloud := newCloud(node("n1", "u1"))
 	cloud.set(fmt.Errorf("demo: %w", proxy.ErrNotAvailable), false)

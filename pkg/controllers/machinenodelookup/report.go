@@ -8,8 +8,9 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// wait looks again later, at the earliest when the lookout allows it. The
-// kubeconfig of a cluster comes with an event, but a host's own way to clusters does not. There is no status to write: what the machine waits for is in the planner's conditions.
+// wait requeues the machine, at the earliest when the lookout allows it. A cluster's kubeconfig has an event, but a
+// host program's own connection has none. It writes no status, because the planner's conditions show what the machine
+// waits for.
 func (h *handler) wait(bootstrap *rkev1.RKEBootstrap, s snapshot, again time.Duration, err error) {
 	log := h.Log.WithField("controller", handlerName).WithField("namespace", s.machine.Namespace).WithField("machine", s.machine.Name).
 		WithField("cluster", s.machine.Spec.ClusterName)

@@ -53,11 +53,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// world is a management cluster in memory with this controller alone in it.
+// world is an in-memory management cluster with this controller only.
 type world struct {
 	*testing.T
 	api  *memkube.Server
-	c    *clients.Clients // of the players
+	c    *clients.Clients // the client of the tests
 	down *downstream
 	stop func()
 	// cut is closed when the process was killed.
@@ -89,7 +89,7 @@ func tell(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// podMachines is the kind that a node driver named pod brings.
+// podMachines returns the kind that a node driver named pod brings.
 func podMachines() *apiextv1.CustomResourceDefinition {
 	return &apiextv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "podmachines." + clients.MachineGroup},
@@ -117,7 +117,7 @@ func (w *world) start() {
 	}))
 	running, cancel := context.WithCancel(w.Context())
 	if err := c.Start(running); err != nil {
-		w.Log("manager did not start:", err) // it was cut off meanwhile
+		w.Log("manager did not start:", err) // it was killed while starting
 	}
 	w.stop = func() {
 		cancel()
@@ -133,13 +133,13 @@ func (w *world) restart() {
 	w.start()
 }
 
-// elapse lets that much time pass, and as much again for the next process when one was killed meanwhile.
+// elapse lets time d pass. If the process was killed meanwhile, elapse restarts it and lets d pass again.
 func (w *world) elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 	select {
 	case <-w.cut:
-		w.cut = nil // once is enough
+		w.cut = nil // kill once
 		w.restart()
 		w.elapse(d)
 	default:
@@ -162,7 +162,7 @@ func (w *world) addCluster(name, mark string) {
 
 var custom = rkev1.SchemeGroupVersion.WithKind("CustomMachine")
 
-// add makes a machine whose infrastructure exists, of a kind, and returns its UID.
+// add creates a machine with existing infrastructure of a kind, and returns its UID.
 func (w *world) add(name, cluster string, kind schema.GroupVersionKind, ready bool) types.UID {
 	w.Helper()
 	made, err := w.c.CAPI.Machine().Create(&clusterv1.Machine{
@@ -209,7 +209,7 @@ func readyStatus(ready bool) map[string]any {
 	return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status}}}
 }
 
-// infra returns provider ID and addresses of an infrastructure machine.
+// infra returns the provider ID and the addresses of an infrastructure machine.
 func (w *world) infra(kind schema.GroupVersionKind, name string) (providerID string, addresses []clusterv1.MachineAddress) {
 	w.Helper()
 	obj := &unstructured.Unstructured{}
@@ -229,7 +229,7 @@ func (w *world) infra(kind schema.GroupVersionKind, name string) (providerID str
 	return content.Spec.ProviderID, content.Status.Addresses
 }
 
-// join makes a node of the machine with that UID.
+// join creates a node of the machine with that UID.
 func (w *world) join(name string, uid types.UID, edits ...func(*corev1.Node)) {
 	w.Helper()
 	node := &corev1.Node{
@@ -331,7 +331,7 @@ func TestStory_MachineGetsItsNode(t *testing.T) {
 	}
 }
 
-// TestStory_LeavesAlone: machines that are not to be written to, or not yet; and those that are go on by an event.
+// TestStory_LeavesAlone: machines that must not be written stay unchanged, and an event is enough when they may be.
 func TestStory_LeavesAlone(t *testing.T) {
 	cases := map[string]struct {
 		kind   schema.GroupVersionKind
@@ -385,8 +385,8 @@ func (w *world) makeReady(name string) {
 	must(w.T, err)
 }
 
-// TestStory_ClusterThatIsDownWhereverTheProcessIsKilled: fifty machines wait, the cluster is asked now and then, a machine of another cluster gets its
-// node at once, and so does everybody when the cluster is up again.
+// TestStory_ClusterThatIsDownWhereverTheProcessIsKilled: a cluster that is down is queried rarely and delays no other
+// cluster, and its machines get their nodes when it is up.
 func TestStory_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]struct {
 		err  error
@@ -442,7 +442,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 	}
 }
 
-// TestStory_OldMachineIsLookedForRarely: a machine that never becomes a node is not looked for every few seconds for ever.
+// TestStory_OldMachineIsLookedForRarely: a machine that never becomes a node is checked rarely after a while.
 func TestStory_OldMachineIsLookedForRarely(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add("m1", "demo", driverKind, true)
@@ -455,7 +455,8 @@ func TestStory_OldMachineIsLookedForRarely(t *testing.T) {
 	})
 }
 
-// TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled: a node with another machine's label does not stop the rest.
+// TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled: a node with another machine's label affects
+// only that machine.
 func TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(t *testing.T, w *world) {
 		w.down.set(errors.New("nobody looks before all nodes are there"), false)
@@ -479,7 +480,8 @@ func TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled(t *
 	})
 }
 
-// TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled: neither an error nor somebody who takes the provider ID away again is the end.
+// TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled: the provider ID is written again after an error, and
+// after a user removes it.
 func TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(t *testing.T, w *world) {
 		var mu sync.Mutex

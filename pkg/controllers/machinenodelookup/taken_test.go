@@ -12,8 +12,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// TestStory_NodeOfAnotherMachineIsNotBelievedWhereverTheProcessIsKilled: a kubelet may label its own node as any machine. Neither does that machine get the
-// node, and be joined at its address, nor is it kept from its own.
+// TestStory_NodeOfAnotherMachineIsNotBelievedWhereverTheProcessIsKilled: a machine does not get a node that a kubelet
+// labels falsely, and still gets its own node.
 func TestStory_NodeOfAnotherMachineIsNotBelievedWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(t *testing.T, w *world) {
 		uid := w.add("bad", "demo", custom, true)
@@ -22,7 +22,7 @@ func TestStory_NodeOfAnotherMachineIsNotBelievedWhereverTheProcessIsKilled(t *te
 		if id, _ := w.infra(custom, "bad"); id != "k3s://bad" {
 			t.Fatalf("provider ID is %q", id)
 		}
-		// Cluster API takes the provider ID over and finds the node.
+		// Cluster API copies the provider ID and finds the node.
 		_, err := w.c.CAPI.Machine().Patch(namespace, "bad", types.MergePatchType, []byte(`{"spec":{"providerID":"k3s://bad"}}`))
 		must(t, err)
 		found, err := w.c.CAPI.Machine().Get(namespace, "bad", metav1.GetOptions{})
@@ -56,7 +56,7 @@ func (w *world) label(machine string, labels map[string]string) {
 	must(w.T, err)
 }
 
-// report is the agent of a machine leaving that key and no other in its plan Secret.
+// report makes a machine's agent leave only that key in its plan Secret.
 func (w *world) report(machine, key string) {
 	w.Helper()
 	data := map[string]any{"applied-checksum": nil}
@@ -67,8 +67,8 @@ func (w *world) report(machine, key string) {
 	must(w.T, err)
 }
 
-// TestStory_NodeBeforeItsMachineHasReportedWhereverTheProcessIsKilled: nothing but the machine's own plan makes its node, so a node that says so before is
-// another one. It is not even looked for.
+// TestStory_NodeBeforeItsMachineHasReportedWhereverTheProcessIsKilled: a node with a machine's label before that
+// machine has reported is an impostor, and no node is even looked for.
 func TestStory_NodeBeforeItsMachineHasReportedWhereverTheProcessIsKilled(t *testing.T) {
 	for _, key := range []string{"applied-checksum", "failed-checksum"} {
 		t.Run(key, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestStory_NodeBeforeItsMachineHasReportedWhereverTheProcessIsKilled(t *test
 	}
 }
 
-// TestStory_NodeThatIsEvidentlyAnotherMachineWhereverTheProcessIsKilled: a worker that Cluster API has found no node of may label its node as a new machine
-// whose UID it knows. What it cannot write gives it away.
+// TestStory_NodeThatIsEvidentlyAnotherMachineWhereverTheProcessIsKilled: a worker that labels its node as a new machine
+// is rejected by properties that a kubelet cannot write.
 func TestStory_NodeThatIsEvidentlyAnotherMachineWhereverTheProcessIsKilled(t *testing.T) {
 	server := map[string]string{rkev1.ControlPlaneRoleLabel: rkev1.RoleLabelValue}
 	serves := func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "true" }
@@ -134,7 +134,8 @@ func TestStory_NodeThatIsEvidentlyAnotherMachineWhereverTheProcessIsKilled(t *te
 	}
 }
 
-// TestStory_NamesThatProveNothingWhereverTheProcessIsKilled: a host that was registered twice, or whose cloud names its node, is nobody's impostor.
+// TestStory_NamesThatProveNothingWhereverTheProcessIsKilled: a host that was registered twice, or whose cloud names its
+// node, is accepted.
 func TestStory_NamesThatProveNothingWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]struct {
 		labels map[string]string // of both Machines

@@ -18,11 +18,11 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// staleRetry is when to look again after the API server knew more than the caches.
+// staleRetry is the retry delay after the API server knew more than the caches.
 const staleRetry = time.Second
 
-// act carries a decision out, in order. It returns false when the API server knows more than the snapshot: then nothing is
-// to be reported.
+// act carries out a decision, in order. It returns false if the API server knows more than the snapshot. Nothing must
+// be reported then.
 func (h *handler) act(obj *unstructured.Unstructured, d machinejob.Decision) (bool, error) {
 	for _, action := range d.Actions {
 		done, err := h.do(obj, action)
@@ -61,7 +61,7 @@ func (h *handler) do(obj *unstructured.Unstructured, action machinejob.Action) (
 	}
 }
 
-// mark writes what has to be on the object before anything else happens, in one write.
+// mark writes the label and the finalizer that must exist before any other action, in one write.
 func (h *handler) mark(obj *unstructured.Unstructured, capiMachine string) error {
 	labels := obj.GetLabels()
 	if labels == nil {
@@ -75,7 +75,7 @@ func (h *handler) mark(obj *unstructured.Unstructured, capiMachine string) error
 	return h.update(obj, "mark")
 }
 
-// update writes the object and takes its new version over, for the status that follows.
+// update writes the object and takes over its new version, for the status write that follows.
 func (h *handler) update(obj *unstructured.Unstructured, verb string) error {
 	replaced := obj.GetResourceVersion()
 	updated, err := h.Dynamic.Update(h.ctx, obj)
@@ -87,7 +87,8 @@ func (h *handler) update(obj *unstructured.Unstructured, verb string) error {
 	return nil
 }
 
-// ensure writes everything that a Job needs. The state Secret is made once; only rancher-machine writes to it.
+// ensure writes everything that a Job needs. It creates the state Secret once, because only rancher-machine writes to
+// it.
 func (h *handler) ensure(obj *unstructured.Unstructured, objects machinejob.Objects) error {
 	state, err := orNil(h.secrets.Get(obj.GetNamespace(), objects.State.Name))
 	if err != nil {
@@ -109,7 +110,7 @@ func (h *handler) ensure(obj *unstructured.Unstructured, objects machinejob.Obje
 	return err
 }
 
-// withoutOwner leaves the owner reference to the set, which writes one of its own.
+// withoutOwner removes the owner references, because the apply set writes its own.
 func withoutOwner(secrets []*corev1.Secret) []*corev1.Secret {
 	for _, secret := range secrets {
 		secret.OwnerReferences = nil
@@ -117,7 +118,7 @@ func withoutOwner(secrets []*corev1.Secret) []*corev1.Secret {
 	return secrets
 }
 
-// run makes a Job, once: one that exists is left as it is, whatever has changed since.
+// run creates a Job once. An existing Job stays unchanged, whatever has changed since.
 func (h *handler) run(obj *unstructured.Unstructured, job *batchv1.Job) error {
 	_, err := h.Jobs.Create(job)
 	if err == nil {
@@ -145,7 +146,8 @@ func (h *handler) deleteJob(namespace, name string) error {
 	return nil
 }
 
-// takeBack deletes a Job whose pod has not run, as the API server sees it, and only if nothing happens to the Job meanwhile.
+// takeBack deletes a Job whose pod has not run according to the API server, and only if the Job does not change
+// meanwhile.
 func (h *handler) takeBack(namespace, name string) (bool, error) {
 	job, err := orNil(h.Jobs.Get(namespace, name, metav1.GetOptions{}))
 	if err != nil || job == nil {
@@ -174,7 +176,7 @@ func (h *handler) takeBack(namespace, name string) (bool, error) {
 	return true, nil
 }
 
-// tidy deletes everything but the state Secret: credentials are not left lying about.
+// tidy deletes everything except the state Secret, so that no credentials remain.
 func (h *handler) tidy(obj *unstructured.Unstructured) error {
 	done := "tidy/" + string(obj.GetUID())
 	if h.written.Left(done, h.Now()) > 0 {
@@ -202,7 +204,7 @@ func (h *handler) tidy(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// replace deletes the Machine, whose MachineSet makes another.
+// replace deletes the Machine, and its MachineSet creates another.
 func (h *handler) replace(obj *unstructured.Unstructured, name string) error {
 	machine, err := orNil(h.machines.Get(obj.GetNamespace(), name))
 	if err != nil || machine == nil {
@@ -213,14 +215,14 @@ func (h *handler) replace(obj *unstructured.Unstructured, name string) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Machine %s: %w", name, err)
 	}
-	// The cache may not show yet that the Machine is being deleted since an earlier pass.
+	// The cache may not show yet that an earlier reconcile deleted the Machine.
 	if err == nil && machine.DeletionTimestamp.IsZero() && h.counted.first(machine.UID) {
 		h.Disruptions.Count(disruption.HealthMachineFailed, 1)
 	}
 	return nil
 }
 
-// confirmGone asks the API server for what the caches do not have.
+// confirmGone asks the API server for objects that the caches lack.
 func (h *handler) confirmGone(obj *unstructured.Unstructured, action machinejob.Action) (bool, error) {
 	if gone, err := h.jobIsGone(obj, action.Name); err != nil || !gone {
 		return false, err
@@ -232,7 +234,7 @@ func (h *handler) confirmGone(obj *unstructured.Unstructured, action machinejob.
 	return state == nil, err
 }
 
-// jobIsGone asks the API server for a Job of the machine. No name is no Job.
+// jobIsGone asks the API server for a Job of the machine. An empty name means that there is no Job.
 func (h *handler) jobIsGone(obj *unstructured.Unstructured, name string) (bool, error) {
 	if name == "" {
 		return true, nil
@@ -241,8 +243,8 @@ func (h *handler) jobIsGone(obj *unstructured.Unstructured, name string) (bool, 
 	return job == nil || !belongsTo(job, string(obj.GetUID())), err
 }
 
-// release lets the object go, unless the API server knows of a Job or of a virtual machine. Everything that belongs to the
-// object has it as owner and goes with it.
+// release removes the finalizer, unless the API server knows of a Job or a virtual machine. The object owns everything
+// that belongs to it, so all of that is deleted too.
 func (h *handler) release(obj *unstructured.Unstructured, action machinejob.Action) (bool, error) {
 	if gone, err := h.jobIsGone(obj, action.Name); err != nil || !gone {
 		return false, err

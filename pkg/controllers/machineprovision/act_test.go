@@ -24,7 +24,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 )
 
-// server is what the API server has, which the caches may not show, and what was written to it.
+// server holds the API server's objects, which the caches may lack, and records writes.
 type server struct {
 	job     *batchv1.Job
 	pods    []corev1.Pod
@@ -98,14 +98,15 @@ func guarded() *unstructured.Unstructured {
 	return obj
 }
 
-// jobOf is a Job of the machine with that UID.
+// jobOf returns a Job of the machine with that UID.
 func jobOf(uid string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "j", OwnerReferences: []metav1.OwnerReference{{Kind: "SimMachine", Name: "m1", UID: types.UID(uid)}},
 	}}
 }
 
-// TestAct_AsksTheServerBeforeItLetsGo: what the caches do not show yet keeps a machine from being let go, or given up.
+// TestAct_AsksTheServerBeforeItLetsGo: a machine is not released or given up while the API server has objects that the
+// caches lack.
 func TestAct_AsksTheServerBeforeItLetsGo(t *testing.T) {
 	release := machinejob.Action{Kind: machinejob.ActionRelease, Name: "j", StateSecret: "s"}
 	gone := machinejob.Action{Kind: machinejob.ActionConfirmGone, Name: "j", StateSecret: "s"}
@@ -172,7 +173,7 @@ func TestRun_NeverReplacesAJob(t *testing.T) {
 	}
 }
 
-// TestOnChange_OldVersionsAreLeftAlone: the event of our own write is on its way, and what an older version says is settled.
+// TestOnChange_OldVersionsAreLeftAlone: an object older than the last write is ignored, because its event follows.
 func TestOnChange_OldVersionsAreLeftAlone(t *testing.T) {
 	s := server{}
 	h := s.handler(t)
@@ -180,7 +181,7 @@ func TestOnChange_OldVersionsAreLeftAlone(t *testing.T) {
 	obj.SetResourceVersion("5")
 	h.written.Replaced(obj.GetUID(), "5", h.Now())
 	if err := h.onChange(gvkOf("SimMachine"), "ns/m1", obj); err != nil {
-		t.Fatal(err) // anything else would have reached for a cache that is not there
+		t.Fatal(err) // any other action would use a cache that does not exist
 	}
 	if len(s.writes) > 0 {
 		t.Errorf("writes %v", s.writes)

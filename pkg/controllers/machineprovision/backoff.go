@@ -15,22 +15,24 @@ import (
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
-// backoff counts how many machines of each pool could not be made, one after the other, and gives pools their turns. A machine that fails is replaced,
-// and without a growing delay a pool whose machines always fail would keep the API server, and a cloud, busy for ever; hundreds of such pools would so even
-// with one, and hold up everybody else. It lasts as long as the process does: after a restart the first machine is tried at once. So is one of a
-// pool that is edited, and has another template, or that gets another credential, and one of a cluster that is made again.
+// backoff counts consecutive failures to create machines of each pool, and gives pools their turns. A failed machine is
+// replaced. Without a growing delay, a pool whose machines always fail would keep the API server and a cloud busy
+// forever. Hundreds of such pools would do so even with one, and delay all others. The state is in memory: after a
+// restart, the first machine is tried at once. The same holds after a change of the pool's template or credential, and
+// for a recreated cluster.
 type backoff struct {
-	// clusterUID is that of a Cluster of Cluster API, empty when there is none. Nil knows no Clusters, and then all are there.
+	// clusterUID returns the UID of a CAPI Cluster, "" if it does not exist. If the function is nil, all Clusters count
+	// as existing.
 	clusterUID func(namespace, name string) types.UID
 
 	mu sync.Mutex
-	// failed has the failures of each way in which machines of a pool are made, started the way of each machine that is being made: a credential that was put right
-	// meanwhile has not failed.
+	// failed holds the failures of each pool by way. started holds the way of each machine that is being created, so
+	// that its failure does not count for a credential that was corrected meanwhile.
 	failed  map[pool]map[way]*failures
 	started map[types.UID]way
 }
 
-// pool is what a machine is one of, way what it is made with.
+// pool identifies a machine's pool, way the template and credential it is created with.
 type (
 	pool struct{ namespace, cluster, name string }
 	way  struct {
@@ -42,29 +44,30 @@ type (
 type failures struct {
 	cluster types.UID
 	count   int
-	// last is when the last one failed, turn when the next machine may be made.
+	// last is the time of the last failure, turn when the next machine may be created.
 	last, turn time.Time
 }
 
 const (
-	// firstDelay and maxDelay bound the delay after the second failure and those that follow. It doubles.
+	// firstDelay is the delay after the second failure. It doubles with each further one, up to maxDelay.
 	firstDelay = 10 * time.Second
 	maxDelay   = 10 * time.Minute
-	// perPool is between the turns of two pools of a namespace: a machine that fails and is replaced costs some 150 requests. encouraged is how many pools are
-	// tried at once because another one has recovered, forgotten how long a pool is known that may be gone, and keptWays how many ways of a pool.
+	// perPool is the time between the turns of two pools of a namespace, because each failed and replaced machine costs
+	// about 150 requests. encouraged is how many pools are tried at once after another one recovers. forgotten is how
+	// long a pool without new failures is kept. keptWays is how many ways of a pool are kept.
 	perPool    = 30 * time.Second
 	encouraged = 2
 	forgotten  = 24 * time.Hour
 	keptWays   = 4
 )
 
-// poolOf names what a machine is one of.
+// poolOf returns a machine's pool.
 func poolOf(obj *unstructured.Unstructured) pool {
 	labels := obj.GetLabels()
 	return pool{obj.GetNamespace(), labels[clusterv1.ClusterNameLabel], labels[clusterv1.MachineDeploymentNameLabel]}
 }
 
-// wayOf names what a machine is made with.
+// wayOf returns the way in which a machine is created.
 func wayOf(obj *unstructured.Unstructured, credential map[string][]byte) way {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(credential)) {
@@ -75,7 +78,8 @@ func wayOf(obj *unstructured.Unstructured, credential map[string][]byte) way {
 	return way{obj.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation], [sha256.Size]byte(hash.Sum(nil))}
 }
 
-// of says how many machines of an object's pool that are made like it failed in a row, and when the next one may be made.
+// of returns how many machines of the object's pool, created in the same way, have failed in a row. turn is when the
+// next one may be created.
 func (b *backoff) of(obj *unstructured.Unstructured, credential map[string][]byte) (count int, turn time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +95,7 @@ func (b *backoff) of(obj *unstructured.Unstructured, credential map[string][]byt
 	return found.count, found.turn
 }
 
-// isThere reports that the Cluster of a pool is the one that it had when the last machine failed.
+// isThere reports that the pool's Cluster is still the one of its last failure.
 func (b *backoff) isThere(name pool, found *failures) bool { return found.cluster == b.uid(name) }
 
 func (b *backoff) uid(name pool) types.UID {
@@ -101,7 +105,7 @@ func (b *backoff) uid(name pool) types.UID {
 	return b.clusterUID(name.namespace, name.cluster)
 }
 
-// news is what a machine did not say before.
+// news holds the changes of a machine's status.
 type news struct{ started, failed, made, released bool }
 
 func newsOf(s machinejob.Snapshot, d machinejob.Decision) news {
@@ -114,8 +118,8 @@ func newsOf(s machinejob.Snapshot, d machinejob.Decision) news {
 	}
 }
 
-// note takes in what became of a machine, once it is written down: only what the machine did not say before is news. One that was made long ago, and is
-// looked at again, says nothing about those that fail now.
+// note records the result of a machine after its status is written. Only changes count: a machine that was created long
+// ago says nothing about current failures.
 func (b *backoff) note(obj *unstructured.Unstructured, s machinejob.Snapshot, d machinejob.Decision) {
 	news := newsOf(s, d)
 	if !news.started && !news.failed && !news.made && !news.released {
@@ -125,7 +129,7 @@ func (b *backoff) note(obj *unstructured.Unstructured, s machinejob.Snapshot, d 
 	defer b.mu.Unlock()
 	with, known := b.started[obj.GetUID()]
 	if !known {
-		with = wayOf(obj, s.Credential) // it was started by an earlier process
+		with = wayOf(obj, s.Credential) // an earlier process started it
 	}
 	delete(b.started, obj.GetUID())
 	switch name := poolOf(obj); {
@@ -164,12 +168,13 @@ func (b *backoff) fail(name pool, made way, now time.Time) {
 	}
 }
 
-// latest is how a pool fails now.
+// latest returns the most recent failures of a pool.
 func latest(ways map[way]*failures) *failures {
 	return slices.MaxFunc(slices.Collect(maps.Values(ways)), func(x, y *failures) int { return x.last.Compare(y.last) })
 }
 
-// forget lets go of pools whose Cluster is gone, and of those that have not failed for long: nobody says when a pool is gone whose machines never came.
+// forget drops pools whose Cluster no longer exists, or without a failure for long. The deletion of a pool without
+// machines causes no event here.
 func (b *backoff) forget(now time.Time) {
 	maps.DeleteFunc(b.failed, func(name pool, ways map[way]*failures) bool {
 		maps.DeleteFunc(ways, func(_ way, found *failures) bool { return now.Sub(found.last) > forgotten || !b.isThere(name, found) })
@@ -177,8 +182,9 @@ func (b *backoff) forget(now time.Time) {
 	})
 }
 
-// encourage gives the pools whose turns come next theirs at once: one that failed before has recovered, and what others of its namespace failed at may be over as
-// well. Each of them that recovers does the same, so that many are soon all tried, and those that fail again have cost little.
+// encourage gives the next pools their turns at once. A pool has recovered, so the cause of other failures in its
+// namespace may have ended too. Each pool that recovers does the same. Soon all are tried, and those that fail again
+// have cost little.
 func (b *backoff) encourage(namespace string, now time.Time) {
 	var waiting []*failures
 	for name, ways := range b.failed {
@@ -192,8 +198,9 @@ func (b *backoff) encourage(namespace string, now time.Time) {
 	}
 }
 
-// turnOf is when the next machine of a pool may be made: after its own delay, when no other pool of the namespace has its turn. Pools that failed once, which may
-// have been an accident, take turns among themselves: they do not wait for those that fail again and again.
+// turnOf returns when the next machine of a pool may be created: after its own delay, at a time when no other pool of
+// the namespace has its turn. Pools with one failure, which may be an accident, have turns of their own. They do not
+// wait for pools that fail repeatedly.
 func (b *backoff) turnOf(name pool, count int, now time.Time) time.Time {
 	var taken []time.Time
 	for other, ways := range b.failed {
@@ -214,7 +221,8 @@ func (b *backoff) turnOf(name pool, count int, now time.Time) time.Time {
 	return turn
 }
 
-// delay is how long a pool waits by itself after so many failures in a row. The first one may have been an accident.
+// delay returns how long a pool waits after count failures in a row. The first failure may be an accident and causes no
+// delay.
 func delay(count int) time.Duration {
 	if count < 2 {
 		return 0

@@ -27,7 +27,8 @@ func (w *world) isPutOff(name string) bool {
 	return false
 }
 
-// failEight has eight machines fail, which are kept for an hour. They are all being made before the first one fails: after two failures those that were not would wait.
+// failEight makes eight machines fail and keeps them for an hour. All are being created before the first one fails,
+// because after two failures the others would wait.
 func (w *world) failEight() {
 	w.Helper()
 	const machines = 8
@@ -58,7 +59,7 @@ func (w *world) failEight() {
 	until("have failed", func(s rkev1.RKEMachineStatus) bool { return s.FailureReason == rkev1.ReasonCreateError })
 }
 
-// A Job that the cache does not have yet is no failure.
+// A Job that the cache lacks does not count as a failure.
 func TestStory_ACacheThatIsBehindPutsNobodyOff(t *testing.T) {
 	prepared(t, func(api *memkube.Server) {
 		api.Lag(manager, func(of string) time.Duration {
@@ -80,7 +81,7 @@ func TestStory_ACacheThatIsBehindPutsNobodyOff(t *testing.T) {
 	})
 }
 
-// A machine that works says nothing about those of its pool that fail now.
+// A working machine does not reset the back-off of its pool.
 func TestStory_AMachineThatWorksEndsNoBackOff(t *testing.T) {
 	tell(t, func(w *world) {
 		w.run()
@@ -99,7 +100,7 @@ func TestStory_AMachineThatWorksEndsNoBackOff(t *testing.T) {
 	})
 }
 
-// Machines that failed, and are kept, were counted when they failed: they put off nobody in the next process.
+// Machines that failed before a restart, and are kept, do not delay others in the new process.
 func TestStory_FailuresOfAnEarlierProcessPutNobodyOff(t *testing.T) {
 	tell(t, func(w *world) {
 		w.run()

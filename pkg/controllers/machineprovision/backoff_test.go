@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
-// kept is a back-off, and a clock.
+// kept is a back-off with a clock.
 type kept struct {
 	backoff
 	now time.Time
@@ -24,7 +24,7 @@ type kept struct {
 
 func newKept() *kept { return &kept{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
 
-// one is a machine of a pool.
+// one returns a machine of a pool.
 func one(namespace, pool, template string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{}
 	obj.SetNamespace(namespace)
@@ -38,7 +38,7 @@ var (
 	isMade    = rkev1.RKEMachineStatus{Conditions: []rkev1.GenericCondition{{Type: rkev1.ConditionCreateJob, Status: rkev1.ConditionTrue}}}
 )
 
-// became notes that a machine is so now, and was something else before.
+// became notes a machine's change from one status to another.
 func (k *kept) became(obj *unstructured.Unstructured, before, after rkev1.RKEMachineStatus) {
 	k.note(obj, machinejob.Snapshot{Now: k.now, Machine: machinejob.Machine{Status: before}}, machinejob.Decision{Status: after})
 }
@@ -96,7 +96,7 @@ func TestBackoff_AnotherCredentialIsTriedAtOnce(t *testing.T) {
 		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: wrong}, machinejob.Decision{Status: rkev1.RKEMachineStatus{JobName: "job"}})
 		machines = append(machines, obj)
 	}
-	for _, obj := range machines { // the credential was put right while they were made
+	for _, obj := range machines { // the credential was corrected while they were created
 		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: right}, machinejob.Decision{Status: hasFailed})
 	}
 	if count, _ := k.of(machines[0], wrong); count != 5 {
@@ -110,7 +110,7 @@ func TestBackoff_AnotherCredentialIsTriedAtOnce(t *testing.T) {
 	}
 }
 
-// A credential, or a template, that is changed again and again is not remembered for ever, and takes one turn.
+// A credential or template that changes repeatedly is forgotten after a while, and takes one turn.
 func TestBackoff_OfManyCredentialsTheLastCount(t *testing.T) {
 	k, obj := newKept(), one("ns", "pool", "t")
 	for i := range 100 {
@@ -125,7 +125,7 @@ func TestBackoff_OfManyCredentialsTheLastCount(t *testing.T) {
 	k.expect(t, "another pool", other, 1, perPool)
 }
 
-// What failed belongs to a Cluster: one that is made again under its name begins anew, and nobody waits for the turns of one that is gone.
+// Failures belong to a Cluster: a recreated one starts without them, and no pool waits for the turns of a deleted one.
 func TestBackoff_AClusterThatIsGoneCountsNoMore(t *testing.T) {
 	k, uid := newKept(), types.UID("first")
 	k.clusterUID = func(string, string) types.UID { return uid }
@@ -168,7 +168,7 @@ func TestBackoff_PoolsOfANamespaceTakeTurns(t *testing.T) {
 	}
 }
 
-// What a hundred pools failed at is over: each one that recovers brings the turns of two others.
+// After a hundred pools have failed, each one that recovers brings forward the turns of two others.
 func TestBackoff_APoolThatRecoversEncouragesOthers(t *testing.T) {
 	const pools = 100
 	k := newKept()
@@ -205,13 +205,14 @@ func TestBackoff_APoolThatRecoversEncouragesOthers(t *testing.T) {
 	k.expect(t, "another namespace learns nothing from that", foreign, 10, maxDelay)
 }
 
-// However many pools of a namespace fail, and however close together, two of them are tried in half a minute at most: one that failed once and one that did more often.
+// However many pools of a namespace fail, at most two are tried in half a minute: one with a single failure and one
+// with more.
 func TestBackoff_ManyPoolsThatFailKeepNobodyBusy(t *testing.T) {
 	const pools, took = 1000, 5 * time.Second
 	k, start := newKept(), time.Time{}
 	next := make([]time.Time, pools)
 	for i := range next {
-		next[i] = k.now.Add(time.Duration(i) * 10 * time.Millisecond) // all are made in ten seconds
+		next[i] = k.now.Add(time.Duration(i) * 10 * time.Millisecond) // all are created in ten seconds
 	}
 	start = k.now.Add(time.Minute)
 	var tries []time.Time

@@ -36,7 +36,8 @@ import (
 	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
-// handlerName is the id of the apply sets. Persisted, do not change: another id would orphan every object that exists.
+// handlerName is the id of the apply sets. It is persisted, do not change: another id would orphan every existing
+// object.
 const handlerName = "machine-provision"
 
 const (
@@ -45,7 +46,7 @@ const (
 	indexPodsByJob         = "machine-provision-pods-by-job"
 )
 
-// Dynamic reads, writes and wakes objects of kinds that came at run time; clients.Dynamic does.
+// Dynamic reads, writes and wakes objects of kinds that are added at run time; clients.Dynamic implements it.
 type Dynamic interface {
 	OnChange(name string, matches func(schema.GroupVersionKind) bool, handler clients.DynamicHandler)
 	Update(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
@@ -54,7 +55,7 @@ type Dynamic interface {
 	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 }
 
-// Applier keeps the set of a machine's account and rights; applyset.Set is one.
+// Applier applies the set of a machine's account and rights; applyset.Set implements it.
 type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
@@ -63,18 +64,18 @@ type Applier interface {
 		kinds []schema.GroupVersionKind) (applyset.Result, error)
 }
 
-// SecretApplier keeps the set of a machine's Secrets; applyset.Secrets is one.
+// SecretApplier applies the set of a machine's Secrets; applyset.Secrets implements it.
 type SecretApplier interface {
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error)
 }
 
-// Access says which Secrets of other namespaces a cluster may use; access.Checker does.
+// Access decides which Secrets of other namespaces a cluster may use; access.Checker implements it.
 type Access interface {
 	Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (access.Verdict, string)
 	OnChange(f func(cluster types.NamespacedName))
 }
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Dynamic      Dynamic
 	Machines     capicontrollers.MachineController
@@ -87,13 +88,13 @@ type Deps struct {
 	Secrets      corecontrollers.SecretController
 	Apply        Applier
 	ApplySecrets SecretApplier
-	// Access says which Secrets of other namespaces a cluster may use.
+	// Access decides which Secrets of other namespaces a cluster may use. Required.
 	Access Access
-	// Settings are asked for at every pass.
+	// Settings is called at every reconcile.
 	Settings func() machinejob.Settings
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
-	// Disruptions counts machines that could not be made and are replaced; nil counts nothing.
+	// Disruptions counts machines that failed and are replaced; nil counts nothing.
 	Disruptions *metrics.Disruptions
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
@@ -116,7 +117,7 @@ type handler struct {
 	backoff      backoff
 }
 
-// setKinds are the kinds of which the set holds objects. The Job is not one of them: it is made once and never changed.
+// setKinds returns the kinds of objects in the set. It excludes the Job, which is created once and never changed.
 func setKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
@@ -164,11 +165,11 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	return h
 }
 
-// clusterUID is that of a Cluster of Cluster API, empty when there is none.
+// clusterUID returns the UID of a CAPI Cluster, "" if it does not exist.
 func (h *handler) clusterUID(namespace, name string) types.UID {
 	cluster, err := h.capiClusters.Get(namespace, name)
 	if err != nil {
-		return "" // it is gone: a cache has no other error
+		return "" // it does not exist, which is a cache's only error
 	}
 	return cluster.UID
 }
@@ -178,7 +179,7 @@ func isMachine(gvk schema.GroupVersionKind) bool {
 	return ok && gvk.Group == driverschema.MachineGroup
 }
 
-// jobKeys are the machines that a Job is of: one, or none.
+// jobKeys returns the key of the machine that a Job belongs to, if any.
 func jobKeys(job *batchv1.Job) []string {
 	name := job.Annotations[machinejob.InfraMachineAnnotation]
 	if name == "" {
@@ -189,10 +190,10 @@ func jobKeys(job *batchv1.Job) []string {
 
 func machineKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// target wakes machines. The name of a key is KIND/NAME, because machines are of many kinds.
+// target wakes machines. A key's name is KIND/NAME, because machines have many kinds.
 type target struct{ Dynamic }
 
-// EnqueueAfter wakes a machine.
+// EnqueueAfter requeues a machine.
 func (t target) EnqueueAfter(namespace, name string, after time.Duration) {
 	kind, name, ok := strings.Cut(name, "/")
 	if ok {
@@ -236,14 +237,15 @@ func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
 	return keyOf(machine.Namespace, ref.Kind, ref.Name)
 }
 
-// ofBootstrap wakes the machine that waits for bootstrap data: the Machine may show their name before the cache shows that they are there.
+// ofBootstrap wakes the machine that waits for bootstrap data. The Machine may show their name before the cache shows
+// the data.
 func (h *handler) ofBootstrap(bootstrap *rkev1.RKEBootstrap) []wakeup.Key {
 	if bootstrap.Status.DataSecretName == nil {
 		return nil
 	}
 	machine, err := h.machines.Get(bootstrap.Namespace, ownerName(bootstrap.OwnerReferences))
 	if err != nil {
-		return nil // a Machine that comes wakes it
+		return nil // the event of the Machine wakes it
 	}
 	return ofMachine(machine)
 }
@@ -252,8 +254,8 @@ func (h *handler) ofCluster(cluster *clusterv1.Cluster) []wakeup.Key {
 	return h.ofMachines(cluster, func(*clusterv1.Machine) bool { return true })
 }
 
-// ofMark wakes the machines that are being made, which the mark of their cluster's manager may be holding, and those that are being deleted, of which
-// the protection of their cluster may be holding the hosts. Of some the Machine stays.
+// ofMark wakes machines that are being created, which may wait for the mark of their cluster. It also wakes those that
+// are being deleted, whose hosts the protection of their cluster may hold. For some of these the Machine stays.
 func (h *handler) ofMark(cluster *provv1.Cluster) []wakeup.Key {
 	return h.ofMachines(cluster, func(machine *clusterv1.Machine) bool {
 		provisioned := machine.Status.Initialization.InfrastructureProvisioned
@@ -266,7 +268,7 @@ func (h *handler) ofMark(cluster *provv1.Cluster) []wakeup.Key {
 	})
 }
 
-// ofMachines are the hosts of those machines of a cluster that are wanted.
+// ofMachines returns the hosts of the wanted machines of a cluster.
 func (h *handler) ofMachines(cluster metav1.Object, wanted func(*clusterv1.Machine) bool) []wakeup.Key {
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.GetNamespace()+"/"+cluster.GetName())
 	if err != nil {

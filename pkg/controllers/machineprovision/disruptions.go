@@ -12,13 +12,13 @@ import (
 	"github.com/drover-io/drover/pkg/decide/disruption"
 )
 
-// counted remembers whose removal was counted: one that fails is tried again.
+// counted remembers the machines whose removal was counted, because a failed removal is retried.
 type counted struct {
 	mu       sync.Mutex
 	machines map[types.UID]bool
 }
 
-// maxCounted is how many machines are remembered.
+// maxCounted limits the remembered machines.
 const maxCounted = 10000
 
 func (c *counted) first(uid types.UID) bool {
@@ -28,14 +28,15 @@ func (c *counted) first(uid types.UID) bool {
 		return false
 	}
 	if c.machines == nil || len(c.machines) >= maxCounted {
-		c.machines = map[types.UID]bool{} // most are gone; to forget one costs at worst that it counts twice
+		c.machines = map[types.UID]bool{} // most no longer exist; forgetting one may count it twice
 	}
 	c.machines[uid] = true
 	return true
 }
 
-// countUnhealthy counts a machine whose removal was begun because its pool's health check found it unhealthy. Cluster API deletes it, by the
-// check that we made. One that could not be made may be found unhealthy, too, before we delete it, and counts once.
+// countUnhealthy counts a removal that starts because the pool's health check found the machine unhealthy. Cluster API
+// deletes such a machine, by the check that Drover made. A machine that failed to be created may also become unhealthy
+// before Drover deletes it, and counts once.
 func (h *handler) countUnhealthy(obj *unstructured.Unstructured) {
 	if obj.GetDeletionTimestamp() == nil {
 		return

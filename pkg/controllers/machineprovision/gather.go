@@ -31,14 +31,14 @@ import (
 	"github.com/drover-io/drover/pkg/kube/access"
 )
 
-// gather reads caches only. It returns false for machines of clusters that are not ours.
+// gather reads caches only. It returns false for machines of clusters of other instances.
 func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, bool, error) {
 	machine, err := machineOf(obj)
 	if err != nil {
 		return machinejob.Snapshot{}, false, err
 	}
 	if _, moved := obj.GetAnnotations()[rkev1.DeleteForMoveAnnotation]; moved {
-		return machinejob.Snapshot{}, false, nil // the host lives on under another management cluster
+		return machinejob.Snapshot{}, false, nil // the host continues under another management cluster
 	}
 	s := machinejob.Snapshot{Machine: machine, Settings: h.Settings(), Now: h.Now()}
 	capi, err := h.gatherCAPI(obj, &s)
@@ -69,7 +69,7 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	return s, true, h.gatherJobs(&s)
 }
 
-// orUnknown is a cluster, or one of its name that has said nothing about Secrets of other namespaces.
+// orUnknown returns the cluster, or one with its name that grants no Secrets of other namespaces.
 func orUnknown(cluster *provv1.Cluster, namespace, name string) *provv1.Cluster {
 	if cluster == nil {
 		return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -77,7 +77,7 @@ func orUnknown(cluster *provv1.Cluster, namespace, name string) *provv1.Cluster 
 	return cluster
 }
 
-// machineOf reads the object itself.
+// machineOf decodes the object itself.
 func machineOf(obj *unstructured.Unstructured) (machinejob.Machine, error) {
 	spec, _, err := unstructured.NestedMap(obj.Object, "spec")
 	if err != nil {
@@ -88,7 +88,7 @@ func machineOf(obj *unstructured.Unstructured) (machinejob.Machine, error) {
 		return machinejob.Machine{}, err
 	}
 	annotations := obj.GetAnnotations()
-	limit, _ := strconv.Atoi(annotations[rkev1.HostnameLengthLimitAnnotation]) // a limit that is no number is none
+	limit, _ := strconv.Atoi(annotations[rkev1.HostnameLengthLimitAnnotation]) // an invalid limit means no limit
 	_, paused := annotations[clusterv1.PausedAnnotation]
 	return machinejob.Machine{
 		APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()),
@@ -111,8 +111,8 @@ func statusOf(obj *unstructured.Unstructured) (rkev1.RKEMachineStatus, error) {
 	return status, nil
 }
 
-// gatherCAPI finds the Machine that owns the object. A reference that is not the controller's counts too: not every version
-// of Cluster API sets the flag.
+// gatherCAPI finds the Machine that owns the object. It also accepts a reference without the controller flag, because
+// not every version of Cluster API sets it.
 func (h *handler) gatherCAPI(obj *unstructured.Unstructured, s *machinejob.Snapshot) (*clusterv1.Machine, error) {
 	name := ownerName(obj.GetOwnerReferences())
 	if name == "" {
@@ -156,8 +156,8 @@ func ownerName(references []metav1.OwnerReference) string {
 	return found
 }
 
-// protects reports that a host must stay for the protection of its cluster: that goes, or the Machine stays. A Machine that is deleted by itself is
-// scaled away, replaced or repaired.
+// protects reports that the protection of its cluster must keep a host. Either the cluster is being deleted, or the
+// Machine stays. A Machine that is deleted alone is scaled down, replaced or repaired.
 func protects(cluster *provv1.Cluster, capi *clusterv1.Cluster, machine *machinejob.CAPIMachine) bool {
 	if cluster == nil || !admission.Protected(cluster.Annotations) {
 		return false
@@ -187,7 +187,7 @@ func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, 
 	return nil
 }
 
-// gatherDriver finds the NodeDriver of the machine's kind: by its name, or by the name that its kinds have.
+// gatherDriver finds the NodeDriver of the machine's kind, by its name or its display name.
 func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 	name, _ := driverschema.DriverOf(s.Machine.Kind)
 	s.Driver.Name = name
@@ -246,7 +246,8 @@ func (h *handler) gatherState(s *machinejob.Snapshot) error {
 	return nil
 }
 
-// gatherPullSecrets reads the Secrets with which the image is pulled. Those that are not there, or are of another type, are left out.
+// gatherPullSecrets reads the Secrets with which the image is pulled. It omits Secrets that do not exist or have
+// another type.
 func (h *handler) gatherPullSecrets(s *machinejob.Snapshot) error {
 	for _, key := range s.Settings.PullSecrets {
 		secret, err := orNil(h.secrets.Get(key.Namespace, key.Name))
@@ -264,7 +265,7 @@ func (h *handler) gatherPullSecrets(s *machinejob.Snapshot) error {
 	return nil
 }
 
-// gatherCredential reads the credential, if the cluster may use it. It returns false while that is not known.
+// gatherCredential reads the credential if the cluster may use it. It returns false while that is unknown.
 func (h *handler) gatherCredential(s *machinejob.Snapshot, cluster *provv1.Cluster) (known bool, err error) {
 	namespace, name := machinejob.CredentialRef(s.Machine.CredentialReference(), s.Machine.Namespace)
 	if name == "" {
@@ -304,7 +305,7 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 	var secrets *redact.Secrets
 	for _, job := range jobs {
 		if !belongsTo(job, s.Machine.UID) {
-			continue // of an earlier machine of the same name
+			continue // of an earlier machine with the same name
 		}
 		pods, err := h.pods.GetByIndex(indexPodsByJob, job.Namespace+"/"+job.Name)
 		if err != nil {
@@ -327,8 +328,8 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 	return nil
 }
 
-// secretsOf are the values that a driver was given and may repeat when it fails: what it says is shown in conditions and events.
-// That is the credential of now, and the one that its Job was given.
+// secretsOf returns the secret values that a driver was given: those of the current credential and of its Job's
+// credential. The driver may repeat them in an error, which conditions and Events show.
 func (h *handler) secretsOf(s *machinejob.Snapshot) *redact.Secrets {
 	known := &redact.Secrets{}
 	known.AddData(s.Credential)
@@ -347,7 +348,7 @@ func belongsTo(job *batchv1.Job, uid string) bool {
 	return slices.ContainsFunc(job.OwnerReferences, func(owner metav1.OwnerReference) bool { return string(owner.UID) == uid })
 }
 
-// orNil turns "not found" into nil.
+// orNil returns nil for an object that does not exist.
 func orNil[T any](object *T, err error) (*T, error) {
 	if apierrors.IsNotFound(err) {
 		return nil, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-// What goes wrong comes to the same end when the process is killed meanwhile, after whichever of its writes.
+// Failures have the same result after whichever write the process is killed.
 func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 	for name, story := range map[string]func(*world){
 		"a create that fails": failedCreate, "a removal that fails": failedRemoval, "a deletion during the create": deletionDuringCreate,
@@ -36,7 +36,7 @@ func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 	}
 }
 
-// So does what waits for others, and what becomes of drivers.
+// Waits, and the kinds of drivers, have the same result after whichever write the process is killed.
 func TestStory_WaitsAreCutOffAfterEveryWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	for name, story := range map[string]func(*world){

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// The life of a machine is the same whichever of the caches are behind.
+// The life of a machine is the same, whichever cache is behind.
 func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 	lags.Each(t, manager, 6, func(t *testing.T, prepare func(*memkube.Server)) (api *memkube.Server) {
 		t.Helper()

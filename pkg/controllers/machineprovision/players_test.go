@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// playJobs is the pod, the driver and the cloud.
+// playJobs acts as the pod, the driver and the cloud.
 func (w *world) playJobs() error {
 	for _, found := range w.api.Objects(jobKind) {
 		job := &batchv1.Job{}
@@ -61,7 +61,7 @@ func (w *world) playDriver(job *batchv1.Job, instance string) error {
 	return err
 }
 
-// playMachines is Cluster API, and the node of a machine that was made.
+// playMachines acts as Cluster API, and as the node of a created machine.
 func (w *world) playMachines() error {
 	for _, found := range w.api.Objects(clusterv1.GroupVersion.WithKind("Machine")) {
 		machine := &clusterv1.Machine{}
@@ -80,7 +80,7 @@ func (w *world) playMachines() error {
 func (w *world) playCreation(machine *clusterv1.Machine) error {
 	bootstrap, err := w.c.RKE.RKEBootstrap().Get(namespace, machine.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // addMember has made it
+		return nil // addMember created it
 	}
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (w *world) playCreation(machine *clusterv1.Machine) error {
 	return err
 }
 
-// playAgent is the planner having sent a plan, and the agent of the machine having carried it out.
+// playAgent acts as the planner that delivers a plan, and as the machine's agent that carries it out.
 func (w *world) playAgent(machine *clusterv1.Machine) error {
 	found, err := w.c.Core.Secret().Get(namespace, naming.PlanSecret(machine.Name), metav1.GetOptions{})
 	if err != nil || len(found.Data[nodeplan.KeyPlan]) > 0 {
@@ -155,9 +155,9 @@ func (w *world) playDeletion(machine *clusterv1.Machine) error {
 	return err
 }
 
-// machine is the infrastructure machine, nil when there is none.
+// machine returns the infrastructure machine, nil if it does not exist.
 
-// addMember adds a machine that works as a member of etcd, and has nothing else to do with the story.
+// addMember adds a machine that works as an etcd member, and has no other role in the test.
 func (w *world) addMember(name string) {
 	w.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo", rkev1.EtcdRoleLabel: "true"}

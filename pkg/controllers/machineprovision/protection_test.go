@@ -11,7 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// A host of a protected cluster that is deleted past the policies stays for as long as its Machine and the protection do.
+// A host of a protected cluster that is deleted in spite of the admission policies stays as long as its Machine and the
+// protection.
 func TestStory_HostOfAProtectedClusterStays(t *testing.T) {
 	for name, ends := range map[string]func(w *world, cluster *provv1.Cluster){
 		"until the protection ends": func(w *world, cluster *provv1.Cluster) {

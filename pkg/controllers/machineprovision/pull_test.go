@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestStory_ImagesArePulledWithCopies: the login to the private registry is in another namespace than the pods. It comes to them for as long as they need it.
+// TestStory_ImagesArePulledWithCopies: the private registry's login is copied from another namespace to the pods'
+// namespace for as long as they need it.
 func TestStory_ImagesArePulledWithCopies(t *testing.T) {
 	tell(t, func(w *world) {
 		const login = `{"auths":{"r.example.com":{"auth":"eA=="}}}`
@@ -21,7 +22,7 @@ func TestStory_ImagesArePulledWithCopies(t *testing.T) {
 		}))
 		w.settings.Registry, w.settings.Image = "r.example.com", "r.example.com/rancher/machine:test"
 		w.settings.PullSecrets = []types.NamespacedName{{Namespace: "cattle-global-data", Name: "login"}}
-		w.run() // the drivers' kinds
+		w.run() // creates the drivers' kinds
 		w.hold = true
 		w.addMachine("m1", false)
 		w.run()

@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Rehearse runs the handler once for a machine. With Deps on a stage (see package rehearsal), that tells what it would write.
+// Rehearse runs the handler once for a machine. With Deps from a stage (package rehearsal), it only lists what it would
+// write.
 func Rehearse(ctx context.Context, d Deps, machine *unstructured.Unstructured) error {
 	return newHandler(ctx, d).onChange(machine.GroupVersionKind(), machine.GetNamespace()+"/"+machine.GetName(), machine)
 }

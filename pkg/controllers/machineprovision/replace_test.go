@@ -21,11 +21,11 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 
-// A Machine that is replaced is counted once, however long the cache shows it as if nothing had happened, and not before it is deleted.
+// A replaced Machine is counted once, when it is deleted, however long the cache is behind.
 func TestAct_AReplacedMachineIsCountedOnce(t *testing.T) {
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
-		// seen are the UIDs of the Machine in the cache, one in each pass; failing are the passes whose delete fails.
+		// seen holds the UID of the cached Machine in each reconcile; failing holds the reconciles whose delete fails.
 		seen     []types.UID
 		failing  map[int]bool
 		deleting bool
@@ -79,8 +79,8 @@ func TestAct_AReplacedMachineIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A machine that could not be made is kept for a while, and never becomes a node: the health check of its pool finds it unhealthy, too. When it is
-// replaced at last, and what there is of it removed, that is one replacement.
+// A machine that failed to be created, and is then found unhealthy by its pool's health check, counts as one
+// replacement.
 func TestAct_AReplacedMachineThatIsUnhealthyIsCountedOnce(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counter, err := metrics.NewDisruptions(registry)

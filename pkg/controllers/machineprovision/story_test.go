@@ -20,7 +20,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-// afterJoin is what is left of a machine that has become a node: the channel and the identity, and the driver's state.
+// afterJoin lists what remains of a machine that has become a node: the plan channel, the identity and the driver's
+// state.
 var afterJoin = []string{
 	"Secret m1-machine-bootstrap", "Secret m1-machine-bootstrap-token", "Secret m1-machine-plan", "Secret m1-machine-state",
 	"ServiceAccount m1-machine-bootstrap", "ServiceAccount m1-machine-plan", "Role m1-machine-plan", "RoleBinding m1-machine-plan",
@@ -28,7 +29,7 @@ var afterJoin = []string{
 
 func TestStory_MachineBecomesANodeAndGoes(t *testing.T) {
 	tell(t, func(w *world) {
-		w.run() // the drivers' kinds
+		w.run() // creates the drivers' kinds
 		_, err := w.c.Core.Secret().Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-kubeconfig"}})
 		must(t, err)
 		before := w.owned()
@@ -63,7 +64,7 @@ func TestStory_MachineBecomesANodeAndGoes(t *testing.T) {
 			t.Errorf("a restart writes: %v", writes)
 		}
 
-		w.addMember("m0") // with the last member the data would go, and so that one would stay
+		w.addMember("m0") // the last member would hold the machine, to keep the data
 		must(t, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
 		w.leaveEtcd("m1")
 		w.run()
@@ -79,7 +80,7 @@ func TestStory_MachineBecomesANodeAndGoes(t *testing.T) {
 	})
 }
 
-// leaveEtcd is the distribution: asked on the node, it takes the member out.
+// leaveEtcd acts as the distribution: when asked on the node, it removes the member.
 func (w *world) leaveEtcd(node string) {
 	w.Helper()
 	for range 60 {
@@ -103,7 +104,7 @@ func (w *world) leaveEtcd(node string) {
 	w.Fatal("the node is never asked to leave etcd")
 }
 
-// checkSecrets looks for what must not show and must be there.
+// checkSecrets checks that secrets exist where needed, and appear nowhere else.
 func (w *world) checkSecrets() {
 	w.Helper()
 	for _, gvk := range []schema.GroupVersionKind{jobKind, machineKind, {Group: "rke.cattle.io", Version: "v1", Kind: "RKEBootstrap"}} {
@@ -131,16 +132,17 @@ func (w *world) checkSecrets() {
 	}
 	plan, err := w.c.Core.Secret().Get(namespace, "m1-machine-plan", metav1.GetOptions{})
 	must(w.T, err)
-	if plan.Type != rkev1.SecretTypeMachinePlan || plan.Labels[rkev1.EtcdRoleLabel] != "true" || plan.Labels[rkev1.MachineNameLabel] != "m1" || len(plan.Data) > 2 { // a plan and a report, of the players
+	// The Secret holds a plan and a report, by the simulated planner and agent.
+	if plan.Type != rkev1.SecretTypeMachinePlan || plan.Labels[rkev1.EtcdRoleLabel] != "true" || plan.Labels[rkev1.MachineNameLabel] != "m1" || len(plan.Data) > 2 {
 		w.Errorf("plan Secret: type %s, labels %v, %d keys", plan.Type, plan.Labels, len(plan.Data))
 	}
 }
 
-// TestStory_CutOffAfterEveryWrite: the process ends after its n-th write, for every n, and another one takes over. There is
-// one virtual machine, and nothing is left of it in the end.
+// TestStory_CutOffAfterEveryWrite: there is one virtual machine, and nothing remains of it at the end, if the process
+// is killed after any write and restarted.
 func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 	total := 0
-	const patience = 12 // nothing here waits for a timer that is longer
+	const patience = 12 // no timer here is longer
 	tell(t, func(w *world) {
 		w.patience = patience
 		w.run()
@@ -165,7 +167,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 	}
 }
 
-// live is the whole life of a machine. When cut is closed, the manager is replaced.
+// live runs the whole life of a machine. When cut is closed, the manager is replaced.
 func (w *world) live(name string, cut <-chan struct{}) {
 	w.Helper()
 	w.addMachine(name, false)
@@ -174,7 +176,7 @@ func (w *world) live(name string, cut <-chan struct{}) {
 		select {
 		case <-cut:
 			w.restart()
-			cut = nil // once is enough
+			cut = nil // kill once
 		default:
 		}
 		w.step()
@@ -199,14 +201,13 @@ func (w *world) live(name string, cut <-chan struct{}) {
 	}
 }
 
-// settled is true when the machine has joined and been tidied up after.
+// settled reports whether the machine has joined and its Job is cleaned up.
 func (w *world) settled(name string) bool {
 	status := w.status(name)
 	return status.Initialization.Provisioned != nil && *status.Initialization.Provisioned && len(w.api.Objects(jobKind)) == 0
 }
 
-// The Machine shows the name of its bootstrap data, and the bootstrap object does not have any yet: two caches that are filled one after the other look
-// like this.
+// The bootstrap data wake a Machine that already shows their name, as happens when two caches fill one after the other.
 func TestStory_BootstrapThatComesAfterItsMachineWakesTheMachine(t *testing.T) { tell(t, lateBootstrap) }
 
 func lateBootstrap(w *world) {
@@ -264,7 +265,7 @@ func failedCreate(w *world) {
 	}
 }
 
-// What a driver repeats of its credential when it fails is shown nowhere.
+// A failing driver's message is shown without the credential that it repeats.
 func TestStory_FailureDoesNotTellTheCredential(t *testing.T) {
 	tell(t, func(w *world) {
 		w.settings.DeleteFailedAfter = time.Hour
@@ -384,8 +385,8 @@ func missingCredential(w *world) {
 	}
 }
 
-// TestStory_DriversBecomeKinds: the four active drivers of a new installation have kinds; a driver that is switched off
-// loses them, but not while there are machines.
+// TestStory_DriversBecomeKinds: the four active drivers of a new installation get kinds, and a deactivated driver loses
+// them after its machines are gone.
 func TestStory_DriversBecomeKinds(t *testing.T) { tell(t, driversBecomeKinds) }
 
 func driversBecomeKinds(w *world) {

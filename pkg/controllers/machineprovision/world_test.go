@@ -59,27 +59,27 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// world is a management cluster in memory with the controllers that make machines. Cluster API, the cloud and the downstream
-// cluster are played by step: what each does is the least that its contract asks for.
+// world is an in-memory management cluster with the controllers that create machines. step simulates Cluster API, the
+// cloud and the downstream cluster, each with the minimum of its contract.
 type world struct {
 	*testing.T
 	api   *memkube.Server
-	c     *clients.Clients // of the players
+	c     *clients.Clients // the client of the tests
 	infra dynamic.ResourceInterface
 	nodes *fake.Clientset
 	stop  func()
 
-	// patience is how many steps of half a second without a change mean that nothing will change any more.
+	// patience is how many steps of half a second without a change count as settled.
 	patience int
-	// cut is closed when the manager was killed; another one takes over then.
+	// cut is closed when the manager was killed; another one then continues.
 	cut <-chan struct{}
 	// fail makes Jobs fail with this message; hold keeps them from ending.
 	fail string
 	hold bool
-	// settings of the installation.
+	// settings are the installation's settings.
 	settings machinejob.Settings
 	metrics  *prometheus.Registry
-	// made and removed count what happened in the cloud, by instance.
+	// made and removed count the cloud's actions, by instance.
 	made, removed map[string]int
 }
 
@@ -90,13 +90,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// tell runs a story in virtual time: a cluster whose infrastructure is ready, and the controllers.
+// tell runs a test in virtual time, with the controllers and a cluster whose infrastructure is ready.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	prepared(t, func(*memkube.Server) {}, f)
 }
 
-// prepared runs a story whose API server is told something before the controllers start.
+// prepared runs a test whose API server is prepared before the controllers start.
 func prepared(t *testing.T, prepare func(*memkube.Server), f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func prepared(t *testing.T, prepare func(*memkube.Server), f func(w *world)) {
 	})
 }
 
-// counts fails unless one disruption was counted, with that cause.
+// counts fails unless exactly one disruption was counted, with that cause.
 func (w *world) counts(cause disruption.Cause) {
 	w.Helper()
 	counts, err := disruptions.Gathered(w.metrics)
@@ -143,7 +143,7 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	w.infra = live.Resource(machineKind.GroupVersion().WithResource("digitaloceanmachines")).Namespace(namespace)
 	for _, seed := range driverschema.Seeds() {
-		if seed.Name == "digitalocean" { // the others' kinds only take time
+		if seed.Name == "digitalocean" { // the other kinds only take time
 			_, err := w.c.Management.NodeDriver().Create(seed)
 			must(t, err)
 		}
@@ -180,7 +180,7 @@ func (w *world) addCluster() {
 	))
 }
 
-// addMachine makes what Cluster API makes of a pool's replica.
+// addMachine creates what Cluster API creates for a replica of a pool.
 func (w *world) addMachine(name string, etcd bool) {
 	w.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo", rkev1.WorkerRoleLabel: "true"}
@@ -222,7 +222,7 @@ func (d downstream) Client(context.Context, types.NamespacedName) (kubernetes.In
 	return d.nodes, nil
 }
 
-// start runs the controllers, as a new process would.
+// start runs the controllers as a new process would.
 func (w *world) start() {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager"})
@@ -257,7 +257,7 @@ func (w *world) start() {
 	}))
 	running, cancel := context.WithCancel(w.Context())
 	if err := c.Start(running); err != nil {
-		w.Log("manager did not start:", err) // it was cut off meanwhile
+		w.Log("manager did not start:", err) // it was killed while starting
 	}
 	w.stop = func() {
 		cancel()
@@ -273,7 +273,7 @@ func (w *world) restart() {
 	w.start()
 }
 
-// run lets everybody work until nothing changes any more, and fails when that never happens.
+// run runs all parts until nothing changes any more, and fails if that never happens.
 func (w *world) run() {
 	w.Helper()
 	quiet := 0
@@ -291,18 +291,18 @@ func (w *world) run() {
 	w.Fatalf("the world does not settle: %v", w.api.Writes("")[max(0, len(w.api.Writes(""))-10):])
 }
 
-// sleep lets virtual time pass, and waits for what happens then.
+// sleep lets virtual time pass, and waits until everything due is done.
 func (w *world) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// step lets the players do what they can.
+// step runs each simulated part once.
 func (w *world) step() {
 	w.Helper()
 	select {
 	case <-w.cut:
-		w.cut = nil // once is enough
+		w.cut = nil // kill once
 		w.restart()
 	default:
 	}
@@ -313,7 +313,7 @@ func (w *world) step() {
 	}
 }
 
-// machineState is what rancher-machine writes: an archive with the machine, or an empty one.
+// machineState returns what rancher-machine writes: an archive with the machine, or an empty one.
 func machineState(t *testing.T, instance string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -354,7 +354,7 @@ func (w *world) status(name string) rkev1.RKEMachineStatus {
 	return status
 }
 
-// owned lists what belongs to machines, as "Kind name".
+// owned lists the objects of machines, as "Kind name".
 func (w *world) owned() []string {
 	var out []string
 	for _, gvk := range []schema.GroupVersionKind{

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
-// writeSchemas writes the schemas of configuration and credential. The latter has no label, unlike the former: removing a
-// driver by its label must leave credentials readable.
+// writeSchemas writes the schemas of the configuration and of the credential. Only the first has the driver's label:
+// deletion of a driver's objects by label must leave credentials readable.
 func (h *handler) writeSchemas(s snapshot, res result) error {
 	label := map[string]string{rkev1.NodeDriverNameLabel: res.name}
 	if err := h.writeSchema(s.driver, driverschema.ConfigSchema(res.name), label, res.fields); err != nil {
@@ -56,8 +56,8 @@ func (h *handler) writeSchema(driver *mgmtv3.NodeDriver, name string, labels map
 	return nil
 }
 
-// embed makes the three lists of all drivers what the drivers say. It is done from all of them, so that a driver that was
-// deleted while nobody looked does not stay in the lists.
+// embed updates the three lists of all drivers. It starts from all drivers, so that the lists lose a driver that was
+// deleted while no controller ran.
 func (h *handler) embed() error {
 	h.embedding.Lock()
 	defer h.embedding.Unlock()
@@ -90,7 +90,8 @@ func (h *handler) writeEmbedding(e driverschema.Embedding, fields map[string]str
 		spec, _ := e.Embedded(mgmtv3.DynamicSchemaSpec{}, fields)
 		_, err = h.DynamicSchemas.Create(&mgmtv3.DynamicSchema{ObjectMeta: metav1.ObjectMeta{Name: e.Name}, Spec: spec})
 	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // the cache was behind what was written for another driver
+	// The cache did not yet show the write for another driver.
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		live, getErr := h.DynamicSchemas.Get(e.Name, metav1.GetOptions{})
 		if getErr != nil {
 			return fmt.Errorf("read schema %s: %w", e.Name, getErr)

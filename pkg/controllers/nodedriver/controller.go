@@ -19,23 +19,23 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// handlerName is persisted by hosts in metrics, do not change.
+// Hosts persist handlerName in metrics, do not change.
 const handlerName = "node-driver"
 
-// fetchTimeout ends a download that does not get on.
+// fetchTimeout ends a slow download.
 const fetchTimeout = 10 * time.Minute
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	NodeDrivers    mgmtcontrollers.NodeDriverController
 	DynamicSchemas mgmtcontrollers.DynamicSchemaController
-	// Directory is where drivers are kept between downloads; it is made when it is missing.
+	// Directory is where drivers are kept between downloads. The controller creates it if needed.
 	Directory string
 	// HTTP fetches drivers. Nil means a client with a deadline of ten minutes.
 	HTTP *http.Client
-	// Working ends as soon as nobody shall wait for a handler any more, before the context of Register does; nil means that one. Downloads and programs
-	// that are asked end with it.
-	Working context.Context // it is that of whoever stops the handlers
+	// Working ends downloads and running drivers. It ends before the context of Register, when the program stops
+	// waiting for handlers. Nil means the context of Register.
+	Working context.Context // the owner is the code that stops the handlers
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 }
@@ -45,7 +45,7 @@ type handler struct {
 	drivers mgmtcontrollers.NodeDriverCache
 	schemas mgmtcontrollers.DynamicSchemaCache
 	core    driverschema.Core
-	// embedding is held while the lists of all drivers are written: every driver writes all of them.
+	// embedding protects the lists of all drivers, because each driver writes all of them.
 	embedding *sync.Mutex
 }
 
@@ -74,14 +74,14 @@ func Register(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// ofList wakes one driver when a list of all drivers is not what it was: each of them writes the lists.
+// ofList wakes one driver when a list of all drivers changes, because each driver writes all lists.
 func (h *handler) ofList(changed *mgmtv3.DynamicSchema) []wakeup.Key {
 	if !driverschema.IsEmbedding(changed.Name) {
 		return nil
 	}
 	drivers, err := h.drivers.List(labels.Everything())
 	if err != nil || len(drivers) == 0 {
-		return nil // a driver that comes writes the lists
+		return nil // the next driver writes the lists
 	}
 	first := slices.MinFunc(drivers, func(a, b *mgmtv3.NodeDriver) int { return cmp.Compare(a.Name, b.Name) })
 	return []wakeup.Key{{Name: first.Name}}
@@ -89,7 +89,7 @@ func (h *handler) ofList(changed *mgmtv3.DynamicSchema) []wakeup.Key {
 
 func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, error) {
 	if driver == nil || driver.DeletionTimestamp != nil {
-		return driver, h.embed() // its schemas go with it; the lists of all drivers do not
+		return driver, h.embed() // the garbage collector deletes its schemas, but not its entries in the lists
 	}
 	if !driverschema.Wanted(driver) {
 		updated, err := h.report(driver, result{})
@@ -104,7 +104,7 @@ func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDri
 	}
 	res := h.install(snapshot)
 	if err := h.Working.Err(); err != nil && res.failed != "" {
-		return driver, err // it was not to end: whoever handles it next begins anew, and nothing is wrong with the driver
+		return driver, err // the shutdown interrupted it: the driver is fine, and the next leader starts over
 	}
 	if res.failed == "" {
 		if err := h.writeSchemas(snapshot, res); err != nil {

@@ -1,13 +1,13 @@
-// Package nodedriver makes node drivers usable: it fetches the program of a NodeDriver, asks it for its flags and writes
-// them as DynamicSchemas, from which package dynamicschema makes kinds.
+// Package nodedriver makes node drivers usable. It fetches the program of a NodeDriver, asks it for its flags, and
+// writes them as DynamicSchemas. Package dynamicschema makes kinds from these.
 //
-// The drivers that are compiled into rancher-machine (URL local://) are known from a table and never run. Any other driver
-// is a program that the NodeDriver's URL leads to; it is fetched into the data directory, held against its checksum,
-// unpacked, and run once, for as long as it takes to answer. Its machines are made by pods that fetch the same file and
-// check it against the SHA-256 that was noted here.
+// The drivers that are compiled into rancher-machine (URL local://) come from a table and are never run. Any other
+// driver is a program at the NodeDriver's URL. The controller downloads it into the data directory, verifies its
+// checksum, unpacks it, and runs it once until it has answered. The pods that make its machines fetch the same file and
+// check the SHA-256 that this controller recorded.
 //
-// One driver's trouble stays its own: a program that is no driver, does not answer, or has flags that cannot be fields
-// turns the condition Installed of its NodeDriver False and changes nothing that was installed before.
+// A broken driver affects no other driver. If a program is no driver, does not answer, or has flags that cannot be
+// fields, condition Installed of its NodeDriver becomes False. What was installed before stays.
 //
 // # Wake-ups
 //

@@ -20,18 +20,18 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// maxDriverBytes is the largest download or program that is accepted: a wrong URL must not fill the disk.
+// maxDriverBytes limits the size of a download and of a program, so that a wrong URL cannot fill the disk.
 const maxDriverBytes = 1 << 30
 
-// driverFile is a fetched driver.
+// driverFile is a downloaded driver.
 type driverFile struct {
 	// program is the path of the unpacked program, name the driver's name from its file name.
 	program, name string
-	// sha256 of the download, in hexadecimal.
+	// sha256 is the checksum of the download, in hexadecimal.
 	sha256 string
 }
 
-// fetch downloads a driver unless it is on the disk already, checks it and unpacks it.
+// fetch downloads a driver unless it is already on disk, checks it and unpacks it.
 func (h *handler) fetch(location, checksum string) (driverFile, error) {
 	directory := filepath.Join(h.Directory, driverschema.CacheKey(location, checksum))
 	if err := os.MkdirAll(directory, 0o700); err != nil {
@@ -74,7 +74,7 @@ func (h *handler) download(location, target string) error {
 	return save(response.Body, target)
 }
 
-// stable takes the ports of this end out of an error's text.
+// stable removes local ports from an error's text, so that it is the same at each retry.
 func stable(err error) error {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		if _, local, ok := strings.Cut(inner.Error(), "->"); !ok || local == "" {
@@ -84,7 +84,7 @@ func stable(err error) error {
 	return errors.New("the connection broke")
 }
 
-// save writes to a file of its own and renames it, so that a crash leaves nothing that looks complete.
+// save writes a temporary file and renames it, so that a crash leaves no file that looks complete.
 func save(content io.Reader, target string) error {
 	file, err := os.CreateTemp(filepath.Dir(target), "partial-")
 	if err != nil {
@@ -107,7 +107,8 @@ func save(content io.Reader, target string) error {
 	return nil
 }
 
-// checkFile returns the SHA-256 of a file whose checksum is right. The kind of checksum follows from its length.
+// checkFile returns the SHA-256 of a file after verifying its checksum. The length of the checksum determines its
+// algorithm.
 func checkFile(path, checksum string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -165,7 +165,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// The query of a driver's URL may be a signature, which everybody would read who may read the NodeDriver's conditions.
+// Conditions do not show the query of a driver's URL, which may be a signature.
 func TestFetch_TellsNoSignature(t *testing.T) {
 	v := newVendor(t)
 	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
@@ -179,7 +179,8 @@ func TestFetch_TellsNoSignature(t *testing.T) {
 	}
 }
 
-// Whoever is to stop leading does not wait for a vendor that does not answer, and says nothing about the driver.
+// A process that loses leadership does not wait for a vendor that does not answer, and reports nothing about the
+// driver.
 func TestOnChange_ADownloadEndsWithTheWorkers(t *testing.T) {
 	arrived := make(chan struct{})
 	vendor := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -188,7 +189,7 @@ func TestOnChange_ADownloadEndsWithTheWorkers(t *testing.T) {
 	}))
 	defer vendor.Close()
 	working, stop := context.WithCancel(t.Context())
-	// Without clients it could neither read schemas nor report: it does not come to the latter.
+	// Without clients the handler cannot report, but it must not get that far.
 	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: vendor.Client(), Working: working, Now: time.Now}, schemas: noSchemas{}}
 	ended := make(chan error, 1)
 	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "slow"}, Spec: mgmtv3.NodeDriverSpec{Active: true, URL: vendor.URL + "/docker-machine-driver-slow"}}
@@ -237,4 +238,4 @@ func TestFetch_SaysWhetherAnotherAttemptCanHelp(t *testing.T) {
 	}
 }
 
-// installation runs the controller against an API in memory, in real time because it runs programs.
+// installation runs the controller against an in-memory API. It uses real time because it runs programs.

@@ -10,12 +10,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
-// snapshot is what is known of one driver.
+// snapshot holds the facts about one driver.
 type snapshot struct {
 	driver *mgmtv3.NodeDriver
-	// name is what kinds are named after.
+	// name is the base of the names of kinds.
 	name string
-	// schema is that of the driver's configuration. Nil when there is none.
+	// schema is the schema of the driver's configuration, nil if it does not exist.
 	schema *mgmtv3.DynamicSchema
 }
 
@@ -26,7 +26,7 @@ func (h *handler) gather(driver *mgmtv3.NodeDriver) (snapshot, error) {
 	return s, err
 }
 
-// schema is nil when there is none.
+// schema returns a schema from the cache, nil if it does not exist.
 func (h *handler) schema(name string) (*mgmtv3.DynamicSchema, error) {
 	schema, err := h.schemas.Get(name)
 	if apierrors.IsNotFound(err) {
@@ -38,7 +38,7 @@ func (h *handler) schema(name string) (*mgmtv3.DynamicSchema, error) {
 	return schema, nil
 }
 
-// embedded are the fields of the three lists of all drivers, by field with the schema that it stands for.
+// embedded returns the content of the lists of all drivers: the schema of each field.
 func (h *handler) embedded() (configs, credentials map[string]string, err error) {
 	drivers, err := h.drivers.List(labels.Everything())
 	if err != nil {

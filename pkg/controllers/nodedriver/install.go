@@ -11,22 +11,22 @@ import (
 	"github.com/drover-io/drover/pkg/decide/outcome"
 )
 
-// askTimeout is how long a driver may take to say its flags.
+// askTimeout is how long a driver may take to list its flags.
 const askTimeout = 10 * time.Second
 
-// result is what became of an installation.
+// result is the outcome of an installation.
 type result struct {
-	// installed is true when the driver was asked for its flags in this pass.
+	// installed means that this reconcile read the driver's flags.
 	installed bool
-	// name of the driver as the program says it.
+	// name is the driver's name according to the program.
 	name     string
 	metadata driverschema.Metadata
 	fields   map[string]mgmtv3.Field
-	// sha256 of the download.
+	// sha256 is the checksum of the download.
 	sha256 string
-	// failed is the condition that is False, and message says why. Empty when all is well.
+	// failed is the condition that becomes False, and message the reason. Both are empty after success.
 	failed, message string
-	// retry is returned to the queue: trying again may help.
+	// retry is the error to return to the work queue if a retry may help.
 	retry error
 }
 
@@ -38,12 +38,12 @@ func failure(condition string, err error) result {
 	return res
 }
 
-// transientError is a failure that another attempt may not have.
+// transientError is a failure that a retry may resolve.
 type transientError struct{ error }
 
 func (t *transientError) Unwrap() error { return t.error }
 
-// install asks the driver for its flags if that is needed, and turns them into fields.
+// install reads the driver's flags if needed, and turns them into fields.
 func (h *handler) install(s snapshot) result {
 	metadata, err := driverschema.ParseMetadata(s.driver.Annotations)
 	if err != nil {
@@ -66,7 +66,7 @@ func (h *handler) install(s snapshot) result {
 	return res
 }
 
-// flags fetches the driver if it is no compiled-in one, and asks it.
+// flags returns the flags of a compiled-in driver, or fetches the driver and asks it.
 func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
 	if driverschema.IsLocal(s.driver.Spec.URL) {
 		flags, ok := h.core.Drivers[s.name]
@@ -95,13 +95,14 @@ func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
 	return result{installed: true, name: file.name, sha256: file.sha256}, flags
 }
 
-// taken is the failure of a driver whose name another one has. No event tells when that one goes.
+// taken is the error for a driver whose name another NodeDriver uses. It is transient, because no event reports the
+// deletion of the other one.
 func taken(field, name, owner string) error {
 	return &transientError{fmt.Errorf("%s: this is driver %q, which NodeDriver %s has installed", field, name, owner)}
 }
 
-// otherOwner is the NodeDriver that has a schema of that name, if it is another one and still there: of two with one name, one would take the schema
-// from the other without end.
+// otherOwner returns another existing NodeDriver that has the schema of that name. Without this check, two NodeDrivers
+// with one name would overwrite each other's schema endlessly.
 func (h *handler) otherOwner(driver *mgmtv3.NodeDriver, name string) string {
 	schema, err := h.schema(driverschema.ConfigSchema(name))
 	if err != nil || schema == nil {

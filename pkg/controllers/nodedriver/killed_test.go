@@ -34,7 +34,7 @@ const (
 	tenant  = "fleet-default"
 )
 
-// story is a management API whose users add drivers, and managers that make kinds of machines of them and that come and go.
+// story is a management API with users that add drivers, and managers that start and stop.
 type story struct {
 	*testing.T
 	api       *memkube.Server
@@ -45,7 +45,7 @@ type story struct {
 	stop      func()
 }
 
-// RoundTrip serves the program under every URL, without a socket: what waits for one stops virtual time.
+// RoundTrip serves the program under every URL. It uses no socket, because waiting for one would stop virtual time.
 func (s *story) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{Status: "200 OK", StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(s.program)), Request: r}, nil
 }
@@ -72,7 +72,8 @@ func newStory(t *testing.T, program []byte, directory string) *story {
 	return s
 }
 
-// start runs a manager, as a new process would: with what it seeds first. One that is killed meanwhile does nothing more.
+// start runs a manager as a new process would, including the seeds. A manager that was killed meanwhile does nothing
+// more.
 func (s *story) start() {
 	s.Helper()
 	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
@@ -98,7 +99,7 @@ func (s *story) start() {
 	}
 }
 
-// tell tells a story with managers, of which the first is killed after write n and another one takes over, and returns the number of writes.
+// tell runs part with a manager that is killed after write n and replaced by another. It returns the number of writes.
 func tell(t *testing.T, n int, program []byte, part func(s *story)) (writes int) {
 	t.Helper()
 	directory := t.TempDir()
@@ -144,7 +145,7 @@ func (s *story) edit(driver, patch string) {
 	s.elapse(3 * time.Minute)
 }
 
-// objects are the drivers, their schemas and the kinds of machines, without what differs from run to run.
+// objects returns the drivers, their schemas and the kinds of machines, without what differs between runs.
 func (s *story) objects() map[string]any {
 	s.Helper()
 	out := map[string]any{}
@@ -177,7 +178,7 @@ func (s *story) objects() map[string]any {
 	return out
 }
 
-// kinds are the names of the definitions of a driver.
+// kinds returns the names of a driver's CRDs.
 func (s *story) kinds(driver string) (names []string) {
 	for _, crd := range s.api.Objects(apiextv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
 		if strings.HasPrefix(crd.GetName(), driver) {
@@ -188,7 +189,7 @@ func (s *story) kinds(driver string) (names []string) {
 	return names
 }
 
-// A driver of somebody else is installed, replaced, switched off and on, and deleted, wherever the manager is killed meanwhile.
+// A third-party driver is installed, replaced, disabled, enabled and deleted, wherever the manager is killed.
 func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	program := self(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// All drivers that Drover brings get their kinds, and the lists of all drivers come back when they are taken away, whichever of the caches are behind.
+// All built-in drivers get their kinds, and deleted lists of drivers come back, whichever cache is behind.
 func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 	var want map[string]any
 	lags.Each(t, manager, 6, func(t *testing.T, prepare func(*memkube.Server)) (api *memkube.Server) {

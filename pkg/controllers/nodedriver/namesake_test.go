@@ -13,7 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// Of two NodeDrivers with one name the first has the kinds. The other one says so, and takes nothing from it; when the first goes, it has them.
+// If two NodeDrivers have one name, the first has the kinds, and the second reports that and gets them when the first
+// is deleted.
 func TestStory_TwoDriversOfOneName(t *testing.T) {
 	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

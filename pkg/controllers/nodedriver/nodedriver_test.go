@@ -28,7 +28,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// TestMain makes this test program a node driver when it is started as one.
+// TestMain makes this test program act as a node driver when it is started as one.
 func TestMain(m *testing.M) {
 	if os.Getenv("MACHINE_PLUGIN_TOKEN") == "42" {
 		playDriver(os.Getenv("MACHINE_PLUGIN_DRIVER_NAME"))
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// flags is the plugin protocol, as far as the server uses it.
+// flags implements the part of the plugin protocol that the server uses.
 type flags struct {
 	version int
 	list    []mcnflag.Flag
@@ -50,7 +50,7 @@ func (f *flags) GetCreateFlags(_ *struct{}, reply *[]mcnflag.Flag) error { *repl
 
 func say(line any) { _, _ = fmt.Fprintln(os.Stdout, line) }
 
-// playDriver is a driver, or what is wrong with some.
+// playDriver acts as a driver, working or broken.
 func playDriver(name string) {
 	registerFlags()
 	if port, ok := strings.CutPrefix(name, "borrowed-"); ok {
@@ -94,7 +94,7 @@ func playDriver(name string) {
 		panic(err)
 	}
 	say(listener.Addr())
-	for _, variable := range os.Environ() { // the environment of the server is nobody's business
+	for _, variable := range os.Environ() { // a driver must not see the server's environment
 		if strings.HasPrefix(variable, "DROVER_SECRET") {
 			panic(variable)
 		}
@@ -155,8 +155,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAsk_ListenerOfSomebodyElse: a program may print the address of a listener that lives on when the program is ended.
-// Whatever that listener does, the worker is free again in time.
+// TestAsk_ListenerOfSomebodyElse: ask returns in time even if a program prints the address of a listener that survives
+// it and never answers.
 func TestAsk_ListenerOfSomebodyElse(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -181,7 +181,7 @@ func TestAsk_ListenerOfSomebodyElse(t *testing.T) {
 					return
 				}
 				_, _ = io.WriteString(conn, answer)
-				_, _ = io.Copy(io.Discard, conn) // until the other side goes
+				_, _ = io.Copy(io.Discard, conn) // until the other side closes the connection
 			}()
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
@@ -239,7 +239,7 @@ func (i *installation) add(name string, spec mgmtv3.NodeDriverSpec, annotations 
 	}
 }
 
-// await waits until the condition of a driver has a status, and returns the driver.
+// await waits until a condition of a driver has a status, and returns the driver.
 func (i *installation) await(name, kind, status string) *mgmtv3.NodeDriver {
 	i.Helper()
 	var driver *mgmtv3.NodeDriver
@@ -311,7 +311,7 @@ func (i *installation) awaitField(schema, field string, want bool) {
 	i.Fatalf("schema %s: field %s is there %v, want %v", schema, field, !want, want)
 }
 
-// TestInstall_TroubleStaysWithItsDriver: whatever is wrong with a driver, its condition says so, and others work.
+// TestInstall_TroubleStaysWithItsDriver: a broken driver reports the problem in its condition, and other drivers work.
 func TestInstall_TroubleStaysWithItsDriver(t *testing.T) {
 	v := newVendor(t)
 	program := self(t)

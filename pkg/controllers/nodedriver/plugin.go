@@ -31,10 +31,10 @@ const (
 	maxHandshake   = 4096
 )
 
-// rpcServices are the names under which a driver answers; the second is that of very old ones.
+// rpcServices are the names under which a driver answers. Very old drivers use the second.
 var rpcServices = []string{"RPCServerDriver", "RpcServerDriver"}
 
-// registerFlags makes the types of flags known to gob, which has one registry for the whole process.
+// registerFlags registers the types of flags with gob, which has one registry for the whole process.
 var registerFlags = sync.OnceFunc(func() {
 	gob.Register(new(mcnflag.StringFlag))
 	gob.Register(new(mcnflag.IntFlag))
@@ -42,11 +42,11 @@ var registerFlags = sync.OnceFunc(func() {
 	gob.Register(new(mcnflag.BoolFlag))
 })
 
-// ask runs a driver and returns its create flags. The program is ended whatever happens; it has until ctx ends.
+// ask runs a driver and returns its create flags. It always kills the program, at the latest when ctx ends.
 func ask(ctx context.Context, program, name string) ([]driverschema.Flag, error) {
 	registerFlags()
 	cmd := exec.CommandContext(ctx, program)
-	// Nothing of this process' environment: the program is not ours.
+	// The program is third-party code, so it gets nothing of this process' environment.
 	cmd.Env = []string{tokenVariable, nameVariable + name, "PATH=/usr/bin:/bin", "HOME=/nonexistent"}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -69,7 +69,7 @@ func ask(ctx context.Context, program, name string) ([]driverschema.Flag, error)
 	return askAt(ctx, address)
 }
 
-// reason is an error without the path of the program, which is nobody's business.
+// reason returns an error without the path of the program, which must not be public.
 func reason(err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		return inner.Err
@@ -77,7 +77,7 @@ func reason(err error) error {
 	return err
 }
 
-// firstLine is where the driver listens.
+// firstLine returns the address at which the driver listens.
 func firstLine(ctx context.Context, output io.Reader) (string, error) {
 	line := make(chan string, 1)
 	go func() {
@@ -136,14 +136,14 @@ func askAt(ctx context.Context, address string) ([]driverschema.Flag, error) {
 	return out, nil
 }
 
-// dial is rpc.DialHTTP with an end: the address is what the program says it is, and the listener may be another one that never
-// answers and that nobody ends together with the program.
+// dial is rpc.DialHTTP with a deadline. The address comes from the program, and may be a foreign listener that never
+// answers and that survives the program.
 func dial(ctx context.Context, address string) (*rpc.Client, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	// Everything that is read and written later ends with ctx too, so that no goroutine of the client outlives it.
+	// All later reads and writes also end with ctx, so that no goroutine of the client outlives it.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	if err := handshake(conn); err != nil {
 		stop()
@@ -153,8 +153,8 @@ func dial(ctx context.Context, address string) (*rpc.Client, error) {
 	return rpc.NewClient(conn), nil
 }
 
-// handshake asks for the protocol in the way of package net/rpc. Nothing follows the answer before the first call, so
-// nothing is lost with the reader.
+// handshake opens the connection as package net/rpc does. The server sends nothing more before the first call, so the
+// reader's buffer loses nothing.
 func handshake(conn net.Conn) error {
 	if _, err := io.WriteString(conn, "CONNECT "+rpc.DefaultRPCPath+" HTTP/1.0\n\n"); err != nil {
 		return err

@@ -12,12 +12,13 @@ import (
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
-// report writes what became of the driver, once. NodeDriver has no status subresource, so all of it is one write.
+// report writes the result once. NodeDriver has no status subresource, so everything is one write.
 func (h *handler) report(driver *mgmtv3.NodeDriver, res result) (*mgmtv3.NodeDriver, error) {
 	next := driver.DeepCopy()
 	now := h.Now()
 	set := func(c conditions.Condition) { conditions.Set(&next.Status.Conditions, c, now) }
-	// User interfaces tell the two apart by spec.active; both conditions say only that the controller has seen it.
+	// Both conditions mean only that the controller has seen the driver. User interfaces distinguish active drivers by
+	// spec.active.
 	set(conditions.Condition{Type: mgmtv3.NodeDriverConditionActive, Status: rkev1.ConditionTrue})
 	set(conditions.Condition{Type: mgmtv3.NodeDriverConditionInactive, Status: rkev1.ConditionTrue})
 	switch {

@@ -10,15 +10,15 @@ import (
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
-// SeedClient makes and updates NodeDrivers; the generated client does.
+// SeedClient creates and updates NodeDrivers; the generated client implements it.
 type SeedClient interface {
 	Create(*mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, error)
 	Update(*mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, error)
 	Get(name string, options metav1.GetOptions) (*mgmtv3.NodeDriver, error)
 }
 
-// Seed makes the NodeDrivers that are compiled into rancher-machine and asserts what describes them. It is called at every
-// start, before the controllers.
+// Seed creates the NodeDrivers that are compiled into rancher-machine and restores their definitions. It keeps whether
+// a driver is active. The server calls it at every start, before the controllers.
 func Seed(client SeedClient) error {
 	for _, seed := range driverschema.Seeds() {
 		existing, err := client.Get(seed.Name, metav1.GetOptions{})

@@ -31,7 +31,8 @@ func fileName(location string) string {
 	return path.Base(location)
 }
 
-// driverName is what follows the prefix up to the first "-", "_" or ".": releases append platform and version.
+// driverName returns the part after the prefix up to the first "-", "_" or ".", because releases append platform and
+// version.
 func driverName(file string) (string, bool) {
 	rest, ok := strings.CutPrefix(path.Base(file), driverPrefix)
 	if !ok {
@@ -43,7 +44,7 @@ func driverName(file string) (string, bool) {
 	return rest, rest != ""
 }
 
-// unpack puts the program of a download into a directory and returns its path and the driver's name.
+// unpack stores the program of a download in a directory and returns its path and the driver's name.
 func unpack(download, fileName, directory string) (program, name string, err error) {
 	magic, err := magicOf(download)
 	if err != nil {
@@ -138,10 +139,10 @@ func fromTar(download, directory string) (program, name string, err error) {
 	}
 }
 
-// errNoProgram is a file of a driver's name that is none, such as its checksum.
+// errNoProgram means that a file has a driver's name but is no program, such as its checksum.
 var errNoProgram = errors.New("spec.url: the file is no ELF program")
 
-// place writes a program under the name that rancher-machine would look for.
+// place writes a program under the name by which rancher-machine finds it.
 func place(content io.Reader, directory, name string) (string, error) {
 	target := filepath.Join(directory, driverPrefix+name)
 	if err := save(content, target); err != nil {

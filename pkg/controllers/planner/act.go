@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/tokens"
 )
 
-// Kinds of objects that are written.
+// Kinds of the objects that the planner writes.
 const (
 	kindControlPlane = "RKEControlPlane"
 	kindCluster      = "Cluster"
@@ -28,21 +28,21 @@ const (
 	kindSecret       = "Secret"
 )
 
-// actor carries one decision out.
+// actor carries out one decision.
 type actor struct {
 	*handler
 	cp   *rkev1.RKEControlPlane
 	view *view
 	log  *logrus.Entry
-	// blocked are machines that get no plan because their marks could not be written.
+	// blocked holds machines that get no plan because writing their marks failed.
 	blocked map[string]bool
-	// twoInits: the former init node could not be told, so nobody else may be told that it is the one now.
+	// twoInits means that the old init node's mark could not be removed. No other machine may become the init node.
 	twoInits bool
 }
 
 var errTwoInits = errors.New("the former init node still carries its mark")
 
-// act carries the effects of a decision out. One machine that refuses does not stop the others.
+// act carries out the effects of a decision. A failure of one machine does not stop the others.
 func (h *handler) act(cp *rkev1.RKEControlPlane, v *view, d planner.Decision) error {
 	a := &actor{handler: h, cp: cp, view: v, blocked: map[string]bool{}, log: h.Log.WithFields(logrus.Fields{
 		"controller": handlerName, "namespace": cp.Namespace, "cluster": cp.Name,
@@ -141,7 +141,7 @@ func (a *actor) deliver(e planner.DeliverPlan) error {
 	return nil
 }
 
-// disrupted counts what was just begun, if it disrupts.
+// disrupted counts a disruption that has just started.
 func (a *actor) disrupted(cause disruption.Cause) {
 	if cause != "" {
 		a.Disruptions.Count(cause, 1)
@@ -158,7 +158,7 @@ func (a *actor) drain(e planner.RequestDrain) error {
 	})
 }
 
-// secret changes a plan secret, and says so in the log if that is news. Effects that come later start from what was stored.
+// secret changes a plan Secret, and logs news if there is a change. Later effects start from the stored Secret.
 func (a *actor) secret(machine, news string, change func(*corev1.Secret) (*corev1.Secret, error)) error {
 	found := a.view.secrets[machine]
 	stored, err := change(found)
@@ -176,7 +176,7 @@ func (a *actor) secret(machine, news string, change func(*corev1.Secret) (*corev
 	return nil
 }
 
-// withdraw is a part of replacing the init node, like the mark.
+// withdraw is part of replacing the init node, like the mark.
 func (a *actor) withdraw(e planner.WithdrawInitLabel) error {
 	err := a.secret(e.Machine, "", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.WithdrawInitLabel(found, e) })
 	a.twoInits = a.twoInits || err != nil
@@ -187,7 +187,7 @@ func (a *actor) setCondition(e planner.SetMachineCondition) error {
 	found := a.view.machines[e.Machine]
 	stored, err := a.MachineStore.SetCondition(found, rkev1.ConditionReconciled, e.Condition, a.Now())
 	if apierrors.IsNotFound(err) {
-		return nil // it is gone, and nobody reads conditions of what is gone
+		return nil // the Machine is gone, and its conditions with it
 	}
 	if err != nil {
 		return err
@@ -198,7 +198,8 @@ func (a *actor) setCondition(e planner.SetMachineCondition) error {
 	return nil
 }
 
-// resetCluster tells Cluster API that the API of the cluster is gone; it would never take that back by itself.
+// resetCluster reports to Cluster API that the cluster's API is gone, because Cluster API never resets that condition
+// itself.
 func (a *actor) resetCluster() error {
 	update := a.view.cluster.DeepCopy()
 	changed := conditions.SetMeta(&update.Status.Conditions, conditions.Condition{
@@ -217,8 +218,8 @@ func (a *actor) resetCluster() error {
 	return nil
 }
 
-// setPaused pauses the CAPI Cluster for an operation, or takes that back when operation is empty. Pause and note are one write:
-// a pause that came or went in between is a conflict, or is left alone.
+// setPaused pauses the CAPI Cluster for an operation, or ends that pause if operation is empty. One write changes the
+// pause and its note. If the pause changes in between, the write conflicts or does nothing.
 func (a *actor) setPaused(operation string) error {
 	update := a.view.cluster.DeepCopy()
 	_, owned := update.Annotations[rkev1.PausedByOperationAnnotation]
@@ -242,7 +243,7 @@ func (a *actor) setPaused(operation string) error {
 	return nil
 }
 
-// forceRemove lets an etcd machine go that nobody is left to remove from etcd.
+// forceRemove releases an etcd machine when no server is left that could remove it from etcd.
 func (a *actor) forceRemove(e planner.ForceRemoveMachine) error {
 	machine := a.view.machines[e.Machine].DeepCopy()
 	machine.Annotations = with(machine.Annotations, map[string]string{

@@ -11,8 +11,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// The manifest that an earlier cluster of the same name has left is no manifest. A Cluster that was moved here has one that refers to it, for who moves
-// objects makes them with references to those that they belong to now.
+// The manifest of an earlier cluster with the same name is ignored, and that of a moved Cluster counts, because tools
+// that move objects rewrite owner references.
 func TestGatherAgent_TakesWhatBelongsToTheCluster(t *testing.T) {
 	owner := func(apiVersion string, uid types.UID) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "Cluster", Name: "demo", UID: uid}}

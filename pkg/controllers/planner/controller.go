@@ -35,9 +35,9 @@ import (
 // handlerName is persisted, do not change.
 const handlerName = "planner"
 
-// Deps is what the controller needs.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
-	// InstanceID is our ownership mark: clusters without it belong to somebody else and are left alone.
+	// InstanceID marks the clusters of this instance. The controller ignores all others.
 	InstanceID string
 
 	ProvisioningClusters provcontrollers.ClusterController
@@ -48,36 +48,38 @@ type Deps struct {
 	ManagementClusters   mgmtcontrollers.ClusterController
 	Secrets              corecontrollers.SecretController
 	ConfigMaps           corecontrollers.ConfigMapController
-	// Snapshots are only read: other programs write them.
+	// Snapshots are read-only: other programs write them.
 	Snapshots rkecontrollers.ETCDSnapshotController
 
-	// Access says which Secrets of other namespaces a cluster may use. Register needs it; without it, a Reader takes all to be allowed.
+	// Access decides which Secrets of other namespaces a cluster may use. Register requires it. A Reader without it
+	// allows all.
 	Access Access
 
-	// Release describes a Kubernetes version. It never fails: an unknown version is described by its neighbours.
+	// Release describes a Kubernetes version. It never fails: it describes an unknown version by its neighbors.
 	Release func(kubernetesVersion string) distro.Release
 	// Settings returns the server-wide settings that plans depend on.
 	Settings func() render.Settings
-	// ClusterAgents tells whether clusters get an agent with their first plan, which then waits for its manifest; nil means that none does.
+	// ClusterAgents reports whether clusters get an agent with their first plan. That plan then waits for the agent's
+	// manifest. Nil means they get none.
 	ClusterAgents func() bool
-	// AgentProblem tells why no manifest can be made for the agent of a cluster; nil means that nothing is wrong.
+	// AgentProblem returns why the manifest of a cluster's agent cannot be made; nil means that there is no problem.
 	AgentProblem func(*mgmtv3.Cluster) string
-	// MachineStore writes to Machines. Shared with the other controller that does it spares conflicts; nil makes one.
+	// MachineStore writes to Machines. Sharing it with package plansecret avoids conflicts. Nil makes a new one.
 	MachineStore *planstore.Machines
-	// Disruptions counts restarts and drains that were begun; nil counts nothing.
+	// Disruptions counts restarts and drains that have started; nil counts nothing.
 	Disruptions *metrics.Disruptions
-	// Reasons is told what each cluster waits for; nil is told nothing.
+	// Reasons records what each cluster waits for; nil records nothing.
 	Reasons *metrics.Reasons
-	// Versions are the render versions there are; the zero value has those that the program knows.
+	// Versions holds the available render versions; the zero value means those of the program.
 	Versions render.Versions
-	// Log receives messages; the standard logger when it is nil.
+	// Log receives messages; nil means the standard logger.
 	Log logrus.FieldLogger
 	// Now and Random default to the clock and to crypto/rand.
 	Now    func() time.Time
 	Random io.Reader
 }
 
-// Access says which Secrets of other namespaces a cluster may use; access.Checker does.
+// Access decides which Secrets of other namespaces a cluster may use; access.Checker implements it.
 type Access interface {
 	Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (access.Verdict, string)
 	OnChange(f func(cluster types.NamespacedName))
@@ -90,11 +92,11 @@ type handler struct {
 	written *written
 	drivers *planstore.Memo[corev1.Secret, *render.Driver]
 	decoded *planstore.Memo[rkev1.ETCDSnapshot, planner.ETCDSnapshot]
-	// rendered are the plans of each cluster, by namespace/name of its control plane.
+	// rendered holds the plans of each cluster, by namespace/name of its control plane.
 	rendered sync.Map
 }
 
-// Register starts planning all clusters that are ours, until ctx ends.
+// Register starts planning all clusters of this instance, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
 	if d.Access == nil {
 		return errors.New("nothing says which Secrets of other namespaces clusters may use")
@@ -137,8 +139,8 @@ const (
 	indexMachinesByState        = "planner-machines-by-state-secret"
 	indexControlPlanesByObject  = "planner-control-planes-by-object"
 	indexControlPlanesByCluster = "planner-control-planes-by-management-cluster"
-	// indexControlPlanesBySnapshot and indexSnapshotsByObject lead from an ETCDSnapshot, and from its credential, to the
-	// control planes that restore it.
+	// indexControlPlanesBySnapshot and indexSnapshotsByObject lead from an ETCDSnapshot, and from its credential, to
+	// the control planes that restore it.
 	indexControlPlanesBySnapshot = "planner-control-planes-by-snapshot"
 	indexSnapshotsByObject       = "planner-snapshots-by-object"
 )
@@ -171,7 +173,7 @@ func (h *handler) addIndexers() {
 	})
 }
 
-// keyOf is the key of a referenced object in indexes.
+// keyOf returns the key of a referenced object in indexes.
 func keyOf(kind render.ObjectKind, namespace, name string) string {
 	return string(kind) + "/" + namespace + "/" + name
 }
@@ -194,7 +196,7 @@ func nonEmpty(namespace, name string) []string {
 	return []string{namespace + "/" + name}
 }
 
-// clusterOf is the name of the cluster a Machine belongs to.
+// clusterOf returns the name of a Machine's cluster.
 func clusterOf(m *clusterv1.Machine) string {
 	if name := m.Labels[clusterv1.ClusterNameLabel]; name != "" {
 		return name
@@ -234,7 +236,7 @@ func (h *handler) addWakeUps(ctx context.Context) error {
 	)
 }
 
-// authorized wakes the clusters that an object's annotation lets use it.
+// authorized wakes the clusters that an object's annotation allows to use it.
 func authorized[T wakeup.Object](obj T) []wakeup.Key {
 	list := obj.GetAnnotations()[rkev1.AuthorizedObjectAnnotation]
 	if list == "" {
@@ -249,7 +251,7 @@ func authorized[T wakeup.Object](obj T) []wakeup.Key {
 	return keys
 }
 
-// byState wakes the cluster of the machine whose driver state a secret is.
+// byState wakes the cluster of the machine whose driver state the Secret holds.
 func (h *handler) byState(secret *corev1.Secret) []wakeup.Key {
 	if secret.Type != rkev1.SecretTypeMachineState {
 		return nil

@@ -30,20 +30,20 @@ import (
 
 var gr = schema.GroupResource{Resource: "things"}
 
-// fakes are the controllers of a cluster with one machine, made with the generated mocks alone. Every write is recorded in order; fail answers
-// a write with an error.
+// fakes holds the controllers of a cluster with one machine, made of generated mocks only. It records every write in
+// order; fail makes a write return an error.
 type fakes struct {
 	deps    Deps
 	handler func(string, *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error)
 
 	cp      *rkev1.RKEControlPlane
 	machine *clusterv1.Machine
-	// machines is what fills the cache of Machines; provisioning is the Cluster.
+	// machines fills the cache of Machines; provisioning is the Cluster.
 	machines     cache.SharedIndexInformer
 	provisioning *provv1.Cluster
 	plan         *corev1.Secret
 	state        *corev1.Secret
-	// snapshots by name, and secrets beside plan and state.
+	// snapshots are keyed by name; secrets are all others than plan and state.
 	snapshots map[string]*rkev1.ETCDSnapshot
 	secrets   []*corev1.Secret
 
@@ -206,7 +206,7 @@ func (f *fakes) mockOthers(c *gomock.Controller) {
 	f.deps.ManagementClusters, f.deps.ConfigMaps = mgmt, configMaps
 }
 
-// run is one pass.
+// run reconciles once.
 func (f *fakes) run() error {
 	_, err := f.handler("ns/demo", f.cp)
 	return err
@@ -278,7 +278,7 @@ func TestHandler_WritesInOrder(t *testing.T) {
 	}
 }
 
-// The mocks' caches never show what was written: the second pass must notice, and do nothing.
+// The second reconcile does nothing, because the mocks' caches never show the first one's writes.
 func TestHandler_DoesNothingWhileACacheIsBehind(t *testing.T) {
 	f := newFakes(t)
 	old := f.cp
@@ -306,7 +306,7 @@ func TestHandler_DoesNothingWhileACacheIsBehind(t *testing.T) {
 	}
 }
 
-// The mark of an adopted cluster may be seen before the notes on its machines are: until then nothing is rendered.
+// Nothing is rendered while the caches show the mark of an adopted cluster but not yet the notes on its machines.
 func TestHandler_WaitsForTheNotesOfAnAdoption(t *testing.T) {
 	other := func(version string) *clusterv1.Machine {
 		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", ResourceVersion: version}}

@@ -13,10 +13,11 @@ import (
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
-// forgetAfter is how long a write is waited for that no cache ever shows, because the object was deleted right after it.
+// forgetAfter limits the wait for a cache to show a write. A cache never shows it if the object was deleted right after
+// it.
 const forgetAfter = 30 * time.Second
 
-// written remembers our last write of each object, per cluster, until a cache shows it.
+// written remembers the last write to each object, per cluster, until a cache shows it.
 type written struct {
 	mu    sync.Mutex
 	byKey map[string]map[object]write // by namespace/name of the control plane
@@ -34,7 +35,7 @@ type write struct {
 
 func newWritten() *written { return &written{byKey: map[string]map[object]write{}} }
 
-// note remembers that obj is what the API server returned for our write.
+// note remembers the object that the API server returned for a write.
 func (w *written) note(cluster, kind string, obj metav1.Object, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,16 +45,17 @@ func (w *written) note(cluster, kind string, obj metav1.Object, now time.Time) {
 	w.byKey[cluster][object{kind, obj.GetNamespace(), obj.GetName()}] = write{uid: obj.GetUID(), version: obj.GetResourceVersion(), at: now}
 }
 
-// forget drops what is remembered of a cluster.
+// forget drops the writes of a cluster.
 func (w *written) forget(cluster string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.byKey, cluster)
 }
 
-// awaitNotes adds the Machines to those behind whose cache may be older than what an adoption noted on them. It notes them before it marks the
-// Cluster, but caches of two kinds keep no order: a Machine that is read without its notes would get another plan, and restart. So the mark
-// says how new the cache has to be, and Machines with plans that nothing explains, of which a settled cluster has none, wait for that.
+// awaitNotes adds Machines to Behind if their cache may be older than the notes of an adoption. The adoption writes its
+// notes before it marks the Cluster, but caches of two kinds keep no common order. A Machine read without its notes
+// would get another plan, and restart. The mark therefore says how new the cache must be. Only Machines with an
+// unexplained plan wait; a settled cluster has none.
 func awaitNotes(v *view, seen string) {
 	if v.noted == "" || planstore.Reached(seen, v.noted) {
 		return
@@ -66,16 +68,16 @@ func awaitNotes(v *view, seen string) {
 	}
 }
 
-// seenUpTo is the resource version up to which a cache shows its kind. Informers hand events on in their order, so that a cache that shows one event
-// shows all before it.
+// seenUpTo returns the resource version up to which a cache shows its kind. Informers deliver events in order, so a
+// cache that shows one event shows all earlier ones.
 func seenUpTo(informer cache.SharedIndexInformer) string {
 	return informer.GetStore().LastStoreSyncResourceVersion()
 }
 
 func nameOf(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
 
-// behind returns the sorted names of objects whose cached form is older than our last write. cached returns the object from
-// the cache, nil when it is not there.
+// behind returns the sorted names of objects whose cached form is older than the last write. cached returns the object
+// from the cache, nil if it is absent.
 func (w *written) behind(cluster string, now time.Time, cached func(kind, namespace, name string) metav1.Object) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +93,7 @@ func (w *written) behind(cluster string, now time.Time, cached func(kind, namesp
 	return names
 }
 
-// shows reports whether the cached object is the one we wrote or a later one.
+// shows reports whether the cached object is the written one or a later one.
 func shows(cached metav1.Object, last write) bool {
 	if cached == nil {
 		return false

@@ -23,22 +23,23 @@ import (
 	"github.com/drover-io/drover/pkg/kube/tokens"
 )
 
-// view is a snapshot together with the objects it was made from, which act writes to.
+// view is a snapshot with the objects it was made from. act writes to these objects.
 type view struct {
 	snapshot planner.Snapshot
 	cluster  *clusterv1.Cluster
 	machines map[string]*clusterv1.Machine
-	secrets  map[string]*corev1.Secret // plan secrets by Machine name
+	secrets  map[string]*corev1.Secret // plan Secrets by Machine name
 	boots    map[string]*rkev1.RKEBootstrap
-	// noted is up to which resource version of Machines an adoption has written notes on them, empty when none has.
+	// noted is the resource version of Machines up to which an adoption has written its notes, "" without an adoption.
 	noted string
-	// pausedPools are machine pools by name.
+	// pausedPools holds paused machine pools by name.
 	pausedPools map[string]bool
-	// unknown is true while it is not known whether the cluster may use what it refers to. Nothing is decided then.
+	// unknown means that Drover does not yet know whether the cluster may use an object it refers to. The handler then
+	// decides nothing.
 	unknown bool
 }
 
-// ours reports whether the cluster carries our ownership mark. Everybody else's is left alone.
+// ours reports whether the cluster has this instance's mark. The controller ignores all others.
 func (h *handler) ours(cp *rkev1.RKEControlPlane) (bool, error) {
 	cluster, err := h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name)
 	if apierrors.IsNotFound(err) {
@@ -68,7 +69,7 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 			Release:  h.Release(cp.Spec.KubernetesVersion),
 		},
 	}
-	// Caches are checked before they are read: one that catches up in between is then at worst newer than we think.
+	// Check the caches before reading them. A cache that catches up in between is then at worst newer than assumed.
 	v.snapshot.Behind = h.written.behind(cp.Namespace+"/"+cp.Name, v.snapshot.Now, h.cached(cp))
 	for _, read := range []func(*rkev1.RKEControlPlane, *view) error{
 		h.gatherCluster, h.gatherConnected, h.gatherPools, h.gatherMachines, h.gatherTokens, h.gatherAgent, h.gatherSnapshots, h.gatherObjects,
@@ -80,13 +81,13 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 	return v, nil
 }
 
-// memoOf remembers the plans of a cluster. The queue never has the same cluster under work twice.
+// memoOf returns the stored plans of a cluster. The work queue never processes one cluster twice at a time.
 func (h *handler) memoOf(cp *rkev1.RKEControlPlane) *render.Memo {
 	memo, _ := h.rendered.LoadOrStore(cp.Namespace+"/"+cp.Name, &render.Memo{})
 	return memo.(*render.Memo)
 }
 
-// cached looks an object up that we may have written.
+// cached returns a function that finds an object the planner may have written.
 func (h *handler) cached(cp *rkev1.RKEControlPlane) func(kind, namespace, name string) metav1.Object {
 	return func(kind, namespace, name string) metav1.Object {
 		switch kind {
@@ -105,7 +106,7 @@ func (h *handler) cached(cp *rkev1.RKEControlPlane) func(kind, namespace, name s
 	}
 }
 
-// found turns the two ways of not being there into an interface that is nil.
+// found returns a nil interface if the object is absent, whether by an error or a nil pointer.
 func found[T interface {
 	comparable
 	metav1.Object
@@ -142,7 +143,7 @@ func (h *handler) gatherCluster(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// ownerCluster is the name of the CAPI Cluster that owns the control plane: the controller reference if there is one, else any.
+// ownerCluster returns the name of the CAPI Cluster that owns the control plane: the controller reference, or else any.
 func ownerCluster(cp *rkev1.RKEControlPlane) string {
 	name := ""
 	for _, ref := range cp.OwnerReferences {
@@ -175,7 +176,8 @@ func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// gatherPools reads off the cluster which machine pools are paused, which render version machines are to move to, and what an adoption noted.
+// gatherPools reads from the Cluster the paused machine pools, the render version to roll out, and the notes of an
+// adoption.
 func (h *handler) gatherPools(cp *rkev1.RKEControlPlane, v *view) error {
 	v.pausedPools = map[string]bool{}
 	cluster, err := h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name)
@@ -210,8 +212,9 @@ func (h *handler) gatherTokens(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// gatherAgent reads the manifest of the agent inside the cluster. Where there is none, there is nothing to install. One that an earlier cluster of the same
-// name has left counts for nothing: its agent would dial in with a token that is not this cluster's. It is on its way out, and its end wakes.
+// gatherAgent reads the manifest of the agent inside the cluster. Without a manifest there is nothing to install. It
+// ignores the manifest of an earlier cluster with the same name, because its agent would use a token of that cluster.
+// That manifest is being deleted, and its deletion wakes the cluster.
 func (h *handler) gatherAgent(cp *rkev1.RKEControlPlane, v *view) error {
 	secret, err := clients.Optional(h.Secrets.Cache().Get(cp.Namespace, naming.ClusterAgent(cp.Name)))
 	if err != nil {
@@ -230,7 +233,7 @@ func (h *handler) gatherAgent(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// readTokens makes what is wrong with the secret a part of the snapshot.
+// readTokens records a problem of the Secret in the snapshot.
 func readTokens(secret *corev1.Secret) planner.Tokens {
 	values, err := tokens.Read(secret)
 	if err != nil {
@@ -297,7 +300,7 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 	}
 	bootstrap, err := h.Bootstraps.Cache().Get(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name)
 	if apierrors.IsNotFound(err) {
-		return out, nil // without it there is no plan secret either
+		return out, nil // without it there is no plan Secret either
 	}
 	if err != nil {
 		return out, fmt.Errorf("read the bootstrap of machine %s: %w", machine.Name, err)
@@ -319,8 +322,8 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 	return out, h.gatherDriver(machine, &out)
 }
 
-// cameAlong tells whether a machine was moved here without its status: it has a provider ID, which Cluster API takes over only when the host
-// exists, and Cluster API has not seen the host here yet.
+// cameAlong reports whether a machine was moved here without its status. It has a provider ID, which Cluster API sets
+// only after the host exists, but Cluster API has not yet seen the host here.
 func cameAlong(machine *clusterv1.Machine) bool {
 	return machine.Spec.ProviderID != "" && machine.Status.Initialization.InfrastructureProvisioned == nil
 }
@@ -340,7 +343,7 @@ func (h *handler) gatherDriver(machine *clusterv1.Machine, out *planner.Machine)
 	return nil
 }
 
-// decodeDriver returns what the driver recorded, nil while it is not readable: rendering then waits for it.
+// decodeDriver returns what the driver recorded, nil while that is unreadable. Rendering then waits for it.
 func decodeDriver(secret *corev1.Secret) *render.Driver {
 	driver, err := render.DecodeDriver(secret.Data[rkev1.MachineStateKey])
 	if err != nil {
@@ -349,7 +352,7 @@ func decodeDriver(secret *corev1.Secret) *render.Driver {
 	return driver
 }
 
-// healthOf sums up what Cluster API and others say about a Machine. The planner's own conditions are not news to it.
+// healthOf summarizes the conditions of a Machine. It skips the planner's own condition.
 func healthOf(machine *clusterv1.Machine) planner.Health {
 	health := planner.Health{}
 	for _, c := range machine.Status.Conditions {
@@ -364,7 +367,7 @@ func healthOf(machine *clusterv1.Machine) planner.Health {
 	return health
 }
 
-// firstLine is the first of the points that Cluster API lists.
+// firstLine returns the first item of Cluster API's list.
 func firstLine(message string) string {
 	line, _, _ := strings.Cut(message, "\n")
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "* "))

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/access"
 )
 
-// gatherObjects reads what the cluster's configuration, its snapshots and the server's settings refer to.
+// gatherObjects reads the objects that the cluster's configuration, its snapshots and the server's settings refer to.
 func (h *handler) gatherObjects(cp *rkev1.RKEControlPlane, v *view) error {
 	own := append(render.References(cp.Namespace, &cp.Spec, render.Settings{}), snapshotReferences(cp, v.snapshot.Snapshots)...)
 	refs := render.References(cp.Namespace, &cp.Spec, v.snapshot.Settings)
@@ -43,7 +43,7 @@ func (h *handler) gatherObjects(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// gatherObject reads one object, nil when it does not exist.
+// gatherObject reads one object, nil if it does not exist.
 func (h *handler) gatherObject(ref render.Reference) (*planner.Object, error) {
 	out := &planner.Object{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name}
 	var err error
@@ -74,8 +74,8 @@ func (h *handler) gatherObject(ref render.Reference) (*planner.Object, error) {
 	return out, nil
 }
 
-// judge says of a Secret in another namespace whether the cluster may use it, and takes out what it may not see: the data, unless the
-// server's own settings name the same Secret, and whether it exists.
+// judge checks whether the cluster may use a Secret in another namespace. If not, it hides the data and whether the
+// Secret exists. It keeps the data if the server's own settings name the same Secret.
 func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference, found *planner.Object) (*planner.Object, error) {
 	if h.Access == nil {
 		return found, nil
@@ -101,7 +101,7 @@ func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference
 	case access.Denied:
 	}
 	if replaced(cp, cluster, ref) {
-		v.unknown = true // the control plane's new spec wakes it
+		v.unknown = true // the update of the control plane's spec wakes it
 		return nil, nil
 	}
 	denied := &planner.Object{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name, Denied: because}
@@ -111,8 +111,8 @@ func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference
 	return denied, nil
 }
 
-// replaced reports that the Cluster names something else already: its control plane, which names a Secret still, is about to be written. The grant
-// went with the reference, and that is no reason to say that rendering fails.
+// replaced reports that the Cluster no longer names the Secret, and its control plane is about to be updated. The grant
+// ended with the reference, so rendering has not failed.
 func replaced(cp *rkev1.RKEControlPlane, cluster *provv1.Cluster, ref render.Reference) bool {
 	stands := slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool { return r.NamespacedName == ref.NamespacedName })
 	return !stands && slices.Contains(render.References(cp.Namespace, &cp.Spec, render.Settings{}), ref)

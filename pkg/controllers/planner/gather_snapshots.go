@@ -19,10 +19,11 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// snapshotFailed is snapshotFile.status of a snapshot that could not be taken.
+// snapshotFailed is the value of snapshotFile.status for a failed snapshot.
 const snapshotFailed = "failed"
 
-// restoreNames are the snapshots that a control plane's restores name: the one asked for, and the one at work or done.
+// restoreNames returns the snapshots that a control plane's restores name: the requested one, and the current or
+// finished one.
 func restoreNames(cp *rkev1.RKEControlPlane) []string {
 	var names []string
 	for _, restore := range []*rkev1.ETCDSnapshotRestore{cp.Spec.ETCDSnapshotRestore, cp.Status.ETCDSnapshotRestore} {
@@ -33,7 +34,8 @@ func restoreNames(cp *rkev1.RKEControlPlane) []string {
 	return names
 }
 
-// gatherSnapshots looks up what restores name. A name without an object is that of a file, which the planner judges.
+// gatherSnapshots finds the snapshots that restores name. A name without an object is a file name, which the planner
+// checks.
 func (h *handler) gatherSnapshots(cp *rkev1.RKEControlPlane, v *view) error {
 	for _, name := range restoreNames(cp) {
 		snapshot, err := h.Snapshots.Cache().Get(cp.Namespace, name)
@@ -63,12 +65,13 @@ func decodeSnapshot(snapshot *rkev1.ETCDSnapshot) planner.ETCDSnapshot {
 		out.MachineUID, out.Folder = machineUID(snapshot), folderOf(file)
 	}
 	if version, err := topology.VersionOfSnapshot(file.Metadata); err == nil {
-		out.KubernetesVersion = version // one that cannot be read is not known
+		out.KubernetesVersion = version // an unreadable version counts as unknown
 	}
 	return out
 }
 
-// folderOf is where a machine has the file of a snapshot, if its location tells: the configuration of the distribution may have moved it since.
+// folderOf returns the folder of a snapshot's file on its machine, "" if its location does not say. The distribution's
+// configuration may have moved it since.
 func folderOf(file *rkev1.ETCDSnapshotFile) string {
 	location, isFile := strings.CutPrefix(file.Location, "file://")
 	if !isFile || !path.IsAbs(location) || path.Clean(location) != location || path.Base(location) != file.Name {
@@ -77,7 +80,8 @@ func folderOf(file *rkev1.ETCDSnapshotFile) string {
 	return path.Dir(location)
 }
 
-// machineUID is the Machine that owns a snapshot, whatever version of Cluster API the owner was written with.
+// machineUID returns the UID of the Machine that owns a snapshot, for any version of Cluster API in the owner
+// reference.
 func machineUID(snapshot *rkev1.ETCDSnapshot) types.UID {
 	for _, owner := range snapshot.OwnerReferences {
 		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
@@ -88,7 +92,7 @@ func machineUID(snapshot *rkev1.ETCDSnapshot) types.UID {
 	return ""
 }
 
-// uidOf is the UID by which the planner knows the Machine that owns an object.
+// uidOf translates the UID of an owning Machine into the UID that the planner uses.
 func (v *view) uidOf(owner types.UID) types.UID {
 	for _, machine := range v.machines {
 		if owner != "" && machine.UID == owner {
@@ -98,8 +102,8 @@ func (v *view) uidOf(owner types.UID) types.UID {
 	return owner
 }
 
-// snapshotReferences are the credentials of the snapshots' own storages. Those of another cluster's snapshots are none of
-// this one's business: they are refused without.
+// snapshotReferences returns the credentials of the snapshots' own storages. It omits snapshots of other clusters,
+// because they are refused anyway.
 func snapshotReferences(cp *rkev1.RKEControlPlane, snapshots []planner.ETCDSnapshot) []render.Reference {
 	var refs []render.Reference
 	for _, snapshot := range snapshots {
@@ -110,14 +114,14 @@ func snapshotReferences(cp *rkev1.RKEControlPlane, snapshots []planner.ETCDSnaps
 	return refs
 }
 
-// bySnapshot wakes the control planes with a restore of a snapshot. All other snapshots, of which every cluster gets one after
-// the other, wake nobody.
+// bySnapshot wakes the control planes with a restore of a snapshot. Other snapshots are frequent and wake no control
+// plane.
 func (h *handler) bySnapshot(snapshot *rkev1.ETCDSnapshot) []wakeup.Key {
 	return wakeup.ByIndex[*rkev1.ETCDSnapshot](h.ControlPlanes.Cache(), indexControlPlanesBySnapshot,
 		func(s *rkev1.ETCDSnapshot) string { return s.Namespace + "/" + s.Name })(snapshot)
 }
 
-// bySnapshotCredential wakes the control planes with a restore of a snapshot whose credential a Secret is.
+// bySnapshotCredential wakes the control planes with a restore of a snapshot whose credential is the Secret.
 func (h *handler) bySnapshotCredential(secret *corev1.Secret) []wakeup.Key {
 	snapshots, err := h.Snapshots.Cache().GetByIndex(indexSnapshotsByObject, keyOf(render.KindSecret, secret.Namespace, secret.Name))
 	if err != nil {

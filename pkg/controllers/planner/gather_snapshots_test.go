@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// metadata is what the distribution stores with the snapshot of a cluster of a version.
+// metadata returns what the distribution stores with a snapshot at a Kubernetes version.
 func metadata(t *testing.T, version string) string {
 	t.Helper()
 	var packed bytes.Buffer
@@ -91,8 +91,8 @@ func TestDecodeSnapshot(t *testing.T) {
 	}
 }
 
-// Only what restores name is gathered, and with it the credentials that the cluster may use: those in its own namespace and the
-// shared ones, of snapshots that are its own.
+// Only snapshots that restores name are gathered, and of the cluster's own snapshots also the credentials that are
+// shared or in its namespace.
 func TestGather_SnapshotsAndTheirCredentials(t *testing.T) {
 	inS3 := func(name, cluster, credential string) *rkev1.ETCDSnapshot {
 		return &rkev1.ETCDSnapshot{

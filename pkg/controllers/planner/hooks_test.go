@@ -24,12 +24,12 @@ const (
 	hookAfter  = "example.org/after"
 )
 
-// Client reaches the cluster whose nodes are drained.
+// Client returns the cluster whose nodes are drained.
 func (s *story) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
 	return s.nodes, nil
 }
 
-// registerDrains adds the controller that drains nodes, in stories that have some.
+// registerDrains adds the controller that drains nodes, if the test has nodes.
 func (s *story) registerDrains(c *clients.Clients) {
 	s.Helper()
 	if s.nodes == nil {
@@ -40,17 +40,17 @@ func (s *story) registerDrains(c *clients.Clients) {
 	}))
 }
 
-// makeNodes gives every machine a node with a pod on it.
+// makeNodes creates a node with a pod for every machine.
 func (s *story) makeNodes() {
 	s.nodes = fake.NewClientset()
-	s.nodes.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}} // pods are deleted where there are no evictions
+	s.nodes.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}} // without the eviction API, pods are deleted
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
 		must(s.T, s.nodes.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 		must(s.T, s.nodes.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-" + name}, Spec: corev1.PodSpec{NodeName: name}}))
 	}
 }
 
-// hooksAnswer lets the owners of the hooks answer what they are asked, and returns who was asked what.
+// hooksAnswer answers as the owners of the hooks, and returns the questions with their machines.
 func (s *story) hooksAnswer() (asked []string) {
 	s.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
@@ -71,7 +71,7 @@ func (s *story) hooksAnswer() (asked []string) {
 	return nil
 }
 
-// wantHeld fails when a machine has a new plan that its hook has not agreed to.
+// wantHeld fails if a machine has a new plan before its hook has agreed.
 func (s *story) wantHeld(agreed []string) {
 	s.Helper()
 	for _, name := range s.restarted() {
@@ -81,10 +81,10 @@ func (s *story) wantHeld(agreed []string) {
 	}
 }
 
-// Hooks are asked once before a node is drained and once before it comes back, wherever the manager is killed.
+// Hooks are asked once before a node is drained and once before it is uncordoned, wherever the manager is killed.
 func TestStory_HooksOfDrainsAreAskedOnceWhereverTheManagerIsKilled(t *testing.T) {
 	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "w": "worker"}, 3, func(s *story) {
-		s.restarted() // remembers how they are
+		s.restarted() // records the current state
 		cp := s.controlPlane()
 		cp.Spec.ProvisionGeneration = 7
 		options := rkev1.DrainOptions{
@@ -114,7 +114,7 @@ func TestStory_HooksOfDrainsAreAskedOnceWhereverTheManagerIsKilled(t *testing.T)
 	}, (*story).makeNodes)
 }
 
-// wantNodes fails unless all nodes take pods again and the former ones are gone.
+// wantNodes fails unless all nodes are schedulable and their old pods are gone.
 func (s *story) wantNodes() {
 	s.Helper()
 	nodes, err := s.nodes.CoreV1().Nodes().List(s.Context(), metav1.ListOptions{})

@@ -15,8 +15,9 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-// retell tells a part of a story once without a kill and then again for several points, with the manager killed after that write of the part and
-// another one started. part comes when the cluster is in order; at the end the API must hold the same. Before is done before the first manager.
+// retell runs part once without a kill, and then again for several points at which the manager is killed and replaced.
+// part starts when the cluster is ready. At the end, the API must hold the same objects in all runs. before runs before
+// the first manager.
 func retell(t *testing.T, version string, roles map[string]string, most int, part func(s *story), before ...func(s *story)) {
 	t.Helper()
 	crashpoints.SkipRaced(t)
@@ -36,7 +37,7 @@ func retell(t *testing.T, version string, roles map[string]string, most int, par
 			s.api.ResetLog()
 			if n > 0 {
 				s.api.CutAfter(manager, n, func() {
-					go func() { // the write that is cut off belongs to the manager that is stopped
+					go func() { // the interrupted write belongs to the manager that is stopped
 						s.stop()
 						s.api.Mend(manager)
 						s.stop = s.startManager()
@@ -66,7 +67,7 @@ func retell(t *testing.T, version string, roles map[string]string, most int, par
 	})
 }
 
-// A restore puts etcd back on the machine that holds the snapshot, and on no other, wherever the manager is killed.
+// A restore restores etcd on the machine that holds the snapshot, and on no other, wherever the manager is killed.
 func TestStory_ARestoreIsKilledAfterAnyWrite(t *testing.T) {
 	retell(t, "v1.36.2+k3s1", threeServers, 10, func(s *story) {
 		s.addSnapshot("snap", "b", nil)
@@ -88,7 +89,7 @@ func TestStory_ARestoreIsKilledAfterAnyWrite(t *testing.T) {
 	})
 }
 
-// Certificates are rotated once, and the pause of the rotation goes, wherever the manager is killed.
+// Certificates are rotated once, and the rotation's pause ends, wherever the manager is killed.
 func TestStory_ARotationIsKilledAfterAnyWrite(t *testing.T) {
 	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "c": "etcd,control-plane", "w": "worker"}, 8, func(s *story) {
 		cp := s.controlPlane()
@@ -110,7 +111,7 @@ func TestStory_ARotationIsKilledAfterAnyWrite(t *testing.T) {
 	})
 }
 
-// Another machine takes the place of the init node, and there are never two, wherever the manager is killed.
+// Another machine replaces the init node, and there are never two, wherever the manager is killed.
 func TestStory_TheInitNodeIsReplacedWhereverTheManagerIsKilled(t *testing.T) {
 	retell(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles, 8, func(s *story) {
 		machine, err := s.world.CAPI.Machine().Get(namespace, "a", metav1.GetOptions{})
@@ -131,7 +132,7 @@ func TestStory_TheInitNodeIsReplacedWhereverTheManagerIsKilled(t *testing.T) {
 	})
 }
 
-// A restore from the storage of the snapshot comes to its end, wherever the manager is killed.
+// A restore from the snapshot's storage finishes, wherever the manager is killed.
 func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
 	retell(t, "v1.36.2+k3s1", threeServers, 3, func(s *story) {
 		s.addCredential(namespace, "cc", "AK")
@@ -139,7 +140,7 @@ func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
 		s.askRestore("snap")
 		restored := map[string]bool{}
 		s.until("the restore is over", func() bool {
-			if machine, _ := s.restoring(); machine != "" { // a machine may be quicker than this look
+			if machine, _ := s.restoring(); machine != "" { // a machine may finish before this check
 				restored[machine] = true
 			}
 			return s.phase() == rkev1.ETCDSnapshotPhaseFinished && s.ready()
@@ -150,12 +151,14 @@ func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
 	})
 }
 
-// A restore that waits for its snapshot, with machines stopped already, goes on when the snapshot is back, wherever the manager is killed.
+// A restore that waits for its snapshot with stopped machines continues when the snapshot returns, wherever the manager
+// is killed.
 func TestStory_ARestoreThatWaitsForItsSnapshotIsKilledAfterAnyWrite(t *testing.T) {
 	retell(t, "v1.36.2+k3s1", threeServers, 3, func(s *story) {
 		s.addSnapshot("snap", "b", nil)
 		s.askRestore("snap")
-		for begin := time.Now(); s.phase() != rkev1.ETCDSnapshotPhaseShutdown; { // which is over as soon as the agents have looked
+		// The phase ends as soon as the agents have polled.
+		for begin := time.Now(); s.phase() != rkev1.ETCDSnapshotPhaseShutdown; {
 			if s.elapse(time.Second); time.Since(begin) > 5*time.Minute {
 				s.Fatalf("machines are never stopped, the phase is %s", s.phase())
 			}
@@ -217,10 +220,11 @@ func TestStory_ARollIsKilledAfterAnyWrite(t *testing.T) {
 	})
 }
 
-// A change passes by a pool that is paused and a machine that is left out, and reaches the pool when it goes on, wherever the manager is killed.
+// A change skips a paused pool and an excluded machine, and reaches the pool after it resumes, wherever the manager is
+// killed.
 func TestStory_PausedPoolsWhereverTheManagerIsKilled(t *testing.T) {
 	retell(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}, 3, func(s *story) {
-		s.restarted() // remembers how they are
+		s.restarted() // records the current state
 		s.pause(true)
 		s.elapse(time.Minute)
 		cp := s.controlPlane()

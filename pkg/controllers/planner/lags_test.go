@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// A cluster gets ready, with the same objects and in silence afterwards, whichever of the caches are behind.
+// A cluster becomes ready with the same objects, and without later writes, whichever cache is behind.
 func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 	for name, tc := range topologies {
 		t.Run(name, func(t *testing.T) {

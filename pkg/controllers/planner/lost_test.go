@@ -12,7 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// When the last etcd machine is deleted and nothing holds it, nobody is left who could remove it from etcd: it may go, and Cluster API learns that there is no API any more.
+// A deleted last etcd machine without a hold is released, because no server could remove it from etcd, and Cluster API
+// learns that the API is gone.
 func TestStory_LostServersAreLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const initialized = clusterv1.ClusterControlPlaneInitializedCondition

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// withoutProofs puts, in place of the checksum of each plan, that of the plan without the proof of etcd: the proof belongs to a delivery, to its time and to
-// who was a member then, and stories that end with the same plans may have got there by other deliveries.
+// withoutProofs replaces the checksum of each plan by that of the plan without the proof of etcd. The proof belongs to
+// one delivery, its time and the members at that time. Runs that end with the same plans may differ in deliveries.
 func (s *story) withoutProofs() *strings.Replacer {
 	s.Helper()
 	var pairs []string
@@ -34,7 +34,7 @@ func (s *story) withoutProofs() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// objects is everything that the manager has a hand in, without what differs from run to run.
+// objects returns every object that the manager writes, without what differs between runs.
 func (s *story) objects() map[string]any {
 	s.Helper()
 	out := map[string]any{}

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// A pause and the note whose it is are one write, and without the note nothing is taken back.
+// A pause and its note are one write, and a pause without the note is never ended.
 func TestAct_PausesAreOwned(t *testing.T) {
 	const note = "drover.io/paused-by-operation"
 	for name, tc := range map[string]struct {

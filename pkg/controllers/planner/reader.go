@@ -5,19 +5,19 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// Reader gathers what the controller gathers, for programs that explain decisions and carry none out. It writes nothing, and
-// reads what the caches of its Deps give.
+// Reader gathers the same facts as the controller, for programs that explain decisions. It writes nothing and reads
+// only the caches of its Deps.
 type Reader struct{ handler *handler }
 
-// NewReader returns a reader. Of the Deps it needs what gathering needs; nothing is registered with the controllers in it but
-// indexes.
+// NewReader returns a Reader. It needs only the Deps for gathering. It registers indexes with the controllers in Deps,
+// and nothing else.
 func NewReader(d Deps) *Reader {
 	h := newHandler(d)
 	h.addIndexers()
 	return &Reader{h}
 }
 
-// Snapshot is what one decision about a control plane would be made from.
+// Snapshot returns the input of a decision about a control plane.
 func (r *Reader) Snapshot(cp *rkev1.RKEControlPlane) (planner.Snapshot, error) {
 	v, err := r.handler.gather(cp)
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *Reader) Snapshot(cp *rkev1.RKEControlPlane) (planner.Snapshot, error) {
 	return v.snapshot, nil
 }
 
-// Objects are the Secrets and ConfigMaps that the configuration of a control plane refers to and that exist.
+// Objects returns the existing Secrets and ConfigMaps that the configuration of a control plane refers to.
 func (r *Reader) Objects(cp *rkev1.RKEControlPlane) ([]planner.Object, error) {
 	v := &view{snapshot: planner.Snapshot{Settings: r.handler.Settings()}}
 	if err := r.handler.gatherObjects(cp, v); err != nil {
@@ -35,7 +35,8 @@ func (r *Reader) Objects(cp *rkev1.RKEControlPlane) ([]planner.Object, error) {
 	return v.snapshot.Objects, nil
 }
 
-// Rehearse runs the handler once for a control plane. With Deps on a stage (see package rehearsal), that tells what it would write.
+// Rehearse runs the handler once for a control plane. With Deps from a stage (package rehearsal), it only lists what it
+// would write.
 func Rehearse(d Deps, cp *rkev1.RKEControlPlane) error {
 	h := newHandler(d)
 	h.addIndexers()

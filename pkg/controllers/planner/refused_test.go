@@ -16,7 +16,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// A plan that the API server refuses is told once and tried again with growing delay; when it is allowed, the cluster goes on.
+// A plan that the API server refuses is reported once and retried with growing delay, and the cluster continues when it
+// is allowed.
 func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 	for name, tc := range topologies {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +31,7 @@ func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 						writes++
 					case r.Resource.Resource == "secrets":
 						if tries++; tries > 1000 {
-							return nil // far too many, and a test that fails has to end
+							return nil // far too many, but a failing test must end
 						}
 						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook says no"))
 					}
@@ -58,7 +59,7 @@ func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 	}
 }
 
-// W11: a plan secret that cannot be written to keeps its own machine from its plan, and no other.
+// W11: a plan Secret that cannot be written delays only its own machine.
 func TestStory_OneMachineThatRefusesDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		roles := map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}
@@ -87,7 +88,7 @@ func TestStory_OneMachineThatRefusesDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
-// restartAsked asks for a restart of the cluster, of all machines one by one.
+// restartAsked requests a restart of all machines, one by one.
 func (s *story) restartAsked() {
 	s.Helper()
 	cp := s.controlPlane()
@@ -96,7 +97,8 @@ func (s *story) restartAsked() {
 	must(s.T, err)
 }
 
-// A change whose plans are refused for a while, by one machine or by all, reaches every machine once it is allowed, wherever the manager is killed.
+// A change whose plans are refused for a while, by one machine or by all, reaches every machine once allowed, wherever
+// the manager is killed.
 func TestStory_RefusedChangesWhereverTheManagerIsKilled(t *testing.T) {
 	for name, refuses := range map[string]func(secret string) bool{
 		"all plans are refused": func(string) bool { return true },
@@ -105,7 +107,7 @@ func TestStory_RefusedChangesWhereverTheManagerIsKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker"}, 2, func(s *story) {
-				s.restarted() // remembers how they are
+				s.restarted() // records the current state
 				s.api.Intercept(func(r memkube.Request) error {
 					if strings.HasPrefix(r.Agent, manager) && r.Verb == "update" && r.Resource.Resource == "secrets" && refuses(r.Name) {
 						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook says no"))

@@ -15,7 +15,8 @@ func storing(credential string) *rkev1.ETCD {
 	return &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{CloudCredentialName: credential}}
 }
 
-// The grant goes with the reference. Until the control plane has the new one, nothing is decided: to say that rendering fails would be wrong.
+// Nothing is decided while the control plane still has a reference that the Cluster has dropped, because the grant
+// ended with it and rendering has not failed.
 func TestGather_WaitsForAReferenceThatIsBeingReplaced(t *testing.T) {
 	f := newFakes(t)
 	f.secrets = []*corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "former"}}}

@@ -16,11 +16,10 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// conflictRetry is when to look again after somebody else was faster. The event that brings the newer object usually comes
-// first.
+// conflictRetry is the retry delay after a conflict. The event with the newer object usually comes first.
 const conflictRetry = time.Second
 
-// onChange is one pass over one cluster.
+// onChange reconciles one cluster.
 func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
 	if cp == nil {
 		h.written.forget(key)
@@ -35,7 +34,8 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	if err != nil || !ours {
 		return cp, err
 	}
-	machinesSeen := seenUpTo(h.Machines.Informer()) // before the cache is read, which may get newer meanwhile
+	// This comes before gather reads the cache, because the cache may advance meanwhile.
+	machinesSeen := seenUpTo(h.Machines.Informer())
 	v, err := h.gather(cp)
 	if err != nil || v.unknown {
 		return cp, err
@@ -46,9 +46,9 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	return h.carryOut(cp, v, decision)
 }
 
-// carryOut writes the ticket, acts, and reports. The ticket goes together with what was decided, in one write, except that
-// a failure that is reported stays until the effects were carried out: it would come and go with every try, and every
-// write is an event that brings the next one at once.
+// carryOut writes the ticket, carries out the effects, and reports. One write holds the ticket and the decided status,
+// with one exception: a reported failure stays until the effects succeed. Otherwise it would flip with every retry, and
+// every write causes an event that triggers the next retry at once.
 func (h *handler) carryOut(cp *rkev1.RKEControlPlane, v *view, d planner.Decision) (*rkev1.RKEControlPlane, error) {
 	status := d.Status
 	if d.Ticket != nil {
@@ -72,7 +72,7 @@ func (h *handler) carryOut(cp *rkev1.RKEControlPlane, v *view, d planner.Decisio
 	return stored, h.retry(stored, acted)
 }
 
-// concluded are the conditions after the effects: those that were decided, or what went wrong.
+// concluded returns the conditions after the effects: the decided ones, or the failure.
 func concluded(decided, stored []rkev1.GenericCondition, acted error, now time.Time) []rkev1.GenericCondition {
 	if acted == nil {
 		return decided
@@ -86,7 +86,7 @@ func concluded(decided, stored []rkev1.GenericCondition, acted error, now time.T
 	return out
 }
 
-// keepFailure returns the decided conditions, with Ready as it is stored if that is a failure.
+// keepFailure returns the decided conditions, but keeps a stored Ready that is False.
 func keepFailure(decided, stored []rkev1.GenericCondition) []rkev1.GenericCondition {
 	out := slices.Clone(decided)
 	ready, failed := conditions.Get(out, rkev1.ConditionReady), conditions.Get(stored, rkev1.ConditionReady)
@@ -96,7 +96,7 @@ func keepFailure(decided, stored []rkev1.GenericCondition) []rkev1.GenericCondit
 	return out
 }
 
-// writeStatus writes the status if it says something new, under the resource version of the object it was decided from.
+// writeStatus writes the status if it changed, at the resource version that the decision used.
 func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControlPlaneStatus) (*rkev1.RKEControlPlane, error) {
 	if equality.Semantic.DeepEqual(cp.Status, status) {
 		return cp, nil
@@ -115,8 +115,8 @@ func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControl
 	return stored, nil
 }
 
-// remember repeats what the status is about to say of operations where it outlives the status. It comes first: with an annotation that is
-// ahead, the status that follows is the one that would be recalled.
+// remember copies the operations' part of the status into an annotation, which survives a loss of the status. It writes
+// before the status does, so that the annotation is never behind the status.
 func (h *handler) remember(cp *rkev1.RKEControlPlane, memory string) (*rkev1.RKEControlPlane, error) {
 	if cp.Annotations[rkev1.MemoryAnnotation] == memory {
 		return cp, nil
@@ -135,7 +135,7 @@ func (h *handler) remember(cp *rkev1.RKEControlPlane, memory string) (*rkev1.RKE
 	return stored, nil
 }
 
-// retry turns what went wrong into what the queue is told: conflicts are no errors, they are looked at again.
+// retry returns the error for the work queue. It requeues after a conflict instead, because a conflict is no error.
 func (h *handler) retry(cp *rkev1.RKEControlPlane, err error) error {
 	if err == nil {
 		return nil
@@ -147,7 +147,7 @@ func (h *handler) retry(cp *rkev1.RKEControlPlane, err error) error {
 	return err
 }
 
-// problem is what users are told about a failed action: stable, and without the text of the API server.
+// problem returns the message about a failed action for users. It is stable and omits the API server's text.
 func problem(err error) string {
 	reason := apierrors.ReasonForError(err)
 	if reason == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// A decision that could not be carried out is told in a condition, until it was. (docs/invariants.md#weaknesses, W1.)
+// A condition shows a failure to carry out a decision until the effects succeed. (docs/invariants.md#weaknesses, W1.)
 func TestConcluded_AFailureStaysUntilTheEffectsSucceed(t *testing.T) {
 	began := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	conflict := apierrors.NewConflict(gr, "x", errors.New("modified"))

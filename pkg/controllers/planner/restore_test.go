@@ -24,7 +24,7 @@ var threeServers = map[string]string{
 	"a": "etcd,control-plane,worker", "b": "etcd,control-plane,worker", "c": "etcd,control-plane,worker",
 }
 
-// newRestoreStory is a cluster of three servers that is in order.
+// newRestoreStory is a ready cluster with three servers.
 func newRestoreStory(t *testing.T) (s *story, stop func()) {
 	t.Helper()
 	s = newStory(t, "v1.36.2+k3s1", threeServers)
@@ -36,7 +36,8 @@ func newRestoreStory(t *testing.T) (s *story, stop func()) {
 	return s, stop
 }
 
-// addSnapshot makes an ETCDSnapshot as the controller does that lists them: one on a machine is the machine's, one in S3 is the cluster's.
+// addSnapshot makes an ETCDSnapshot as the snapshots controller does. One on a machine is owned by the machine, one in
+// S3 by the cluster.
 func (s *story) addSnapshot(name, machine string, edit func(*rkev1.ETCDSnapshot)) {
 	s.Helper()
 	snapshot := &rkev1.ETCDSnapshot{
@@ -58,7 +59,7 @@ func (s *story) addSnapshot(name, machine string, edit func(*rkev1.ETCDSnapshot)
 
 func (s *story) askRestore(name string) {
 	s.Helper()
-	synctest.Wait() // the snapshots are known
+	synctest.Wait() // the snapshots are in the caches
 	cp := s.controlPlane()
 	cp.Spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name, Generation: 1}
 	_, err := s.world.RKE.RKEControlPlane().Update(cp)
@@ -74,7 +75,8 @@ func (s *story) planOf(machine string) plan.NodePlan {
 	return current
 }
 
-// restoring is the machine that has the plan of a restore, with the words and the environment of the instruction that does it.
+// restoring returns the machine with the plan of a restore, and the arguments and environment of its restore
+// instruction.
 func (s *story) restoring() (machine, command string) {
 	s.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
@@ -128,7 +130,7 @@ func (s *story) addCredential(in, name, key string) *corev1.Secret {
 	return secret
 }
 
-// A restore goes to the machine that holds the snapshot. When it is over, snapshots cost nothing, not even this one.
+// A restore runs on the machine that holds the snapshot, and afterwards snapshots cause no requests.
 func TestStory_RestoreOnTheMachineThatHoldsTheSnapshot(t *testing.T) {
 	for _, holder := range slices.Sorted(maps.Keys(threeServers)) {
 		t.Run(holder, func(t *testing.T) {
@@ -150,7 +152,8 @@ func TestStory_RestoreOnTheMachineThatHoldsTheSnapshot(t *testing.T) {
 				s.api.ResetLog()
 				s.snapshotsComeAndGo("snap-" + holder)
 				requests := s.api.Count(manager)
-				maps.DeleteFunc(requests, func(request string, _ int) bool { return strings.HasPrefix(request, "watch ") }) // they are renewed
+				// Ignore renewed watches.
+				maps.DeleteFunc(requests, func(request string, _ int) bool { return strings.HasPrefix(request, "watch ") })
 				if len(requests) > 0 {
 					t.Errorf("a settled cluster costs %v", requests)
 				}
@@ -159,7 +162,7 @@ func TestStory_RestoreOnTheMachineThatHoldsTheSnapshot(t *testing.T) {
 	}
 }
 
-// snapshotsComeAndGo is an hour in the life of a cluster in which the distribution takes snapshots, and somebody labels one.
+// snapshotsComeAndGo simulates an hour in which the distribution takes snapshots and a user labels one.
 func (s *story) snapshotsComeAndGo(labelled string) {
 	s.Helper()
 	for _, name := range []string{"x", "y", "z"} {
@@ -175,7 +178,7 @@ func (s *story) snapshotsComeAndGo(labelled string) {
 	s.elapse(time.Minute)
 }
 
-// The storage of a snapshot is its own: the cluster may have another one by now, or none.
+// A restore uses the snapshot's own storage, even if the cluster now has another one or none.
 func TestStory_RestoreFromTheStorageOfTheSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := newRestoreStory(t)
@@ -192,7 +195,7 @@ func TestStory_RestoreFromTheStorageOfTheSnapshot(t *testing.T) {
 				t.Errorf("the restore runs %q, without %s", command, want)
 			}
 		}
-		// A new key reaches the machine at once: the credential wakes the cluster whose restore needs it.
+		// A new key reaches the machine at once, because the credential wakes the cluster whose restore needs it.
 		secret, err := s.world.Core.Secret().Get(namespace, "cc", metav1.GetOptions{})
 		must(t, err)
 		secret.Data["s3credentialConfig-accessKey"] = []byte("NEW")
@@ -206,7 +209,7 @@ func TestStory_RestoreFromTheStorageOfTheSnapshot(t *testing.T) {
 	})
 }
 
-// refusedRestores are what is there when a restore of "snap" is asked for, and what is said about it.
+// refusedRestores holds the situations in which a restore of "snap" is refused, with the message.
 var refusedRestores = map[string]struct {
 	given func(s *story)
 	want  string
@@ -246,7 +249,7 @@ var refusedRestores = map[string]struct {
 	},
 }
 
-// A restore that cannot work is refused, with the reason, while everything runs.
+// A restore that cannot work is refused with the reason, and everything keeps running.
 func TestStory_RestoreIsRefusedBeforeAnythingStops(t *testing.T) {
 	for name, tc := range refusedRestores {
 		t.Run(name, func(t *testing.T) {
@@ -271,8 +274,7 @@ func TestStory_RestoreIsRefusedBeforeAnythingStops(t *testing.T) {
 	}
 }
 
-// A snapshot that comes back is what a restore waits for whose machines are stopped already.
-// (docs/invariants.md#weaknesses, W8.)
+// A restore that waits with stopped machines continues when its snapshot returns. (docs/invariants.md#weaknesses, W8.)
 func TestStory_SnapshotsWakeTheRestoreThatNamesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := newRestoreStory(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 
-// plans are the plans of all machines, byte for byte.
+// plans returns the plans of all machines, byte for byte.
 func (s *story) plans() map[string]string {
 	s.Helper()
 	out := map[string]string{}
@@ -32,14 +32,15 @@ func (s *story) plans() map[string]string {
 	return out
 }
 
-// nextVersions are those of a newer program, with a version that adds a file to every machine.
+// nextVersions returns the render versions of a newer program, with one that adds a file to every machine.
 func nextVersions() render.Versions {
 	return render.Versions{}.With("next", func(_ render.Input, files []plan.File) []plan.File {
 		return append(files, plan.File{Path: "/etc/next", Content: base64.StdEncoding.EncodeToString([]byte("next"))})
 	})
 }
 
-// Another manager, and the former one again, write nothing to a cluster at rest. A command moves its machines, and is counted as one.
+// A new manager, or the old one again, writes nothing to a settled cluster; a command moves its machines, and counts as
+// a command.
 func TestStory_AManagerUpgradeChangesNothingUntilACommandDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles)

@@ -25,7 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// drainsPass is a drainer that does what it is asked for at once.
+// drainsPass acts as a drain controller that finishes every request at once.
 func (s *story) drainsPass() (drained []string) {
 	s.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
@@ -49,7 +49,7 @@ func (s *story) drainsPass() (drained []string) {
 	return drained
 }
 
-// outOfSync are the machines that have a plan they have not applied, or that are drained.
+// outOfSync returns the machines that are drained or have not applied their plan.
 func (s *story) outOfSync() (names []string) {
 	s.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
@@ -62,7 +62,7 @@ func (s *story) outOfSync() (names []string) {
 	return names
 }
 
-// rollOut lets a restart of all machines, with drains, go through the cluster, and returns who was drained.
+// rollOut runs a restart of all machines with drains, and returns the drained machines.
 func (s *story) rollOut() (drained []string) {
 	s.Helper()
 	begin := time.Now()
@@ -83,7 +83,7 @@ func (s *story) rollOut() (drained []string) {
 	}
 }
 
-// A change goes through the machines one by one, wherever the manager is killed, and each is drained exactly once.
+// A change reaches the machines one by one, wherever the manager is killed, and each is drained exactly once.
 func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 	want := []string{"a", "b", "c", "w1", "w2"}
 	run := func(n int) (writes int) {
@@ -99,7 +99,7 @@ func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 			cp.Spec.UpgradeStrategy.ControlPlaneDrainOptions.Enabled, cp.Spec.UpgradeStrategy.WorkerDrainOptions.Enabled = true, true
 			if n > 0 {
 				s.api.CutAfter(manager, n, func() {
-					go func() { // the write that is cut off belongs to the manager that is stopped
+					go func() { // the interrupted write belongs to the manager that is stopped
 						stop()
 						s.api.Mend(manager)
 						stop = s.startManager()
@@ -119,7 +119,8 @@ func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 				t.Errorf("killed after write %d: %d writes although nothing happens", n, len(late))
 			}
 			stop()
-			// Each machine is drained once and restarted once. What a manager did last before it was killed it may not have counted.
+			// Each machine is drained once and restarted once. A killed manager may have missed counting its last
+			// action.
 			counts, err := disruptions.Gathered(s.metrics)
 			must(t, err)
 			if got, all := counts[disruption.EditReinstall], 2*len(want); got > all || got < all-min(n, 1) {
@@ -133,7 +134,7 @@ func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 	}
 }
 
-// initNodes are the Machines, and the plan secrets, that carry the mark of the init node.
+// initNodes returns the Machines, and the plan Secrets, with the mark of the init node.
 func (s *story) initNodes() (machines, secrets []string) {
 	s.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
@@ -151,7 +152,7 @@ func (s *story) initNodes() (machines, secrets []string) {
 	return machines, secrets
 }
 
-// Another machine becomes the init node only when the former one could be told.
+// Another machine becomes the init node only after the old one's mark is removed.
 func TestStory_ThereAreNeverTwoInitNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles)
@@ -186,14 +187,14 @@ func TestStory_ThereAreNeverTwoInitNodes(t *testing.T) {
 	})
 }
 
-// A pool is paused in the Cluster, and a machine left out by its annotation; both are seen at once.
+// A pool that is paused in the Cluster and a machine that is excluded by its annotation are both respected at once.
 func TestStory_PausedPoolsAndMachinesLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"})
 		s.leaveOut()
 		defer s.startManager()()
 		s.untilReady()
-		s.restarted() // remembers how they are
+		s.restarted() // records the current state
 		s.pause(true)
 		cp := s.controlPlane()
 		cp.Spec.ProvisionGeneration = 7
@@ -217,7 +218,7 @@ func TestStory_PausedPoolsAndMachinesLeftOut(t *testing.T) {
 	})
 }
 
-// leaveOut puts w1 into the pool that may be paused, and leaves w2 out of all changes.
+// leaveOut puts w1 into the pool that may be paused, and excludes w2 from all changes.
 func (s *story) leaveOut() {
 	s.Helper()
 	for name, change := range map[string]func(*clusterv1.Machine){
@@ -241,7 +242,7 @@ func (s *story) pause(paused bool) {
 	must(s.T, err)
 }
 
-// restarted are the machines whose plan differs from the first one.
+// restarted returns the machines whose plan differs from the first one.
 func (s *story) restarted() (names []string) {
 	s.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {

@@ -49,25 +49,25 @@ const (
 	manager   = "drover/manager"
 )
 
-// story is a management API with one cluster, a tiny agent on every machine, and managers that come and go.
+// story is a management API with one cluster, a minimal agent on every machine, and managers that start and stop.
 type story struct {
 	*testing.T
 	api   *memkube.Server
 	world *clients.Clients
 	roles map[string]string
-	// stamps are the restart stamps of the first plans.
+	// stamps holds the restart stamps of the first plans.
 	stamps map[string]string
-	// metrics are those of all managers.
+	// metrics collects those of all managers.
 	metrics *prometheus.Registry
 	// versions are the render versions that the next manager knows.
 	versions render.Versions
-	// nodes are those of the cluster when drains are done for real, by the controller that does them. Nil: the story plays it.
+	// nodes holds the cluster's nodes if the real controller drains them. Nil means that the test simulates drains.
 	nodes *fake.Clientset
-	// stop ends the manager of a story that is told again with kills.
+	// stop stops the manager of a test that runs again with kills.
 	stop func()
 }
 
-// sameTokens makes the tokens of all managers the same, so that their outcomes can be compared.
+// sameTokens makes the tokens of all managers equal, so that results can be compared.
 type sameTokens struct{}
 
 func (sameTokens) Read(b []byte) (int, error) {
@@ -128,7 +128,7 @@ func (s *story) createCluster(version string) {
 	must(s.T, err)
 }
 
-// createMachine makes what Cluster API and the bootstrap controller make of a pool.
+// createMachine makes what Cluster API and the bootstrap controller make for a machine of a pool.
 func (s *story) createMachine(name string) {
 	s.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: cluster, rkev1.CattleOSLabel: "linux"}
@@ -161,7 +161,7 @@ func (s *story) createMachine(name string) {
 	must(s.T, err)
 }
 
-// startManager runs the controllers and returns how to stop them.
+// startManager runs the controllers and returns a function that stops them.
 func (s *story) startManager() (stop func()) {
 	s.Helper()
 	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
@@ -207,7 +207,7 @@ func (s *story) startManager() (stop func()) {
 	}
 }
 
-// agentsPass lets the agent of every machine make one pass, and Cluster API look at every machine.
+// agentsPass runs the agent of every machine once, and Cluster API's check of it.
 func (s *story) agentsPass() {
 	s.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
@@ -217,7 +217,7 @@ func (s *story) agentsPass() {
 	}
 }
 
-// agentPass applies a new plan, or reports the probes of the one that is applied, or lets the node be found.
+// agentPass applies a new plan, reports the probes of the applied plan, or lets Cluster API find the node.
 func (s *story) agentPass(name string) error {
 	secret, err := s.world.Core.Secret().Get(namespace, naming.PlanSecret(name+"-boot"), metav1.GetOptions{})
 	if err != nil || len(secret.Data[nodeplan.KeyPlan]) == 0 {
@@ -246,7 +246,8 @@ func (s *story) agentPass(name string) error {
 	return err
 }
 
-// findNode is what Cluster API writes once the node of a machine has registered, and what follows from the first of them.
+// findNode writes what Cluster API writes after the node of a machine has registered, and what follows from the first
+// node.
 func (s *story) findNode(name string) error {
 	machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
 	if err != nil || machine.Status.NodeRef.Name != "" {
@@ -271,7 +272,7 @@ func (s *story) findNode(name string) error {
 	return err
 }
 
-// elapse lets virtual time pass, and everything happen that is due.
+// elapse lets virtual time pass, and waits until everything due is done.
 func (s *story) elapse(d time.Duration) {
 	s.Helper()
 	<-time.After(d)
@@ -290,7 +291,7 @@ func (s *story) ready() bool {
 	return conditions.IsTrue(s.controlPlane().Status.Conditions, "Ready")
 }
 
-// untilReady lets time pass, with a pass of the agents every five seconds, and returns how long it took.
+// untilReady lets time pass, with a pass of the agents every five seconds, and returns the time it took.
 func (s *story) untilReady() time.Duration {
 	s.Helper()
 	begin := time.Now()
@@ -343,7 +344,7 @@ func TestStory_NewClusterGetsReadyAndThenNothingIsWritten(t *testing.T) {
 	}
 }
 
-// However far a manager got before it was killed, the next one brings the cluster to the same end.
+// Wherever a manager is killed, the next one brings the cluster to the same result.
 func TestStory_ManagerIsKilledAfterAnyWrite(t *testing.T) {
 	for name, tc := range topologies {
 		t.Run(name, func(t *testing.T) {
@@ -387,7 +388,7 @@ func TestStory_ManagerIsKilledAfterAnyWrite(t *testing.T) {
 	}
 }
 
-// waitFor lets time pass until the manager is dead, or long enough that it will not write that often.
+// waitFor lets time pass until the manager is killed, or until it would have made all its writes.
 func (s *story) waitFor(dead <-chan struct{}) {
 	s.Helper()
 	for range 60 {
@@ -402,7 +403,7 @@ func (s *story) waitFor(dead <-chan struct{}) {
 	}
 }
 
-// Clusters without our mark belong to somebody else.
+// Clusters without this instance's mark are ignored.
 func TestStory_ForeignClustersAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane,worker"})

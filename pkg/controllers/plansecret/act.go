@@ -11,15 +11,15 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// decision is what a report means.
+// decision is the meaning of a report.
 type decision struct {
-	// probesPassed: all probes of the plan pass.
+	// probesPassed means that all probes of the plan pass.
 	probesPassed bool
-	// condition is PlanApplied for the Machine, zero when there is nothing to say yet.
+	// condition is the Machine's PlanApplied, zero while it is unknown.
 	condition planner.Condition
 }
 
-// decide is a function of the report alone.
+// decide depends on the report alone.
 func decide(v *view) decision {
 	d := decision{probesPassed: v.state.PlanExists && v.state.InSync && probesPass(&v.state)}
 	switch {
@@ -42,7 +42,8 @@ func probesPass(s *nodeplan.State) bool {
 	return true
 }
 
-// failedForGood reports a failure that is worth telling: the agent has given up or has no limit, or the server says what is enough.
+// failedForGood reports a failure to show: the agent gave up or retries without a limit, or the failures reached the
+// server's threshold.
 func failedForGood(s *nodeplan.State) bool {
 	if s.Phase == nodeplan.PhaseFailed {
 		return true
@@ -51,7 +52,7 @@ func failedForGood(s *nodeplan.State) bool {
 	return s.FailedChecksum == s.Checksum && (s.MaxFailures == nodeplan.NoLimit || s.FailureCount == s.MaxFailures || threshold)
 }
 
-// failure is the message of a failed plan. Users and their scripts know it.
+// failure returns the message of a failed plan. Users and their scripts depend on its text.
 func failure(unit string) string {
 	if unit == "" {
 		return "error applying plan -- check rancher-system-agent.service logs on node for more information"
@@ -59,7 +60,7 @@ func failure(unit string) string {
 	return "error applying plan -- check rancher-system-agent.service and " + unit + ".service logs on node for more information"
 }
 
-// act writes the meaning down: into the secret, and onto the Machine. Conflicts wait for the newer object's event.
+// act records the decision in the Secret and on the Machine. After a conflict, the event of the newer object retries.
 func (h *handler) act(secret *corev1.Secret, v *view, d decision) error {
 	_, err := h.plans.NoteReport(secret, d.probesPassed, h.Now())
 	if apierrors.IsConflict(err) {

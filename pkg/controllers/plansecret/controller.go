@@ -20,19 +20,20 @@ import (
 // handlerName is persisted, do not change.
 const handlerName = "plan-secret"
 
-// Deps is what the controller needs.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
-	// InstanceID is our ownership mark: clusters without it belong to somebody else and are left alone.
+	// InstanceID marks the clusters of this instance. The controller ignores all others.
 	InstanceID string
 
 	Secrets              corecontrollers.SecretController
 	Machines             capicontrollers.MachineController
 	ControlPlanes        rkecontrollers.RKEControlPlaneCache
 	ProvisioningClusters provcontrollers.ClusterCache
-	// Taken wakes the plan secrets of clusters that become ours: it is a controller of Clusters. Nil means that none ever does.
+	// Taken is a controller of Clusters. It wakes the plan Secrets of a Cluster that gets this instance's mark. Nil
+	// wakes none.
 	Taken wakeup.Source
 
-	// MachineStore writes to Machines. Shared with the other controller that does it spares conflicts; nil makes one.
+	// MachineStore writes to Machines. Sharing it with the planner avoids conflicts. Nil makes a new one.
 	MachineStore *planstore.Machines
 	// Now defaults to the clock.
 	Now func() time.Time
@@ -41,14 +42,14 @@ type Deps struct {
 type handler struct {
 	Deps
 	plans *planstore.Plans
-	// marks are the instances that Clusters were seen with, by their UID.
+	// marks holds the instance mark last seen on each Cluster, by UID.
 	marks sync.Map
 }
 
 // indexMachinesByCluster finds the Machines of a cluster.
 const indexMachinesByCluster = "plansecret-machines-by-cluster"
 
-// indexMachinesBySecret finds the Machine of a plan secret.
+// indexMachinesBySecret finds the Machine of a plan Secret.
 const indexMachinesBySecret = "plansecret-machines-by-plan-secret"
 
 // Register starts reading reports, until ctx ends.
@@ -73,8 +74,8 @@ func newHandler(d Deps) *handler {
 	return &handler{Deps: d, plans: planstore.NewPlans(d.Secrets.Cache(), d.Secrets)}
 }
 
-// ofTaken are the plan secrets of a cluster whose mark is another one than it was: nobody has read their reports for us. Every other event of a Cluster
-// says nothing of them.
+// ofTaken returns the plan Secrets of a Cluster whose mark has just become this instance's, because their reports are
+// still unread. It ignores all other events of Clusters.
 func (h *handler) ofTaken(cluster *provv1.Cluster) []wakeup.Key {
 	if cluster.DeletionTimestamp != nil {
 		h.marks.Delete(cluster.UID)
@@ -95,13 +96,14 @@ func (h *handler) ofTaken(cluster *provv1.Cluster) []wakeup.Key {
 	return keys
 }
 
-// Rehearse runs the handler once for a plan secret. With Deps on a stage (see package rehearsal), that tells what it would write.
+// Rehearse runs the handler once for a plan Secret. With Deps from a stage (package rehearsal), it only lists what it
+// would write.
 func Rehearse(d Deps, secret *corev1.Secret) error {
 	_, err := newHandler(d).onChange("", secret)
 	return err
 }
 
-// onChange is one pass over one plan secret.
+// onChange reconciles one plan Secret.
 func (h *handler) onChange(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
 	if secret == nil || secret.DeletionTimestamp != nil || secret.Type != rkev1.SecretTypeMachinePlan || len(secret.Data) == 0 {
 		return secret, nil

@@ -1,12 +1,12 @@
-// Package plansecret reads what node agents report, and writes down what it means.
+// Package plansecret reads the reports of node agents and records what they mean.
 //
-// Into the plan secret goes the copy of an applied plan and the time at which all probes passed first; onto the Machine
-// goes the condition PlanApplied. Output of commands may hold secrets, and nothing of it is copied here: its end is told by
-// the planner alone, in its own conditions and without what looks like a secret.
+// In the plan Secret it records the copy of an applied plan and the time at which all probes first passed. On the
+// Machine it sets the condition PlanApplied. The output of commands may hold secrets, so this package copies none of
+// it. Only the planner shows its end, in its own conditions and with apparent secrets removed.
 //
-// Which Machine a plan secret belongs to follows from its name. Its labels are no proof: the node can write them.
+// The name of a plan Secret identifies its Machine. Its labels prove nothing, because the node can write them.
 //
 // # Wake-ups
 //
-// Object: Secret (plan). Woken by: Machine. A Cluster that becomes ours wakes it too.
+// Object: Secret (plan). Woken by: Machine. A Cluster that Drover starts to manage wakes it too.
 package plansecret

@@ -14,16 +14,16 @@ import (
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
-// view is a report and whom it is about.
+// view is a report and the Machine that it belongs to.
 type view struct {
 	machine *clusterv1.Machine
 	state   nodeplan.State
-	applied planner.Condition // PlanApplied as it is on the Machine
-	// unit is the systemd unit of the distribution on the node, empty when the control plane cannot be read.
+	applied planner.Condition // PlanApplied as the Machine has it now
+	// unit is the distribution's systemd unit on the node, "" if the control plane is unreadable.
 	unit string
 }
 
-// gather reads caches only. It returns nil when the secret is none of ours.
+// gather reads caches only. It returns nil if the Secret belongs to no cluster of this instance.
 func (h *handler) gather(secret *corev1.Secret) (*view, error) {
 	machines, err := h.Machines.Cache().GetByIndex(indexMachinesBySecret, secret.Namespace+"/"+secret.Name)
 	if err != nil {
@@ -38,7 +38,7 @@ func (h *handler) gather(secret *corev1.Secret) (*view, error) {
 	if err != nil || !ours {
 		return nil, err
 	}
-	// A key that cannot be read is the planner's to report; what can be read counts.
+	// The planner reports unreadable keys. The readable ones count here.
 	state, _ := nodeplan.Parse(secret.Namespace+"/"+secret.Name, secret.Data)
 	v := &view{machine: machine, state: state, applied: planstore.ReadCondition(machine, rkev1.ConditionPlanApplied)}
 	cp, err := h.ControlPlanes.Get(machine.Namespace, cluster)

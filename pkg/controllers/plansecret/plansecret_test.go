@@ -29,7 +29,7 @@ import (
 
 var gr = schema.GroupResource{Resource: "things"}
 
-// fakes is one machine with its plan secret, made with the generated mocks alone.
+// fakes is one machine with its plan Secret, made of generated mocks only.
 type fakes struct {
 	handler generic.ObjectHandler[*corev1.Secret]
 
@@ -96,7 +96,7 @@ func newFakes(t *testing.T) *fakes {
 	return f
 }
 
-// report is a plan secret with what an agent would have written.
+// report returns a plan Secret as an agent would have written it.
 func report(t *testing.T, with map[string]string) *corev1.Secret {
 	t.Helper()
 	raw, err := nodeplan.Encode(plan.NodePlan{
@@ -228,7 +228,7 @@ func TestHandler_ErrorsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// What commands print may hold secrets: nothing of it gets from the node's report to where others read.
+// The output of commands may hold secrets, so it is not copied from the node's report to where other users read.
 func TestHandler_OutputIsNotCopied(t *testing.T) {
 	output, err := nodeplan.EncodeOutput(map[string][]byte{"install": []byte("the-password"), nodeplan.OutputAgentError: []byte("the-password")})
 	if err != nil {
@@ -264,7 +264,7 @@ func TestHandler_OutputIsNotCopied(t *testing.T) {
 	}
 }
 
-// A cluster that becomes ours has reports that nobody has read for us. What else happens to Clusters wakes nothing.
+// A cluster that gets this instance's mark wakes its plan Secrets once; other events of Clusters wake none.
 func TestOfTaken_WakesOnceForAMark(t *testing.T) {
 	f := newFakes(t)
 	c := gomock.NewController(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/access"
 )
 
-// sharedCredential is named by the cluster and lies in another namespace.
+// sharedCredential makes the cluster name a credential in another namespace.
 func sharedCredential(annotation string) func(*world) {
 	return func(w *world) {
 		w.cluster.Spec.CloudCredentialSecretName = "cattle-global-data:cc"
@@ -24,7 +24,7 @@ func sharedCredential(annotation string) func(*world) {
 	}
 }
 
-// A Secret of another namespace is used when it says so itself. Otherwise nothing is made, and what runs stays as it is.
+// A Secret of another namespace is used only if it allows that itself; otherwise nothing is made, and what runs stays.
 func TestOnChange_SecretsOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -67,7 +67,7 @@ func TestOnChange_SecretsOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// unanswered is an API server that does not say who may use what.
+// unanswered is an API server that does not answer questions about access.
 type unanswered string
 
 func (u unanswered) Check(*provv1.Cluster, types.NamespacedName, map[string]string) (access.Verdict, string) {
@@ -76,7 +76,7 @@ func (u unanswered) Check(*provv1.Cluster, types.NamespacedName, map[string]stri
 
 func (unanswered) OnChange(func(types.NamespacedName)) {}
 
-// Without an answer nothing is done, and when that lasts, the cluster says so.
+// Without an answer nothing is done, and a long wait is reported.
 func TestOnChange_SaysThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	for because, want := range map[unanswered]string{"": "", "the API server does not answer": "Unknown the API server does not answer"} {

@@ -20,8 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// prepare completes the cluster's own metadata and pools: one write for a new
-// cluster, none later.
+// prepare completes the cluster's metadata and pools. It writes once for a new cluster, and not again.
 func (h *handler) prepare(seen *facts) (*provv1.Cluster, error) {
 	cluster := seen.input.Cluster
 	prepared, err := topology.Prepare(cluster, h.InstanceID, seen.input.Schemas)
@@ -41,7 +40,7 @@ func (h *handler) prepare(seen *facts) (*provv1.Cluster, error) {
 	return prepared, nil
 }
 
-// apply takes the machine configs and writes the objects.
+// apply takes ownership of the machine configs and writes the objects.
 func (h *handler) apply(seen *facts) error {
 	cluster := seen.input.Cluster
 	for _, ref := range topology.ConfigRefs(cluster) {
@@ -68,7 +67,7 @@ func (h *handler) apply(seen *facts) error {
 	return err
 }
 
-// kindsWith are the kinds of the set with those of the objects.
+// kindsWith returns the kinds of the set, with those of the objects.
 func kindsWith(objects []runtime.Object) []schema.GroupVersionKind {
 	kinds := setKinds()
 	for _, object := range objects {
@@ -79,24 +78,23 @@ func kindsWith(objects []runtime.Object) []schema.GroupVersionKind {
 	return kinds
 }
 
-// removal is how far the removal of a cluster's objects is.
+// removal is the progress of deleting a cluster's objects.
 type removal struct {
-	// done is true when nothing is left.
+	// done means that nothing remains.
 	done bool
-	// waiting is the progress that users read, err what is wrong with it.
+	// waiting is the progress for users, err the problem.
 	waiting *outcome.Waiting
 	err     error
 }
 
-// remove takes the cluster's objects away in the order Cluster API needs, and
-// lets the cluster go when none is left.
+// remove deletes the cluster's objects in the order that Cluster API needs, and then releases the cluster.
 func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
 	cluster := seen.input.Cluster
 	if !slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
 		return cluster, nil
 	}
 	if admission.Protected(cluster.Annotations) {
-		// Whoever let the deletion begin past the policies finds everything as it was.
+		// The deletion started in spite of the admission policies, so everything stays unchanged.
 		return h.reportRemoval(seen, removal{err: outcome.Stall(reasonProtected, "the cluster is protected and nothing of it is deleted: "+
 			"remove annotation "+rkev1.ProtectAnnotation+" to go on with the deletion, which cannot be taken back")})
 	}
@@ -124,9 +122,9 @@ func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
 	return h.release(cluster)
 }
 
-// deleteNext deletes what deletes all others: Cluster API's cluster. Where there
-// is none, because it was never made or went before Cluster API saw its control
-// plane, nobody else deletes the control plane, which waits for the machines.
+// deleteNext deletes the CAPI Cluster, which deletes all other objects. It may not exist, because it was never created
+// or was deleted before Cluster API saw its control plane. Then this controller deletes the control plane, which waits
+// for the machines.
 func (h *handler) deleteNext(seen *facts) error {
 	cluster := seen.input.Cluster
 	var err error
@@ -146,8 +144,8 @@ func (h *handler) deleteNext(seen *facts) error {
 	return nil
 }
 
-// alone reports whether there is a control plane that nobody else deletes: without a
-// Cluster API cluster, or beside one of somebody else, which is not deleted with ours.
+// alone reports whether there is a control plane that no other controller deletes. There is no CAPI Cluster, or it
+// belongs to another owner and is not deleted with this cluster.
 func alone(seen *facts) bool {
 	if seen.capiCluster == nil {
 		return seen.controlPlane != nil && len(seen.machines) == 0
@@ -155,18 +153,17 @@ func alone(seen *facts) bool {
 	return seen.controlPlane != nil && !goes(seen.input.Cluster, seen.capiCluster)
 }
 
-// inSet reports whether the object is one of those that were made for the
-// cluster.
+// inSet reports whether the object was made for the cluster.
 func inSet(cluster *provv1.Cluster, object metav1.Object) bool {
 	return applyset.Marked(object, handlerName, clusterKind, cluster.Namespace, cluster.Name)
 }
 
-// goes reports whether the object is being deleted, or is to be with the cluster.
+// goes reports whether the object is being deleted, or will be deleted with the cluster.
 func goes(cluster *provv1.Cluster, object metav1.Object) bool {
 	return object.GetDeletionTimestamp() != nil || inSet(cluster, object)
 }
 
-// release lets the cluster go.
+// release removes the finalizer from the cluster.
 func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer)
 	if err != nil {
@@ -182,11 +179,10 @@ func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	return updated, nil
 }
 
-// progress says what the removal waits for. The texts are read by user
-// interfaces and scripts (docs/wire/capi.md#deletion).
+// progress returns what the deletion waits for. User interfaces and scripts read the texts
+// (docs/wire/capi.md#deletion).
 func (h *handler) progress(seen *facts) removal {
-	// Only what somebody deletes is waited for: objects of the same name that are
-	// not ours and live have nothing to do with this cluster.
+	// Wait only for objects that a controller deletes. Live objects of other owners with the same name are unrelated.
 	cluster, core, plane := seen.input.Cluster, seen.capiCluster, seen.controlPlane
 	if len(seen.machines) > 0 && (core == nil || goes(cluster, core)) {
 		return h.machineProgress(seen.machines[0], seen.now)
@@ -216,9 +212,8 @@ func (h *handler) machineProgress(machine *clusterv1.Machine, now time.Time) rem
 	return removal{waiting: waiting}
 }
 
-// templateKinds lists the kinds of machine templates a cluster may have: all
-// that are served, and those of its pools. It is not the time to look while the
-// cache of one of them is not filled; a driver that is gone has no templates.
+// templateKinds returns the kinds of machine templates that a cluster may have: all served kinds, and those of its
+// pools. served is false while the cache of one of them is not filled. A deleted driver has no templates.
 func (h *handler) templateKinds(cluster *provv1.Cluster) (kinds []schema.GroupVersionKind, served bool, err error) {
 	for _, gvk := range h.DynamicKinds.Kinds() {
 		if isTemplate(gvk) {
@@ -237,9 +232,8 @@ func (h *handler) templateKinds(cluster *provv1.Cluster) (kinds []schema.GroupVe
 	return kinds, !slices.ContainsFunc(kinds, func(gvk schema.GroupVersionKind) bool { return !h.DynamicKinds.Synced(gvk) }), nil
 }
 
-// sweep deletes what Cluster API does not: objects it never saw, and old machine
-// templates, which the set itself keeps. None has an owner that takes it along, so
-// the API server is asked and not a cache, which may not show the newest yet.
+// sweep deletes what Cluster API does not: objects that it never saw, and old machine templates, which the set itself
+// keeps. They have no owner that deletes them. So sweep asks the API server, because a cache may lack the newest ones.
 func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVersionKind) error {
 	if err := h.Apply.PurgeLive(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
 		return err

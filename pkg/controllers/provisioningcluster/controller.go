@@ -32,8 +32,8 @@ import (
 	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
-// handlerName is the id of the apply set and the name behind the finalizer.
-// Persisted, do not change: another id would orphan every object that exists.
+// handlerName is the id of the apply set and part of the finalizer. It is persisted, do not change: another id would
+// orphan every existing object.
 const handlerName = "rke-cluster"
 
 // indexBySchema finds Clusters by the names of the DynamicSchemas of their pools.
@@ -42,7 +42,7 @@ const indexBySchema = "drover-by-dynamic-schema"
 // indexByReference finds Clusters by the Secrets of other namespaces that they name, as NAMESPACE/NAME.
 const indexByReference = "drover-by-reference"
 
-// DynamicKinds reads and writes the kinds of node drivers, which come and go.
+// DynamicKinds reads and writes the kinds of node drivers, which are added and removed at run time.
 type DynamicKinds interface {
 	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 	Update(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
@@ -51,7 +51,7 @@ type DynamicKinds interface {
 	OnInformer(f func(schema.GroupVersionKind, cache.SharedIndexInformer))
 }
 
-// Applier keeps the set of a cluster's objects.
+// Applier applies the set of a cluster's objects.
 type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
@@ -60,13 +60,13 @@ type Applier interface {
 	PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error
 }
 
-// Access says which Secrets of other namespaces a cluster may use; access.Checker does.
+// Access decides which Secrets of other namespaces a cluster may use; access.Checker implements it.
 type Access interface {
 	Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (access.Verdict, string)
 	OnChange(f func(cluster types.NamespacedName))
 }
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Clusters           provcontrollers.ClusterController
 	CAPIClusters       capicontrollers.ClusterController
@@ -77,16 +77,16 @@ type Deps struct {
 	Secrets            corecontrollers.SecretController
 	DynamicKinds       DynamicKinds
 	Apply              Applier
-	// Access says which Secrets of other namespaces a cluster may use.
+	// Access decides which Secrets of other namespaces a cluster may use. Required.
 	Access Access
-	// InstanceID is written on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
-	// Rival says which other manager runs here, empty when none does; see package rival. Beside one, no cluster is claimed. Nil finds none.
+	// Rival returns which other manager runs here, "" without one; see package rival. While another manager runs, no
+	// cluster is claimed. Nil means that there is none.
 	Rival func(ctx context.Context) (string, error)
-	// DeletionDeadline is after how long a machine that does not go away is
-	// reported as overdue; 0 means 30 minutes.
+	// DeletionDeadline is the time after which a machine that still exists is reported as overdue; 0 means 30 minutes.
 	DeletionDeadline time.Duration
-	// Disruptions counts the machines of pools that were given another template; nil counts nothing.
+	// Disruptions counts the machines of pools that get another template; nil counts nothing.
 	Disruptions *metrics.Disruptions
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
@@ -94,11 +94,10 @@ type Deps struct {
 
 const defaultDeletionDeadline = 30 * time.Minute
 
-// claimRetry is after how long a new cluster is looked at again that was not claimed beside another manager: when that ends, no event tells.
+// claimRetry is the retry delay for a new cluster while another manager runs, because its end causes no event.
 const claimRetry = time.Minute
 
-// setKinds are the kinds of which the set holds objects, whether or not one is
-// desired, in the order in which they are written.
+// setKinds returns the kinds of objects in the set, desired or not, in the order in which they are written.
 func setKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		rkev1.SchemeGroupVersion.WithKind("RKECluster"),
@@ -189,7 +188,7 @@ func nonEmpty(value string) []string {
 	return []string{value}
 }
 
-// wake ties every fact that a cluster can wait for to the cluster.
+// wake registers a wake-up for every fact that a cluster can wait for.
 func (h *handler) wake(ctx context.Context) error {
 	target := h.Clusters
 	if err := wakeup.On(ctx, target, h.ofControlPlane, h.ControlPlanes); err != nil {
@@ -216,7 +215,7 @@ func (h *handler) wake(ctx context.Context) error {
 	})
 	h.DynamicKinds.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
 		if gvk.GroupVersion().String() == topology.MachineConfigVersion {
-			// It fails only for an informer that has stopped: its kind is gone.
+			// It fails only for a stopped informer, whose kind no longer exists.
 			_ = wakeup.OnInformer(ctx, target, byConfig, informer)
 		}
 	})
@@ -227,8 +226,7 @@ func (h *handler) ofControlPlane(cp *rkev1.RKEControlPlane) []wakeup.Key {
 	return []wakeup.Key{{Namespace: cp.Namespace, Name: cp.Spec.ClusterName}}
 }
 
-// ofMachine wakes clusters that wait for machines to go away, or that machines
-// of no pool matter to, and only those.
+// ofMachine wakes only clusters that wait for the deletion of machines, or that depend on machines without a pool.
 func (h *handler) ofMachine(m *clusterv1.Machine) []wakeup.Key {
 	if m.DeletionTimestamp.IsZero() && !h.awaits(m) {
 		return nil
@@ -244,9 +242,8 @@ func (h *handler) awaits(m *clusterv1.Machine) bool {
 	return err == nil && topology.CountsRegistered(cluster)
 }
 
-// ofMachineDeployment wakes clusters whose pool was deleted by somebody, or is
-// scaled by somebody else while that matters, or is to have other roles once
-// its machines are gone.
+// ofMachineDeployment wakes clusters whose pool was deleted, or is scaled by another program while the cluster depends
+// on it. It also wakes clusters whose pool gets other roles once its machines are gone.
 func (h *handler) ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.Key {
 	_, scaled := md.Annotations[clusterv1.AutoscalerMinSizeAnnotation]
 	if md.DeletionTimestamp.IsZero() && !scaled {
@@ -280,7 +277,7 @@ func (h *handler) ofCredential(secret *corev1.Secret) []wakeup.Key {
 	return keys
 }
 
-// ofReferred wakes the clusters of other namespaces that name a Secret: it may say that they may use it.
+// ofReferred wakes the clusters of other namespaces that name a Secret, because the Secret may grant them access.
 func (h *handler) ofReferred(secret *corev1.Secret) []wakeup.Key {
 	found, err := h.clusters.GetByIndex(indexByReference, secret.Namespace+"/"+secret.Name)
 	if err != nil {
@@ -293,8 +290,7 @@ func (h *handler) ofReferred(secret *corev1.Secret) []wakeup.Key {
 	return keys
 }
 
-// onChange is the whole reconcile. The order of its steps is what keeps it safe
-// to be killed after any of them.
+// onChange reconciles a Cluster. The order of its steps makes it safe to be killed after any of them.
 func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if cluster == nil {
 		return nil, nil
@@ -309,7 +305,7 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if !cluster.DeletionTimestamp.IsZero() {
 		return h.remove(seen)
 	}
-	problems := seen.judge() // also for the ways out before it counts: each of them tells of it
+	problems := seen.judge() // here, because each early return below reports the tolerated problems
 	if len(seen.unserved) > 0 {
 		return h.reportUnserved(seen)
 	}
@@ -324,13 +320,14 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 		return cluster, err
 	}
 	if prepared.Spec.RKEConfig == nil || prepared.Status.ClusterName == "" {
-		return prepared, nil // controller cluster sets the name, which is an event of this cluster
+		return prepared, nil // controller cluster sets the name, and that event requeues the Cluster
 	}
 	seen.input.Cluster = prepared
 	return h.report(seen, prepared, h.apply(seen))
 }
 
-// manages reports that a cluster is ours, or becomes ours. Beside another manager it is looked at again.
+// manages reports that a cluster belongs to this instance, or will. While another manager runs, it requeues an
+// unclaimed cluster.
 func (h *handler) manages(cluster *provv1.Cluster, seen *facts) bool {
 	owner := topology.Owner(cluster, h.InstanceID, seen.hasChildren())
 	if owner == topology.Unclaimed && seen.rival != "" {
@@ -340,7 +337,8 @@ func (h *handler) manages(cluster *provv1.Cluster, seen *facts) bool {
 	return owner != topology.Foreign
 }
 
-// waitForAccess waits for the answer whether the cluster may use Secrets of other namespaces, which wakes it. A wait that lasts is told.
+// waitForAccess waits for the answer whether the cluster may use Secrets of other namespaces. The answer wakes the
+// cluster. A long wait is reported.
 func (h *handler) waitForAccess(seen *facts, cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if seen.unanswered == "" {
 		return cluster, nil
@@ -348,7 +346,7 @@ func (h *handler) waitForAccess(seen *facts, cluster *provv1.Cluster) (*provv1.C
 	return h.report(seen, cluster, outcome.Wait("", seen.unanswered, "answer of access"))
 }
 
-// isTemplate matches the kinds of machine templates of node drivers.
+// isTemplate matches the kinds of node drivers' machine templates.
 func isTemplate(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "rke-machine.cattle.io" && strings.HasSuffix(gvk.Kind, "MachineTemplate")
 }

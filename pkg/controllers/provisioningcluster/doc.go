@@ -1,22 +1,18 @@
-// Package provisioningcluster turns a provisioning Cluster into Cluster API
-// objects and keeps them so; package topology says which objects those are.
+// Package provisioningcluster turns a provisioning Cluster into Cluster API objects and keeps these up to date. Package
+// topology decides which objects those are.
 //
 //	Cluster ─ gather ─ topology: whose? valid? prepared? desired? ─ act ─ report
 //
-// It is the only writer of a Cluster's metadata and pools (the ownership mark,
-// finalizers, the copies of driver schemas) and of the conditions RKECluster,
-// Updated, Provisioned, Ready and, while it is deleted, Removed. The rest of the
-// status belongs to controller cluster. Metadata and pools are patched field by
-// field, and the status is written through its subresource, so that the user's
-// file stays as it was written.
+// It is the only writer of a Cluster's metadata and pools: the ownership mark, finalizers, and copies of driver
+// schemas. It also writes the conditions RKECluster, Updated, Provisioned and Ready, and Removed during a deletion.
+// Controller cluster writes the rest of the status. Metadata and pools are patched field by field, and the status is
+// written through its subresource, so that the user's other fields stay unchanged.
 //
-// Removal goes by Cluster API's cluster, which takes all others along. Where it
-// was never made, this controller deletes the control plane itself: what nobody
-// deletes is not waited for.
+// Deletion starts with the CAPI Cluster, which deletes all other objects. If that was never created, this controller
+// deletes the control plane itself. It does not wait for objects that no controller deletes.
 //
-// Three rules hold always. A Cluster of another manager is never written to. A
-// Cluster with an error in it generates nothing, and what exists stays. Nothing
-// is generated before a finalizer protects it.
+// Three rules always hold. It never writes to a Cluster of another manager. An invalid Cluster generates nothing, and
+// what exists stays. Nothing is generated before a finalizer protects it.
 //
 // # Wake-ups
 //

@@ -24,34 +24,34 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// facts are what the caches say about one cluster. Absent objects are nil.
+// facts holds the cached facts about one cluster. Absent objects are nil.
 type facts struct {
 	input        topology.Input
 	capiCluster  *clusterv1.Cluster
 	controlPlane *rkev1.RKEControlPlane
-	// unserved are kinds of machine configs and templates whose schema exists but
-	// whose objects cannot be read yet.
+	// unserved lists kinds of machine configs and templates that have a schema, but whose objects cannot be read yet.
 	unserved []string
-	// denied are the references to Secrets of other namespaces that the cluster may not use. unknown is true while that is not known.
+	// denied lists the references to Secrets of other namespaces that the cluster may not use. unknown means that the
+	// answer is missing.
 	denied  field.ErrorList
 	unknown bool
-	// told is what the cluster has safe values for.
+	// told lists the problems for which safe values are used.
 	told field.ErrorList
-	// rival is who else may claim a cluster that is nobody's yet.
+	// rival is another manager that may claim an unclaimed cluster.
 	rival string
-	// unanswered says why that is not known, when it lasts.
+	// unanswered says why the answer about Secrets is missing, if that lasts.
 	unanswered string
-	// machines are those of a cluster that is deleted, sorted by name.
+	// machines holds the machines of a deleted cluster, sorted by name.
 	machines []*clusterv1.Machine
 	now      time.Time
-	// deployments are the MachineDeployments of a cluster that lives.
+	// deployments holds the MachineDeployments of a live cluster.
 	deployments []*clusterv1.MachineDeployment
 }
 
-// hasChildren reports whether somebody made objects for the cluster.
+// hasChildren reports whether objects exist for the cluster.
 func (f *facts) hasChildren() bool { return f.capiCluster != nil || f.controlPlane != nil }
 
-// judge lists what is wrong with the cluster, and what a cluster that was made before has safe values for.
+// judge returns the problems of the cluster. It moves those of an existing cluster with safe values to told.
 func (f *facts) judge() field.ErrorList {
 	var problems field.ErrorList
 	problems, f.told = Problems(f.input, f.controlPlane != nil)
@@ -90,8 +90,8 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 	return seen, h.gatherAccess(seen)
 }
 
-// gatherServed finds out which kinds of drivers cannot be read yet. It is asked before their objects are read: a cache that is filled in
-// between must not make them look absent.
+// gatherServed finds kinds of drivers that cannot be read yet. It runs before their objects are read, because a cache
+// that fills in between must not make them appear absent.
 func (h *handler) gatherServed(seen *facts) {
 	for _, ref := range topology.ConfigRefs(seen.input.Cluster) {
 		if seen.input.Schemas[ref.SchemaName()] == nil {
@@ -105,8 +105,8 @@ func (h *handler) gatherServed(seen *facts) {
 	}
 }
 
-// gatherAccess finds out which Secrets of other namespaces the cluster may use. Of one that it may not, nothing else is said: not even
-// whether it exists.
+// gatherAccess finds out which Secrets of other namespaces the cluster may use. For a denied Secret it reveals nothing
+// else, not even whether it exists.
 func (h *handler) gatherAccess(seen *facts) error {
 	cluster := seen.input.Cluster
 	for _, ref := range tenancy.References(cluster) {
@@ -134,10 +134,9 @@ func (h *handler) gatherAccess(seen *facts) error {
 	return nil
 }
 
-// gatherLive asks the API server itself whether a cluster that is nobody's yet
-// has children, and whether another manager runs that is about to make them. It
-// is the one question that no later event corrects: claiming another manager's
-// cluster because its children were not in our caches yet.
+// gatherLive asks the API server whether an unclaimed cluster has children, and whether another manager is about to
+// create them. No later event corrects this decision: Drover would claim another manager's cluster because the caches
+// lack its children.
 func (h *handler) gatherLive(seen *facts) error {
 	cluster := seen.input.Cluster
 	if topology.Owner(cluster, h.InstanceID, seen.hasChildren()) != topology.Unclaimed {
@@ -153,9 +152,8 @@ func (h *handler) gatherLive(seen *facts) error {
 	return nil
 }
 
-// gatherLeft asks the API server itself whether a cluster that is deleted still
-// has what the caches do not show: an object that was made a moment ago would be
-// left for ever. It is asked only when nothing is known to be on its way out.
+// gatherLeft asks the API server whether a deleted cluster still has objects that the caches lack, because a recent
+// object would otherwise remain forever. It asks only if no object is known to be in deletion.
 func (h *handler) gatherLeft(seen *facts) error {
 	if seen.capiCluster != nil || len(seen.machines) > 0 || seen.controlPlane != nil && !seen.controlPlane.DeletionTimestamp.IsZero() {
 		return nil
@@ -234,7 +232,8 @@ func (h *handler) gatherReplicas(in *topology.Input) ([]*clusterv1.MachineDeploy
 	return found, nil
 }
 
-// gatherRegistered finds out what machines of no pool are for, when that matters. The roles of those of pools are known.
+// gatherRegistered reads the roles of machines without a pool, if the cluster depends on them. The roles of pools are
+// known.
 func (h *handler) gatherRegistered(in *topology.Input) error {
 	if !topology.CountsRegistered(in.Cluster) && !topology.CountsRegistered(topology.KeepRoles(*in).Cluster) {
 		return nil
@@ -266,7 +265,7 @@ func (h *handler) gatherRestore(in *topology.Input) error {
 	return nil
 }
 
-// registered reports that a machine belongs to no pool, and stays.
+// registered reports that a machine belongs to no pool and is not being deleted.
 func registered(machine *clusterv1.Machine) bool {
 	return machine.DeletionTimestamp.IsZero() && machine.Labels[rkev1.MachinePoolNameLabel] == ""
 }

@@ -26,7 +26,7 @@ func fresh(w *world) {
 	w.configs["PodConfig/fleet-default/nc"].SetOwnerReferences(nil)
 }
 
-// TestOnChange_Writes lists every write of one pass, in order.
+// TestOnChange_Writes lists every write of one reconcile, in order.
 func TestOnChange_Writes(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -111,7 +111,7 @@ func TestOnChange_Writes(t *testing.T) {
 	}
 }
 
-// Nothing tells that Rancher was switched off: a new cluster is looked at again until it is claimed by one of the two.
+// A new cluster is requeued until one of the two managers claims it, because the end of Rancher causes no event.
 func TestOnChange_ClaimsOnceTheRivalIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fresh, func(w *world) { w.rival = "Rancher runs" })
@@ -140,7 +140,7 @@ func TestOnChange_ClusterIsGone(t *testing.T) {
 	}
 }
 
-// TestOnChange_BadInput: each makes one condition and not one object.
+// TestOnChange_BadInput: each bad input sets one condition and makes no object.
 func TestOnChange_BadInput(t *testing.T) {
 	t.Parallel()
 	pool := func(w *world) *provv1.RKEMachinePool { return &w.cluster.Spec.RKEConfig.MachinePools[0] }
@@ -223,8 +223,8 @@ func TestOnChange_BadEditKeepsWhatRuns(t *testing.T) {
 	}
 }
 
-// TestOnChange_AtRestNothingIsWritten: time goes on, and events come that change
-// nothing.
+// TestOnChange_AtRestNothingIsWritten: nothing is written for a settled cluster, as time passes and irrelevant events
+// arrive.
 func TestOnChange_AtRestNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	running := func(w *world) {
@@ -290,7 +290,7 @@ func workersOnly(w *world) {
 
 func pooled(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachinePoolNameLabel: "pool1"} }
 
-// A cluster of pools without servers is refused, until servers have registered.
+// A cluster whose pools have no servers is refused until servers have registered.
 func TestOnChange_RefusesClustersWithoutServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, workersOnly)
@@ -323,14 +323,14 @@ func TestOnChange_RefusesClustersWithoutServers(t *testing.T) {
 	}
 }
 
-// healthChecked has the machines of the first pool replaced when they are not well.
+// healthChecked enables a health check for the first pool.
 func healthChecked(w *world) {
 	pool := &w.cluster.Spec.RKEConfig.MachinePools[0]
 	pool.EtcdRole, pool.ControlPlaneRole, pool.Quantity = true, true, new(int32(4))
 	pool.UnhealthyNodeTimeout = &metav1.Duration{Duration: time.Minute}
 }
 
-// Members of etcd that registered themselves count for the quorum that health checks keep.
+// Registered etcd members count for the quorum that health checks keep.
 func TestOnChange_HealthChecksCountRegisteredMembers(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -358,7 +358,7 @@ func TestOnChange_HealthChecksCountRegisteredMembers(t *testing.T) {
 	}
 }
 
-// Health checks pause from the first phase of a restore to the last, whichever way it ends.
+// Health checks pause from the first phase of a restore to the last, however it ends.
 func TestOnChange_HealthChecksPauseForARestore(t *testing.T) {
 	t.Parallel()
 	for phase, want := range map[rkev1.ETCDSnapshotPhase]bool{
@@ -388,7 +388,7 @@ func TestOnChange_HealthChecksPauseForARestore(t *testing.T) {
 
 func registeredEtcd(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.EtcdRoleLabel: "true"} }
 
-// What the control plane warns of is told where users look.
+// The Cluster repeats the control plane's warnings.
 func TestOnChange_RepeatsWarnings(t *testing.T) {
 	t.Parallel()
 	warnings := []string{"ConfigurationUnderstood", "EtcdQuorum", "RenderVersionsKnown"}
@@ -484,8 +484,7 @@ func TestWakeUps(t *testing.T) {
 	}
 }
 
-// TestOnChange_KindIsNotServedYet: a kind whose objects cannot be read yet is not
-// a missing object.
+// TestOnChange_KindIsNotServedYet: a kind whose objects cannot be read yet does not count as a missing object.
 func TestOnChange_KindIsNotServedYet(t *testing.T) {
 	t.Parallel()
 	t.Run("of a new cluster", func(t *testing.T) {

@@ -36,7 +36,7 @@ const instance = "instance-1"
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// world is what the caches hold, and what was written.
+// world holds the caches' content and records writes.
 type world struct {
 	t            *testing.T
 	cluster      *provv1.Cluster
@@ -50,18 +50,18 @@ type world struct {
 	applyErr     error
 	unserved     bool
 	clock        time.Time
-	// uncached: somebody made a Cluster API cluster that is in no cache yet.
+	// uncached means that a CAPI Cluster exists that no cache shows yet.
 	uncached bool
-	// rival is who else manages clusters here, or why that is not known.
+	// rival is another manager that runs here, rivalErr the error of finding out.
 	rival    string
 	rivalErr error
 	access   Access
 
-	// writes lists everything that was written, in order.
+	// writes lists all writes, in order.
 	writes  []string
 	applied []runtime.Object
 	after   time.Duration
-	// updated is what an apply says it has updated.
+	// updated lists what an apply reports as updated.
 	updated []string
 	metrics *prometheus.Registry
 }
@@ -129,7 +129,7 @@ func (w *world) store(what string, cluster *provv1.Cluster) *provv1.Cluster {
 	return w.cluster.DeepCopy()
 }
 
-// patched is the cluster after a patch, as the API server makes it.
+// patched returns the cluster after a patch, as the API server would.
 func (w *world) patched(kind types.PatchType, patch []byte) *provv1.Cluster {
 	w.t.Helper()
 	raw, err := json.Marshal(w.cluster)
@@ -247,7 +247,7 @@ func (w *world) secretController(ctrl *gomock.Controller) *fake.MockControllerIn
 	return controller
 }
 
-// dynamicKinds plays the kinds of node drivers.
+// dynamicKinds simulates the kinds of node drivers.
 type dynamicKinds struct{ *world }
 
 func (d dynamicKinds) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
@@ -276,7 +276,7 @@ func (d dynamicKinds) OnInformer(f func(schema.GroupVersionKind, cache.SharedInd
 	}
 }
 
-// applier records sets; a set that does not change is no write.
+// applier records sets; an unchanged set is no write.
 type applier struct{ *world }
 
 func (a applier) Watch(...schema.GroupVersionKind) error { return nil }
@@ -312,7 +312,7 @@ func (a applier) PurgeKept(_ context.Context, _ string, _ schema.GroupVersionKin
 	return nil
 }
 
-// newWorld has a valid, prepared cluster of one pool that nothing was made of.
+// newWorld has a valid, prepared cluster with one pool and no objects.
 func newWorld(t *testing.T, edits ...func(*world)) *world {
 	t.Helper()
 	w := &world{

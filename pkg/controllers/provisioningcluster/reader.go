@@ -15,13 +15,13 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// Reader gathers what the controller gathers, for programs that preview an edit. It writes nothing.
+// Reader gathers the same facts as the controller, for programs that preview an edit. It writes nothing.
 type Reader struct{ handler *handler }
 
-// NewReader returns a reader. It needs the caches of the Deps, and to get objects by DynamicKinds.
+// NewReader returns a Reader. It needs the caches of the Deps, and DynamicKinds to read objects.
 func NewReader(d Deps) *Reader { return &Reader{newHandler(d)} }
 
-// Input is what the objects of a cluster follow from.
+// Input returns the facts that determine the objects of a cluster.
 func (r *Reader) Input(cluster *provv1.Cluster) (topology.Input, error) {
 	in := topology.Input{Cluster: cluster}
 	for _, gather := range []func(*topology.Input) error{
@@ -35,15 +35,16 @@ func (r *Reader) Input(cluster *provv1.Cluster) (topology.Input, error) {
 	return in, nil
 }
 
-// Deployments are the MachineDeployments that a cluster has, whoever made them.
+// Deployments returns the MachineDeployments of a cluster, whatever created them.
 func (r *Reader) Deployments(cluster *provv1.Cluster) ([]*clusterv1.MachineDeployment, error) {
 	return r.handler.gatherReplicas(&topology.Input{Cluster: cluster})
 }
 
-// Kinds are those of which the controller keeps objects for a cluster, whether or not one is wanted now.
+// Kinds returns the kinds that the controller manages for a cluster, whether or not an object of them is wanted.
 func Kinds(objects []runtime.Object) []schema.GroupVersionKind { return kindsWith(objects) }
 
-// Rehearse runs the handler once for a cluster. With Deps on a stage (see package rehearsal), that tells what it would write.
+// Rehearse runs the handler once for a cluster. With Deps from a stage (package rehearsal), it only lists what it would
+// write.
 func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 	if d.Now == nil {
 		d.Now = time.Now
@@ -54,13 +55,14 @@ func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 	return err
 }
 
-// RehearseSet says what keeping the objects of a cluster would change.
+// RehearseSet returns what applying the objects of a cluster would change.
 func RehearseSet(rehearsal applyset.Rehearsal, cluster *provv1.Cluster, objects []runtime.Object) ([]applyset.Difference, error) {
 	return rehearsal.Apply(handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
 }
 
-// Problems lists what keeps the server from making the objects of a cluster. provisioned tells whether it has a control plane already: such a cluster is
-// not stopped by what topology has safe values for, and told of that.
+// Problems returns the problems that stop the server from making the objects of a cluster. provisioned means that the
+// cluster already has a control plane. Problems with safe values in topology do not stop such a cluster, and are
+// returned as told.
 func Problems(in topology.Input, provisioned bool) (problems, told field.ErrorList) {
 	if in.Cluster.Spec.RKEConfig == nil && provisioned {
 		return field.ErrorList{field.Required(field.NewPath("spec", "rkeConfig"),

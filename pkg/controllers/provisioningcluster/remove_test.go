@@ -25,7 +25,7 @@ func deletedFor(d time.Duration) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: now.Add(-d)} }
 }
 
-// ownSet marks the objects of the cluster that the tests are about.
+// ownSet is the mark of the test cluster's objects.
 const ownSet = "8cad0aff80f89143607f2b002787b1b5008b3d93"
 
 func controlPlane(set string) *rkev1.RKEControlPlane {

@@ -13,13 +13,13 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// replacements remembers which roll-outs of pools were counted: a cache that is behind shows the old template once more.
+// replacements remembers the counted rollouts of pools, because a late cache shows the old template again.
 type replacements struct {
 	mu      sync.Mutex
 	counted map[types.UID]string // name of the template by MachineDeployment
 }
 
-// first reports that the roll-out of a template was not counted yet, and remembers it.
+// first reports that the rollout of a template is not counted yet, and remembers it.
 func (r *replacements) first(of topology.Replacement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,16 +27,16 @@ func (r *replacements) first(of topology.Replacement) bool {
 		return false
 	}
 	if r.counted == nil || len(r.counted) >= maxCounted {
-		r.counted = map[types.UID]string{} // to forget one costs at worst that it counts twice
+		r.counted = map[types.UID]string{} // forgetting one may count it twice
 	}
 	r.counted[of.Deployment.UID] = of.Template
 	return true
 }
 
-// maxCounted is how many MachineDeployments are remembered.
+// maxCounted limits the remembered MachineDeployments.
 const maxCounted = 10000
 
-// machineTemplate is a machine template of ours from the cache, nil when it is not there.
+// machineTemplate returns a function that reads a machine template from the cache, nil if it is absent.
 func (h *handler) machineTemplate(namespace string) func(clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured {
 	return func(ref clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured {
 		found, err := h.DynamicKinds.Get(schema.GroupVersionKind{Group: ref.APIGroup, Version: "v1", Kind: ref.Kind}, namespace, ref.Name)
@@ -47,7 +47,7 @@ func (h *handler) machineTemplate(namespace string) func(clusterv1.ContractVersi
 	}
 }
 
-// countReplacements counts the machines of pools that were given another template.
+// countReplacements counts the machines of pools that got another template.
 func (h *handler) countReplacements(planned []topology.Replacement, done applyset.Result) {
 	for _, replaced := range planned {
 		written := "machinedeployments " + replaced.Deployment.Namespace + "/" + replaced.Deployment.Name

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 
-// The machines of a pool that gets another template are counted when it was written, once, whatever the caches show then.
+// The machines of a pool that gets another template are counted once, after the write, whatever the caches show.
 func TestOnChange_CountsWhomItReplaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) {

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// reasonInvalid: the user has to change the Cluster, or make what it names.
+	// reasonInvalid means that the user must change the Cluster, or create what it names.
 	reasonInvalid = "InvalidSpec"
-	// reasonOverdue: something does not go away, and a person has to look.
+	// reasonOverdue means that an object does not go away and needs a person's attention.
 	reasonOverdue = "DeletionOverdue"
-	// reasonProtected: the cluster is to be deleted, and must not be.
+	// reasonProtected means that a protected cluster is being deleted.
 	reasonProtected = "Protected"
 )
 
@@ -35,17 +35,14 @@ func invalid(seen *facts, message string) error {
 }
 
 const (
-	// servedSoon is how soon to look again whether a kind is served: its cache being
-	// filled is no event of any object.
+	// servedSoon is the retry delay until a kind is served, because filling a cache causes no event.
 	servedSoon = 250 * time.Millisecond
-	// cachesFill is how long after its start a process may still be filling the
-	// caches of kinds that have been there before.
+	// cachesFill is how long a new process may need to fill the caches of existing kinds.
 	cachesFill = time.Minute
 )
 
-// reportUnserved waits for kinds that were defined a moment ago, or whose cache
-// is not filled yet because this process was just started. The second is nobody's
-// business: what was said before stays so.
+// reportUnserved waits for kinds that are new, or whose cache a new process has not filled yet. In the second case it
+// keeps the earlier conditions, because users need not know.
 func (h *handler) reportUnserved(seen *facts) (*provv1.Cluster, error) {
 	cluster := seen.input.Cluster
 	said := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
@@ -57,8 +54,8 @@ func (h *handler) reportUnserved(seen *facts) (*provv1.Cluster, error) {
 	return h.report(seen, cluster, outcome.WaitFor("", "Waiting for kind "+seen.unserved[0]+" to be served", "timer", servedSoon))
 }
 
-// report writes the conditions of this controller, in one status write and only
-// when they changed, and says what the queue does next.
+// report writes the conditions of this controller, in one write and only if they changed. It returns the result for the
+// work queue.
 func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*provv1.Cluster, error) {
 	status := cluster.Status.DeepCopy()
 	condition, retry := outcome.Conclude(provv1.ConditionRKECluster, end)
@@ -78,10 +75,10 @@ func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*prov
 	return updated, retry.Err
 }
 
-// lines are the three conditions in which user interfaces and scripts read the
-// control plane's line (docs/wire/capi.md#conditions-of-a-cluster), each once: one that is set twice in a
-// pass gets a new time in every pass. A stalled cluster is not updated, because
-// what the user asked for last is not what it gets; what runs stays ready.
+// lines returns the three conditions in which user interfaces and scripts read the control plane's message
+// (docs/wire/capi.md#conditions-of-a-cluster). Each appears once, because setting one twice would give it a new time in
+// every reconcile. A stalled cluster is not Updated, because it does not get the user's latest change. What runs stays
+// Ready.
 func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Condition) []conditions.Condition {
 	var ready *rkev1.GenericCondition
 	if controlPlane != nil {
@@ -103,8 +100,7 @@ func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Con
 	return out
 }
 
-// forget removes what was said of a spec that was invalid, where nothing else is
-// said now: it is over, and the control plane has not spoken yet.
+// forget removes conditions about an invalid spec that is corrected, until the control plane sets them.
 func forget(list *[]rkev1.GenericCondition, said []conditions.Condition) {
 	for _, conditionType := range []string{provv1.ConditionUpdated, provv1.ConditionReady} {
 		known := slices.ContainsFunc(said, func(c conditions.Condition) bool { return c.Type == conditionType })
@@ -114,8 +110,8 @@ func forget(list *[]rkev1.GenericCondition, said []conditions.Condition) {
 	}
 }
 
-// warnings are the conditions by which the control plane tells of what works and
-// should be looked at all the same. Users look at the Cluster.
+// warnings returns the control plane's conditions about things that work but need attention, because users read the
+// Cluster.
 func warnings(controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
 	if controlPlane == nil {
 		return nil
@@ -132,8 +128,8 @@ func warnings(controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
 // namedOdd is how many fields of a kind a condition names.
 const namedOdd = 3
 
-// understood is the condition about what is odd in the configuration: what the control plane says, fields that a safe value is used for, and
-// fields of the Cluster that never get anywhere. Nothing is said while nothing ever was.
+// understood returns the condition about odd configuration. It combines the control plane's message, fields with a safe
+// value, and fields of the Cluster without effect. It is absent until there is something to report.
 func understood(cluster *provv1.Cluster, seen *facts) []conditions.Condition {
 	line := conditions.Condition{Type: planner.ConditionConfigurationUnderstood}
 	if seen.controlPlane != nil {
@@ -155,7 +151,7 @@ func understood(cluster *provv1.Cluster, seen *facts) []conditions.Condition {
 	return []conditions.Condition{line}
 }
 
-// odd tells of fields of the Cluster; both are empty when there is nothing to tell.
+// odd describes odd fields of the Cluster. Both results are empty without any.
 func odd(cluster *provv1.Cluster, seen *facts) (reason, text string) {
 	var safe, ignored []string
 	for _, err := range seen.told {
@@ -174,7 +170,7 @@ func odd(cluster *provv1.Cluster, seen *facts) (reason, text string) {
 	return reason, strings.Join(texts, "; ")
 }
 
-// named are the first of the texts, and how many more of what there are.
+// named returns the first texts, and the number of further ones.
 func named(texts []string, what string) []string {
 	if more := len(texts) - namedOdd; more > 0 {
 		return append(texts[:namedOdd:namedOdd], fmt.Sprintf("and %d more %s", more, what))
@@ -182,8 +178,7 @@ func named(texts []string, what string) []string {
 	return texts
 }
 
-// reportRemoval shows what a removal waits for in condition Removed, and nothing
-// else as a problem.
+// reportRemoval shows in condition Removed what a deletion waits for, and no other problem.
 func (h *handler) reportRemoval(seen *facts, progress removal) (*provv1.Cluster, error) {
 	cluster := seen.input.Cluster
 	status := cluster.Status.DeepCopy()

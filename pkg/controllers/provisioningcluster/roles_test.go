@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// Machines stay the servers that they are, whatever their pool is edited to. One that has no machines any more can change.
+// Machines keep their server roles, however their pool is edited, and a pool without machines can change.
 func TestOnChange_MachinesKeepTheirRoles(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// A cluster that was made before a check was added is applied all the same, so that it can be restored and scaled, with a safe value for what
-// is refused now. A new one is refused, and so is what was always wrong.
+// A new check refuses new clusters, but an older cluster is applied with a safe value, so that restores and scaling
+// work, unless it was always invalid.
 func TestOnChange_NewChecksDoNotStopClustersThatAreThere(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// A field that nothing is done about is told beside what the control plane says, until it is gone, and is no news in every pass.
+// A field without effect is reported with the control plane's message until it is removed, without a write in every
+// reconcile.
 func TestOnChange_TellsOfFieldsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) {
@@ -47,7 +48,7 @@ func TestOnChange_TellsOfFieldsWithoutEffect(t *testing.T) {
 	}
 }
 
-// While nobody knows whether the cluster may use a Secret, its fields are as wrong as before.
+// Tolerated problems stay reported while the access to a Secret is unknown.
 func TestOnChange_TellsOfSafeValuesWhileAccessIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	registry := func(name string) func(*world) {

@@ -8,8 +8,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Placeholder of the endpoint. Cluster API copies it once and shows it; nothing
-// dials it. (docs/wire/capi.md#infrastructure-cluster.)
+// Placeholder of the endpoint. Cluster API copies it once and shows it; no client dials it.
+// (docs/wire/capi.md#infrastructure-cluster.)
 const (
 	endpointHost = "localhost"
 	endpointPort = 6443

@@ -14,16 +14,15 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// handlerName is persisted by hosts in metrics, do not change.
+// Hosts persist handlerName in metrics, do not change.
 const handlerName = "rke-cluster"
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	RKEClusters  rkecontrollers.RKEClusterController
 	CAPIClusters capicontrollers.ClusterController
 	Clusters     provcontrollers.ClusterController
-	// InstanceID is on Clusters that this Drover manages. RKEClusters without one
-	// are served too.
+	// InstanceID marks the Clusters of this instance. The controller also serves RKEClusters without a Cluster.
 	InstanceID string
 }
 
@@ -50,7 +49,8 @@ func newHandler(d Deps) *handler {
 	return &handler{Deps: d, capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache()}
 }
 
-// Rehearse runs the handler once for an object. With Deps on a stage (see package rehearsal), that tells what it would write.
+// Rehearse runs the handler once for an object. With Deps from a stage (package rehearsal), it only lists what it would
+// write.
 func Rehearse(d Deps, cluster *rkev1.RKECluster) error {
 	_, err := newHandler(d).onChange("", cluster)
 	return err
@@ -62,7 +62,7 @@ func (h *handler) onChange(_ string, cluster *rkev1.RKECluster) (*rkev1.RKEClust
 	}
 	act, err := h.mayAct(cluster)
 	if err != nil || !act {
-		return cluster, err // an event of the RKECluster, its Cluster API cluster or its provisioning Cluster brings us back
+		return cluster, err // an event of the RKECluster, its CAPI Cluster or its provisioning Cluster requeues it
 	}
 	cluster, err = h.setEndpoint(cluster)
 	if err != nil {

@@ -1,13 +1,11 @@
-// Package rkecluster fulfils Cluster API's contract for infrastructure clusters.
+// Package rkecluster fulfills Cluster API's contract for infrastructure clusters.
 //
-// An RKECluster stands for nothing: machines bring their own infrastructure. But
-// Cluster API waits for an infrastructure cluster that is provisioned and for an
-// endpoint before it makes machines. So the controller says it is provisioned
-// and names an endpoint that nobody dials: every access goes through the
-// kubeconfig Secret.
+// An RKECluster has no infrastructure of its own, because machines bring theirs. But Cluster API makes machines only
+// after the infrastructure cluster is provisioned and has an endpoint. The controller therefore reports it as
+// provisioned and sets an endpoint that no client dials. Every access uses the kubeconfig Secret.
 //
-// An RKECluster that somebody made without a provisioning Cluster is served like
-// any other. One whose provisioning Cluster is another manager's is left alone.
+// The controller also serves an RKECluster that a user made without a provisioning Cluster. It ignores one whose
+// provisioning Cluster belongs to another manager.
 //
 // # Wake-ups
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// mayAct reports whether the object is ready for us: Cluster API owns it, it is
-// not paused, nobody else fulfils the contract, and it is ours to serve.
+// mayAct reports whether the controller may act on the object. Cluster API must own it, it must not be paused or
+// managed externally, and this instance must serve it.
 func (h *handler) mayAct(cluster *rkev1.RKECluster) (bool, error) {
 	if has(cluster.Annotations, clusterv1.ManagedByAnnotation) || has(cluster.Annotations, clusterv1.PausedAnnotation) {
 		return false, nil
@@ -36,13 +36,13 @@ func (h *handler) mayAct(cluster *rkev1.RKECluster) (bool, error) {
 	return h.ours(cluster, owner)
 }
 
-// ours reports whether we serve an object: its provisioning Cluster is marked as
-// ours, or there is none and the object was not made for one. Cluster API's
-// contract asks for nothing more than the object itself. (docs/wire/capi.md#infrastructure-cluster.)
+// ours reports whether this instance serves an object. Its provisioning Cluster has this instance's mark, or it was
+// made without a provisioning Cluster. Cluster API's contract needs only the object itself.
+// (docs/wire/capi.md#infrastructure-cluster.)
 //
-// An object that was made for a provisioning Cluster which the cache does not
-// show waits for it: the caches are filled independently of each other, and it
-// may be another manager's. The mark on ours is older than any RKECluster.
+// An object that was made for a provisioning Cluster waits until the cache shows that Cluster. Caches fill
+// independently, and the Cluster may belong to another manager. Drover marks its Clusters before it makes their
+// RKEClusters.
 func (h *handler) ours(cluster *rkev1.RKECluster, owner string) (bool, error) {
 	provisioning, err := h.clusters.Get(cluster.Namespace, owner)
 	if apierrors.IsNotFound(err) {
@@ -54,14 +54,14 @@ func (h *handler) ours(cluster *rkev1.RKECluster, owner string) (bool, error) {
 	return topology.Owner(provisioning, h.InstanceID, true) == topology.Ours, nil
 }
 
-// madeForAnnotation is the kind of the object that an object of an apply set was
-// made for; every manager of provisioning Clusters writes it. (docs/wire/names.md#apply-sets.)
+// madeForAnnotation names the kind of object for which an apply set made this one. Every manager of provisioning
+// Clusters writes it. (docs/wire/names.md#apply-sets.)
 const madeForAnnotation = "objectset.rio.cattle.io/owner-gvk"
 
 func provisioningCluster() string { return provv1.SchemeGroupVersion.WithKind("Cluster").String() }
 
-// capiOwner is the name of the Cluster API cluster that owns an object: its
-// controller, or else any, since Cluster API does not always set the flag.
+// capiOwner returns the name of the CAPI Cluster that owns an object. It prefers the controller reference, but Cluster
+// API does not always set that flag.
 func capiOwner(references []metav1.OwnerReference) string {
 	found := ""
 	for _, reference := range references {

@@ -20,7 +20,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// world is what the caches hold, and what was written.
+// world holds the caches' content and records writes.
 type world struct {
 	infra        *rkev1.RKECluster
 	capiCluster  *clusterv1.Cluster
@@ -84,7 +84,7 @@ func (w *world) register(t *testing.T) generic.ObjectHandler[*rkev1.RKECluster] 
 	return handle
 }
 
-// newWorld has an object that Cluster API owns and that is marked as ours.
+// newWorld has an object that Cluster API owns and that has this instance's mark.
 func newWorld(edits ...func(*world)) *world {
 	w := &world{
 		infra: &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{

@@ -6,8 +6,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// report tells Cluster API to go on to machines. Conditions that earlier
-// versions left are cleared, since Cluster API would repeat them.
+// report marks the RKECluster as provisioned, so that Cluster API makes machines. It clears conditions of earlier
+// versions, because Cluster API would copy them.
 func (h *handler) report(cluster *rkev1.RKECluster) (*rkev1.RKECluster, error) {
 	provisioned := cluster.Status.Initialization.Provisioned
 	if provisioned != nil && *provisioned && len(cluster.Status.Conditions) == 0 {

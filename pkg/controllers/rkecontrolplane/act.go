@@ -11,7 +11,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// customMachine is the kind behind machines that registered themselves.
+// customMachine is the infrastructure kind of machines that registered themselves.
 const customMachine = "CustomMachine"
 
 func (h *handler) protect(controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
@@ -24,8 +24,7 @@ func (h *handler) protect(controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEContro
 	return updated, nil
 }
 
-// remove deletes the servers that registered themselves, waits for all servers,
-// and lets the control plane go.
+// remove deletes the servers that registered themselves, waits for all servers, and removes the finalizer.
 func (h *handler) remove(controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
 	servers, err := h.gatherServers(controlPlane)
 	if err != nil {

@@ -16,22 +16,21 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// handlerName is the name behind the finalizer. Persisted, do not change.
+// handlerName is part of the finalizer. It is persisted, do not change.
 const handlerName = "rke-control-plane-remove"
 
 const finalizer = rkev1.PlanControlPlaneFinalizer
 
 const defaultDeletionDeadline = 30 * time.Minute
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	ControlPlanes rkecontrollers.RKEControlPlaneController
 	Machines      capicontrollers.MachineController
 	Clusters      provcontrollers.ClusterController
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
-	// DeletionDeadline is after how long a machine that does not go away is
-	// reported as overdue; 0 means 30 minutes.
+	// DeletionDeadline is the time after which a machine that still exists is reported as overdue; 0 means 30 minutes.
 	DeletionDeadline time.Duration
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
@@ -66,13 +65,14 @@ func newHandler(d Deps) *handler {
 	return &handler{Deps: d, machines: d.Machines.Cache(), clusters: d.Clusters.Cache()}
 }
 
-// Rehearse runs the handler once for a control plane. With Deps on a stage (see package rehearsal), that tells what it would write.
+// Rehearse runs the handler once for a control plane. With Deps from a stage (package rehearsal), it only lists what it
+// would write.
 func Rehearse(d Deps, controlPlane *rkev1.RKEControlPlane) error {
 	_, err := newHandler(d).onChange("", controlPlane)
 	return err
 }
 
-// ofMachine wakes control planes that wait for machines to go away.
+// ofMachine wakes the control plane of a machine that is being deleted.
 func ofMachine(m *clusterv1.Machine) []wakeup.Key {
 	if m.DeletionTimestamp.IsZero() {
 		return nil

@@ -1,10 +1,8 @@
 // Package rkecontrolplane removes control planes in order.
 //
-// Cluster API deletes the machines of pools itself, and the control plane after
-// them. Machines that registered themselves and have the control-plane role are
-// left to the control plane: it deletes them here, and goes when the last server
-// is gone. What it waits for is in condition Removed; everything else of the
-// status belongs to the planner.
+// Cluster API deletes the machines of pools and then the control plane. It leaves registered machines with the
+// control-plane role to the control plane. This controller deletes those, and releases the control plane after the last
+// server is gone. Condition Removed says what it waits for. The planner owns the rest of the status.
 //
 // # Wake-ups
 //

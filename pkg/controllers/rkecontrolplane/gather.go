@@ -15,9 +15,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// mayAct is true for the control plane of a Cluster that is ours. One that is
-// deleted and whose Cluster is gone, really gone and not only absent from our
-// cache, would otherwise wait for ever.
+// mayAct reports whether the control plane's Cluster belongs to this instance. It also allows a deleted control plane
+// whose Cluster no longer exists, which would otherwise wait forever. It asks the API server for that, because the
+// cache may be behind.
 func (h *handler) mayAct(controlPlane *rkev1.RKEControlPlane) (bool, error) {
 	cluster, err := h.clusters.Get(controlPlane.Namespace, controlPlane.Spec.ClusterName)
 	if apierrors.IsNotFound(err) && !controlPlane.DeletionTimestamp.IsZero() {
@@ -35,8 +35,8 @@ func (h *handler) mayAct(controlPlane *rkev1.RKEControlPlane) (bool, error) {
 	return topology.Owner(cluster, h.InstanceID, true) == topology.Ours, nil
 }
 
-// gatherServers lists the machines with the control-plane role, sorted by name.
-// Machines of old clusters carry our own cluster label only.
+// gatherServers lists the machines with the control-plane role, sorted by name. Machines of old clusters have only
+// Drover's own cluster label.
 func (h *handler) gatherServers(controlPlane *rkev1.RKEControlPlane) ([]*clusterv1.Machine, error) {
 	byName := map[string]*clusterv1.Machine{}
 	for _, clusterLabel := range []string{clusterv1.ClusterNameLabel, rkev1.ClusterNameLabel} {

@@ -24,14 +24,14 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// world is what the caches hold, and what was written.
+// world holds the caches' content and records writes.
 type world struct {
 	controlPlane *rkev1.RKEControlPlane
 	machines     []*clusterv1.Machine
 	cluster      *provv1.Cluster
 	writes       []string
 	after        time.Duration
-	// uncached: the cluster exists, is another instance's, and is in no cache.
+	// uncached means that the cluster exists, belongs to another instance, and is in no cache.
 	uncached bool
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/drover-io/drover/pkg/decide/outcome"
 )
 
-// reasonOverdue: something does not go away, and a person has to look.
+// reasonOverdue means that an object does not go away and needs a person's attention.
 const reasonOverdue = "DeletionOverdue"
 
-// report shows the server that the removal waits for in condition Removed. The
-// texts are read by user interfaces and scripts. (docs/wire/capi.md#deletion.)
+// report sets condition Removed to the server that the removal waits for. User interfaces and scripts read the texts.
+// (docs/wire/capi.md#deletion.)
 func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.Machine) (*rkev1.RKEControlPlane, error) {
 	now := h.Now()
 	waiting := outcome.Wait("", "waiting for machine ["+server.Name+"] to delete", "Machine")

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/snapshots"
 )
 
-// look brings the objects of a cluster up to date with its list.
+// look updates a cluster's objects from its list.
 func (h *handler) look(ctx context.Context, name types.NamespacedName, v *view) (changed bool, err error) {
 	in, known, ok, err := h.gather(name)
 	if err != nil || !ok {
@@ -29,7 +29,7 @@ func (h *handler) look(ctx context.Context, name types.NamespacedName, v *view) 
 	if v.failures = 0; list == nil {
 		return false, nil
 	}
-	// Meanwhile a restore may have begun, for example.
+	// Check again: for example, a restore may have started during the read.
 	if in, known, ok, err = h.gather(name); err != nil || !ok {
 		v.forget()
 		return false, err
@@ -46,7 +46,7 @@ func (h *handler) look(ctx context.Context, name types.NamespacedName, v *view) 
 	return false, nil
 }
 
-// free are the objects whose names are not taken.
+// free returns the objects whose names are not taken.
 func (h *handler) free(list []*rkev1.ETCDSnapshot, v *view) []*rkev1.ETCDSnapshot {
 	told := v.taken
 	v.taken = nil
@@ -62,7 +62,8 @@ func (h *handler) free(list []*rkev1.ETCDSnapshot, v *view) []*rkev1.ETCDSnapsho
 	})
 }
 
-// tellTaken says that the name of an object is that of another one that was found, unless that one has just become what is wanted.
+// tellTaken logs that another object has the name of a snapshot. It is silent if the found object is the wanted one,
+// created in the meantime.
 func (h *handler) tellTaken(s, found *rkev1.ETCDSnapshot) {
 	if found.Annotations[rkev1.SnapshotNameAnnotation] == s.Annotations[rkev1.SnapshotNameAnnotation] &&
 		found.Labels[rkev1.ClusterNameLabel] == s.Labels[rkev1.ClusterNameLabel] {
@@ -73,12 +74,14 @@ func (h *handler) tellTaken(s, found *rkev1.ETCDSnapshot) {
 }
 
 const (
-	// maxWrites is how many objects a look makes, changes and deletes, each, and maxRefused after how many refusals it gives the others up.
+	// maxWrites limits how many objects a poll creates, updates and deletes, each. After maxRefused refusals, the poll
+	// skips the rest of that kind of write.
 	maxWrites  = 50
 	maxRefused = 10
 )
 
-// act writes. What one object is refused for holds up no other. left is true when there is more to write than the cluster may cost now.
+// act writes the decision. A refused write delays no other. left is true if writes remain, for example because of the
+// rate limit.
 func (h *handler) act(ctx context.Context, name types.NamespacedName, v *view, decision snapshots.Decision) (changed, left bool, err error) {
 	var errs []error
 	each := func(list []*rkev1.ETCDSnapshot, what string, write func(*rkev1.ETCDSnapshot) error) {
@@ -96,7 +99,7 @@ func (h *handler) act(ctx context.Context, name types.NamespacedName, v *view, d
 			case err == nil:
 				changed = true
 			case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
-				left = true // the cache tells soon
+				left = true // the cache shows the reason soon
 			default:
 				refused++
 				errs = append(errs, fmt.Errorf("%s ETCDSnapshot %s/%s: %w", what, s.Namespace, s.Name, err))

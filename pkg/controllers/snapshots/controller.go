@@ -17,21 +17,21 @@ import (
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 )
 
-// handlerName is persisted by hosts in metrics, do not change.
+// Hosts persist handlerName in metrics, do not change.
 const handlerName = "etcd-snapshots"
 
 const (
-	// indexMachines finds Machines, indexSnapshots ETCDSnapshots by NAMESPACE/NAME of their cluster.
+	// indexMachines finds Machines, and indexSnapshots ETCDSnapshots, by NAMESPACE/NAME of their cluster.
 	indexMachines  = "etcd-snapshots-machines-by-cluster"
 	indexSnapshots = "etcd-snapshots-by-cluster"
 )
 
-// Downstream reaches clusters; proxy.Door does.
+// Downstream returns clients of clusters; proxy.Door implements it.
 type Downstream interface {
 	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
 }
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	ControlPlanes rkecontrollers.RKEControlPlaneController
 	Snapshots     rkecontrollers.ETCDSnapshotController
@@ -39,9 +39,9 @@ type Deps struct {
 	CAPIClusters  capicontrollers.ClusterController
 	Machines      capicontrollers.MachineController
 	Downstream    Downstream
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
-	// Log says which clusters do not answer; nil means the standard logger.
+	// Log reports clusters that do not answer; nil means the standard logger.
 	Log logrus.FieldLogger
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
@@ -55,11 +55,11 @@ type handler struct {
 	capiClusters  capicontrollers.ClusterCache
 	machines      capicontrollers.MachineCache
 	followers     *followers
-	// healthy and failing are the turns of clusters that have answered the last time, and of the others.
+	// healthy limits concurrent polls of clusters that answered last time, and failing those of all others.
 	healthy, failing chan struct{}
 }
 
-// Register adds the handler and its indexes. What it began ends with ctx.
+// Register adds the handler and its indexes. Everything it starts ends with ctx.
 func Register(ctx context.Context, d Deps) error {
 	if d.Log == nil {
 		d.Log = logrus.StandardLogger()
@@ -82,7 +82,8 @@ func Register(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// onChange only says which clusters are looked at: what depends on a cluster's answers has no place in a queue that all clusters share.
+// onChange only selects the clusters to poll. Work that depends on a cluster's answers must not block the shared work
+// queue.
 func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
 	if cp == nil || cp.DeletionTimestamp != nil {
 		namespace, name, _ := strings.Cut(key, "/")
@@ -93,7 +94,7 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	return cp, nil
 }
 
-// markOf changes when an operation has changed what snapshots there are, or may have.
+// markOf returns a value that changes when an operation may have changed the list of snapshots.
 func markOf(cp *rkev1.RKEControlPlane) string {
 	mark := fmt.Sprintf("%t/%s/%s", cp.Status.Initialized, cp.Status.ETCDSnapshotCreatePhase, cp.Status.ETCDSnapshotRestorePhase)
 	if create := cp.Status.ETCDSnapshotCreate; create != nil {

@@ -1,14 +1,16 @@
-// Package snapshots keeps an ETCDSnapshot for every snapshot that a cluster lists
-// (docs/wire/planner.md#etcdsnapshot-objects), for people to see, for restores to name, and for the figures about the
-// age of backups.
+// Package snapshots maintains an ETCDSnapshot for every snapshot in a cluster's list
+// (docs/wire/planner.md#etcdsnapshot-objects). People read them, restores name them, and metrics on the age of backups
+// use them.
 //
-// RKE2 and K3s keep the list inside their cluster, and nothing tells Drover of its changes: each cluster is asked in the background, once a minute and
-// soon after an operation of its own. A question is for names and versions only; the whole list, with what was stored with each
-// snapshot, is read when one of these has changed. A cluster that does not answer is asked less often, and holds up no other.
+// RKE2 and K3s keep the list inside their cluster and do not notify Drover of changes. Drover polls each cluster in the
+// background, once a minute and soon after an operation. A poll reads names and versions only. If they changed, Drover
+// reads the whole list, with the metadata of each snapshot. A cluster that does not answer is polled less often, and
+// delays no other cluster.
 //
-// Nothing is changed for clusters of others, and for those that are paused, deleted or being restored: there, the list comes from the past.
+// Drover writes nothing for clusters of other instances. It also writes nothing for paused or deleted clusters, or
+// during a restore, when the list comes from the past.
 //
 // # Wake-ups
 //
-// Object: RKEControlPlane. Nothing else wakes it: it reads the lists of clusters once a minute.
+// Object: RKEControlPlane. No other event wakes it: it polls the clusters' lists once a minute.
 package snapshots

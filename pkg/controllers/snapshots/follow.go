@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// every is between two looks at a cluster, soon between the first two after an operation or a change, from where the time doubles. A cluster
-	// that does not answer is asked again after seldom at the most.
+	// every is the interval between polls of a cluster. After an operation or a change it starts at soon and doubles up
+	// to every. For a cluster that does not answer, it doubles up to seldom.
 	every  = time.Minute
 	soon   = 2 * time.Second
 	seldom = 5 * time.Minute
-	// atOnce is how many clusters are asked at the same time that have answered the last time, and failing how many of the others.
+	// atOnce limits concurrent polls of clusters that answered last time, and failing those of all others.
 	atOnce  = 8
 	failing = 2
 )
 
-// followers look at clusters again and again, each in a goroutine of its own.
+// followers poll clusters, each in a goroutine of its own.
 type followers struct {
-	// looks outlive the calls that start them
+	// polls outlive the calls that start them
 	ctx context.Context
-	// look tells whether something has changed, after which it is looked again soon.
+	// look reports whether it changed anything. If so, the next poll comes soon.
 	look func(ctx context.Context, cluster types.NamespacedName, v *view) (changed bool, err error)
 	log  logrus.FieldLogger
 	now  func() time.Time
@@ -42,13 +42,13 @@ type followers struct {
 }
 
 type follower struct {
-	// mark is how far operations of the cluster were.
+	// mark identifies the state of the cluster's operations.
 	mark string
 	kick chan struct{}
 	stop context.CancelFunc
 }
 
-// follow begins to look at a cluster, and hurries when its mark has changed.
+// follow starts to poll a cluster. If its mark has changed, it polls at once.
 func (f *followers) follow(cluster types.NamespacedName, mark string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +57,7 @@ func (f *followers) follow(cluster types.NamespacedName, mark string) {
 			known.mark = mark
 			select {
 			case known.kick <- struct{}{}:
-			default: // it hurries already
+			default: // a poll is already requested
 			}
 		}
 		return
@@ -68,7 +68,7 @@ func (f *followers) follow(cluster types.NamespacedName, mark string) {
 	go f.run(ctx, cluster, begun.kick)
 }
 
-// leave ends the looks at a cluster.
+// leave stops polling a cluster.
 func (f *followers) leave(cluster types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,8 @@ func (f *followers) leave(cluster types.NamespacedName) {
 	}
 }
 
-// run begins at a moment that depends on the cluster's name, so that a process with many clusters does not ask them all at once.
+// run polls one cluster. Its first delay depends on the cluster's name, so that a new process does not poll all
+// clusters at once.
 func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick <-chan struct{}) {
 	log := f.log.WithField("controller", handlerName).WithField("namespace", cluster.Namespace).WithField("cluster", cluster.Name)
 	v := newView()
@@ -108,14 +109,15 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 				log.WithField(logrus.ErrorKey, brief(err)).Info("The snapshots of the cluster cannot be brought up to date now")
 			}
 		}
-		if now := f.now(); changed && now.Sub(hurried) >= every { // a cluster that has news all the time gets no more than its part
+		// This limits how often a cluster with constant changes is polled.
+		if now := f.now(); changed && now.Sub(hurried) >= every {
 			wait, hurried = 0, now
 		}
 		wait = min(max(wait*2, soon), limit)
 	}
 }
 
-// brief is an error, of which a cluster may have written most.
+// brief truncates an error, because the cluster may have written most of its text.
 func brief(err error) string {
 	const limit = 2048
 	if text := err.Error(); len(text) > limit {
@@ -130,12 +132,12 @@ func offset(cluster types.NamespacedName) time.Duration {
 	return time.Duration(hash.Sum64() % uint64(every))
 }
 
-// isAway reports that there is no way to a cluster, which others tell.
+// isAway reports that the cluster has no connection. Other conditions already show that.
 func isAway(err error) bool {
 	return errors.Is(err, proxy.ErrNotAvailable) || errors.Is(err, tunnel.ErrNotConnected)
 }
 
-// guarded is a look of which a panic is an error, as it is in handlers.
+// guarded calls look and turns a panic into an error, as handlers do.
 func (f *followers) guarded(ctx context.Context, cluster types.NamespacedName, v *view) (changed bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {

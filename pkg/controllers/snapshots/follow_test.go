@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/snapshots"
 )
 
-// Clusters that a process begins to look at in one moment are looked at over a minute.
+// The first polls of many clusters spread over a minute.
 func TestOffset_SpreadsClusters(t *testing.T) {
 	t.Parallel()
 	const clusters = 600
@@ -38,7 +38,7 @@ func TestOffset_SpreadsClusters(t *testing.T) {
 	}
 }
 
-// A list is read page by page, and not for ever.
+// A list is read page by page, up to a limit.
 func TestPages_GoOnWhereTheOneBeforeEnds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -81,7 +81,7 @@ func TestPages_GoOnWhereTheOneBeforeEnds(t *testing.T) {
 	}
 }
 
-// Why an answer ended too early is told, and not that it is no list.
+// The error says why an answer ended early, instead of that it is no list.
 func TestPages_TellWhyTheyEnd(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

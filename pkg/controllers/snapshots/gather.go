@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// gather reads caches only. It is false while nothing may be changed. known tells what it has read.
+// gather reads caches only. ok is false while Drover must not write. known is a hash of what it read.
 func (h *handler) gather(name types.NamespacedName) (in snapshots.Input, known [sha256.Size]byte, ok bool, err error) {
 	if ok, err = h.mayAct(name); err != nil || !ok {
 		return in, known, false, err
@@ -49,7 +49,8 @@ func (h *handler) gather(name types.NamespacedName) (in snapshots.Input, known [
 	return in, sha256.Sum256([]byte(strings.Join(versions, "\n"))), true, nil
 }
 
-// byNode are Machines by the names of their nodes. Of two for one node it is the one that stays, or else the younger.
+// byNode returns Machines by the names of their nodes. If two Machines have one node, a Machine that is not being
+// deleted wins, then the younger.
 func byNode(machines []*clusterv1.Machine) map[string]snapshots.Machine {
 	out := map[string]snapshots.Machine{}
 	for _, m := range slices.SortedFunc(slices.Values(machines), func(a, b *clusterv1.Machine) int {
@@ -65,8 +66,8 @@ func byNode(machines []*clusterv1.Machine) map[string]snapshots.Machine {
 	return out
 }
 
-// mayAct is false for clusters of others, for those that have no API server yet, and for those that are deleted, paused or being restored. While a
-// restore is asked for, what it names has to stay.
+// mayAct returns false for clusters of other instances, without an API server, or that are deleted, paused or being
+// restored. A requested restore needs the snapshot that it names.
 func (h *handler) mayAct(name types.NamespacedName) (bool, error) {
 	cluster, err := h.clusters.Get(name.Namespace, name.Name)
 	if err != nil {
@@ -95,7 +96,7 @@ func unlessGone(err error, kind string, name types.NamespacedName) error {
 	return fmt.Errorf("read %s %s: %w", kind, name, err)
 }
 
-// restores reports that a restore is asked for or at work, or has left machines stopped.
+// restores reports that a restore is requested or in progress, or has left machines stopped.
 func restores(cluster *provv1.Cluster, cp *rkev1.RKEControlPlane) bool {
 	asked := []*rkev1.ETCDSnapshotRestore{cp.Spec.ETCDSnapshotRestore}
 	if cluster.Spec.RKEConfig != nil {

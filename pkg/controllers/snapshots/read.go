@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// readTimeout bounds all questions of a look at a cluster, askTimeout the first one, and firstTimeout that to a cluster that has not answered the
-	// last time; it doubles.
+	// readTimeout limits all requests of a poll, and askTimeout the first one. If the cluster did not answer last time,
+	// the first one starts with firstTimeout, which doubles up to askTimeout.
 	readTimeout  = 30 * time.Second
 	askTimeout   = 10 * time.Second
 	firstTimeout = 3 * time.Second
 )
 
-// Answers that are asked for: the entries' names and versions, or all of them.
+// Requested formats: only names and versions of the entries, or the full entries.
 const (
 	asVersions = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 	asFiles    = "application/json"
 )
 
-// read reads a cluster's list, nil when there is none, and when the objects were made from it already.
+// read returns a cluster's list. It returns nil if the cluster keeps none, or if the objects already match it.
 func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view, known [sha256.Size]byte) (list *snapshots.List, listed [sha256.Size]byte, err error) {
 	turns, timeout := h.healthy, askTimeout
 	if v.failures > 0 {
@@ -83,7 +83,7 @@ func (h *handler) isSettled(name types.NamespacedName, v *view, now made) bool {
 	})
 }
 
-// dueOf is when the first file has been missing for long enough.
+// dueOf returns the time at which the first missing file has been missing long enough. Zero means never.
 func dueOf(missing map[string]time.Time) time.Time {
 	var due time.Time
 	for _, since := range missing {
@@ -94,7 +94,7 @@ func dueOf(missing map[string]time.Time) time.Time {
 	return due
 }
 
-// pages reads the list, so many entries at a time, as far as it is taken in.
+// pages reads the list in pages of size entries, up to snapshots.MaxListed entries.
 func pages(ctx context.Context, api rest.Interface, accept string, size int, read func(io.Reader) (string, error)) error {
 	next := ""
 	for range snapshots.MaxListed / size {

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// expect compares the files of the ETCDSnapshots that there are, in the order of their names.
+// expect compares the files of the existing ETCDSnapshots, in the order of their names.
 func (w *world) expect(when string, want ...string) {
 	w.Helper()
 	if want == nil {
@@ -64,7 +64,7 @@ func TestStory_SnapshotsFollowTheList(t *testing.T) {
 	})
 }
 
-// known is the name of the object of a file.
+// known returns the object name of a file.
 func known(w *world, file string) string {
 	w.Helper()
 	list, err := w.user.RKE.ETCDSnapshot().List(fleet, metav1.ListOptions{})
@@ -78,7 +78,7 @@ func known(w *world, file string) string {
 	return ""
 }
 
-// After an operation nobody waits for the minute.
+// A requested snapshot appears soon after its operation, without the wait of a minute.
 func TestStory_ASnapshotThatWasAskedForIsThereSoon(t *testing.T) {
 	tell(t, func(w *world) {
 		w.pass(5 * time.Minute)
@@ -89,7 +89,7 @@ func TestStory_ASnapshotThatWasAskedForIsThereSoon(t *testing.T) {
 		w.pass(time.Second)
 		w.expect("a second after the operation", "on-demand-n1-1")
 
-		// Distributions write the list after the operation: it is asked for again.
+		// Distributions write the list after the operation, so it is read again.
 		w.take("late-n1-2", "n1")
 		w.pass(10 * time.Second)
 		w.expect("ten seconds later", "late-n1-2", "on-demand-n1-1")
@@ -112,7 +112,7 @@ func TestStory_ASettledClusterIsAskedOnceAMinuteAndNothingIsWritten(t *testing.T
 	})
 }
 
-// A cluster that does not answer keeps its objects, is asked less often, and its trouble is told once.
+// A cluster that does not answer keeps its objects, is polled less often, and is logged once.
 func TestStory_AClusterThatIsAwayKeepsItsSnapshots(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n1-1", "n1")
@@ -130,7 +130,7 @@ func TestStory_AClusterThatIsAwayKeepsItsSnapshots(t *testing.T) {
 	})
 }
 
-// Clusters of older releases keep no list: what somebody has written about them stays.
+// Clusters of older releases keep no list, and existing objects for their snapshots stay.
 func TestStory_AClusterWithoutAListIsLeftAlone(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n1-1", "n1")
@@ -145,7 +145,8 @@ func TestStory_AClusterWithoutAListIsLeftAlone(t *testing.T) {
 	})
 }
 
-// While a restore is asked for or at work, what it names must not go; the list of a restored cluster is from the past.
+// During a requested or running restore, the snapshot that it names stays, because the list of a restored cluster is
+// from the past.
 func TestStory_NothingChangesDuringARestore(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n1-1", "n1")
@@ -168,7 +169,7 @@ func TestStory_NothingChangesDuringARestore(t *testing.T) {
 	})
 }
 
-// The request is in the Cluster first: the control plane gets it when the Cluster can be carried out.
+// A restore protects its snapshot as soon as the Cluster requests it, before the control plane has the request.
 func TestStory_ARestoreThatIsOnlyAskedForKeepsItsSnapshot(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n1-1", "n1")
@@ -220,7 +221,7 @@ func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An object that a person wrote for a restore is no business of the list's, even under the name that the list would give it.
+// An object that a user wrote for a restore stays, even under a name that the list would produce.
 func TestStory_WrittenByHandStays(t *testing.T) {
 	tell(t, func(w *world) {
 		name := naming.ETCDSnapshot("demo", "local", "first-n1-1", "n1", "file:///var/lib/rancher/k3s/server/db/snapshots/first-n1-1", 0)
@@ -250,7 +251,7 @@ func TestStory_WrittenByHandStays(t *testing.T) {
 	})
 }
 
-// What one object is refused for is told once, and holds up no other.
+// A refused object is logged once, and delays no other.
 func TestStory_ARefusedObjectHoldsUpNoOther(t *testing.T) {
 	tell(t, func(w *world) {
 		w.api.Intercept(func(r memkube.Request) error {
@@ -272,10 +273,10 @@ func TestStory_ARefusedObjectHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A cluster that makes its list change all the time costs no more than its part.
+// A cluster that changes its list constantly is polled at a limited rate.
 func TestStory_AClusterThatChangesItsListAllTheTime(t *testing.T) {
 	tell(t, func(w *world) {
-		for round := range 10 { // five minutes, in which 700 come
+		for round := range 10 { // five minutes with 700 new snapshots
 			for i := range 70 {
 				w.take(fmt.Sprintf("r%d-n%d-1", round, i), "n1")
 			}
@@ -287,13 +288,13 @@ func TestStory_AClusterThatChangesItsListAllTheTime(t *testing.T) {
 		if n := len(w.known()); n > 2*lists.MaxFiles {
 			w.Errorf("%d objects", n)
 		}
-		if n := w.asked(); n > 5*12 { // some five looks a minute, each for versions and for all
+		if n := w.asked(); n > 5*12 { // about five polls a minute, each for versions and for the full list
 			w.Errorf("it was asked %d times in five minutes", n)
 		}
 	})
 }
 
-// A node gets its machine after the snapshot was listed, and loses it.
+// A node gets its Machine after the snapshot was listed, and loses it again.
 func TestStory_ASnapshotNeedsItsMachine(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n2-1", "n2")
@@ -308,7 +309,7 @@ func TestStory_ASnapshotNeedsItsMachine(t *testing.T) {
 	})
 }
 
-// Wherever the process is killed, the next one comes to the same objects.
+// Wherever the process is killed, the next one produces the same objects.
 func TestStory_SnapshotsWhereverTheProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	var want []string
@@ -329,7 +330,7 @@ func TestStory_SnapshotsWhereverTheProcessIsKilled(t *testing.T) {
 			w.take("second-n1-2", "n1")
 			w.pass(20 * time.Minute)
 			writes = w.api.Written(agent)
-			w.pass(20 * time.Minute) // who was killed at the very end is replaced
+			w.pass(20 * time.Minute) // restarts the controller if it was killed at the very end
 			got = w.known()
 		})
 		if want == nil {

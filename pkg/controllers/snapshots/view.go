@@ -7,29 +7,30 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// A cluster can make its list change as often as it likes. It gets so many writes at once, and one more each second.
+// A cluster can change its list as often as it likes. It gets a burst of this many writes, and one more each second.
 const writesAtOnce = 150
 
-// view is what is remembered of a cluster from look to look.
+// view is the state of a cluster between polls.
 type view struct {
-	// failures is how often in a row the list could not be read.
+	// failures counts consecutive failed reads of the list.
 	failures int
-	// made is what the objects were made from when there was nothing left to do, nil while there is.
+	// made identifies the input of the last poll that left nothing to do. It is nil while work remains.
 	made *made
-	// due is when there is something to do again, as files will have been missing for long enough; zero for never.
+	// due is when missing files will have been missing long enough; zero means never.
 	due     time.Time
 	missing map[string]time.Time
-	// taken are names that the list gives and that others' objects have, which is told once.
+	// taken lists names from the list that other objects use. Each is logged once.
 	taken  []string
 	writes flowcontrol.PassiveRateLimiter
 }
 
-// made are the versions on both sides.
+// made holds hashes of the versions in the cluster and in the caches.
 type made struct{ listed, known [sha256.Size]byte }
 
 func newView() *view {
 	return &view{writes: flowcontrol.NewTokenBucketPassiveRateLimiter(1, writesAtOnce)}
 }
 
-// forget is for a cluster of which nothing may be changed now: what is missing begins to be anew.
+// forget resets the state of a cluster that Drover must not write for. The time for which files are missing starts
+// again.
 func (v *view) forget() { v.made, v.missing, v.taken = nil, nil, nil }

@@ -40,28 +40,28 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// world is a management cluster with the controller in it, and a cluster that has a server, n1, and a list of snapshots.
+// world is a management cluster with the running controller, and a cluster with server n1 and a list of snapshots.
 type world struct {
 	*testing.T
 	api, cluster *memkube.Server
 	user         *clients.Clients
 	down         kubernetes.Interface
-	// away makes the cluster answer nobody, unknown means that there is no way to it.
+	// away means that the cluster does not answer; unknown means that it has no connection.
 	away, unknown atomic.Bool
 	log           *bytes.Buffer
 	stop          func()
-	// cut is closed when the process is killed; nil when nobody kills it.
+	// cut is closed when the process is killed; nil if the test does not kill it.
 	cut chan struct{}
 }
 
-// tell runs a story in virtual time.
+// tell runs a test in virtual time.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	inWorld(t, f)
 }
 
-// inWorld is tell for one of several tellings of the same story, which come one after the other.
+// inWorld is tell for a test that runs several times in sequence.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 	})
 }
 
-// listKind is etcdsnapshotfiles.k3s.cattle.io.
+// listKind returns the CRD etcdsnapshotfiles.k3s.cattle.io.
 func listKind() *apiextensionsv1.CustomResourceDefinition {
 	preserve := true
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -129,7 +129,7 @@ func (w *world) Client(context.Context, types.NamespacedName) (kubernetes.Interf
 	return w.down, nil
 }
 
-// start runs the controller, as a new process would.
+// start runs the controller as a new process would.
 func (w *world) start() {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
@@ -142,7 +142,7 @@ func (w *world) start() {
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	if err := c.Start(workers); err != nil {
-		w.Log("the controller did not start:", err) // it was cut off meanwhile
+		w.Log("the controller did not start:", err) // it was killed while starting
 	}
 	w.stop = func() {
 		cancel()
@@ -151,13 +151,13 @@ func (w *world) start() {
 	}
 }
 
-// pass lets that much time pass, and as much again for the next process when one was killed meanwhile.
+// pass lets time d pass. If the controller was killed meanwhile, pass restarts it and lets d pass again.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 	select {
 	case <-w.cut:
-		w.cut = nil // once is enough
+		w.cut = nil // kill once
 		w.stop()
 		w.api.Mend(agent)
 		w.start()
@@ -176,7 +176,7 @@ func (w *world) addMachine(name, node string) {
 	}))
 }
 
-// take puts a snapshot on the cluster's list.
+// take adds a snapshot to the cluster's list.
 func (w *world) take(name, node string) {
 	w.Helper()
 	entry := &unstructured.Unstructured{Object: map[string]any{
@@ -187,13 +187,13 @@ func (w *world) take(name, node string) {
 	must(w.T, w.cluster.Add(entry))
 }
 
-// drop takes a snapshot from the cluster's list.
+// drop removes a snapshot from the cluster's list.
 func (w *world) drop(name string) {
 	w.Helper()
 	must(w.T, w.down.Discovery().RESTClient().Delete().AbsPath(lists.ListPath, "local-"+name).Do(w.Context()).Error())
 }
 
-// plane changes the control plane's status, or whatever else f changes.
+// plane applies f to the control plane and writes it.
 func (w *world) plane(f func(*rkev1.RKEControlPlane)) {
 	w.Helper()
 	found, err := w.user.RKE.RKEControlPlane().Get(fleet, "demo", metav1.GetOptions{})
@@ -207,7 +207,7 @@ func (w *world) plane(f func(*rkev1.RKEControlPlane)) {
 	must(w.T, err)
 }
 
-// known are the files of the ETCDSnapshots that there are.
+// known returns the files of the existing ETCDSnapshots.
 func (w *world) known() []string {
 	w.Helper()
 	list, err := w.user.RKE.ETCDSnapshot().List(fleet, metav1.ListOptions{})
@@ -219,7 +219,7 @@ func (w *world) known() []string {
 	return files
 }
 
-// asked is how often the cluster was asked for its list.
+// asked returns how often the cluster's list was read.
 func (w *world) asked() int {
 	n := 0
 	for _, entry := range w.cluster.Log() {

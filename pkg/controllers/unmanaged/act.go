@@ -14,7 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// shortly is when a request is looked at again whose objects are there although no cache shows them. Their events come before, or with them.
+// shortly is the retry delay for a request whose objects exist but are in no cache yet. Their events usually come
+// first.
 const shortly = time.Second
 
 func (h *handler) act(f facts, d decision) error {
@@ -39,7 +40,7 @@ func (h *handler) act(f facts, d decision) error {
 	}
 }
 
-// remove deletes a request. One without an answer is told of, for its host still waits, or has given up.
+// remove deletes a request. It logs a request without an answer, because its host still waits or has given up.
 func (h *handler) remove(request *corev1.Secret) error {
 	err := h.Secrets.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(request.UID))})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -55,7 +56,8 @@ func (h *handler) remove(request *corev1.Secret) error {
 	return nil
 }
 
-// answer writes the answer on the request, if it does not say so already. A request that has changed or gone meanwhile has an event of its own.
+// answer writes the answer to the request if it differs. A request that was changed or deleted meanwhile has its own
+// event.
 func (h *handler) answer(f facts, given *registration.Answer) error {
 	answered := registration.WithAnswer(f.request, given)
 	if equality.Semantic.DeepEqual(answered, f.request) {
@@ -80,8 +82,8 @@ func (h *handler) answer(f facts, given *registration.Answer) error {
 	return nil
 }
 
-// register makes the objects of a host, the Machine last and only when the others say the same, and reports whether all of them are there. Those that a cache
-// does not show and that exist all the same are looked at when it does.
+// register creates the objects of a host and reports whether all exist. The Machine comes last, and only after the
+// others match. It retries later for objects that exist but are not in the cache.
 func (h *handler) register(f facts) (bool, error) {
 	cluster := types.NamespacedName{Namespace: f.capi.Namespace, Name: f.capi.Name}
 	wanted, err := f.host.Machine(cluster.Namespace, cluster.Name)
@@ -92,7 +94,8 @@ func (h *handler) register(f facts) (bool, error) {
 		h.Secrets.EnqueueAfter(f.request.Namespace, f.request.Name, 0)
 		return false, nil
 	}
-	// Until Cluster API gives them to the Machine. Without an owner they would outlive the cluster, if the Machine is never made.
+	// Until Cluster API makes the Machine the owner. Without an owner, they would outlive the cluster if the Machine is
+	// never created.
 	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: f.capi.Name, UID: f.capi.UID}}
 	wanted.Bootstrap.OwnerReferences, wanted.Custom.OwnerReferences = owner, owner
 	for _, put := range []func() (bool, error){
@@ -111,13 +114,14 @@ func (h *handler) register(f facts) (bool, error) {
 	return true, nil
 }
 
-// client makes objects of a kind, and corrects them.
+// client creates and patches objects of a kind.
 type client[T any] interface {
 	Create(object T) (T, error)
 	Patch(namespace, name string, kind types.PatchType, data []byte, subresources ...string) (T, error)
 }
 
-// put makes an object, or makes one that is there say what is wanted, and reports whether it does. There is what the cache shows, nil for none.
+// put creates an object, or corrects the existing one, and reports whether it is now as wanted. there is the object in
+// the cache, nil without one.
 func put[T interface {
 	comparable
 	metav1.Object
@@ -143,11 +147,11 @@ func put[T interface {
 	return true, nil
 }
 
-// correct makes an object that is left of an attempt before say what the host says now: the roles of a machine are those of its objects together. Where the
-// Machine is there and no cache shows it, the host is that, and keeps what it was.
+// correct updates an object from an earlier attempt to the host's current request, because a machine's roles are those
+// of all its objects. If the Machine exists but no cache shows it, the host keeps that Machine unchanged.
 func (h *handler) correct(f facts, kind string, there, wanted metav1.Object, write func(patch []byte) error) (bool, error) {
 	if h.written.Behind(there, h.Now()) {
-		return h.later(f) // it says something else by now
+		return h.later(f) // the cached object is outdated
 	}
 	patch, err := registration.Correction(there, wanted)
 	if err != nil || patch == nil {
@@ -172,16 +176,16 @@ func (h *handler) correct(f facts, kind string, there, wanted metav1.Object, wri
 	return true, nil
 }
 
-// later looks at a request again when the caches show more.
+// later requeues a request for when the caches show more.
 func (h *handler) later(f facts) (bool, error) {
 	h.Secrets.EnqueueAfter(f.request.Namespace, f.request.Name, shortly)
 	return false, nil
 }
 
-// only keeps the error.
+// only returns the error.
 func only[T any](_ T, err error) error { return err }
 
-// made is what is noted when an object was made of what a request says. It may say something else afterwards.
+// made returns the key under which a created object is recorded. It includes the request's content, which may change.
 func made(request *corev1.Secret, kind string) string {
 	return string(request.UID) + "/" + registration.SaidDigest(request) + "/" + kind
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 )
 
-// claims are the identities of hosts whose machines are being made, until the caches show these: requests of two clusters may be
-// looked at in the same moment. A process that is started anew reads what the one before it has made before it looks at any.
+// claims holds the identities of hosts whose machines are being created, until the caches show these. Requests of two
+// clusters may be handled at the same time. A new process needs no claims, because it fills its caches before it
+// handles requests.
 type claims struct {
 	mu    sync.Mutex
 	taken map[string]claim
@@ -22,7 +23,7 @@ type claim struct {
 	at      time.Time
 }
 
-// byAnother reports whether an identity is taken for another cluster.
+// byAnother reports whether an identity is claimed for another cluster.
 func (c *claims) byAnother(id string, cluster types.NamespacedName, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +31,7 @@ func (c *claims) byAnother(id string, cluster types.NamespacedName, now time.Tim
 	return ok && holder.cluster != cluster && now.Sub(holder.at) < ownwrites.BelievedAfter
 }
 
-// take takes an identity for a cluster, or reports that it is taken for another one.
+// take claims an identity for a cluster. It returns false if another cluster has claimed it.
 func (c *claims) take(id string, cluster types.NamespacedName, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// Names of the handlers. Persisted by hosts in metrics, do not change.
+// Names of the handlers. Hosts persist them in metrics, do not change.
 const (
 	requestHandler = "machine-request"
 	machineHandler = "custom-machine"
@@ -37,13 +37,14 @@ const (
 	indexRequests = "unmanaged-machine-requests"
 	// indexIdentities finds Machines by the identity of their agent.
 	indexIdentities = "unmanaged-machine-identities"
-	// indexWaiting finds Machines of registered hosts without a node by waitingKey: of a cluster the servers, or the others.
+	// indexWaiting finds Machines of registered hosts without a node by waitingKey: the servers of a cluster, or its
+	// other hosts.
 	indexWaiting = "unmanaged-machines-without-node"
 	// indexCustomMachines finds CustomMachines by NAMESPACE/NAME of their cluster.
 	indexCustomMachines = "unmanaged-custom-machines-by-cluster"
 )
 
-// Deps are what the controller works with.
+// Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Secrets        corecontrollers.SecretController
 	Bootstraps     rkecontrollers.RKEBootstrapController
@@ -51,9 +52,9 @@ type Deps struct {
 	Machines       capicontrollers.MachineController
 	CAPIClusters   capicontrollers.ClusterController
 	Clusters       provcontrollers.ClusterController
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID marks the Clusters of this instance.
 	InstanceID string
-	// Log says what becomes of hosts; nil means the standard logger.
+	// Log records what happens to hosts; nil means the standard logger.
 	Log logrus.FieldLogger
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
@@ -140,16 +141,16 @@ func isRequest(secret *corev1.Secret) bool { return secret.Type == rkev1.SecretT
 
 func clusterLabel(m *rkev1.CustomMachine) string { return m.Labels[clusterv1.ClusterNameLabel] }
 
-// clusterOf is a Cluster as far as the cache knows it, nil for none.
+// clusterOf returns a Cluster from the cache, nil if it is absent.
 func (h *handler) clusterOf(namespace, name string) *provv1.Cluster {
 	cluster, err := h.clusters.Get(namespace, name)
 	if err != nil {
-		return nil // its own event comes
+		return nil // its own event follows
 	}
 	return cluster
 }
 
-// requestsTo are the requests of hosts for a cluster, which may be nil.
+// requestsTo returns the requests of hosts for a cluster, which may be nil.
 func (h *handler) requestsTo(cluster *provv1.Cluster) []wakeup.Key {
 	if cluster == nil {
 		return nil
@@ -157,7 +158,8 @@ func (h *handler) requestsTo(cluster *provv1.Cluster) []wakeup.Key {
 	return wakeup.Found(h.secrets, indexRequests, cluster.Status.ClusterName)
 }
 
-// requestOf is the request of the host that one of these objects stands for, or of one that would have its name. Most hosts have none any more.
+// requestOf returns the request of the host that the object belongs to, or of a host that would use the object's name.
+// The requests of most hosts are already deleted.
 func (h *handler) requestOf(object wakeup.Object, cluster string) []wakeup.Key {
 	id := object.GetLabels()[rkev1.MachineIDLabel]
 	if id == "" && !isName(object.GetName()) {
@@ -176,9 +178,11 @@ func (h *handler) requestOf(object wakeup.Object, cluster string) []wakeup.Key {
 	return keys
 }
 
-// refusedFor are the requests that were refused because too many hosts like this Machine's have no node yet. Whether it is one of them still, the caches tell.
+// refusedFor returns the requests that were refused because too many hosts have no node yet. decide then counts the
+// hosts of each kind.
 func (h *handler) refusedFor(m *clusterv1.Machine) []wakeup.Key {
-	if !isCustom(m) || m.Status.NodeRef.IsDefined() { // as it is now, or was before: only one that had no node makes room
+	// m is in its new or old state. Only a host without a node can make room.
+	if !isCustom(m) || m.Status.NodeRef.IsDefined() {
 		return nil
 	}
 	owner := h.clusterOf(m.Namespace, m.Spec.ClusterName)
@@ -187,7 +191,7 @@ func (h *handler) refusedFor(m *clusterv1.Machine) []wakeup.Key {
 	}
 	requests, err := h.secrets.GetByIndex(indexRequests, owner.Status.ClusterName)
 	if err != nil {
-		return nil // the index is ours
+		return nil // the index is registered above
 	}
 	var keys []wakeup.Key
 	for _, request := range requests {
@@ -198,7 +202,7 @@ func (h *handler) refusedFor(m *clusterv1.Machine) []wakeup.Key {
 	return keys
 }
 
-// isName reports whether a name has the form of those of hosts.
+// isName reports whether a name has the form of a host's names.
 func isName(name string) bool { return strings.HasPrefix(name, naming.MachineRequestCustom+"-") }
 
 func (h *handler) onRequest(key string, request *corev1.Secret) (*corev1.Secret, error) {
@@ -225,7 +229,7 @@ func (h *handler) onCustomMachine(_ string, machine *rkev1.CustomMachine) (*rkev
 	}
 	act, err := h.mayReport(machine)
 	if err != nil || !act {
-		return machine, err // an event of the CustomMachine, its Cluster API cluster or its Cluster brings us back
+		return machine, err // an event of the CustomMachine, its CAPI Cluster or its Cluster requeues it
 	}
 	return h.report(machine)
 }

@@ -17,78 +17,80 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// keptFor is how long a request is there after this process has first seen it, which is long enough to answer what can be answered. Who waits for its answer
-// waits less than twice as long, and makes it again.
+// keptFor is how long a request is kept after this process has first seen it. That is long enough for every possible
+// answer. A host waits less than twice that time, and asks again.
 const keptFor = time.Minute
 
-// maxWaiting is how many registered servers of a cluster may have no node yet, and how many other hosts. Who has the token of a cluster may make up identities, and
-// each is a dozen objects for ever: without a limit that fills the datastore of all clusters. Racks that are switched on together have fewer hosts. Workers get no node
-// before there are servers, which are counted apart, lest they never get in. Hosts that ask at the same moment may be a few more, as many as are made until the caches
-// show them.
+// maxWaiting limits how many registered servers of a cluster, and how many other hosts, may have no node yet. Everyone
+// with a cluster's token can generate identities, and each makes a dozen permanent objects. Without a limit, these
+// would fill the datastore of all clusters. A rack that is switched on at once has fewer hosts. Servers are counted
+// separately, because workers get no node before there are servers and must not keep servers out. Hosts that ask at the
+// same time may exceed the limit by as many as are created before the caches show them.
 const maxWaiting = 100
 
-// tooMany is for the administrator of a host that is one more.
+// tooMany is the message to the administrator of a host beyond the limit.
 var tooMany = fmt.Sprintf("%d hosts like this one have registered with this cluster and have no node yet; delete the Machines of those that will not come, or wait", maxWaiting)
 
-// facts are what is known of one request.
+// facts holds the facts about one request.
 type facts struct {
 	request *corev1.Secret
-	// host is what the request says, and wrong why no machine can be made of that; nil when one can.
+	// host is the decoded request; wrong says why it cannot become a machine, nil if it can.
 	host  registration.Host
 	wrong error
-	// clusters are those that say that the namespace of the request is that of their management cluster.
+	// clusters holds the Clusters that name the request's namespace as their management cluster.
 	clusters   []*provv1.Cluster
 	instanceID string
-	// capi is the cluster for Cluster API; nil while there is none.
+	// capi is the CAPI Cluster, nil if it does not exist yet.
 	capi *clusterv1.Cluster
-	// machines have the identity of the host, wherever they are.
+	// machines holds all Machines with the host's identity, in any cluster.
 	machines []*clusterv1.Machine
-	// named are the objects in the namespace of the cluster that have the name of the host's; nil for those that are not there.
+	// named holds the objects in the cluster's namespace with the names of the host's objects, nil for absent ones.
 	named objects
-	// made tells that we have made the Machine a moment ago, and the cache does not show it yet.
+	// made means that this process has just created the Machine, and the cache does not show it yet.
 	made bool
-	// claimed tells that a machine of that identity is being made for another cluster.
+	// claimed means that a machine with that identity is being created for another cluster.
 	claimed bool
-	// waiting are so many hosts of the cluster that have registered and have no node yet: servers if the host wants to be one, or else the others.
+	// waiting counts the cluster's registered hosts without a node: servers if the host is to be one, otherwise the
+	// others.
 	waiting int
 	// since is when this process has first seen the request.
 	since, now time.Time
 }
 
-// objects are what a host is.
+// objects are the objects of a host.
 type objects struct {
 	bootstrap *rkev1.RKEBootstrap
 	custom    *rkev1.CustomMachine
 	machine   *clusterv1.Machine
 }
 
-// what is to be done with a request.
+// what is the action on a request.
 type what string
 
 const (
-	// leave does nothing, not even later.
+	// leave ignores the request and does not requeue it.
 	leave what = "leave"
-	// keep does nothing until the request is to be deleted.
+	// keep does nothing until the request's deletion is due.
 	keep what = "keep"
 	// remove deletes the request.
 	remove what = "remove"
-	// wait takes away what was answered to something else.
+	// wait removes an answer to earlier content.
 	wait what = "wait"
 	// answer answers the request.
 	answer what = "answer"
-	// register makes what is missing of the machine, and then answers with it.
+	// register creates the missing objects of the machine, and then answers.
 	register what = "register"
 )
 
-// decision is what follows from facts.
+// decision is the result of decide.
 type decision struct {
 	do     what
 	answer registration.Answer
-	// again is when the request is to be looked at again in any case; zero for never.
+	// again is when to reconsider the request at the latest; zero means never.
 	again time.Duration
 }
 
-// Sentences for the administrator of a host.
+// Messages to the administrator of a host.
 const (
 	noCluster      = "the cluster of this token is not there any more: copy the command from the cluster that the host is to join"
 	manyClusters   = "more than one Cluster says that this token is for it: who operates Drover has to look at status.clusterName of the Clusters"
@@ -104,7 +106,7 @@ const (
 	machineSetKind = "MachineSet"
 )
 
-// decide says what to do with a request.
+// decide returns the action on a request.
 func decide(f facts) decision {
 	if f.ofOthers() {
 		return decision{do: leave}
@@ -118,8 +120,8 @@ func decide(f facts) decision {
 	return d
 }
 
-// ofOthers reports that somebody else answers the request. One that no Cluster stands behind and that has another kind of name is for clusters that are
-// managed without one.
+// ofOthers reports that another manager answers the request. A request without a Cluster and with another form of name
+// is for clusters that are managed without a Cluster.
 func (f *facts) ofOthers() bool {
 	if len(f.clusters) == 0 {
 		return !isName(f.request.Name)
@@ -127,7 +129,7 @@ func (f *facts) ofOthers() bool {
 	return slices.ContainsFunc(f.clusters, func(c *provv1.Cluster) bool { return topology.Owner(c, f.instanceID, true) != topology.Ours })
 }
 
-// decide is for a request that is ours, and not too old.
+// decide handles a request of this instance that is not too old.
 func (f *facts) decide() decision {
 	if given := registration.ReadAnswer(f.request); given != nil && given.Refusal == "" {
 		return decision{do: keep}
@@ -157,7 +159,7 @@ func refused(refusal string) decision {
 	return decision{do: answer, answer: registration.Answer{Refusal: refusal}}
 }
 
-// refusesAll says why no host of that request gets into the cluster; empty when there is no reason.
+// refusesAll returns why the cluster accepts no host with that request, "" without a reason.
 func (f *facts) refusesAll() string {
 	switch {
 	case len(f.clusters) == 0:
@@ -176,8 +178,8 @@ func (f *facts) refusesAll() string {
 	return ""
 }
 
-// known is the Machine of the cluster that the host already is, or why it may not be that; nil when there is none. What the host says besides counts for
-// nothing then.
+// known returns the Machine of the cluster that the host already is, nil without one, or why it may not use that
+// Machine. For a known host the rest of the request is ignored.
 func (f *facts) known() (*clusterv1.Machine, string) {
 	var here []*clusterv1.Machine
 	for _, machine := range f.machines {
@@ -206,12 +208,13 @@ func isCustom(machine *clusterv1.Machine) bool {
 	return registration.IsHost(machine) && machine.Labels[rkev1.MachinePoolNameLabel] == "" && !isOwnedBy(machine, machineSetKind)
 }
 
-// isWaiting reports whether a Machine is that of a registered host whose node is still to come.
+// isWaiting reports whether a Machine is a registered host without a node.
 func isWaiting(machine *clusterv1.Machine) bool {
 	return isCustom(machine) && machine.DeletionTimestamp == nil && !machine.Status.NodeRef.IsDefined()
 }
 
-// waitingKey is the key of those of a cluster in the index: of its servers, which have etcd or the control plane, or of its other hosts.
+// waitingKey returns a cluster's key in the index: for its servers, which have the etcd or control-plane role, or for
+// its other hosts.
 func waitingKey(cluster types.NamespacedName, servers bool) string {
 	if servers {
 		return cluster.String() + "/servers"
@@ -219,17 +222,17 @@ func waitingKey(cluster types.NamespacedName, servers bool) string {
 	return cluster.String()
 }
 
-// isOwnedBy reports whether a kind of Cluster API's owns an object.
+// isOwnedBy reports whether an object of that Cluster API kind owns the object.
 func isOwnedBy(object metav1.Object, kind string) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.Kind == kind && schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group == clusterv1.GroupVersion.Group
 	})
 }
 
-// refusesNew says why no machine is made of a host that is none yet; empty when one is.
+// refusesNew returns why a new host cannot become a machine, "" if it can.
 func (f *facts) refusesNew() string {
 	switch {
-	case len(f.machines) > 0 || f.claimed: // of another cluster: known has looked at those of this one
+	case len(f.machines) > 0 || f.claimed: // of another cluster, because known has checked this one
 		return elsewhere
 	case f.named.machine != nil && f.named.machine.DeletionTimestamp != nil:
 		return leaving
@@ -255,7 +258,8 @@ func (f *facts) refusesNew() string {
 	return ""
 }
 
-// refusesHalf says why an object without a Machine cannot be completed: it is what is left of one that is gone, or somebody else's.
+// refusesHalf returns why an object without a Machine cannot be completed. It is left from a deleted machine, or
+// belongs to another owner.
 func (f *facts) refusesHalf(object metav1.Object, cluster string) string {
 	switch {
 	case object.GetDeletionTimestamp() != nil, isOwnedBy(object, "Machine"):

@@ -28,7 +28,7 @@ var (
 	name = naming.MachineRequest(naming.MachineRequestCustom, id)
 )
 
-// asked is a request with these headers, made at noon.
+// asked returns a request with these headers, made at noon.
 func asked(said map[string][]string) *corev1.Secret {
 	data, err := json.Marshal(said)
 	if err != nil {
@@ -42,7 +42,7 @@ func asked(said map[string][]string) *corev1.Secret {
 
 func worker() map[string][]string { return map[string][]string{"id": {id}, "role-worker": {"true"}} }
 
-// world are facts of a host that asks for the first time, ten seconds ago.
+// world returns the facts about a host that asked for the first time, ten seconds ago.
 func world() *facts {
 	f := &facts{instanceID: us, since: noon, now: noon.Add(10 * time.Second)}
 	f.say(worker())
@@ -59,7 +59,7 @@ func (f *facts) say(said map[string][]string) {
 	f.host, f.wrong = registration.ParseRequest(f.request)
 }
 
-// has makes the host a Machine that was changed.
+// has gives the host a Machine with edits.
 func (f *facts) has(edits ...func(m *clusterv1.Machine)) {
 	made, err := f.host.Machine("fleet-default", "demo")
 	if err != nil {
@@ -216,7 +216,7 @@ func renamed(to string) func(m *clusterv1.Machine) {
 	return func(m *clusterv1.Machine) { m.Name = to }
 }
 
-// resay changes what a request says, and keeps what was answered.
+// resay changes a request's content and keeps its answer.
 func resay(f *facts, role string) {
 	answered := f.request
 	f.say(map[string][]string{"id": {id}, role: {"true"}})
@@ -224,7 +224,7 @@ func resay(f *facts, role string) {
 	f.request = answered
 }
 
-// TestDecide_TellsNoTenantOfAnother: a token of one cluster gets no names of others.
+// TestDecide_TellsNoTenantOfAnother: a refusal for one cluster's token contains no names of other clusters.
 func TestDecide_TellsNoTenantOfAnother(t *testing.T) {
 	t.Parallel()
 	f := world()

@@ -56,8 +56,8 @@ func (h *handler) gatherMachines(f *facts, cluster types.NamespacedName) error {
 	return nil
 }
 
-// mayReport is false for machines of clusters of others, and while the machine or its cluster is paused. A cluster that no provisioning Cluster stands
-// behind is anybody's.
+// mayReport returns false for machines of clusters of other instances, and while the machine or its cluster is paused.
+// A cluster without a provisioning Cluster belongs to every instance.
 func (h *handler) mayReport(machine *rkev1.CustomMachine) (bool, error) {
 	name := clusterLabel(machine)
 	if _, paused := machine.Annotations[clusterv1.PausedAnnotation]; paused || name == "" {

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// A host is refused, says something else, and becomes a machine and then a node, wherever the process is killed.
+// A host is refused, changes its request, and becomes a machine and then a node, wherever the process is killed.
 func TestStory_HostWhereverTheProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	var want []any
@@ -57,7 +57,7 @@ func TestStory_HostWhereverTheProcessIsKilled(t *testing.T) {
 			look()
 			w.pass(time.Minute)
 			writes = w.api.Written(agent)
-			w.pass(time.Minute) // who was killed at the very end is replaced
+			w.pass(time.Minute) // restarts the controller if it was killed at the very end
 			look()
 			w.quiet(time.Hour)
 		})
@@ -71,14 +71,14 @@ func TestStory_HostWhereverTheProcessIsKilled(t *testing.T) {
 	})
 }
 
-// server and agentOnly are two sets of words of one host.
+// server and agentOnly are two sets of flags of one host.
 var (
 	server    = map[string]string{"role-etcd": "true", "role-control-plane": "true", "role-worker": "true", "labels": "site=north", "taints": "a=b:NoExecute"}
 	agentOnly = map[string]string{"role-worker": "true", "labels": "rack=1", "address": "203.0.113.7"}
 )
 
-// A host asks for all roles, its Machine cannot be made, and somebody starts it with other words, by the same request or another one. Wherever the process is
-// killed, it gets what it asked for last.
+// A host that asks again with other flags before its Machine is created gets the last ones, wherever the process is
+// killed.
 func TestStory_HostSaysSomethingElseWhereverTheProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, reword := range map[string]func(w *world){
@@ -110,7 +110,8 @@ func TestStory_HostSaysSomethingElseWhereverTheProcessIsKilled(t *testing.T) {
 					reword(w)
 					w.pass(3 * time.Second)
 					w.api.Intercept(nil)
-					w.patchCAPI(`{"metadata":{"annotations":{"example.com/quota":"raised"}}}`) // nobody waits for the next attempt
+					// This triggers the next attempt at once.
+					w.patchCAPI(`{"metadata":{"annotations":{"example.com/quota":"raised"}}}`)
 					w.pass(10 * time.Second)
 					writes = w.api.Written(agent)
 					w.answered(demo, ours+host)
@@ -122,7 +123,8 @@ func TestStory_HostSaysSomethingElseWhereverTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-// The process is killed, and the host says something else before the next one: it is what it was, if its Machine was made, or all of what it says now.
+// A host that changes its request after the process was killed keeps its Machine if that was created, and otherwise
+// gets all of its new request.
 func TestStory_HostSaysSomethingElseBeforeTheProcessThatWasKilledIsReplaced(t *testing.T) {
 	t.Parallel()
 	crashpoints.Each(t, 12, func(t *testing.T, n int) (writes int) {
@@ -151,7 +153,7 @@ func TestStory_HostSaysSomethingElseBeforeTheProcessThatWasKilledIsReplaced(t *t
 	})
 }
 
-// Caches that lag behind, each for another time, hide what was made of the former words.
+// The result is the same if caches that lag differently hide objects of the earlier request.
 func TestStory_HostSaysSomethingElseAndWatchesThatLag(t *testing.T) {
 	t.Parallel()
 	const slow, fast = 3 * time.Second, 0
@@ -202,7 +204,7 @@ func quota(r memkube.Request) error {
 	return nil
 }
 
-// saysOf fails when an object of the host says something else than what was said.
+// saysOf fails if an object of the host does not match the flags.
 func (w *world) saysOf(said map[string]string) {
 	w.Helper()
 	parsed, err := registration.ParseRequest(request(demo, identity, said))

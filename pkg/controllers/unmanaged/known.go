@@ -7,8 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// known tells since when this process knows requests, by NAMESPACE/NAME. When they were made tells the clock of another host, which may be late by more than
-// a request is kept. A process that is started anew knows none, and keeps each a little longer. There are as many as requests.
+// known holds when this process first saw each request, by NAMESPACE/NAME. The creation time comes from another host's
+// clock, which may be wrong by more than keptFor. A new process starts empty, and keeps each request a little longer.
+// It has as many entries as there are requests.
 type known struct {
 	mu    sync.Mutex
 	since map[string]acquaintance
@@ -19,7 +20,7 @@ type acquaintance struct {
 	at  time.Time
 }
 
-// meet returns since when a request is known: from now on, when it is not.
+// meet returns when a request was first seen, which is now for a new one.
 func (k *known) meet(key string, uid types.UID, now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -33,7 +34,7 @@ func (k *known) meet(key string, uid types.UID, now time.Time) time.Time {
 	return now
 }
 
-// forget is for a request that is gone.
+// forget drops a deleted request.
 func (k *known) forget(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

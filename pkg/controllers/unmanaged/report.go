@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// report says that the host is there, as it is from the beginning, and tells Cluster API to go on once its node is known. Neither is taken back.
+// report marks the host as ready from the start, and as provisioned once its node is known. It never reverts either.
 func (h *handler) report(machine *rkev1.CustomMachine) (*rkev1.CustomMachine, error) {
 	changed := machine.DeepCopy()
 	conditions.Set(&changed.Status.Conditions, conditions.Condition{Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue}, h.Now())
@@ -22,7 +22,7 @@ func (h *handler) report(machine *rkev1.CustomMachine) (*rkev1.CustomMachine, er
 	}
 	updated, err := h.CustomMachines.UpdateStatus(changed)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return machine, nil // an event is on its way
+		return machine, nil // an event follows
 	}
 	if err != nil {
 		return machine, fmt.Errorf("write status of CustomMachine %s/%s: %w", machine.Namespace, machine.Name, err)

@@ -36,7 +36,7 @@ func TestStory_HostBecomesAMachine(t *testing.T) {
 			t.Error(log)
 		}
 
-		w.askAgain(demo, role("worker")) // who asks again is the same, and keeps its roles
+		w.askAgain(demo, role("worker")) // a host that asks again is the same, and keeps its roles
 		w.pass(time.Second)
 		w.answered(demo, ours+host)
 		w.wrote("update secrets")
@@ -54,15 +54,15 @@ func TestStory_HostBecomesAMachine(t *testing.T) {
 		if status := w.custom().Status; !status.Ready || status.Initialization.Provisioned == nil || !*status.Initialization.Provisioned {
 			t.Errorf("a host whose node is known: %+v", status)
 		}
-		w.ask(demo, map[string]string{}) // an agent that is installed anew says no roles
+		w.ask(demo, map[string]string{}) // a reinstalled agent sends no roles
 		w.pass(time.Second)
 		w.answered(demo, ours+host)
 		w.quiet(30 * time.Second)
 		w.stop()
-		w.pass(time.Hour) // nobody is there to delete the request in time
+		w.pass(time.Hour) // no process deletes the request in time
 		w.start()
 		w.pass(30 * time.Second)
-		w.answered(demo, ours+host) // the next process has not known it for long
+		w.answered(demo, ours+host) // the new process first saw it recently
 		w.pass(31 * time.Second)
 		w.answered(demo, "gone")
 		if log := w.log.String(); strings.Contains(log, "without an answer") {
@@ -72,7 +72,7 @@ func TestStory_HostBecomesAMachine(t *testing.T) {
 	})
 }
 
-// Whatever the clocks say, a request is answered before it is deleted, and is deleted after a minute.
+// A request is answered before it is deleted, and deleted after a minute, whatever the clocks say.
 func TestStory_ClocksThatDiffer(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,8 @@ func TestStory_ClocksThatDiffer(t *testing.T) {
 	}
 }
 
-// What cannot be answered is deleted, too, and told of, as often as the host asks. A process that was away answers what waits.
+// A request that cannot be answered is deleted and logged each time the host asks, and a restarted process answers
+// waiting requests.
 func TestStory_RequestWithoutAnAnswer(t *testing.T) {
 	tell(t, func(w *world) {
 		w.patchCAPI(`{"spec":{"paused":true}}`)
@@ -118,7 +119,7 @@ func TestStory_RequestWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// Two hosts with the same identity file, of which one is a copy of the other's disk: the server writes one request for both, whoever comes first.
+// Two hosts with one identity file, such as copies of a disk, share one request and one Machine, whichever comes first.
 func TestStory_TwoHostsWithOneIdentityAreOneMachine(t *testing.T) {
 	tell(t, func(w *world) {
 		var together sync.WaitGroup
@@ -148,7 +149,7 @@ func TestStory_TwoHostsWithOneIdentityAreOneMachine(t *testing.T) {
 	})
 }
 
-// The same identity in two clusters at once. The caches show late what was made.
+// One identity that registers with two clusters at once becomes one machine, even if the caches are late.
 func TestStory_OneIdentityInTwoClustersIsOneMachine(t *testing.T) {
 	tell(t, func(w *world) {
 		w.stop()
@@ -183,7 +184,7 @@ func TestStory_OneIdentityInTwoClustersIsOneMachine(t *testing.T) {
 	})
 }
 
-// A request waits without an answer for what comes by itself, and for who has to say so.
+// A request waits without an answer for missing objects and for decisions of users, and is then answered.
 func TestStory_WaitsAndGoesOn(t *testing.T) {
 	for name, tt := range map[string]struct{ before, after func(w *world) }{
 		"cluster that Cluster API does not know yet": {
@@ -238,7 +239,8 @@ func TestStory_RequestsOfOthersAreLeftAlone(t *testing.T) {
 	})
 }
 
-// A host that is refused says something else, and gets another answer; while it says something that cannot be answered yet, the old one counts no more.
+// A refused host that changes its request gets a new answer, and the old one is removed while the new request cannot be
+// answered.
 func TestStory_RefusedHostSaysSomethingElse(t *testing.T) {
 	tell(t, func(w *world) {
 		w.ask(demo, map[string]string{"labels": "kubernetes.io/x=y"})
@@ -261,7 +263,7 @@ func TestStory_RefusedHostSaysSomethingElse(t *testing.T) {
 	})
 }
 
-// A host comes back while its Machine is still on its way out.
+// A host that returns while its Machine is still being deleted is refused until that is gone.
 func TestStory_HostThatComesBackTooEarly(t *testing.T) {
 	tell(t, func(w *world) {
 		w.ask(demo, role("worker"))
@@ -286,7 +288,7 @@ func TestStory_HostThatComesBackTooEarly(t *testing.T) {
 	})
 }
 
-// Who deletes the Machine of a host whose request is still there does not find it made again.
+// A deleted Machine is not recreated, even if the request of its host still exists.
 func TestStory_DeletedMachineIsNotMadeAgainByItself(t *testing.T) {
 	tell(t, func(w *world) {
 		w.ask(demo, role("worker"))

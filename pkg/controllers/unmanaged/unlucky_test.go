@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// What was begun for a host that never asked again goes with its cluster.
+// Incomplete objects of a host that never asks again are deleted with its cluster.
 func TestStory_BegunAndNeverCompleted(t *testing.T) {
 	tell(t, func(w *world) {
 		w.api.Intercept(func(r memkube.Request) error {
@@ -48,7 +48,8 @@ func TestStory_BegunAndNeverCompleted(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Somebody else makes the objects of the same host while our caches do not show it: those of the same identity are taken, those of another are not.
+// If another program creates objects with the host's names that no cache shows, those with the same identity are used
+// and others are not.
 func TestStory_ObjectsThatNoCacheShows(t *testing.T) {
 	for name, tt := range map[string]struct{ id, want string }{
 		"of the host":        {identity, ours + host},
@@ -77,7 +78,7 @@ func TestStory_ObjectsThatNoCacheShows(t *testing.T) {
 	}
 }
 
-// Ten processes' worth of refused writes: each is tried again.
+// Every refused write is retried.
 func TestStory_RefusedWritesAreTriedAgain(t *testing.T) {
 	tell(t, func(w *world) {
 		var mu sync.Mutex
@@ -103,7 +104,7 @@ func TestStory_RefusedWritesAreTriedAgain(t *testing.T) {
 	})
 }
 
-// Hosts of clusters of others, and those that are paused, are not written to, until they are to be.
+// Hosts of paused clusters and of other instances' clusters are not written to until they may be.
 func TestStory_CustomMachinesThatAreLeftAlone(t *testing.T) {
 	custom := func(labels, annotations map[string]string) *rkev1.CustomMachine {
 		return &rkev1.CustomMachine{
@@ -159,7 +160,7 @@ func (w *world) patchCustom(patch string) {
 	must(w.T, err)
 }
 
-// Many hosts at once, as after an installation by a script: each costs five writes, and its request another one.
+// Many hosts at once, as after a scripted installation, cost five writes each, and one more for the request.
 func TestStory_ManyHostsAtOnce(t *testing.T) {
 	tell(t, func(w *world) {
 		for i := range 50 {
@@ -180,8 +181,8 @@ func TestStory_ManyHostsAtOnce(t *testing.T) {
 	})
 }
 
-// Somebody makes up identities. The cluster takes no more than so many hosts without a node, and new ones again when some have come or are removed; those that it
-// has it knows, and other clusters have nothing to do with it.
+// A cluster limits hosts without a node until some have joined or are removed, which affects neither its known hosts
+// nor other clusters.
 func TestStory_TooManyHostsWithoutANode(t *testing.T) {
 	tell(t, func(w *world) {
 		made := func(i int) string {
@@ -220,7 +221,7 @@ func TestStory_TooManyHostsWithoutANode(t *testing.T) {
 		}
 		w.pass(2 * time.Minute)
 
-		register(0) // one that is known
+		register(0) // a known host
 		known, err := w.user.Core.Secret().Get(demo, made(0), metav1.GetOptions{})
 		must(t, err)
 		if known.Labels[rkev1.MachineNameLabel] != made(0) {

@@ -49,16 +49,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// world is a management cluster with this controller alone in it, and with clusters demo and other.
+// world is a management cluster with this controller only, and with clusters demo and other.
 type world struct {
 	*testing.T
 	api  *memkube.Server
 	user *clients.Clients
 	log  *bytes.Buffer
 	stop func()
-	// skew is how much the clock of the controller is ahead of that of the API server.
+	// skew is how far the controller's clock is ahead of the API server's.
 	skew time.Duration
-	// cut is closed when the process is killed; nil when nobody kills it.
+	// cut is closed when the process is killed; nil if the test does not kill it.
 	cut chan struct{}
 }
 
@@ -68,7 +68,7 @@ func tell(t *testing.T, f func(w *world)) {
 	inWorld(t, f)
 }
 
-// inWorld is tell for one of several tellings of the same story, which come one after the other.
+// inWorld is tell for a test that runs several times in sequence.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func capi(namespace, name string) *clusterv1.Cluster {
 	}
 }
 
-// start runs the controller, as a new process would.
+// start runs the controller as a new process would.
 func (w *world) start() {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
@@ -118,7 +118,7 @@ func (w *world) start() {
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	if err := c.Start(workers); err != nil {
-		w.Log("the controller did not start:", err) // it was cut off meanwhile
+		w.Log("the controller did not start:", err) // it was killed while starting
 	}
 	w.stop = func() {
 		cancel()
@@ -127,13 +127,13 @@ func (w *world) start() {
 	}
 }
 
-// pass lets that much time pass, and as much again for the next process when one was killed meanwhile.
+// pass lets time d pass. If the controller was killed meanwhile, pass restarts it and lets d pass again.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 	select {
 	case <-w.cut:
-		w.cut = nil // once is enough
+		w.cut = nil // kill once
 		w.stop()
 		w.api.Mend(agent)
 		w.start()
@@ -142,7 +142,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// quiet fails when anything is written for a while.
+// quiet fails if the controller writes anything within d.
 func (w *world) quiet(d time.Duration) {
 	w.Helper()
 	w.api.ResetLog()
@@ -152,7 +152,7 @@ func (w *world) quiet(d time.Duration) {
 	}
 }
 
-// request is what a host says, and flags that it was started with.
+// request returns the request of a host that was started with these flags.
 func request(in, id string, flags map[string]string) *corev1.Secret {
 	said := map[string][]string{"id": {id}}
 	for name, value := range flags {
@@ -177,7 +177,7 @@ func (w *world) ask(in string, flags map[string]string) {
 	must(w.T, err)
 }
 
-// askAgain is what a host does that says something else.
+// askAgain changes the request, as a host does that is started again with other flags.
 func (w *world) askAgain(in string, flags map[string]string) {
 	w.Helper()
 	secret, err := w.user.Core.Secret().Get(in, host, metav1.GetOptions{})
@@ -187,7 +187,8 @@ func (w *world) askAgain(in string, flags map[string]string) {
 	must(w.T, err)
 }
 
-// answer is the answer to the host that asked in a namespace: a Machine, or why not, or nothing; "gone" when the request is.
+// answer returns the answer to the host in a namespace: its Machine, the refusal, or nothing; "gone" if the request was
+// deleted.
 func (w *world) answer(in string) string {
 	w.Helper()
 	secret := request(in, identity, nil)
@@ -223,7 +224,7 @@ func (w *world) custom() *rkev1.CustomMachine {
 	return machine
 }
 
-// writes are those of the controller since the last look, without names.
+// writes returns the controller's writes since the last check, without names.
 func (w *world) writes() []string {
 	var out []string
 	for _, write := range w.api.Writes(agent) {
