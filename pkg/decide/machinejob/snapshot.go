@@ -57,8 +57,8 @@ type CAPIMachine struct {
 type ClusterState struct {
 	Cluster
 	Paused, InfrastructureReady bool
-	// Kept is true while the user pauses the cluster. During an operation Drover pauses it, and machines may be
-	// deleted.
+	// Kept is true while the cluster is paused, except by an operation of Drover. Machines may be deleted during an
+	// operation.
 	Kept bool
 }
 
