@@ -8,8 +8,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// placeholder stands for the token in commands. The caller that shows a command inserts the token, for users who may
-// read its Secret.
+// placeholder stands for the token in commands. The caller that shows a command inserts the token, for users with read
+// access to its Secret.
 const placeholder = "{token}"
 
 // importPath is the path of the manifest of a cluster's agent. (docs/wire/endpoints.md#import.)

@@ -1,6 +1,6 @@
 // Package tenancy decides what a Cluster may use outside its own namespace. A namespace is a tenant: its content
-// belongs to the users who may write there, and a Cluster uses it freely. From other namespaces a Cluster may use only
-// Secrets (References), and each of them in one of two ways:
+// belongs to the users with write access there, and a Cluster uses it freely. From other namespaces a Cluster may use
+// only Secrets (References), and each of them in one of two ways:
 //
 //   - The Secret permits it: an annotation lists the Cluster, or its whole namespace (Offered).
 //   - The author of the reference may get the Secret, both when writing the reference and later. Admission asks the API

@@ -32,7 +32,7 @@ type Author struct {
 	Extra    map[string][]string `json:"extra,omitempty"`
 }
 
-// Grant records the author of a reference who was permitted to write it.
+// Grant records the author of a permitted reference.
 type Grant struct {
 	// Secret is NAMESPACE/NAME.
 	Secret string `json:"secret"`
