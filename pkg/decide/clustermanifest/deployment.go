@@ -219,8 +219,8 @@ func (in Input) affinity() *corev1.Affinity {
 }
 
 // tolerations let the agent run on servers, and leave a lost node sooner than other pods. On the host network it also
-// runs on nodes that wait for a network or a cloud provider, because their installation may need the connection through
-// the agent.
+// runs on nodes that wait for a network or a cloud provider. Their installation may need the connection through the
+// agent.
 func (in Input) tolerations() []corev1.Toleration {
 	soon := int64(30)
 	exists := func(key string, effect corev1.TaintEffect) corev1.Toleration {
@@ -243,7 +243,7 @@ func (in Input) tolerations() []corev1.Toleration {
 			exists("node.cloudprovider.kubernetes.io/uninitialized", corev1.TaintEffectNoSchedule),
 			exists(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule),
 			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule),
-			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), // a node without a network is not ready either
+			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), // this node has no network
 		)
 	} else {
 		tolerations = append(tolerations, lost(corev1.TaintNodeNotReady))

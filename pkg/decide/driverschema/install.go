@@ -19,9 +19,8 @@ func Wanted(driver *mgmtv3.NodeDriver) bool {
 	return driver.Spec.Active || driver.Spec.AddCloudCredential
 }
 
-// NeedsInstall reports whether Drover has to ask a driver for its flags. That is the case when it never did, when the
-// URL or checksum changed, when the release of rancher-machine that contains the driver changed, or when the schema is
-// missing.
+// NeedsInstall reports whether Drover has to ask a driver for its flags. That is the case when it never did, or when
+// the URL, the checksum or the release of rancher-machine changed. It is also the case when the schema is missing.
 func NeedsInstall(driver *mgmtv3.NodeDriver, schema *mgmtv3.DynamicSchema, machineVersion string) bool {
 	if schema == nil || !conditions.IsTrue(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled) ||
 		!conditions.IsTrue(driver.Status.Conditions, mgmtv3.NodeDriverConditionDownloaded) {

@@ -153,8 +153,8 @@ func Made(status rkev1.RKEMachineStatus) bool {
 	return conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob)
 }
 
-// InDoubt reports whether the Job that creates the machine may have failed, according to the status. The status says
-// so, or it records the Job and no success. Drover may be replacing such a machine.
+// InDoubt reports whether the Job that creates the machine may have failed. The status records a failure, or it records
+// the Job and no success. Drover may be replacing such a machine.
 func InDoubt(status rkev1.RKEMachineStatus) bool {
 	return status.FailureReason == rkev1.ReasonCreateError || conditions.Get(status.Conditions, rkev1.ConditionCreateJob) != nil && !Made(status)
 }

@@ -15,8 +15,8 @@ type Snapshot struct {
 	CAPI *CAPIMachine
 	// Cluster is the cluster of the Machine. Nil when it does not exist.
 	Cluster *ClusterState
-	// Protected is true when the cluster is protected and the machine is deleted with its cluster, or with a Cluster
-	// API cluster that is being deleted or gone. It is also true when the machine is deleted and its Machine stays.
+	// Protected is true for a machine of a protected cluster that is deleted with its cluster, or while its Cluster API
+	// cluster is being deleted or gone. It is also true when the machine is deleted and its Machine stays.
 	Protected bool
 	// BootstrapReady is true when the bootstrap object reports its data.
 	BootstrapReady bool

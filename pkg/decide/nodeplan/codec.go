@@ -100,8 +100,8 @@ func EncodePeriodicOutput(output map[string]plan.PeriodicInstructionOutput) ([]b
 	return encodeGzip(output, len(output) == 0)
 }
 
-// DecodePeriodicOutput reads the value of KeyAppliedPeriodicOutput. An empty value is an empty, non-nil map. The error is a
-// *MalformedError.
+// DecodePeriodicOutput reads the value of KeyAppliedPeriodicOutput. An empty value is an empty, non-nil map. The error
+// is a *MalformedError.
 func DecodePeriodicOutput(data []byte) (map[string]plan.PeriodicInstructionOutput, error) {
 	out := map[string]plan.PeriodicInstructionOutput{}
 	if err := decodeGzip(KeyAppliedPeriodicOutput, data, &out); err != nil {

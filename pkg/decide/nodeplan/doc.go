@@ -10,7 +10,7 @@
 // Two protocols share one Secret. In checksum mode, which Drover's server uses, the agent compares the plan's checksum
 // with the last one that it applied. In state mode, the data key "plan-state" commands and reports. Servers of other
 // vendors use it, so this package can read it. Drover never writes it, because in state mode an agent neither retries
-// nor records a failure. An empty value of any key means that the key is absent.
+// nor keeps its record of a failure. An empty value of any key means that the key is absent.
 //
 // The agent's values come from a machine that may be compromised. Their sizes are limited. An error names the Secret
 // and the key (MalformedError) but never the content, which may be confidential.
