@@ -243,7 +243,7 @@ func (in Input) tolerations() []corev1.Toleration {
 			exists("node.cloudprovider.kubernetes.io/uninitialized", corev1.TaintEffectNoSchedule),
 			exists(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule),
 			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule),
-			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), // this node has no network
+			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), // nodes without network
 		)
 	} else {
 		tolerations = append(tolerations, lost(corev1.TaintNodeNotReady))

@@ -25,11 +25,11 @@ const (
 	EditReinstall Cause = "edit-reinstall"
 	// EditObject: a Secret or ConfigMap that the configuration refers to.
 	EditObject Cause = "edit-object"
-	// EditObject: a Secret or ConfigMap that the configuration refers to.
-	EditMachine Cause = "edit-machine"
 	// EditMachine: labels or annotations of a machine or its pool.
-	EditPool Cause = "edit-pool"
+	EditMachine Cause = "edit-machine"
 	// EditPool: the machine config of a pool, or a reference to another one.
+	EditPool Cause = "edit-pool"
+	// EditSettings: settings of the server that plans depend on.
 	EditSettings Cause = "edit-settings"
 
 	// HealthServerLost: the server that a machine had joined is gone or out of reach.
