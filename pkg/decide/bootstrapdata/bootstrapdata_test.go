@@ -182,7 +182,7 @@ func unpacked(t *testing.T, content string) string {
 	return string(text)
 }
 
-// TestVariables_NoneIsLeftOutSilently: whoever sets a variable counts on it.
+// TestVariables_NoneIsLeftOutSilently checks that an invalid variable is an error: the user relies on it.
 func TestVariables_NoneIsLeftOutSilently(t *testing.T) {
 	s := example()
 	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"}, rkev1.EnvVar{Name: "A=secret", Value: "secret"})

@@ -14,19 +14,19 @@ import (
 const (
 	// scriptPath is where cloud-init writes the script before it runs it.
 	scriptPath = "/usr/local/custom_script/install.sh"
-	// cloudHeader makes cloud-init read the rest as configuration, and lets the user refer to instance data in it.
+	// cloudHeader makes cloud-init read the rest as configuration. The user's part may refer to instance data.
 	cloudHeader = "## template: jinja\n#cloud-config\n"
 )
 
-// The lists of a cloud-config that the script is put in front of.
+// The lists of a cloud-config that get Drover's entry as their first one.
 const (
 	writeFiles  = "write_files"
 	runCommands = "runcmd"
 )
 
-// CloudConfig wraps a script for Linux into a cloud-config, for machines that Drover's node drivers do not make. The user's
-// own cloud-config is merged: the script is written and run first, the user's files and commands follow. An error says
-// which part of the user's text cannot be merged.
+// CloudConfig wraps a script for Linux into a cloud-config, for machines of other infrastructure providers. It merges
+// the user's own cloud-config: the script is written and run first, then the user's files and commands. The error names
+// the part of the user's text that cannot be merged.
 func CloudConfig(script, userdata string) (string, error) {
 	config, err := readUserdata(userdata)
 	if err != nil {
@@ -48,20 +48,20 @@ func CloudConfig(script, userdata string) (string, error) {
 	return cloudHeader + string(text), nil
 }
 
-// CheckUserdata says why a user's text is no cloud-config that the script can be merged with. It never shows the text,
-// which may hold passwords.
+// CheckUserdata returns an error when the script cannot be merged with the user's cloud-config. The error never
+// contains the text, because the text may contain passwords.
 func CheckUserdata(userdata string) error {
 	_, err := readUserdata(userdata)
 	return err
 }
 
-// yamlLine finds where a YAML error is.
+// yamlLine finds the line number in a YAML error.
 var yamlLine = regexp.MustCompile(`line [0-9]+`)
 
 func readUserdata(userdata string) (map[string]any, error) {
 	config := map[string]any{}
 	if err := yaml.Unmarshal([]byte(userdata), &config); err != nil {
-		// The parser's message may show what it could not read: only where is passed on.
+		// The parser's message may quote the text, so only the line number is passed on.
 		message := "is no cloud-config: write a YAML map, without a script or a multi-part archive"
 		if line := yamlLine.FindString(err.Error()); line != "" {
 			message += "; look at " + line
@@ -79,7 +79,7 @@ func readUserdata(userdata string) (map[string]any, error) {
 	return config, nil
 }
 
-// packed compresses because some clouds take no more than 16 KiB.
+// packed compresses the text, because some clouds accept at most 16 KiB.
 func packed(text string) (string, error) {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)

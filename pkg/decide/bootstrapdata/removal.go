@@ -6,90 +6,93 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Removal is what decides whether an etcd machine may go: its member has to leave the cluster first, or the cluster loses
-// quorum. The machine is held by an annotation that Cluster API waits for, the hook.
+// Removal is the input for the decision whether an etcd machine may be deleted. Its etcd member has to leave the
+// cluster first, otherwise the cluster loses quorum. An annotation, the hook, makes Cluster API wait with the deletion.
 type Removal struct {
-	// Etcd is true for a machine that is a member of etcd, and not one whose server keeps the data elsewhere; Forced when somebody gave its member up.
+	// Etcd is true for a machine with an etcd member, and false for a server that keeps its data elsewhere. Forced is
+	// true when the user gave the member up.
 	Etcd, Forced bool
-	// MachineDeleting and BootstrapDeleting say what is going. DeletedAt is since when, of the one that went first.
+	// MachineDeleting and BootstrapDeleting are true for the objects that are being deleted. DeletedAt is the time of
+	// the earlier deletion.
 	MachineDeleting, BootstrapDeleting bool
 	DeletedAt                          time.Time
-	// ClusterGoing is true when the cluster is deleted as a whole, or what describes it is gone.
+	// ClusterGoing is true when the whole cluster is being deleted, or when the objects that describe it are gone.
 	ClusterGoing bool
-	// Planned is true when the machine ever got a plan. Without one it can have joined nothing.
+	// Planned is true when the machine ever got a plan. A machine without a plan cannot have joined.
 	Planned bool
-	// NodeName is the node of the machine. Empty while none is known, which is not to say that there is none: Cluster API finds
-	// nodes late, and members join etcd before.
+	// NodeName is the machine's node. An empty name does not prove that there is no node: members join etcd before
+	// Cluster API finds their nodes.
 	NodeName string
-	// Began is true when the cluster has begun at some time, so that there may be other members and data. Whether it answers now is another
-	// question, which only asking it answers.
+	// Began is true when the cluster has ever started, so that other members and data may exist. It does not say
+	// whether the cluster answers now.
 	Began bool
-	// Dependents is true while another machine is still joined to this one, and there is a server that it can be moved to.
+	// Dependents is true while another machine is joined to this one and can be moved to another server.
 	Dependents bool
-	// OnlyTwo is true when there are exactly two etcd machines and the other is not going.
+	// OnlyTwo is true when there are exactly two etcd machines and the other one is not being deleted.
 	OnlyTwo bool
-	// Behind is true while the member of another machine that goes has not left yet: they go one at a time.
+	// Behind is true while the member of another deleted machine has not left yet. Members leave one at a time.
 	Behind bool
-	// Keepers are the nodes of other machines that work and do not leave before this one, so that the data are there when it has left.
+	// Keepers are the nodes of other machines that work and do not leave before this one. They keep the data.
 	Keepers []string
-	// Last is true while none of the Keepers is known to the cluster as a member, and the data would go with this one.
+	// Last is true while the cluster knows none of the Keepers as a member. The data would be lost with this machine.
 	Last bool
-	// Coming is true while another machine with etcd has just been made, and has not joined.
+	// Coming is true while another etcd machine has just been created and has not joined.
 	Coming bool
-	// OtherLeaving is another node whose member was asked to leave and has not left, empty when there is none: deletions may come to be known
-	// in another order than they were made in.
+	// OtherLeaving is another node whose member was asked to leave and has not left; empty when there is none.
+	// Deletions may be observed in another order than they were made.
 	OtherLeaving string
-	// Elsewhere is true when the machine was told to keep the cluster's data in another datastore than etcd: whether there is a member, its node says.
+	// Elsewhere is true when the machine was configured to keep the cluster's data in a datastore other than etcd. Its
+	// node says whether there is a member.
 	Elsewhere bool
-	// Member is how far the node's member is.
+	// Member is the progress of the member's removal.
 	Member MemberState
 	Now    time.Time
 }
 
-// MemberState is how far the removal of a node's etcd member is, as its distribution says on the node.
+// MemberState is the progress of the removal of a node's etcd member, as its distribution reports it on the node.
 type MemberState int
 
 // The states of a member.
 const (
-	// MemberUnknown is before anybody looked.
+	// MemberUnknown means that the node has not been read yet.
 	MemberUnknown MemberState = iota
-	// MemberPresent has not been asked to leave.
+	// MemberPresent means that the member has not been asked to leave.
 	MemberPresent
-	// MemberLeaving was asked to leave.
+	// MemberLeaving means that the member was asked to leave.
 	MemberLeaving
-	// MemberGone has left, or there is no such node.
+	// MemberGone means that the member has left, or that the node does not exist.
 	MemberGone
 )
 
-// HookAction is what to do about the hook.
+// HookAction is what the caller does with the hook.
 type HookAction string
 
 // The actions.
 const (
 	// HookKeep leaves the hook as it is.
 	HookKeep HookAction = "Keep"
-	// HookEnsure sets it.
+	// HookEnsure sets the hook.
 	HookEnsure HookAction = "Ensure"
-	// HookDrop takes it away: the machine may go.
+	// HookDrop removes the hook: the machine may be deleted.
 	HookDrop HookAction = "Drop"
-	// HookLook asks the node how far its member is.
+	// HookLook reads the member's state from the node.
 	HookLook HookAction = "Look"
-	// HookAsk asks the distribution, on the node, to remove the member.
+	// HookAsk asks the distribution, by an annotation on the node, to remove the member.
 	HookAsk HookAction = "Ask"
 )
 
 const (
-	// settleTime is how long the last but one member is kept after its deletion began: an operator who deletes both in one
-	// go does not want to wait for a quorum that will not be.
+	// settleTime is how long the second to last member is kept after its deletion began. A user may delete both members
+	// at once, and does not have to wait for a quorum that cannot exist.
 	settleTime = 20 * time.Second
-	// lookAgain is when to look again at what no event announces.
+	// lookAgain is the interval of checks that no event triggers.
 	lookAgain = 5 * time.Second
 )
 
-// ReasonEtcdMemberHeld goes with condition EtcdMemberLeft of an RKEBootstrap while its machine is held.
+// ReasonEtcdMemberHeld is the reason of condition EtcdMemberLeft on an RKEBootstrap while its machine is held.
 const ReasonEtcdMemberHeld = "EtcdMemberHeld"
 
-// Waits that a person may have to end.
+// Waits that the user may have to end.
 const (
 	waitLast = "no other member of etcd works that could keep the cluster's data: another machine with etcd has to join, or to work again. To give the data up, " +
 		"annotate the RKEBootstrap " + rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines"
@@ -100,21 +103,22 @@ const (
 	waitComing = "another machine has to join etcd first. If it never will, delete it; after half an hour nobody waits for it any more"
 	waitBehind = "the etcd member of another machine has to leave or to be restarted first: condition Ready of the Cluster, and " + rkev1.ConditionEtcdMemberLeft +
 		" of the other RKEBootstraps, say what that waits for"
-	// waitGone goes with the wait for the member of a node.
+	// waitGone completes the messages that wait for the member of a node.
 	waitGone = ". If its host is gone for good, delete the Node in the cluster, and its member goes with it"
 )
 
-// DecideHook returns what to do about the hook of a machine, in words what it waits for, and when to look again. The first
-// rule that applies decides.
+// DecideHook returns the action for a machine's hook, the reason for the wait, and the time until the next check. The
+// first rule that applies decides.
 //
-// A machine without a known node is let go only when it never got a plan, or when its cluster was asked and has no node of it:
-// a member that stays behind counts towards the quorum for ever. What cannot be seen is a member whose node has not registered
-// yet; that lasts for seconds while a server joins. A cluster that never answers again holds the machine until somebody
-// gives the member up, as it does for one with a known node. Neither a Machine without a node reference nor a missing
-// Secret with a kubeconfig proves that there is no member: both may come late, be lost, or be absent from the cache.
+// A machine without a known node is released in two cases: it never got a plan, or its cluster answered that it has no
+// such node. A member that stays behind would count toward the quorum forever. The check misses only a member whose
+// node has not registered yet, which takes seconds while a server joins. A cluster that never answers again holds the
+// machine until the user gives the member up. Neither a Machine without a node reference nor a missing kubeconfig
+// Secret proves that there is no member. Both may come late, be lost, or be absent from the cache.
 //
-// The last member that works stays until another one does that stays: machines may all be deleted because others take their place. Where none
-// come as long as those are there, all but the last leave, which brings the others.
+// The last working member stays until another member works that is not being deleted. The user may delete all machines
+// because others replace them. If no replacement is created while they exist, all but the last leave, and then the
+// replacements are created.
 func DecideHook(r Removal) (action HookAction, wait string, after time.Duration) {
 	switch {
 	case !r.Etcd, r.Forced:
@@ -124,7 +128,8 @@ func DecideHook(r Removal) (action HookAction, wait string, after time.Duration)
 	case r.ClusterGoing, !r.Began, r.neverJoined(), r.Elsewhere && r.Member == MemberGone:
 		return HookDrop, "", 0
 	case (r.NodeName == "" || r.Elsewhere) && r.Member == MemberUnknown:
-		// Asked before the questions below: most machines that Cluster API knows no node of have none, and need not wait, as those whose data are elsewhere.
+		// This check comes first, so that a machine without a member does not wait for the checks below. Most machines
+		// for which Cluster API knows no node have none, and neither has a machine that keeps its data elsewhere.
 		return HookLook, "it has to be known whether the machine became a node, and has an etcd member", lookAgain
 	case r.Dependents:
 		return HookKeep, waitJoined, lookAgain
@@ -134,12 +139,12 @@ func DecideHook(r Removal) (action HookAction, wait string, after time.Duration)
 	return r.memberHook()
 }
 
-// neverJoined is true when the machine is known to have no node.
+// neverJoined reports whether the machine is known to have no node.
 func (r Removal) neverJoined() bool {
 	return r.NodeName == "" && (!r.Planned || r.Member == MemberGone)
 }
 
-// memberHook is what to do when everything depends on the member alone.
+// memberHook decides when only the member's state matters.
 func (r Removal) memberHook() (action HookAction, wait string, after time.Duration) {
 	wait = "the etcd member of node " + r.NodeName + " has to leave" + waitGone
 	switch {

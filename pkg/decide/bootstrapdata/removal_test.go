@@ -86,8 +86,8 @@ func TestDecideHook(t *testing.T) {
 	}
 }
 
-// TestDecideHook_NeverDropsAMember: whatever else is true, an etcd machine of a living cluster that has begun goes
-// only when its member has left, and the last member is never asked to.
+// TestDecideHook_NeverDropsAMember checks an etcd machine of a living cluster that has started. The machine is released
+// only when its member has left, and the last member is never asked to leave.
 func TestDecideHook_NeverDropsAMember(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		removal := going()

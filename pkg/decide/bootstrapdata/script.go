@@ -11,55 +11,57 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// Names of the variables that have rules of their own.
+// Names of the variables with special rules.
 const (
 	strictVerify = "STRICT_VERIFY"
 	agentVarDir  = "CATTLE_AGENT_VAR_DIR"
 )
 
-// ReasonBadInput goes with condition Ready of an RKEBootstrap while no bootstrap data can be made of what a person wrote.
+// ReasonBadInput is the reason of condition Ready on an RKEBootstrap while the user's input permits no bootstrap data.
 const ReasonBadInput = "BadInput"
 
-// Script is what a machine's script is made of.
+// Script is the input for a machine's script.
 type Script struct {
 	// Installer is the text that installs the agent: a POSIX shell script, or PowerShell for Windows.
 	Installer string
-	// ServerURL is where the machine reaches the server, without a slash at its end.
+	// ServerURL is the URL at which the machine reaches the server, without a trailing slash.
 	ServerURL string
-	// CAChecksum is the SHA-256, in hexadecimal, of the server's authority. Empty when the system's authorities know it.
+	// CAChecksum is the SHA-256 of the server's certificate authority, in hexadecimal. Empty when the system trusts the
+	// authority.
 	CAChecksum string
 	// AccountToken is the token of the machine's bootstrap account. Only its digest is rendered.
 	AccountToken string
 	// Env are the user's variables for the agent.
 	Env []rkev1.EnvVar
-	// AgentDataDir is where the agent keeps its data. Empty means its own default.
+	// AgentDataDir is the agent's data directory. Empty means the agent's default.
 	AgentDataDir string
-	// ServesAgent is true when the server has the agent's program at /assets; otherwise the installer knows where it is.
+	// ServesAgent is true when the server offers the agent's program at /assets. Otherwise the installer knows its
+	// source.
 	ServesAgent bool
-	// CSIProxy is for Windows.
+	// CSIProxy applies to Windows only.
 	CSIProxy CSIProxy
 }
 
-// CSIProxy tells a Windows machine where it gets the program that lets pods mount volumes.
+// CSIProxy is the source of the program with which pods on Windows mount volumes.
 type CSIProxy struct {
 	URL, Version, KubeletPath string
 }
 
-// variable is one assignment, in the order in which it appears.
+// variable is one assignment. Assignments keep their order.
 type variable struct{ name, value string }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// powershellPrefix is how users write a variable's name for Windows; it is no part of the name.
+// powershellPrefix may precede a variable's name for Windows. It is not part of the name.
 const powershellPrefix = "$env:"
 
-// ValidVariable tells whether a shell can have a variable of this name. PowerShell's prefix may stand before it.
+// ValidVariable reports whether a shell accepts a variable of this name. PowerShell's prefix may precede it.
 func ValidVariable(name string) bool {
 	return identifier.MatchString(strings.TrimPrefix(name, powershellPrefix))
 }
 
-// userVariables are the variables that the agent gets from the user, without those that have no value. A name that no
-// shell can have is an error: whoever set it counts on it.
+// userVariables returns the user's variables for the agent, without those that have no value. A name that no shell
+// accepts is an error, because the user relies on the variable.
 func (s Script) userVariables() ([]variable, error) {
 	var variables []variable
 	var invalid []string
@@ -79,7 +81,8 @@ func (s Script) userVariables() ([]variable, error) {
 	if s.AgentDataDir != "" {
 		variables = append(variables, variable{agentVarDir, s.AgentDataDir})
 	}
-	// Without a checksum there is nothing to be stricter about than the system's authorities.
+	// Without a checksum the installer relies on the system's authorities, and there is nothing to verify more
+	// strictly.
 	if s.CAChecksum != "" && !slices.ContainsFunc(variables, func(v variable) bool { return v.name == strictVerify }) {
 		variables = append(variables, variable{strictVerify, "true"})
 	}
@@ -100,7 +103,7 @@ func (s Script) serverVariables() []variable {
 
 const shebang = "#!/usr/bin/env sh"
 
-// Linux renders the script for Linux. An error says which of the user's variables no shell can have.
+// Linux renders the script for Linux. The error lists the user's variables that no shell accepts.
 func Linux(s Script) (string, error) {
 	user, err := s.userVariables()
 	if err != nil {
@@ -128,8 +131,8 @@ func withoutShebang(script string) string {
 // windowsInstaller is the function that the installer for Windows defines.
 const windowsInstaller = "Invoke-WinsInstaller"
 
-// Windows renders the script for Windows; see Linux for the error. The installer comes first, because a PowerShell script
-// has to begin with its parameters.
+// Windows renders the script for Windows; see Linux for the error. The installer comes first, because a PowerShell
+// script has to begin with its parameters.
 func Windows(s Script) (string, error) {
 	user, err := s.userVariables()
 	if err != nil {
@@ -149,7 +152,7 @@ func Windows(s Script) (string, error) {
 	return out.String(), nil
 }
 
-// powershellQuote renders booleans as such, except where the installer compares text.
+// powershellQuote renders booleans as PowerShell booleans, except where the installer compares text.
 func powershellQuote(v variable) string {
 	if v.name != "CATTLE_ROLE_NONE" {
 		switch strings.ToLower(v.value) {

@@ -19,25 +19,27 @@ import (
 )
 
 const (
-	// Auth is what everything is called in the cluster that answers its API servers about tokens for the authorized endpoint.
+	// Auth is the name of all objects in a cluster that verify tokens of the authorized endpoint for its API servers.
 	Auth = "drover-cluster-auth"
-	// TrustKey is where the ConfigMap has the public keys.
+	// TrustKey is the key of the ConfigMap that holds the public keys.
 	TrustKey = "trust.json"
-	// trustFolder is where the program looks for them.
+	// trustFolder is where the program reads them.
 	trustFolder = "/etc/drover/cluster-auth"
 )
 
-// AuthObjects are what the program behind the authorized endpoint of a cluster is installed with.
+// AuthObjects are the objects that install the program behind a cluster's authorized endpoint.
 type AuthObjects struct {
 	Keys   *corev1.ConfigMap
 	Server *appsv1.DaemonSet
 }
 
-// RenderAuth returns what answers the API servers of a cluster about tokens: on each of its servers with one, where the file that the plan gives the API server
-// leads. loopback is the host in that file, and trust what tokens are verified with.
+// RenderAuth returns the program that verifies tokens for the API servers of a cluster. It runs on each server that has
+// an API server, at the address in the file that the plan gives the API server. loopback is the host in that file, and
+// trust is the set of public keys.
 //
-// It is in no plan. Whether a cluster has it, and which keys it trusts, changes while the cluster runs, and the Secret that plans take the agent's manifest from
-// does not (Install). Nobody misses it before the agent has connected: there are no tokens to show until the cluster is reached.
+// The program is in no plan. Whether a cluster has it, and which keys it trusts, changes while the cluster runs. The
+// Secret from which plans take the agent's manifest does not change (Install). Before the agent has connected, the
+// program is not needed: users can get tokens only for a cluster that Drover reaches.
 func RenderAuth(in Input, loopback string, trust []byte) (AuthObjects, error) {
 	if err := in.check(); err != nil {
 		return AuthObjects{}, fmt.Errorf("render what answers about tokens: %w", err)
@@ -53,7 +55,7 @@ func RenderAuth(in Input, loopback string, trust []byte) (AuthObjects, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "DaemonSet"}, ObjectMeta: *named.DeepCopy(),
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			// Two cannot listen at one address: the one before ends first, on one server after the other.
+			// Two pods cannot listen at one address. The old pod ends first, on one server after the other.
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
 				Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &one},
 			},
@@ -63,12 +65,12 @@ func RenderAuth(in Input, loopback string, trust []byte) (AuthObjects, error) {
 	return AuthObjects{Keys: keys, Server: server}, errors.Join(mark(keys, &keys.ObjectMeta), mark(server, &server.ObjectMeta))
 }
 
-// DesiredAuth is what answers about tokens in a cluster that Drover makes.
+// DesiredAuth returns the token verification of a cluster that Drover makes.
 func DesiredAuth(source Source, f Facts, trust []byte) (AuthObjects, error) {
 	return RenderAuth(source.Input(f.Management, f.Token, f.PullSecrets), distro.LoopbackHost(f.Cluster.Spec.RKEConfig.Networking), trust)
 }
 
-// mark writes on an object by what it is told from that of another release, or of other keys.
+// mark writes a digest on an object. It distinguishes the object from that of another release or of other keys.
 func mark(object any, meta *metav1.ObjectMeta) error {
 	content, err := document(object)
 	if err != nil {
@@ -101,7 +103,7 @@ func (in Input) authPod(loopback string) corev1.PodSpec {
 	return pod
 }
 
-// servers are the nodes with an API server.
+// servers selects the nodes with an API server.
 func servers() *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.NodeSelectorOpExists},

@@ -23,7 +23,7 @@ func auth(t *testing.T, in clustermanifest.Input, loopback string) clustermanife
 	return objects
 }
 
-// TestAuth_Golden: a difference here is a restart of what answers about tokens, in every cluster that has it.
+// TestAuth_Golden records the manifest: a difference restarts the token verification in every cluster that has it.
 func TestAuth_Golden(t *testing.T) {
 	for name, c := range map[string]struct {
 		in       clustermanifest.Input
@@ -42,7 +42,7 @@ func TestAuth_Golden(t *testing.T) {
 	}
 }
 
-// What answers about tokens has nothing that somebody could take from it: no credential, no right, no file of its host.
+// TestAuth_HasNothing checks that the token verification has no credential, no right and no file of its host.
 func TestAuth_HasNothing(t *testing.T) {
 	t.Parallel()
 	objects := auth(t, minimal(everything, planFile), "localhost")
@@ -65,7 +65,7 @@ func TestAuth_HasNothing(t *testing.T) {
 	}
 }
 
-// Other keys do not restart what verifies with them.
+// TestAuth_OtherKeysRestartNothing checks that new keys do not restart the program.
 func TestAuth_OtherKeysRestartNothing(t *testing.T) {
 	t.Parallel()
 	one := auth(t, minimal(planFile), "localhost")

@@ -13,31 +13,33 @@ import (
 )
 
 const (
-	// container is what the agent's container is called. (docs/wire/endpoints.md#manifest-of-the-agent.)
+	// container is the name of the agent's container. (docs/wire/endpoints.md#manifest-of-the-agent.)
 	container = "cluster-register"
-	// command is the agent's sub-command of the program.
+	// command is the agent's subcommand of the program.
 	command = "cluster-agent"
-	// healthAddress is the variable by which the agent is told where to answer probes.
+	// healthAddress is the variable with the address at which the agent answers probes.
 	healthAddress = "DROVER_HEALTH_ADDRESS"
 	healthPort    = "health"
-	// podPort is where the agent answers probes in a network of its own.
+	// podPort is the port at which the agent answers probes in a pod network.
 	podPort = 8080
-	// runFolder has the socket where it does so on the network of its host. A port there is one for all pods of a node.
+	// runFolder has the socket at which the agent answers probes on the host network. There, all pods of a node share
+	// the ports.
 	runFolder    = "/run/drover"
 	healthSocket = "unix:" + runFolder + "/health.sock"
-	// everFailing is for how many probes an agent may take to connect. It is not to be restarted because its server is away.
+	// everFailing is the number of probes that an agent may fail before it connects. The kubelet must not restart it
+	// while the server is unreachable.
 	everFailing = int32(1 << 30)
-	// user is the one of Drover's image.
+	// user is the user ID in Drover's image.
 	user = int64(65532)
-	// tokenSeconds is the life of the account's token; the kubelet replaces it in time.
+	// tokenSeconds is the lifetime of the account's token. The kubelet replaces the token in time.
 	tokenSeconds = int64(3600)
-	// accountPath is where programs in pods look for their account.
+	// accountPath is where programs in pods read their account.
 	accountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
 	credentialPath = "/cattle-credentials" //nolint:gosec // a folder
 )
 
-// deployment is the agent. None ends before its successor has connected: with an image that cannot be pulled, or an address of the server that is wrong,
-// the cluster is still reached through the one before.
+// deployment is the agent. The old agent ends only when its successor has connected. With an image that cannot be
+// pulled or a wrong server address, Drover still reaches the cluster through the old agent.
 func (in Input) deployment() *appsv1.Deployment {
 	replicas, unavailable, surge := int32(2), intstr.FromInt32(0), intstr.FromInt32(1)
 	if in.HostNetwork {
@@ -78,12 +80,12 @@ func (in Input) pod() corev1.PodSpec {
 	}
 	if in.HostNetwork {
 		pod.HostNetwork = true
-		pod.DNSPolicy = corev1.DNSDefault // the cluster's own starts when its network is there
+		pod.DNSPolicy = corev1.DNSDefault // the cluster's own DNS starts only with its network
 	}
 	return pod
 }
 
-// program is where the image has Drover (Dockerfile). An image need not say where programs are looked for.
+// program is the path of Drover in the image (Dockerfile). An image need not set PATH.
 const program = "/usr/local/bin/drover"
 
 func (in Input) container() corev1.Container {
@@ -112,9 +114,9 @@ func (in Input) container() corev1.Container {
 	return made
 }
 
-// addProbes lets the kubelet ask the agent whether it is connected. On the network of its host two agents have to be on one node while one replaces the
-// other, so that they cannot listen on a port that the manifest names: there a program asks, which costs more, and only until the agent has been
-// connected once.
+// addProbes lets the kubelet ask the agent whether it is connected. On the host network, two agents run on one node
+// during a rollout, so they cannot listen on a port that the manifest names. There the kubelet runs a command, which
+// costs more, but only until the agent has connected once.
 func (in Input) addProbes(agent *corev1.Container) {
 	if in.HostNetwork {
 		agent.VolumeMounts = append(agent.VolumeMounts, corev1.VolumeMount{Name: "run", MountPath: runFolder})
@@ -133,8 +135,9 @@ func probe(path string, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}, PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 5}
 }
 
-// environment has what the agent depends on first. The same names among those of the user are left out, and all that the program or its library
-// reads: he would turn off that servers are verified, or point the agent elsewhere.
+// environment begins with the variables that the agent depends on. It drops the user's variables with the same names,
+// and all that the program or its library reads. Otherwise a user could turn off the verification of servers, or point
+// the agent elsewhere.
 func (in Input) environment() []corev1.EnvVar {
 	address := ":" + strconv.Itoa(podPort)
 	if in.HostNetwork {
@@ -180,7 +183,7 @@ func (in Input) volumes() []corev1.Volume {
 	return volumes
 }
 
-// affinity prefers the nodes that are there as long as the cluster is, one agent each.
+// affinity prefers the nodes that live as long as the cluster, with one agent on each.
 // (docs/wire/endpoints.md#manifest-of-the-agent.)
 func (in Input) affinity() *corev1.Affinity {
 	if custom := in.customization().OverrideAffinity; custom != nil {
@@ -215,8 +218,9 @@ func (in Input) affinity() *corev1.Affinity {
 	}
 }
 
-// tolerations let the agent run where servers are, and away from a node that is lost sooner than other pods. On the network of a host it
-// also runs on nodes that wait for a network or a cloud provider, which may wait for somebody who comes through the agent.
+// tolerations let the agent run on servers, and leave a lost node sooner than other pods. On the host network it also
+// runs on nodes that wait for a network or a cloud provider. Their installation may need the connection through the
+// agent.
 func (in Input) tolerations() []corev1.Toleration {
 	soon := int64(30)
 	exists := func(key string, effect corev1.TaintEffect) corev1.Toleration {
@@ -239,7 +243,7 @@ func (in Input) tolerations() []corev1.Toleration {
 			exists("node.cloudprovider.kubernetes.io/uninitialized", corev1.TaintEffectNoSchedule),
 			exists(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule),
 			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule),
-			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), // a node without a network is not ready either
+			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), // nodes without network
 		)
 	} else {
 		tolerations = append(tolerations, lost(corev1.TaintNodeNotReady))

@@ -1,20 +1,21 @@
-// Package clustermanifest renders what the agent inside a cluster is installed with.
+// Package clustermanifest renders the objects that install the agent inside a cluster.
 //
 //	Namespace cattle-system ─ ServiceAccount cattle ─ Deployment cattle-cluster-agent
-//	                               │                      └─ Secret cattle-credentials-<key>: where the server is, and the registration token
+//	                               │               └─ Secret cattle-credentials-<key>: server URL, registration token
 //	                               └─ ClusterRole drover-cluster-agent: impersonate, and nothing else
 //	ClusterRoleBinding drover-cluster-admin: group system:drover:cluster-admin ─► cluster-admin
 //
-// Where spec.localClusterAuthEndpoint is enabled, RenderAuth has what answers API servers about the tokens for it, which comes by the tunnel alone:
+// Where spec.localClusterAuthEndpoint is enabled, RenderAuth renders the program that verifies tokens for API servers.
+// Drover installs it through the tunnel:
 //
 //	DaemonSet drover-cluster-auth, on servers ─ ConfigMap drover-cluster-auth: public keys
 //
-// Names are those that users and tools look for in clusters that Rancher manages.
-// (docs/wire/endpoints.md#manifest-of-the-agent.) Rights are not: the agent's account may impersonate, and is nobody by
-// itself. Whom it impersonates the server says, by request; Drover itself is a member of the group that is bound to
-// cluster-admin here, and loses its rights with that binding, without the agent noticing. The account's token is
-// projected into the pod and good for an hour; there is none in a Secret.
+// Users and tools look for these names in clusters that Rancher manages (docs/wire/endpoints.md#manifest-of-the-agent).
+// The rights are different. The agent's account may impersonate users, and has no other right. The server names the
+// impersonated user in each request. Drover itself is a member of the group that is bound to cluster-admin here. It
+// loses its rights with that binding, and the agent does not notice. The account's token is projected into the pod and
+// lives for an hour; no Secret contains it.
 //
-// The agent of a cluster that Drover makes has to run before the cluster has a network: HostNetwork. Everywhere else the pod keeps to the
-// "restricted" standard of pod security.
+// The agent of a cluster that Drover makes has to run before the cluster has a network: HostNetwork. In all other
+// clusters the pod complies with the "restricted" standard of pod security.
 package clustermanifest

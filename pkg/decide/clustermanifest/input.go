@@ -22,35 +22,38 @@ import (
 type Input struct {
 	// ServerURL is the https URL of the server, without a path.
 	ServerURL string
-	// CAChecksum is the hexadecimal SHA-256 by which the agent recognises the server's authorities; empty when the system's know it.
+	// CAChecksum is the SHA-256 by which the agent recognizes the server's authorities, in hexadecimal. Empty when the
+	// system trusts them.
 	CAChecksum string
-	// Token is the registration token. It is in one Secret and nowhere else.
+	// Token is the registration token. Only one Secret contains it.
 	Token string
-	// Namespace is the name of the management cluster, or empty in a manifest that a user applies. It is part of the credential's name.
+	// Namespace is the name of the management cluster, or empty in a manifest that a user applies. It is part of the
+	// credential's name.
 	Namespace string
-	// Image is the agent's: Drover's own.
+	// Image is the agent's image: Drover's own.
 	Image string
-	// Registry is the private registry of the cluster, for the agent to know; empty for none. Image is in it already.
+	// Registry is the private registry of the cluster, for the agent's information; empty for none. Image already
+	// contains it.
 	Registry string
-	// PullSecrets are what Image is pulled with, besides what nodes have.
+	// PullSecrets pull Image, in addition to the credentials of the nodes.
 	PullSecrets []PullSecret
-	// Environment is added to that of the agent. What the agent depends on cannot be set by it.
+	// Environment is added to the agent's environment. It cannot set the variables that the agent depends on.
 	Environment []corev1.EnvVar
-	// Customization is what the user wants of the Deployment; nil for nothing.
+	// Customization is the user's customization of the Deployment; nil for none.
 	Customization *provv1.AgentDeploymentCustomization
-	// HostNetwork lets the agent run before the cluster has a network of its own, and before nodes are ready.
+	// HostNetwork lets the agent run before the cluster has its own network, and before nodes are ready.
 	HostNetwork bool
 }
 
-// PullSecret is what images are pulled with. It prints as a mask.
+// PullSecret is a credential for pulling images. It prints as a mask.
 type PullSecret struct {
-	// Name of the Secret that it comes from.
+	// Name is the name of the source Secret.
 	Name string
 	// DockerConfigJSON is the content of a Secret of type kubernetes.io/dockerconfigjson.
 	DockerConfigJSON []byte
 }
 
-// pullSecretOf reads a Secret; the problem says why it cannot be used.
+// pullSecretOf reads a Secret. The problem says why the Secret is unusable.
 func pullSecretOf(secret *corev1.Secret) (found PullSecret, problem string) {
 	if secret.Type != corev1.SecretTypeDockerConfigJson || len(secret.Data[corev1.DockerConfigJsonKey]) == 0 {
 		return PullSecret{}, "A pull secret of the default registry must have type " + string(corev1.SecretTypeDockerConfigJson)
@@ -70,8 +73,8 @@ func (in Input) String() string { return "Input{" + in.ServerURL + " " + in.Name
 // GoString hides the token.
 func (in Input) GoString() string { return in.String() }
 
-// For is what a management cluster says about its agent. The image is one without the registry of clusters, the registry that of clusters that name
-// none. The URL, the checksum and the token are left to the caller.
+// For returns the agent's input as the management cluster describes it. image is without a registry, and registry
+// applies to clusters that name none. The caller adds the URL, the checksum and the token.
 func For(cluster *mgmtv3.Cluster, image, registry string) Input {
 	registry = cmp.Or(cluster.Spec.ClusterSecrets.PrivateRegistryURL, registry)
 	return Input{
@@ -82,7 +85,7 @@ func For(cluster *mgmtv3.Cluster, image, registry string) Input {
 
 var checksum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// check says what is wrong with an input, and what would be right. It never repeats the token.
+// check returns what is wrong with an input, and what would be right. The error never contains the token.
 func (in Input) check() error {
 	var problems []error
 	if server, err := url.Parse(in.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" || strings.Trim(server.Path, "/") != "" {
@@ -109,7 +112,8 @@ func (in Input) checkImage() error {
 	_, err := name.ParseReference(in.Image, name.WeakValidation)
 	registry := strings.TrimRight(in.Registry, "/")
 	switch {
-	case registry != "" && strings.HasPrefix(in.Image, registry+"/") && !naming.IsRegistry(registry): // an image with another registry of its own does not need this one
+	// The registry matters only when the image is in it.
+	case registry != "" && strings.HasPrefix(in.Image, registry+"/") && !naming.IsRegistry(registry):
 		return fmt.Errorf("system-default-registry %s, not %q", naming.RegistryForm, redact.Address(in.Registry))
 	case err == nil:
 		return nil
@@ -137,7 +141,7 @@ func (in Input) checkBudget() error {
 
 var amount = regexp.MustCompile(`^[0-9]{1,5}%?$`)
 
-// set reports whether an amount of a budget was given: user interfaces write 0 for the one that is not meant.
+// set reports whether the user gave an amount of a budget. User interfaces write 0 for an unused amount.
 func set(amount string) bool { return amount != "" && amount != "0" && amount != "0%" }
 
 func (in Input) customization() provv1.AgentDeploymentCustomization {

@@ -22,19 +22,20 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// Source is what manifests are made from, the same for all clusters.
+// Source is the installation's part of manifests, the same for all clusters.
 type Source struct {
-	// ServerURL is the https URL of the server, without a path; CAChecksum the hexadecimal SHA-256 of its authorities, empty when the system's know it.
+	// ServerURL is the https URL of the server, without a path. CAChecksum is the hexadecimal SHA-256 of its
+	// authorities, empty when the system trusts them.
 	ServerURL, CAChecksum string
-	// Image is the agent's, without a registry of clusters before it.
+	// Image is the agent's image, without a registry of clusters before it.
 	Image string
-	// Registry is that of clusters that name none; empty for none.
+	// Registry is the registry of clusters that name none; empty for none.
 	Registry string
-	// PullSecrets are for Registry, and for the registries that they list, of type kubernetes.io/dockerconfigjson.
+	// PullSecrets are for Registry and for the registries that they list. Their type is kubernetes.io/dockerconfigjson.
 	PullSecrets []types.NamespacedName
 }
 
-// Facts are what is known of a cluster that Drover makes.
+// Facts are the known facts about a cluster that Drover makes.
 type Facts struct {
 	Cluster    *provv1.Cluster
 	Management *mgmtv3.Cluster
@@ -44,20 +45,24 @@ type Facts struct {
 	Token string
 	// Stored is the Secret with the manifest; nil when there is none.
 	Stored *corev1.Secret
-	// Kubeconfig is true when the Secret with the cluster's kubeconfig exists: somebody has reached the cluster already.
+	// Kubeconfig is true when the Secret with the cluster's kubeconfig exists. Then Drover has already reached the
+	// cluster.
 	Kubeconfig bool
 	// EndpointKeys is the Secret with the keys of the cluster's authorized endpoint; nil when there is none.
 	EndpointKeys *corev1.Secret
-	// PullSecrets are those of the source that exist.
+	// PullSecrets are the pull secrets of the source that exist.
 	PullSecrets []PullSecret
 }
 
-// Install returns the Secret from which the plans of a cluster's servers take the manifest of its agent; nil when there is nothing to write.
+// Install returns the Secret from which the plans of a cluster's servers take the manifest of its agent. It returns nil
+// when there is nothing to write.
 //
-// It is written once: another manifest would be another plan of servers that nobody has touched, whenever Drover itself is upgraded. Only while no agent of the
-// cluster has ever been connected it follows what it is made from, because a wrong one, with an image that is not to be had for example, could be mended in no
-// other way. A cluster that had been made before there were agents gets none, until somebody has installed one in it: then it is told apart by its condition
-// AgentDeployed, and servers that come later keep what it was given.
+// Drover writes the manifest once. A new manifest would change the plans of servers without a change by the user, at
+// every upgrade of Drover. The manifest follows its inputs only while no agent of the cluster has ever connected. A
+// wrong manifest, for example with an image that cannot be pulled, could be repaired in no other way.
+//
+// A cluster that is older than the agent gets no manifest until a user has installed an agent in it. Its condition
+// AgentDeployed shows that, and servers that join later keep the agent.
 func Install(source Source, f Facts) (*corev1.Secret, error) {
 	if !f.wanted() {
 		return nil, nil
@@ -78,7 +83,7 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.Cluster.Namespace, Name: naming.ClusterAgent(f.Cluster.Name),
 			Labels:          map[string]string{rkev1.BackupLabel: "true", rkev1.ClusterNameLabel: f.Cluster.Name},
-			Annotations:     map[string]string{rkev1.ReachedByAgentAnnotation: "true"}, // or the agent has been connected: no other way is tried any more
+			Annotations:     map[string]string{rkev1.ReachedByAgentAnnotation: "true"}, // Drover uses the agent only
 			OwnerReferences: []metav1.OwnerReference{topology.OwnerReference(f.Cluster, false)},
 		},
 		Type: rkev1.SecretTypeClusterAgent,
@@ -86,7 +91,7 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 	}, nil
 }
 
-// wanted tells whether the Secret is to be written now: see Install.
+// wanted reports whether the Secret has to be written now: see Install.
 func (f Facts) wanted() bool {
 	agent := conditions.IsTrue(f.Management.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
 	switch {
@@ -99,7 +104,7 @@ func (f Facts) wanted() bool {
 	}
 }
 
-// renewed is a Secret with other data; nil when it has them.
+// renewed returns the Secret with other data, or nil when the data are the same.
 func renewed(stored *corev1.Secret, data map[string][]byte) *corev1.Secret {
 	if equality.Semantic.DeepEqual(stored.Data, data) {
 		return nil
@@ -109,7 +114,8 @@ func renewed(stored *corev1.Secret, data map[string][]byte) *corev1.Secret {
 	return secret
 }
 
-// Desired is what the agent of a cluster is to be installed with now. In a cluster that was imported it is what the command for that has installed.
+// Desired returns the objects that install the agent of a cluster now. In an imported cluster, the import command has
+// installed them.
 func Desired(source Source, f Facts) ([]runtime.Object, error) {
 	in := source.Input(f.Management, f.Token, f.PullSecrets)
 	if f.Cluster.Spec.RKEConfig != nil {
@@ -118,7 +124,8 @@ func Desired(source Source, f Facts) ([]runtime.Object, error) {
 	return Render(in)
 }
 
-// Problem says, in one line without secrets, why no manifest can be made for the agent of a cluster that Drover makes; empty when one can.
+// Problem says in one line, without secrets, why the manifest for the agent of a cluster that Drover makes cannot be
+// rendered. It is empty when it can.
 func Problem(source Source, cluster *mgmtv3.Cluster) string {
 	err := source.Input(cluster, "a-token", nil).check()
 	if err == nil {
@@ -127,7 +134,7 @@ func Problem(source Source, cluster *mgmtv3.Cluster) string {
 	return strings.ReplaceAll(redact.Text(err.Error()), "\n", "; ")
 }
 
-// Digest is that of rendered objects.
+// Digest returns the digest of rendered objects.
 func Digest(objects []runtime.Object) string {
 	if deployment, ok := objects[len(objects)-1].(*appsv1.Deployment); ok {
 		return deployment.Annotations[DigestAnnotation]
@@ -135,7 +142,7 @@ func Digest(objects []runtime.Object) string {
 	return ""
 }
 
-// RegistrationToken is the ClusterRegistrationToken of the agent of a cluster.
+// RegistrationToken returns the name of the ClusterRegistrationToken of a cluster's agent.
 func RegistrationToken(cluster *provv1.Cluster) string {
 	if cluster.Spec.RKEConfig == nil {
 		return naming.DefaultRegistrationToken
@@ -143,22 +150,22 @@ func RegistrationToken(cluster *provv1.Cluster) string {
 	return naming.SystemRegistrationToken
 }
 
-// Input is what the manifest of a cluster's agent is rendered from, as a user applies it.
+// Input is the input for the manifest of a cluster's agent that a user applies.
 func (s Source) Input(cluster *mgmtv3.Cluster, token string, pullSecrets []PullSecret) Input {
 	in := For(cluster, s.Image, s.Registry)
 	in.ServerURL, in.CAChecksum, in.Token, in.PullSecrets = s.ServerURL, s.CAChecksum, token, pullSecrets
 	return in
 }
 
-// ReadPullSecrets reads those of the source's pull secrets that the image of a cluster's agent is pulled with: all where it comes from the default registry; where
-// it comes from the one that the installation has named with it, those that list that one. One that is not there, or cannot be used, is left out, and warn
-// is told why.
+// ReadPullSecrets reads the pull secrets for the image of a cluster's agent. An image from the default registry gets
+// all of them. An image from the registry that the installation's image names gets those that list this registry. It
+// skips a Secret that is missing or unusable, and passes the reason to warn.
 func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, name string) (*corev1.Secret, error), warn func(secret types.NamespacedName, problem string),
 ) ([]PullSecret, error) {
 	image := For(cluster, s.Image, s.Registry).Image
 	all := pullsecret.In(s.Registry, image)
 	if !all && image != s.Image {
-		return nil, nil // the cluster has a registry of its own, whatever else the Secrets are good for
+		return nil, nil // the cluster has its own registry, so these Secrets do not apply
 	}
 	var found []PullSecret
 	for _, key := range s.PullSecrets {

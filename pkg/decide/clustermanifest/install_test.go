@@ -76,8 +76,8 @@ func TestInstall_SaysWhatIsWrongAndNotTheToken(t *testing.T) {
 	}
 }
 
-// TestReadPullSecrets: they go along with an image of the registry that they are for, which is the default one, or one that they list where the installation's own
-// image comes from there. What a cluster names as its registry opens none.
+// TestReadPullSecrets checks that pull secrets accompany only images of their registries: the default registry, or a
+// listed one that the installation's own image comes from. The registry that a cluster names gets none of them.
 func TestReadPullSecrets(t *testing.T) {
 	const hub, of = "drover-io/drover:v1", "r.example.com/drover-io/drover:v1"
 	for name, test := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 )
 
-// What is wrong is told in a condition, where everybody reads it: in one line, and without passwords.
+// TestProblem checks that a problem is one line without passwords: it goes into a condition that all users may read.
 func TestProblem(t *testing.T) {
 	t.Parallel()
 	registry := func(url string) func(*clustermanifest.Source, *mgmtv3.Cluster) {

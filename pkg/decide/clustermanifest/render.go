@@ -18,15 +18,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Names in the cluster, which users and tools look for. (docs/wire/endpoints.md#manifest-of-the-agent.)
+// Names in the cluster. Users and tools look for them. (docs/wire/endpoints.md#manifest-of-the-agent.)
 const (
 	Namespace      = "cattle-system"
 	ServiceAccount = "cattle"
 	Deployment     = "cattle-cluster-agent"
 	AppLabel       = "app"
-	// PullSecretLabel is on Secrets with which the agent's image is pulled.
+	// PullSecretLabel is on the Secrets that pull the agent's image.
 	PullSecretLabel = "management.cattle.io/cattle-cluster-agent-pull-secret"
-	// CredentialPrefix is what names of Secrets with a credential of the agent begin with, and PriorityClass those of priority classes.
+	// CredentialPrefix begins the names of Secrets with a credential of the agent, and PriorityClass those of priority
+	// classes.
 	CredentialPrefix = "cattle-credentials-" //nolint:gosec // a name, no credential
 	PriorityClass    = "cattle-cluster-agent-priority-class"
 	// Budget is the disruption budget of the agent.
@@ -34,26 +35,26 @@ const (
 	pullSecret = "cattle-private-registry"
 )
 
-// Names of our own in the cluster.
+// Drover's own names in the cluster.
 const (
-	// DigestAnnotation on the Deployment tells manifests apart. What Drover did not install has none.
+	// DigestAnnotation on the Deployment distinguishes manifests. A Deployment without it was not installed by Drover.
 	DigestAnnotation = "drover.io/manifest-digest"
-	// AgentRole is what the agent's account may do.
+	// AgentRole is the ClusterRole of the agent's account.
 	AgentRole = "drover-cluster-agent"
 	// AdminBinding gives AdminGroup all rights.
 	AdminBinding = "drover-cluster-admin"
-	// AdminGroup is the group that Drover itself is a member of, when it works on a cluster by impersonation.
+	// AdminGroup is the group as which Drover itself impersonates when it works on a cluster.
 	AdminGroup = "system:drover:cluster-admin"
 )
 
-// CredentialName is the name of the Secret with the agent's credential. Another credential is another Secret, so that the Deployment follows.
-// (docs/wire/endpoints.md#manifest-of-the-agent.)
+// CredentialName is the name of the Secret with the agent's credential. A new credential gets a new Secret, so that the
+// Deployment rolls out. (docs/wire/endpoints.md#manifest-of-the-agent.)
 func CredentialName(serverURL, token, namespace string) string {
 	sum := sha256.Sum256([]byte(serverURL + "." + token + "." + namespace))
 	return CredentialPrefix + hex.EncodeToString(sum[:])[:10]
 }
 
-// Render returns the objects in the order in which they can be made. Errors name the field that is wrong, and never hold the token.
+// Render returns the objects in the order of their creation. Errors name the wrong field, and never contain the token.
 func Render(in Input) ([]runtime.Object, error) {
 	if err := in.check(); err != nil {
 		return nil, fmt.Errorf("render the manifest of the cluster's agent: %w", err)
@@ -86,7 +87,7 @@ func Render(in Input) ([]runtime.Object, error) {
 	return append(objects, deployment), nil
 }
 
-// namespace lets the pod use the network of its host, where it has to, whatever the cluster's standard of pod security is.
+// namespace permits the pod to use the host network where it has to, whatever the cluster's pod security standard is.
 func (in Input) namespace() *corev1.Namespace {
 	namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
 	if in.HostNetwork {
@@ -99,9 +100,9 @@ func (in Input) named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: Namespace, Name: name}
 }
 
-// rights are those of the agent, who may only say on whose behalf he asks, and those of Drover's own group. No rule can name the kinds of a user's
-// extra attributes, which are whatever the authenticator makes them: the wildcard covers them and uids, and there is nothing else to
-// impersonate in that group.
+// rights are those of the agent, which may only impersonate, and those of Drover's own group. The authenticator chooses
+// the keys of a user's extra attributes, so no rule can list them. The wildcard covers them and uids, and that API
+// group contains nothing else to impersonate.
 func rights() []runtime.Object {
 	group := rbacv1.GroupName
 	impersonate := []string{"impersonate"}
@@ -154,8 +155,8 @@ func (in Input) pullSecret(i int, secret PullSecret) *corev1.Secret {
 	return made
 }
 
-// priorityClass has a name that follows from its content, because its content can never be changed: applying another one under the same name
-// would fail, and everything with it. nil when the user asks for none.
+// priorityClass has a name derived from its content, because the content is immutable. Applying other content under the
+// same name would fail, and with it the whole manifest. It is nil when the user asks for none.
 func (in Input) priorityClass() *schedulingv1.PriorityClass {
 	wanted := in.scheduling().PriorityClass
 	if wanted == nil {
@@ -195,7 +196,7 @@ func (in Input) budget() *policyv1.PodDisruptionBudget {
 
 func labels() map[string]string { return map[string]string{AppLabel: Deployment} }
 
-// YAML writes objects one after the other, their keys sorted, without what only a server fills in.
+// YAML writes the objects as one stream, with sorted keys and without the fields that only a server sets.
 func YAML(objects []runtime.Object) ([]byte, error) {
 	var out bytes.Buffer
 	for _, object := range objects {
@@ -209,7 +210,7 @@ func YAML(objects []runtime.Object) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// document is one object of it.
+// document is one YAML document of the stream.
 func document(object any) ([]byte, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

@@ -81,7 +81,7 @@ func text(t *testing.T, in clustermanifest.Input) []byte {
 	return out
 }
 
-// golden compares what was rendered with what is recorded under a name. With -update it is recorded anew.
+// golden compares rendered text with the recorded text of that name. With -update it records the text again.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden.yaml")
@@ -99,7 +99,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestGolden: a difference here is a restart of every agent there is.
+// TestGolden records the manifests: a difference restarts every agent.
 func TestGolden(t *testing.T) {
 	for name, in := range map[string]clustermanifest.Input{
 		"import": minimal(), "import-everything": minimal(everything), "plan": minimal(planFile), "plan-everything": minimal(everything, planFile),
@@ -114,7 +114,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Whoever reads the text finds what was rendered: no field is unknown, and none is lost.
+// TestYAML_IsWhatAnAPIServerUnderstands checks that the text decodes into the rendered objects: no field is unknown,
+// and none is lost.
 func TestYAML_IsWhatAnAPIServerUnderstands(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -154,7 +155,7 @@ func find[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	return none
 }
 
-// The account may say on whose behalf it asks, and nothing else.
+// TestRender_AgentIsNobodyByItself checks that the account may impersonate, and nothing else.
 func TestRender_AgentIsNobodyByItself(t *testing.T) {
 	t.Parallel()
 	objects := render(t, minimal(everything, planFile))
@@ -190,7 +191,7 @@ func TestRender_AgentIsNobodyByItself(t *testing.T) {
 	}
 }
 
-// Beside what the network of its host brings along, the pod asks for nothing that the "restricted" standard does not give.
+// TestRender_PodIsRestricted checks that the pod complies with the "restricted" standard, except for the host network.
 func TestRender_PodIsRestricted(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]clustermanifest.Input{"import": minimal(everything), "plan": minimal(planFile)} {
@@ -217,8 +218,8 @@ func TestRender_PodIsRestricted(t *testing.T) {
 	}
 }
 
-// An agent stays until its successor has connected, in a cluster of one node, too: nothing that the two use can be used by one of them only. Otherwise
-// an image that cannot be pulled would take away the way by which a better one comes.
+// TestRender_AnAgentStaysUntilItsSuccessorIsConnected checks that two agents can run at once, even in a cluster of one
+// node. Otherwise an image that cannot be pulled would remove the connection that brings a better one.
 func TestRender_AnAgentStaysUntilItsSuccessorIsConnected(t *testing.T) {
 	t.Parallel()
 	for name, replicas := range map[string]int32{"import": 2, "plan": 1} {
@@ -272,7 +273,7 @@ func TestRender_UserCannotTurnOffWhatTheAgentDependsOn(t *testing.T) {
 	}
 }
 
-// The token is in one Secret and nowhere else, and no error names it.
+// TestRender_TokenIsInOneSecret checks that only one Secret contains the token, and that no error does.
 func TestRender_TokenIsInOneSecret(t *testing.T) {
 	t.Parallel()
 	const name = "cattle-credentials-" // first 10 of sha256("https://drover.example.com.the-registration-token.")
@@ -323,7 +324,8 @@ func TestRender_Errors(t *testing.T) {
 	}
 }
 
-// What cannot be changed has another name when it is another one.
+// TestRender_PriorityClassesAreNeverChanged checks that other content gets another name, because the content is
+// immutable.
 func TestRender_PriorityClassesAreNeverChanged(t *testing.T) {
 	t.Parallel()
 	class := func(value int) *schedulingv1.PriorityClass {
@@ -347,7 +349,7 @@ func TestFor(t *testing.T) {
 	t.Parallel()
 	cluster := &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}, Spec: mgmtv3.ClusterSpec{
 		AgentEnvVars: []corev1.EnvVar{{Name: "A", Value: "b"}}, ClusterAgentDeploymentCustomization: &provv1.AgentDeploymentCustomization{},
-		// of another program
+		// the agent image of another program
 		DesiredAgentImage: "rancher/rancher-agent:v2.14.0",
 	}}
 	for name, tc := range map[string]struct{ own, others, want string }{

@@ -8,16 +8,16 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Condition is what one condition says, without its times.
+// Condition is one condition without its times.
 type Condition struct {
 	// Type names the condition; the constants are in pkg/apis.
 	Type string
 	// Status is True, False or Unknown: rkev1.ConditionTrue and so on.
 	Status string
-	// Reason is one constant word for machines.
+	// Reason is one constant word for programs.
 	Reason string
-	// Message is a sentence for people: it starts with a capital letter, has no full stop at its end, and is built from
-	// stable data only.
+	// Message is a sentence for users. It starts with a capital letter, has no full stop at its end, and contains only
+	// stable data.
 	Message string
 }
 
@@ -43,7 +43,7 @@ func Set(list *[]rkev1.GenericCondition, c Condition, now time.Time) bool {
 	return true
 }
 
-// Get returns the condition of that type as it is in the list, or nil. What it points to belongs to the list.
+// Get returns the condition of that type, or nil. The pointer refers to the list's own element.
 func Get(list []rkev1.GenericCondition, conditionType string) *rkev1.GenericCondition {
 	for i := range list {
 		if list[i].Type == conditionType {
@@ -53,7 +53,7 @@ func Get(list []rkev1.GenericCondition, conditionType string) *rkev1.GenericCond
 	return nil
 }
 
-// Remove takes the condition out of the list and reports whether it was there.
+// Remove removes the condition from the list and reports whether it was there.
 func Remove(list *[]rkev1.GenericCondition, conditionType string) bool {
 	for i := range *list {
 		if (*list)[i].Type == conditionType {
@@ -76,8 +76,8 @@ func IsFalse(list []rkev1.GenericCondition, conditionType string) bool {
 	return c != nil && c.Status == rkev1.ConditionFalse
 }
 
-// SetMeta writes the condition into a list of Cluster API's kind and reports whether anything but the times changed. The
-// API server refuses such a condition without a reason: an empty one becomes the type of the condition.
+// SetMeta writes the condition into a list of Cluster API's kind and reports whether anything but the times changed.
+// The API server rejects such a condition without a reason, so an empty reason becomes the condition's type.
 func SetMeta(list *[]metav1.Condition, c Condition, generation int64, now time.Time) bool {
 	if c.Reason == "" {
 		c.Reason = c.Type
@@ -102,7 +102,7 @@ func SetMeta(list *[]metav1.Condition, c Condition, generation int64, now time.T
 	return true
 }
 
-// GetMeta returns the condition of that type as it is in the list, or nil. What it points to belongs to the list.
+// GetMeta returns the condition of that type, or nil. The pointer refers to the list's own element.
 func GetMeta(list []metav1.Condition, conditionType string) *metav1.Condition {
 	for i := range list {
 		if list[i].Type == conditionType {

@@ -68,7 +68,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// wrangler's setters end the process on the conditions of Cluster API's kinds, which have no lastUpdateTime.
+// TestSetMeta_EdgeCondSettersPanicOnMetaConditions covers the conditions on which wrangler's setters panic: they have
+// no lastUpdateTime.
 func TestSetMeta_EdgeCondSettersPanicOnMetaConditions(t *testing.T) {
 	var list []metav1.Condition
 	waiting := Condition{Type: "Reconciled", Status: "Unknown", Reason: "Waiting", Message: "Waiting for machine m"}

@@ -1,13 +1,13 @@
 // Package conditions sets and reads the conditions of an object's status.
 //
-// Two kinds of condition exist: our own kinds carry rkev1.GenericCondition, whose times are text, and Cluster API's kinds
-// carry metav1.Condition. Set and SetMeta are the only writers of either. Both follow the same rules:
+// Two kinds of condition exist. Drover's kinds have rkev1.GenericCondition, whose times are text. Cluster API's kinds
+// have metav1.Condition. Set and SetMeta are the only writers. Both follow the same rules:
 //
-//   - a condition keeps its place in the list, a new one goes to the end;
-//   - lastTransitionTime moves only when the status changes, lastUpdateTime only when anything changes, so that writing the
-//     same condition twice changes no byte and causes no write;
-//   - the time is the caller's, taken once per reconcile.
+//   - A condition keeps its place in the list, and a new one goes to the end.
+//   - lastTransitionTime changes only with the status, and lastUpdateTime only when anything changes. Writing the same
+//     condition twice changes no byte and causes no write.
+//   - The caller takes the time once per reconcile.
 //
-// wrangler's condition package sets fields by reflection and ends the process on a metav1.Condition, which has no
-// lastUpdateTime; nothing in Drover writes conditions with it.
+// Drover does not use wrangler's condition package. It sets fields by reflection and panics on a metav1.Condition,
+// which has no lastUpdateTime.
 package conditions

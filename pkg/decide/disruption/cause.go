@@ -1,13 +1,15 @@
-// Package disruption names why Drover restarts, drains or replaces machines that work. The set of causes is closed, and all but one
-// are somebody's wish: an edit, a health policy or a command. What has none of these is a mistake of Drover's, and says so.
+// Package disruption names why Drover restarts, drains or replaces working machines. The set of causes is closed. All
+// causes but one are requested: by an edit, a health policy or a command. The remaining cause, Unknown, is a bug in
+// Drover.
 package disruption
 
 import "strings"
 
-// Cause is why a machine is disrupted. Causes are values of a metric's label: renaming one breaks dashboards and alerts.
+// Cause is why a machine is disrupted. Causes are values of a metric's label: renaming one breaks dashboards and
+// alerts.
 type Cause string
 
-// The causes. What they begin with is whose wish it is.
+// The causes. The first part of each is its kind.
 const (
 	// EditVersion: another Kubernetes version.
 	EditVersion Cause = "edit-version"
@@ -25,21 +27,21 @@ const (
 	EditObject Cause = "edit-object"
 	// EditMachine: labels or annotations of a machine or its pool.
 	EditMachine Cause = "edit-machine"
-	// EditPool: the machine config of a pool, or another that the pool refers to.
+	// EditPool: the machine config of a pool, or a reference to another one.
 	EditPool Cause = "edit-pool"
 	// EditSettings: settings of the server that plans depend on.
 	EditSettings Cause = "edit-settings"
 
 	// HealthServerLost: the server that a machine had joined is gone or out of reach.
 	HealthServerLost Cause = "health-server-lost"
-	// HealthCheckFailed: the health check of a pool found a machine unhealthy, and another takes its place.
+	// HealthCheckFailed: the pool's health check found a machine unhealthy, and another replaces it.
 	HealthCheckFailed Cause = "health-check-failed"
-	// HealthMachineFailed: a machine could not be made, or never became a node, and another takes its place.
+	// HealthMachineFailed: a machine could not be created or never became a node, and another replaces it.
 	HealthMachineFailed Cause = "health-machine-failed"
 
 	// CommandRoll: a command to move machines to another render version.
 	CommandRoll Cause = "command-roll"
-	// CommandSnapshot: an etcd snapshot that was asked for.
+	// CommandSnapshot: a requested etcd snapshot.
 	CommandSnapshot Cause = "command-snapshot"
 	// CommandRestore: a restore of etcd.
 	CommandRestore Cause = "command-restore"
@@ -48,11 +50,11 @@ const (
 	// CommandRotateKeys: a rotation of encryption keys.
 	CommandRotateKeys Cause = "command-rotate-encryption-keys"
 
-	// Unknown: nobody wished for it. It never happens unless Drover is wrong, and fails every test.
+	// Unknown: the disruption was not requested. It happens only through a bug in Drover, and fails every test.
 	Unknown Cause = "unknown"
 )
 
-// Causes are all there are, in the order in which one of several is chosen.
+// Causes returns all causes, in the order of preference when several apply.
 func Causes() []Cause {
 	return []Cause{
 		CommandRestore, CommandRoll, CommandSnapshot, CommandRotateCertificates, CommandRotateKeys,
@@ -62,10 +64,10 @@ func Causes() []Cause {
 	}
 }
 
-// Kind is whose wish a cause is.
+// Kind is the origin of a request for disruption: a user's edit, a health policy, or a command.
 type Kind string
 
-// The kinds. KindNone is nobody's wish.
+// The kinds. KindNone means that the disruption was not requested.
 const (
 	KindEdit    Kind = "edit"
 	KindHealth  Kind = "health"
@@ -73,7 +75,7 @@ const (
 	KindNone    Kind = ""
 )
 
-// Kind tells whose wish it is: what the cause begins with, if that is one of the kinds.
+// Kind returns the kind that the cause begins with, or KindNone.
 func (c Cause) Kind() Kind {
 	before, _, _ := strings.Cut(string(c), "-")
 	switch kind := Kind(before); kind {

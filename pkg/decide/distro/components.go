@@ -7,7 +7,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Ports that are probed on a node.
+// Ports that Drover probes on a node.
 const (
 	APIServerPort       = 6443
 	EtcdHealthPort      = 2381
@@ -21,8 +21,8 @@ const (
 	schedulerComponent  = "kube-scheduler"
 )
 
-// LoopbackHost is the host by which a node reaches itself: 127.0.0.1 for ipv4, [::1] for ipv6, localhost for dual, which is
-// also what an empty preference means. Anything else counts as ipv4.
+// LoopbackHost is the host by which a node reaches itself: 127.0.0.1 for ipv4, [::1] for ipv6, localhost for dual. An
+// empty preference means dual. Any other value counts as ipv4.
 func LoopbackHost(networking *rkev1.Networking) string {
 	if networking == nil {
 		return "localhost"
@@ -37,14 +37,14 @@ func LoopbackHost(networking *rkev1.Networking) string {
 	}
 }
 
-// JoinURL is the address at which a server accepts nodes. IPv6 addresses are put in brackets.
+// JoinURL is the address at which a server accepts nodes. IPv6 addresses get brackets.
 func (r Runtime) JoinURL(host string) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(r.SupervisorPort()))
 }
 
-// Component is a control-plane process that serves its health on https with a certificate of its own.
+// Component is a control plane process that serves its health over https with its own certificate.
 type Component struct {
-	// Name of the process, for example kube-scheduler.
+	// Name is the process, for example kube-scheduler.
 	Name string
 	// ArgKey is the configuration key with its arguments.
 	ArgKey string
@@ -64,5 +64,5 @@ func component(name string, port int) Component {
 	return Component{Name: name, ArgKey: name + "-arg", ExtraMountKey: name + "-extra-mount", Port: port}
 }
 
-// CertDir is the directory we make the component keep its certificate in.
+// CertDir is the directory in which Drover makes the component keep its certificate.
 func (c Component) CertDir(dirs Dirs) string { return dirs.ServerTLS(c.Name) }

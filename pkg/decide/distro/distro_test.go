@@ -30,7 +30,7 @@ func TestRuntimeOf(t *testing.T) {
 	}
 }
 
-// TestWireFacts spells out every fact that exists on nodes already; changing one breaks clusters.
+// TestWireFacts spells out every fact that existing nodes rely on. Changing one breaks clusters.
 func TestWireFacts(t *testing.T) {
 	t.Parallel()
 	type facts map[string]any

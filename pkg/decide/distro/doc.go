@@ -1,7 +1,7 @@
-// Package distro knows RKE2 and K3s: where they keep their files, how their services are called, which ports they open and
-// which configuration keys a release understands.
+// Package distro knows RKE2 and K3s: the paths of their files, the names of their services, their ports, and the
+// configuration keys of a release.
 //
-// It holds facts and no behaviour. Other packages ask it instead of spelling a path or a unit name themselves, so that a
-// difference between the two distributions is written down once. The package is pure; the table of releases is loaded by
-// package releases and arrives here as a [Release] value.
+// It contains facts and no behavior. Other packages ask it instead of spelling a path or a unit name, so that each
+// difference between the distributions is written once. The package is pure. Package releases loads the table of
+// releases and passes it in as a [Release] value.
 package distro

@@ -6,22 +6,22 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Directories on a node when the cluster does not move them.
+// Default directories on a node.
 const (
 	DefaultProvisioningDir = "/var/lib/rancher/capr"
 	DefaultSystemAgentDir  = "/var/lib/rancher/agent"
-	// WindowsProvisioningDir is where plans of Windows nodes keep their scripts; it cannot be moved.
+	// WindowsProvisioningDir is where plans of Windows nodes keep their scripts. It is fixed.
 	WindowsProvisioningDir = `c:\var\lib\rancher\capr`
 )
 
-// AgentRegistriesFile is the registry configuration the node agent pulls installer images with.
+// AgentRegistriesFile is the registry configuration with which the node agent pulls installer images.
 const AgentRegistriesFile = "/etc/rancher/agent/registries.yaml"
 
 // Dirs are the directories of one cluster's nodes, with defaults filled in.
 type Dirs struct {
 	// Data is the distribution's data directory.
 	Data string
-	// Provisioning holds what plans put on a machine beside the distribution.
+	// Provisioning holds the files that plans put on a machine in addition to the distribution's.
 	Provisioning string
 	// SystemAgent is the node agent's directory.
 	SystemAgent string
@@ -51,15 +51,15 @@ func (d Dirs) RegistryTLS(registry, file string) string {
 	return path.Join(d.Data, "etc/tls/registries", registry, file)
 }
 
-// Manifest is the path of a manifest that servers put into the cluster.
+// Manifest is the path of a manifest that servers apply to the cluster.
 func (d Dirs) Manifest(name string) string {
 	return path.Join(d.Data, "server/manifests/rancher", name)
 }
 
-// ServerTLS is the path of a file the server keeps among its certificates.
+// ServerTLS is the path of a file among the server's certificates.
 func (d Dirs) ServerTLS(name string) string { return path.Join(d.Data, "server/tls", name) }
 
-// AuthnWebhook is the path of the kubeconfig by which the API server asks the authorised cluster endpoint.
+// AuthnWebhook is the path of the kubeconfig with which the API server calls the authorized cluster endpoint.
 func (d Dirs) AuthnWebhook() string { return path.Join(d.Data, "kube-api-authn-webhook.yaml") }
 
 // EtcdName is the path of the file with the name of the node's etcd member.
@@ -70,8 +70,9 @@ func (d Dirs) IdempotentScript() string {
 	return path.Join(d.Provisioning, "idempotence/idempotent.sh")
 }
 
-// WindowsIdempotentScript is its counterpart on Windows.
+// WindowsIdempotentScript is the same for Windows.
 const WindowsIdempotentScript = WindowsProvisioningDir + `\idempotence\idempotent.ps1`
 
-// WindowsPermissionsScript restricts access to the files of RKE2 on Windows. The mixed separators are wire.
+// WindowsPermissionsScript restricts access to the files of RKE2 on Windows. The mixed separators are part of the wire
+// format.
 const WindowsPermissionsScript = WindowsProvisioningDir + `/windows/set-permissions.ps1`

@@ -2,7 +2,7 @@ package distro
 
 import "slices"
 
-// ArgKind is the type of value a configuration key takes.
+// ArgKind is the type of a configuration key's value.
 type ArgKind string
 
 // The kinds of configuration values.
@@ -17,14 +17,15 @@ const (
 	ArgInt ArgKind = "integer"
 )
 
-// Release describes what one Kubernetes version of a distribution understands. The zero value knows nothing: every key
-// passes through.
+// Release describes the configuration of one Kubernetes version of a distribution. The zero value knows no key and
+// accepts every key.
 type Release struct {
-	// Version is the version asked for, for example v1.36.2+rke2r1.
+	// Version is the requested version, for example v1.36.2+rke2r1.
 	Version string
-	// Known is false when the version's minor is not in the table and the description is a guess from its neighbours.
+	// Known is false when the table does not have the version's minor and the description is a guess from its
+	// neighbors.
 	Known bool
-	// ServerArgs are the keys only servers understand; AgentArgs those of every node.
+	// ServerArgs are the keys of servers only. AgentArgs are the keys of every node.
 	ServerArgs, AgentArgs map[string]ArgKind
 	// Charts are the names of the charts that come with the release.
 	Charts []string
@@ -32,7 +33,7 @@ type Release struct {
 	Features map[string]string
 }
 
-// Arg looks a configuration key up for a server or a worker.
+// Arg returns the type of a configuration key for a server or a worker.
 func (r Release) Arg(key string, server bool) (ArgKind, bool) {
 	if kind, ok := r.AgentArgs[key]; ok {
 		return kind, true
@@ -44,10 +45,10 @@ func (r Release) Arg(key string, server bool) (ArgKind, bool) {
 	return kind, ok
 }
 
-// Empty reports that nothing is known about the arguments of this release, so that no key can be called unknown.
+// Empty reports whether the arguments of this release are unknown. Then Drover cannot call a key unknown.
 func (r Release) Empty() bool { return len(r.ServerArgs) == 0 && len(r.AgentArgs) == 0 }
 
-// HasChart reports whether the chart comes with the release; true when nothing is known about charts.
+// HasChart reports whether the release contains the chart. It is true when the charts are unknown.
 func (r Release) HasChart(name string) bool {
 	return len(r.Charts) == 0 || slices.Contains(r.Charts, name)
 }

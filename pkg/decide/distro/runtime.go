@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Runtime is one of the two distributions. The value is used in paths, image names and annotations, so it is wire.
+// Runtime is one of the two distributions. Paths, image names and annotations contain the value, so it is part of the
+// wire format.
 type Runtime string
 
 // The distributions.
@@ -14,8 +15,8 @@ const (
 	K3s  Runtime = "k3s"
 )
 
-// RuntimeOf tells the distribution by a Kubernetes version such as v1.36.2+k3s1. Everything that does not name k3s is RKE2,
-// which is what existing manifests rely on.
+// RuntimeOf returns the distribution of a Kubernetes version such as v1.36.2+k3s1. Every version that does not contain
+// k3s is RKE2. Existing manifests rely on that.
 func RuntimeOf(kubernetesVersion string) Runtime {
 	if strings.Contains(kubernetesVersion, string(K3s)) {
 		return K3s
@@ -48,7 +49,7 @@ func (r Runtime) AgentUnit() string {
 // WindowsService is the Windows service of a worker. Only RKE2 runs on Windows.
 const WindowsService = "rke2"
 
-// SupervisorPort is the port at which servers accept nodes that join: the port of a join URL.
+// SupervisorPort is the port at which servers accept joining nodes: the port of a join URL.
 func (r Runtime) SupervisorPort() int {
 	if r == K3s {
 		return 6443
@@ -59,10 +60,10 @@ func (r Runtime) SupervisorPort() int {
 // DefaultDataDir is the distribution's data directory when the cluster does not set one.
 func (r Runtime) DefaultDataDir() string { return "/var/lib/rancher/" + string(r) }
 
-// ConfigDir is the directory of the distribution's configuration; it does not move with the data directory.
+// ConfigDir is the directory of the distribution's configuration. It does not move with the data directory.
 func (r Runtime) ConfigDir() string { return "/etc/rancher/" + string(r) }
 
-// ConfigFile is the drop-in that holds everything we configure.
+// ConfigFile is the drop-in file with Drover's whole configuration.
 func (r Runtime) ConfigFile() string {
 	return path.Join(r.ConfigDir(), "config.yaml.d/50-rancher.yaml")
 }
@@ -70,7 +71,7 @@ func (r Runtime) ConfigFile() string {
 // RegistriesFile is containerd's registry configuration.
 func (r Runtime) RegistriesFile() string { return path.Join(r.ConfigDir(), "registries.yaml") }
 
-// AdminKubeconfig is the kubeconfig the distribution writes on servers.
+// AdminKubeconfig is the kubeconfig that the distribution writes on servers.
 func (r Runtime) AdminKubeconfig() string { return path.Join(r.ConfigDir(), string(r)+".yaml") }
 
 // Kubectl is the path of the kubectl that comes with the distribution.
@@ -81,13 +82,13 @@ func (r Runtime) Kubectl(dataDir string) string {
 	return path.Join(dataDir, "bin/kubectl")
 }
 
-// KillAllScript is the name of the script that stops the distribution and everything it started.
+// KillAllScript is the name of the script that stops the distribution and everything that it started.
 func (r Runtime) KillAllScript() string { return string(r) + "-killall.sh" }
 
 // RemoveAnnotation is the annotation on a Node that asks the distribution to remove its etcd member.
 func (r Runtime) RemoveAnnotation() string { return "etcd." + string(r) + ".cattle.io/remove" }
 
-// RemovedAnnotation is the annotation on a Node by which the distribution says that its etcd member is gone.
+// RemovedAnnotation is the annotation with which the distribution marks a Node whose etcd member is gone.
 func (r Runtime) RemovedAnnotation() string {
 	return "etcd." + string(r) + ".cattle.io/removed-node-name"
 }

@@ -12,7 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// The groups of the kinds that drivers bring, and their one version.
+// The API groups of drivers' kinds, and their version.
 const (
 	ConfigGroup  = "rke-machine-config.cattle.io"
 	MachineGroup = "rke-machine.cattle.io"
@@ -24,19 +24,20 @@ const (
 	machineSuffix  = "Machine"
 	templateSuffix = "MachineTemplate"
 
-	// contractLabel tells Cluster API which version of a kind honours its contract. There is no label of an older contract:
-	// it would promise fields that are not written.
+	// contractLabel maps a version of Cluster API's contract to the kind's version that implements it. There is no
+	// label for an older contract, because it would promise fields that Drover does not write.
 	contractLabel = "cluster.x-k8s.io/v1beta2"
 
-	// vsphere is the driver whose config kind has always kept the fields common and providerID: stored objects hold them.
+	// vsphere is the driver whose config kind has always had the fields common and providerID. Stored objects contain
+	// them.
 	vsphere = "vmwarevsphere"
 	osField = "os"
 )
 
-// kindName is what a driver may be called: the kinds' names and plurals are made of it.
+// kindName matches the valid names of a driver. The kinds' names and plurals contain the name.
 var kindName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 
-// ValidName returns an error that says what is wrong with the name of a driver.
+// ValidName returns an error that says what is wrong with a driver's name.
 func ValidName(driver string) error {
 	if !kindName.MatchString(driver) {
 		return fmt.Errorf("driver name %q: want letters and digits only, a letter first, because kinds are named after it", driver)
@@ -44,8 +45,8 @@ func ValidName(driver string) error {
 	return nil
 }
 
-// BaseName is the name of the driver whose configuration a DynamicSchema describes, in the spelling that its kinds have.
-// It is known only while the embedding of node templates lists the driver, which is while the driver is active.
+// BaseName is the name of the driver whose configuration a DynamicSchema describes, in the spelling of its kinds. It is
+// known only while the embedding of node templates lists the driver, that is, while the driver is active.
 func BaseName(schema string, nodeTemplateConfigs mgmtv3.DynamicSchemaSpec) (string, bool) {
 	if !strings.HasSuffix(schema, strings.ToLower(configSuffix)) {
 		return "", false
@@ -70,8 +71,8 @@ func DriverOf(machineKind string) (string, bool) {
 	return strings.ToLower(base), true
 }
 
-// Stem is what the kinds of a driver have in common, in small letters: SimConfig, SimMachine and SimMachineTemplate are of sim. That of any other kind
-// is the kind.
+// Stem is the common part of a driver's kinds, in lower case: SimConfig, SimMachine and SimMachineTemplate have sim.
+// For any other kind, it is the whole kind.
 func Stem(kind string) string {
 	for _, suffix := range []string{templateSuffix, machineSuffix, configSuffix} {
 		if base, ok := strings.CutSuffix(kind, suffix); ok {
@@ -81,7 +82,7 @@ func Stem(kind string) string {
 	return strings.ToLower(kind)
 }
 
-// CRDs are the three definitions of a driver, config, machine and machine template, from the fields of its schema.
+// CRDs returns a driver's three definitions from the fields of its schema: config, machine and machine template.
 func CRDs(driver string, spec mgmtv3.DynamicSchemaSpec) []*apiextv1.CustomResourceDefinition {
 	base := upperFirst(driver)
 	return []*apiextv1.CustomResourceDefinition{
@@ -137,7 +138,7 @@ func root(description string, properties map[string]apiextv1.JSONSchemaProps, re
 	return object(description, out, required...)
 }
 
-// configSchema has the fields at the top level: there is no spec.
+// configSchema has the fields at the top level, without a spec.
 func configSchema(driver string, spec mgmtv3.DynamicSchemaSpec) apiextv1.JSONSchemaProps {
 	fields, required := properties(spec.ResourceFields, true)
 	if driver == vsphere {

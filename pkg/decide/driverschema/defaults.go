@@ -6,7 +6,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
-// ConfigDefaults are the values that the API server gives to fields that a machine config leaves out.
+// ConfigDefaults are the values that the API server sets in a machine config for absent fields.
 func ConfigDefaults(spec mgmtv3.DynamicSchemaSpec) map[string]any {
 	fields, _ := properties(spec.ResourceFields, true)
 	out := map[string]any{}

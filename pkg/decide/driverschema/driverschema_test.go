@@ -53,7 +53,7 @@ func loadCore(t *testing.T) driverschema.Core {
 	return core
 }
 
-// TestLoadCore_KnowsEveryFlag holds the table against what the plugin protocol answered for the pinned release.
+// TestLoadCore_KnowsEveryFlag compares the table with the answers of the plugin protocol for the pinned release.
 func TestLoadCore_KnowsEveryFlag(t *testing.T) {
 	core := loadCore(t)
 	if core.Version != "v0.15.0-rancher145" {
@@ -290,7 +290,7 @@ func TestReseed_KeepsWhatTheAdministratorChose(t *testing.T) {
 	}
 }
 
-// TestCRDs_StatusIsThatOfTheGoType keeps the hand-written parts and the Go types that controllers use the same.
+// TestCRDs_StatusIsThatOfTheGoType checks that the handwritten parts match the Go types of the controllers.
 func TestCRDs_StatusIsThatOfTheGoType(t *testing.T) {
 	machine := driverschema.CRDs("sim", mgmtv3.DynamicSchemaSpec{})[1].Spec.Versions[0].Schema.OpenAPIV3Schema
 	compare(t, "status", machine.Properties["status"], reflect.TypeFor[rkev1.RKEMachineStatus]())
@@ -323,8 +323,8 @@ func compare(t *testing.T, path string, got apiextv1.JSONSchemaProps, want refle
 	}
 }
 
-// TestCRDs_AnyFieldsAreStructural: whatever a driver's flags are, the API server accepts its kinds, and the same flags give
-// the same definitions.
+// TestCRDs_AnyFieldsAreStructural checks that the API server accepts the kinds of any flags, and that the same flags
+// give the same definitions.
 func TestCRDs_AnyFieldsAreStructural(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		word := rapid.StringMatching(`[a-z][a-z0-9]{0,5}`)

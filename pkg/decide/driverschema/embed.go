@@ -4,17 +4,18 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
-// Embedding is a DynamicSchema that lists the schemas of all drivers, so that one kind can have a field per driver.
+// Embedding is a DynamicSchema that lists the schemas of all drivers, so that one kind can have a field for each
+// driver.
 type Embedding struct {
-	// Name of the DynamicSchema.
+	// Name is the name of the DynamicSchema.
 	Name string
-	// EmbedType is the kind that the schema becomes a part of.
+	// EmbedType is the kind that contains the schema.
 	EmbedType string
-	// Update says whether the fields may be changed after creation.
+	// Update is true when the fields may change after creation.
 	Update bool
 }
 
-// The three embeddings. The one of node templates decides which drivers have kinds (BaseName).
+// The three embeddings. The embedding of node templates decides which drivers have kinds (BaseName).
 var (
 	NodeConfigs         = Embedding{Name: "nodeconfig", EmbedType: "node"}
 	NodeTemplateConfigs = Embedding{Name: "nodetemplateconfig", EmbedType: "nodeTemplate", Update: true}
@@ -38,8 +39,8 @@ func ConfigField(driver string) string { return driver + configSuffix }
 // CredentialField is the field of a driver in the embedding of credentials.
 func CredentialField(driver string) string { return driver + "credentialConfig" }
 
-// With returns the spec of an embedding that has, or has not, a field for the given schema, and whether that is a change.
-// The spec that is passed is not modified; a zero spec is an embedding that does not exist yet.
+// With returns the spec of an embedding with or without a field for the given schema, and whether that is a change. It
+// does not modify the given spec. A zero spec is an embedding that does not exist yet.
 func (e Embedding) With(spec mgmtv3.DynamicSchemaSpec, field, schema string, present bool) (mgmtv3.DynamicSchemaSpec, bool) {
 	out := *spec.DeepCopy()
 	out.Embed, out.EmbedType = true, e.EmbedType

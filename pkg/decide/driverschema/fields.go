@@ -7,7 +7,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
-// Types of fields of a DynamicSchema that flags become.
+// Types of the DynamicSchema fields for flags.
 const (
 	fieldString   = "string"
 	fieldPassword = "password"
@@ -15,17 +15,17 @@ const (
 	fieldList     = "array[string]"
 )
 
-// sshKeyFields hold a private key whatever the annotations say.
+// sshKeyFields hold a private key, whatever the annotations say.
 var sshKeyFields = []string{"sshKeyContents", "sshKey", "privateKeyFile"}
 
-// amazonRegion is the one credential field that is no flag: user interfaces ask the cloud for choices in it.
+// amazonRegion is the only credential field without a flag. User interfaces ask the cloud for its choices.
 const (
 	amazon       = "amazonec2"
 	amazonRegion = "defaultRegion"
 )
 
-// Fields are the fields of a driver's configuration, from its flags. An error names the flag that cannot be a field: then
-// the driver as a whole is refused, because a machine without that flag would be made wrongly.
+// Fields returns the fields of a driver's configuration for its flags. The error names the flag that cannot be a field.
+// Drover then rejects the whole driver, because machines without that flag would be wrong.
 func Fields(flags []Flag, metadata Metadata) (map[string]mgmtv3.Field, error) {
 	renamed := metadata.fieldsOfDriver()
 	fields := make(map[string]mgmtv3.Field, len(flags))
@@ -57,7 +57,7 @@ func fieldOf(flag Flag) (mgmtv3.Field, error) {
 	field := mgmtv3.Field{Create: true, Update: true, Description: flag.Usage}
 	switch flag.Type {
 	case FlagString, FlagInt:
-		// Whole numbers have always been strings in this API: stored objects hold them so.
+		// Integers have always been strings in this API, and stored objects contain them as strings.
 		field.Type = fieldString
 		field.Default.StringValue = flag.Default
 	case FlagBool:
@@ -76,8 +76,8 @@ func isSecret(field string, metadata Metadata) bool {
 	return slices.Contains(metadata.Private, field) || slices.Contains(metadata.Passwords, field) || slices.Contains(sshKeyFields, field)
 }
 
-// CredentialFields are the fields of a cloud credential of a driver: copies of those fields of its configuration that the
-// annotations name. A name that is no field is skipped: annotations may be older or newer than the driver.
+// CredentialFields returns the fields of a driver's cloud credential: copies of the configuration's fields that the
+// annotations name. It skips names without a field, because annotations may be older or newer than the driver.
 func CredentialFields(driver string, fields map[string]mgmtv3.Field, metadata Metadata) map[string]mgmtv3.Field {
 	out := map[string]mgmtv3.Field{}
 	for _, name := range slices.Concat(metadata.Public, metadata.Private) {

@@ -10,7 +10,7 @@ import (
 // FlagType is the type of a flag's value.
 type FlagType string
 
-// The types of flags that the plugin protocol knows.
+// The flag types of the plugin protocol.
 const (
 	FlagString FlagType = "string"
 	FlagInt    FlagType = "int"
@@ -20,9 +20,9 @@ const (
 
 // Flag is one create flag of a driver.
 type Flag struct {
-	// Name with the driver's prefix and without dashes in front: "amazonec2-instance-type".
+	// Name is the name with the driver's prefix and without leading dashes: "amazonec2-instance-type".
 	Name string `json:"name"`
-	// Type of the value.
+	// Type is the type of the value.
 	Type FlagType `json:"type"`
 	// Usage is the driver's own description.
 	Usage string `json:"usage,omitempty"`
@@ -40,15 +40,15 @@ const LocalURL = "local://"
 //go:embed coreflags.json
 var coreFlags []byte
 
-// Core is what is known of the drivers that are compiled into rancher-machine.
+// Core describes the drivers that are compiled into rancher-machine.
 type Core struct {
 	// Version is the release of rancher-machine, such as "v0.15.0-rancher145".
 	Version string `json:"version"`
-	// Drivers are the flags by name of the driver.
+	// Drivers maps the name of a driver to its flags.
 	Drivers map[string][]Flag `json:"drivers"`
 }
 
-// LoadCore reads the table that is built in. It fails only if the table is broken, which a test excludes.
+// LoadCore reads the embedded table. It fails only if the table is broken, which a test excludes.
 func LoadCore() (Core, error) {
 	var core Core
 	if err := json.Unmarshal(coreFlags, &core); err != nil {
@@ -57,8 +57,8 @@ func LoadCore() (Core, error) {
 	return core, nil
 }
 
-// FieldName is the field of a flag: the driver's prefix goes, the remaining words are joined in camel case. A flag without
-// a prefix cannot be a field; the error names it.
+// FieldName is the field of a flag: it drops the driver's prefix and joins the other words in camel case. A flag
+// without a prefix cannot be a field; the error names it.
 func FieldName(flag string) (string, error) {
 	_, rest, ok := strings.Cut(flag, "-")
 	if !ok || rest == "" {

@@ -10,17 +10,17 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// DriverSHA256Annotation is the SHA-256 of what was downloaded from status.appliedURL, on NodeDriver: machines are made
-// with exactly the driver whose flags are known, whatever kind of checksum the NodeDriver has, or none.
+// DriverSHA256Annotation on a NodeDriver is the SHA-256 of the download from status.appliedURL. It ensures that Drover
+// creates machines with exactly the driver whose flags it knows, even when the NodeDriver has no checksum.
 const DriverSHA256Annotation = "drover.io/driver-sha256"
 
-// Wanted reports whether a driver is to be installed: machines are made with it, or only its credentials are known.
+// Wanted reports whether a driver has to be installed: for machines, or only for its cloud credentials.
 func Wanted(driver *mgmtv3.NodeDriver) bool {
 	return driver.Spec.Active || driver.Spec.AddCloudCredential
 }
 
-// NeedsInstall reports whether a driver has to be asked for its flags: it never was, its URL or checksum changed, the
-// release of rancher-machine that it is compiled into changed, or its schema is gone.
+// NeedsInstall reports whether Drover has to ask a driver for its flags. That is the case when it never did, or when
+// the URL, the checksum or the release of rancher-machine changed. It is also the case when the schema is missing.
 func NeedsInstall(driver *mgmtv3.NodeDriver, schema *mgmtv3.DynamicSchema, machineVersion string) bool {
 	if schema == nil || !conditions.IsTrue(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled) ||
 		!conditions.IsTrue(driver.Status.Conditions, mgmtv3.NodeDriverConditionDownloaded) {
@@ -33,13 +33,13 @@ func NeedsInstall(driver *mgmtv3.NodeDriver, schema *mgmtv3.DynamicSchema, machi
 		driver.Annotations[DriverSHA256Annotation] == ""
 }
 
-// CacheKey names a download on the disk: another URL or checksum is another file.
+// CacheKey names a download on disk: another URL or checksum is another file.
 func CacheKey(url, checksum string) string {
 	sum := sha256.Sum256([]byte(url + checksum))
 	return hex.EncodeToString(sum[:])
 }
 
-// DisplayName is the name under which kinds are made: the display name, or the object's own.
+// DisplayName is the name from which kinds are named: the display name, or the object's name.
 func DisplayName(driver *mgmtv3.NodeDriver) string {
 	if driver.Spec.DisplayName != "" {
 		return driver.Spec.DisplayName
@@ -47,8 +47,8 @@ func DisplayName(driver *mgmtv3.NodeDriver) string {
 	return driver.Name
 }
 
-// Embedded returns the spec of an embedding with the fields of the given drivers and no others. Fields that are right stay
-// as they are.
+// Embedded returns the spec of an embedding with exactly the fields of the given drivers. Correct fields stay
+// unchanged.
 func (e Embedding) Embedded(spec mgmtv3.DynamicSchemaSpec, fields map[string]string) (mgmtv3.DynamicSchemaSpec, bool) {
 	changed := false
 	for field := range spec.ResourceFields {
@@ -65,7 +65,7 @@ func (e Embedding) Embedded(spec mgmtv3.DynamicSchemaSpec, fields map[string]str
 	return spec, changed
 }
 
-// FailedInstall are the conditions of a driver that could not be fetched (Downloaded) or used (Installed).
+// FailedInstall returns the conditions of a driver that could not be downloaded (Downloaded) or used (Installed).
 func FailedInstall(failed, message string) []conditions.Condition {
 	out := []conditions.Condition{{Type: failed, Status: rkev1.ConditionFalse, Reason: rkev1.ReasonError, Message: message}}
 	if failed == mgmtv3.NodeDriverConditionInstalled {

@@ -10,22 +10,22 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
-// Metadata is what the annotations of a NodeDriver say about its flags. All names are names of fields.
+// Metadata is the content of a NodeDriver's annotations about its flags. All names are field names.
 type Metadata struct {
 	// Public and Private fields make up the cloud credential; the private ones are hidden.
 	Public, Private []string
-	// Passwords are hidden and no part of the credential.
+	// Passwords are hidden fields outside the credential.
 	Passwords []string
-	// Optional are the fields of the credential that may be absent.
+	// Optional are the credential's optional fields.
 	Optional []string
-	// Defaults are values of fields of the credential.
+	// Defaults are default values of the credential's fields.
 	Defaults map[string]string
-	// Aliases are the fields that hold the content of a file, with the field whose flag takes the path of one.
+	// Aliases maps a field with the content of a file to the field whose flag takes the file's path.
 	Aliases map[string]string
 }
 
-// ParseMetadata reads the annotations of a NodeDriver. Entries that are malformed are an error that names the annotation
-// and the entry, because ignoring them would silently show a password or lose a file.
+// ParseMetadata reads the annotations of a NodeDriver. A malformed entry is an error that names the annotation and the
+// entry. Ignoring it would silently show a password or lose a file.
 func ParseMetadata(annotations map[string]string) (Metadata, error) {
 	defaults, err := pairs(annotations, mgmtv3.DefaultsAnnotation)
 	if err != nil {
@@ -45,13 +45,13 @@ func ParseMetadata(annotations map[string]string) (Metadata, error) {
 	}, nil
 }
 
-// ParseAliases reads the one annotation that provisioning needs too: schema field to driver field.
+// ParseAliases reads the annotation that provisioning needs too. The result maps schema fields to driver fields.
 func ParseAliases(annotations map[string]string) (map[string]string, error) {
 	return pairs(annotations, mgmtv3.FileToFieldAliasesAnnotation)
 }
 
-// UIHints is the value of the annotation that tells user interfaces which fields hold files: many lines each. Empty when
-// there are none.
+// UIHints is the value of the annotation that lists the fields with files for user interfaces. They need an input of
+// several lines. Empty when there are none.
 func UIHints(aliases map[string]string) string {
 	if len(aliases) == 0 {
 		return ""
@@ -92,7 +92,7 @@ func pairs(annotations map[string]string, annotation string) (map[string]string,
 	return out, nil
 }
 
-// fieldsOfDriver turns the aliases round: field of the driver to field of the schema.
+// fieldsOfDriver inverts the aliases: it maps driver fields to schema fields.
 func (m Metadata) fieldsOfDriver() map[string]string {
 	out := make(map[string]string, len(m.Aliases))
 	for _, schemaField := range slices.Sorted(maps.Keys(m.Aliases)) {

@@ -12,8 +12,8 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
-// properties are the OpenAPI properties of fields. withDefaults adds the defaults: only the config kind has them, so that
-// a new release of a driver never changes the machines of existing pools.
+// properties returns the OpenAPI properties of fields. withDefaults adds the defaults. Only the config kind has them,
+// so that a new release of a driver never changes the machines of existing pools.
 func properties(fields map[string]mgmtv3.Field, withDefaults bool) (map[string]apiextv1.JSONSchemaProps, []string) {
 	out := make(map[string]apiextv1.JSONSchemaProps, len(fields))
 	var required []string
@@ -39,8 +39,8 @@ func property(field mgmtv3.Field) apiextv1.JSONSchemaProps {
 	return schema
 }
 
-// typed is the schema of a field type. Types that are unknown are strings: reference[…], enum, hostname and so on are
-// strings with a meaning for user interfaces.
+// typed is the schema of a field type. Unknown types are strings: reference[…], enum, hostname and others are strings
+// that only user interfaces distinguish.
 func typed(fieldType string) apiextv1.JSONSchemaProps {
 	if item, ok := inBrackets(fieldType, "array"); ok {
 		items := typed(item)
@@ -78,7 +78,8 @@ func inBrackets(fieldType, kind string) (string, bool) {
 	return strings.CutSuffix(inner, "]")
 }
 
-// constrain translates the limits of a field. Zero means no limit: the schema of a field cannot say otherwise.
+// constrain translates the limits of a field. Zero means no limit, because the schema of a field has no other value for
+// that.
 func constrain(schema *apiextv1.JSONSchemaProps, field mgmtv3.Field) {
 	if field.Type == fieldString && len(field.Options) > 0 {
 		for _, option := range append([]string{""}, field.Options...) {
@@ -110,7 +111,7 @@ func floatLimit(value int64) *float64 {
 	return new(float64(value))
 }
 
-// defaultFits is false when the limits of a field exclude its own default: the API server would refuse the whole kind.
+// defaultFits is false when a field's default violates the field's limits. The API server would reject the whole kind.
 func defaultFits(field mgmtv3.Field) bool {
 	length, number := int64(len(field.Default.StringValue)), int64(field.Default.IntValue)
 	switch field.Type {
@@ -146,8 +147,8 @@ func charPattern(field mgmtv3.Field) string {
 	}
 }
 
-// defaultOf is the default of a field in the config kind. Strings and booleans always have one, empty or false: a stored
-// object that was made without the field reads the same as one with it.
+// defaultOf is the default of a field in the config kind. Strings and booleans always have one, empty or false. An
+// object that was stored without the field then reads the same as an object with it.
 func defaultOf(field mgmtv3.Field) *apiextv1.JSON {
 	switch field.Type {
 	case fieldString, fieldPassword:

@@ -4,10 +4,10 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// The parts of a machine that every driver has alike. They describe rkev1.RKECommonNodeConfig and rkev1.RKEMachineStatus;
-// a test compares them with the Go types.
+// The common parts of all drivers' machines. They describe rkev1.RKECommonNodeConfig and rkev1.RKEMachineStatus; a test
+// compares them with the Go types.
 
-// credentialNameLength holds "NAMESPACE:NAME" at its longest.
+// credentialNameLength is the longest "NAMESPACE:NAME".
 const credentialNameLength = 317
 
 func object(description string, properties map[string]apiextv1.JSONSchemaProps, required ...string) apiextv1.JSONSchemaProps {
@@ -22,7 +22,7 @@ func listOf(description string, item apiextv1.JSONSchemaProps) apiextv1.JSONSche
 	return apiextv1.JSONSchemaProps{Type: "array", Description: description, Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &item}}
 }
 
-// common is what a pool gives to a machine, whatever its driver.
+// common is the part that a pool gives to its machines, whatever their driver.
 func common() apiextv1.JSONSchemaProps {
 	labels := object("Labels of the node.", nil)
 	labels.Nullable = true

@@ -9,17 +9,17 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
-// seed is a driver that every installation has from the start.
+// seed is a driver that every new installation has.
 type seed struct {
 	name string
-	// active on a new installation. What an administrator chose later is kept.
+	// active is the initial value. Later choices of the administrator are kept.
 	active, addCloudCredential bool
 
 	public, private, optional, defaults, aliases string
 }
 
-// seeds are the drivers that are compiled into rancher-machine, with what their annotations say
-// (docs/wire/machines.md#seeded-drivers: the field lists are what makes user interfaces show a credential form).
+// seeds are the drivers in rancher-machine, with the content of their annotations
+// (docs/wire/machines.md#seeded-drivers: the field lists make user interfaces show a credential form).
 var seeds = []seed{
 	{
 		name: "amazonec2", active: true, addCloudCredential: true, public: "accessKey", private: "secretKey",
@@ -41,7 +41,7 @@ var seeds = []seed{
 	},
 }
 
-// Seeds are the NodeDrivers that a new installation gets.
+// Seeds returns the NodeDrivers of a new installation.
 func Seeds() []*mgmtv3.NodeDriver {
 	out := make([]*mgmtv3.NodeDriver, 0, len(seeds))
 	for _, s := range seeds {
@@ -67,8 +67,8 @@ func Seeds() []*mgmtv3.NodeDriver {
 	return out
 }
 
-// Reseed returns an existing NodeDriver with what the seed asserts anew at every start, and whether that is a change.
-// Whether the driver is active stays as its administrator left it.
+// Reseed returns an existing NodeDriver with the values that the seed sets at every start, and whether that is a
+// change. It keeps the administrator's choice whether the driver is active.
 func Reseed(existing, seed *mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, bool) {
 	out := existing.DeepCopy()
 	active := out.Spec.Active

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Paths inside the container that command lines and mounts agree on (docs/wire/machines.md#the-job: the machine image
+// Paths inside the container that command lines and mounts share (docs/wire/machines.md#the-job: the machine image
 // knows them).
 const (
 	bootstrapMount = "/run/secrets/machine"
@@ -18,7 +18,7 @@ const (
 	certsMount     = "/etc/rancher/ssl"
 )
 
-// Keys of a machine's spec that are no flags of the driver.
+// Keys of a machine's spec that are not driver flags.
 const (
 	providerIDKey = "providerID"
 	commonKey     = "common"
@@ -28,31 +28,31 @@ const (
 	amazon    = "amazonec2"
 	harvester = "harvester"
 
-	// amazonClusterTag marks everything in the cloud account that belongs to one cluster.
+	// amazonClusterTag marks all resources of one cluster in the cloud account.
 	amazonClusterTag = "kubernetes.io/cluster/"
-	// amazonOwnGroup is the security group that the driver manages; any other one is left as it is.
+	// amazonOwnGroup is the security group that the driver manages. The driver leaves other groups unchanged.
 	amazonOwnGroup = "rancher-nodes"
 )
 
-// sshKeyFields are fields whose content becomes a private key, under the name that ssh expects.
+// sshKeyFields are fields whose content becomes a private key, in a file with the name that ssh expects.
 var sshKeyFields = []string{"sshKeyContents", "sshKey", "privateKeyFile"}
 
 const privateKeyFile = "id_rsa"
 
 // Driver is the node driver of a machine.
 type Driver struct {
-	// Name in lower case, as in "--driver".
+	// Name is in lower case, as in "--driver".
 	Name string
-	// URL that the pod downloads the driver from. Empty for a driver that is compiled into rancher-machine.
+	// URL is where the pod downloads the driver. Empty for a driver that is compiled into rancher-machine.
 	URL string
-	// SHA256 of the download in hexadecimal. Empty when it is not known.
+	// SHA256 is the hash of the download in hexadecimal. Empty when it is unknown.
 	SHA256 string
-	// Aliases are the fields that hold the content of a file, with the field whose flag takes its path.
+	// Aliases maps a field with the content of a file to the field whose flag takes the file's path.
 	Aliases map[string]string
 }
 
-// Files are the contents of the files that a machine's spec holds, by name of the file, and the spec with the paths of the
-// files in place of their contents. The spec that is passed is not modified.
+// Files returns the spec with paths in place of file contents, and the contents by file name. It does not modify the
+// given spec.
 func Files(spec map[string]any, aliases map[string]string) (map[string]any, map[string]string) {
 	fields := make(map[string]any, len(spec)+1)
 	maps.Copy(fields, spec)
@@ -80,7 +80,8 @@ func Files(spec map[string]any, aliases map[string]string) (map[string]any, map[
 	return fields, files
 }
 
-// DriverFlags are the flags of a driver from the fields of a machine's spec, sorted. Fields without a value have no flag.
+// DriverFlags returns the sorted flags of a driver for the fields of a machine's spec. Fields without a value have no
+// flag.
 func DriverFlags(driver string, fields map[string]any) []string {
 	var flags []string
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -118,7 +119,7 @@ func flagsOf(flag string, value any) []string {
 	return nil
 }
 
-// kebab puts a dash between a lower-case letter or digit and an upper-case letter, and makes all letters lower case.
+// kebab inserts a dash between a lower-case letter or digit and an upper-case letter, and returns lower case.
 func kebab(field string) string { return strings.ToLower(separated(field, '-')) }
 
 func separated(field string, separator rune) string {
@@ -134,7 +135,7 @@ func separated(field string, separator rune) string {
 	return out.String()
 }
 
-// special are the rules that belong to one cloud. It returns a changed copy of the fields, or the fields themselves.
+// special applies the rules of one cloud. It returns a changed copy of the fields, or the fields themselves.
 func special(driver string, fields map[string]any, cluster Cluster) map[string]any {
 	switch driver {
 	case amazon:
@@ -165,8 +166,8 @@ func amazonFields(fields map[string]any, managementCluster string) map[string]an
 	return out
 }
 
-// createArguments is the container's command line that makes the machine (docs/wire/machines.md#command-line: the order
-// is the contract of the image's entrypoint). It also returns the files that the command line refers to.
+// createArguments is the command line of the container that creates the machine, and the files that it refers to
+// (docs/wire/machines.md#command-line: the order is the contract of the image's entrypoint).
 func createArguments(in Input) ([]string, map[string]string) {
 	fields, files := Files(in.Machine.Spec, in.Driver.Aliases)
 	fields = special(in.Driver.Name, fields, in.Cluster)
@@ -179,8 +180,8 @@ func createArguments(in Input) ([]string, map[string]string) {
 	return append(args, instance), files
 }
 
-// literal keeps Kubernetes from replacing $(NAME) in what a user has written: it would put a credential, which is in the container's
-// environment, where everybody who may see the machine in the cloud can read it.
+// literal keeps Kubernetes from expanding $(NAME) in a user's text. The container's environment contains a credential.
+// Expansion would show it to every user with read access to the machine in the cloud.
 func literal(args []string) []string {
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "$", "$$")
@@ -188,8 +189,8 @@ func literal(args []string) []string {
 	return args
 }
 
-// removeArguments is the command line that removes the machine. The driver finds everything in its own state; only
-// credentials come anew, from the environment.
+// removeArguments is the command line that removes the machine. The driver's state has everything except the
+// credentials, which come from the environment.
 func removeArguments(in Input) []string {
 	return append(storeArguments(in), "rm", "-y", "--update-config", naming.Instance(in.Machine.Name))
 }

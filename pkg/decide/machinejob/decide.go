@@ -10,41 +10,41 @@ import (
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
-// Reasons of conditions beside those that the API knows.
+// Reasons of conditions, in addition to those of the API.
 const (
-	// ReasonBackOff is a machine that is made later, because others of its pool have failed.
+	// ReasonBackOff means that the machine's creation waits, because other machines of its pool failed.
 	ReasonBackOff = "BackOff"
-	// ReasonCredential is a credential that cannot be read.
+	// ReasonCredential means that the credential cannot be read.
 	ReasonCredential = "CredentialMissing" //nolint:gosec // the name of a condition's reason, no credential
-	// ReasonDriver is a driver that cannot be used.
+	// ReasonDriver means that the driver cannot be used.
 	ReasonDriver = "DriverUnavailable"
-	// ReasonState is a machine that exists and whose state Secret does not.
+	// ReasonState means that the machine exists and its state Secret does not.
 	ReasonState = "StateMissing"
-	// ReasonUnconfirmed is a machine of which nobody can say whether it exists.
+	// ReasonUnconfirmed means that Drover cannot find out whether the machine exists.
 	ReasonUnconfirmed = "RemovalUnconfirmed"
-	// ReasonCreating and ReasonDeleting go with a Job that runs.
+	// ReasonCreating and ReasonDeleting mean that a Job is running.
 	ReasonCreating = "Creating"
 	ReasonDeleting = "Deleting"
-	// ReasonProtected goes with a host that stays although its machine is deleted.
+	// ReasonProtected means that the host stays although its machine is deleted.
 	ReasonProtected = "Protected"
 )
 
-// Blocked reports a reason for which a host cannot be made until somebody puts right what the message names.
+// Blocked reports whether, for this reason, a host cannot be created until the user fixes what the message names.
 func Blocked(reason string) bool {
 	return reason == ReasonCredential || reason == ReasonDriver || reason == ReasonState || reason == tenancy.ReasonAccessDenied
 }
 
 const (
-	// retry is for what no event announces.
+	// retry is the interval of checks that no event triggers.
 	retry = 15 * time.Second
-	// lookAgain is the longest time after which a machine that waits because others of its pool failed looks whether that is still so.
+	// lookAgain is the longest interval at which a machine that waits for its pool's turn checks the turn again.
 	lookAgain = time.Minute
-	// firstBackoff and maxBackoff bound the delay between attempts to remove a machine. It doubles.
+	// firstBackoff and maxBackoff bound the delay between attempts to remove a machine. The delay doubles.
 	firstBackoff = time.Minute
 	maxBackoff   = time.Hour
 )
 
-// Decide says what to do with a machine.
+// Decide returns what to do with a machine.
 func Decide(s Snapshot) Decision {
 	d := Decision{Status: *s.Machine.Status.DeepCopy()}
 	provisioned := s.Machine.ProviderID() != ""
@@ -70,7 +70,7 @@ func Decide(s Snapshot) Decision {
 	return decideCreate(s, d)
 }
 
-// gate names what has to be there before a machine may be made. Each of these wakes the machine when it comes.
+// gate returns what a machine still needs before its creation. Each of these wakes the machine when it arrives.
 func gate(s Snapshot) string {
 	switch {
 	case s.CAPI == nil:
@@ -118,8 +118,8 @@ func decideCreate(s Snapshot, d Decision) Decision {
 	}
 }
 
-// intendCreate writes down that a machine is about to be made, and what its removal will need. Nothing else happens in
-// this pass: only when the intent is stored may a Job be made.
+// intendCreate records in the status that the machine is about to be created, and what its removal will need. It does
+// nothing else in this pass. The Job may be created only after the intent is stored.
 func intendCreate(s Snapshot, d Decision) Decision {
 	if blocked, ok := inputs(s, d); !ok {
 		return blocked
@@ -148,19 +148,20 @@ func machines(count int) string {
 	return fmt.Sprintf("%d machines", count)
 }
 
-// Made reports that the Job that makes the machine has ended well.
+// Made reports whether the Job that creates the machine succeeded.
 func Made(status rkev1.RKEMachineStatus) bool {
 	return conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob)
 }
 
-// InDoubt reports that the Job that makes the machine may have failed, as far as the status tells: it says so, or it says that the Job was made and not that
-// it has ended well. Such a machine can be one that is replaced.
+// InDoubt reports whether the Job that creates the machine may have failed. The status records a failure, or it records
+// the Job and no success. Drover may be replacing such a machine.
 func InDoubt(status rkev1.RKEMachineStatus) bool {
 	return status.FailureReason == rkev1.ReasonCreateError || conditions.Get(status.Conditions, rkev1.ConditionCreateJob) != nil && !Made(status)
 }
 
-// recall writes the status of a machine that exists and whose status was lost, as by a move to another management cluster: nobody but the
-// distribution gives it a provider ID, and nobody but the driver writes its state. Made again it would be a second one.
+// recall restores the status of an existing machine whose status was lost, for example by a move to another management
+// cluster. Only the distribution sets a provider ID, and only the driver writes the state. Creating the machine again
+// would make a second one.
 func recall(s Snapshot, d Decision) Decision {
 	if blocked, ok := inputs(s, d); !ok {
 		return blocked
@@ -173,8 +174,8 @@ func recall(s Snapshot, d Decision) Decision {
 	return d
 }
 
-// unknownHost is a machine that exists, since it has a provider ID, and of which neither its status nor its state came along. Made again it
-// would be a second one, and without the state nobody can remove it.
+// unknownHost handles a machine that has a provider ID, so that it exists, but whose status and state were lost.
+// Creating it again would make a second one, and without the state Drover cannot remove it.
 func unknownHost(s Snapshot, d Decision) Decision {
 	message := fmt.Sprintf("%s exists, its provider ID is %s, but Secret %s, by which the driver knows it, is missing or empty: bring it back from a backup, or "+
 		"delete the Machine and remove the host in the cloud", describe(s.Machine), s.Machine.ProviderID(), s.Machine.StateSecretName())
@@ -183,7 +184,7 @@ func unknownHost(s Snapshot, d Decision) Decision {
 	return d
 }
 
-// inputs stops a machine whose driver or credential cannot be used, with a condition that says so.
+// inputs stops a machine whose driver or credential is unusable, and sets a condition with the reason.
 func inputs(s Snapshot, d Decision) (Decision, bool) {
 	switch {
 	case s.DriverError != "":
@@ -198,8 +199,8 @@ func inputs(s Snapshot, d Decision) (Decision, bool) {
 	return d, false
 }
 
-// runCreate makes the Job, once. A Job that was recorded, or that wrote its state, is not made again: it would make a second
-// virtual machine.
+// runCreate creates the Job once. A Job that was recorded or that wrote its state is not created again: it would create
+// a second virtual machine.
 func runCreate(s Snapshot, d Decision) Decision {
 	if s.Machine.Status.JobName != "" || s.State.Written {
 		d.Actions = append(d.Actions, Action{Kind: ActionConfirmGone, Name: CreateJobName(s.Machine.Name)})
@@ -236,7 +237,8 @@ func failCreate(s Snapshot, d Decision, cause string) Decision {
 	return d
 }
 
-// decideFailed keeps a machine that could not be made for a while, so that somebody can look, then has it replaced.
+// decideFailed keeps a machine whose creation failed for a while, so that the user can examine it. Then it has the
+// machine replaced.
 func decideFailed(s Snapshot, d Decision) Decision {
 	if s.CAPI.Deleting {
 		d.Wait = "the deletion of the Machine"
@@ -251,7 +253,7 @@ func decideFailed(s Snapshot, d Decision) Decision {
 	return d
 }
 
-// credentialReason says what is wrong with the credential.
+// credentialReason is the reason for the credential's error.
 func (s Snapshot) credentialReason() string {
 	if s.CredentialDenied {
 		return tenancy.ReasonAccessDenied
@@ -282,5 +284,5 @@ func set(d *Decision, now time.Time, kind, status, reason, message string) {
 	conditions.Set(&d.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
 }
 
-// StateSecretName names the state Secret of the machine.
+// StateSecretName is the name of the machine's state Secret.
 func (m Machine) StateSecretName() string { return naming.MachineState(m.Name) }

@@ -7,7 +7,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// decideDelete removes the virtual machine and then lets the object go. It needs neither the Machine nor the NodeDriver.
+// decideDelete removes the virtual machine and then releases the object. It needs neither the Machine nor the
+// NodeDriver.
 func decideDelete(s Snapshot, d Decision) Decision {
 	last := lastOf(s.Removes)
 	switch {
@@ -18,7 +19,7 @@ func decideDelete(s Snapshot, d Decision) Decision {
 	case s.protected():
 		return hold(s, d)
 	case s.paused():
-		// As all providers do: what is paused is left alone, also when it is being moved to another management cluster.
+		// As in all providers, Drover leaves paused objects alone. This includes a move to another management cluster.
 		d.Wait, d.After = "the end of the pause", retry // no event finds a host whose Machine is gone
 		return d
 	case s.Create.Phase == PhaseRunning:
@@ -34,8 +35,8 @@ func decideDelete(s Snapshot, d Decision) Decision {
 	}
 }
 
-// nothingMade reports that there is no host. The intent comes first, then the Secret, then the Job. A machine that has a provider ID and neither
-// intent nor Secret was made elsewhere.
+// nothingMade reports whether there is no host. The intent comes first, then the Secret, then the Job. A machine with a
+// provider ID and neither intent nor Secret was created elsewhere.
 func (s Snapshot) nothingMade() bool {
 	if conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionCreateJob) == nil {
 		return !s.State.Holds && (s.State.Exists || s.Machine.ProviderID() == "")
@@ -43,11 +44,11 @@ func (s Snapshot) nothingMade() bool {
 	return !s.State.Exists && s.Machine.Status.JobName == ""
 }
 
-// paused reports that the machine is left alone, or all of its cluster is.
+// paused reports whether the machine or its whole cluster is paused.
 func (s Snapshot) paused() bool { return s.Machine.Paused || s.Cluster != nil && s.Cluster.Kept }
 
-// protected reports that the host must stay: the machine is protected itself, or is deleted because its cluster is, which must not be.
-// A machine that is scaled away, replaced or repaired is none of that.
+// protected reports whether the host must stay. The machine itself is protected, or it is deleted only because its
+// protected cluster is. A machine that is scaled down, replaced or repaired is not protected by its cluster.
 func (s Snapshot) protected() bool {
 	own := s.Machine.Protection
 	if own == "" && s.CAPI != nil {
@@ -56,7 +57,7 @@ func (s Snapshot) protected() bool {
 	return own == "true" || own != "false" && s.Protected
 }
 
-// hold keeps a host whose machine is deleted past the policies that protect it.
+// hold keeps the host of a machine that was deleted past the policies that protect it.
 func hold(s Snapshot, d Decision) Decision {
 	message := "Removing " + describe(s.Machine) + " waits: it is protected by annotation " + rkev1.ProtectAnnotation + " of the machine or its cluster"
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonProtected, message)
@@ -64,8 +65,8 @@ func hold(s Snapshot, d Decision) Decision {
 	return d
 }
 
-// endCreate lets a Job that has started come to its end, because the driver may be about to record a virtual machine. A Job
-// whose pod never ran is taken back.
+// endCreate waits for a started Job to end, because the driver may be about to record a virtual machine. It deletes a
+// Job whose pod never ran.
 func endCreate(s Snapshot, d Decision) Decision {
 	if !s.Create.Started && !s.Create.Deleting {
 		d.Actions = append(d.Actions, Action{Kind: ActionTakeBack, Name: s.Create.Name})
@@ -76,13 +77,14 @@ func endCreate(s Snapshot, d Decision) Decision {
 	return d
 }
 
-// lostState is a machine that was made, or may have been, without the record by which the driver could find it.
+// lostState handles a machine that was or may have been created, and whose state, with which the driver finds it, is
+// lost.
 func lostState(s Snapshot, d Decision) Decision {
 	cause := "Secret " + s.Machine.StateSecretName() + " is missing, so the driver cannot find the machine: remove it in the cloud, " +
 		"then set annotation " + rkev1.ForceMachineRemoveAnnotation + " to true"
 	d.Actions = append(d.Actions, Action{Kind: ActionConfirmGone, StateSecret: s.Machine.StateSecretName()})
 	failed := failRemove(s, d, ReasonUnconfirmed, cause)
-	failed.After = 4 * retry // the Secret may come back without an owner
+	failed.After = 4 * retry // the Secret may return without an owner
 	return failed
 }
 
@@ -97,8 +99,8 @@ func decideRemove(s Snapshot, d Decision, last JobState) Decision {
 	}
 }
 
-// startRemove writes the intent in one pass and makes the Job in the next, as for creation. An attempt that was recorded
-// before goes on with the Job at once.
+// startRemove stores the intent in one pass and creates the Job in the next, as for creation. An attempt that is
+// already recorded continues with the Job at once.
 func startRemove(s Snapshot, d Decision, attempt int) Decision {
 	if s.CredentialError != "" {
 		failed := failRemove(s, d, s.credentialReason(), s.CredentialError)
@@ -122,7 +124,7 @@ func removing(s Snapshot, d Decision, job JobState) Decision {
 	if job.Name != "" {
 		d.Status.JobName = job.Name
 	}
-	if d.Status.FailureReason == rkev1.ReasonCreateError { // the failure that matters now would be one of the removal
+	if d.Status.FailureReason == rkev1.ReasonCreateError { // a failure of the creation no longer matters
 		d.Status.FailureReason, d.Status.FailureMessage = "", ""
 	}
 	message := "Removing " + describe(s.Machine)
@@ -134,8 +136,8 @@ func removing(s Snapshot, d Decision, job JobState) Decision {
 	return d
 }
 
-// retryRemove shows the failure and tries again later, with a Job of its own. The old one stays until then: its logs are
-// what somebody will look for.
+// retryRemove reports the failure and retries later with a new Job. The old Job stays until then, because the user
+// needs its logs.
 func retryRemove(s Snapshot, d Decision, last JobState) Decision {
 	wait := last.Ended.Add(backoff(last.Attempt)).Sub(s.Now)
 	if wait > 0 {
@@ -148,7 +150,7 @@ func retryRemove(s Snapshot, d Decision, last JobState) Decision {
 	return next
 }
 
-// backoff is the delay after an attempt, counted from 1.
+// backoff is the delay after an attempt. Attempts count from 1.
 func backoff(attempt int) time.Duration {
 	delay := firstBackoff
 	for range min(max(attempt-1, 0), 10) {
@@ -166,14 +168,14 @@ func failRemove(s Snapshot, d Decision, reason, cause string) Decision {
 	return d
 }
 
-// release lets the object go, on the conditions of the action.
+// release removes the finalizer, under the conditions of the action.
 func release(d Decision, action Action) Decision {
 	action.Kind = ActionRelease
 	d.Actions = append(d.Actions, action)
 	return d
 }
 
-// running is a removal that has not ended: it may still be writing the state.
+// running reports whether a removal has not ended. It may still write the state.
 func running(job JobState) bool { return job.Phase == PhaseRunning }
 
 func lastOf(jobs []JobState) JobState {
@@ -183,7 +185,7 @@ func lastOf(jobs []JobState) JobState {
 	return jobs[len(jobs)-1]
 }
 
-// removeInput prefers the driver that the machine was made with: the NodeDriver may be gone or have moved on.
+// removeInput prefers the driver that created the machine, because the NodeDriver may be gone or changed.
 func (s Snapshot) removeInput() Input {
 	in := s.input()
 	if s.Machine.Status.DriverURL != "" {

@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// fresh is a machine of which everything that a create needs is there, and nothing was done yet.
+// fresh is a machine with everything that its creation needs, before the first pass.
 func fresh() machinejob.Snapshot {
 	in := simInput()
 	in.Machine.Guarded = true
@@ -34,7 +34,7 @@ func intended() machinejob.Snapshot {
 	return s
 }
 
-// running is a machine whose Job was made and recorded.
+// running is a machine whose Job was created and recorded.
 func running() machinejob.Snapshot {
 	s := intended()
 	s.Machine.Status = machinejob.Decide(s).Status
@@ -43,7 +43,7 @@ func running() machinejob.Snapshot {
 	return s
 }
 
-// created is a machine that was made.
+// created is a machine whose creation succeeded.
 func created() machinejob.Snapshot {
 	s := running()
 	s.State = machinejob.StateSecret{Exists: true, Written: true, Holds: true}
@@ -70,7 +70,8 @@ func TestDecide_MachineThatLostItsStatusIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// A move or a restore may lose the status of a machine, and its state too. What is left of it decides.
+// TestDecide_MachineThatLostItsStatus checks machines whose status, and possibly state, were lost in a move or a
+// restore. The remaining facts decide.
 func TestDecide_MachineThatLostItsStatus(t *testing.T) {
 	const host = "sim://1"
 	held := machinejob.StateSecret{Exists: true, Written: true, Holds: true}
@@ -104,7 +105,7 @@ func TestDecide_MachineThatLostItsStatus(t *testing.T) {
 				t.Error("nobody looks again")
 			}
 			if c.deleted == nil {
-				return // with a state it is removed as any other
+				return // with a state, it is removed like any other
 			}
 			d = machinejob.Decide(deleting(s))
 			if diff := cmp.Diff(c.deleted, kinds(d)); diff != "" {

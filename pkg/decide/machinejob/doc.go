@@ -1,24 +1,24 @@
-// Package machinejob decides what happens to one infrastructure machine: an object of a kind that a node driver brought,
-// such as Amazonec2Machine, which stands for one virtual machine in one cloud.
+// Package machinejob decides what happens to one infrastructure machine. This is an object of a node driver's kind,
+// such as Amazonec2Machine, that represents one virtual machine in one cloud.
 //
-// rancher-machine makes and removes the virtual machine. It runs in the pod of a Job in the machine's namespace; it finds
-// its parameters on the command line (Arguments), credentials in the environment (Environment), the install script and
-// other files in mounted Secrets, and keeps what it knows about the virtual machine in the state Secret. This package
-// renders all of them (Render) and decides when which Job runs (Decide), from a Snapshot of everything that matters.
+// rancher-machine creates and removes the virtual machine, in the pod of a Job in the machine's namespace. Its
+// parameters are on the command line (Arguments), and credentials are in the environment (Environment). The install
+// script and other files are in mounted Secrets. It stores what it knows about the virtual machine in the state Secret.
+// This package renders all of them (Render), and decides from a Snapshot when which Job runs (Decide).
 //
-// What Decide guarantees:
+// Decide guarantees:
 //
-//   - A virtual machine is never forgotten. That a Job is about to run is written to the machine's status before the Job
-//     is made (CreateJob or DeleteJob turn Unknown); the finalizer goes only when the state Secret shows that nothing was
-//     ever made, or a Job that removes it succeeded, or somebody forced it. The absence of a Job proves nothing.
-//   - Exactly one create. The Job's name follows from the machine's, it is never replaced while it matters, and when it
-//     vanished after it had been recorded the machine fails instead of being made twice.
-//   - A create that was started is waited for before the removal begins, because the driver may be about to record the
-//     machine; one whose pod never started is taken back at once.
-//   - A failed removal is tried again with growing delay, each attempt a Job of its own.
-//   - Removal needs the infrastructure machine, its state Secret and the credential, nothing else: neither the Machine of
-//     Cluster API nor the NodeDriver has to be there any more.
+//   - A virtual machine is never forgotten. The machine's status records a Job before the Job is created (CreateJob or
+//     DeleteJob become Unknown). The finalizer is removed only in three cases: the state Secret shows that nothing was
+//     ever created, a Job removed the virtual machine, or the user forced it. A missing Job proves nothing.
+//   - A machine is created exactly once. The Job's name follows from the machine's, and the Job is never replaced while
+//     it matters. If a recorded Job disappears, the machine fails. It is not created a second time.
+//   - A removal waits until a started creation has ended, because the driver may be about to record the machine. A
+//     creation whose pod never started is deleted at once.
+//   - A failed removal is retried with a growing delay. Each attempt has its own Job.
+//   - A removal needs only the infrastructure machine, its state Secret and the credential. The Machine of Cluster API
+//     and the NodeDriver may be gone.
 //
-// The state Secret is rancher-machine's alone: it is made once and never written again, so that the update by which the
-// driver records a new virtual machine cannot meet a conflict.
+// Drover creates the state Secret once and never writes it again; only rancher-machine does. So the update with which
+// the driver records a new virtual machine cannot conflict.
 package machinejob

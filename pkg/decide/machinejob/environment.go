@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// credentialNamespace is where credentials that several namespaces use are kept.
+// credentialNamespace holds the credentials that several namespaces share.
 const credentialNamespace = "cattle-global-data"
 
-// variablePrefixes are the drivers whose environment variables do not start with the driver's name.
+// variablePrefixes lists the drivers whose environment variables do not begin with the driver's name.
 var variablePrefixes = map[string]string{
 	"amazonec2":       "AWS",
 	"rackspace":       "OS",
@@ -18,8 +18,8 @@ var variablePrefixes = map[string]string{
 	"vmwarevcloudair": "VCLOUDAIR",
 }
 
-// CredentialRef returns namespace and name of the Secret that a machine's spec.common.cloudCredentialSecretName refers to.
-// Both are empty when there is no reference.
+// CredentialRef returns the namespace and name of the Secret that a machine's spec.common.cloudCredentialSecretName
+// refers to. Both are empty without a reference.
 func CredentialRef(reference, machineNamespace string) (namespace, name string) {
 	if reference == "" {
 		return "", ""
@@ -30,8 +30,8 @@ func CredentialRef(reference, machineNamespace string) (namespace, name string) 
 	return machineNamespace, reference
 }
 
-// Environment is the data of the Secret from which the container gets its environment: the proxy variables and the
-// credential, whose keys end in "-FIELD" and become PREFIX_FIELD.
+// Environment is the data of the Secret with the container's environment: the proxy variables and the credential. The
+// credential's keys end in "-FIELD" and become PREFIX_FIELD.
 func Environment(driver string, proxy map[string]string, credential map[string][]byte) map[string][]byte {
 	out := make(map[string][]byte, len(proxy)+len(credential))
 	for name, value := range proxy {

@@ -10,31 +10,31 @@ import (
 
 // Machine is one infrastructure machine.
 type Machine struct {
-	// APIVersion and Kind of the object, such as rke-machine.cattle.io/v1 and Amazonec2Machine.
+	// APIVersion and Kind are those of the object, such as rke-machine.cattle.io/v1 and Amazonec2Machine.
 	APIVersion, Kind string
 	Namespace, Name  string
 	UID              string
-	// Spec is the object's spec: fields of the driver, "common" and "providerID".
+	// Spec is the object's spec: the driver's fields, "common" and "providerID".
 	Spec map[string]any
-	// Status is what was reported last.
+	// Status is the last reported status.
 	Status rkev1.RKEMachineStatus
-	// HostnameLimit is the longest host name that is wanted, in bytes. Zero means no wish.
+	// HostnameLimit is the length limit of the host name, in bytes. Zero means no limit.
 	HostnameLimit int
-	// CAPIMachineName is the Machine of Cluster API that the object belongs to, from its own label. Empty until known.
+	// CAPIMachineName is the Cluster API Machine of the object, from the object's label. Empty until known.
 	CAPIMachineName string
-	// Deleting, Guarded (it has our finalizer), Paused and Forced (given up by somebody) are marks in its metadata.
+	// Deleting, Guarded (it has Drover's finalizer), Paused and Forced (the user gave it up) come from its metadata.
 	Deleting, Guarded, Paused, Forced bool
-	// Protection is the value of its annotation drover.io/protect.
+	// Protection is the value of the machine's annotation drover.io/protect.
 	Protection string
 }
 
-// ProviderID is the identity of the node, empty until it joined.
+// ProviderID identifies the node. It is empty until the node has joined.
 func (m Machine) ProviderID() string {
 	id, _ := m.Spec[providerIDKey].(string)
 	return id
 }
 
-// CredentialReference is the credential that the spec names, or else the one that the machine was made with.
+// CredentialReference is the credential in the spec, or else the credential that created the machine.
 func (m Machine) CredentialReference() string {
 	common, _ := m.Spec[commonKey].(map[string]any)
 	if reference, _ := common["cloudCredentialSecretName"].(string); reference != "" {
@@ -43,9 +43,9 @@ func (m Machine) CredentialReference() string {
 	return m.Status.CloudCredentialSecretName
 }
 
-// MayUseCredential reports that nobody has to be asked whether the machine's cluster may use the credential: it is in the machine's own
-// namespace, or it is not used any more because the machine is there, or it is the one that the machine was made with and takes it away
-// again. A machine that nobody could remove would be worse than one more use.
+// MayUseCredential reports whether the machine may use the credential without a grant for its cluster. A credential in
+// the machine's namespace needs no grant. An existing machine no longer needs its credential. The removal of a machine
+// may use the credential that created it. A machine that cannot be removed would be worse than one more use.
 func (m Machine) MayUseCredential() bool {
 	reference := m.CredentialReference()
 	namespace, _ := CredentialRef(reference, m.Namespace)
@@ -59,36 +59,37 @@ func (m Machine) MayUseCredential() bool {
 	}
 }
 
-// Cluster is the cluster that a machine belongs to.
+// Cluster is the cluster of a machine.
 type Cluster struct {
-	// Name of the Cluster API cluster.
+	// Name is the name of the Cluster API cluster.
 	Name string
-	// ProvisioningName is the name of the cluster that its user made.
+	// ProvisioningName is the name of the cluster that the user created.
 	ProvisioningName string
-	// ManagementName is the name that the cluster has in the management API, such as "c-m-abcdefgh". Empty until known.
+	// ManagementName is the cluster's name in the management API, such as "c-m-abcdefgh". Empty until known.
 	ManagementName string
 }
 
-// Settings are what an installation decides for all machines.
+// Settings are the installation's settings for all machines.
 type Settings struct {
-	// Image of the container, complete with its registry.
+	// Image is the container's image, including its registry.
 	Image string
-	// PullPolicy of the image: Always, IfNotPresent or Never. Anything else is Always.
+	// PullPolicy is the image's pull policy: Always, IfNotPresent or Never. Any other value means Always.
 	PullPolicy string
-	// Registry is the default one of the installation; empty for none. PullSecrets are Secrets for it, and for the registries that they list.
+	// Registry is the installation's default registry; empty for none. PullSecrets are Secrets for it and for the
+	// registries that they list.
 	Registry    string
 	PullSecrets []types.NamespacedName
-	// Proxy are environment variables, by name, that every driver gets.
+	// Proxy are environment variables for every driver, by name.
 	Proxy map[string]string
-	// Certificates are authorities that the container trusts, PEM by name of the file.
+	// Certificates are the authorities that the container trusts, in PEM, by file name.
 	Certificates map[string]string
-	// CreateDeadline and RemoveDeadline bound a Job from its start. Zero means no bound.
+	// CreateDeadline and RemoveDeadline limit a Job's time from its start. Zero means no limit.
 	CreateDeadline, RemoveDeadline time.Duration
-	// DeleteFailedAfter is how long a machine that could not be made is kept before it is replaced.
+	// DeleteFailedAfter is how long Drover keeps a machine whose creation failed, before it replaces the machine.
 	DeleteFailedAfter time.Duration
 }
 
-// Input is what Render needs.
+// Input is the input of the Render functions.
 type Input struct {
 	Machine Machine
 	Driver  Driver
@@ -97,7 +98,7 @@ type Input struct {
 	BootstrapSecret string
 	// Credential is the data of the credential's Secret. Nil when the machine needs none.
 	Credential map[string][]byte
-	// PullSecrets are the contents of the settings' Secrets of type kubernetes.io/dockerconfigjson that are there.
+	// PullSecrets are the contents of the settings' existing Secrets of type kubernetes.io/dockerconfigjson.
 	PullSecrets map[types.NamespacedName][]byte
 	Settings    Settings
 }

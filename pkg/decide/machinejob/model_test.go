@@ -10,17 +10,17 @@ import (
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
-// world is one machine with its Jobs, its state Secret and its cloud. Decide runs against it; it may be killed after any
-// single write, and everything else happens at any time.
+// world is one machine with its Jobs, its state Secret and its cloud. Decide runs against it. It may crash after any
+// write, and all other events happen at any time.
 type world struct {
 	machinejob.Snapshot
 
 	virtualMachines int
 	released        bool
-	saved           bool // the create Job wrote the state before it asks the cloud
+	saved           bool // the create Job wrote the state before it called the cloud
 }
 
-// pass runs Decide once and performs what it says, but only the first writes writes; the status is the last of them.
+// pass runs Decide once and performs its actions, but only the first writes writes. The status is the last write.
 func (w *world) pass(r *rapid.T, writes int) {
 	if w.released {
 		return
@@ -71,7 +71,7 @@ func (w *world) act(r *rapid.T, action machinejob.Action) {
 func (w *world) run(r *rapid.T, action machinejob.Action) {
 	job := machinejob.JobState{Name: action.Name, Phase: machinejob.PhaseRunning}
 	if action.Name == machinejob.CreateJobName(w.Machine.Name) {
-		if w.saved { // before it asks the cloud for anything, rancher-machine writes the state
+		if w.saved { // rancher-machine writes the state before it calls the cloud
 			r.Fatalf("the machine is made twice")
 		}
 		w.Create = job
@@ -87,7 +87,7 @@ func (w *world) run(r *rapid.T, action machinejob.Action) {
 	w.Removes = append(w.Removes, job)
 }
 
-// progress lets the Job that makes the machine do its next step.
+// progress lets the Job that creates the machine do its next step.
 func (w *world) progress(r *rapid.T) {
 	if w.Create.Phase != machinejob.PhaseRunning {
 		return
@@ -106,14 +106,14 @@ func (w *world) progress(r *rapid.T) {
 	}
 }
 
-// kill ends the Job that makes the machine wherever it is.
+// kill ends the Job that creates the machine at any point.
 func (w *world) kill() {
 	if w.Create.Phase == machinejob.PhaseRunning {
 		w.Create.Phase, w.Create.Ended, w.Create.Started = machinejob.PhaseFailed, w.Now, true
 	}
 }
 
-// removal ends the Job that removes the machine; it may have removed it before it failed.
+// removal ends the Job that removes the machine. The Job may have removed the machine before it failed.
 func (w *world) removal(removes, succeeds bool) {
 	if len(w.Removes) == 0 {
 		return
@@ -133,7 +133,8 @@ func (w *world) removal(removes, succeeds bool) {
 }
 
 // TestDecide_NeverForgetsOrRepeats runs random histories: crashes between any two writes, Jobs killed at any step,
-// deletion at any time, Jobs deleted by somebody. In the end, when nothing disturbs any more, a deleted machine goes.
+// deletion at any time, and Jobs that another program deletes. After the disturbances end, a deleted machine is
+// removed.
 func TestDecide_NeverForgetsOrRepeats(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := &world{Snapshot: fresh()}

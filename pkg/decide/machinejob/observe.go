@@ -12,35 +12,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Phase is how far a Job is.
+// Phase is the progress of a Job.
 type Phase string
 
 // The phases of a Job.
 const (
-	// PhaseAbsent is a Job that does not exist.
+	// PhaseAbsent means that the Job does not exist.
 	PhaseAbsent Phase = ""
-	// PhaseRunning is a Job that neither succeeded nor failed yet.
+	// PhaseRunning means that the Job has neither succeeded nor failed yet.
 	PhaseRunning Phase = "Running"
-	// PhaseSucceeded is a Job whose command succeeded.
+	// PhaseSucceeded means that the Job's command succeeded.
 	PhaseSucceeded Phase = "Succeeded"
-	// PhaseFailed is a Job that will not be tried again by Kubernetes.
+	// PhaseFailed means that Kubernetes does not retry the Job.
 	PhaseFailed Phase = "Failed"
 )
 
-// exitPreCreate is rancher-machine's exit status when the driver's check before creation failed: nothing was made.
+// exitPreCreate is rancher-machine's exit status when the driver's check before creation fails. Nothing was created
+// then.
 const exitPreCreate = 3
 
-// JobState is what was observed of one Job.
+// JobState is the observed state of one Job.
 type JobState struct {
 	Name  string
 	Phase Phase
-	// Attempt is the number of the attempt, from 1, of a Job that removes.
+	// Attempt is the number of a removal's attempt, from 1.
 	Attempt int
-	// Started is true when a container of the Job has run, or may have.
+	// Started is true when a container of the Job has run, or may have run.
 	Started bool
 	// Deleting is true while the Job is being deleted.
 	Deleting bool
-	// Message says why the Job failed, or what keeps its pod from starting. Empty when there is nothing to say.
+	// Message is why the Job failed, or why its pod does not start. Empty when neither applies.
 	Message string
 	// Ended is when the Job succeeded or failed.
 	Ended time.Time
@@ -78,7 +79,8 @@ func Observe(job *batchv1.Job, pods []*corev1.Pod) JobState {
 	return state
 }
 
-// started is true unless every pod of the Job is known to wait still. A Job that counts an ended pod that is gone has run.
+// started is false only when every pod of the Job is known to be waiting. A Job that counts an ended pod that is gone
+// has run.
 func started(job *batchv1.Job, pods []*corev1.Pod) bool {
 	if job.Status.Succeeded > 0 || job.Status.Failed > 0 || int(job.Status.Active) > len(pods) {
 		return true
@@ -90,7 +92,7 @@ func started(job *batchv1.Job, pods []*corev1.Pod) bool {
 	})
 }
 
-// failure prefers what the program said last, which the kubelet keeps, to what Kubernetes says about the Job.
+// failure prefers the program's last output, which the kubelet keeps, to the reason that Kubernetes gives for the Job.
 func failure(pods []*corev1.Pod, condition batchv1.JobCondition) string {
 	if len(pods) > 0 {
 		for _, status := range pods[len(pods)-1].Status.ContainerStatuses {
@@ -113,7 +115,8 @@ func exitText(ended *corev1.ContainerStateTerminated) string {
 	return text
 }
 
-// blocker says what keeps the newest pod from starting: an image that cannot be pulled, a Secret that is missing, no room.
+// blocker is what keeps the newest pod from starting: an image that cannot be pulled, a missing Secret, or a lack of
+// resources.
 func blocker(pods []*corev1.Pod) string {
 	if len(pods) == 0 {
 		return ""

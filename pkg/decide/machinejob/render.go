@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// ExtensionRole is a Role that operators may make in a namespace to give the pods that make machines more rights.
+	// ExtensionRole is a Role that operators may create in a namespace, to give more rights to the pods that create
+	// machines.
 	ExtensionRole = "rke2-machine-provisioner"
-	// InfraMachineAnnotation is the name of the infrastructure machine, on its Jobs and their pods. The label of the same
-	// meaning is shortened when the name is too long for one.
+	// InfraMachineAnnotation is the name of the infrastructure machine, on its Jobs and their pods. The corresponding
+	// label is shortened when the name is too long for a label.
 	InfraMachineAnnotation = "drover.io/infra-machine"
 	// AttemptAnnotation is the number of the attempt, from 1, on Jobs that remove a machine.
 	AttemptAnnotation = "drover.io/attempt"
@@ -37,13 +38,13 @@ const (
 	fileMode   = int32(0o644)
 )
 
-// Objects are what a machine's Job needs. A nil Secret is not needed.
+// Objects are the objects that a machine's Job needs. A nil Secret is not needed.
 type Objects struct {
-	// State is made once and never written again.
+	// State is created once and never written again.
 	State *corev1.Secret
 	// Env, Files and Certs follow the machine's spec, the credential and the settings.
 	Env, Files, Certs *corev1.Secret
-	// Pull are copies of the Secrets that the image is pulled with: a pod names none of another namespace.
+	// Pull are copies of the Secrets that pull the image, because a pod cannot use Secrets of another namespace.
 	Pull []*corev1.Secret
 
 	ServiceAccount *corev1.ServiceAccount
@@ -52,12 +53,12 @@ type Objects struct {
 	Job            *batchv1.Job
 }
 
-// Secrets are those Secrets that may be written again, without the nil ones.
+// Secrets returns the Secrets that Drover may update, without nil ones.
 func (o Objects) Secrets() []*corev1.Secret {
 	return slices.DeleteFunc(append([]*corev1.Secret{o.Env, o.Files, o.Certs}, o.Pull...), func(s *corev1.Secret) bool { return s == nil })
 }
 
-// RenderCreate renders what makes the machine.
+// RenderCreate renders the objects that create the machine.
 func RenderCreate(in Input) Objects {
 	args, files := createArguments(in)
 	out := shared(in)
@@ -77,7 +78,7 @@ func RenderCreate(in Input) Objects {
 	return out
 }
 
-// RenderRemove renders what removes the machine, for an attempt counted from 1.
+// RenderRemove renders the objects that remove the machine. Attempts count from 1.
 func RenderRemove(in Input, attempt int) Objects {
 	out := shared(in)
 	out.Job = job(in, RemoveJobName(in.Machine.Name, attempt), removeArguments(in), true)
@@ -88,10 +89,10 @@ func RenderRemove(in Input, attempt int) Objects {
 	return out
 }
 
-// CreateJobName names the Job that makes a machine.
+// CreateJobName is the name of the Job that creates a machine.
 func CreateJobName(machine string) string { return naming.MachineProvision(machine) }
 
-// RemoveJobName names the Job of one attempt, counted from 1, to remove a machine.
+// RemoveJobName is the name of the Job for one attempt to remove a machine. Attempts count from 1.
 func RemoveJobName(machine string, attempt int) string {
 	return naming.SafeConcat(naming.MachineProvision(machine), "remove", strconv.Itoa(attempt))
 }
@@ -127,13 +128,15 @@ func shared(in Input) Objects {
 	return out
 }
 
-// copies reports that a pull secret is copied for the Job, into the namespace of the machine: only one that is for the registry of the image.
+// copies reports whether the Job gets a copy of a pull secret in the machine's namespace. Only a Secret for the image's
+// registry is copied.
 func (in Input) copies(key types.NamespacedName) bool {
 	content, there := in.PullSecrets[key]
 	return there && (pullsecret.In(in.Settings.Registry, in.Settings.Image) || pullsecret.Lists(content, in.Settings.Image))
 }
 
-// meta makes the machine an owner, so that everything goes with it. It is not the controller: Jobs are adopted by none.
+// meta makes the machine an owner, so that garbage collection deletes the object with it. The machine is not the
+// controller, because Jobs have none.
 func meta(in Input, name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: in.Machine.Namespace, Name: name, Labels: labels,
@@ -199,7 +202,7 @@ func podSpec(in Input, args []string) corev1.PodSpec {
 		}},
 	}
 	for i, key := range in.Settings.PullSecrets {
-		name := key.Name // of one that is in the machine's own namespace, if somebody has put it there
+		name := key.Name // the user may have put this Secret into the machine's own namespace
 		if in.copies(key) {
 			name = naming.MachinePull(in.Machine.Name, i)
 		}
@@ -217,7 +220,7 @@ func pullPolicy(policy string) corev1.PullPolicy {
 	}
 }
 
-// mountSecret mounts a Secret as a directory. With files only these keys appear, sorted so that the result is stable.
+// mountSecret mounts a Secret as a directory. A non-nil files restricts it to these keys, sorted for a stable result.
 func mountSecret(pod *corev1.PodSpec, volume, secretName, path string, mode int32, files map[string]string) {
 	source := &corev1.SecretVolumeSource{SecretName: secretName, DefaultMode: new(mode)}
 	for _, key := range slices.Sorted(maps.Keys(files)) {
@@ -228,7 +231,7 @@ func mountSecret(pod *corev1.PodSpec, volume, secretName, path string, mode int3
 		corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true})
 }
 
-// mountCerts mounts every certificate as a file of its own, so that the directory stays writable for the image.
+// mountCerts mounts each certificate as a single file, so that the directory stays writable for the image.
 func mountCerts(pod *corev1.PodSpec, certs *corev1.Secret) {
 	if certs == nil {
 		return

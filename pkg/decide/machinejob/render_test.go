@@ -71,7 +71,7 @@ func simInput() machinejob.Input {
 	}
 }
 
-// text shows all objects of a rendering, so that a change of any of them is seen in review.
+// text prints all objects of a rendering, so that a review shows every change.
 func text(t *testing.T, o machinejob.Objects) []byte {
 	t.Helper()
 	objects := []runtime.Object{o.State}
@@ -102,7 +102,8 @@ func TestRender_Golden(t *testing.T) {
 	golden(t, "create-bare.yaml", text(t, machinejob.RenderCreate(bare)))
 }
 
-// A pod names no Secret of another namespace, so the Job gets copies, of Secrets for the registry of its image and of no others: tenants read them.
+// TestRender_CopiesPullSecretsOfTheImage checks that the Job gets copies of exactly the Secrets for its image's
+// registry. A pod cannot use Secrets of another namespace, and tenants can read the copies.
 func TestRender_CopiesPullSecretsOfTheImage(t *testing.T) {
 	const (
 		named  = "pull"
@@ -168,7 +169,7 @@ func TestRender_LongNames(t *testing.T) {
 	}
 }
 
-// argv is the command line without the part that all have.
+// argv is the command line without the common part.
 func argv(in machinejob.Input) []string {
 	args := machinejob.RenderCreate(in).Job.Spec.Template.Spec.Containers[0].Args
 	return args[slices.Index(args, "create")+3:]
@@ -299,7 +300,7 @@ func TestCredentialRef(t *testing.T) {
 	}
 }
 
-// TestRender_SecretsStayInSecrets: no value of a credential or file may show in an object that is not a Secret.
+// TestRender_SecretsStayInSecrets checks that values of credentials and files appear only in Secrets.
 func TestRender_SecretsStayInSecrets(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		secret := rapid.StringMatching(`[A-Z]{24}`).Draw(r, "secret")

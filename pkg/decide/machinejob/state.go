@@ -9,12 +9,14 @@ import (
 	"strings"
 )
 
-// maxState is how much of a state is looked at, in bytes: users may write it, and a few bytes unpack to very many.
+// maxState limits how many bytes of a state are unpacked. Users may write the state, and a few bytes can unpack to very
+// many.
 const maxState = 16 << 20
 
-// StateHolds reports whether the content of a state Secret (key extractedConfig) describes a virtual machine: a gzipped
-// tar with a member .../machines/NAME/config.json. rancher-machine records a machine there before it asks the cloud for
-// one, and takes it out after the cloud removed it. An archive that cannot be read holds a machine, for all that is known.
+// StateHolds reports whether the content of a state Secret (key extractedConfig) describes a virtual machine. The
+// content is a gzipped tar with a member .../machines/NAME/config.json. rancher-machine records a machine there before
+// it asks the cloud for one, and removes it after the cloud removed it. An unreadable archive counts as one with a
+// machine.
 func StateHolds(archive []byte) bool {
 	if len(archive) == 0 {
 		return false

@@ -14,7 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
-// Kubernetes replaces $(NAME) in a container's arguments by the environment, which holds the credential.
+// TestRenderCreate_UsersTextIsLiteral checks that Kubernetes does not expand $(NAME) in a container's arguments. The
+// environment contains the credential.
 func TestRenderCreate_UsersTextIsLiteral(t *testing.T) {
 	t.Parallel()
 	objects := machinejob.RenderCreate(machinejob.Input{
@@ -27,7 +28,8 @@ func TestRenderCreate_UsersTextIsLiteral(t *testing.T) {
 	}
 }
 
-// A state that unpacks to gigabytes costs no more than one of ordinary size, and counts as one that holds a machine.
+// TestStateHolds_LooksAtSoMuchOnly checks that a state that unpacks to gigabytes costs no more than an ordinary one. It
+// counts as one with a machine.
 func TestStateHolds_LooksAtSoMuchOnly(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
@@ -56,7 +58,8 @@ func TestStateHolds_LooksAtSoMuchOnly(t *testing.T) {
 	}
 }
 
-// Without the right to the credential no machine is made; the one that was made with it is removed with it, and one that is there needs none.
+// TestMayUseCredential checks that a machine is not created without the right to the credential. A credential that
+// created a machine may also remove it, and an existing machine needs none.
 func TestMayUseCredential(t *testing.T) {
 	t.Parallel()
 	made := rkev1.RKEMachineStatus{CloudCredentialSecretName: "cattle-global-data:cc"}
@@ -80,7 +83,8 @@ func TestMayUseCredential(t *testing.T) {
 	}
 }
 
-// A denied credential stops a machine before anything is made, and says so with a reason of its own.
+// TestDecide_DeniedCredential checks that a denied credential stops a machine before its creation, with a reason of its
+// own.
 func TestDecide_DeniedCredential(t *testing.T) {
 	t.Parallel()
 	decision := machinejob.Decide(machinejob.Snapshot{
@@ -100,7 +104,8 @@ func TestDecide_DeniedCredential(t *testing.T) {
 	t.Errorf("conditions %v", decision.Status.Conditions)
 }
 
-// A machine of a pool of which others failed waits for the pool's turn, looks once a minute whether that is still so, and says until when.
+// TestDecide_PoolThatFailsWaitsForItsTurn checks that a machine whose pool has failures waits for the pool's turn,
+// checks it every minute, and reports the time.
 func TestDecide_PoolThatFailsWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

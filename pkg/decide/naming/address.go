@@ -2,10 +2,11 @@ package naming
 
 import "net/url"
 
-// ServerURLForm says what IsServerURL wants, after what is none.
+// ServerURLForm is the requirement of IsServerURL, to follow the rejected value in a message.
 const ServerURLForm = "is not an address that machines can reach; use https://HOST or https://HOST:PORT"
 
-// IsServerURL reports that machines can be told to reach a server at an address: paths are the server's own.
+// IsServerURL reports whether machines can reach a server at an address. It must not have a path, because paths belong
+// to the server.
 func IsServerURL(address string) bool {
 	server, err := url.Parse(address)
 	return err == nil && server.Scheme == "https" && server.Host != "" && server.Path == ""

@@ -11,18 +11,16 @@ import (
 	"strings"
 )
 
-// commonKey is the part of a machine template that may change without a new
-// template: labels, taints and credential of the pool.
+// commonKey is the part of a machine template that may change without a new template: labels, taints and credential of
+// the pool.
 const commonKey = "common"
 
-// MachineTemplateHash returns the eight digits that distinguish the machine
-// templates of one pool. machineDeployment is the name of the pool's
-// MachineDeployment, spec the template's spec.template.spec.
+// MachineTemplateHash returns the eight digits that distinguish the machine templates of one pool. machineDeployment is
+// the name of the pool's MachineDeployment, and spec is the template's spec.template.spec.
 //
-// The key "common" and top-level values that are null, "" or an empty list do
-// not count, so editing a pool's labels, taints or credential keeps the
-// template; false, 0 and empty maps do count. (docs/wire/names.md#hashes-in-names: another rule
-// would replace every machine of an existing cluster.)
+// The key "common" and top-level values that are null, "" or an empty list do not count. An edit of a pool's labels,
+// taints or credential therefore keeps the template. The values false, 0 and empty maps do count.
+// (docs/wire/names.md#hashes-in-names: another rule would replace every machine of an existing cluster.)
 func MachineTemplateHash(machineDeployment string, spec map[string]any) (string, error) {
 	counted := make(map[string]any, len(spec))
 	for key, value := range spec {
@@ -52,24 +50,22 @@ func isEmptyTemplateValue(value any) bool {
 	}
 }
 
-// BootstrapTemplateHash returns the eight digits that distinguish the bootstrap
-// templates of one pool on foreign infrastructure; userdata is the pool's
-// inline user data, "" when it has none. (docs/wire/names.md#hashes-in-names.)
+// BootstrapTemplateHash returns the eight digits that distinguish the bootstrap templates of one pool on another
+// provider's infrastructure. userdata is the pool's inline user data, "" when it has none.
+// (docs/wire/names.md#hashes-in-names.)
 func BootstrapTemplateHash(machineDeployment, userdata string) string {
 	return sha256Hex(machineDeployment + userdata)[:8]
 }
 
-// ApplySet returns the value of label objectset.rio.cattle.io/hash: the SHA-1
-// of the set's id, its owner's group-version-kind as apimachinery prints it
-// ("provisioning.cattle.io/v1, Kind=Cluster"), and the owner's name and
+// ApplySet returns the value of label objectset.rio.cattle.io/hash. It is the SHA-1 of the set's id, its owner's
+// group-version-kind as apimachinery prints it ("provisioning.cattle.io/v1, Kind=Cluster"), and the owner's name and
 // namespace. (docs/wire/names.md#apply-sets: backup and support tooling select by it.)
 func ApplySet(setID, ownerGVK, ownerName, ownerNamespace string) string {
 	sum := sha1.Sum([]byte(setID + ownerGVK + ownerName + ownerNamespace)) //nolint:gosec // wire format, see the import
 	return hex.EncodeToString(sum[:])
 }
 
-// ProvisioningPrincipal returns the principal that stands for one provisioning
-// cluster, in the form the user directory stores.
+// ProvisioningPrincipal returns the principal of one provisioning cluster, in the form that the user directory stores.
 func ProvisioningPrincipal(namespace, cluster string) string {
 	return "system://provisioning/" + namespace + "/" + cluster
 }
@@ -80,16 +76,15 @@ func User(principal string) string {
 	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
 }
 
-// UserLabelKey returns the label key under which a user object carries a
-// principal: base32hex of the principal itself, cut to what a label key holds.
+// UserLabelKey returns the label key under which a user object has a principal: the base32hex of the principal, cut to
+// the length of a label key.
 func UserLabelKey(principal string) string {
 	encoded := base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(principal))
 	return encoded[:min(len(encoded), MaxLength)]
 }
 
-// TokenHash returns base64url(sha256(token)). It is the index key of
-// registration tokens and the CATTLE_TOKEN that a bootstrap script shows for a
-// service account token. (docs/wire/names.md#users-and-token-digests.)
+// TokenHash returns base64url(sha256(token)). It is the index key of registration tokens, and the CATTLE_TOKEN in a
+// bootstrap script for a service account token. (docs/wire/names.md#users-and-token-digests.)
 func TokenHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.URLEncoding.EncodeToString(sum[:])

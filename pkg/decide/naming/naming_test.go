@@ -14,7 +14,7 @@ const (
 	longMachine  = "north-europe-production-cluster-large-memory-pool-7c9fd6bb58-x2k4q"
 )
 
-// TestGolden holds the vectors that clusters in the field depend on.
+// TestGolden contains the names that existing clusters depend on.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	long := "north-europe-production-cluster-large-memory-pool-7c9fd6b-"

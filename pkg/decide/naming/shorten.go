@@ -7,14 +7,12 @@ import (
 	"strings"
 )
 
-// MaxLength is the longest name a Kubernetes label value or DNS label can hold,
-// in bytes.
+// MaxLength is the length limit of a Kubernetes label value or DNS label, in bytes.
 const MaxLength = 63
 
-// SafeConcat joins parts with "-" and, when the result does not fit in
-// MaxLength bytes, cuts it and appends digits of its SHA-256, so that the
-// result is always at most 63 bytes and never has punctuation before the hash.
-// (docs/wire/names.md#naming-functions: node agents and backups compute the same names.)
+// SafeConcat joins parts with "-". It cuts a result of more than MaxLength bytes and appends digits of its SHA-256. The
+// result has at most 63 bytes and no punctuation before the hash. (docs/wire/names.md#naming-functions: node agents and
+// backups compute the same names.)
 func SafeConcat(parts ...string) string {
 	joined := strings.Join(parts, "-")
 	if len(joined) <= MaxLength {
@@ -28,9 +26,8 @@ func SafeConcat(parts ...string) string {
 	return joined[:kept-1] + "-" + digest[:6]
 }
 
-// SafeConcatMax is SafeConcat with a limit of the caller's choice, in bytes. A
-// limit of 0 or less gives the empty string, a limit of up to 5 a plain cut. It
-// is used for host names and Helm release names. (docs/wire/names.md#naming-functions.)
+// SafeConcatMax is SafeConcat with the caller's limit, in bytes. A limit of 0 or less gives the empty string, and a
+// limit of up to 5 a plain cut. Host names and Helm release names use it. (docs/wire/names.md#naming-functions.)
 func SafeConcatMax(limit int, parts ...string) string {
 	joined := strings.Join(parts, "-")
 	switch {
@@ -53,9 +50,8 @@ func SafeConcatMax(limit int, parts ...string) string {
 	return joined[:limit-hashLength] + "-" + digest[:hashLength-1]
 }
 
-// Limit returns s when it is shorter than n bytes, otherwise its beginning, a
-// dash and five digits of its MD5: n bytes in all. n must be at least 6; a
-// smaller n gives as many digits of the hash as fit.
+// Limit returns s when it is shorter than n bytes. Otherwise it returns the beginning of s, a dash and five digits of
+// its MD5: n bytes in all. n must be at least 6; a smaller n gives as many digits of the hash as fit.
 func Limit(s string, n int) string {
 	if len(s) < n {
 		return s

@@ -11,9 +11,9 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// Check finds what an agent would refuse without ever reporting it: agents of all generations retry such plans silently.
-// The error names the field, for example files[2].permissions, and says what would be right; it contains no content.
-// Renderers call it in their tests, the planner before it delivers.
+// Check finds the errors that make an agent reject a plan without a report: all agents retry such plans silently. The
+// error names the field, for example files[2].permissions, and says what would be right. It contains no content.
+// Renderers call it in their tests, and the planner before each delivery.
 func Check(p plan.NodePlan) error {
 	for i, file := range p.Files {
 		if field, err := checkFile(file); err != nil {
@@ -48,5 +48,5 @@ func checkFile(f plan.File) (field string, err error) {
 	return "", nil
 }
 
-// windowsAbs tells whether a path has the form of an absolute path on Windows.
+// windowsAbs reports whether a path has the form of an absolute path on Windows.
 func windowsAbs(p string) bool { return len(p) > 2 && p[1] == ':' && (p[2] == '\\' || p[2] == '/') }

@@ -14,10 +14,11 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// MaxOutputSize limits an output map after decompression, in bytes. A secret holds 1 MiB, which could unpack to a gigabyte.
+// MaxOutputSize limits an output map after decompression, in bytes. A Secret has at most 1 MiB, which could unpack to a
+// gigabyte.
 const MaxOutputSize = 16 << 20
 
-// Reasons of a MalformedError. They are fixed texts, so that no content of a secret can slip into an error message.
+// Reasons of a MalformedError. They are fixed texts, so that an error message cannot contain the content of a Secret.
 var (
 	errNotJSON    = errors.New("must be JSON of the documented form")
 	errNotGzip    = errors.New("must be gzip-compressed JSON of the documented form")
@@ -30,7 +31,7 @@ var (
 	errEmptyProbe = errors.New("httpGet.url must be set")
 )
 
-// MalformedError says that a data key of a plan secret could not be read. It never contains the value.
+// MalformedError means that a data key of a plan Secret is unreadable. It never contains the value.
 type MalformedError struct {
 	// Secret is namespace/name, or empty where the reader does not know it.
 	Secret string
@@ -40,7 +41,7 @@ type MalformedError struct {
 	Reason error
 }
 
-// Error names secret and key, and says what would be right.
+// Error names the Secret and the key, and says what would be right.
 func (e *MalformedError) Error() string {
 	if e.Secret == "" {
 		return fmt.Sprintf("malformed key %q of the plan secret: %v", e.Key, e.Reason)
@@ -53,8 +54,8 @@ func (e *MalformedError) Unwrap() error { return e.Reason }
 
 func malformed(key string, reason error) error { return &MalformedError{Key: key, Reason: reason} }
 
-// Encode returns the bytes of a plan as they are stored: compact JSON with HTML escaping. The same plan gives the same
-// bytes, whether its slices and maps are nil or empty.
+// Encode returns the stored bytes of a plan: compact JSON with HTML escaping. The same plan gives the same bytes,
+// whether its slices and maps are nil or empty.
 func Encode(p plan.NodePlan) ([]byte, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -63,7 +64,7 @@ func Encode(p plan.NodePlan) ([]byte, error) {
 	return data, nil
 }
 
-// Decode reads the bytes of a plan. Unknown keys are ignored, as agents do. The error is a *MalformedError.
+// Decode reads the bytes of a plan. Like agents, it ignores unknown keys. The error is a *MalformedError.
 func Decode(data []byte) (plan.NodePlan, error) {
 	var p plan.NodePlan
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -78,14 +79,14 @@ func Checksum(planBytes []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// EncodeOutput returns the value of KeyAppliedOutput or KeyFailedOutput: gzip of a JSON object from the name of an
-// instruction to its base64 output; an instruction without output has null.
+// EncodeOutput returns the value of KeyAppliedOutput or KeyFailedOutput. It is gzip of a JSON object that maps the name
+// of an instruction to its base64 output, or to null without output.
 func EncodeOutput(output map[string][]byte) ([]byte, error) {
 	return encodeGzip(output, len(output) == 0)
 }
 
-// DecodeOutput reads the value of KeyAppliedOutput or KeyFailedOutput. An empty value is an empty, non-nil map. Names of
-// instructions that are long gone may still be there. The error is a *MalformedError for the given key.
+// DecodeOutput reads the value of KeyAppliedOutput or KeyFailedOutput. An empty value is an empty, non-nil map. The map
+// may contain names of former instructions. The error is a *MalformedError for the given key.
 func DecodeOutput(key string, data []byte) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if err := decodeGzip(key, data, &out); err != nil {
@@ -99,8 +100,8 @@ func EncodePeriodicOutput(output map[string]plan.PeriodicInstructionOutput) ([]b
 	return encodeGzip(output, len(output) == 0)
 }
 
-// DecodePeriodicOutput reads the value of KeyAppliedPeriodicOutput. An empty value is an empty, non-nil map. The error is a
-// *MalformedError.
+// DecodePeriodicOutput reads the value of KeyAppliedPeriodicOutput. An empty value is an empty, non-nil map. The error
+// is a *MalformedError.
 func DecodePeriodicOutput(data []byte) (map[string]plan.PeriodicInstructionOutput, error) {
 	out := map[string]plan.PeriodicInstructionOutput{}
 	if err := decodeGzip(KeyAppliedPeriodicOutput, data, &out); err != nil {
@@ -109,7 +110,7 @@ func DecodePeriodicOutput(data []byte) (map[string]plan.PeriodicInstructionOutpu
 	return nonNil(out), nil
 }
 
-// EncodeProbeStatuses returns the value of KeyProbeStatuses: a JSON object by probe name, {} when there are none.
+// EncodeProbeStatuses returns the value of KeyProbeStatuses: a JSON object by probe name, {} without probes.
 func EncodeProbeStatuses(statuses map[string]plan.ProbeStatus) ([]byte, error) {
 	if statuses == nil {
 		statuses = map[string]plan.ProbeStatus{}
@@ -145,7 +146,7 @@ func decodeNumber(key string, data []byte) (int, error) {
 	return n, nil
 }
 
-// nonNil undoes what a JSON null does to a map.
+// nonNil replaces the nil map that a JSON null leaves.
 func nonNil[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}
@@ -162,7 +163,7 @@ func encodeGzip(value any, empty bool) ([]byte, error) {
 		}
 	}
 	var buf bytes.Buffer
-	w := gzip.NewWriter(&buf) // no name and no time in the header: the same map gives the same bytes
+	w := gzip.NewWriter(&buf) // without name and time in the header, the same map gives the same bytes
 	if _, err := w.Write(text); err != nil {
 		return nil, fmt.Errorf("compress output: %w", err)
 	}

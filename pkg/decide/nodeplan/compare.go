@@ -7,21 +7,21 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// Change says how two plans for one node differ (docs/wire/plan.md#kinds-of-change).
+// Change classifies the difference between two plans for one node (docs/wire/plan.md#kinds-of-change).
 type Change string
 
 const (
-	// ChangeNone means that the node need not hear of the new plan.
+	// ChangeNone means that the node does not need the new plan.
 	ChangeNone Change = "none"
-	// ChangeMinor means that only minor files were added, removed or got new content, and that others got no more than new permissions.
-	// The plan may be delivered at any time, also when the limit of unavailable machines is used up.
+	// ChangeMinor means that only minor files were added, removed or changed, and that other files changed at most in
+	// their permissions. The plan may be delivered at any time, even when the limit of unavailable machines is reached.
 	ChangeMinor Change = "minor"
-	// ChangeMajor means anything else. Delivery counts against the limit of unavailable machines.
+	// ChangeMajor means any other change. Delivery counts against the limit of unavailable machines.
 	ChangeMajor Change = "major"
 )
 
-// Compare classifies the step from a stored plan to a desired one. Nil and empty slices are equal, the order of files
-// counts, and of files only action, content, path, permissions, dynamic and minor are looked at.
+// Compare classifies the change from a stored plan to a desired one. Nil and empty slices are equal, and the order of
+// files counts. Of files, only action, content, path, permissions, dynamic and minor count.
 func Compare(stored, desired plan.NodePlan) Change {
 	rest := stored.Error == desired.Error &&
 		slices.EqualFunc(stored.Instructions, desired.Instructions, func(a, b plan.OneTimeInstruction) bool {
@@ -42,11 +42,11 @@ func Compare(stored, desired plan.NodePlan) Change {
 	}
 }
 
-// Equal tells whether two plans mean the same to a node.
+// Equal reports whether two plans mean the same to a node.
 func Equal(a, b plan.NodePlan) bool { return Compare(a, b) == ChangeNone }
 
-// minorFiles tells whether the files differ in minor ones alone, which come, go or have new content, and in permissions, which restart
-// nothing. Another order alone is not minor, nor are other hints.
+// minorFiles reports whether only minor files were added, removed or changed, and other files changed at most in their
+// permissions, which restart nothing. A mere change of order is not minor, nor is a change of other hints.
 func minorFiles(stored, desired []plan.File) bool {
 	before := byPath(stored)
 	after := byPath(desired)

@@ -10,20 +10,21 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// Delivery is a plan together with its limits: a positive number, NoLimit or Unset.
+// Delivery is a plan with its limits. Each limit is a positive number, NoLimit or Unset.
 type Delivery struct {
-	// Plan are the bytes made by Encode.
+	// Plan has the bytes from Encode.
 	Plan []byte
-	// MaxFailures is the number of attempts the agent makes.
+	// MaxFailures is the number of the agent's attempts.
 	MaxFailures int
-	// FailureThreshold is the number of failures from which the server calls the plan failed. Unset counts as 1.
+	// FailureThreshold is the number of failures at which the server calls the plan failed. Unset counts as 1.
 	FailureThreshold int
 }
 
-// Deliver returns the data of a plan secret with a new plan in it. It also removes the probe statuses of the former plan,
-// which would otherwise speak for the new one, and the state-mode key, which would make an agent ignore the new plan. A
-// plan that was applied, was replaced and comes back counts as not applied: KeyAppliedChecksum is that of the replaced one then. All other keys
-// stay. The given map is not changed. It is an error if the threshold could never be reached.
+// Deliver returns the data of a plan Secret with a new plan. It removes the probe statuses of the former plan, which
+// would otherwise count for the new one. It removes the state-mode key, which would make an agent ignore the new plan.
+// A plan that was applied, was replaced and comes back counts as not applied; KeyAppliedChecksum then becomes the
+// checksum of the replaced plan. All other keys stay. Deliver does not modify the given map. It returns an error if the
+// threshold can never be reached.
 func Deliver(data map[string][]byte, d Delivery) (map[string][]byte, error) {
 	if d.MaxFailures > 0 && d.FailureThreshold > d.MaxFailures {
 		return nil, fmt.Errorf("failureThreshold %d cannot be greater than maxFailures %d", d.FailureThreshold, d.MaxFailures)
@@ -35,15 +36,16 @@ func Deliver(data map[string][]byte, d Delivery) (map[string][]byte, error) {
 	out[KeyPlan] = d.Plan
 	delete(out, KeyProbeStatuses)
 	if Phase(data[KeyPlanState]) == PhaseFailed && bytes.Equal(data[KeyPlan], d.Plan) {
-		// An agent in state mode notes a plan that failed as applied (docs/wire/plan.md#state-mode), and other servers
-		// copy it as such. It would never run again.
+		// An agent in state mode records a failed plan as applied (docs/wire/plan.md#state-mode), and other servers
+		// copy it. The plan would never run again.
 		delete(out, KeyAppliedChecksum)
 		if bytes.Equal(data[KeyAppliedPlan], d.Plan) {
 			delete(out, KeyAppliedPlan)
 		}
 	}
 	if replaced := data[KeyPlan]; len(replaced) > 0 && mayHaveChanged(data, d.Plan) {
-		// The node may have some of the plan that is replaced now. Its agent would take the one from before for applied, and so would the server.
+		// The node may have applied part of the replaced plan. Without this, both the agent and the server would take
+		// the earlier plan as still applied.
 		out[KeyAppliedChecksum] = []byte(Checksum(replaced))
 	}
 	delete(out, KeyPlanState)
@@ -52,8 +54,8 @@ func Deliver(data map[string][]byte, d Delivery) (map[string][]byte, error) {
 	return out, nil
 }
 
-// mayHaveChanged tells whether a plan is delivered that counts as applied, in the place of another that did not get that far. That one may have
-// failed half way, or be at work.
+// mayHaveChanged reports whether the delivered plan counts as applied and replaces another plan that does not. The
+// replaced plan may have failed halfway, or may still be running.
 func mayHaveChanged(data map[string][]byte, delivered []byte) bool {
 	applied := string(data[KeyAppliedChecksum])
 	counts := applied == Checksum(delivered) || applied == "" && bytes.Equal(data[KeyAppliedPlan], delivered)
@@ -68,9 +70,9 @@ func setLimit(data map[string][]byte, key string, limit int) {
 	data[key] = strconv.AppendInt(nil, int64(limit), 10)
 }
 
-// Applied returns the data of a plan secret with what the server notes after an agent's report: the copy of an applied
-// plan, and the output of periodic instructions without those that the plan no longer has. changed is false, and the given
-// map returned, when there is nothing to note. The given map is never changed. Malformed keys are left as they are.
+// Applied returns the data of a plan Secret with the server's notes on an agent's report: a copy of the applied plan,
+// and the output of periodic instructions without those that left the plan. Without notes, changed is false and the
+// result is the given map. Applied does not modify the given map and leaves malformed keys alone.
 func Applied(data map[string][]byte) (out map[string][]byte, changed bool) {
 	out = maps.Clone(data)
 	if raw := data[KeyPlan]; len(raw) > 0 && string(data[KeyAppliedChecksum]) == Checksum(raw) &&
@@ -88,8 +90,7 @@ func Applied(data map[string][]byte) (out map[string][]byte, changed bool) {
 	return out, true
 }
 
-// prunePeriodic returns the periodic output without the entries of instructions that are not in the plan; no bytes at all
-// when none is left.
+// prunePeriodic returns the periodic output of the instructions in the plan, or no bytes when none is left.
 func prunePeriodic(data map[string][]byte) ([]byte, bool) {
 	if len(data[KeyPlan]) == 0 {
 		return nil, false

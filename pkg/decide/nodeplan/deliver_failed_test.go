@@ -7,7 +7,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// saying is a plan that differs from others by a text.
+// saying is a plan that differs from other plans only in a text.
 func saying(t *testing.T, text string) []byte {
 	t.Helper()
 	data, err := nodeplan.Encode(plan.NodePlan{Error: text})
@@ -17,7 +17,8 @@ func saying(t *testing.T, text string) []byte {
 	return data
 }
 
-// W33: an agent in state mode notes a plan that failed as applied. When the same bytes are delivered again, they count as new.
+// TestDeliver_APlanThatFailedByStateIsNotApplied checks that a repeated delivery of a failed plan counts as new,
+// although an agent in state mode records the failed plan as applied (W33).
 func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 	t.Parallel()
 	failed, other := saying(t, "this one"), saying(t, "another one")
@@ -52,7 +53,8 @@ func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 	}
 }
 
-// A change that is taken back is carried out like any other: of the plan in between the node may have some.
+// TestDeliver_APlanThatComesBackIsNotApplied checks that a reverted change is carried out like any other: the node may
+// have applied part of the plan in between.
 func TestDeliver_APlanThatComesBackIsNotApplied(t *testing.T) {
 	t.Parallel()
 	first, second := saying(t, "first"), saying(t, "second")

@@ -1,17 +1,17 @@
-// Package nodeplan is the wire format between server and node agent: how a node plan and the agent's reports are kept in
-// the data of a plan secret (docs/wire/plan.md#plan-secret), and what they mean.
+// Package nodeplan is the wire format between the server and the node agent. It defines how the data of a plan Secret
+// hold a node plan and the agent's reports (docs/wire/plan.md#plan-secret), and what they mean.
 //
-//	server ── plan, max-failures, failure-threshold ──►  Secret  ◄── applied-checksum, outputs, probe-statuses ── agent
+//	server ── plan, max-failures, failure-threshold ─► Secret ◄─ applied-checksum, outputs, probe-statuses ── agent
 //
-// The package is pure: bytes and values in, bytes and values out. It is shared by the planner (Deliver, Parse, Compare),
-// by the agent (Decode, the Encode… and Decode… functions of the single keys) and by everything that plays an agent in a
-// test, so that no two of them can disagree.
+// The package is pure: bytes and values in, bytes and values out. The planner uses Deliver, Parse and Compare. The
+// agent uses Decode and the Encode… and Decode… functions of the single keys. Tests that simulate an agent use the same
+// code, so that all of them agree.
 //
-// Two protocols meet in one secret. In checksum mode, which our server uses, the agent compares the checksum of the plan
-// with the one it applied last. In state mode the data key "plan-state" commands and reports; servers of other makes use
-// it, therefore it is understood on reading. The server never writes it, because with it an agent neither retries nor
-// keeps its record of a failure. An empty value of any key always means that the key is absent.
+// Two protocols share one Secret. In checksum mode, which Drover's server uses, the agent compares the plan's checksum
+// with the last one that it applied. In state mode, the data key "plan-state" commands and reports. Servers of other
+// vendors use it, so this package can read it. Drover never writes it, because in state mode an agent neither retries
+// nor keeps its record of a failure. An empty value of any key means that the key is absent.
 //
-// Values written by an agent come from a machine that may be compromised: sizes are limited, and an error names the secret
-// and the key (MalformedError) but never repeats the content, which may be secret.
+// The agent's values come from a machine that may be compromised. Their sizes are limited. An error names the Secret
+// and the key (MalformedError) but never the content, which may be confidential.
 package nodeplan

@@ -9,30 +9,31 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// State is a plan secret as the server understands it (docs/wire/plan.md#outcome). It is a value: it can be compared
-// and marshalled.
+// State is a plan Secret as the server understands it (docs/wire/plan.md#outcome). It is a value that can be compared
+// and marshaled.
 type State struct {
-	// PlanExists tells whether a plan was ever delivered. Everything else is meaningless without one.
+	// PlanExists is true when a plan was ever delivered. Without one, all other fields are meaningless.
 	PlanExists bool
 	// Plan is the delivered plan.
 	Plan plan.NodePlan
-	// PlanBytes are the exact bytes of the delivered plan, those the checksum is taken over.
+	// PlanBytes are the exact bytes of the delivered plan. The checksum covers them.
 	PlanBytes []byte
-	// Checksum is that of PlanBytes, empty without a plan.
+	// Checksum is the checksum of PlanBytes, empty without a plan.
 	Checksum string
 
-	// AppliedPlan is the plan that was applied last, nil when none was or its copy is malformed.
+	// AppliedPlan is the plan that was applied last. Nil when none was, or when its copy is malformed.
 	AppliedPlan *plan.NodePlan
 
-	// Phase and Revision are what an agent in state mode reported; normally empty and 0.
+	// Phase and Revision are the report of an agent in state mode, normally empty and 0.
 	Phase    Phase
 	Revision int
 
-	// MaxFailures and FailureThreshold are the limits of the delivery; Unset when the keys are absent.
+	// MaxFailures and FailureThreshold are the limits of the delivery, Unset when the keys are absent.
 	MaxFailures      int
 	FailureThreshold int
 
-	// AppliedChecksum and FailedChecksum are those of the plan the agent applied last and of the one that failed last.
+	// AppliedChecksum and FailedChecksum are the checksums of the plans that the agent applied last and that failed
+	// last.
 	AppliedChecksum string
 	FailedChecksum  string
 	FailureCount    int
@@ -40,24 +41,25 @@ type State struct {
 	// LastApplyTime is text in the layout of time.UnixDate.
 	LastApplyTime string
 
-	// Output, FailedOutput and PeriodicOutput are decoded, never nil, and may hold names of former instructions.
+	// Output, FailedOutput and PeriodicOutput are decoded and never nil. They may have names of former instructions.
 	Output         map[string][]byte
 	FailedOutput   map[string][]byte
 	PeriodicOutput map[string]plan.PeriodicInstructionOutput
-	// ProbeStatuses are decoded, never nil.
+	// ProbeStatuses are decoded and never nil.
 	ProbeStatuses map[string]plan.ProbeStatus
 
-	// Failed: the delivered plan failed as often as its failure threshold allows, or an agent in state mode said so.
+	// Failed means that the delivered plan failed as often as its failure threshold allows, or that an agent in state
+	// mode reported a failure.
 	Failed bool
-	// InSync: the delivered plan was applied.
+	// InSync means that the delivered plan was applied.
 	InSync bool
-	// Healthy: no probe is reported unhealthy. A plan just delivered is healthy until the first report.
+	// Healthy means that no probe is reported unhealthy. A new plan is healthy until the first report.
 	Healthy bool
 }
 
-// Parse reads the data of a plan secret. name (namespace/name) is for errors only. Malformed keys are reported all
-// together, each as a *MalformedError; the State is as complete as the other keys allow, a malformed plan being neither in
-// sync nor failed.
+// Parse reads the data of a plan Secret. name (namespace/name) is only for errors. The error joins a *MalformedError
+// for each malformed key. The State is as complete as the other keys permit, and a malformed plan is neither in sync
+// nor failed.
 func Parse(name string, data map[string][]byte) (State, error) {
 	p := parser{name: name, data: data}
 	s := State{
@@ -93,8 +95,9 @@ func Parse(name string, data map[string][]byte) (State, error) {
 	return s, errors.Join(p.errs...)
 }
 
-// outcome tells whether the delivered plan was applied and whether it failed. What an agent in state mode reports is
-// authoritative; otherwise, and while it is pending, checksums and counters decide, which is all that older agents write.
+// outcome reports whether the delivered plan was applied and whether it failed. The report of an agent in state mode is
+// authoritative. Otherwise, and while the state is pending, checksums and counters decide; older agents write only
+// these.
 func outcome(s State, appliedPlan []byte) (inSync, failed bool) {
 	switch s.Phase {
 	case PhaseSucceeded:
@@ -105,7 +108,8 @@ func outcome(s State, appliedPlan []byte) (inSync, failed bool) {
 		return false, false
 	default:
 	}
-	// Older agents empty the checksum when they start. The copy says nothing when they have applied another plan since (Deliver).
+	// Older agents clear the checksum when they start. The copy counts only when no other plan was applied since
+	// (Deliver).
 	inSync = s.AppliedChecksum == s.Checksum || s.AppliedChecksum == "" && bytes.Equal(s.PlanBytes, appliedPlan)
 	threshold := s.FailureThreshold
 	if threshold == Unset {
@@ -115,7 +119,7 @@ func outcome(s State, appliedPlan []byte) (inSync, failed bool) {
 	return inSync, failed
 }
 
-// Works tells whether the delivered plan was applied and all its probes pass. A probe without a report has not passed.
+// Works reports whether the delivered plan was applied and all its probes pass. A probe without a report does not pass.
 func (s *State) Works() bool {
 	if !s.InSync || s.Failed {
 		return false
@@ -154,7 +158,7 @@ func (p *parser) note(err error) {
 	}
 }
 
-// number reads a decimal; 0, which is also Unset, when it is absent or malformed.
+// number reads a decimal. It returns 0, which is also Unset, for an absent or malformed value.
 func (p *parser) number(key string) int {
 	n, err := decodeNumber(key, p.data[key])
 	p.note(err)

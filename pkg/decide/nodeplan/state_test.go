@@ -118,7 +118,7 @@ func TestParse_ReportsAllMalformedKeys(t *testing.T) {
 	}
 }
 
-// A delivery leaves the mode of the agent alone. (docs/invariants.md#weaknesses, W34.)
+// TestDeliver checks that a delivery does not switch the agent's mode. (docs/invariants.md#weaknesses, W34.)
 func TestDeliver(t *testing.T) {
 	old := map[string][]byte{
 		KeyPlan: []byte("old"), KeyProbeStatuses: []byte("{}"), KeyPlanState: []byte("succeeded"), KeyMaxFailures: []byte("3"),
@@ -162,7 +162,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// A plan that failed is not kept as the one that was applied. (docs/invariants.md#weaknesses, W33.)
+// TestApplied checks that a failed plan is not recorded as applied. (docs/invariants.md#weaknesses, W33.)
 func TestApplied(t *testing.T) {
 	planBytes := []byte(`{"periodicInstructions":[{"name":"keep"}]}`)
 	sum := []byte(Checksum(planBytes))
@@ -180,7 +180,7 @@ func TestApplied(t *testing.T) {
 	tests := map[string]struct {
 		data        map[string][]byte
 		wantChanged bool
-		want        map[string][]byte // only the keys to look at
+		want        map[string][]byte // only the keys to compare
 	}{
 		"nothing reported":          {data: map[string][]byte{KeyPlan: planBytes}},
 		"applied: copied":           {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum}, wantChanged: true, want: map[string][]byte{KeyAppliedPlan: planBytes}},

@@ -10,22 +10,23 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// Waiting says that something else has to happen first.
+// Waiting means that something else has to happen first.
 type Waiting struct {
-	// Reason is one constant word; rkev1.ReasonWaiting when there is no better one.
+	// Reason is one constant word, rkev1.ReasonWaiting by default.
 	Reason string
-	// Message says what is waited for, in words that stay the same while the wait lasts.
+	// Message says what the object waits for. It stays the same during the wait.
 	Message string
-	// WakeUp names what ends the wait: a kind whose events wake the object, such as "Machine" or "plan Secret", or "timer".
+	// WakeUp names what ends the wait: a kind whose events wake the object, such as "Machine" or "plan Secret", or
+	// "timer".
 	WakeUp string
-	// After is when to look again even without an event. Zero means never.
+	// After is the time until the next check without an event. Zero means never.
 	After time.Duration
 }
 
 // Error returns the message.
 func (w *Waiting) Error() string { return w.Message }
 
-// Wait returns a *Waiting. It panics when no wake-up is named: a wait that nothing ends is a mistake in the program.
+// Wait returns a *Waiting. It panics without a wake-up, because a wait that nothing ends is a bug.
 func Wait(reason, message, wakeUp string) *Waiting {
 	if wakeUp == "" {
 		panic("outcome: wait without a wake-up: " + message)
@@ -33,16 +34,16 @@ func Wait(reason, message, wakeUp string) *Waiting {
 	return &Waiting{Reason: reason, Message: message, WakeUp: wakeUp}
 }
 
-// WaitFor is Wait with a timer behind the event. With wakeUp "timer" there is no event.
+// WaitFor is Wait with a timer in addition to the event. With wakeUp "timer" there is no event.
 func WaitFor(reason, message, wakeUp string, after time.Duration) *Waiting {
 	w := Wait(reason, message, wakeUp)
 	w.After = after
 	return w
 }
 
-// Stalled says that nothing will change before somebody changes the object.
+// Stalled means that nothing changes until the user changes the object.
 type Stalled struct {
-	// Reason is one constant word; rkev1.ReasonError when there is no better one.
+	// Reason is one constant word, rkev1.ReasonError by default.
 	Reason string
 	// Message names the path of the field and what would be right.
 	Message string
@@ -70,19 +71,19 @@ func AsStalled(err error) *Stalled {
 	return nil
 }
 
-// Retry is what the work queue is told.
+// Retry is the instruction for the work queue.
 type Retry struct {
-	// After asks for another run after that time. Zero means that only events bring one.
+	// After requests another run after that time. Zero means that only events cause one.
 	After time.Duration
-	// Err is returned to lasso, which tries again with growing delay. Nil means that this run was a success to lasso.
+	// Err is returned to lasso, which retries with a growing delay. Nil means success to lasso.
 	Err error
 }
 
-// Conclude turns the end of a reconcile into a condition of the given type and what the queue is told. A nil error is
-// status True. A conflict is no news for anybody: the condition stays True, and the queue tries again
-// (docs/wire/names.md#conditions: tools that watch the condition would otherwise see it flap). The text of any other
-// error is made stable for the condition; the queue, and so the log, gets it as it is. Record writes the condition into
-// a status.
+// Conclude turns the end of a reconcile into a condition of the given type and the instruction for the queue. A nil
+// error is status True. After a conflict the condition stays True, and the queue retries
+// (docs/wire/names.md#conditions: tools that watch the condition would otherwise see it flap). The condition gets a
+// stable form of any other error's text. The queue, and so the log, gets the original text. Record writes the condition
+// into a status.
 func Conclude(conditionType string, err error) (conditions.Condition, Retry) {
 	c := conditions.Condition{Type: conditionType, Status: rkev1.ConditionTrue}
 	if err == nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// wrangler's status handlers throw the returned status away when the handler fails.
+// TestConclude_EdgeStatusIsDiscardedOnError covers wrangler's status handlers, which discard the returned status when
+// the handler fails.
 func TestConclude_EdgeStatusIsDiscardedOnError(t *testing.T) {
 	broken := errors.New("list machines: refused")
 	unstable := errors.New("read tcp 10.0.0.1:53412->10.0.0.2:443: connection reset")

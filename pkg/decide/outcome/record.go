@@ -9,12 +9,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// renewAfter is how long the text of a failure that is tried again stays, even if the latest try ended with another text.
+// renewAfter is how long the text of a retried failure stays, even if the latest attempt ended with another text.
 const renewAfter = time.Minute
 
-// Record writes a condition that Conclude made into the list, and reports whether the list changed. A try that fails like
-// the one before changes nothing, whatever the two texts are, or else not more than once a minute: the write would be an
-// event, which brings the next try at once, past any back-off. A conflict leaves the condition as it is.
+// Record writes a condition from Conclude into the list, and reports whether the list changed. A repeated failure
+// changes the list at most once a minute, whatever its text. Each write would be an event, which causes the next
+// attempt at once, without back-off. A conflict leaves the condition unchanged.
 func Record(list *[]rkev1.GenericCondition, c conditions.Condition, retry Retry, now time.Time) bool {
 	if apierrors.IsConflict(retry.Err) {
 		return false
@@ -27,8 +27,7 @@ func Record(list *[]rkev1.GenericCondition, c conditions.Condition, retry Retry,
 	return conditions.Set(list, c, now)
 }
 
-// recent reports whether a time of a condition is less than renewAfter ago. One that cannot be read, or lies in the
-// future, is not.
+// recent reports whether a condition's time is less than renewAfter ago. An unreadable or future time is not recent.
 func recent(stamp string, now time.Time) bool {
 	written, err := time.Parse(time.RFC3339, stamp)
 	if err != nil {

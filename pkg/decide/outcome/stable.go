@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// unstable are shapes of text that differ from one run to the next, and what Stable puts in their place.
+// unstable are patterns of text that differ from one run to the next, with their replacements.
 var unstable = []struct {
 	what    string
 	pattern *regexp.Regexp
@@ -28,7 +28,7 @@ var unstable = []struct {
 	{"a long number", regexp.MustCompile(`\b\d{9,}\b`), "…"},
 }
 
-// CheckStable returns an error that says which part of a message looks as if it changed from run to run. Tests call it
+// CheckStable returns an error that names the part of a message that seems to change from run to run. Tests call it
 // with every message that reaches a condition.
 func CheckStable(message string) error {
 	for _, u := range unstable {
@@ -39,8 +39,8 @@ func CheckStable(message string) error {
 	return nil
 }
 
-// Stable takes out of a text what CheckStable finds. It is for the text of errors that others made, such as the API server
-// and what answers it: our own messages are built without.
+// Stable removes from a text what CheckStable finds. It is for errors of other programs, such as the API server.
+// Drover's own messages are stable.
 func Stable(text string) string {
 	for _, u := range unstable {
 		text = u.pattern.ReplaceAllString(text, u.instead)

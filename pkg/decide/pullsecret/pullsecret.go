@@ -1,5 +1,5 @@
-// Package pullsecret says which Secrets images may be pulled with. A Secret that goes along into the namespace of a tenant or into a cluster is read
-// there, so none goes along with an image of a registry that it is not for.
+// Package pullsecret decides which pull Secrets go with an image. A Secret that is copied into a tenant's namespace or
+// into a cluster can be read there. Therefore it goes only with images of its own registries.
 package pullsecret
 
 import (
@@ -9,14 +9,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// In reports whether an image comes from a registry, which may have a path. No image comes from an empty one.
+// In reports whether an image comes from a registry, which may have a path. No image comes from an empty registry.
 func In(registry, image string) bool {
 	registry = strings.TrimRight(registry, "/")
 	return registry != "" && strings.HasPrefix(image, registry+"/")
 }
 
-// Lists reports whether the content of a Secret of type kubernetes.io/dockerconfigjson has an entry for the registry that an image comes from. Entries
-// may have a path, which the image's then has to begin with; patterns are none.
+// Lists reports whether a Secret of type kubernetes.io/dockerconfigjson has an entry for an image's registry. If an
+// entry has a path, the image's path must begin with it. Patterns are not supported.
 func Lists(dockerConfigJSON []byte, image string) bool {
 	var config struct {
 		Auths map[string]json.RawMessage `json:"auths"`
@@ -34,7 +34,7 @@ func Lists(dockerConfigJSON []byte, image string) bool {
 	return false
 }
 
-// normal is an entry without what Docker writes around it: the scheme, and the version of the registry's API.
+// normal is an entry without the scheme and without the version of the registry's API.
 func normal(entry string) (host, path string) {
 	for _, scheme := range []string{"https://", "http://"} {
 		entry = strings.TrimPrefix(entry, scheme)

@@ -1,5 +1,5 @@
-// Package redact takes secrets out of texts that people are shown: the ends of outputs in conditions, reports, support bundles.
+// Package redact removes secrets from texts for users: the ends of outputs in conditions, reports and support bundles.
 //
-// There are two ways to find a secret, and callers use both. Secrets knows values, because they stand in Secrets that were read, and finds
-// them wherever they are. Text knows how programs and people announce a secret, "password: …", and takes away what follows.
+// There are two ways to find a secret, and callers use both. Secrets knows values that were read from Secrets, and
+// finds them anywhere. Text knows how programs and users introduce a secret, "password: …", and removes what follows.
 package redact

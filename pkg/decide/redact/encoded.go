@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// coded finds what may be base64 of more than a word.
+// coded finds possible base64 of more than a word.
 var coded = regexp.MustCompile(`[A-Za-z0-9+/_-]{24,}={0,2}`)
 
-// hiddenText stands where an encoded text was.
+// hiddenText replaces an encoded text.
 const hiddenText = "(an encoded text is hidden)"
 
-// Encoded is a text without what is encoded in it: base64 of texts and of compressed ones. What they hold cannot be looked through here. Names
-// and checksums are made of the same characters, but decode to nothing that could be read.
+// Encoded returns a text without the texts and compressed data that it contains in base64, because this package cannot
+// search them for secrets. Names and checksums have the same characters, but do not decode to readable text.
 func Encoded(text string) string {
 	return coded.ReplaceAllStringFunc(text, func(found string) string {
 		for start := range min(4, len(found)) {
@@ -45,7 +45,7 @@ func readable(found string) bool {
 	return false
 }
 
-// compressed reports whether bytes begin as gzip, zlib or zstd do.
+// compressed reports whether bytes begin like gzip or zstd.
 func compressed(plain []byte) bool {
 	if bytes.HasPrefix(plain, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return true
@@ -58,7 +58,7 @@ func compressed(plain []byte) bool {
 	return err == nil || bytes.HasPrefix(plain, []byte{0x1f, 0x8b})
 }
 
-// printable reports whether bytes are a text.
+// printable reports whether bytes are text.
 func printable(plain []byte) bool {
 	if len(plain) == 0 || !utf8.Valid(plain) {
 		return false

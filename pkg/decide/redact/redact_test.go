@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A value that is known is found wherever a program writes it, alone or in the middle of something longer.
+// TestSecrets_AreFoundInEveryForm checks that a known value is found in any form, alone or within a longer text.
 func TestSecrets_AreFoundInEveryForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringMatching(`[A-Za-z0-9!#$%&?@^~ /"+=-]{10,40}`).Filter(func(s string) bool { return len(strings.TrimSpace(s)) == len(s) }).Draw(t, "secret")
@@ -35,7 +35,7 @@ func TestSecrets_AreFoundInEveryForm(t *testing.T) {
 	})
 }
 
-// reveals reports whether a text holds a secret, as it is or in base64 of which all characters stand.
+// reveals reports whether a text contains a secret, as it is or in intact base64.
 func reveals(text, secret string) bool {
 	plain, err := base64.StdEncoding.DecodeString(text)
 	return strings.Contains(text, secret) || err == nil && bytes.Contains(plain, []byte(secret))
@@ -70,7 +70,8 @@ func TestSecrets_NoneAreKnown(t *testing.T) {
 	}
 }
 
-// A secret of several words that begins before the part that is told stays one.
+// TestTail_CutsNoSecretInTwo checks that a secret of several words is masked even if it begins before the returned
+// part.
 func TestTail_CutsNoSecretInTwo(t *testing.T) {
 	known := &Secrets{}
 	known.Add("correct horse battery staple")

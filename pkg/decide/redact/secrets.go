@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// shortest is the length from which a value is looked for, in bytes: to mask shorter ones would only garble what is told.
+	// shortest is the minimum length of a value, in bytes. Masking shorter values would only garble the text.
 	shortest = 6
 	// shortestLine is the same for a line of a longer text, which may be a word of any language.
 	shortestLine = 16
-	// largestDocument is the size up to which a value is read as JSON or YAML, in bytes.
+	// largestDocument is the largest value that is parsed as JSON or YAML, in bytes.
 	largestDocument = 256 << 10
 )
 
-// public are keys of Secrets whose values are no secrets, and are found in many places.
+// public are keys of Secrets whose values are public and appear in many places.
 var public = []string{
 	"username", "user", "namespace", "type", "format", "ca.crt", "cacert", "tls.crt", "clustername",
 	"region", "defaultregion", "bucket", "defaultbucket", "endpoint", "defaultendpoint", "folder", "defaultfolder",
 	"apiversion", "kind", "name", "current-context", "server", "certificate-authority-data",
 }
 
-// Secrets are values that nobody shall read. The zero value knows none, and so does nil. It is used by one goroutine.
+// Secrets is a set of confidential values. The zero value and nil are empty sets. It is not safe for concurrent use.
 type Secrets struct {
 	values   map[string]bool
 	except   map[string]bool
 	replacer *strings.Replacer
 }
 
-// Except are texts that are no secrets even if they stand in one: names of objects. It comes before Add.
+// Except adds texts that are not secrets even if a Secret contains them: names of objects. Call it before Add.
 func (s *Secrets) Except(texts ...string) {
 	if s.except == nil {
 		s.except = map[string]bool{}
@@ -43,7 +43,7 @@ func (s *Secrets) Except(texts ...string) {
 	}
 }
 
-// Add remembers values as they are. Short ones, and those that mean yes or no, are not looked for.
+// Add adds values as they are. It skips short and public ones.
 func (s *Secrets) Add(values ...string) {
 	for _, value := range values {
 		value = strings.TrimSpace(value)
@@ -57,7 +57,7 @@ func (s *Secrets) Add(values ...string) {
 	}
 }
 
-// AddText remembers a value, and its parts: the leaves of a document, the lines of a text, and what the text itself announces as secret.
+// AddText adds a value and its parts: the leaves of a document, the lines of a text, and what Text would mask in it.
 func (s *Secrets) AddText(value string) {
 	s.Add(value)
 	if len(value) <= largestDocument && strings.ContainsAny(value, "{:") {
@@ -77,10 +77,10 @@ func (s *Secrets) AddText(value string) {
 	}
 }
 
-// AddData remembers the data of a Secret.
+// AddData adds the data of a Secret.
 func (s *Secrets) AddData(data map[string][]byte) {
 	for key, value := range data {
-		// The keys of cloud credentials begin with the name of their driver.
+		// Keys of cloud credentials begin with the driver's name.
 		bare := key[strings.LastIndex(key, "-")+1:]
 		if isPublic(key) || isPublic(bare) {
 			continue
@@ -91,7 +91,7 @@ func (s *Secrets) AddData(data map[string][]byte) {
 
 func isPublic(key string) bool { return slices.Contains(public, strings.ToLower(key)) }
 
-// addTree remembers the texts of a document. In a pair such as that of a registry, both halves and the whole are one secret.
+// addTree adds the texts of a document. For a pair such as a registry's credential, it adds the pair and the password.
 func (s *Secrets) addTree(key string, node any) {
 	switch value := node.(type) {
 	case map[string]any:
@@ -116,7 +116,7 @@ func (s *Secrets) addTree(key string, node any) {
 	}
 }
 
-// Mask is a text without the values, in any of the forms that programs write them in.
+// Mask returns a text without the values, in all forms in which programs write them.
 func (s *Secrets) Mask(text string) string {
 	if s == nil || len(s.values) == 0 {
 		return text
@@ -127,7 +127,7 @@ func (s *Secrets) Mask(text string) string {
 	return s.replacer.Replace(text)
 }
 
-// compile puts the longest values first: of two that begin in the same place, the longer one goes.
+// compile sorts the longest values first, so that of two values at the same place the longer one is masked.
 func (s *Secrets) compile() *strings.Replacer {
 	forms := map[string]bool{}
 	for value := range s.values {
@@ -152,8 +152,8 @@ func (s *Secrets) compile() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// formsOf are a value as it is, in JSON, in URLs, and in base64: alone, and within something longer, where it begins at one of three
-// places of a group of characters.
+// formsOf returns a value as it is, in JSON, in URLs and in base64. In base64 the value may be part of a longer text.
+// It then starts at one of three positions within a group of characters.
 func formsOf(value string) []string {
 	forms := []string{value, url.QueryEscape(value), url.PathEscape(value)}
 	if quoted, err := json.Marshal(value); err == nil {
@@ -162,7 +162,7 @@ func formsOf(value string) []string {
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			encoded := encoding.EncodeToString([]byte(strings.Repeat("\x00", before) + value))
-			// The first characters hold bits of what is before, the last one of what is behind.
+			// The first characters contain bits of the preceding text, and the last one of the following text.
 			encoded = encoded[[]int{0, 2, 3}[before]:]
 			if (len(value)+before)%3 != 0 {
 				encoded = encoded[:len(encoded)-1]

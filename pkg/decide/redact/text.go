@@ -10,49 +10,54 @@ import (
 	"unicode/utf8"
 )
 
-// Mask stands where a secret was.
+// Mask replaces a secret.
 const Mask = "***"
 
-// value is what follows an announcement. It may be quoted, and that of a header begins with the name of a scheme.
+// value is what follows the word that introduces a secret. It may be quoted, and the value of a header begins with a
+// scheme's name.
 const value = `(?:["']?(?:basic|bearer|digest|negotiate)\s+)?)(?:"[^"]*"|'[^']*'|\S+)`
 
-// elsewhere are credentials in URLs and of curl, and tokens of clusters.
+// elsewhere finds credentials in URLs and of curl, and tokens of clusters.
 const elsewhere = `|(\s-(?:u|-user)[ =])\S+|://[^/\s@]+@|K10[0-9a-f]{8,}\S*`
 
 var (
-	// secretive finds values behind every word that announces a secret, and takes every long word without a break for one, too: of short ends of
-	// outputs, little is lost by that.
+	// secretive finds the values after every word that may introduce a secret. It also treats every long word as a
+	// secret. In short ends of outputs, little is lost by that.
 	secretive = regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
 		`(?:\s*[:=]\s*|\s+)` + value + `|((?:(?:\b|_)(?:auth|pass|psk)|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
 		elsewhere + `|[A-Za-z0-9+/_=-]{40,}`)
-	// told finds values of variables, fields, flags and headers whose names announce a secret. Sentences about Secrets and credentials stay.
+	// told finds the values of variables, fields, flags and headers whose names indicate a secret. It keeps sentences
+	// about Secrets and credentials.
 	told = regexp.MustCompile(`(?i)((?:passw(?:or)?d|passphrase|pwd|authorization|bearer|token|secret[-_]?\w*key|client[-_]?secret|(?:api|access|private)[-_]?key|key[-_]?data` +
 		`|(?:\b|_)(?:auth|pass|psk)|\w+pass\b)[\w-]*["']?\s*[:=]\s*` + value +
 		`|((?:secret|credential)[\w-]*(?:["']\s*:|\s*=)\s*)(?:"[^"]*"|'[^']*'|\S+)` +
 		`|(--?[\w-]*(?:passw(?:or)?d|passphrase|pwd|pass\b|token|secret|credential|(?:api|access|private)[-_]?key)[\w-]*\s+)(?:"[^"]*"|'[^']*'|\S+)|(\bbearer\s+)\S+` + elsewhere)
-	// queries are the values in the query of a URL: some clouds put signatures there.
+	// queries finds the query of a URL. Some clouds put signatures there.
 	queries = regexp.MustCompile(`(https?://[^\s"'?]+\?)[^\s"']+`)
-	// users are users with their passwords before a host, and the first letters of that.
+	// users finds a user with a password before a host, and the beginning of the host.
 	users = regexp.MustCompile(`[\w.$%+~-]+:[^\s/"'<>]+@\w*`)
-	// located are the same in URLs, where a password may have a slash; what looks like a port is none.
+	// located finds the same in URLs, where a password may contain a slash. Text that looks like a port is not a
+	// password.
 	located = regexp.MustCompile(`://[^\s"'<>/:@]*:[^\s"'<>]*@(?:sha[0-9]{3}:)?`)
 	ports   = regexp.MustCompile(`^://[^:]*:[0-9]+/`)
-	// schemes and digests are what an address begins and ends with.
+	// schemes and digests find the beginning and the end of an address.
 	schemes = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 	digests = regexp.MustCompile(`@sha[0-9]{3}:[0-9a-f]{32,}$`)
 	keys    = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)
-	// names are those of fields, flags and variables that hold secrets.
+	// names matches fields, flags and variables that contain secrets.
 	names = regexp.MustCompile(`(?i)token|passw|passphrase|pwd|secret|credential|auth|(api|access|private|secret|ssh)[-_]?key|key[-_]?(data|contents?)$|psk|pass$`)
-	// references end the names of those that only name an object with a secret.
+	// references matches the end of names that only refer to an object with a secret.
 	references = regexp.MustCompile(`(?i)(secret|credential|config|account)[-_]?(secret)?[-_]?(names?|refs?)$|file$|path$|ttl$`)
 )
 
-// Text is a text without what its words announce as secret, without the queries of URLs, and without private keys.
+// Text returns a text without the secrets that its words introduce, without the queries of URLs, and without private
+// keys.
 func Text(text string) string {
 	return replace(told, withoutUsers(queries.ReplaceAllString(keys.ReplaceAllString(text, Mask), "${1}"+Mask)), 0)
 }
 
-// Address is a registry, an image or a URL without a user, a password and a query, as it was given: with a scheme or without, and right or wrong.
+// Address returns a registry, an image or a URL without user, password and query. Otherwise it returns the input
+// unchanged, with or without a scheme, valid or not.
 func Address(text string) string {
 	scheme := schemes.FindString(text)
 	digest := digests.FindString(text[len(scheme):])
@@ -62,7 +67,7 @@ func Address(text string) string {
 		case !strings.Contains(before, ":"):
 			rest = before + "?"
 		case strings.Contains(before, "@") || ports.MatchString("://"+before):
-			return scheme + Mask + digest // the @ may end a password, or stand in the query
+			return scheme + Mask + digest // the @ may end a password, or be part of the query
 		}
 	}
 	rest = rest[strings.LastIndex(rest, "@")+1:]
@@ -72,7 +77,7 @@ func Address(text string) string {
 	return scheme + rest + digest
 }
 
-// Variable is the name of a variable without a value, which some write behind it.
+// Variable returns the name of a variable without the value that some users append to it.
 func Variable(name string) string {
 	bare := strings.TrimPrefix(name, "$env:")
 	at := strings.IndexFunc(bare, func(r rune) bool { return !strings.ContainsRune(nameRunes, r) })
@@ -86,10 +91,11 @@ func Variable(name string) string {
 	return name
 }
 
-// nameRunes are what names of variables consist of.
+// nameRunes are the characters of variable names.
 const nameRunes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
-// withoutUsers takes USER:PASSWORD@ away, behind a scheme and where no scheme tells of it. The tag of an image may be followed by @ and a checksum, too.
+// withoutUsers removes USER:PASSWORD@, after a scheme or without one. It keeps an image's tag that is followed by @ and
+// a checksum.
 func withoutUsers(text string) string {
 	text = located.ReplaceAllStringFunc(text, func(found string) string {
 		if ports.MatchString(found) || !strings.HasSuffix(found, "@") {
@@ -106,7 +112,7 @@ func withoutUsers(text string) string {
 	})
 }
 
-// URL is a URL without a password and without its query: some clouds put signatures there.
+// URL returns a URL without a password and without its query, because some clouds put signatures there.
 func URL(location *url.URL) string {
 	shown := *location
 	if shown.RawQuery != "" {
@@ -116,7 +122,7 @@ func URL(location *url.URL) string {
 	return shown.Redacted()
 }
 
-// WithoutURL is the error of an HTTP client without the URL that it carries: a signature may be in its query.
+// WithoutURL returns the error of an HTTP client without its URL, because the query may contain a signature.
 func WithoutURL(err error) error {
 	if urlError, ok := errors.AsType[*url.Error](err); ok {
 		return urlError.Err
@@ -124,17 +130,17 @@ func WithoutURL(err error) error {
 	return err
 }
 
-// Named reports whether a field, flag or variable of that name holds a secret.
+// Named reports whether a field, flag or variable of that name contains a secret.
 func Named(name string) bool { return names.MatchString(name) && !references.MatchString(name) }
 
-// Tail makes one line of the end of an output, at most about size bytes: without values that are known as secrets, and without what looks like one.
-// Only the last part is told: what announces a secret before that is still seen, however little is left of what follows it.
+// Tail returns the end of an output as one line of at most about size bytes. It masks known secrets and text that looks
+// like a secret. The search begins before the returned part, so that it still finds the words that introduce a secret.
 func Tail(output []byte, size int, known *Secrets) string {
 	output = []byte(known.Mask(string(output)))
 	if len(output) > 4*size {
 		output = output[len(output)-4*size:]
 		if cut := bytes.IndexAny(output, " \n"); cut >= 0 {
-			output = output[cut:] // half a word could be the end of a secret that is not recognised any more
+			output = output[cut:] // half a word could be the unrecognizable end of a secret
 		}
 	}
 	text := withoutUsers(string(output))
@@ -145,7 +151,7 @@ func Tail(output []byte, size int, known *Secrets) string {
 	return Clip(replace(secretive, text, at), size)
 }
 
-// announcedIn are the values that Text would mask.
+// announcedIn returns the values that Text would mask.
 func announcedIn(text string) []string {
 	var out []string
 	for _, found := range told.FindAllStringSubmatchIndex(text, -1) {
@@ -163,7 +169,7 @@ func announcedIn(text string) []string {
 	return out
 }
 
-// replace masks what an expression finds behind a position, but for its groups. What is before the position is left out.
+// replace masks what an expression finds after a position, except its groups. It drops the text before the position.
 func replace(expression *regexp.Regexp, text string, at int) string {
 	var out strings.Builder
 	for _, found := range expression.FindAllStringSubmatchIndex(text, -1) {
@@ -183,7 +189,7 @@ func replace(expression *regexp.Regexp, text string, at int) string {
 	return out.String()
 }
 
-// Clip makes a short line of a text: its end, in whole words, at most size bytes.
+// Clip makes a short line of a text: its end, in whole words, of at most size bytes.
 func Clip(text string, size int) string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 	kept, length := len(words), 0

@@ -8,19 +8,20 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// placeholder stands for the token in commands. Who shows them puts the token there, for those who may read its Secret.
+// placeholder stands for the token in commands. The caller that shows a command inserts the token, for users with read
+// access to its Secret.
 const placeholder = "{token}"
 
-// importPath is where the manifest of a cluster's agent is. (docs/wire/endpoints.md#import.)
+// importPath is the path of the manifest of a cluster's agent. (docs/wire/endpoints.md#import.)
 const importPath = "/v3/import/"
 
-// ManifestURL is where the manifest is with which the agent of a cluster is installed.
+// ManifestURL is the URL of the manifest that installs a cluster's agent.
 func ManifestURL(serverURL, token, cluster string) string {
 	return serverURL + importPath + token + "_" + cluster + ".yaml"
 }
 
-// status tells where the token is and until when it is good, and how it is used. It never has the token. There are no commands for Windows:
-// the server has no installer for it.
+// status describes where the token is, when it expires, and the commands that use it. It never contains the token.
+// There are no commands for Windows, because the server has no installer for it.
 func (f Facts) status(c Content) mgmtv3.ClusterRegistrationTokenStatus {
 	status := mgmtv3.ClusterRegistrationTokenStatus{
 		TokenSecretName: naming.RegistrationTokenSecret(f.Registration.Name),
@@ -51,10 +52,11 @@ func (f Facts) nodeCommand(flag string) string {
 		environment, flag, f.Settings.ServerURL, environment, f.Settings.ServerURL, placeholder, checksum)
 }
 
-// inQuotes keeps a shell from reading a value between double quotes.
+// inQuotes escapes a value for a shell's double quotes.
 var inQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", `$`, `\$`)
 
-// environment sets the variables before a command. Those whose values come from elsewhere are known inside a cluster only.
+// environment sets the variables before a command. It skips variables whose values come from an object inside a
+// cluster.
 func (f Facts) environment() string {
 	var out strings.Builder
 	for _, variable := range f.Environment {
@@ -65,7 +67,7 @@ func (f Facts) environment() string {
 	return out.String()
 }
 
-// isName reports whether a shell takes a text for the name of a variable.
+// isName reports whether a shell accepts a text as the name of a variable.
 func isName(text string) bool {
 	for i, r := range text {
 		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'

@@ -13,26 +13,26 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
-// Purpose is whom a token lets in.
+// Purpose is what a token may be used for.
 type Purpose string
 
 const (
-	// Any asks for no purpose: whoever only proves that he knows the token gets nothing by it.
+	// Any accepts tokens of all purposes. It grants nothing more than the proof that the caller knows the token.
 	Any Purpose = ""
-	// ForAgent is the agent inside a cluster.
+	// ForAgent is the registration of the agent inside a cluster.
 	ForAgent Purpose = mgmtv3.TokenPurposeAgent
-	// ForNode is a host that becomes a node.
+	// ForNode is the registration of a host as a node.
 	ForNode Purpose = mgmtv3.TokenPurposeNode
 )
 
-// Serves reports whether a ClusterRegistrationToken, or the Secret of one, with these labels is for a purpose. One that says nothing is for
-// all, as other managers make them; one that says something else is for none.
+// Serves reports whether a ClusterRegistrationToken, or its Secret, with these labels is for a purpose. Without the
+// label, as other managers create it, it is for all purposes. With an unknown value it is for none.
 func Serves(labels map[string]string, purpose Purpose) bool {
 	value, says := labels[mgmtv3.TokenPurposeLabel]
 	return !says || purpose == Any || value == string(purpose)
 }
 
-// Keys of the Secret that holds a token. Other programs read them. (docs/wire/secrets.md#registration-tokens.)
+// Keys of the Secret with a token. Other programs read them. (docs/wire/secrets.md#registration-tokens.)
 const (
 	KeyToken         = "token"
 	KeyPreviousToken = "previousToken"
@@ -40,11 +40,12 @@ const (
 	KeyGraceEndsAt   = "gracePeriodExpiresAt"
 )
 
-// FollowedAnnotation on such a Secret has the digest of the token with which an agent of Drover's has connected. Until it is that of the present token, the
-// one before stays good.
+// FollowedAnnotation on such a Secret is the digest of the token with which one of Drover's agents has connected. The
+// previous token stays valid until the digest is that of the present token.
 const FollowedAnnotation = "drover.io/token-followed"
 
-// Followed is the Secret of a token with the note that the agents that had the former one now have this one; nil when there is nothing to note.
+// Followed returns a token's Secret with a note that the agents with the previous token now have this one. It returns
+// nil when there is nothing to note.
 func Followed(secret *corev1.Secret, token string) *corev1.Secret {
 	c := Read(secret)
 	if c.Token != token || c.Previous == "" || secret.Annotations[FollowedAnnotation] == digest(token) {
@@ -60,19 +61,20 @@ func digest(token string) string {
 	return hex.EncodeToString(sum[:])[:16]
 }
 
-// IsSecretName reports whether a Secret of that name holds a registration token, and returns the name of its ClusterRegistrationToken.
+// IsSecretName reports whether a Secret of that name contains a registration token, and returns the name of its
+// ClusterRegistrationToken.
 func IsSecretName(name string) (registration string, ok bool) {
 	registration, ok = strings.CutPrefix(name, mgmtv3.RegistrationTokenSecretPrefix)
 	return registration, ok && registration != ""
 }
 
-// Content is what such a Secret holds. It prints as a mask.
+// Content is the content of such a Secret. It prints as a mask.
 type Content struct {
-	// Token is good now, Previous until GraceEndsAt. Either may be empty.
+	// Token is valid now, and Previous until GraceEndsAt. Either may be empty.
 	Token, Previous string
-	// ExpiresAt is when Token is replaced; zero when it is not.
+	// ExpiresAt is when Token is replaced. Zero means never.
 	ExpiresAt time.Time
-	// GraceEndsAt is until when Previous is good; zero when there is no telling, and then it is not.
+	// GraceEndsAt is when Previous expires. Zero means that the time is unknown, and that Previous is invalid.
 	GraceEndsAt time.Time
 }
 
@@ -82,7 +84,7 @@ func (c Content) String() string { return "Content{…}" }
 // GoString hides the tokens.
 func (c Content) GoString() string { return c.String() }
 
-// Read takes the content out of a Secret; nil holds nothing. A time that cannot be read counts as absent.
+// Read returns the content of a Secret, which is empty for nil. An unreadable time counts as absent.
 func Read(secret *corev1.Secret) Content {
 	if secret == nil {
 		return Content{}
@@ -93,8 +95,8 @@ func Read(secret *corev1.Secret) Content {
 	}
 }
 
-// Accepted lists the tokens that are good at a moment. The time of the present one may be over: it is good until it is replaced, so that
-// nobody is locked out while no controller runs.
+// Accepted returns the tokens that are valid at a time. The present token stays valid after its expiry until it is
+// replaced, so that agents and hosts are not locked out while no controller runs.
 func (c Content) Accepted(now time.Time) []string {
 	var accepted []string
 	if c.Token != "" {
@@ -106,7 +108,7 @@ func (c Content) Accepted(now time.Time) []string {
 	return accepted
 }
 
-// write puts the content into data and leaves other keys alone.
+// write writes the content into data and keeps other keys.
 func (c Content) write(data map[string][]byte) map[string][]byte {
 	if data == nil {
 		data = map[string][]byte{}

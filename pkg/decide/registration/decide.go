@@ -16,79 +16,79 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Lifetimes where nobody says anything else, and the shortest that can be asked for.
-// (docs/wire/secrets.md#registration-tokens.)
+// The default lifetimes and their minimums. (docs/wire/secrets.md#registration-tokens.)
 const (
 	DefaultTTL         = 30 * 24 * time.Hour
 	DefaultGracePeriod = 3 * time.Hour
 	minTTL             = 30 * time.Minute
 	minGracePeriod     = 10 * time.Minute
 	maxJitter          = 24 * time.Hour
-	// held is for how much longer a token is good at a time whose agents have not followed.
+	// held is the step by which a token's time is extended while its agents have not followed.
 	held = 24 * time.Hour
-	// longest keeps minutes that a user asks for within what a Duration holds.
+	// longest keeps the minutes that a user asks for within the range of a Duration.
 	longest = 100 * 365 * 24 * time.Hour
 )
 
-// minStored is the shortest token that is taken over from the status of a ClusterRegistrationToken.
+// minStored is the shortest token that is adopted from the status of a ClusterRegistrationToken.
 const minStored = 32
 
-// Settings are what an installation decides for all tokens.
+// Settings are the installation's settings for all tokens.
 type Settings struct {
 	// ServerURL is the https URL of the server, without a path.
 	ServerURL string
-	// CAChecksum is by what hosts recognise the server's authorities; empty when they know them anyway.
+	// CAChecksum is the checksum by which hosts recognize the server's authorities. Empty when the system trusts them.
 	// (docs/wire/endpoints.md#authorities.)
 	CAChecksum string
-	// TTL is after how long a token is replaced that does not say so itself: 0 is DefaultTTL, less is never.
+	// TTL is the lifetime of tokens that do not set their own. 0 is DefaultTTL, and a negative value means forever.
 	TTL time.Duration
-	// GracePeriod is for how long the token before is good; 0 or less is DefaultGracePeriod.
+	// GracePeriod is how long the previous token stays valid. 0 or less is DefaultGracePeriod.
 	GracePeriod time.Duration
-	// AgentsFollow says that somebody brings new tokens to the agents that have old ones, and notes that with Followed. Until then the token before is good,
-	// however long an agent is away. Without it tokens for agents are replaced only where spec.ttl asks for that: an agent that nobody tells would be locked
-	// out at the end of the grace period.
+	// AgentsFollow is true when the caller distributes new tokens to agents with old ones, and notes that with
+	// Followed. Until then the previous token stays valid, however long an agent is away. If it is false, tokens for
+	// agents are replaced only where spec.ttl asks for it. Otherwise an agent without the new token would be locked out
+	// at the end of the grace period.
 	AgentsFollow bool
 }
 
-// Facts are what a decision is made from.
+// Facts are the input of a decision.
 type Facts struct {
 	// Registration is the ClusterRegistrationToken.
 	Registration *mgmtv3.ClusterRegistrationToken
-	// Secret holds its token; nil when there is none.
+	// Secret contains its token; nil when there is none.
 	Secret *corev1.Secret
-	// Brought is the token that the agent of the cluster has from another management cluster; empty when it has none.
+	// Brought is the token that the cluster's agent has from another management cluster; empty when it has none.
 	Brought string
-	// Environment is that of the cluster's agents, which install commands set.
+	// Environment is the environment of the cluster's agents. Install commands set it.
 	Environment []corev1.EnvVar
-	// Fresh is a random text that becomes the token, should one be needed. It must be another one every time.
+	// Fresh is a random text that becomes the token if a new one is needed. It must differ at every call.
 	Fresh    string
 	Settings Settings
 	Now      time.Time
 }
 
-// Event is what happens to a token.
+// Event is a change of a token.
 type Event string
 
 const (
-	// Made is told when there was no token.
+	// Made means that a token was created, because there was none.
 	Made Event = "made"
-	// Replaced is told when the time of the token was over.
+	// Replaced means that an expired token was replaced.
 	Replaced Event = "replaced"
 )
 
-// Decision is what follows from Facts.
+// Decision is the result for Facts.
 type Decision struct {
-	// Secret is the Secret as it has to be written; nil when it is right as it is.
+	// Secret is the Secret to write; nil when it is already correct.
 	Secret *corev1.Secret
-	// Event is what happens to the token with that write; empty when it stays.
+	// Event is what the write changes about the token; empty when the token stays.
 	Event Event
-	// Status of the ClusterRegistrationToken once the Secret is written.
+	// Status is the status of the ClusterRegistrationToken after the write.
 	Status mgmtv3.ClusterRegistrationTokenStatus
-	// Next is when the decision will be another one; zero when that takes an event.
+	// Next is when the decision will change; zero when only an event changes it.
 	Next time.Time
 }
 
-// Decide makes tokens, replaces them when their time is over, and ends the grace period of those before.
+// Decide creates tokens, replaces expired ones, and ends the grace period of previous ones.
 func Decide(f Facts) Decision {
 	content, event := f.content()
 	d := Decision{Event: event, Status: f.status(content), Next: content.next()}
@@ -99,7 +99,7 @@ func Decide(f Facts) Decision {
 	return d
 }
 
-// content is what the Secret has to hold now.
+// content is what the Secret must contain now.
 func (f Facts) content() (Content, Event) {
 	c, event := Read(f.Secret), Event("")
 	if c.Token == "" {
@@ -113,17 +113,17 @@ func (f Facts) content() (Content, Event) {
 		c.ExpiresAt = f.in(ttl + jitter(f.Registration.UID, ttl))
 	case c.ExpiresAt.IsZero():
 		c.ExpiresAt = f.firstExpiry(ttl)
-	case !c.ExpiresAt.After(f.Now) && f.awaited(c): // two tokens are good, and agents may have the first of them
+	case !c.ExpiresAt.After(f.Now) && f.awaited(c): // two tokens are valid, and agents may have the older one
 		c.ExpiresAt = f.in(held)
 	case !c.ExpiresAt.After(f.Now):
 		c, event = Content{Token: f.Fresh, Previous: c.Token, ExpiresAt: f.in(ttl), GraceEndsAt: f.in(grace)}, Replaced
-	case c.ExpiresAt.After(f.in(ttl + maxJitter)): // it was made to last longer than it now may
+	case c.ExpiresAt.After(f.in(ttl + maxJitter)): // it was created with a longer lifetime than it may have now
 		c.ExpiresAt = f.in(ttl + jitter(f.Registration.UID, ttl))
 	}
 	return f.former(c), event
 }
 
-// former ends the time of the token before, unless agents may have no other one.
+// former ends the time of the previous token, unless agents may have no other.
 func (f Facts) former(c Content) Content {
 	if !c.GraceEndsAt.IsZero() && !c.GraceEndsAt.After(f.Now) && f.awaited(c) {
 		c.GraceEndsAt = f.in(held)
@@ -134,14 +134,17 @@ func (f Facts) former(c Content) Content {
 	return c
 }
 
-// awaited reports whether agents may have the token before only. Where spec.ttl says how long tokens are good, it is its word.
+// awaited reports whether agents may have only the previous token. Where spec.ttl sets the lifetime of tokens, it
+// decides.
 func (f Facts) awaited(c Content) bool {
 	return f.Settings.AgentsFollow && f.Registration.Spec.TTL == nil && Serves(f.Registration.Labels, ForAgent) && c.Previous != "" && f.Secret != nil &&
 		f.Secret.Annotations[FollowedAnnotation] != digest(c.Token)
 }
 
-// first is a token for a registration that has none: the one that earlier releases of others kept in the status, because agents have it, and for a
-// registration that never had any the one that the cluster's agent was given elsewhere. Who deletes a Secret takes its token back.
+// first returns a token for a registration without one. It adopts the token that earlier releases of other managers
+// stored in the status, because agents have it. For a registration that never had a token, it adopts the one that the
+// cluster's agent has from another management cluster. A deleted Secret revokes its token, so the new token is a fresh
+// one.
 func (f Facts) first() string {
 	if stored := f.Registration.Status.Token; f.Secret == nil && len(stored) >= minStored {
 		return stored
@@ -152,7 +155,8 @@ func (f Facts) first() string {
 	return f.Fresh
 }
 
-// firstExpiry is for a token that was good for ever. It spreads those that an installation has when it begins to replace them.
+// firstExpiry is the expiry of a token that had none. It spreads the expiries of an installation that begins to replace
+// tokens.
 func (f Facts) firstExpiry(ttl time.Duration) time.Time {
 	spread := jitter(f.Registration.UID, ttl)
 	if at := f.Registration.CreationTimestamp.Add(ttl + spread); at.After(f.Now) {
@@ -163,10 +167,10 @@ func (f Facts) firstExpiry(ttl time.Duration) time.Time {
 
 func (f Facts) in(d time.Duration) time.Time { return seconds(f.Now.Add(d)) }
 
-// seconds is what a time is once it was stored.
+// seconds rounds a time to what is stored.
 func seconds(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
 
-// lifetimes are how long the token is good, 0 for ever, and for how long the one before.
+// lifetimes returns how long the token is valid, 0 for forever, and how long the previous one is.
 func (f Facts) lifetimes() (ttl, grace time.Duration) {
 	spec := f.Registration.Spec
 	switch {
@@ -200,14 +204,15 @@ func minutes(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), int64(longest/time.Minute))) * time.Minute
 }
 
-// jitter is less than a tenth of a lifetime, and than a day. It follows from the UID, so that a replica that takes over decides alike.
+// jitter is less than a tenth of a lifetime and less than a day. It follows from the UID, so that another replica
+// decides the same.
 func jitter(uid types.UID, ttl time.Duration) time.Duration {
 	sum := sha256.Sum256([]byte(uid))
 	limit := min(ttl/10, maxJitter)
 	return time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(limit))
 }
 
-// next is the earlier one of the times in a content.
+// next returns the earlier time of a content.
 func (c Content) next() time.Time {
 	if c.ExpiresAt.IsZero() || !c.GraceEndsAt.IsZero() && c.GraceEndsAt.Before(c.ExpiresAt) {
 		return c.GraceEndsAt
@@ -217,7 +222,7 @@ func (c Content) next() time.Time {
 
 var kind = schema.GroupVersion{Group: "management.cattle.io", Version: "v3"}.WithKind("ClusterRegistrationToken")
 
-// secret is the Secret with a content. What others put there stays.
+// secret is the Secret with a content. It keeps the data of other programs.
 func (f Facts) secret(c Content) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.Registration.Namespace, Name: naming.RegistrationTokenSecret(f.Registration.Name)},
@@ -236,8 +241,8 @@ func (f Facts) secret(c Content) *corev1.Secret {
 	return secret
 }
 
-// owners has the registration as the only one of its kind: a Secret that came here with its registration names the former one, and would be
-// taken for an orphan.
+// owners makes the registration the only owner of its kind. A Secret that was moved with its registration refers to the
+// former one, and would be deleted as an orphan.
 func (f Facts) owners(references []metav1.OwnerReference) []metav1.OwnerReference {
 	yes := true
 	want := metav1.OwnerReference{
@@ -250,7 +255,7 @@ func (f Facts) owners(references []metav1.OwnerReference) []metav1.OwnerReferenc
 		return references
 	}
 	for i := range others {
-		others[i].Controller = nil // there can be one only
+		others[i].Controller = nil // there can be only one
 	}
 	return append(others, want)
 }

@@ -21,10 +21,11 @@ const (
 	fresh = "a-fresh-token"
 )
 
-// at is a time relative to noon, as it is stored.
+// at is a stored time, relative to noon.
 func at(d time.Duration) string { return noon.Add(d).Format(time.RFC3339) }
 
-// facts are about a token of hosts, made at noon, with a Secret that has these pairs of key and value; none without any.
+// facts are about a token for hosts that was created at noon. The pairs are keys and values of its Secret; without
+// pairs there is no Secret.
 func facts(pairs ...string) *registration.Facts {
 	token := &mgmtv3.ClusterRegistrationToken{
 		ObjectMeta: metav1.ObjectMeta{
@@ -56,7 +57,7 @@ func secret(f *registration.Facts, pairs ...string) *corev1.Secret {
 	return s
 }
 
-// data is what the Secret holds after a decision; nil when it is not written.
+// data is the content of the Secret after a decision; nil when the Secret is not written.
 func data(d registration.Decision) map[string]string {
 	if d.Secret == nil {
 		return nil
@@ -68,10 +69,10 @@ func data(d registration.Decision) map[string]string {
 	return out
 }
 
-// spread is by how much the first time of the token with UID uid-1 is longer, with the lifetime of a month.
+// spread is the jitter of the first lifetime of a month for UID uid-1.
 const spread = 23*time.Minute + 36*time.Second
 
-// agentsFollow makes a token one of agents, to whom somebody brings new ones.
+// agentsFollow makes a token one for agents, and the caller distributes new tokens.
 func agentsFollow(f *registration.Facts) {
 	f.Registration.Labels[mgmtv3.TokenPurposeLabel], f.Settings.AgentsFollow = mgmtv3.TokenPurposeAgent, true
 }
@@ -257,7 +258,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A user makes the life of a token shorter: it does not live on as long as it had.
+// TestDecide_ShorterLives checks that a token's remaining time shrinks when the user shortens its lifetime.
 func TestDecide_ShorterLives(t *testing.T) {
 	t.Parallel()
 	f := facts("token", old, "expiresAt", at(registration.DefaultTTL))
@@ -379,8 +380,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// Whatever a Secret holds and whatever time it is: a decision settles at once, somebody is always let in, and whoever was let in before is so
-// for as long as the grace period was promised.
+// TestDecide_Invariants checks any content of a Secret at any time. A decision settles at once, at least one token is
+// always valid, and the previous token stays valid for the promised grace period.
 func TestDecide_Invariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -1,14 +1,16 @@
-// Package registration decides on registration tokens: the secrets by which hosts and the agent inside a cluster introduce themselves.
+// Package registration decides about registration tokens. Hosts and the agent inside a cluster register with them.
 //
 //	ClusterRegistrationToken ── Decide ──► Secret crt-token-<name>: token, previousToken, and until when they are good
 //	                                  └──► status: commands, in which {token} stands for the token, and times
 //
-// A token is replaced when its time is over. The one before stays good for a grace period, so that whoever has it still gets the new one.
-// Tokens of agents and of hosts are apart: a label on the ClusterRegistrationToken, which its Secret repeats, says whom a token lets in.
+// An expired token is replaced. The previous one stays valid for a grace period, so that agents and hosts that have it
+// can still get the new one. Agents and hosts have different tokens. A label on the ClusterRegistrationToken, copied to
+// its Secret, is the purpose of a token.
 //
-// What a host says when it registers is a value, too: host.go reads the headers of its request, machine.go makes the objects that it becomes, and
-// request.go says where the answer is on the Secret by which a replica asks on behalf of a host (machine request).
+// The package also handles what a host sends when it registers. host.go reads the headers of its request, and
+// machine.go renders the objects for the host. A replica asks on behalf of a host with a Secret (machine request);
+// request.go reads and writes the answer on it.
 //
-// Everything here is a value: the time, and the random text that becomes a token. Who looks tokens up is package
-// connect. (docs/wire/secrets.md#registration-tokens.)
+// All functions are pure: the time and the random text of a token are values. Package connect looks up tokens.
+// (docs/wire/secrets.md#registration-tokens.)
 package registration

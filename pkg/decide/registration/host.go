@@ -14,11 +14,11 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// HostHeaderPrefix begins the headers by which a host says what it is, and what node it wants to become.
+// HostHeaderPrefix begins the headers with which a host describes itself and the node that it wants to become.
 // (docs/wire/endpoints.md#register-a-host.)
 const HostHeaderPrefix = "X-Cattle-"
 
-// Names of the headers without the prefix, in lower case, as a machine request keeps them.
+// Names of the headers without the prefix, in lower case, as a machine request stores them.
 // (docs/wire/secrets.md#machine-requests.)
 const (
 	hostID              = "id"
@@ -32,23 +32,23 @@ const (
 	hostTaints          = "taints"
 )
 
-// Host is what a host says of itself when it asks to become a node of a cluster.
+// Host is a host's description of itself in its request to become a node of a cluster.
 type Host struct {
-	// ID is the identity that it has made up and keeps. It is a label value.
+	// ID is the identity that the host generated and keeps. It is a label value.
 	ID string
-	// Etcd, ControlPlane and Worker are the roles that it was started with. At least one of them is true.
+	// Etcd, ControlPlane and Worker are the roles from the install command. At least one of them is true.
 	Etcd, ControlPlane, Worker bool
-	// NodeName is the name of the node; empty means that of the host.
+	// NodeName is the name of the node; empty means the host's name.
 	NodeName string
-	// Address and InternalAddress are lists of IP addresses with commas; empty means that the node finds out.
+	// Address and InternalAddress are comma-separated lists of IP addresses. Empty means that the node detects them.
 	Address, InternalAddress string
-	// Labels and Taints are those that the node is registered with.
+	// Labels and Taints are those with which the node registers.
 	Labels map[string]string
 	Taints []corev1.Taint
 }
 
-// HostHeaders picks what a host says of itself out of the headers of its request, as a machine request keeps it: by the name without the prefix, in
-// lower case. Other headers, among them the token, are left out.
+// HostHeaders returns the headers with which a host describes itself, as a machine request stores them: by the name
+// without the prefix, in lower case. It drops other headers, including the token.
 func HostHeaders(headers map[string][]string) map[string][]string {
 	said := map[string][]string{}
 	for name, values := range headers {
@@ -68,7 +68,8 @@ func ParseRequest(request *corev1.Secret) (Host, error) {
 	return ParseHost(said)
 }
 
-// ParseHost reads what HostHeaders picked out. Errors name the flag of the install script and what would be right; all of them are told at once.
+// ParseHost reads the result of HostHeaders. The error lists all problems. Each names the flag of the install script
+// and what would be right.
 func ParseHost(said map[string][]string) (Host, error) {
 	first := func(name string) string {
 		if values := said[name]; len(values) > 0 {
@@ -108,7 +109,8 @@ func (h *Host) check() error {
 	return errors.Join(errs...)
 }
 
-// checkAddresses refuses what is no address: the install script has made addresses of interfaces and of the words for clouds.
+// checkAddresses rejects what is not an address. The install script has already replaced names of interfaces and the
+// words for clouds with addresses.
 func checkAddresses(flag, list string) error {
 	for _, address := range pieces([]string{list}) {
 		if parsed, err := netip.ParseAddr(address); err != nil || parsed.Zone() != "" {
@@ -118,7 +120,7 @@ func checkAddresses(flag, list string) error {
 	return nil
 }
 
-// pieces are the parts of lists with commas, without empty ones.
+// pieces returns the parts of comma-separated lists, without empty ones.
 func pieces(lists []string) []string {
 	var all []string
 	for _, list := range lists {
@@ -153,7 +155,7 @@ func parseLabels(lists []string) (map[string]string, error) {
 	return labels, nil
 }
 
-// reserved are the keys by which Drover and Cluster API tell machines and nodes apart.
+// reserved reports whether Drover and Cluster API use the key to identify machines and nodes.
 func reserved(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	for _, own := range []string{"cluster.x-k8s.io", "rke.cattle.io", "plan.cattle.io", "resources.cattle.io", "drover.io"} {
@@ -164,7 +166,8 @@ func reserved(key string) bool {
 	return false
 }
 
-// forbidden are the keys with which a kubelet does not start: it refuses what the API server would refuse it.
+// forbidden reports whether a kubelet refuses to start with the key. It rejects the keys that the API server would
+// reject.
 func forbidden(key string) bool {
 	domain, name, _ := strings.Cut(key, "/")
 	if domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io") {
@@ -178,7 +181,7 @@ func forbidden(key string) bool {
 	return !slices.Contains(map[string][]string{"kubernetes.io": {"hostname", "os", "arch"}, "topology.kubernetes.io": {"zone", "region"}}[domain], name)
 }
 
-// parseTaints reads KEY=VALUE:EFFECT, and KEY:EFFECT as kubectl does.
+// parseTaints reads KEY=VALUE:EFFECT, and KEY:EFFECT like kubectl.
 func parseTaints(lists []string) ([]corev1.Taint, error) {
 	var taints []corev1.Taint
 	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// worker is what a host says that becomes a worker, and says no more.
+// worker is the minimal description of a worker.
 func worker() map[string][]string {
 	return map[string][]string{"id": {"host-1"}, "role-worker": {"true"}}
 }
@@ -142,7 +142,8 @@ func TestParseHost_Refuses(t *testing.T) {
 	}
 }
 
-// TestParseHost_TellsEverythingAtOnce: who corrects a command does it once. The identity is read all the same.
+// TestParseHost_TellsEverythingAtOnce checks that the error lists all problems, so that the user corrects a command
+// once. The identity is read anyway.
 func TestParseHost_TellsEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	host, err := registration.ParseHost(map[string][]string{
@@ -213,7 +214,8 @@ func TestAnswer_IsForWhatTheHostSaid(t *testing.T) {
 	}
 }
 
-// TestMachine_Objects: what a host says is in three objects of one name, and each has what its readers read.
+// TestMachine_Objects checks that a host's description is in three objects of one name, and that each has what its
+// readers need.
 func TestMachine_Objects(t *testing.T) {
 	t.Parallel()
 	host, err := registration.ParseHost(map[string][]string{
@@ -258,7 +260,7 @@ func TestMachine_Objects(t *testing.T) {
 	}
 }
 
-// TestMachine_SaysNoMoreThanTheHost: a worker without flags has no annotations, and only the role that it has.
+// TestMachine_SaysNoMoreThanTheHost checks that a worker without flags has no annotations, and only its own role.
 func TestMachine_SaysNoMoreThanTheHost(t *testing.T) {
 	t.Parallel()
 	host, err := registration.ParseHost(worker())
@@ -280,7 +282,7 @@ func TestMachine_SaysNoMoreThanTheHost(t *testing.T) {
 	}
 }
 
-// TestMachine_ObjectsShareNothing: who changes the labels of one changes those of no other.
+// TestMachine_ObjectsShareNothing checks that a change of one object's labels does not change another object.
 func TestMachine_ObjectsShareNothing(t *testing.T) {
 	t.Parallel()
 	said := worker()

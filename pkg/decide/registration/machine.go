@@ -12,32 +12,31 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// drainSeconds is how long Cluster API drains the node of a host whose Machine is deleted. Nobody says so for a host, and without it a pod that
-// cannot leave keeps the Machine for ever.
+// drainSeconds is how long Cluster API drains the node of a host whose Machine is deleted. No pool sets it for a host.
+// Without it, a pod that cannot leave would keep the Machine forever.
 const drainSeconds int32 = 600
 
-// nodeDeletionSeconds is how long the deletion may take before Cluster API gives the Node up, the drain and the leaving of etcd among it. Its own limit of ten
-// seconds is over before that.
+// nodeDeletionSeconds is how long the deletion may take, including the drain and the departure from etcd, before
+// Cluster API gives up the Node. Cluster API's default of ten seconds is too short for that.
 const nodeDeletionSeconds = drainSeconds + 600
 
-// Machine is what a host is in the management cluster: three objects of one name.
-// (docs/wire/endpoints.md#register-a-host.)
+// Machine is a host in the management cluster: three objects of one name. (docs/wire/endpoints.md#register-a-host.)
 type Machine struct {
 	Bootstrap *rkev1.RKEBootstrap
 	Custom    *rkev1.CustomMachine
 	Machine   *clusterv1.Machine
 }
 
-// IsHost reports that a Machine is that of a host which registers itself: nobody makes it. Machines that Drover has made have tokens of their own.
+// IsHost reports whether a Machine is a host that registers itself. Machines that Drover creates have their own tokens.
 func IsHost(machine *clusterv1.Machine) bool {
 	ref := machine.Spec.InfrastructureRef
 	return ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine"
 }
 
-// MachineName is the name of the objects of a host, and of its request.
+// MachineName is the name of a host's objects and of its request.
 func (h *Host) MachineName() string { return naming.MachineRequest(naming.MachineRequestCustom, h.ID) }
 
-// Machine is the host as a machine of a cluster. What it said of itself counts when the objects are made and never again.
+// Machine returns the host as a machine of a cluster. The host's description counts only when the objects are created.
 func (h *Host) Machine(namespace, cluster string) (Machine, error) {
 	annotations, err := h.annotations()
 	if err != nil {
@@ -66,7 +65,7 @@ func (h *Host) Machine(namespace, cluster string) (Machine, error) {
 	}, nil
 }
 
-// labels are the user's, and over them those by which Drover and Cluster API know the machine.
+// labels are the user's labels. The labels by which Drover and Cluster API identify the machine override them.
 func (h *Host) labels(cluster string) map[string]string {
 	labels := map[string]string{rkev1.CattleOSLabel: "linux"}
 	maps.Copy(labels, h.Labels)
@@ -109,11 +108,12 @@ func (h *Host) annotations() (map[string]string, error) {
 	return annotations, nil
 }
 
-// saidAnnotations are those by which an object tells what its host said. Others come from somebody else.
+// saidAnnotations are the annotations with a host's description. Other annotations come from other programs or users.
 var saidAnnotations = []string{rkev1.AddressAnnotation, rkev1.InternalAddressAnnotation, rkev1.LabelsAnnotation, rkev1.TaintsAnnotation}
 
-// Correction is a merge patch after which an object that is there says what wanted says, and nothing that its host said before: labels, of which a host may say
-// almost any, are those of wanted and no others. It is for that version of the object alone; nil when there is nothing to correct.
+// Correction returns a merge patch that makes an existing object match wanted and removes what its host said before.
+// All labels become those of wanted, because a host may set almost any. The patch applies only to this version of the
+// object. It is nil when there is nothing to correct.
 func Correction(there, wanted metav1.Object) ([]byte, error) {
 	labels := changes(there.GetLabels(), wanted.GetLabels())
 	said := map[string]string{}
@@ -135,7 +135,7 @@ func Correction(there, wanted metav1.Object) ([]byte, error) {
 	return patch, nil
 }
 
-// changes are what makes one map of another in a merge patch: nil takes a key away.
+// changes are the entries of a merge patch that turn one map into another: nil removes a key.
 func changes(from, to map[string]string) map[string]any {
 	out := map[string]any{}
 	for key := range from {

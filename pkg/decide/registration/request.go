@@ -7,23 +7,24 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// AnsweredAnnotation on a machine request has the digest of what the host had said when it was answered: an answer to something else counts no more.
+// AnsweredAnnotation on a machine request is the digest of the host's description at the time of the answer. An answer
+// to another description is invalid.
 const AnsweredAnnotation = "drover.io/registration-answered"
 
-// Answer is what a machine request was answered with: a Machine, or why there is none.
+// Answer is the answer to a machine request: a Machine, or why there is none.
 type Answer struct {
-	// Namespace and Name are those of the Machine that the host is.
+	// Namespace and Name are those of the host's Machine.
 	Namespace, Name string
-	// Refusal is a sentence for the administrator of the host.
+	// Refusal is a sentence for the host's administrator.
 	Refusal string
 }
 
-// SaidDigest is the digest of what a request says.
+// SaidDigest is the digest of the description in a request.
 func SaidDigest(request *corev1.Secret) string {
 	return digest(string(request.Data[rkev1.MachineRequestDataKey]))
 }
 
-// ReadAnswer returns the answer to what a request says now; nil while there is none.
+// ReadAnswer returns the answer to the present description in a request; nil while there is none.
 func ReadAnswer(request *corev1.Secret) *Answer {
 	answer := Answer{
 		Namespace: request.Labels[rkev1.MachineNamespaceLabel], Name: request.Labels[rkev1.MachineNameLabel],
@@ -35,7 +36,7 @@ func ReadAnswer(request *corev1.Secret) *Answer {
 	return &answer
 }
 
-// WithAnswer is a request with an answer in place of any before; nil takes those away.
+// WithAnswer returns a request with an answer instead of any former one. nil removes the former one.
 func WithAnswer(request *corev1.Secret, answer *Answer) *corev1.Secret {
 	answered := request.DeepCopy()
 	for _, label := range []string{rkev1.MachineNamespaceLabel, rkev1.MachineNameLabel} {

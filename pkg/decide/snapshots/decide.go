@@ -28,59 +28,61 @@ const (
 )
 
 const (
-	// MaxFiles is how many snapshots of a cluster get an object: the youngest. What a distribution keeps by itself is five for each server.
+	// MaxFiles is the number of a cluster's snapshots that get an object: the youngest ones. By default, a distribution
+	// keeps five for each server.
 	MaxFiles = 500
-	// maxMetadata is the largest metadata that an object gets, in bytes of base64, and allMetadata what those of a cluster have together, with the
-	// authorities of their storages: the youngest get theirs. The spec of a Cluster with everything in it takes some 20 KiB.
+	// maxMetadata is the largest metadata of an object, in bytes of base64. allMetadata limits the metadata of a
+	// cluster together, including the authorities of their storages. The youngest snapshots come first. The spec of a
+	// Cluster with all fields takes about 20 KiB.
 	maxMetadata = 128 << 10
 	allMetadata = 8 << 20
-	// maxSpecs is how many different metadata are unpacked for the modes of restores.
+	// maxSpecs is how many different metadata are unpacked to find the restore modes.
 	maxSpecs = 100
-	// Grace is how long a file has to be missing before its object goes. A cluster that was restored has the list of that time, until its servers have
-	// looked at their files.
+	// Grace is how long a file must be missing before its object is deleted. A restored cluster has the list of the
+	// snapshot's time, until its servers have read their files.
 	Grace = 15 * time.Minute
 )
 
-// Cluster is whose snapshots they are: a provisioning Cluster.
+// Cluster is the provisioning Cluster of the snapshots.
 type Cluster struct {
 	Namespace, Name string
 	UID             types.UID
 }
 
-// Machine is the Machine of Cluster API that a node is.
+// Machine is the Cluster API Machine of a node.
 type Machine struct {
 	Name string
 	UID  types.UID
 }
 
-// Input is what Decide looks at.
+// Input is the input of Decide.
 type Input struct {
 	Cluster Cluster
-	// Files are the cluster's list. Complete is false when it has more; then none counts as missing.
+	// Files are the cluster's list. Complete is false when the list has more; then no file counts as missing.
 	Files    []File
 	Complete bool
-	// Machines are those of the cluster, by the names of their nodes.
+	// Machines are the cluster's Machines, by node name.
 	Machines map[string]Machine
 	// Have are the ETCDSnapshots with the label of the cluster.
 	Have []*rkev1.ETCDSnapshot
-	// Now is the time, and Missing since when files are missing, by the names of their entries.
+	// Now is the time. Missing is since when files are missing, by the names of their entries.
 	Now     time.Time
 	Missing map[string]time.Time
 }
 
-// Decision is what is to be done. Each list is in the order of names, and Update has whole objects.
+// Decision lists what to do. Each list is sorted by name, and Update has whole objects.
 type Decision struct {
 	Create, Update, Delete []*rkev1.ETCDSnapshot
 	// Missing is Input.Missing of the next decision.
 	Missing map[string]time.Time
 }
 
-// Empty reports that there is nothing to do now.
+// Empty reports whether there is nothing to do now.
 func (d Decision) Empty() bool { return len(d.Create)+len(d.Update)+len(d.Delete) == 0 }
 
-// Decide compares what a cluster lists with the objects that there are (docs/wire/planner.md#etcdsnapshot-objects). A
-// file on a node that is no machine gets no object, as nobody could restore it; one that it has stays, and goes with
-// the machine.
+// Decide compares the cluster's list with the existing objects (docs/wire/planner.md#etcdsnapshot-objects). A file on a
+// node without a Machine gets no object, because it cannot be restored. An object that it already has stays, and is
+// deleted with the Machine.
 func Decide(in Input) Decision {
 	out := Decision{Missing: map[string]time.Time{}}
 	have := out.sortOut(in.Have)
@@ -116,7 +118,8 @@ func Decide(in Input) Decision {
 	return out
 }
 
-// sortOut are the objects from lists, by the names of their entries. Of two for one entry, one is too many: that of the latter name.
+// sortOut returns the objects that come from lists, by the names of their entries. Of two objects for one entry, the
+// one with the later name is deleted.
 func (d *Decision) sortOut(objects []*rkev1.ETCDSnapshot) map[string]*rkev1.ETCDSnapshot {
 	have := map[string]*rkev1.ETCDSnapshot{}
 	for _, snapshot := range slices.SortedFunc(slices.Values(objects), func(a, b *rkev1.ETCDSnapshot) int {
@@ -137,15 +140,15 @@ func (d *Decision) sortOut(objects []*rkev1.ETCDSnapshot) map[string]*rkev1.ETCD
 	return have
 }
 
-// goes decides about objects whose files are not listed, beside those of which there are others. A list without an end leaves nothing missing. The number of
-// objects has a limit, whatever a cluster says.
+// goes decides about objects whose files are not listed. others is the number of the other objects. With an incomplete
+// list no file counts as missing. The number of objects is limited, whatever a cluster lists.
 func (d *Decision) goes(in Input, unlisted map[string]*rkev1.ETCDSnapshot, others int) {
 	oldest := slices.SortedFunc(maps.Values(unlisted), func(a, b *rkev1.ETCDSnapshot) int {
 		return cmp.Or(cmp.Compare(seconds(a.SnapshotFile.CreatedAt), seconds(b.SnapshotFile.CreatedAt)), byName(a, b))
 	})
 	limit := MaxFiles
 	if in.Complete {
-		limit *= 2 // for as long as it may take servers to look at their files
+		limit *= 2 // while servers may still be reading their files
 	}
 	tooMany := len(oldest) + others - limit
 	for i, s := range oldest {
@@ -165,7 +168,7 @@ func (d *Decision) goes(in Input, unlisted map[string]*rkev1.ETCDSnapshot, other
 
 func byName(a, b *rkev1.ETCDSnapshot) int { return strings.Compare(a.Name, b.Name) }
 
-// youngest are the MaxFiles youngest files, those without a time first to go.
+// youngest returns the MaxFiles youngest files. Files without a time are dropped first.
 func youngest(files map[string]File) []File {
 	sorted := slices.SortedFunc(maps.Values(files), func(a, b File) int {
 		return cmp.Or(cmp.Compare(seconds(b.CreatedAt), seconds(a.CreatedAt)), strings.Compare(a.Name, b.Name))
@@ -173,7 +176,7 @@ func youngest(files map[string]File) []File {
 	return sorted[:min(len(sorted), MaxFiles)]
 }
 
-// seconds since 1970, 0 when it is not known.
+// seconds returns seconds since 1970, 0 for an unknown time.
 func seconds(at *metav1.Time) int64 {
 	if at == nil {
 		return 0
@@ -181,11 +184,11 @@ func seconds(at *metav1.Time) int64 {
 	return at.Unix()
 }
 
-// desired is the object of a file, false when there is none.
+// desired returns the object of a file, or false when the file gets none.
 func desired(in Input, file File, metadata string, specs modes) (*rkev1.ETCDSnapshot, bool) {
 	storage, owner := storageLocal, metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"}
 	if file.S3 != nil {
-		// It outlives the machines that made it.
+		// An object for S3 outlives the machine that made the snapshot.
 		storage = storageS3
 		owner = metav1.OwnerReference{
 			APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster", Name: in.Cluster.Name, UID: in.Cluster.UID,
@@ -224,7 +227,7 @@ func desired(in Input, file File, metadata string, specs modes) (*rkev1.ETCDSnap
 	return out, true
 }
 
-// modes are the restores that metadata allow, by the metadata: those of most snapshots are the same.
+// modes maps metadata to the restore modes that they permit. Most snapshots have the same metadata.
 type modes map[string]string
 
 func (m modes) of(metadata string) string {
@@ -236,7 +239,7 @@ func (m modes) of(metadata string) string {
 	return cmp.Or(known, string(rkev1.RestoreModeNone))
 }
 
-// restoreModes are those that metadata allow.
+// restoreModes returns the modes that metadata permit.
 func restoreModes(metadata string) []string {
 	modes := []string{string(rkev1.RestoreModeNone)}
 	version, hasConfig, err := topology.DescribeSnapshot(metadata)
@@ -250,8 +253,8 @@ func restoreModes(metadata string) []string {
 	return modes
 }
 
-// merged is found with everything of want. Labels and annotations of others stay, and so does the credential, which no list names: people name one, for a
-// storage that is not the cluster's any more.
+// merged returns found with the content of want. It keeps the labels and annotations of other programs. It also keeps
+// the credential, which lists never contain: users set it for a storage that is no longer the cluster's.
 func merged(found, want *rkev1.ETCDSnapshot) *rkev1.ETCDSnapshot {
 	out, want := found.DeepCopy(), want.DeepCopy()
 	if found.SnapshotFile.S3 != nil && want.SnapshotFile.S3 != nil {

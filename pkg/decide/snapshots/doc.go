@@ -1,13 +1,13 @@
-// Package snapshots decides which ETCDSnapshot objects a cluster has: one for each snapshot that its own list names
+// Package snapshots decides which ETCDSnapshot objects a cluster has: one for each snapshot in the cluster's own list
 // (docs/wire/planner.md#etcdsnapshot-objects).
 //
 //	List     reads the cluster's list, etcdsnapshotfiles.k3s.cattle.io, as files
-//	Decide   tells which objects to make, change and delete
+//	Decide   returns the objects to create, update and delete
 //
-// RKE2 and K3s keep that list inside the cluster, and a cluster is not trusted: what it says is bounded in number and size, names that are no file names
-// are left out, and which credential a restore uses is never taken from there.
+// RKE2 and K3s keep that list inside the cluster, and Drover does not trust a cluster. The list is limited in number
+// and size, and names that are not file names are skipped. The credential for a restore never comes from the list.
 //
-// Objects that people write for a restore lack the annotation by which those from lists are known, and are left alone.
+// Objects that users create for a restore lack the annotation of objects from lists. Drover leaves them alone.
 //
-// Everything is a function from a value to a value.
+// All functions are pure.
 package snapshots

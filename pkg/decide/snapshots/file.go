@@ -15,43 +15,47 @@ import (
 )
 
 // ListPath is where a cluster lists its snapshots (docs/wire/planner.md#etcdsnapshot-objects). Clusters of older
-// releases have nothing there.
+// releases have no list.
 const ListPath = "/apis/k3s.cattle.io/v1/etcdsnapshotfiles"
 
 const (
-	// maxName is the longest name of a file, in bytes: that of Linux. maxObjectName is that of objects and nodes, maxBucket that of a bucket.
+	// maxName is the longest name of a file in Linux, in bytes. maxObjectName is the limit for objects and nodes, and
+	// maxBucket for a bucket.
 	maxName       = 255
 	maxObjectName = 253
 	maxBucket     = 63
-	// maxMessage and maxLocation are how much is kept of texts of a cluster, and maxAuthority the largest authority of a storage, in bytes.
+	// maxMessage and maxLocation limit texts from a cluster, and maxAuthority limits the authority of a storage, in
+	// bytes.
 	maxMessage   = 1024
 	maxLocation  = 2048
 	maxAuthority = 32 << 10
 )
 
-// quantity is a size that is read: parsing some others takes hours.
+// quantity matches the sizes that are parsed. Parsing some other ones takes hours.
 var quantity = regexp.MustCompile(`^[0-9]{1,19}(\.[0-9]{1,3})?([kMGTPE]|[KMGTPE]i|m)?$`)
 
-// File is a snapshot as its cluster lists it.
+// File is a snapshot in its cluster's list.
 type File struct {
-	// Name is that of the object in the list.
+	// Name is the name of the object in the list.
 	Name string
-	// SnapshotName is the name of the file, NodeName the node that holds it or has put it into S3, Location its URI.
+	// SnapshotName is the name of the file. NodeName is the node that stores it or uploaded it to S3. Location is its
+	// URI.
 	SnapshotName, NodeName, Location string
-	// Metadata is what was stored with the snapshot, as objects have it (docs/wire/planner.md#etcdsnapshot-objects):
-	// base64 of JSON. It is empty when it is too large, or none.
+	// Metadata are the metadata that were stored with the snapshot, in the form of the objects
+	// (docs/wire/planner.md#etcdsnapshot-objects): base64 of JSON. It is empty when there are none or they are too
+	// large.
 	Metadata string
-	// S3 is the storage that holds the file, nil when the node does. It names no credential.
+	// S3 is the storage of the file, nil when the node stores it. It has no credential.
 	S3 *rkev1.ETCDSnapshotS3
-	// Size is in bytes, CreatedAt in whole seconds, and nil when it is not known.
+	// Size is in bytes. CreatedAt is in whole seconds, and nil when unknown.
 	Size      int64
 	CreatedAt *metav1.Time
-	// Successful is true for a snapshot that is complete. Message says why another one is not.
+	// Successful is true for a complete snapshot. Otherwise Message says why it is not.
 	Successful bool
 	Message    string
 }
 
-// listed is an entry of the list, as far as it is used.
+// listed is the used part of an entry in the list.
 type listed struct {
 	Metadata struct {
 		Name              string
@@ -83,7 +87,8 @@ type storage struct {
 	Prefix        string `json:"prefix"`
 }
 
-// file is false for what cannot be one: its name gets into paths. So it is for what no ETCDSnapshot can hold.
+// file returns false for an invalid file name, because the name becomes part of paths. It also returns false for a file
+// that no ETCDSnapshot can describe.
 func (l *listed) file() (File, bool) {
 	name, node := l.Metadata.Name, l.Spec.NodeName
 	if l.Metadata.DeletionTimestamp != nil || !isFileName(l.Spec.SnapshotName) || name == "" || clean(name, maxObjectName) != name || clean(node, maxObjectName) != node {
@@ -98,7 +103,7 @@ func (l *listed) file() (File, bool) {
 		out.Message = clean(l.Status.Error.Message, maxMessage)
 	}
 	if s3 := l.Spec.S3; s3 != nil {
-		if len(s3.EndpointCA) > maxAuthority || len(s3.Bucket) > maxBucket { // with a part of an authority nothing is verified
+		if len(s3.EndpointCA) > maxAuthority || len(s3.Bucket) > maxBucket { // part of an authority verifies nothing
 			return File{}, false
 		}
 		out.S3 = &rkev1.ETCDSnapshotS3{
@@ -109,7 +114,7 @@ func (l *listed) file() (File, bool) {
 	return out, true
 }
 
-// packed makes one form of metadata, with the keys in order. None are better than a part of them.
+// packed returns metadata in a canonical form, with sorted keys. It returns all of them or none.
 func packed(raw json.RawMessage) string {
 	var metadata map[string]string
 	if len(raw) > maxMetadata || json.Unmarshal(raw, &metadata) != nil || len(metadata) == 0 {
@@ -122,7 +127,7 @@ func packed(raw json.RawMessage) string {
 	return base64.StdEncoding.EncodeToString(encoded)
 }
 
-// sizeOf is 0 for what is no size.
+// sizeOf returns 0 for an invalid size.
 func sizeOf(raw json.RawMessage) int64 {
 	text := strings.Trim(string(raw), `"`)
 	if !quantity.MatchString(text) {
@@ -135,7 +140,7 @@ func sizeOf(raw json.RawMessage) int64 {
 	return max(0, size.Value())
 }
 
-// timeOf is nil for what is no time that an object keeps as it is.
+// timeOf returns nil for a time that an object cannot store unchanged.
 func timeOf(text string) *metav1.Time {
 	at, err := time.Parse(time.RFC3339, text)
 	at = at.UTC().Truncate(time.Second)
@@ -149,7 +154,7 @@ func isFileName(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= maxName && clean(name, maxName) == name && !strings.ContainsAny(name, `/\`)
 }
 
-// clean leaves the characters that can be shown, and at most limit bytes of them.
+// clean keeps the printable characters, and at most limit bytes of them.
 func clean(text string, limit int) string {
 	if len(text) > 4*limit {
 		text = text[:4*limit]

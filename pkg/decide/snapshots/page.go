@@ -8,13 +8,14 @@ import (
 )
 
 const (
-	// MaxListed is how many entries of a list are read.
+	// MaxListed is the maximum number of entries that are read.
 	MaxListed = 5000
-	// VersionsPage is how many entries are asked for at a time by their names and versions only.
+	// VersionsPage is the number of entries in a request for names and versions only.
 	VersionsPage = 500
-	// FilesPage is how many whole entries are asked for at a time.
+	// FilesPage is the number of whole entries in a request.
 	FilesPage = 100
-	// maxVersionsPage and maxFilesPage limit a page in bytes, maxEntry an entry, which etcd limits to less, and maxNext where a list goes on.
+	// maxVersionsPage and maxFilesPage limit a page, and maxEntry an entry, in bytes; etcd's own limit for an entry is
+	// lower. maxNext limits the token for the next page.
 	maxVersionsPage = 2 << 20
 	maxFilesPage    = 32 << 20
 	maxEntry        = 2 << 20
@@ -27,13 +28,14 @@ const (
 	kindVersions = "PartialObjectMetadataList"
 )
 
-// Errors have nothing of what the cluster answered in them.
+// The errors contain nothing from the cluster's answer.
 var (
 	errList     = errors.New("the cluster's answer is no list of etcdsnapshotfiles.k3s.cattle.io")
 	errTooLarge = errors.New("a page of the cluster's list of snapshots is larger than it may be")
 )
 
-// WriteVersions reads a page of a list and writes to w what changes with each of its entries. next is where the list goes on, empty at its end.
+// WriteVersions reads a page of a list and writes to w what changes with each entry. next is the token for the next
+// page, empty at the end.
 func WriteVersions(w io.Writer, page io.Reader) (next string, err error) {
 	return walk(page, maxVersionsPage, func(dec *json.Decoder) error {
 		var entry struct {
@@ -47,14 +49,14 @@ func WriteVersions(w io.Writer, page io.Reader) (next string, err error) {
 	})
 }
 
-// List collects the files of a list, page by page: of those that it keeps the youngest MaxFiles.
+// List collects the files of a list, page by page. It keeps the youngest MaxFiles.
 type List struct {
 	files map[string]File
-	// odd is true when there was an entry that could not be read.
+	// odd is true after an unreadable entry.
 	odd, ended bool
 }
 
-// Read takes a page in. next is where the list goes on, empty at its end.
+// Read adds a page. next is the token for the next page, empty at the end.
 func (l *List) Read(page io.Reader) (next string, err error) {
 	if l.files == nil {
 		l.files = map[string]File{}
@@ -86,13 +88,13 @@ func (l *List) Read(page io.Reader) (next string, err error) {
 	return next, nil
 }
 
-// Complete reports that the whole list was read.
+// Complete reports whether the whole list was read.
 func (l *List) Complete() bool { return l.ended && !l.odd }
 
-// Files are the youngest MaxFiles, the youngest first.
+// Files returns the youngest MaxFiles, the youngest first.
 func (l *List) Files() []File { return youngest(l.files) }
 
-// walk reads a page of a list, one entry after the other, so that what a cluster sends is never in memory as a whole.
+// walk reads a page of a list entry by entry, so that the whole answer of a cluster is never in memory.
 func walk(page io.Reader, limit int64, entry func(*json.Decoder) error) (next string, err error) {
 	source := &remembering{r: page}
 	bounded := &io.LimitedReader{R: source, N: limit}
@@ -119,7 +121,7 @@ func walk(page io.Reader, limit int64, entry func(*json.Decoder) error) (next st
 	return meta.Continue, nil
 }
 
-// cause is why a page could not be read: a decoder that finds its end knows nothing of it.
+// cause is why a page could not be read. The decoder only knows that the input ended.
 func cause(err error, source *remembering, bounded *io.LimitedReader) error {
 	switch {
 	case source.err != nil:
@@ -130,7 +132,7 @@ func cause(err error, source *remembering, bounded *io.LimitedReader) error {
 	return errList
 }
 
-// object reads a JSON object, the values of its keys by value.
+// object reads a JSON object and calls value for each key.
 func object(dec *json.Decoder, value func(dec *json.Decoder, key string) error) error {
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
 		return errList
@@ -151,7 +153,7 @@ func object(dec *json.Decoder, value func(dec *json.Decoder, key string) error) 
 	return nil
 }
 
-// entries reads a list of entries. API servers write null for none.
+// entries reads a list of entries. API servers write null for an empty list.
 func entries(dec *json.Decoder, entry func(*json.Decoder) error) error {
 	start, err := dec.Token()
 	switch {
@@ -161,7 +163,7 @@ func entries(dec *json.Decoder, entry func(*json.Decoder) error) error {
 		return errList
 	}
 	for n := 0; dec.More(); n++ {
-		if n == 2*VersionsPage { // servers may send more than they were asked for
+		if n == 2*VersionsPage { // servers may send more than was requested
 			return errTooLarge
 		}
 		if err := entry(dec); err != nil {
@@ -174,7 +176,7 @@ func entries(dec *json.Decoder, entry func(*json.Decoder) error) error {
 	return nil
 }
 
-// remembering keeps why reading ended too early, which a decoder's error does not tell.
+// remembering keeps the error that ended reading early, which a decoder's error does not contain.
 type remembering struct {
 	r   io.Reader
 	err error

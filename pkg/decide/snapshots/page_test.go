@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A page has an end, whatever a cluster sends.
+// TestWalk_APageThatIsTooLarge checks that reading a page ends, whatever a cluster sends.
 func TestWalk_APageThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	skip := func(dec *json.Decoder) error { return dec.Decode(&json.RawMessage{}) }

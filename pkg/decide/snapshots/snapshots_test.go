@@ -23,7 +23,7 @@ var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
 var demo = snapshots.Cluster{Namespace: "fleet-default", Name: "demo", UID: "cluster-uid"}
 
-// specIn is how a Cluster's spec is stored with a snapshot.
+// specIn is a Cluster's spec in the form that is stored with a snapshot.
 func specIn(t *testing.T, spec string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -57,7 +57,8 @@ func input(files ...snapshots.File) snapshots.Input {
 	}
 }
 
-// A list as K3s writes it becomes objects (docs/wire/planner.md#etcdsnapshot-objects).
+// TestDecide_AListBecomesObjects checks that a list as K3s writes it becomes objects
+// (docs/wire/planner.md#etcdsnapshot-objects).
 func TestDecide_AListBecomesObjects(t *testing.T) {
 	t.Parallel()
 	spec := specIn(t, `{"kubernetesVersion":"v1.36.3+k3s1","rkeConfig":{}}`)
@@ -143,7 +144,7 @@ func TestDecide_WhatThereIs(t *testing.T) {
 	tests := map[string]struct {
 		in   snapshots.Input
 		have []*rkev1.ETCDSnapshot
-		// want are the names of what is created, updated and deleted.
+		// want are the names of the created, updated and deleted objects.
 		want [3]string
 	}{
 		"a file that is missing for the first time": {in: input(), have: []*rkev1.ETCDSnapshot{made}},
@@ -201,7 +202,8 @@ func TestDecide_WhatThereIs(t *testing.T) {
 	}
 }
 
-// Lists name no credential, so that one which is there is a person's.
+// TestDecide_TheCredentialOfAPersonStays checks that an object's credential stays. Lists contain no credential, so the
+// user set it.
 func TestDecide_TheCredentialOfAPersonStays(t *testing.T) {
 	t.Parallel()
 	file := local("one")
@@ -219,7 +221,7 @@ func TestDecide_TheCredentialOfAPersonStays(t *testing.T) {
 	}
 }
 
-// What a cluster says is not trusted.
+// TestList_WhatAClusterMaySay checks that invalid entries of a cluster are rejected.
 func TestList_WhatAClusterMaySay(t *testing.T) {
 	t.Parallel()
 	list := func(items string) string { return `{"kind":"ETCDSnapshotFileList","items":[` + items + `]}` }
@@ -281,7 +283,7 @@ func TestList_SizesAndTimes(t *testing.T) {
 	}
 }
 
-// Of a list in pages the youngest stay, wherever they are in it.
+// TestList_TheYoungestOfAllPages checks that the youngest entries of all pages are kept.
 func TestList_TheYoungestOfAllPages(t *testing.T) {
 	t.Parallel()
 	var list snapshots.List
@@ -307,7 +309,8 @@ func TestList_TheYoungestOfAllPages(t *testing.T) {
 	}
 }
 
-// Whatever a cluster lists, it has no more objects than MaxFiles: others go at once, the oldest first.
+// TestDecide_NoMoreThanMaxFiles checks that a cluster never has more objects than MaxFiles. The oldest are deleted at
+// once.
 func TestDecide_NoMoreThanMaxFiles(t *testing.T) {
 	t.Parallel()
 	in := input(local("new"))
@@ -323,7 +326,8 @@ func TestDecide_NoMoreThanMaxFiles(t *testing.T) {
 	}
 }
 
-// Metadata that do not fit are left out as a whole, and of too many snapshots the oldest.
+// TestDecide_Bounds checks that metadata that are too large are dropped as a whole, and that the oldest snapshots are
+// dropped first.
 func TestDecide_Bounds(t *testing.T) {
 	t.Parallel()
 	files, complete, err := read(`{"kind":"ETCDSnapshotFileList","items":[
@@ -347,7 +351,8 @@ func TestDecide_Bounds(t *testing.T) {
 	}
 }
 
-// Whatever there is and is listed: once done, nothing is left to do, no object of a person's is touched, and no name is made twice.
+// TestDecide_OnceIsEnough checks any objects and any list: a second decision is empty, objects of users stay unchanged,
+// and no name is created twice.
 func TestDecide_OnceIsEnough(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

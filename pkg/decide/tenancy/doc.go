@@ -1,11 +1,12 @@
-// Package tenancy knows what a Cluster may use outside its own namespace. A namespace is a tenant: what is in it belongs to those who may
-// write there, and a Cluster uses it freely. Of other namespaces a Cluster may name Secrets only (References), and each of them in one of
-// two ways:
+// Package tenancy decides what a Cluster may use outside its own namespace. A namespace is a tenant: its content
+// belongs to the users with write access there, and a Cluster uses it freely. From other namespaces a Cluster may use
+// only Secrets (References), and each of them in one of two ways:
 //
-//   - the Secret says so itself: an annotation lists the Cluster, or its whole namespace (Offered);
-//   - whoever wrote the reference may get the Secret, now as well as then. Admission asks the API server when the reference is written, and
-//     leaves a grant on the Cluster, with the name of the author, under a signature that nobody in a tenant's namespace can make (Grants).
-//     Controllers ask again, in the name of that author, for as long as the reference stands.
+//   - The Secret permits it: an annotation lists the Cluster, or its whole namespace (Offered).
+//   - The author of the reference may get the Secret, both when writing the reference and later. Admission asks the API
+//     server when the reference is written. It stores a grant on the Cluster with the author's name and a signature
+//     that users of a tenant's namespace cannot forge (Grants). Controllers ask again, in the author's name, for as
+//     long as the reference exists.
 //
-// The package decides on values. Package access asks the API server.
+// The package is pure. Package access asks the API server.
 package tenancy

@@ -15,16 +15,16 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// GrantsAnnotation holds the grants of a Cluster. Admission writes it, and nobody else can: every grant is signed.
+// GrantsAnnotation contains the grants of a Cluster. Only admission can write it, because every grant is signed.
 const GrantsAnnotation = rkev1.GrantsAnnotation
 
-// Renew is what a request sets GrantsAnnotation to, that its user be the author of all references that have no good grant.
+// Renew is the value of GrantsAnnotation with which a user becomes the author of all references without a valid grant.
 const Renew = rkev1.GrantsRenew
 
 // KeySize is the length in bytes of the key that signs grants.
 const KeySize = 32
 
-// Author is who wrote a reference, as the API server knew them at that moment.
+// Author is the author of a reference, as the API server identified the user at that time.
 type Author struct {
 	Username string              `json:"username"`
 	UID      string              `json:"uid,omitempty"`
@@ -32,17 +32,17 @@ type Author struct {
 	Extra    map[string][]string `json:"extra,omitempty"`
 }
 
-// Grant remembers who wrote a reference that they were allowed to write.
+// Grant records the author of a permitted reference.
 type Grant struct {
-	// Secret as NAMESPACE/NAME.
+	// Secret is NAMESPACE/NAME.
 	Secret string `json:"secret"`
 	Author Author `json:"author"`
 	// Signature covers the two fields above and the cluster's namespace and name.
 	Signature string `json:"signature"`
 }
 
-// Grants returns the authors of the references of a Cluster, by Secret: those whose signature is good for this Cluster, and whose reference
-// still stands in it. An annotation that cannot be read grants nothing, and neither does no Cluster.
+// Grants returns the authors of a Cluster's references, by Secret. It includes grants with a valid signature for this
+// Cluster whose reference still exists. An unreadable annotation or a nil Cluster grants nothing.
 func Grants(cluster *provv1.Cluster, key []byte) map[types.NamespacedName]Author {
 	if cluster == nil {
 		return nil
@@ -66,9 +66,9 @@ func Grants(cluster *provv1.Cluster, key []byte) map[types.NamespacedName]Author
 	return granted
 }
 
-// NewReferences lists the references of a Cluster that were not in it before; before is nil for a new Cluster. They are what the author of
-// the change has to be allowed to get. A reference that stood already is its own author's affair: controllers, and colleagues with fewer
-// rights, write the same Cluster.
+// NewReferences returns the references that a change adds to a Cluster. before is nil for a new Cluster. The author of
+// the change must be permitted to get these Secrets. Existing references remain those of their own authors, because
+// controllers and users with fewer rights write the same Cluster.
 func NewReferences(before, after *provv1.Cluster) []Reference {
 	var stood []Reference
 	if before != nil {
@@ -79,9 +79,10 @@ func NewReferences(before, after *provv1.Cluster) []Reference {
 	})
 }
 
-// WriteGrants returns what GrantsAnnotation of a Cluster has to be after a change: the good grants it had before the change for references
-// that still stand, and those of the author for the new references. It is empty when there is nothing to remember. What the change itself
-// says in the annotation does not count, unless after itself is given as before: so a Cluster that was let go of elsewhere keeps its grants.
+// WriteGrants returns the value of GrantsAnnotation for a Cluster after a change. It contains the valid grants from
+// before for references that still exist, and the author's grants for the new references. It is empty when there are
+// none. The annotation in the change itself does not count, unless the caller passes after as before too. In that way a
+// Cluster that another management cluster released keeps its grants.
 func WriteGrants(before, after *provv1.Cluster, author Author, allowed []Reference, key []byte) (string, error) {
 	if len(key) != KeySize {
 		return "", errors.New("sign grants: there is no key")
@@ -117,7 +118,8 @@ func WriteGrants(before, after *provv1.Cluster, author Author, allowed []Referen
 	return string(text), nil
 }
 
-// sign covers who may use what for which cluster. JSON sorts the keys of maps, so equal grants give equal signatures.
+// sign covers the author, the Secret and the cluster. JSON sorts the keys of maps, so equal grants give equal
+// signatures.
 func sign(cluster types.NamespacedName, grant Grant, key []byte) (string, error) {
 	grant.Signature = ""
 	text, err := json.Marshal(struct {
@@ -128,7 +130,7 @@ func sign(cluster types.NamespacedName, grant Grant, key []byte) (string, error)
 		return "", fmt.Errorf("encode grant: %w", err)
 	}
 	mac := hmac.New(sha256.New, key)
-	_, _ = mac.Write(text) // a hash takes everything
+	_, _ = mac.Write(text) // a hash never fails
 	return base64.RawStdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 

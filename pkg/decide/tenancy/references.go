@@ -14,19 +14,19 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// ReasonAccessDenied is the reason of conditions that tell of a Secret of another namespace that may not be used.
+// ReasonAccessDenied is the reason of conditions about a Secret of another namespace that the cluster may not use.
 const ReasonAccessDenied = "AccessDenied"
 
-// Reference is a Secret outside the namespace of the Cluster that names it.
+// Reference is a Secret outside the namespace of the Cluster that refers to it.
 type Reference struct {
-	// Field is where the reference stands, or where the first of several does.
+	// Field is the path of the reference, or of the first of several.
 	Field string
 	types.NamespacedName
 }
 
-// References lists the Secrets of other namespaces that a Cluster names: cloud credentials, the credential for snapshots in S3, and
-// configuration of the form secret://NAMESPACE:NAME. Everything else that a Cluster names is looked for in its own namespace. The result
-// is sorted by namespace and name, without repetitions.
+// References returns the Secrets of other namespaces that a Cluster refers to. These are cloud credentials, the
+// credential for snapshots in S3, and configuration of the form secret://NAMESPACE:NAME. All other references are
+// within the Cluster's own namespace. The result is sorted by namespace and name, without duplicates.
 func References(cluster *provv1.Cluster) []Reference {
 	if cluster.Spec.RKEConfig == nil {
 		return nil
@@ -39,7 +39,8 @@ func References(cluster *provv1.Cluster) []Reference {
 	return slices.CompactFunc(refs, func(a, b Reference) bool { return a.NamespacedName == b.NamespacedName })
 }
 
-// credentials are those that a pool uses, or would use: the one of the cluster counts even while every pool has its own.
+// credentials returns the cloud credentials of the pools. The cluster's own credential counts even while every pool has
+// another one.
 func credentials(cluster *provv1.Cluster) []Reference {
 	var refs []Reference
 	add := func(field, reference string) {
@@ -57,7 +58,7 @@ func credentials(cluster *provv1.Cluster) []Reference {
 	return refs
 }
 
-// configured are those that plans are rendered from.
+// configured returns the references from which plans are rendered.
 func configured(cluster *provv1.Cluster) []Reference {
 	config := &cluster.Spec.RKEConfig.ClusterConfiguration
 	var inS3 []render.Reference
@@ -78,9 +79,9 @@ func configured(cluster *provv1.Cluster) []Reference {
 	return refs
 }
 
-// Offered reports whether a Secret says itself that a cluster of another namespace may use it: one of the annotations that let clusters use
-// an object lists NAMESPACE/NAME or NAMESPACE/*. A bare name means a cluster in the Secret's own namespace: anybody may give a cluster of
-// another namespace the same name.
+// Offered reports whether a Secret permits its use by a cluster of another namespace. An annotation that authorizes
+// clusters must list NAMESPACE/NAME or NAMESPACE/*. A bare name means a cluster in the Secret's own namespace, because
+// any user can create a cluster of the same name in another namespace.
 func Offered(annotations map[string]string, cluster types.NamespacedName) bool {
 	for _, key := range []string{rkev1.AuthorizedObjectAnnotation, rkev1.AuthorizedSecretAnnotation} {
 		for entry := range strings.SplitSeq(annotations[key], ",") {

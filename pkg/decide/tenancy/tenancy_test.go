@@ -20,7 +20,7 @@ var (
 	bob   = tenancy.Author{Username: "bob"}
 )
 
-// naming has a cluster name Secrets of other namespaces in every way there is, and one of its own.
+// naming is a cluster that refers to Secrets of other namespaces in every possible way, and to one of its own.
 func naming(edits ...func(*provv1.Cluster)) *provv1.Cluster {
 	cluster := build.Cluster("demo", build.Pool("a", "ecw", 1), build.Pool("b", "w", 1))
 	config := cluster.Spec.RKEConfig
@@ -78,7 +78,7 @@ func TestOffered_TakesNoBareNames(t *testing.T) {
 	}
 }
 
-// granted is a cluster whose author has written all references.
+// granted is a cluster with one author for all references.
 func granted(t *testing.T, author tenancy.Author) *provv1.Cluster {
 	t.Helper()
 	cluster := naming()
@@ -115,7 +115,7 @@ func TestGrants_RememberWhoWroteWhat(t *testing.T) {
 		t.Errorf("the author (-want +got):\n%s", diff)
 	}
 	after := before.DeepCopy()
-	after.Annotations = nil // as a manifest without it is applied
+	after.Annotations = nil // as when the user applies a manifest without it
 	after.Spec.CloudCredentialSecretName = "cattle-global-data:new"
 	after.Spec.RKEConfig.ETCD = nil
 	if added := tenancy.NewReferences(before, after); len(added) != 1 || added[0].Name != "new" {
@@ -127,7 +127,8 @@ func TestGrants_RememberWhoWroteWhat(t *testing.T) {
 	}
 }
 
-// A reference that stood without a grant gets none by an edit of something else: controllers edit, too.
+// TestGrants_NobodyGrantsInPassing checks that an existing reference without a grant gets none by another edit.
+// Controllers edit Clusters too.
 func TestGrants_NobodyGrantsInPassing(t *testing.T) {
 	t.Parallel()
 	before, after := naming(), naming()
@@ -168,7 +169,7 @@ func TestGrants_CannotBeForged(t *testing.T) {
 	}
 }
 
-// What a change says in the annotation itself does not count.
+// TestGrants_AreNotTakenFromTheChange checks that the annotation in a change does not count.
 func TestGrants_AreNotTakenFromTheChange(t *testing.T) {
 	t.Parallel()
 	after := granted(t, alice)

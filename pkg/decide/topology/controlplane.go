@@ -13,8 +13,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// rkeControlPlane carries the configuration of the whole cluster to the planner.
-// Nothing else of the Cluster's metadata reaches it. (docs/wire/capi.md#control-plane-object.)
+// rkeControlPlane passes the configuration of the whole cluster to the planner. The planner gets nothing else of the
+// Cluster's metadata. (docs/wire/capi.md#control-plane-object.)
 func rkeControlPlane(cluster *provv1.Cluster) (*rkev1.RKEControlPlane, error) {
 	encoded, err := encodeSpec(&cluster.Spec)
 	if err != nil {
@@ -45,9 +45,8 @@ func rkeControlPlane(cluster *provv1.Cluster) (*rkev1.RKEControlPlane, error) {
 	return object, nil
 }
 
-// encodeSpec is the form in which a snapshot remembers the spec of its cluster:
-// base64 of gzip of JSON, without the requests for operations, so that running
-// an operation does not look like a changed configuration.
+// encodeSpec is the form in which a snapshot stores the spec of its cluster: base64 of gzip of JSON. It omits the
+// requests for operations, so that an operation does not look like a changed configuration.
 func encodeSpec(spec *provv1.ClusterSpec) (string, error) {
 	kept := spec.DeepCopy()
 	kept.RKEConfig.ETCDSnapshotCreate = nil

@@ -13,13 +13,12 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Desired returns the objects of a cluster in the order in which they are
-// applied: infrastructure cluster, control plane, Cluster API cluster, then per
-// pool its templates, MachineDeployment and health check. (docs/wire/capi.md#objects-of-a-cluster.)
+// Desired returns the objects of a cluster in the order of their application: infrastructure cluster, control plane,
+// Cluster API cluster, then for each pool its templates, MachineDeployment and health check.
+// (docs/wire/capi.md#objects-of-a-cluster.)
 //
-// A Cluster without rkeConfig has none. The cluster must be valid (Validate) and
-// prepared (Prepare); what either would have found is an error here, but for what is
-// Tolerated: a safe value takes its place.
+// A Cluster without rkeConfig has no objects. The cluster must be valid (Validate) and prepared (Prepare); otherwise
+// Desired returns an error. For errors that are Tolerated it uses a safe value instead.
 func Desired(in Input) ([]runtime.Object, error) {
 	cluster := in.Cluster
 	if cluster.Spec.RKEConfig == nil {
@@ -62,8 +61,7 @@ func objectMeta(cluster *provv1.Cluster, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name}
 }
 
-// rkeCluster is the infrastructure cluster. Its endpoint is filled in by its own
-// controller.
+// rkeCluster is the infrastructure cluster. Its own controller sets its endpoint.
 func rkeCluster(cluster *provv1.Cluster) *rkev1.RKECluster {
 	const key = rkev1.DeleteMissingCustomMachinesAfterAnnotation
 	object := &rkev1.RKECluster{
@@ -90,8 +88,8 @@ func capiCluster(cluster *provv1.Cluster, infraRef clusterv1.ContractVersionedOb
 	return object
 }
 
-// autoscalerAnnotations tell the autoscaler's controller whether to run for the
-// cluster. An annotation that pauses and says "false" does not pause.
+// autoscalerAnnotations decide whether the autoscaler's controller runs for the cluster. A pause annotation with
+// "false" does not pause.
 func autoscalerAnnotations(cluster *provv1.Cluster) map[string]string {
 	if paused := cluster.Annotations[provv1.ClusterAutoscalerPausedAnnotation]; paused != "" {
 		if off, err := strconv.ParseBool(paused); err != nil || off {

@@ -30,8 +30,8 @@ import (
 
 var update = flag.Bool("update", false, "write golden files")
 
-// TestDesired_Golden compares all objects of a cluster with testdata. A changed
-// file means changed objects of clusters that exist.
+// TestDesired_Golden compares all objects of a cluster with testdata. A difference changes the objects of existing
+// clusters.
 func TestDesired_Golden(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*provv1.Cluster){
@@ -119,7 +119,7 @@ func compareGolden(t *testing.T, name string, objects []runtime.Object) {
 	}
 }
 
-// render writes objects as one YAML stream; the compressed spec is shown as text.
+// render writes objects as one YAML stream, with the compressed spec as text.
 func render(t *testing.T, objects []runtime.Object) string {
 	t.Helper()
 	var out strings.Builder
@@ -181,8 +181,8 @@ func templateNames(t *testing.T, objects []runtime.Object) []string {
 	return names
 }
 
-// TestDesired_WhatReplacesMachines pins which edits give a template another name:
-// another name replaces every machine of the pool.
+// TestDesired_WhatReplacesMachines pins the edits that give a template another name. Another name replaces every
+// machine of the pool.
 func TestDesired_WhatReplacesMachines(t *testing.T) {
 	t.Parallel()
 	const recorded = "demo-pool1-4d5c3958"
@@ -355,8 +355,8 @@ func TestDesired_SpecForSnapshotsHasNoOperations(t *testing.T) {
 	}
 }
 
-// TestDesired_NodeDeletionTimeout: the limit counts from the beginning of a
-// machine's deletion, so what comes before the Node has to fit in.
+// TestDesired_NodeDeletionTimeout checks that the limit includes what happens before the Node's deletion, because it
+// counts from the beginning of a machine's deletion.
 func TestDesired_NodeDeletionTimeout(t *testing.T) {
 	t.Parallel()
 	const minutes = 60

@@ -6,19 +6,19 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// ReasonWithoutEffect is that of a field which is set, and which nothing is done about.
+// ReasonWithoutEffect is the reason for a field that is set and has no effect.
 const ReasonWithoutEffect = "FieldWithoutEffect"
 
-// Ignored is a field that is set, and that nothing is done about.
+// Ignored is a field that is set and has no effect.
 type Ignored struct {
-	// Field is its path. Message says what to do instead.
+	// Field is the path of the field. Message says what to do instead.
 	Field, Message string
 }
 
 // String is a line for users.
 func (i Ignored) String() string { return i.Field + ": " + i.Message }
 
-// ofCluster are the fields of a Cluster that manifests for other managers have, and that Drover accepts and does nothing about.
+// ofCluster are the fields of a Cluster that manifests for other managers have. Drover accepts and ignores them.
 var ofCluster = []struct {
 	field, message string
 	isSet          func(*provv1.ClusterSpec) bool
@@ -58,7 +58,8 @@ var ofCluster = []struct {
 
 const drainsFail = "has no effect: a drain that fails is tried again; set timeout, or force and disableEviction, for pods that do not leave"
 
-// WithoutEffect are the fields of a Cluster that are set for nothing. They are no errors: manifests of other managers have them.
+// WithoutEffect returns the fields of a Cluster that are set and have no effect. They are not errors, because manifests
+// for other managers have them.
 func WithoutEffect(cluster *provv1.Cluster) []Ignored {
 	if cluster.Spec.RKEConfig == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Whoever sets a field that nothing is done about is told, and nobody else.
+// TestWithoutEffect checks that exactly the fields without effect are reported.
 func TestWithoutEffect(t *testing.T) {
 	own := &corev1.ObjectReference{Kind: "PodConfig", Name: "a"}
 	foreign := &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "a"}

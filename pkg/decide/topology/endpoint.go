@@ -15,8 +15,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// EndpointHost is the HOST or HOST:PORT that spec.localClusterAuthEndpoint.fqdn names. An https:// before it is tolerated. ok is false for all that would be more
-// than the host in a URL, a path for example.
+// EndpointHost returns the HOST or HOST:PORT from spec.localClusterAuthEndpoint.fqdn. It tolerates a leading https://.
+// ok is false for anything that is more than the host of a URL, for example with a path.
 func EndpointHost(fqdn string) (host string, ok bool) {
 	host = strings.TrimPrefix(fqdn, "https://")
 	name := host
@@ -35,16 +35,16 @@ func EndpointHost(fqdn string) (host string, ok bool) {
 	return host, len(validation.IsDNS1123Subdomain(strings.ToLower(name))) == 0
 }
 
-// EndpointServer is one server of a cluster that answers at its authorized endpoint.
+// EndpointServer is one server that answers at a cluster's authorized endpoint.
 type EndpointServer struct {
-	// Node is the name of its node, or of its Machine while there is none.
+	// Node is the name of its node, or of its Machine while it has no node.
 	Node string
 	// Host is HOST:PORT of its API server.
 	Host string
 }
 
-// EndpointServers are those of a cluster's Machines that run an API server and have an address, in the order of their names. An address from outside comes before
-// one that only the network of the machines knows.
+// EndpointServers returns the Machines of a cluster that run an API server and have an address, sorted by name. It
+// prefers external addresses to internal ones.
 func EndpointServers(machines []*clusterv1.Machine) []EndpointServer {
 	var servers []EndpointServer
 	for _, machine := range machines {
@@ -59,7 +59,7 @@ func EndpointServers(machines []*clusterv1.Machine) []EndpointServer {
 	return servers
 }
 
-// hostFromOutside is the first address that can be a host: a node says what it likes.
+// hostFromOutside is the first valid address. Addresses come from a node and are not trusted.
 func hostFromOutside(addresses clusterv1.MachineAddresses) string {
 	for _, kind := range []clusterv1.MachineAddressType{
 		clusterv1.MachineExternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalIP, clusterv1.MachineInternalDNS,

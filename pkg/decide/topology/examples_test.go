@@ -18,9 +18,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// TestExamples_Golden compares what each manifest of the documentation becomes,
-// on both sides, with testdata. Drivers are taken to know every field that the
-// manifest sets.
+// TestExamples_Golden compares the objects of each manifest in the documentation with testdata. The drivers' schemas
+// have every field that the manifest sets.
 func TestExamples_Golden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../docs/examples/*.yaml")
@@ -45,7 +44,7 @@ func example(t *testing.T, file string) topology.Input {
 	in := topology.Input{
 		MachineConfigs: map[topology.ConfigRef]*unstructured.Unstructured{},
 		Schemas:        map[string]*mgmtv3.DynamicSchemaSpec{},
-		Credentials:    map[string]bool{"cattle-global-data:cc-lab": true}, // the quickstart makes it
+		Credentials:    map[string]bool{"cattle-global-data:cc-lab": true}, // the quickstart creates it
 	}
 	for _, document := range build.Manifest(t, file) {
 		switch {

@@ -16,7 +16,7 @@ const instance = "instance-1"
 
 var podRef = topology.ConfigRef{APIVersion: topology.MachineConfigVersion, Kind: "PodConfig", Name: "nc-demo"}
 
-// podSchema is what the driver "pod" accepts.
+// podSchema is the schema of the driver "pod".
 func podSchema() *mgmtv3.DynamicSchemaSpec {
 	return &mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{
 		"etcdTmpfs": {Type: "string", Create: true, Update: true},
@@ -38,7 +38,7 @@ func podConfig() *unstructured.Unstructured {
 	}}
 }
 
-// demo is a prepared cluster of one pool, and the facts it needs.
+// demo is a prepared cluster with one pool, and the facts it needs.
 func demo(t *testing.T, edits ...func(*provv1.Cluster)) topology.Input {
 	t.Helper()
 	quantity := int32(3)

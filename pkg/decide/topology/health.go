@@ -15,16 +15,15 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// machineHealthCheck has Cluster API replace machines whose node is not ready
-// for too long. A pool without such a time has none.
+// machineHealthCheck makes Cluster API replace machines whose node is not ready for too long. A pool without such a
+// timeout has no check.
 //
-// Pools with etcd share the check of the first of them: what their members can do
-// without is a matter of all, and a check counts only the machines that it looks
-// after. It takes the longest of their times.
+// Pools with etcd share the check of the first of them, because quorum depends on all members and a check counts only
+// its own machines. It uses the longest of their timeouts.
 //
-// It pauses while etcd is restored, longer than the operation pauses the cluster:
-// Cluster API has to replace machines for the restore, and must not replace those
-// that wait for their turn to start, or that the restored data do not know.
+// The check pauses during a restore of etcd, longer than the operation pauses the cluster. Cluster API has to replace
+// machines for the restore. It must not replace machines that wait for their turn to start, or that the restored data
+// do not contain.
 func machineHealthCheck(in Input, pool *provv1.RKEMachinePool) *clusterv1.MachineHealthCheck {
 	if !healthChecked(pool) {
 		return nil
@@ -66,8 +65,7 @@ func healthChecked(pool *provv1.RKEMachinePool) bool {
 	return pool.UnhealthyNodeTimeout != nil && pool.UnhealthyNodeTimeout.Duration > 0
 }
 
-// checkedEtcd are the pools with etcd whose machines are replaced when they are
-// not well.
+// checkedEtcd returns the pools with etcd and a health check.
 func checkedEtcd(cluster *provv1.Cluster) []*provv1.RKEMachinePool {
 	var found []*provv1.RKEMachinePool
 	for i := range pools(cluster) {
@@ -92,13 +90,11 @@ func machinesOf(cluster *provv1.Cluster, group []*provv1.RKEMachinePool) metav1.
 	}}
 }
 
-// nodeStartupDefault is how long Cluster API waits for a node when it is told
-// nothing.
+// nodeStartupDefault is how long Cluster API waits for a node by default.
 const nodeStartupDefault = 10 * time.Minute
 
-// longestTimes are the longest times of pools. The second is nil when none of
-// them has one, and 0 when one of them waits for nodes without an end, which is
-// what 0 means to Cluster API.
+// longestTimes returns the longest timeouts of pools. The second is nil when no pool has one. It is 0 when a pool waits
+// for nodes forever, which is what 0 means to Cluster API.
 func longestTimes(group []*provv1.RKEMachinePool) (unhealthy, startup *metav1.Duration) {
 	var longest, longestStart time.Duration
 	told, endless := false, false
@@ -119,7 +115,7 @@ func longestTimes(group []*provv1.RKEMachinePool) (unhealthy, startup *metav1.Du
 	return &metav1.Duration{Duration: longest}, startup
 }
 
-// ownLimit is the limit of the user's.
+// ownLimit is the user's limit.
 func ownLimit(pool *provv1.RKEMachinePool) clusterv1.MachineHealthCheckRemediationTriggerIf {
 	limit := clusterv1.MachineHealthCheckRemediationTriggerIf{}
 	if pool.UnhealthyRange != nil {
@@ -132,16 +128,14 @@ func ownLimit(pool *provv1.RKEMachinePool) clusterv1.MachineHealthCheckRemediati
 	return limit
 }
 
-// minority is the share, in percent, of which a whole number of machines is
-// always less than half: none of one or two machines, one of three or four, two
-// of five. As a share it holds for the machines that there are at the moment,
-// however many there should be.
+// minority is a share in percent that always rounds down to less than half of the machines: none of one or two
+// machines, one of three or four, two of five. A share applies to the machines that exist now, however many are
+// desired.
 const minority = 49
 
-// quorumLimit lets members of etcd be replaced while the others are a majority of
-// all, never more at a time than the user allows. A single member is never
-// replaced: its data would be lost. Members that nobody looks after, in pools or
-// registered by themselves, count as if they were all gone.
+// quorumLimit permits the replacement of etcd members while the others are a majority of all, and never more at a time
+// than the user allows. A single member is never replaced, because its data would be lost. Members without a health
+// check, in pools or registered, count as if all of them were gone.
 func quorumLimit(in Input, group []*provv1.RKEMachinePool) clusterv1.MachineHealthCheckRemediationTriggerIf {
 	all, checked := in.RegisteredMembers, 0
 	for i := range pools(in.Cluster) {
@@ -162,21 +156,19 @@ func quorumLimit(in Input, group []*provv1.RKEMachinePool) clusterv1.MachineHeal
 		lowest, share = max(lowest, from), min(share, upTo)
 	}
 	if lowest > 1 {
-		share = 0 // a range counts machines, of which there may be fewer than there are to be
+		share = 0 // a range counts machines, and fewer may exist than are desired
 	}
 	limit := intstr.FromString(strconv.Itoa(share) + "%")
 	return clusterv1.MachineHealthCheckRemediationTriggerIf{UnhealthyLessThanOrEqualTo: &limit}
 }
 
-// members are the machines that a pool is to have, also when somebody else
-// decides how many.
+// members is the desired number of machines of a pool, even when an autoscaler or the user scales it.
 func members(in Input, pool *provv1.RKEMachinePool) int {
 	return int(*replicas(in, pool, naming.MachineDeployment(in.Cluster.Name, pool.Name)))
 }
 
-// LimitsFollow reports whether health checks, or what is allowed, depend on how many
-// machines somebody else gives a MachineDeployment: one of a pool with etcd and
-// without a quantity.
+// LimitsFollow reports whether health checks or validation depend on the size that another program or the user gives a
+// MachineDeployment. That is the case for a pool with etcd and without a quantity.
 func LimitsFollow(cluster *provv1.Cluster, deployment string) bool {
 	if cluster.Spec.RKEConfig == nil || len(checkedEtcd(cluster)) == 0 && !DeletesFirst(cluster) {
 		return false
@@ -186,7 +178,7 @@ func LimitsFollow(cluster *provv1.Cluster, deployment string) bool {
 	})
 }
 
-// shareOf is a share of which number is the whole part, of so many machines.
+// shareOf is the share of the machines that rounds down to number.
 func shareOf(number, of int) int {
 	if of <= 0 {
 		return 0
@@ -194,8 +186,8 @@ func shareOf(number, of int) int {
 	return min((100*number+of-1)/of, 100)
 }
 
-// usersShare is what a pool allows, of so many machines: not before a number of
-// them is not well, and up to a share of them.
+// usersShare is what a pool allows for so many machines: at least from unhealthy machines before a replacement, and at
+// most a share of upTo percent.
 func usersShare(pool *provv1.RKEMachinePool, machines int) (from, upTo int) {
 	upTo = 100
 	if pool.MaxUnhealthy != nil {
@@ -213,7 +205,7 @@ func usersShare(pool *provv1.RKEMachinePool, machines int) (from, upTo int) {
 	return from, upTo
 }
 
-// rangeOf reads the range of a pool, if it has one that can be read.
+// rangeOf parses the range of a pool. ok is false without a readable range.
 func rangeOf(pool *provv1.RKEMachinePool) (lowest, highest int, ok bool) {
 	if pool.UnhealthyRange == nil || !unhealthyRange.MatchString(*pool.UnhealthyRange) {
 		return 0, 0, false

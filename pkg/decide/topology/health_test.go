@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// etcdPool is a pool of members whose machines are replaced after a minute.
+// etcdPool is a pool of members that are replaced after a minute.
 func etcdPool(name string, quantity int32, edits ...func(*provv1.RKEMachinePool)) provv1.RKEMachinePool {
 	pool := provv1.RKEMachinePool{
 		Name: name, EtcdRole: true, ControlPlaneRole: true, Quantity: &quantity,
@@ -41,7 +41,7 @@ func between(text string) func(*provv1.RKEMachinePool) {
 
 func unchecked(p *provv1.RKEMachinePool) { p.UnhealthyNodeTimeout = nil }
 
-// scaled leaves the size to others.
+// scaled removes the pool's quantity.
 func scaled(p *provv1.RKEMachinePool) { p.Quantity = nil }
 
 func asWorkers(p *provv1.RKEMachinePool) {
@@ -57,7 +57,7 @@ func healthChecks(t *testing.T, pools ...provv1.RKEMachinePool) []*clusterv1.Mac
 	return healthChecksOf(t, func(*topology.Input) {}, pools...)
 }
 
-// healthChecksOf are those of a cluster that has been running for a while.
+// healthChecksOf returns the health checks of a cluster that has been running for a while.
 func healthChecksOf(t *testing.T, running func(*topology.Input), pools ...provv1.RKEMachinePool) []*clusterv1.MachineHealthCheck {
 	t.Helper()
 	in := demo(t, func(c *provv1.Cluster) {
@@ -71,7 +71,7 @@ func healthChecksOf(t *testing.T, running func(*topology.Input), pools ...provv1
 	return find[*clusterv1.MachineHealthCheck](t, desired(t, in))
 }
 
-// selectedBy lists the MachineDeployments that a check looks after.
+// selectedBy returns the MachineDeployments that a check selects.
 func selectedBy(check *clusterv1.MachineHealthCheck) []string {
 	if name := check.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentNameLabel]; name != "" {
 		return []string{name}
@@ -79,8 +79,7 @@ func selectedBy(check *clusterv1.MachineHealthCheck) []string {
 	return check.Spec.Selector.MatchExpressions[0].Values
 }
 
-// allowed is the largest number of so many machines that may be unhealthy for
-// one of them to be replaced, as Cluster API counts; 0 for never.
+// allowed is the largest number of unhealthy machines, out of machines, at which Cluster API replaces one; 0 for never.
 func allowed(check *clusterv1.MachineHealthCheck, machines int) int {
 	limit := check.Spec.Remediation.TriggerIf
 	if limit.UnhealthyInRange != "" {
@@ -95,7 +94,7 @@ func allowed(check *clusterv1.MachineHealthCheck, machines int) int {
 	return min(number, machines)
 }
 
-// A restore stops every node, and no machine is replaced for that.
+// TestDesired_HealthChecksPauseForARestore checks that no machine is replaced because a restore stops every node.
 func TestDesired_HealthChecksPauseForARestore(t *testing.T) {
 	t.Parallel()
 	for _, restoring := range []bool{true, false} {
@@ -176,8 +175,8 @@ func TestDesired_HealthChecks(t *testing.T) {
 	}
 }
 
-// To Cluster API a time of 0 means that nodes may take for ever to appear. That
-// is longer than all other times.
+// TestDesired_HealthChecksWithoutALimitForNodesToAppear checks that a timeout of 0, which means forever to Cluster API,
+// counts as the longest.
 func TestDesired_HealthChecksWithoutALimitForNodesToAppear(t *testing.T) {
 	t.Parallel()
 	endless := func(p *provv1.RKEMachinePool) { p.NodeStartupTimeout = &metav1.Duration{} }
@@ -197,8 +196,8 @@ func TestDesired_HealthChecksWithoutALimitForNodesToAppear(t *testing.T) {
 	}
 }
 
-// Members that nobody looks after are counted as they are, not as the manifest
-// has them.
+// TestDesired_HealthChecksCountWhoIsThere checks that members without a health check count by their current number, not
+// by the manifest.
 func TestDesired_HealthChecksCountWhoIsThere(t *testing.T) {
 	t.Parallel()
 	sized := func(sizes map[string]int32) func(*topology.Input) {
@@ -234,10 +233,9 @@ func TestDesired_HealthChecksCountWhoIsThere(t *testing.T) {
 	}
 }
 
-// However members are spread over pools and whatever the user allows: no health
-// check removes so many of them that the others are not a majority, also when
-// not all are there yet. All members that are looked after are counted together,
-// and nobody is looked after twice.
+// TestDesired_HealthChecksKeepTheQuorum checks any distribution of members over pools with any limits of the user. No
+// health check removes so many members that the others are not a majority, even when not all exist yet. All checked
+// members count together, and no member is in two checks.
 func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
 	t.Parallel()
 	limits := []string{"", "0", "1", "2", "5", "20%", "50%", "100%"}
@@ -294,8 +292,8 @@ func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
 	})
 }
 
-// A range of numbers cannot follow how many members there are at the moment: of
-// three that there are, of five to be, it would let two go.
+// TestValidate_RangesOfMembersBeginWithOne checks that ranges begin with at most one. A range cannot follow the current
+// number of members: of three existing members, with five desired, it would permit the loss of two.
 func TestValidate_RangesOfMembersBeginWithOne(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

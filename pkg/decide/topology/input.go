@@ -13,10 +13,10 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// Groups and versions that generated objects have or refer to. (docs/wire/capi.md#objects-of-a-cluster.)
+// Groups and versions of generated objects and their references. (docs/wire/capi.md#objects-of-a-cluster.)
 const (
-	// MachineConfigVersion is the apiVersion of machine configs of node
-	// drivers. A pool whose reference has no apiVersion means this one.
+	// MachineConfigVersion is the apiVersion of machine configs of node drivers. A pool's reference without an
+	// apiVersion means this one.
 	MachineConfigVersion = "rke-machine-config.cattle.io/v1"
 
 	machineGroup      = "rke-machine.cattle.io"
@@ -28,8 +28,8 @@ const (
 	configSuffix = "Config"
 )
 
-// ConfigRef names the machine config of a pool. It is always in the namespace of
-// its cluster; the namespace of the reference a user wrote is ignored.
+// ConfigRef names the machine config of a pool. The config is always in the cluster's namespace; the namespace in the
+// user's reference is ignored.
 type ConfigRef struct {
 	APIVersion, Kind, Name string
 }
@@ -47,47 +47,44 @@ func (r ConfigRef) TemplateGVK() schema.GroupVersionKind {
 // SchemaName is the name of the DynamicSchema that describes the machine config.
 func (r ConfigRef) SchemaName() string { return strings.ToLower(r.Kind) }
 
-// IndexKey is the key of the cache index by-node-infra, by which an event of a
-// machine config finds its clusters.
+// IndexKey is the key of the cache index by-node-infra. With it, an event of a machine config finds its clusters.
 func (r ConfigRef) IndexKey(namespace string) string {
 	return strings.Join([]string{r.APIVersion, r.Kind, namespace, r.Name}, "/")
 }
 
-// Input is everything the objects of a cluster follow from.
+// Input is everything that determines the objects of a cluster.
 type Input struct {
-	// Cluster as the user wrote it and Prepare completed it. Desired reads
-	// status.clusterName, which must be set; Validate does not.
+	// Cluster is the user's Cluster, completed by Prepare. Desired needs status.clusterName; Validate does not.
 	Cluster *provv1.Cluster
-	// MachineConfigs that exist, of those ConfigRefs lists.
+	// MachineConfigs are the existing ones from ConfigRefs.
 	MachineConfigs map[ConfigRef]*unstructured.Unstructured
-	// Schemas that exist, by name, of those ConfigRefs lists.
+	// Schemas are the existing ones for ConfigRefs, by name.
 	Schemas map[string]*mgmtv3.DynamicSchemaSpec
-	// Credentials that exist, by reference as the user wrote it, of those
-	// Credentials lists.
+	// Credentials are the existing ones from Credentials, by the reference as the user wrote it.
 	Credentials map[string]bool
-	// Replicas of the MachineDeployments that exist, by name. They count for
-	// pools whose size somebody else decides: an autoscaler, or nobody.
+	// Replicas are those of the existing MachineDeployments, by name. They count for pools without a fixed size: an
+	// autoscaler or the user scales them.
 	Replicas map[string]int32
-	// Roles are those of the machines of the MachineDeployments, by name, that have
-	// machines. Their pools keep them: see validateKeptRoles.
+	// Roles are the roles of the machines of each MachineDeployment that has machines, by name. Their pools keep them:
+	// see validateKeptRoles.
 	Roles map[string]Servers
-	// Registered are the roles of machines that came by themselves and belong to
-	// no pool. They count when LacksServers.
+	// Registered are the roles of machines that registered themselves and belong to no pool. They count when
+	// LacksServers.
 	Registered Servers
-	// RegisteredMembers is how many of them have etcd. They count for the quorum
-	// that health checks keep. Both are known when CountsRegistered.
+	// RegisteredMembers is how many of them have etcd. They count for the quorum that health checks protect. The caller
+	// sets both when CountsRegistered.
 	RegisteredMembers int
-	// Restoring tells that a restore of etcd is at work, or has left machines stopped. It stops every node, and the restored data may know none of
-	// the newest: no machine is replaced for that.
+	// Restoring is true while a restore of etcd runs, or has left machines stopped. A restore stops every node, and the
+	// restored data may lack the newest nodes. No machine is replaced for that.
 	Restoring bool
-	// alone leaves out what the cluster refers to: see ValidateAlone.
+	// alone skips the objects that the cluster refers to: see ValidateAlone.
 	alone bool
-	// all does not leave out checks because of what others find: see ValidateBefore.
+	// all runs the checks that errors of other checks would skip: see ValidateBefore.
 	all bool
 }
 
-// configRef returns the machine config a pool refers to, and whether a node
-// driver of ours stands behind it. An incomplete reference gives false.
+// configRef returns the machine config that a pool refers to, and whether it belongs to one of Drover's node drivers.
+// An incomplete reference gives false.
 func configRef(pool *provv1.RKEMachinePool) (ConfigRef, bool) {
 	if pool.NodeConfig == nil || pool.NodeConfig.Kind == "" || pool.NodeConfig.Name == "" {
 		return ConfigRef{}, false
@@ -99,8 +96,7 @@ func configRef(pool *provv1.RKEMachinePool) (ConfigRef, bool) {
 	return ref, ref.APIVersion == MachineConfigVersion
 }
 
-// ConfigRefs lists the machine configs of node drivers that the pools of a
-// cluster refer to, without repetition, sorted.
+// ConfigRefs returns the machine configs of node drivers that a cluster's pools refer to, sorted, without duplicates.
 func ConfigRefs(cluster *provv1.Cluster) []ConfigRef {
 	seen := map[ConfigRef]bool{}
 	var refs []ConfigRef
@@ -114,8 +110,8 @@ func ConfigRefs(cluster *provv1.Cluster) []ConfigRef {
 	return refs
 }
 
-// InfraKeys lists the keys of the cache index by-node-infra for a cluster: one
-// for each machine config or foreign template that its pools refer to.
+// InfraKeys returns a cluster's keys of the cache index by-node-infra: one for each machine config or other provider's
+// template that its pools refer to.
 func InfraKeys(cluster *provv1.Cluster) []string {
 	seen := map[string]bool{}
 	var keys []string
@@ -130,8 +126,8 @@ func InfraKeys(cluster *provv1.Cluster) []string {
 	return keys
 }
 
-// Credentials lists the references to cloud credentials that the pools of a
-// cluster use, as the user wrote them, without repetition, sorted.
+// Credentials returns the references to cloud credentials that a cluster's pools use, as the user wrote them, sorted,
+// without duplicates.
 func Credentials(cluster *provv1.Cluster) []string {
 	seen := map[string]bool{}
 	var refs []string
@@ -149,9 +145,9 @@ func Credentials(cluster *provv1.Cluster) []string {
 	return refs
 }
 
-// CredentialSecret says which Secret a reference to a cloud credential means.
-// Only the prefix "cattle-global-data:" names another namespace; anything else
-// is a name in the cluster's namespace. (docs/wire/secrets.md#cloud-credentials.)
+// CredentialSecret returns the Secret of a reference to a cloud credential. Only the prefix "cattle-global-data:" names
+// another namespace. Any other reference is a name in the cluster's namespace.
+// (docs/wire/secrets.md#cloud-credentials.)
 func CredentialSecret(clusterNamespace, reference string) (namespace, name string) {
 	if name, global := strings.CutPrefix(reference, provv1.GlobalDataNamespace+":"); global {
 		return provv1.GlobalDataNamespace, name
@@ -173,8 +169,7 @@ func pools(cluster *provv1.Cluster) []provv1.RKEMachinePool {
 	return cluster.Spec.RKEConfig.MachinePools
 }
 
-// poolSchema reads the copy of the driver's schema that a pool carries. A copy
-// that is empty or unreadable counts as none.
+// poolSchema reads a pool's copy of the driver's schema. An empty or unreadable copy counts as none.
 func poolSchema(pool *provv1.RKEMachinePool) (*mgmtv3.DynamicSchemaSpec, bool) {
 	if pool.DynamicSchemaSpec == "" {
 		return nil, false

@@ -46,9 +46,8 @@ func drawCluster(t *rapid.T) *provv1.Cluster {
 	return cluster
 }
 
-// TestDesired_Invariants: whatever valid cluster there is, its objects are the
-// same every time, do not share memory with it, have valid names, all lie in its
-// namespace, and need nobody to fill in defaults.
+// TestDesired_Invariants checks the objects of any valid cluster. They are the same every time, share no memory with
+// the cluster, have valid names, are in its namespace, and need no defaulting.
 func TestDesired_Invariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -267,7 +266,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// BenchmarkDesired is a cluster of ten pools; the budget is three milliseconds, most of it spent compressing the spec.
+// BenchmarkDesired is a cluster of ten pools. The budget is three milliseconds, mostly for compressing the spec.
 func BenchmarkDesired(b *testing.B) {
 	in := raw(&provv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo"},

@@ -15,30 +15,27 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Registry is the installation's own image registry, which clusters use that
-// name none. Both fields may be empty.
+// Registry is the installation's image registry, for clusters that name none. Both fields may be empty.
 type Registry struct {
 	URL, PullSecret string
 }
 
 const managementVersion = "management.cattle.io/v3"
 
-// registryKey is the configuration key by which a cluster names its registry.
+// registryKey is the configuration key with the registry of a cluster.
 const registryKey = "system-default-registry"
 
-// importedName is the form of names of clusters whose management side came
-// first: nothing is made for them.
+// importedName is the form of the names of clusters that were created from their management cluster. Drover creates no
+// management objects for them.
 var importedName = regexp.MustCompile(`^(c-[a-z0-9]{5}|local)$`)
 
-// HasOwnManagement reports whether the management side of a cluster follows from
-// it, as opposed to the other way round.
+// HasOwnManagement reports whether the management cluster follows from the Cluster, and not the other way round.
 func HasOwnManagement(cluster *provv1.Cluster) bool {
 	return cluster.Spec.RKEConfig != nil || !importedName.MatchString(cluster.Name)
 }
 
-// Management returns the objects by which the management side knows a cluster:
-// its record, the namespace of that name, and the tokens that hosts and the
-// agent inside the cluster register with. status.clusterName has to be set.
+// Management returns the management objects of a cluster: its management Cluster, the namespace of that name, and the
+// tokens with which hosts and the agent inside the cluster register. status.clusterName must be set.
 // (docs/wire/capi.md#management-cluster.)
 func Management(cluster *provv1.Cluster, registry Registry) []runtime.Object {
 	name := cluster.Status.ClusterName
@@ -57,8 +54,8 @@ func Management(cluster *provv1.Cluster, registry Registry) []runtime.Object {
 		registrationToken(name, naming.SystemRegistrationToken, mgmtv3.TokenPurposeAgent))
 }
 
-// registrationToken asks for a token that is good for one purpose only: whoever
-// finds the token of hosts, say in the metadata of a machine, is no agent with it.
+// registrationToken asks for a token for one purpose only. The token for hosts may leak, for example in a machine's
+// metadata. It does not permit the registration of an agent.
 func registrationToken(managementCluster, name, purpose string) *mgmtv3.ClusterRegistrationToken {
 	return &mgmtv3.ClusterRegistrationToken{
 		TypeMeta: metav1.TypeMeta{APIVersion: managementVersion, Kind: "ClusterRegistrationToken"},
@@ -69,8 +66,7 @@ func registrationToken(managementCluster, name, purpose string) *mgmtv3.ClusterR
 	}
 }
 
-// Workspace is the workspace of a cluster: the one it asks for, or its
-// namespace.
+// Workspace is the workspace of a cluster: the requested one, or its namespace.
 func Workspace(cluster *provv1.Cluster) string {
 	if asked := cluster.Annotations[provv1.FleetWorkspaceNameAnnotation]; asked != "" {
 		return asked
@@ -78,7 +74,7 @@ func Workspace(cluster *provv1.Cluster) string {
 	return cluster.Namespace
 }
 
-// ManagementCluster is the management side's record of a cluster.
+// ManagementCluster is the management Cluster of a provisioning Cluster.
 func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Cluster {
 	spec := cluster.Spec.DeepCopy()
 	safeBudgets(spec)
@@ -109,9 +105,8 @@ func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Clust
 	return object
 }
 
-// notBookkeeping leaves out what tools and admission write down about the Cluster itself, and its
-// protection: on another object they would be wrong. A copy of the protection could not be taken off
-// any more once the Cluster goes.
+// notBookkeeping drops the notes of tools and admission about the Cluster itself, and its protection. On another object
+// they would be wrong. A copy of the protection could not be removed once the Cluster is being deleted.
 func notBookkeeping(m map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range m {
@@ -134,8 +129,7 @@ func agentEnvironment(spec *provv1.ClusterSpec) []corev1.EnvVar {
 	return variables
 }
 
-// clusterSecrets names the registry a cluster's images come from, and the Secret
-// with its credential.
+// clusterSecrets returns the registry of a cluster's images, and the Secret with its credential.
 func clusterSecrets(spec *provv1.ClusterSpec, registry Registry) mgmtv3.ClusterSecrets {
 	if spec.RKEConfig == nil {
 		return mgmtv3.ClusterSecrets{PrivateRegistryURL: registry.URL, PrivateRegistrySecret: registry.PullSecret}
@@ -169,8 +163,8 @@ func ownRegistry(config *provv1.RKEConfig) (string, bool) {
 	return "", false
 }
 
-// MachineProvider says in one word where the machines of a cluster come from,
-// for lists in user interfaces. (docs/wire/capi.md#management-cluster.)
+// MachineProvider is one word for the origin of a cluster's machines, for lists in user interfaces.
+// (docs/wire/capi.md#management-cluster.)
 func MachineProvider(cluster *provv1.Cluster) string {
 	switch shown := cluster.Annotations[provv1.UIProviderAnnotation]; {
 	case shown != "":
@@ -186,8 +180,7 @@ func MachineProvider(cluster *provv1.Cluster) string {
 	}
 }
 
-// Distribution is the distribution of a Kubernetes version, "" when the version
-// does not tell.
+// Distribution is the distribution of a Kubernetes version, or "" when the version does not contain one.
 func Distribution(kubernetesVersion string) string {
 	for _, distribution := range []string{"k3s", "rke2"} {
 		if strings.Contains(kubernetesVersion, "+"+distribution) {

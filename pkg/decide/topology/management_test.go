@@ -9,7 +9,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// What is written down about the Cluster itself stays there. The protection above all: the copy would refuse the end of a Cluster that gives it up.
+// TestManagementCluster_HasNoBookkeepingOfTheCluster checks that notes about the Cluster are not copied. A copied
+// protection would block the end of a Cluster that is no longer protected.
 func TestManagementCluster_HasNoBookkeepingOfTheCluster(t *testing.T) {
 	t.Parallel()
 	in := demo(t, func(c *provv1.Cluster) {
@@ -27,7 +28,8 @@ func TestManagementCluster_HasNoBookkeepingOfTheCluster(t *testing.T) {
 	}
 }
 
-// Nothing becomes a node of a cluster that is imported: its token is for the agent that is applied to it.
+// TestManagement_TokenOfAnImportedCluster checks that an imported cluster's token is for its agent, because hosts
+// cannot join the cluster.
 func TestManagement_TokenOfAnImportedCluster(t *testing.T) {
 	t.Parallel()
 	in := demo(t, func(c *provv1.Cluster) { c.Spec.RKEConfig = nil })

@@ -11,25 +11,23 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Ownership says whose a Cluster is.
+// Ownership is which manager owns a Cluster.
 type Ownership int
 
 const (
-	// Foreign clusters are another manager's: they are observed and never
-	// written to.
+	// Foreign clusters belong to another manager. Drover reads them and never writes to them.
 	Foreign Ownership = iota
-	// Unclaimed clusters are new: nobody has made, named or marked anything of them. They become ours unless another manager runs here.
+	// Unclaimed clusters are new: they have no children, no management name and no mark. Drover claims them unless
+	// another manager runs in this management cluster.
 	Unclaimed
-	// Ours carries our mark.
+	// Ours means that the Cluster has this instance's mark.
 	Ours
 )
 
-// Owner decides whose a Cluster is: the mark on it says so. Without a mark, it
-// is another manager's when it has children, or a name on the management side,
-// which we give none without a mark; one that was let go of is on its way to
-// another management cluster, where its children come after it; one whose
-// management side came first, or that goes already, leaves us nothing to make.
-// Two managers never fight over one cluster.
+// Owner decides by its mark which manager owns a Cluster. A Cluster without a mark is Foreign in these cases. It has
+// children or a management name, because Drover gives neither without a mark. It was released, because it is moving to
+// another management cluster and its children follow it. It was created from its management cluster, or it is being
+// deleted, so that Drover has nothing to create. Two managers never write to the same cluster.
 func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownership {
 	switch mark := cluster.Annotations[rkev1.InstanceAnnotation]; {
 	case mark != "" && mark == instanceID:
@@ -43,7 +41,7 @@ func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownersh
 	}
 }
 
-// ByManagementCluster is the key of an index that finds Clusters by the names of their management clusters.
+// ByManagementCluster is the key function of an index that finds Clusters by their management clusters' names.
 func ByManagementCluster(cluster *provv1.Cluster) ([]string, error) {
 	if cluster.Status.ClusterName == "" {
 		return nil, nil
@@ -51,7 +49,7 @@ func ByManagementCluster(cluster *provv1.Cluster) ([]string, error) {
 	return []string{cluster.Status.ClusterName}, nil
 }
 
-// OwnerReference is the reference by which an object belongs to a Cluster.
+// OwnerReference is the owner reference to a Cluster.
 func OwnerReference(cluster *provv1.Cluster, controller bool) metav1.OwnerReference {
 	ref := metav1.OwnerReference{APIVersion: provisioningGroup, Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}
 	if controller {
@@ -61,19 +59,18 @@ func OwnerReference(cluster *provv1.Cluster, controller bool) metav1.OwnerRefere
 	return ref
 }
 
-// Belongs reports that an object is that of a Cluster, and not of one before it that had its name. Whoever moves a
-// Cluster to another management cluster makes its objects there with references to the new Cluster; one that refers to
-// none belongs to whichever has the name.
+// Belongs reports whether an object belongs to this Cluster, and not to a former one of the same name. A move to
+// another management cluster creates the objects with references to the new Cluster. An object without such a reference
+// belongs to the Cluster with the name.
 func Belongs(object metav1.Object, cluster *provv1.Cluster) bool {
 	return !slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.APIVersion == provisioningGroup && ref.Kind == "Cluster" && ref.UID != cluster.UID
 	})
 }
 
-// TakeConfig makes a machine config belong to a cluster. It returns a changed
-// copy, or nil when the config belongs to the cluster already. A config that
-// belongs to another cluster or has another controller is an error: two
-// clusters never share one. (docs/wire/machines.md#from-flags-to-kinds.)
+// TakeConfig makes a cluster the owner of a machine config. It returns a changed copy, or nil when the cluster already
+// owns the config. It returns an error for a config with another cluster or controller as its owner, because clusters
+// never share one. (docs/wire/machines.md#from-flags-to-kinds.)
 func TakeConfig(cluster *provv1.Cluster, config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	for _, owner := range config.GetOwnerReferences() {
 		if owner.APIVersion == provisioningGroup && owner.Kind == "Cluster" {

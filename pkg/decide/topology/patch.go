@@ -11,10 +11,10 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// A Cluster is the user's file, often one that a program compares with a repository. Written back through our Go type it
-// would lose fields that are not known here and zeros the user wrote, and gain zeros that the user did not write. So every
-// write of its metadata and pools is a patch of just what is ours. Each names the version that it was decided on: lists
-// are changed by position or as a whole.
+// A Cluster is the user's file, and other programs may compare it with a repository. Writing it back through the Go
+// type would lose unknown fields and the user's zeros, and would add zeros that the user did not write. Therefore every
+// write of its metadata and pools is a patch of Drover's own fields. Each patch names the resource version that it was
+// decided on, because lists are changed by position or as a whole.
 
 // operation is one step of a JSON patch (RFC 6902).
 type operation struct {
@@ -23,7 +23,7 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// PreparePatch is the JSON patch that makes a Cluster what Prepare returned for it. A merge patch cannot change one field
+// PreparePatch is the JSON patch that turns a Cluster into the result of Prepare. A merge patch cannot change one field
 // of one pool.
 func PreparePatch(cluster, prepared *provv1.Cluster) ([]byte, error) {
 	operations := []operation{{"add", "/metadata/resourceVersion", cluster.ResourceVersion}}
@@ -67,10 +67,10 @@ func finalizerOperations(cluster, prepared *provv1.Cluster) []operation {
 	return operations
 }
 
-// pointer writes a key as a part of a JSON pointer. (RFC 6901.)
+// pointer escapes a key for a JSON pointer. (RFC 6901.)
 func pointer(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
-// ReleasePatch is the JSON merge patch that takes a finalizer off a Cluster.
+// ReleasePatch is the JSON merge patch that removes a finalizer from a Cluster.
 func ReleasePatch(cluster *provv1.Cluster, finalizer string) ([]byte, error) {
 	left := slices.DeleteFunc(slices.Clone(cluster.Finalizers), func(f string) bool { return f == finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

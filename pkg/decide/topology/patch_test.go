@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// written is what a user wrote: zeros, empty objects and lists, a field that no Go type here has, and null where it is allowed.
+// written is a user's text: zeros, empty objects and lists, a field that no Go type has, and null where it is allowed.
 const written = `{
   "apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster",
   "metadata": {"namespace": "fleet-default", "name": "demo", "resourceVersion": "7"METADATA},
@@ -30,7 +30,7 @@ const written = `{
   }
 }`
 
-// generic decodes JSON without any type of ours.
+// generic decodes JSON without Drover's types.
 func generic(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	var out map[string]any
@@ -40,7 +40,7 @@ func generic(t *testing.T, data []byte) map[string]any {
 	return out
 }
 
-// with is the Cluster as written, with metadata; raw and as our type.
+// with is the written Cluster with metadata, as text and as Drover's type.
 func with(t *testing.T, metadata string) ([]byte, *provv1.Cluster) {
 	t.Helper()
 	raw := []byte(strings.Replace(written, "METADATA", metadata, 1))
@@ -51,7 +51,8 @@ func with(t *testing.T, metadata string) ([]byte, *provv1.Cluster) {
 	return raw, cluster
 }
 
-// TestPreparePatch_KeepsWhatTheUserWrote: only our own fields differ between the raw object and the raw result.
+// TestPreparePatch_KeepsWhatTheUserWrote checks that only Drover's own fields differ between the original and the
+// result.
 func TestPreparePatch_KeepsWhatTheUserWrote(t *testing.T) {
 	const ours = `"clusterctl.cluster.x-k8s.io/block-move": "true", "drover.io/instance": "instance-1", "provisioning.cattle.io/management-cluster-display-name": "demo"`
 	for name, c := range map[string]struct{ metadata, want string }{
@@ -98,7 +99,8 @@ func TestPreparePatch_KeepsWhatTheUserWrote(t *testing.T) {
 	}
 }
 
-// TestReleasePatch_TakesOurFinalizerAlone: and names the version it was decided on, because the list is replaced.
+// TestReleasePatch_TakesOurFinalizerAlone checks that the patch removes only Drover's finalizer, and names the resource
+// version, because it replaces the list.
 func TestReleasePatch_TakesOurFinalizerAlone(t *testing.T) {
 	raw, cluster := with(t, `, "finalizers": ["theirs", "`+provv1.RKEClusterFinalizer+`"]`)
 	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer)

@@ -23,7 +23,7 @@ const (
 	roleMarked = rkev1.RoleLabelValue
 )
 
-// poolObjects are the objects of one machine pool.
+// poolObjects returns the objects of one machine pool.
 func poolObjects(in Input, pool *provv1.RKEMachinePool, ownInfra bool) ([]runtime.Object, error) {
 	ref, ours := configRef(pool)
 	var objects []runtime.Object
@@ -95,7 +95,7 @@ func machineDeployment(
 	return object, nil
 }
 
-// selector is what the defaulting webhook of Cluster API would choose.
+// selector is what Cluster API's defaulting webhook would choose.
 func selector(cluster *provv1.Cluster, deployment string) map[string]string {
 	return map[string]string{
 		clusterv1.ClusterNameLabel:           cluster.Name,
@@ -103,8 +103,8 @@ func selector(cluster *provv1.Cluster, deployment string) map[string]string {
 	}
 }
 
-// strategy replaces machines one at a time, the new one first, unless the pool
-// says otherwise. All fields are set because nobody fills them in.
+// strategy replaces machines one at a time, the new one first, unless the pool sets limits. It sets all fields, because
+// the defaulting webhook may be absent.
 func strategy(pool *provv1.RKEMachinePool) clusterv1.MachineDeploymentRolloutStrategy {
 	surge, unavailable := intstr.FromInt32(1), intstr.FromInt32(0)
 	if limits := pool.RollingUpdate; limits != nil {
@@ -124,21 +124,19 @@ func strategy(pool *provv1.RKEMachinePool) clusterv1.MachineDeploymentRolloutStr
 }
 
 const (
-	// nodeDeletionTime is what the deletion of a machine may take before Cluster API
-	// gives its Node up, apart from draining it: the member of etcd leaves, the host
-	// goes, and when the cluster was reached through that host, the connection has
-	// to move to another server.
+	// nodeDeletionTime is how long the deletion of a machine may take before Cluster API gives up its Node, without the
+	// drain. In that time the etcd member leaves and the host is removed. If the cluster was reached through that host,
+	// the connection moves to another server.
 	nodeDeletionTime = 10 * time.Minute
-	// openEndedDrain is allowed for a drain without a limit of its own.
+	// openEndedDrain is the time for a drain without its own limit.
 	openEndedDrain = time.Hour
 )
 
-// nodeDeletionTimeout keeps Cluster API from giving up the Node of a machine too
-// soon: its own limit of ten seconds counts from the beginning of the deletion,
-// and is over before the host is gone. A Node given up stays for ever. There is
-// a limit, because until then no other machine takes the place of this one, and
-// the cluster may never answer again. Changing it replaces no machine, and when
-// the whole cluster is deleted nobody waits for Nodes. (docs/wire/capi.md#pools.)
+// nodeDeletionTimeout keeps Cluster API from giving up a machine's Node too soon. Cluster API's default of ten seconds
+// counts from the beginning of the deletion, and ends before the host is gone. A Node that was given up stays forever.
+// There is a limit, because the cluster may never answer again, and until then no other machine replaces this one.
+// Changing the limit replaces no machine. When the whole cluster is deleted, Cluster API does not wait for Nodes.
+// (docs/wire/capi.md#pools.)
 func nodeDeletionTimeout(pool *provv1.RKEMachinePool) *int32 {
 	limit := nodeDeletionTime
 	if pool.DrainBeforeDelete {
@@ -151,10 +149,9 @@ func nodeDeletionTimeout(pool *provv1.RKEMachinePool) *int32 {
 	return seconds(&metav1.Duration{Duration: limit})
 }
 
-// replicas is the pool's quantity, unless somebody else decides the size: an
-// autoscaler within its limits, or nobody when there is no quantity. Then the
-// size that exists is kept, so that applying never undoes a scaling; a pool that
-// does not exist yet starts with its quantity or one machine. (docs/wire/capi.md#pools.)
+// replicas is the pool's quantity, unless an autoscaler or the user scales the MachineDeployment. Then the current size
+// is kept within the autoscaler's limits, so that applying never undoes a scaling. A new pool starts with its quantity
+// or one machine. (docs/wire/capi.md#pools.)
 func replicas(in Input, pool *provv1.RKEMachinePool, deployment string) *int32 {
 	wanted := quantity(pool)
 	if current, exists := in.Replicas[deployment]; exists && (pool.Quantity == nil || autoscaled(pool)) {
@@ -173,9 +170,8 @@ func quantity(pool *provv1.RKEMachinePool) int32 {
 	return *pool.Quantity
 }
 
-// machineMeta is what every machine of the pool carries. The planner reads roles
-// and identity from these labels, so the labels a user chose come first and
-// never win over them.
+// machineMeta are the labels and annotations of every machine of the pool. The planner reads roles and identity from
+// the labels, so they override the user's labels.
 func machineMeta(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, deployment string) (clusterv1.ObjectMeta, error) {
 	annotations := map[string]string{}
 	if !pool.DrainBeforeDelete {
@@ -236,8 +232,7 @@ func autoscalerSizes(pool *provv1.RKEMachinePool) map[string]string {
 	return sizes
 }
 
-// hostnameLimit is the pool's limit if it can be used, else the cluster's, else
-// 0 for none.
+// hostnameLimit is the pool's limit if it is valid, else the cluster's, else 0 for none.
 func hostnameLimit(cluster *provv1.Cluster, pool *provv1.RKEMachinePool) int {
 	for _, limit := range []int{pool.HostnameLengthLimit, cluster.Spec.RKEConfig.MachinePoolDefaults.HostnameLengthLimit} {
 		if limit >= naming.MinHostnameLimit && limit <= naming.MaxLength {
@@ -254,7 +249,7 @@ func machineOS(pool *provv1.RKEMachinePool) string {
 	return pool.MachineOS
 }
 
-// seconds cuts a duration to whole seconds within what the field can hold.
+// seconds truncates a duration to whole seconds within the range of the field.
 func seconds(d *metav1.Duration) *int32 {
 	if d == nil {
 		return nil
@@ -263,7 +258,7 @@ func seconds(d *metav1.Duration) *int32 {
 	return &whole
 }
 
-// merged copies maps into a new one; later maps win. The result of nothing is nil.
+// merged copies maps into a new one; later maps win. It returns nil when all maps are empty.
 func merged(maps ...map[string]string) map[string]string {
 	var result map[string]string
 	for _, m := range maps {
@@ -277,7 +272,7 @@ func merged(maps ...map[string]string) map[string]string {
 	return result
 }
 
-// reservedLabel reports whether Drover or Cluster API give the key its meaning.
+// reservedLabel reports whether Drover or Cluster API defines the key's meaning.
 func reservedLabel(key string) bool {
 	return key == rkev1.CattleOSLabel ||
 		strings.HasPrefix(key, "cluster.x-k8s.io/") ||

@@ -10,14 +10,13 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Prepare completes a Cluster that is about to be acted on: the ownership mark,
-// with what holds "clusterctl move" until the mark is given up, the finalizers that protect its children, the name that lists show, and in
-// each pool a copy of its driver's schema. It returns a changed copy, or nil
-// when nothing is missing, so that a new cluster costs one write.
+// Prepare completes a Cluster before Drover acts on it. It adds the ownership mark, the annotation that blocks
+// "clusterctl move" until the mark is removed, and the finalizers that protect its children. It also adds the name for
+// lists, and a copy of the driver's schema in each pool. It returns a changed copy, or nil when nothing is missing, so
+// that a new cluster costs one write.
 //
-// A pool keeps the copy it has, whatever the driver's schema is now: that is
-// what keeps an upgraded driver from replacing machines. (docs/wire/machines.md#from-flags-to-kinds.) Schemas
-// that do not exist are left out; Validate reports them.
+// A pool keeps its copy when the driver's schema changes, so that an upgraded driver does not replace machines.
+// (docs/wire/machines.md#from-flags-to-kinds.) Prepare skips missing schemas; Validate reports them.
 func Prepare(cluster *provv1.Cluster, instanceID string, schemas map[string]*mgmtv3.DynamicSchemaSpec) (*provv1.Cluster, error) {
 	prepared := cluster.DeepCopy()
 	changed := setAnnotation(prepared, rkev1.InstanceAnnotation, instanceID)

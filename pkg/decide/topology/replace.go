@@ -11,20 +11,20 @@ import (
 	"github.com/drover-io/drover/pkg/decide/disruption"
 )
 
-// Replacement is a MachineDeployment whose machines Cluster API replaces once it has its new template.
+// Replacement is a MachineDeployment whose machines Cluster API replaces when it gets its new template.
 type Replacement struct {
-	// Deployment is the one that exists.
+	// Deployment is the existing MachineDeployment.
 	Deployment *clusterv1.MachineDeployment
-	// Template is the name of the new template of machines, or of bootstraps where that is what changes.
+	// Template is the name of the new machine template, or of the new bootstrap template where that is the change.
 	Template string
-	// Machines is how many there are.
+	// Machines is the number of machines.
 	Machines int
-	// Cause is why.
+	// Cause is the cause of the replacement.
 	Cause disruption.Cause
 }
 
-// Replacements compares the MachineDeployments that exist with those of the desired objects. template returns a machine template of ours
-// that exists, nil when it does not.
+// Replacements compares the existing MachineDeployments with the desired ones. template returns an existing machine
+// template of Drover, nil when it does not exist.
 func Replacements(existing []*clusterv1.MachineDeployment, desired []runtime.Object,
 	template func(clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured,
 ) []Replacement {
@@ -52,7 +52,7 @@ func Replacements(existing []*clusterv1.MachineDeployment, desired []runtime.Obj
 					replaced.Cause = templateCause(template(before.InfrastructureRef), templates[after.InfrastructureRef.Kind+"/"+after.InfrastructureRef.Name])
 				}
 			case before.Bootstrap.ConfigRef != after.Bootstrap.ConfigRef:
-				// Its name follows from the pool's user data alone, and on our own infrastructure it never changes.
+				// The name follows only from the pool's user data. On Drover's own infrastructure it never changes.
 				replaced.Template = after.Bootstrap.ConfigRef.Name
 				if after.InfrastructureRef.APIGroup == machineGroup {
 					replaced.Cause = disruption.Unknown
@@ -66,14 +66,14 @@ func Replacements(existing []*clusterv1.MachineDeployment, desired []runtime.Obj
 	return out
 }
 
-// templateCause is why a template of machines has another name: its content is a copy of the user's machine config, so the user has edited
-// that, or chosen another. The same content under another name is our doing.
+// templateCause is why a machine template has another name. Its content is a copy of the user's machine config, so the
+// user has edited or replaced the config. The same content under another name is a change by Drover.
 func templateCause(before, after *unstructured.Unstructured) disruption.Cause {
 	if after == nil {
 		return disruption.Unknown
 	}
 	if before == nil {
-		return disruption.EditPool // somebody has deleted it, or the pool was on infrastructure of another kind
+		return disruption.EditPool // the template was deleted, or the pool was on other infrastructure
 	}
 	for _, key := range []string{rkev1.ClonedFromGroupVersionAnnotation, rkev1.ClonedFromKindAnnotation, rkev1.ClonedFromNameAnnotation} {
 		if before.GetAnnotations()[key] != after.GetAnnotations()[key] {
@@ -86,7 +86,7 @@ func templateCause(before, after *unstructured.Unstructured) disruption.Cause {
 	return disruption.EditPool
 }
 
-// contentOf is what of a template of machines decides its name.
+// contentOf is the part of a machine template that determines its name.
 func contentOf(template *unstructured.Unstructured) map[string]any {
 	content, _, err := unstructured.NestedMap(template.Object, "spec", "template", "spec")
 	if err != nil {

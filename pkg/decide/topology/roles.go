@@ -11,14 +11,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// RolesOf are the roles of servers that labels of a machine, or of a template of
-// machines, say.
+// RolesOf returns the server roles in the labels of a machine or of a machine template.
 func RolesOf(labels map[string]string) Servers {
 	return Servers{Etcd: labels[rkev1.EtcdRoleLabel] == roleMarked, ControlPlane: labels[rkev1.ControlPlaneRoleLabel] == roleMarked}
 }
 
-// ChangesRoles reports that the pool of a MachineDeployment is edited to have
-// other roles of servers than its machines.
+// ChangesRoles reports whether a MachineDeployment's pool was edited to have other server roles than its machines.
 func ChangesRoles(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployment) bool {
 	had := RolesOf(deployment.Spec.Template.Labels)
 	return slices.ContainsFunc(pools(cluster), func(pool provv1.RKEMachinePool) bool {
@@ -26,16 +24,14 @@ func ChangesRoles(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployme
 	})
 }
 
-// anotherPool is how a cluster comes to have servers elsewhere.
+// anotherPool is the advice to move the servers to another pool.
 const anotherPool = "; add another pool with the roles that you want, and remove this one once the machines of that work"
 
-// validateKeptRoles keeps machines the servers that they are, and makes no others
-// of them. A member leaves etcd only when its machine is deleted; with the role
-// taken away it would be switched off where it is, count towards the quorum for
-// ever, and nobody would remove it. So what was given could not be taken back,
-// and machines that only were nodes until now would be taken for members. And API
-// servers would be gone before others serve. What only workers have, labels and
-// taints, can change at any time. Safe is to keep what the machines have.
+// validateKeptRoles rejects a change of the server roles of existing machines. A member leaves etcd only when its
+// machine is deleted. Without the role, the member would be stopped on its machine and would count toward the quorum
+// forever. Therefore a role, once given, could not be removed again. Machines that were only nodes before would be
+// mistaken for members. And API servers would stop before others serve. Labels and taints of workers can change at any
+// time. The safe value is the roles of the machines.
 func validateKeptRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
 	had, machines := in.Roles[deployment]
 	if !machines {

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// Machines stay the servers that they are, and nobody else becomes one. Being a
-// worker besides can change.
+// TestValidate_MachinesKeepTheirRoles checks that machines keep their server roles, and that only the worker role can
+// change.
 func TestValidate_MachinesKeepTheirRoles(t *testing.T) {
 	t.Parallel()
 	const (

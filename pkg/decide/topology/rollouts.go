@@ -7,17 +7,15 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// deletedFirst is how many machines of a pool are deleted before others have taken
-// their place, of so many: as many as may be unavailable. That others are made
-// meanwhile changes nothing: Cluster API does not wait for them, and deletes so many
-// in the pass in which it makes the first new ones. It reads the limits as Cluster
-// API does: a share of new machines is rounded up, one of machines that go is
-// rounded down, and when both come to nothing one goes.
+// deletedFirst is how many machines of a pool are deleted before others replace them: as many as may be unavailable. A
+// surge does not change that. Cluster API does not wait for the new machines, and deletes so many in the pass in which
+// it creates the first new ones. Like Cluster API, it rounds a share of new machines up and a share of deleted machines
+// down. When both are zero, one machine is deleted.
 func deletedFirst(pool *provv1.RKEMachinePool, machines int) int {
 	limits := strategy(pool).RollingUpdate
 	surge, err := intstr.GetScaledValueFromIntOrPercent(limits.MaxSurge, machines, true)
 	if err != nil {
-		return 0 // what cannot be read is said elsewhere
+		return 0 // other checks report unreadable limits
 	}
 	unavailable, err := intstr.GetScaledValueFromIntOrPercent(limits.MaxUnavailable, machines, false)
 	if err != nil {
@@ -29,11 +27,11 @@ func deletedFirst(pool *provv1.RKEMachinePool, machines int) int {
 	return min(max(unavailable, 0), machines)
 }
 
-// manyMachines are so many that every share of them is a machine.
+// manyMachines is so many that every share of them is at least one machine.
 const manyMachines = 100
 
-// DeletesFirst reports that machines with etcd may be replaced by deleting them
-// first. Then it matters how many others there are.
+// DeletesFirst reports whether machines with etcd may be deleted before their replacements work. Then the number of
+// other members matters.
 func DeletesFirst(cluster *provv1.Cluster) bool {
 	for i := range pools(cluster) {
 		if pool := &pools(cluster)[i]; pool.EtcdRole && deletedFirst(pool, manyMachines) > 0 {
@@ -43,10 +41,9 @@ func DeletesFirst(cluster *provv1.Cluster) bool {
 	return false
 }
 
-// validateRollOuts refuses that most members of etcd are deleted before others
-// take their place. All pools may be replaced at once, after one edit. A member
-// leaves etcd before its host goes, but the last one cannot: it would wait for
-// another one, and Cluster API for it. Safe is to delete none before others work.
+// validateRollOuts rejects limits that delete most etcd members before others replace them. One edit may replace all
+// pools at once. A member leaves etcd before its host is removed, but the last member cannot. It would wait for another
+// member, and Cluster API would wait for it. The safe value deletes no member before others work.
 func validateRollOuts(in Input, at *field.Path) field.ErrorList {
 	in = KeepRoles(in)
 	byPool, most := deletedOfMost(in)
@@ -63,8 +60,8 @@ func validateRollOuts(in Input, at *field.Path) field.ErrorList {
 	return errs.WithOrigin(safeValue)
 }
 
-// deletedOfMost is how many members of etcd may be deleted first, by pool, and
-// whether these are most of all.
+// deletedOfMost is how many etcd members may be deleted first, by pool, and whether they are the majority of all
+// members.
 func deletedOfMost(in Input) (byPool []int, most bool) {
 	all, deleted := in.RegisteredMembers, 0
 	byPool = make([]int, len(pools(in.Cluster)))
@@ -76,7 +73,7 @@ func deletedOfMost(in Input) (byPool []int, most bool) {
 		}
 	}
 	if in.alone && in.Registered.Etcd && in.RegisteredMembers == 0 {
-		return byPool, false // nobody has counted how many others there are
+		return byPool, false // the number of other members is unknown
 	}
 	return byPool, 2*deleted > all
 }

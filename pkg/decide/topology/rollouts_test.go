@@ -10,15 +10,15 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// rolled sets how many machines are made first, and how many may be away.
+// rolled sets maxSurge and maxUnavailable.
 func rolled(surge, unavailable string) func(*provv1.RKEMachinePool) {
 	return func(p *provv1.RKEMachinePool) {
 		p.RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.Parse(surge)), MaxUnavailable: new(intstr.Parse(unavailable))}
 	}
 }
 
-// One edit may replace all machines with etcd. Most of them stay until others
-// have taken their place.
+// TestValidate_RollOutsKeepMembers checks that most members stay until others have replaced them, when one edit
+// replaces all machines with etcd.
 func TestValidate_RollOutsKeepMembers(t *testing.T) {
 	t.Parallel()
 	first := func(i string) string { return "spec.rkeConfig.machinePools[" + i + "].rollingUpdate.maxUnavailable" }
@@ -86,8 +86,8 @@ func TestValidate_RollOutsKeepMembers(t *testing.T) {
 	}
 }
 
-// How many others there are matters wherever machines may be deleted first, also if
-// only a share of more than one may.
+// TestDeletesFirst checks that the number of other members matters wherever machines may be deleted first, even if only
+// by a share of several machines.
 func TestDeletesFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

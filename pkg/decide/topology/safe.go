@@ -9,15 +9,15 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// safe is the input with a value that does no harm for everything that Tolerated
-// lets pass. What is in order stays as it is, and so does the input itself.
+// safe returns the input with a safe value in place of everything that Tolerated permits. It keeps valid values and
+// does not modify the input.
 func safe(in Input) Input {
 	in = KeepRoles(in)
 	byPool, most := deletedOfMost(in)
 	for i := range pools(in.Cluster) {
 		pool := &pools(in.Cluster)[i]
 		if unreadableRange(pool) {
-			// Nobody knows when to replace machines, so none is.
+			// The limit is unknown, so no machine is replaced.
 			pool.UnhealthyRange, pool.MaxUnhealthy = nil, new("0%")
 		}
 		if most && byPool[i] > 0 {
@@ -27,8 +27,8 @@ func safe(in Input) Input {
 	return in
 }
 
-// KeepRoles gives pools the roles of servers that their machines have: see
-// validateKeptRoles. The pools are copies.
+// KeepRoles returns the input with the server roles of the existing machines: see validateKeptRoles. The pools are
+// copies.
 func KeepRoles(in Input) Input {
 	if in.Cluster.Spec.RKEConfig == nil {
 		return in
@@ -46,12 +46,12 @@ func KeepRoles(in Input) Input {
 	return in
 }
 
-// safeBudgets leaves out disruption budgets that ValidateBudget refuses: without
-// one the agent is deployed all the same. The spec is a copy already.
+// safeBudgets removes disruption budgets that ValidateBudget rejects, because the agent can be deployed without one.
+// The spec is already a copy.
 func safeBudgets(spec *provv1.ClusterSpec) {
 	agent := spec.ClusterAgentDeploymentCustomization
 	if spec.RKEConfig == nil || agent == nil || agent.SchedulingCustomization == nil {
-		return // what an imported cluster asks for is checked where its manifest is made
+		return // package clustermanifest checks the budget of an imported cluster
 	}
 	if len(ValidateBudget(agent.SchedulingCustomization.PodDisruptionBudget, nil)) > 0 {
 		agent.SchedulingCustomization.PodDisruptionBudget = nil

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// What only newer checks refuse does not stop a cluster that is there, and does no
-// harm in it. What was always wrong stops it, as ever.
+// TestDesired_SafeValues checks that an error of a newer check neither stops nor harms an existing cluster. Errors of
+// older checks still stop it.
 func TestDesired_SafeValues(t *testing.T) {
 	t.Parallel()
 	budget := func(least, most string) func(*topology.Input) {
@@ -47,9 +47,9 @@ func TestDesired_SafeValues(t *testing.T) {
 	servers := topology.Servers{Etcd: true, ControlPlane: true}
 	for name, tc := range map[string]struct {
 		edit  func(*topology.Input)
-		told  string // the field that is told of, in place of an error
+		told  string // the field that is reported as tolerated
 		error bool
-		// surge, unavailable and share are what becomes of limits.
+		// surge, unavailable and share are the resulting limits.
 		surge, unavailable, share string
 	}{
 		"in order":                          {edit: ofPool(), surge: "1", unavailable: "0", share: "49%"},

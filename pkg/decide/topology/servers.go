@@ -6,17 +6,17 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// Servers says which roles of servers there are machines for.
+// Servers says for which server roles machines exist.
 type Servers struct {
 	Etcd, ControlPlane bool
 }
 
-// And are the roles of either.
+// And returns the roles of either.
 func (s Servers) And(other Servers) Servers {
 	return Servers{Etcd: s.Etcd || other.Etcd, ControlPlane: s.ControlPlane || other.ControlPlane}
 }
 
-// PooledServers are the roles that the pools of a cluster have machines for.
+// PooledServers returns the roles for which a cluster's pools have machines.
 func PooledServers(cluster *provv1.Cluster) Servers {
 	var found Servers
 	for i := range pools(cluster) {
@@ -29,23 +29,20 @@ func PooledServers(cluster *provv1.Cluster) Servers {
 	return found
 }
 
-// LacksServers reports whether the pools of a cluster alone make no working
-// cluster. One without pools is made of machines that register themselves, and
-// lacks nothing before they do.
+// LacksServers reports whether a cluster's pools alone do not make a working cluster. A cluster without pools consists
+// of machines that register themselves, and lacks nothing before they do.
 func LacksServers(cluster *provv1.Cluster) bool {
 	return cluster.Spec.RKEConfig != nil && len(pools(cluster)) > 0 && PooledServers(cluster) != Servers{Etcd: true, ControlPlane: true}
 }
 
-// CountsRegistered reports whether machines of no pool matter to what is made of
-// a cluster: as its servers, or as members of etcd beside those of pools that are
-// replaced when they are not well, or are deleted before others take their place.
+// CountsRegistered reports whether machines without a pool affect a cluster's objects. They may be its servers. They
+// may also be etcd members in addition to pools with a health check, or to pools that delete members first.
 func CountsRegistered(cluster *provv1.Cluster) bool {
 	return LacksServers(cluster) || cluster.Spec.RKEConfig != nil && (len(checkedEtcd(cluster)) > 0 || DeletesFirst(cluster))
 }
 
-// validateServers refuses what is no cluster: without etcd it has no data, and
-// without a control plane nobody can reach it. Scaling the last of them away
-// would lose them.
+// validateServers rejects a cluster without etcd, which would have no data, or without a control plane, which would
+// have no API. Scaling down the last of them would lose them.
 func validateServers(in Input, at *field.Path) field.ErrorList {
 	if !LacksServers(in.Cluster) {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// A cluster has etcd and a control plane, from its pools or from machines that
-// registered themselves. Everything else is nobody's mistake.
+// TestValidate_Servers checks that a cluster needs etcd and a control plane, from its pools or from registered
+// machines.
 func TestValidate_Servers(t *testing.T) {
 	t.Parallel()
 	type servers = topology.Servers

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxSnapshotSpec limits the spec in a snapshot's metadata after decompression, in bytes. No Cluster that was ever stored is
-	// larger, and the metadata come from inside the cluster: they could unpack to gigabytes.
+	// maxSnapshotSpec limits the spec in a snapshot's metadata after decompression, in bytes. A stored Cluster is never
+	// larger. The metadata come from inside the cluster and could unpack to gigabytes.
 	maxSnapshotSpec = 2 << 20
-	// maxSnapshotVersion limits a version, which ends up in messages.
+	// maxSnapshotVersion limits a version, because messages contain it.
 	maxSnapshotVersion = 64
 )
 
-// Fixed texts, so that no content of the metadata gets into an error.
+// Fixed texts, so that an error contains nothing from the metadata.
 var (
 	errSnapshotMetadata = errors.New("the snapshot's metadata must be base64 of a JSON object of texts")
 	errSnapshotSpec     = errors.New("the cluster's spec in the snapshot's metadata must be base64 of gzipped JSON")
@@ -28,14 +28,15 @@ var (
 	errSnapshotVersion  = fmt.Errorf("the Kubernetes version in the snapshot's metadata is longer than %d bytes", maxSnapshotVersion)
 )
 
-// VersionOfSnapshot reads from the metadata of an ETCDSnapshot which Kubernetes version its cluster had; empty when they do not
-// tell. The spec in there may be of any age, so nothing but the version is decoded.
+// VersionOfSnapshot returns the Kubernetes version of the cluster from the metadata of an ETCDSnapshot; empty when they
+// do not contain one. The stored spec may be of any age, so only the version is decoded.
 func VersionOfSnapshot(metadata string) (string, error) {
 	version, _, err := DescribeSnapshot(metadata)
 	return version, err
 }
 
-// DescribeSnapshot is VersionOfSnapshot, and also says whether the metadata hold the cluster's rkeConfig.
+// DescribeSnapshot returns the version as VersionOfSnapshot does, and whether the metadata contain the cluster's
+// rkeConfig.
 func DescribeSnapshot(metadata string) (version string, hasConfig bool, err error) {
 	if metadata == "" {
 		return "", false, nil
@@ -69,7 +70,7 @@ func DescribeSnapshot(metadata string) (version string, hasConfig bool, err erro
 	return spec.KubernetesVersion, len(spec.RKEConfig) > 0 && string(spec.RKEConfig) != "null", nil
 }
 
-// unpackSpec takes off what encodeSpec put around the JSON.
+// unpackSpec decodes the result of encodeSpec to JSON.
 func unpackSpec(packed string) ([]byte, error) {
 	compressed, err := base64.StdEncoding.DecodeString(packed)
 	if err != nil {

@@ -35,7 +35,7 @@ func packed(t *testing.T, text string) string {
 	return base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
-// What is put into the cluster is what is read from its snapshots.
+// TestVersionOfSnapshot_ReadsWhatWasEncoded checks that the encoded spec can be read from a snapshot's metadata.
 func TestVersionOfSnapshot_ReadsWhatWasEncoded(t *testing.T) {
 	t.Parallel()
 	in := demo(t)

@@ -14,14 +14,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// sharedBootstrapTemplate is the one bootstrap template of all pools on our own
-// infrastructure. User data of pools do not reach it.
+// sharedBootstrapTemplate is the bootstrap template of all pools on Drover's own infrastructure. It does not contain
+// the user data of pools.
 func sharedBootstrapTemplate(cluster *provv1.Cluster) *rkev1.RKEBootstrapTemplate {
 	return bootstrapTemplate(cluster, naming.BootstrapTemplate(cluster.Name), nil)
 }
 
-// poolBootstrapTemplate is the bootstrap template of one pool on foreign
-// infrastructure. New user data give it a new name, which replaces the machines.
+// poolBootstrapTemplate is the bootstrap template of one pool on another provider's infrastructure. New user data give
+// it a new name, which replaces the machines.
 func poolBootstrapTemplate(cluster *provv1.Cluster, pool *provv1.RKEMachinePool) *rkev1.RKEBootstrapTemplate {
 	inline := ""
 	if pool.Userdata != nil {
@@ -44,9 +44,8 @@ func bootstrapTemplate(cluster *provv1.Cluster, name string, userdata *rkev1.Use
 	return object
 }
 
-// machineTemplate is the immutable copy of a machine config that machines are
-// made from. What of the config counts is what the pool's copy of the driver's
-// schema knows; only that decides the name. (docs/wire/names.md#hashes-in-names.)
+// machineTemplate is the immutable copy of a machine config from which machines are created. Only the fields in the
+// pool's copy of the driver's schema count, and only they determine the name. (docs/wire/names.md#hashes-in-names.)
 func machineTemplate(in Input, pool *provv1.RKEMachinePool, ref ConfigRef) (*unstructured.Unstructured, error) {
 	config, exists := in.MachineConfigs[ref]
 	if !exists {
@@ -83,8 +82,8 @@ func machineTemplate(in Input, pool *provv1.RKEMachinePool, ref ConfigRef) (*uns
 	return object, nil
 }
 
-// prune copies the top-level fields of a machine config that the driver's schema
-// has. That leaves out apiVersion, kind, metadata and status too.
+// prune copies the top-level fields of a machine config that are in the driver's schema. It therefore drops apiVersion,
+// kind, metadata and status.
 func prune(config *unstructured.Unstructured, known *mgmtv3.DynamicSchemaSpec) map[string]any {
 	spec := map[string]any{}
 	for key, value := range config.Object {
@@ -95,8 +94,7 @@ func prune(config *unstructured.Unstructured, known *mgmtv3.DynamicSchemaSpec) m
 	return spec
 }
 
-// commonConfig is what a pool adds to every machine whatever its driver. It may
-// change without replacing machines.
+// commonConfig is what a pool adds to every machine, whatever its driver. It may change without replacing machines.
 func commonConfig(cluster *provv1.Cluster, pool *provv1.RKEMachinePool) (map[string]any, error) {
 	common := pool.RKECommonNodeConfig
 	common.CloudCredentialSecretName = effectiveCredential(cluster, pool)

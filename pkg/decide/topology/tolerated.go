@@ -10,18 +10,16 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// ReasonSafeValue is that of a field which is refused in new clusters and in edits,
-// and in whose place a cluster that was there before gets a safe value.
+// ReasonSafeValue is the reason for a field that is rejected in new clusters and in edits. An older cluster with such a
+// field gets a safe value in its place.
 const ReasonSafeValue = "SafeValueUsed"
 
-// safeValue marks errors of checks that have a safe value: see Tolerated.
+// safeValue marks errors of checks with a safe value: see Tolerated.
 const safeValue = "drover.io/safe-value"
 
-// Tolerated separates what keeps objects of a cluster from being made from what
-// does so only while there are none. Checks are added from release to release, and
-// a cluster that was made before must not come to a standstill because of them:
-// its snapshots, rotations and machines would have to wait for an edit. Desired
-// uses a safe value for each of those.
+// Tolerated separates the errors that always stop the generation of objects from those that stop it only for a new
+// cluster. New releases add checks, and they must not stop an existing cluster. Its snapshots, rotations and machines
+// would have to wait for an edit. Desired uses a safe value for each tolerated error.
 func Tolerated(errs field.ErrorList) (refused, tolerated field.ErrorList) {
 	for _, err := range errs {
 		if err.Origin == safeValue {
@@ -33,14 +31,13 @@ func Tolerated(errs field.ErrorList) (refused, tolerated field.ErrorList) {
 	return refused, tolerated
 }
 
-// Wrong is a cluster with what is wrong with it.
+// Wrong is a cluster with its errors.
 type Wrong struct {
 	Cluster *provv1.Cluster
 	Errors  field.ErrorList
 }
 
-// News separates what an edit makes wrong from what was wrong before, wherever in
-// its list it stood.
+// News separates the errors that an edit adds from older ones, even if their position in a list changed.
 func News(before, after Wrong) (news, old field.ErrorList) {
 	known := map[string]int{}
 	for _, err := range before.Errors {
@@ -63,9 +60,8 @@ var (
 	numbers = regexp.MustCompile(`\d+`)
 )
 
-// identity is what is wrong, wherever in its list it stands: an update may take out
-// what stands before it. Pools have names. Numbers in the explanation do not
-// count: they change with what goes on in the cluster.
+// identity identifies an error without its position in a list, because an update may remove an earlier entry. Pools
+// have names. Numbers in the explanation do not count, because they change with the state of the cluster.
 func identity(cluster *provv1.Cluster, err *field.Error) string {
 	at := err.Field
 	if found := inPool.FindStringSubmatch(at); found != nil {
@@ -78,7 +74,7 @@ func identity(cluster *provv1.Cluster, err *field.Error) string {
 	return indexes.ReplaceAllString(at, "[]") + ": " + kind.ErrorBody()
 }
 
-// anyRefused reports an error that is not tolerated.
+// anyRefused reports whether an error is not tolerated.
 func anyRefused(errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Origin != safeValue })
 }

@@ -16,15 +16,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// legacyName is the form of names of clusters that were not provisioned here.
+// legacyName is the form of the names of imported clusters.
 var legacyName = regexp.MustCompile(`^c-[a-z0-9]{5}$`)
 
-// Validate says what is wrong with a Cluster, field by field and with what would
-// be right. Without rkeConfig nothing is provisioned, and nothing can be wrong.
+// Validate returns the errors of a Cluster. Each names the field and what would be right. A Cluster without rkeConfig
+// is not provisioned and has no errors.
 //
-// Whatever it reports stops the generation of objects as a whole: a cluster is
-// never half generated. In a cluster that was generated before, some of it is
-// Tolerated.
+// An error stops the generation of all objects: a cluster is never generated in part. For an existing cluster, some
+// errors are Tolerated.
 func Validate(in Input) field.ErrorList {
 	cluster := in.Cluster
 	if cluster.Spec.RKEConfig == nil {
@@ -52,26 +51,24 @@ func Validate(in Input) field.ErrorList {
 	return append(errs, ofPools...)
 }
 
-// ValidateAlone is Validate without the objects that a Cluster refers to, which may
-// come later: machine configs, schemas of drivers and credentials.
+// ValidateAlone is Validate without the objects that a Cluster refers to: machine configs, schemas of drivers and
+// credentials. They may be created later.
 func ValidateAlone(in Input) field.ErrorList {
 	in.alone = true
 	return Validate(in)
 }
 
-// ValidateBefore is ValidateAlone of a Cluster as it was before an edit. Errors
-// that others hide are there, too: who mends one is not to blame for what that
-// uncovers. See News.
+// ValidateBefore is ValidateAlone for a Cluster as it was before an edit. It includes errors that other errors hide,
+// because the correction of one error did not cause the error behind it. See News.
 func ValidateBefore(in Input) field.ErrorList {
 	in.all = true
 	return ValidateAlone(in)
 }
 
-// shownErrors is how many errors a message names.
+// shownErrors is the maximum number of errors in a message.
 const shownErrors = 5
 
-// Explain writes errors into one line for a condition. Equal errors give equal
-// lines.
+// Explain writes errors into one line for a condition. Equal errors give equal lines.
 func Explain(errs field.ErrorList) string {
 	lines := make([]string, 0, min(len(errs), shownErrors))
 	for _, err := range errs {
@@ -115,7 +112,7 @@ func validateVersion(cluster *provv1.Cluster, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// agentDirVariable would move the agent's directory past the field meant for it.
+// agentDirVariable would move the agent's directory without the field for it.
 const agentDirVariable = "CATTLE_AGENT_VAR_DIR"
 
 func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorList {
@@ -126,22 +123,24 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 			wrong := field.Invalid(at.Index(i).Child("name"), redact.Variable(variable.Name),
 				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first")
 			if variable.Name != "" && !strings.ContainsAny(variable.Name, "= \t\n\x00") {
-				wrong = wrong.WithOrigin(safeValue) // plans of machines have it, and stay; only new machines cannot be made with it
+				// Plans of existing machines keep the variable. Only new machines cannot be created with it.
+				wrong = wrong.WithOrigin(safeValue)
 			}
 			errs = append(errs, wrong)
 		case variable.Name == agentDirVariable:
 			errs = append(errs, field.Forbidden(at.Index(i).Child("name"),
 				agentDirVariable+" is set from spec.rkeConfig.dataDirectories.systemAgent; set that field instead"))
 		case strings.EqualFold(variable.Name, "NO_PROXY") && strings.ContainsAny(variable.Value, " \t"):
-			errs = append(errs, field.Invalid(at.Index(i).Child("value"), field.OmitValueType{}, // proxies may have passwords
+			// The value is not shown, because proxies may contain passwords.
+			errs = append(errs, field.Invalid(at.Index(i).Child("value"), field.OmitValueType{},
 				"must be a list separated by commas without blanks"))
 		}
 	}
 	return errs
 }
 
-// ValidateBudget says what is wrong with the disruption budget of an agent: of both amounts one is to be given, and not as 0. User interfaces write 0 for
-// the other. Safe is to have no budget.
+// ValidateBudget returns the errors of an agent's disruption budget: exactly one amount must be given, and must not be
+// 0. User interfaces write 0 for the other amount. The safe value is no budget.
 func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -219,8 +218,8 @@ func nested(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
-// validateRegistries refuses registries that images cannot be in. Nodes may take
-// some of them all the same, and the agent inside the cluster could not be made.
+// validateRegistries rejects registries that cannot contain images. Nodes may accept some of them, but the agent inside
+// the cluster could not be rendered.
 func validateRegistries(config *provv1.RKEConfig, at *field.Path) field.ErrorList {
 	errs := validateRegistry(config.MachineGlobalConfig.Data, at.Child("machineGlobalConfig"))
 	for i, selected := range config.MachineSelectorConfig {
@@ -234,7 +233,7 @@ func validateRegistry(values map[string]any, at *field.Path) field.ErrorList {
 	if !given || registry == "" || naming.IsRegistry(registry) {
 		return nil
 	}
-	// What machines have of it stays. The value may have a password.
+	// The configuration of existing machines stays. The value may contain a password.
 	return field.ErrorList{field.Invalid(at.Child(registryKey), redact.Address(registry), naming.RegistryForm).WithOrigin(safeValue)}
 }
 

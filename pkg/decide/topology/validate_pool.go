@@ -41,7 +41,7 @@ func validatePools(in Input, at *field.Path) field.ErrorList {
 		errs = append(errs, validatePoolHealth(pool, here)...)
 		ofBoot := validateFirstBoot(pool, here)
 		if _, exists := in.Replicas[deployment]; exists && len(validation.IsValidLabelValue(pool.MachineOS)) == 0 {
-			ofBoot = ofBoot.WithOrigin(safeValue) // machines that are there stay, and only new ones cannot be made
+			ofBoot = ofBoot.WithOrigin(safeValue) // existing machines stay; only new ones cannot be created
 		}
 		errs = append(errs, ofBoot...)
 		errs = append(errs, validatePoolLabels(in.Cluster, pool, here)...)
@@ -157,21 +157,20 @@ func validateRange(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList 
 	return nil
 }
 
-// unreadableRange reports a range that looks like one and includes no number.
+// unreadableRange reports whether a range has the right form but contains no number.
 func unreadableRange(pool *provv1.RKEMachinePool) bool {
 	_, _, ok := rangeOf(pool)
 	return !ok && pool.UnhealthyRange != nil && unhealthyRange.MatchString(*pool.UnhealthyRange)
 }
 
-// Operating systems that a pool may name. (docs/wire/capi.md#pools.)
+// The operating systems of pools. (docs/wire/capi.md#pools.)
 const (
 	linux   = "linux"
 	windows = "windows"
 )
 
-// validateFirstBoot checks what machines run when they first start. Every pool of
-// Windows machines is refused until there is an installer of their agent: their
-// Machines would wait for bootstrap data for ever.
+// validateFirstBoot checks what machines run at their first start. It rejects all pools of Windows machines until their
+// agent has an installer. Their Machines would wait for bootstrap data forever.
 func validateFirstBoot(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch pool.MachineOS {
@@ -182,20 +181,20 @@ func validateFirstBoot(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorL
 	default:
 		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS, "must be linux or windows, in lower case"))
 	}
-	// A node driver's machines get their user data from the machine config: what a pool has is for others only, and ignored
-	// here. (docs/wire/capi.md#pools.)
+	// A node driver's machines get their user data from the machine config. The pool's user data are for other
+	// providers, and ignored here. (docs/wire/capi.md#pools.)
 	if _, ours := configRef(pool); ours || pool.Userdata == nil {
 		return errs
 	}
 	if err := bootstrapdata.CheckUserdata(pool.Userdata.InlineUserdata); err != nil {
-		// The text is not shown, it may hold passwords.
+		// The text is not shown, because it may contain passwords.
 		errs = append(errs, field.Invalid(at.Child("userdata", "inlineUserdata"), field.OmitValueType{}, err.Error()))
 	}
 	return errs
 }
 
-// validatePoolLabels refuses labels by which Drover and Cluster API tell machines
-// apart, unless they say what the machines get anyway.
+// validatePoolLabels rejects labels with which Drover and Cluster API identify machines, unless they have the generated
+// value.
 func validatePoolLabels(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
 	generated := machineLabels(cluster, pool, naming.MachineDeployment(cluster.Name, pool.Name))
 	var errs field.ErrorList
@@ -232,7 +231,7 @@ func validatePoolLabels(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at
 	return errs
 }
 
-// validateConfig checks what a pool's machines are made from.
+// validateConfig checks the machine config of a pool.
 func validateConfig(in Input, pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
 	if pool.NodeConfig == nil || pool.NodeConfig.Kind == "" || pool.NodeConfig.Name == "" {
 		return field.ErrorList{field.Required(at, "invalid machinePool ["+pool.Name+"] missing name or valid config: "+
@@ -255,8 +254,8 @@ func validateConfig(in Input, pool *provv1.RKEMachinePool, at *field.Path) field
 	return validateDriverConfig(in, pool, ref, at)
 }
 
-// validateDriverConfig checks the machine config of a node driver of ours. A
-// driver that was deactivated does not break the clusters it made.
+// validateDriverConfig checks a machine config of one of Drover's node drivers. A deactivated driver does not break the
+// clusters that it created.
 func validateDriverConfig(in Input, pool *provv1.RKEMachinePool, ref ConfigRef, at *field.Path) field.ErrorList {
 	config, exists := in.MachineConfigs[ref]
 	_, copied := poolSchema(pool)

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// What may hold passwords is not shown.
+// TestValidate_ShowsNoPasswords checks that errors do not contain values with possible passwords.
 func TestValidate_ShowsNoPasswords(t *testing.T) {
 	t.Parallel()
 	registry := func(text string) func(*provv1.Cluster) {

@@ -14,9 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// TestValidate_NamesFieldAndRemedy has one edit per way to be wrong. wantField
-// is the field that the message starts with; wantRemedy is part of what it
-// advises.
+// TestValidate_NamesFieldAndRemedy has one edit for each error. wantField is the field at the beginning of the message,
+// and wantRemedy is part of its advice.
 func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 	t.Parallel()
 	const pools = "spec.rkeConfig.machinePools"
@@ -442,7 +441,7 @@ func TestExplain_LimitsWhatItShows(t *testing.T) {
 	}
 }
 
-// withUserdata gives the first pool user data, and another infrastructure provider's machines, which get them.
+// withUserdata gives the first pool user data and machines of another infrastructure provider, which use them.
 func withUserdata(c *provv1.Cluster, text string) {
 	pool(c, 0).NodeConfig = &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "aws-a"}
 	pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: text}

@@ -9,20 +9,21 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Drivers whose addresses need a rule of their own.
+// Drivers with special rules for addresses.
 const (
 	driverPod          = "pod"
 	driverDigitalOcean = "digitalocean"
 )
 
-// addressSet are a machine's addresses as far as they are known.
+// addressSet are a machine's known addresses.
 type addressSet struct {
 	internal, external []string
 	ipv6               string
 	driver             string
 }
 
-// knownAddresses reads the addresses the machine was registered with and fills gaps from what its driver recorded.
+// knownAddresses reads the addresses with which the machine was registered, and fills gaps from what its driver
+// recorded.
 func (m *machinePlan) knownAddresses() (addressSet, error) {
 	machine := m.in.Machine
 	known := addressSet{
@@ -73,7 +74,7 @@ func (m *machinePlan) layerAddresses() error {
 	return nil
 }
 
-// nodeIPs are the user's node addresses and the internal ones.
+// nodeIPs returns the user's node addresses and the internal ones.
 func (m *machinePlan) nodeIPs(known addressSet) []string {
 	internal := known.internal
 	if known.driver == driverDigitalOcean && len(internal) == 0 {
@@ -82,8 +83,8 @@ func (m *machinePlan) nodeIPs(known addressSet) []string {
 	return unique(stringsOf(m.config["node-ip"]), internal, splitList(known.ipv6))
 }
 
-// externalIPs are the user's external addresses and the known ones that are not node addresses. A cloud provider sets them
-// itself. Link-local addresses are of no use to anyone else.
+// externalIPs returns the user's external addresses, and the known ones that are not node addresses. A cloud provider
+// sets them itself. Link-local addresses are omitted, because other hosts cannot use them.
 func (m *machinePlan) externalIPs(known addressSet, nodeIP []string) []string {
 	user := stringsOf(m.config["node-external-ip"])
 	cloudProvider, _ := m.user["cloud-provider-name"].(string)
@@ -108,7 +109,7 @@ func (m *machinePlan) extendUnique(key string, values []string) {
 	m.config[key] = list
 }
 
-// family of an address or network.
+// family is the family of an address or network.
 type family int
 
 const (
@@ -124,7 +125,7 @@ func familyOf(ip netip.Addr) family {
 	return ipv6
 }
 
-// firstFamily is the family of the first network; noFamily when there is none or it cannot be read.
+// firstFamily is the family of the first network; noFamily when there is none or it is unreadable.
 func firstFamily(cidrs []string) family {
 	if len(cidrs) == 0 {
 		return noFamily
@@ -136,7 +137,7 @@ func firstFamily(cidrs []string) family {
 	return familyOf(prefix.Addr())
 }
 
-// orderByFamily puts addresses of the primary family first, then the other family, then what is no address, such as the name
+// orderByFamily puts addresses of the primary family first, then the other family, then other texts, such as the name
 // of an interface. Without a primary family the order stays.
 func orderByFamily(addresses []string, primary family) []string {
 	if primary == noFamily {
@@ -168,7 +169,7 @@ func splitList(list string) []string {
 	return out
 }
 
-// unique joins lists in order and leaves out repetitions.
+// unique joins lists in order, without duplicates.
 func unique(lists ...[]string) []string {
 	var out []string
 	for _, list := range lists {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// BenchmarkPlan is the cost of one machine's plan, with little and with much configuration.
+// BenchmarkPlan measures one machine's plan, with little and with much configuration.
 func BenchmarkPlan(b *testing.B) {
 	for _, name := range []string{"minimal", "registries-s3", "configured"} {
 		m := loadManifest(b, name)

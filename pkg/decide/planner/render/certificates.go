@@ -9,21 +9,22 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// rotationKey names certificate rotation in the records of a node; it is wire
+// rotationKey names certificate rotation in a node's records. It is part of the wire format
 // (docs/wire/planner.md#certificate-rotation).
 const rotationKey = "certificate-rotation"
 
 // Services whose certificates a node with a role keeps or depends on (docs/wire/planner.md#certificate-rotation). A
-// control plane has those of a worker too.
+// control plane also has those of a worker.
 var (
 	workerServices       = []string{"rke2-server", "k3s-server", "api-server", "kubelet", "kube-proxy", "auth-proxy"}
 	controlPlaneServices = []string{"controller-manager", "scheduler", "rke2-controller", "k3s-controller", "admin", "cloud-controller", "supervisor"}
 	etcdServices         = []string{"etcd", "kubelet", "k3s-server", "rke2-server", "supervisor"}
-	// agentServices are those that the distribution can rotate on a node without the server.
+	// agentServices are the services that the distribution can rotate on a node without the server.
 	agentServices = []string{"kubelet", "kube-proxy", "rke2-controller", "k3s-controller"}
 )
 
-// CertificateServices are the names that a rotation of certificates can be about, in their order, those of one distribution too.
+// CertificateServices returns the sorted names of services that a certificate rotation can name, including those of
+// only one distribution.
 func CertificateServices() []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(workerServices, controlPlaneServices, etcdServices))))
 }
@@ -42,7 +43,7 @@ func RotatesCertificates(roles Roles, services []string) bool {
 	return (roles.Worker || roles.ControlPlane) && has(workerServices) || roles.ControlPlane && has(controlPlaneServices) || roles.ETCD && has(etcdServices)
 }
 
-// UnknownServices are those of a request that a distribution's `certificate rotate` does not know, and refuses.
+// UnknownServices returns the services that the distribution's `certificate rotate` does not know and rejects.
 func UnknownServices(runtime distro.Runtime, services []string) []string {
 	known := slices.Concat(workerServices, controlPlaneServices, etcdServices)
 	return slices.DeleteFunc(slices.Clone(services), func(service string) bool {
@@ -53,7 +54,7 @@ func UnknownServices(runtime distro.Runtime, services []string) []string {
 }
 
 // RotateCertificatesWork gives the node new certificates and restarts it (docs/wire/planner.md#certificate-rotation).
-// have is the plan that the node has.
+// have is the node's plan.
 func (n Node) RotateCertificatesWork(have plan.NodePlan, roles Roles, services []string, attempt string) Work {
 	work := Work{Operation: OperationCertificates, Attempt: attempt}
 	add := func(instructions ...plan.OneTimeInstruction) {
@@ -72,7 +73,8 @@ func (n Node) RotateCertificatesWork(have plan.NodePlan, roles Roles, services [
 			args = append(args, "-s", service)
 		}
 		rotate := bounded(commandSeconds, args...)
-		rotate.Env = []string{n.dataDirEnv()} // it takes another folder for that of a node that was never a server, and succeeds
+		// Without it, the command uses the wrong directory on a node that was never a server, and succeeds.
+		rotate.Env = []string{n.dataDirEnv()}
 		add(n.Stop(rotationKey+"/stop", attempt), n.Idempotent(rotationKey+"/rotate", attempt, rotate))
 	}
 	if roles.ControlPlane {
@@ -85,8 +87,8 @@ func (n Node) RotateCertificatesWork(have plan.NodePlan, roles Roles, services [
 	return work
 }
 
-// rotated are the services to name on the command line, none for all; some is false when this node has none of them. A node
-// without the server knows only its own, and gets the rest anew with the restart.
+// rotated returns the services for the command line, none for all. some is false when this node has none of them. A
+// node without the server knows only its own services. It gets the other certificates with the restart.
 func (n Node) rotated(roles Roles, services []string) (named []string, some bool) {
 	if len(services) == 0 || roles.Server() {
 		return services, true
@@ -95,8 +97,8 @@ func (n Node) rotated(roles Roles, services []string) (named []string, some bool
 	return named, len(named) > 0
 }
 
-// removeComponentCertificates removes the certificates that the controller manager and the scheduler made for themselves in
-// a directory: `certificate rotate` does not know of them. A certificate that the user brought stays.
+// removeComponentCertificates removes the certificates that the controller manager and the scheduler generated in a
+// directory, because `certificate rotate` does not know them. It keeps a certificate that the user provides.
 func (n Node) removeComponentCertificates(have plan.NodePlan, services []string, attempt string) []plan.OneTimeInstruction {
 	config := n.configOf(have)
 	var out []plan.OneTimeInstruction

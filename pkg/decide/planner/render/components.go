@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// layerComponents makes kube-controller-manager and kube-scheduler keep their certificates where probes can verify them,
-// unless the user said otherwise. RKE2 runs them in static pods that need the directory mounted.
+// layerComponents makes kube-controller-manager and kube-scheduler keep their certificates where probes can verify
+// them, unless the user configured it. RKE2 runs them in static pods that need the directory mounted.
 func (m *machinePlan) layerComponents() error {
 	if !m.roles.ControlPlane {
 		return nil
@@ -44,7 +44,7 @@ func (m *machinePlan) addMount(key, mount string) {
 	m.config[key] = list
 }
 
-// argValue finds an argument name=value in a list; the last one wins, as it does for the component.
+// argValue finds an argument name=value in a list. The last one wins, as for the component.
 func argValue(args []any, name string) string {
 	for _, item := range slices.Backward(args) {
 		text, _ := item.(string)
@@ -56,7 +56,7 @@ func argValue(args []any, name string) string {
 	return ""
 }
 
-// healthOf is where a component's health can be asked: its port and the certificate it serves with.
+// healthOf is the address of a component's health: its port and its serving certificate.
 func (m *machinePlan) healthOf(component distro.Component) (port, cert string) {
 	args := listOf(m.config[component.ArgKey])
 	port = argValue(args, "secure-port")

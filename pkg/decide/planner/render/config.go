@@ -18,39 +18,40 @@ import (
 
 // Reasons of warnings.
 const (
-	// ReasonUnknownRelease: the Kubernetes version is not in the release data, keys are checked against its neighbours.
+	// ReasonUnknownRelease: the Kubernetes version is not in the release data. Keys are checked against its neighbors.
 	ReasonUnknownRelease = "UnknownRelease"
-	// ReasonUnknownConfigKey: the release is not known to understand a key; it is passed through.
+	// ReasonUnknownConfigKey: the release is not known to understand a key. The key is passed through.
 	ReasonUnknownConfigKey = "UnknownConfigKey"
-	// ReasonUnexpectedValue: a value has another type than the key takes; it is passed through.
+	// ReasonUnexpectedValue: a value has the wrong type for its key. The value is passed through.
 	ReasonUnexpectedValue = "UnexpectedValue"
-	// ReasonOverriddenConfigKey: a key the user set is managed and got another value.
+	// ReasonOverriddenConfigKey: the user set a managed key, which got another value.
 	ReasonOverriddenConfigKey = "OverriddenConfigKey"
-	// ReasonUnknownChart: values are given for a chart that does not come with the release; they are passed through.
+	// ReasonUnknownChart: the user gives values for a chart that the release does not contain. The values are passed
+	// through.
 	ReasonUnknownChart = "UnknownChart"
-	// ReasonMissingKey: an object has no key of that name; a file made of it is empty.
+	// ReasonMissingKey: an object lacks a key. The file from it is empty.
 	ReasonMissingKey = "MissingKey"
 	// ReasonSameFile: several sources write the same file.
 	ReasonSameFile = "SameFile"
-	// ReasonServerOnlyKey: a key that only servers understand is meant for some machines, and left out on workers.
+	// ReasonServerOnlyKey: a selector gives a key for servers to workers. The key is omitted on workers.
 	ReasonServerOnlyKey = "ServerOnlyConfigKey"
-	// ReasonMisplacedKey: a key passes through, but a field of the cluster's spec should be set instead.
+	// ReasonMisplacedKey: a key is passed through, but a field of the cluster's spec should be set instead.
 	ReasonMisplacedKey = "MisplacedConfigKey"
-	// ReasonForeignDatastore: the API of a server shall keep its data elsewhere than in etcd; the key passes through.
+	// ReasonForeignDatastore: a server keeps its data in a datastore other than etcd. The key is passed through.
 	ReasonForeignDatastore = "ForeignDatastore"
 	// ReasonUnusablePullSecret: a pull secret of the system default registry was skipped.
 	ReasonUnusablePullSecret = "UnusablePullSecret" //nolint:gosec // the name of a reason, not a secret
 )
 
-// Fields of the cluster's spec that messages name.
+// Fields of the cluster's spec in messages.
 const (
 	fieldVersion  = "spec.kubernetesVersion"
 	fieldGlobal   = "spec.rkeConfig.machineGlobalConfig"
 	fieldSelector = "spec.rkeConfig.machineSelectorConfig"
 )
 
-// layerUser merges what the user wrote for this machine: a key of a later source replaces the earlier value completely,
-// lists and maps are never merged.
+// layerUser merges the user's configuration for this machine. A key of a later source replaces the earlier value
+// completely; lists and maps are never merged.
 func (m *machinePlan) layerUser() error {
 	m.user, m.origin = map[string]any{}, map[string]string{}
 	if m.runtime == distro.RKE2 {
@@ -77,7 +78,7 @@ func (m *machinePlan) mergeUser(field string, data map[string]any) {
 	}
 }
 
-// selects reports whether a machine selector matches; an absent or empty one matches every machine.
+// selects reports whether a machine selector matches. An absent or empty one matches every machine.
 func (m *machinePlan) selects(field string, selector *metav1.LabelSelector) (bool, error) {
 	if selector == nil {
 		return true, nil
@@ -89,7 +90,7 @@ func (m *machinePlan) selects(field string, selector *metav1.LabelSelector) (boo
 	return parsed.Matches(labels.Set(m.in.Machine.Labels)), nil
 }
 
-// normalize makes equal values equal bytes, whichever decoder they came from.
+// normalize converts equal values to equal bytes, for any decoder.
 func normalize(value any) any {
 	switch v := value.(type) {
 	case float64:
@@ -118,8 +119,8 @@ func normalize(value any) any {
 	}
 }
 
-// layerRelease checks the user's keys against what the release understands. Keys that only servers understand are left out
-// of a worker's configuration, where they mean nothing; everything else passes through.
+// layerRelease checks the user's keys against the release. It omits keys for servers on a worker, where they have no
+// meaning, and passes all other keys through.
 func (m *machinePlan) layerRelease() error {
 	m.config = make(map[string]any, len(m.user)+16)
 	release := m.in.Release
@@ -144,8 +145,8 @@ func (m *machinePlan) layerRelease() error {
 	return nil
 }
 
-// warnServerOnly tells of a key left out on a worker that was chosen by a selector. What is written for all machines alike means the
-// servers.
+// warnServerOnly warns about a key that is omitted on a worker, if the user chose the worker by a selector. Keys for
+// all machines are meant for servers.
 func (m *machinePlan) warnServerOnly(key string) {
 	for i, entry := range m.spec.MachineSelectorConfig {
 		_, has := entry.Config.Data[key]
@@ -156,12 +157,12 @@ func (m *machinePlan) warnServerOnly(key string) {
 	}
 }
 
-// selectsAll reports that a selector leaves nobody out.
+// selectsAll reports whether a selector selects all machines.
 func selectsAll(selector *metav1.LabelSelector) bool {
 	return selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0
 }
 
-// typed converts a value to the type of its key where that is safe, and warns where it is not.
+// typed converts a value to the type of its key where that is safe, and otherwise warns.
 func (m *machinePlan) typed(key string, value any, kind distro.ArgKind) any {
 	text, isText := value.(string)
 	switch value.(type) {
@@ -187,7 +188,7 @@ func (m *machinePlan) typed(key string, value any, kind distro.ArgKind) any {
 	return value
 }
 
-// set gives a key a managed value and tells when that hides what the user wrote.
+// set gives a key a managed value, and warns when it overrides the user's value.
 func (m *machinePlan) set(key string, value any) {
 	if field, ok := m.origin[key]; ok {
 		if old, kept := m.config[key]; kept && !reflect.DeepEqual(old, normalize(value)) {
@@ -234,8 +235,8 @@ func (m *machinePlan) layerETCD() error {
 	return nil
 }
 
-// layerStart decides whether the node starts the cluster or joins it, whatever the user wrote: two that start one, or one that begins anew
-// with every start of its service, would be several clusters.
+// layerStart decides whether the node starts the cluster or joins it, and overrides the user's keys. Two nodes that
+// start a cluster, or one that resets it at each start of its service, would make several clusters.
 func (m *machinePlan) layerStart() {
 	managed := map[string]any{}
 	switch {
@@ -272,7 +273,7 @@ func (m *machinePlan) layerRole() error {
 	return nil
 }
 
-// layerPrime follows the annotation when it has a value, else the setting.
+// layerPrime uses the annotation when it has a value, else the setting.
 func (m *machinePlan) layerPrime() error {
 	if m.runtime != distro.RKE2 || !m.roles.Server() {
 		return nil
@@ -311,7 +312,7 @@ func (m *machinePlan) layerTokens() error {
 	return nil
 }
 
-// appendTo extends the user's list (or single string) under a key.
+// appendTo extends the user's list or single string under a key.
 func (m *machinePlan) appendTo(key string, values ...string) {
 	list := listOf(m.config[key])
 	for _, value := range values {
@@ -320,7 +321,7 @@ func (m *machinePlan) appendTo(key string, values ...string) {
 	m.config[key] = list
 }
 
-// listOf reads a list from a value that may be a list or a single string. The result may be appended to.
+// listOf reads a list from a value that may be a list or a single string. The caller may append to the result.
 func listOf(value any) []any {
 	switch v := value.(type) {
 	case nil:
@@ -337,7 +338,7 @@ func listOf(value any) []any {
 	}
 }
 
-// stringsOf reads a list of strings from a value that may be a list or a comma list.
+// stringsOf reads a list of strings from a value that may be a list or a comma-separated string.
 func stringsOf(value any) []string {
 	var out []string
 	for _, item := range listOf(value) {

@@ -26,7 +26,7 @@ func labelled(value string) *metav1.LabelSelector {
 
 type edits = []func(*render.Input)
 
-// TestPlan_ConfigKeys looks at single keys of 50-rancher.yaml; a nil value means that the key must not be there.
+// TestPlan_ConfigKeys checks single keys of 50-rancher.yaml. A nil value means that the key must be absent.
 func TestPlan_ConfigKeys(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -199,7 +199,8 @@ func knownEverywhere(key string) func(*render.Input) {
 	return func(in *render.Input) { in.Release.AgentArgs[key] = distro.ArgString }
 }
 
-// What the release data do not describe is warned of, and planned. (docs/invariants.md#weaknesses, W32.)
+// TestPlan_Warnings checks that a plan is rendered with a warning for what the release data do not describe.
+// (docs/invariants.md#weaknesses, W32.)
 func TestPlan_Warnings(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

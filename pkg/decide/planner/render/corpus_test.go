@@ -31,14 +31,14 @@ import (
 
 const corpusDir = "testdata/corpus"
 
-// newer is this program with one more version, whose plans are others.
+// newer is this program with one more version, whose plans differ.
 var newer = render.Versions{}.With("newer", func(_ render.Input, files []plan.File) []plan.File {
 	return append(files, plan.File{Path: "/etc/newer", Content: base64.StdEncoding.EncodeToString([]byte("newer"))})
 })
 
-// TestCorpus keeps every plan of every version for every example of the documentation and some more clusters, byte for byte, all the way from the manifest that a user
-// applies. A difference would restart nodes of clusters that nobody has touched: output that changes is a new version, and the files of
-// the old one stay.
+// TestCorpus keeps every plan of every version, byte for byte, from the user's manifest on. It covers every example of
+// the documentation and some more clusters. A difference would restart nodes of unchanged clusters. Changed output is a
+// new version, and the files of the old one stay.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	want := map[string]bool{}
@@ -71,8 +71,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// A machine that is pinned to a version keeps its plan when there is a newer one, goes to another one only when it is moved, and comes back to the
-// same bytes.
+// TestCorpus_ThereAndBackAgainChangesNothing checks that a pinned machine keeps its plan when there is a newer version.
+// It gets another version only when it is moved, and the same bytes when it is moved back.
 func TestCorpus_ThereAndBackAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, file := range exampleFiles(t) {
@@ -103,7 +103,7 @@ func TestCorpus_ThereAndBackAgainChangesNothing(t *testing.T) {
 	}
 }
 
-// The last two versions are kept. Until there are two, the one there is.
+// TestVersions_TheLastTwoAreKept checks that the last two versions are kept, or the only one.
 func TestVersions_TheLastTwoAreKept(t *testing.T) {
 	t.Parallel()
 	known := render.Versions{}
@@ -147,7 +147,7 @@ func decoded(t *testing.T, data []byte) plan.NodePlan {
 	return p
 }
 
-// compareBytes compares with the corpus. The newest version can be written anew until it is released; a version that has a successor cannot.
+// compareBytes compares with the corpus. Only the newest version can be recorded again, until it is released.
 func compareBytes(t *testing.T, path string, got []byte, newest bool) {
 	t.Helper()
 	if _, err := os.Stat(path); *update && (newest || err != nil) {
@@ -168,8 +168,8 @@ func compareBytes(t *testing.T, path string, got []byte, newest bool) {
 	}
 }
 
-// exampleFiles are the examples of the documentation, and clusters that have what no example should: settings that are seldom made, and whose plans have to
-// stay as well.
+// exampleFiles are the examples of the documentation, and clusters with settings that an example should not have. The
+// plans for rare settings have to stay as well.
 func exampleFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../../../docs/examples/*.yaml")
@@ -183,8 +183,9 @@ func exampleFiles(t *testing.T) []string {
 	return append(files, more...)
 }
 
-// corpusInputs are what the plans of an example's machines are rendered from, by the machine's place in the cluster: each pool, and of pools
-// with etcd the machine that starts the cluster and one that joins it. A cluster without pools has a machine of each role.
+// corpusInputs are the inputs for the plans of an example's machines, by the machine's place in the cluster. Each pool
+// has one; a pool with etcd has the machine that starts the cluster and one that joins it. A cluster without pools has
+// a machine of each role.
 func corpusInputs(t *testing.T, file string) map[string]render.Input {
 	t.Helper()
 	from, objects := readExample(t, file)
@@ -251,7 +252,7 @@ func addPlaces(out map[string]render.Input, in render.Input, name string, labels
 	out[name] = joins
 }
 
-// readExample reads an example as the API server would have it. Drivers are taken to know every field that a machine config sets.
+// readExample reads an example as the API server would store it. Drivers know every field that a machine config sets.
 func readExample(t *testing.T, file string) (topology.Input, render.Objects) {
 	t.Helper()
 	in := topology.Input{

@@ -1,10 +1,10 @@
 package render
 
-// FieldDataDir is the field in which the data directory of the distribution belongs.
+// FieldDataDir is the field for the distribution's data directory.
 const FieldDataDir = "spec.rkeConfig.dataDirectories.k8sDistro"
 
-// DataDirField is the field that names the data directory of a machine's distribution: the one in which it belongs, or a configuration key that is
-// passed through. Empty when none does.
+// DataDirField is the field that sets the data directory of a machine's distribution: FieldDataDir, or a configuration
+// key that is passed through. Empty when none sets it.
 func DataDirField(in Input) string {
 	m := newMachinePlan(in)
 	if m.spec.DataDirectories.K8sDistro != "" {

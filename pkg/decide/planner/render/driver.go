@@ -11,12 +11,13 @@ import (
 	"path"
 )
 
-// maxDriverConfig bounds the size in bytes of a driver's configuration file; real ones are a few kilobytes.
+// maxDriverConfig limits a driver's configuration file, in bytes. Real ones have a few kilobytes.
 const maxDriverConfig = 4 << 20
 
-// DecodeDriver reads the addresses a machine driver recorded from the value of the machine state Secret's key
-// extractedConfig: a gzipped tar with a file …/machines/<name>/config.json. Empty data give nil and no error: the driver has
-// not saved anything yet. Errors name what is malformed and hold nothing of the content, which has credentials in it.
+// DecodeDriver reads the addresses that a machine driver recorded. The input is the value of key extractedConfig in the
+// machine state Secret: a gzipped tar with a file …/machines/<name>/config.json. Empty data give nil without an error,
+// because the driver has not saved anything yet. Errors name what is malformed. They contain nothing from the content,
+// because it has credentials.
 func DecodeDriver(extractedConfig []byte) (*Driver, error) {
 	if len(extractedConfig) == 0 {
 		return nil, nil

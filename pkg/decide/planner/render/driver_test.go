@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// archive packs files as the provisioning Job does.
+// archive packs files like the provisioning Job.
 func archive(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer

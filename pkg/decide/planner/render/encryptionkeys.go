@@ -18,21 +18,23 @@ var secretsEncryptStepScript string
 //go:embed scripts/wait_for.sh
 var waitForScript string
 
-// SecretsEncryptStatus is the name of the instructions, one-time and periodic, that print the status of secrets encryption.
+// SecretsEncryptStatus is the name of the one-time and periodic instructions that print the status of secrets
+// encryption.
 const SecretsEncryptStatus = "secrets-encrypt-status"
 
 const (
-	// keysKey names the rotation of encryption keys on nodes, in records and in directories; it is wire
+	// keysKey names the rotation of encryption keys in a node's records and directories. It is part of the wire format
 	// (docs/wire/planner.md#encryption-key-rotation).
 	keysKey = "encryption-key-rotation"
-	// statusPeriod of the periodic instruction, in seconds (docs/wire/planner.md#encryption-key-rotation).
+	// statusPeriod is the period of the periodic instruction, in seconds
+	// (docs/wire/planner.md#encryption-key-rotation).
 	statusPeriod = 5
-	// containerdEndpoint is where the distributions' containerd listens.
+	// containerdEndpoint is the address of the distributions' containerd.
 	containerdEndpoint = "CONTAINER_RUNTIME_ENDPOINT=unix:///var/run/k3s/containerd/containerd.sock"
 )
 
 // SecretsEncryptWork runs one command of a rotation: prepare, rotate or reencrypt
-// (docs/wire/planner.md#encryption-key-rotation). reached are the stages in which it has succeeded before.
+// (docs/wire/planner.md#encryption-key-rotation). reached are the stages that show that it has already succeeded.
 func (n Node) SecretsEncryptWork(command string, reached []string, attempt string) Work {
 	step := n.script(keysKey, "secrets_encrypt_step.sh", secretsEncryptStepScript)
 	args := append([]string{step.Path, n.Runtime.Command(), command}, reached...)
@@ -50,7 +52,7 @@ func (n Node) SecretsEncryptWork(command string, reached []string, attempt strin
 }
 
 // RestartForKeysWork restarts a server so that it follows the rotation (docs/wire/planner.md#encryption-key-rotation).
-// phase tells the restarts of one rotation apart; a stage is what a follower must come to.
+// phase distinguishes the restarts of one rotation, and stage is what a follower must reach.
 func (n Node) RestartForKeysWork(roles Roles, phase, stage, attempt string) Work {
 	wait := n.script(keysKey, "wait_for_systemctl_status.sh", waitForScript)
 	work := Work{Operation: OperationKeys, Attempt: attempt, Files: []plan.File{wait}}
@@ -85,8 +87,8 @@ func (n Node) secretsEncryptStatus(attempt, stage string) (plan.File, plan.Commo
 	return file, plan.CommonInstruction{Name: SecretsEncryptStatus, Command: "/bin/sh", Args: args, Env: []string{containerdEndpoint, n.dataDirEnv()}}
 }
 
-// RotationStage reads the stage of a rotation from what [SecretsEncryptStatus] printed for an attempt. It is empty when the
-// output belongs to another one: agents keep the output of former plans.
+// RotationStage reads the stage of a rotation from the output of [SecretsEncryptStatus] for an attempt. It is empty
+// when the output belongs to another attempt, because agents keep the output of former plans.
 func RotationStage(output, attempt string) string {
 	mine := false
 	for line := range strings.Lines(output) {

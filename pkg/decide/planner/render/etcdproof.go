@@ -13,31 +13,32 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// EtcdProofInstruction is the name of the instruction that a plan begins with which restarts a member of etcd. It fails unless enough other
-// members are well, and the plan ends there: the server's view may be old, the node's is not.
+// EtcdProofInstruction is the name of the first instruction of a plan that restarts an etcd member. If too few other
+// members are healthy, it fails and the plan ends. The server's view may be outdated; the node's is not.
 const EtcdProofInstruction = "etcd-healthy"
 
-// etcdProofDone is the name of the instruction at the end of such a plan. With it the node knows what needs no proof any more.
+// etcdProofDone is the name of the last instruction of such a plan. It records on the node that this delivery needs no
+// further proof.
 const etcdProofDone = "etcd-healthy-done"
 
-// etcdProofTries is how often the node looks, five seconds apart, before the plan fails.
+// etcdProofTries is how often the node checks, every five seconds, before the plan fails.
 const etcdProofTries = 12
 
 //go:embed scripts/etcd_healthy.sh
 var etcdHealthyShell string
 
-// EtcdProof is what a node has to prove before it is restarted.
+// EtcdProof is what a node has to prove before it restarts.
 type EtcdProof struct {
-	// Others is how many other members of etcd there are at least.
+	// Others is the minimum number of other etcd members.
 	Others int
-	// Before are the plans that the node may have now: its etcd tells its health where they say.
+	// Before are the plans that the node may have now. They say where its etcd reports its health.
 	Before []plan.NodePlan
-	// Delivery tells this delivery of a plan from all others to the same node.
+	// Delivery identifies this delivery of a plan to the node.
 	Delivery string
 }
 
-// WithEtcdProof is a plan that is carried out only if the node proves that etcd can do without it. The proof belongs to a delivery and not
-// to what a machine should have: plans are compared without it, see [WithoutEtcdProof].
+// WithEtcdProof returns a plan that runs only if the node proves that etcd can do without it. The proof belongs to a
+// delivery and not to the machine's desired plan. Plans are compared without it, see [WithoutEtcdProof].
 func (n Node) WithEtcdProof(p plan.NodePlan, proof EtcdProof) plan.NodePlan {
 	done, delivery := n.Dirs.Provisioning+"/etcd-healthy", sha256Hex(proof.Delivery)
 	prove := plan.OneTimeInstruction{SaveOutput: true, CommonInstruction: plan.CommonInstruction{
@@ -57,7 +58,8 @@ func (n Node) WithEtcdProof(p plan.NodePlan, proof EtcdProof) plan.NodePlan {
 	return p
 }
 
-// etcdMetrics are the addresses at which etcd may tell its health and its metrics with these plans, each once, and the one it has by itself.
+// etcdMetrics returns the distinct addresses at which etcd may report its health and metrics with these plans, and the
+// default address.
 func (n Node) etcdMetrics(plans []plan.NodePlan) []string {
 	var out []string
 	for _, p := range plans {
@@ -76,7 +78,7 @@ func (n Node) etcdMetrics(plans []plan.NodePlan) []string {
 	})
 }
 
-// metricsAt is where the node reaches what listens at a URL, empty for what is none.
+// metricsAt is the address at which the node reaches a listener, empty for an invalid URL.
 func metricsAt(listen, loopback string) string {
 	at, err := url.Parse(strings.TrimSpace(listen))
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Port() == "" || !hostName.MatchString(at.Hostname()) {
@@ -85,16 +87,16 @@ func metricsAt(listen, loopback string) string {
 	return fmt.Sprintf("%s://%s:%s", at.Scheme, reachedAt(at.Hostname(), loopback), at.Port())
 }
 
-// hostName is what may stand as a host in a list with blanks between its items.
+// hostName matches hosts that are safe in a blank-separated list.
 var hostName = regexp.MustCompile(`^[0-9A-Za-z.:_-]+$`)
 
-// HasEtcdProof reports that a plan begins with the proof.
+// HasEtcdProof reports whether a plan begins with the proof.
 func HasEtcdProof(p plan.NodePlan) bool { return slices.ContainsFunc(p.Instructions, isEtcdProof) }
 
-// argOthers is where the arguments of the proof say how many other members there are.
+// argOthers is the index of the number of other members in the proof's arguments.
 const argOthers = 7
 
-// EtcdProofOf is the part of a plan's proof that its machines can be compared with: Others. It is empty for a plan without one.
+// EtcdProofOf returns the comparable part of a plan's proof: Others. It is empty for a plan without a proof.
 func EtcdProofOf(p plan.NodePlan) EtcdProof {
 	for _, i := range p.Instructions {
 		if i.Name == EtcdProofInstruction && len(i.Args) > argOthers {
@@ -105,11 +107,11 @@ func EtcdProofOf(p plan.NodePlan) EtcdProof {
 	return EtcdProof{}
 }
 
-// Needs is how many other members the node has to be connected to at least, as the script of the proof has it: more than half of them all are left
-// without this one, and all others where they are two at most.
+// Needs is the minimum number of other members that the node must be connected to, as in the proof's script. A majority
+// must remain without this member. With at most two other members, all of them are needed.
 func (p EtcdProof) Needs() int { return min((p.Others+1)/2+1, p.Others) }
 
-// WithoutEtcdProof is the plan that the proof was added to.
+// WithoutEtcdProof returns the plan without the proof.
 func WithoutEtcdProof(p plan.NodePlan) plan.NodePlan {
 	if HasEtcdProof(p) {
 		p.Instructions = slices.DeleteFunc(slices.Clone(p.Instructions), isEtcdProof)

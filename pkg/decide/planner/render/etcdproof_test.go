@@ -22,10 +22,10 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// member is an etcd that tells its health and its peers as the real one does.
+// member is an etcd that reports its health and its peers like the real one.
 type member struct {
 	off, noQuorum, silent bool
-	// known and active are peers; known is negative for versions of etcd that do not tell.
+	// known and active are numbers of peers. known is negative for versions of etcd that do not report it.
 	known, active int
 }
 
@@ -39,7 +39,7 @@ func (m member) start(t *testing.T) (url string) {
 	return server.URL
 }
 
-// startTLS is start for a member that answers those alone who have the certificate that it puts on the node.
+// startTLS is start for a member that answers only clients with the certificate that it puts on the node.
 func (m member) startTLS(t *testing.T, node render.Node) (url string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(m.handler())
@@ -78,7 +78,7 @@ func (m member) handler() http.Handler {
 		default:
 			if m.known >= 0 {
 				fmt.Fprint(w, "etcd_network_known_peers{Local=\"a\",Remote=\"a\"} 1\n")       // it knows itself as well
-				fmt.Fprint(w, "etcd_network_known_peers{Local=\"a\",Remote=\"removed\"} 0\n") // and who was a member once
+				fmt.Fprint(w, "etcd_network_known_peers{Local=\"a\",Remote=\"removed\"} 0\n") // and a former member
 			}
 			for i := range max(m.known, m.active) {
 				up := 0
@@ -94,7 +94,7 @@ func (m member) handler() http.Handler {
 	})
 }
 
-// nobody is an address where nothing listens.
+// An address without a listener.
 func nobody(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -105,7 +105,7 @@ func nobody(t *testing.T) string {
 	return "https://" + listener.Addr().String()
 }
 
-// prove runs the proof of a plan on this machine, looking once, at a member in the place of the node's own.
+// prove runs the proof of a plan on this machine, with one try, against a member in place of the node's own.
 func prove(t *testing.T, p plan.NodePlan, metrics, client string) (ok bool, output string) {
 	t.Helper()
 	proof := p.Instructions[0]
@@ -152,7 +152,8 @@ func TestEtcdProof_FailsClosedUnlessEnoughOthersAreWell(t *testing.T) {
 	}
 }
 
-// A member whose health is told elsewhere than expected still serves: it is not taken for one that is off.
+// TestEtcdProof_AMemberThatServesIsNotOff checks that a serving member with its health at another address does not
+// count as stopped.
 func TestEtcdProof_AMemberThatServesIsNotOff(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeIn(t)
@@ -162,7 +163,8 @@ func TestEtcdProof_AMemberThatServesIsNotOff(t *testing.T) {
 	}
 }
 
-// The setting that moves the metrics takes effect with the restart that has to be proven, and so does taking it back.
+// TestEtcdProof_AsksWhereEtcdTellsItsHealthNow checks a change of the metrics address in both directions. The change
+// takes effect only with the restart that has to be proven.
 func TestEtcdProof_AsksWhereEtcdTellsItsHealthNow(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeIn(t)
@@ -204,8 +206,9 @@ func TestEtcdProof_AsksWhereEtcdTellsItsHealthNow(t *testing.T) {
 	}
 }
 
-// Whichever address answers is believed: the one of the plan before, the one of the next, or the one where a member serves that keeps its
-// metrics elsewhere, or behind a certificate.
+// TestEtcdProof_TheFirstAddressThatAnswersCounts checks that the first address that answers counts. It may be the
+// address of the former plan or of the next one. It may also be the client address of a member whose metrics are
+// elsewhere or behind a certificate.
 func TestEtcdProof_TheFirstAddressThatAnswersCounts(t *testing.T) {
 	t.Parallel()
 	well, ill, nowhere := member{known: 2, active: 2}, member{known: 2, active: 1}, func(t *testing.T) string {
@@ -236,8 +239,8 @@ func TestEtcdProof_TheFirstAddressThatAnswersCounts(t *testing.T) {
 	}
 }
 
-// An agent that starts runs its plan again: nothing is restarted by that, so nothing has to be proven. Before the plan went through as a
-// whole it has to be each time, and for the next delivery anew.
+// TestEtcdProof_IsAskedForUntilThePlanWentThrough checks that the proof runs until the whole plan succeeded, and again
+// for the next delivery. An agent that starts runs its plan again, which restarts nothing and needs no proof.
 func TestEtcdProof_IsAskedForUntilThePlanWentThrough(t *testing.T) {
 	t.Parallel()
 	node, dir := nodeIn(t)
@@ -276,7 +279,8 @@ func TestEtcdProof_IsAskedForUntilThePlanWentThrough(t *testing.T) {
 	}
 }
 
-// The proof belongs to the delivery: without it the plan is the one that was rendered, so that it is never a change.
+// TestEtcdProof_ComesFirstAndIsNoChange checks that the plan without its proof equals the rendered plan, so that the
+// proof is never a change.
 func TestEtcdProof_ComesFirstAndIsNoChange(t *testing.T) {
 	t.Parallel()
 	in := basicInput(distro.RKE2, "init", func(*render.Input) {})
@@ -296,7 +300,7 @@ func TestEtcdProof_ComesFirstAndIsNoChange(t *testing.T) {
 	}
 }
 
-// What is known of a proof here and what the node makes of it are the same.
+// TestEtcdProofOf_NeedsWhatTheNodeNeeds checks that Needs equals the number that the node's script needs.
 func TestEtcdProofOf_NeedsWhatTheNodeNeeds(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeIn(t)

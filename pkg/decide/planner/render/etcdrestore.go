@@ -18,20 +18,21 @@ var waitForReadyScript string
 //go:embed scripts/clean_up_nodes.sh
 var cleanUpNodesScript string
 
-// restoreKey names a restore on nodes, in records and in directories; it is wire (docs/wire/planner.md#restore).
+// restoreKey names a restore in a node's records and directories. It is part of the wire format
+// (docs/wire/planner.md#restore).
 const restoreKey = "etcd-restore"
 
 // Operations of the plans of a restore.
 const (
-	// OperationStop is that of a node which was stopped, and what ran on it forgotten: nothing on it can be disrupted.
+	// OperationStop is the operation of a stopped node that forgot what ran on it. Nothing on it can be disrupted.
 	OperationStop    = "etcd-restore-stop"
 	OperationRestore = "etcd-restore"
 	OperationCleanup = "etcd-restore-cleanup"
 )
 
-// StopWork stops everything on a node and makes it forget that it was part of etcd, so that it cannot go on with data from
-// after the snapshot (docs/wire/planner.md#restore). All of it may run again. Records of earlier restores stay:
-// attempts tell them apart.
+// StopWork stops everything on a node and removes its etcd membership, so that it cannot continue with data from after
+// the snapshot (docs/wire/planner.md#restore). All of it is idempotent. Records of earlier restores stay, because
+// attempts distinguish them.
 func (n Node) StopWork(roles Roles, attempt string) Work {
 	work := Work{Operation: OperationStop, Attempt: attempt, Down: true}
 	add := func(name string, command Command) {
@@ -54,7 +55,7 @@ func (n Node) StopWork(roles Roles, attempt string) Work {
 	return work
 }
 
-// killAll stops the distribution with everything it started. A node on which it was never installed has nothing to stop.
+// killAll stops the distribution and everything that it started. It does nothing on a node without the distribution.
 func (n Node) killAll() Command {
 	return Command{
 		Name: "/bin/sh",
@@ -65,21 +66,23 @@ func (n Node) killAll() Command {
 	}
 }
 
-// dataDirEnv tells commands that do not read the configuration where the data are: all but server, agent and etcd-snapshot.
+// dataDirEnv passes the data directory to commands that do not read the configuration: all but server, agent and
+// etcd-snapshot.
 func (n Node) dataDirEnv() string { return n.Runtime.EnvPrefix() + "_DATA_DIR=" + n.Dirs.Data }
 
-// Source is a snapshot to restore from.
+// Source is a snapshot to restore.
 type Source struct {
 	// File is the name of the snapshot's file.
 	File string
-	// Folder is where the machine has the file, as the cluster lists it: `etcd-snapshot-dir` moves it. Empty is the usual folder.
+	// Folder is the machine's directory with the file, as the cluster lists it. `etcd-snapshot-dir` moves it. Empty
+	// means the default.
 	Folder string
-	// S3 is the storage that holds it, nil when the machine does.
+	// S3 is the storage of the file, nil when the machine has it.
 	S3 *rkev1.ETCDSnapshotS3
 }
 
-// RestorePlan is the plan of the machine that etcd begins anew on (docs/wire/planner.md#restore). It installs the
-// wanted version, which may be another one than before, but starts nothing except the restore itself.
+// RestorePlan is the plan of the machine on which etcd starts with the restored data (docs/wire/planner.md#restore). It
+// installs the desired version, which may differ from the former one, and starts nothing except the restore.
 func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.NodePlan, error) {
 	args, env, ca, err := s3Restore(in, source.S3)
 	if err != nil {
@@ -87,7 +90,7 @@ func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.Nod
 	}
 	local := in
 	if etcd := in.ControlPlane.Spec.ETCD; etcd != nil {
-		// Where to write snapshots must not get in the way of where to read this one.
+		// The destination of new snapshots must not affect the source of this one.
 		own := *etcd
 		own.S3 = nil
 		local.ControlPlane.Spec.ETCD = &own
@@ -129,7 +132,7 @@ func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.Nod
 	return node.Extend(desired, work), nil
 }
 
-// fileOf is where a machine has a snapshot.
+// fileOf is the path of a snapshot on a machine.
 func (n Node) fileOf(source Source) string {
 	folder := source.Folder
 	if folder == "" {
@@ -138,7 +141,7 @@ func (n Node) fileOf(source Source) string {
 	return folder + "/" + source.File
 }
 
-// findSnapshot fails where a file is not: what comes after it takes the data of etcd away that there are.
+// findSnapshot fails when the file is missing, because the following instructions remove etcd's current data.
 func findSnapshot(file string) plan.OneTimeInstruction {
 	return plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
 		Name: "find-snapshot", Command: "/bin/sh",
@@ -146,7 +149,7 @@ func findSnapshot(file string) plan.OneTimeInstruction {
 	}}
 }
 
-// skipStart is the install instruction of a plan in the form that starts nothing
+// skipStart returns the install instruction of a plan in the form that starts nothing
 // (docs/wire/planner.md#the-install-instruction).
 func (n Node) skipStart(p plan.NodePlan) []plan.OneTimeInstruction {
 	var out []plan.OneTimeInstruction
@@ -166,8 +169,8 @@ func (n Node) skipStart(p plan.NodePlan) []plan.OneTimeInstruction {
 	return out
 }
 
-// s3Restore are the arguments by which a restore finds a snapshot in S3. The secret key is in the environment: everybody on
-// the node can read arguments (docs/wire/secrets.md#s3-arguments).
+// s3Restore returns the arguments with which a restore finds a snapshot in S3. The secret key is in the environment,
+// because every user of the node can read arguments (docs/wire/secrets.md#s3-arguments).
 func s3Restore(in Input, s3 *rkev1.ETCDSnapshotS3) (args, env []string, ca *plan.File, err error) {
 	if s3 == nil {
 		return nil, nil, nil, nil
@@ -181,13 +184,13 @@ func s3Restore(in Input, s3 *rkev1.ETCDSnapshotS3) (args, env []string, ca *plan
 	case len(options) == 0:
 		return nil, nil, nil, errors.New("the snapshot names no storage in S3")
 	case recorded != "" && ca != nil && ca.Path != recorded:
-		ca = nil // that authority is another one
+		ca = nil // the snapshot has another authority
 	}
 	args, env = s3Arguments(options, recorded)
 	return args, env, ca, nil
 }
 
-// s3Arguments turns configuration keys into arguments, except for the one that is a secret.
+// s3Arguments turns configuration keys into arguments, except the secret key.
 func s3Arguments(options []option, recorded string) (args, env []string) {
 	for _, option := range options {
 		switch {
@@ -206,8 +209,8 @@ func s3Arguments(options []option, recorded string) (args, env []string) {
 	return args, env
 }
 
-// storageOf completes the storage that a snapshot names by what the cluster's own has. recorded is the path of an authority
-// that nodes were given earlier, when that is all the snapshot tells about it.
+// storageOf completes a snapshot's storage with the cluster's own. recorded is the path of an authority on nodes, when
+// the snapshot contains only that path.
 func (m *machinePlan) storageOf(s3 *rkev1.ETCDSnapshotS3) (storage *rkev1.ETCDSnapshotS3, recorded string) {
 	own, current := *s3, rkev1.ETCDSnapshotS3{}
 	if m.spec.ETCD != nil && m.spec.ETCD.S3 != nil {
@@ -221,7 +224,7 @@ func (m *machinePlan) storageOf(s3 *rkev1.ETCDSnapshotS3) (storage *rkev1.ETCDSn
 	return &own, recorded
 }
 
-// podSelectors are the pods that do not get over a restored past by themselves, as namespace:selector
+// podSelectors selects the pods that do not recover from restored data by themselves, as namespace:selector
 // (docs/wire/planner.md#restore).
 func (n Node) podSelectors(fleetNamespace string) []string {
 	selectors := []string{"kube-system:k8s-app=kube-dns", "kube-system:k8s-app=kube-dns-autoscaler"}
@@ -235,8 +238,8 @@ func (n Node) podSelectors(fleetNamespace string) []string {
 		"cattle-system:upgrade.cattle.io/controller=system-upgrade-controller", either(fleetNamespace, "cattle-fleet-system")+":app=fleet-agent")
 }
 
-// PodCleanupWork removes pods that the restored data believe to run (docs/wire/planner.md#restore). uids are the
-// machines that run; those in possible run, too, and may have no node.
+// PodCleanupWork removes pods that run according to the restored data (docs/wire/planner.md#restore). uids are the
+// machines that run. Those in possible also run, but may have no node.
 func (n Node) PodCleanupWork(uids, possible []string, attempt string) Work {
 	list := n.script(restoreKey, "wait_for_pod_list.sh", waitForScript)
 	ready := n.script(restoreKey, "wait_for_ready.sh", waitForReadyScript)
@@ -261,7 +264,7 @@ func (n Node) PodCleanupWork(uids, possible []string, attempt string) Work {
 	return work
 }
 
-// NodeCleanupWork removes the nodes that belong to no machine any more (docs/wire/planner.md#restore).
+// NodeCleanupWork removes the nodes without a machine (docs/wire/planner.md#restore).
 func (n Node) NodeCleanupWork(uids, nodeNames []string, attempt string) Work {
 	clean := n.script(restoreKey, "clean_up_nodes.sh", cleanUpNodesScript)
 	lines := func(list []string) string { return strings.Join(slices.Sorted(slices.Values(list)), "\n") + "\n" }

@@ -17,7 +17,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// A name with a mistake in it must not cost a machine the data that it has: the plan fails before anything of them is touched.
+// TestRestorePlan_FindsTheFileFirst checks that a plan with a wrong file name fails before it touches the machine's
+// data.
 func TestRestorePlan_FindsTheFileFirst(t *testing.T) {
 	t.Parallel()
 	in := basicInput(distro.K3s, "init")

@@ -2,8 +2,8 @@ package render
 
 import "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 
-// SnapshotCreateWork takes a snapshot of etcd (docs/wire/planner.md#snapshot). Where it goes, and how many are kept,
-// says the configuration that the node has.
+// SnapshotCreateWork takes a snapshot of etcd (docs/wire/planner.md#snapshot). The node's configuration decides where
+// it is stored and how many are kept.
 func (n Node) SnapshotCreateWork(attempt string) Work {
 	return Work{
 		Operation: OperationSnapshot,

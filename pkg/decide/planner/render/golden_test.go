@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestPlan_Golden pins every plan byte for byte: a difference restarts nodes of existing clusters. Changed output for the
-// same input is a new rendering version.
+// TestPlan_Golden pins every plan byte for byte: a difference restarts nodes of existing clusters. Changed output for
+// the same input is a new rendering version.
 func TestPlan_Golden(t *testing.T) {
 	t.Parallel()
 	for _, name := range manifestNames(t) {
@@ -71,7 +71,7 @@ func compareGolden(t *testing.T, path, got string) {
 	}
 }
 
-// describe shows a plan to people. The checksum covers what the text leaves out.
+// describe prints a plan for readers. The checksum covers what the text omits.
 func describe(t *testing.T, p plan.NodePlan, warnings []render.Warning) string {
 	t.Helper()
 	encoded, err := json.Marshal(p)

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// basicInput is an all-roles init node of a cluster without any configuration, changed by edits.
+// basicInput is a machine of a cluster without configuration, changed by edits.
 func basicInput(runtime distro.Runtime, place string, edits ...func(*render.Input)) render.Input {
 	in := manifest{}.input(runtime, positions[place])
 	for _, edit := range edits {
@@ -72,7 +72,7 @@ func configOf(tb testing.TB, p plan.NodePlan, runtime distro.Runtime) map[string
 	return config
 }
 
-// list makes the list that a decoder makes.
+// list makes a list like a decoder.
 func list(values ...any) []any { return values }
 
 func sprintf(format string, value any) string { return fmt.Sprintf(format, value) }

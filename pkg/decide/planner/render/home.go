@@ -9,16 +9,16 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// Keys of the main configuration that are read from plans which were delivered.
+// Keys of the main configuration that are read from delivered plans.
 const (
-	keyDatastore = "datastore-endpoint" // has servers keep the cluster's data in a database instead of etcd
+	keyDatastore = "datastore-endpoint" // makes servers keep the cluster's data in a database instead of etcd
 	keyDataDir   = "data-dir"
-	keyServer    = "server" // whom a node joins
+	keyServer    = "server" // the server that a node joins
 )
 
 func (m *machinePlan) layerDatastore() error {
 	if m.roles.Server() && hasDatastore(m.config[keyDatastore]) {
-		// The value is not told, it may hold a password.
+		// The value is not shown, because it may contain a password.
 		m.warn(ReasonForeignDatastore, m.origin[keyDatastore], "Key %s is passed through: servers keep the cluster's data there, and not on the machines "+
 			"with etcd. Snapshots, restores and health checks know of etcd alone", keyDatastore)
 	}
@@ -27,18 +27,20 @@ func (m *machinePlan) layerDatastore() error {
 
 func hasDatastore(endpoint any) bool { return endpoint != nil && endpoint != "" }
 
-// Home is where a delivered plan has a node keep the cluster's data: below which directory, and of which distribution.
+// Home is where a node keeps the cluster's data according to a delivered plan: the distribution and its data directory.
 type Home struct {
 	Runtime distro.Runtime
 	Dir     string
 }
 
-// SameConfig reports that two plans write the same main configuration, byte for byte, or none: what is read of it from one is true of the other.
+// SameConfig reports whether two plans write the same main configuration, byte for byte, or none. What is read from the
+// configuration of one plan then applies to the other.
 func SameConfig(a, b plan.NodePlan) bool {
 	return slices.EqualFunc(configFiles(a), configFiles(b), func(a, b *plan.File) bool { return a.Path == b.Path && a.Content == b.Content })
 }
 
-// configFiles are the files of a plan that a node may take for its main configuration, in the order in which they are written.
+// configFiles returns the files of a plan that may be the node's main configuration, in the order in which they are
+// written.
 func configFiles(p plan.NodePlan) []*plan.File {
 	var out []*plan.File
 	rke2, k3s := distro.RKE2.ConfigFile(), distro.K3s.ConfigFile()
@@ -50,8 +52,9 @@ func configFiles(p plan.NodePlan) []*plan.File {
 	return out
 }
 
-// valueIn reads the value of a key from a file of configuration into value, which stays as it is when there is none; false for files that cannot be
-// read, and for values of another type. Keys are exact, as they are to the distributions and not to a decoder of structures.
+// valueIn reads the value of a key from a configuration file into value, and leaves value unchanged without the key. It
+// returns false for unreadable files and for values of another type. Keys are case-sensitive, as for the distributions
+// and unlike in a Go struct decoder.
 func valueIn(file *plan.File, key string, value any) bool {
 	var config map[string]json.RawMessage
 	if json.Unmarshal(decoded(file.Content), &config) != nil {
@@ -61,7 +64,8 @@ func valueIn(file *plan.File, key string, value any) bool {
 	return !ok || json.Unmarshal(raw, value) == nil
 }
 
-// KeepsDataElsewhere reports that a plan has a server keep the cluster's data in another datastore than etcd; known is false for plans that do not say.
+// KeepsDataElsewhere reports whether a plan makes a server keep the cluster's data in a datastore other than etcd.
+// known is false for plans without configuration.
 func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
 	for _, file := range slices.Backward(configFiles(p)) {
 		var endpoint any
@@ -72,7 +76,7 @@ func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
 	return false, false
 }
 
-// HomeOf reads it from a plan; false for plans that do not say. Of several files the last one stays.
+// HomeOf reads the Home from a plan; false for plans without configuration. Of several files the last one wins.
 func HomeOf(p plan.NodePlan) (Home, bool) {
 	files := configFiles(p)
 	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
@@ -86,7 +90,7 @@ func HomeOf(p plan.NodePlan) (Home, bool) {
 	return Home{}, false
 }
 
-// JoinedServer reads from a delivered plan which server the node was told to join; empty for the init node and for plans
+// JoinedServer reads from a delivered plan which server the node joins. It is empty for the init node and for plans
 // without configuration.
 func JoinedServer(p plan.NodePlan) string {
 	for i := range p.Files {

@@ -37,7 +37,7 @@ func TestSameConfig(t *testing.T) {
 	}
 }
 
-// Of several files the last one counts that can be read, and keys are exact.
+// TestWhereDataAre checks that the last readable file counts, and that keys are case-sensitive.
 func TestWhereDataAre(t *testing.T) {
 	rke2, k3s := distro.RKE2.ConfigFile(), distro.K3s.ConfigFile()
 	file := func(path, content string) plan.File {

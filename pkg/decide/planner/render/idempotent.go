@@ -20,7 +20,7 @@ var idempotentPowerShell string
 //go:embed scripts/set-permissions.ps1
 var windowsPermissions string
 
-// Node is what the instructions of an operation depend on.
+// Node is the facts about a node that an operation's instructions depend on.
 type Node struct {
 	Runtime distro.Runtime
 	Dirs    distro.Dirs
@@ -53,21 +53,22 @@ func (n Node) Unit() string {
 
 // Command is a command of an operation.
 type Command struct {
-	// Name of the program and its arguments. Secrets belong into Env, never into Args: arguments are visible on the node.
+	// Name is the program, and Args are its arguments. Secrets belong into Env, never into Args, because arguments are
+	// visible on the node.
 	Name string
 	Args []string
 	// Env are additional NAME=VALUE pairs.
 	Env []string
-	// Image holds the program, empty when it is on the node already.
+	// Image contains the program, empty when it is already on the node.
 	Image string
 	// SaveOutput keeps the output for the planner.
 	SaveOutput bool
 }
 
-// Idempotent wraps a command so that it succeeds at most once per identifier, value and command on a node, also when the
-// plan is delivered again, the agent restarts or the command was killed half-way. identifier names the command within its
-// operation, value the request, for example its generation. Arguments and environment do not count: two commands of one
-// request that differ only in these need different identifiers.
+// Idempotent wraps a command so that it succeeds at most once for each identifier, value and command on a node. This
+// holds when the plan is delivered again, the agent restarts or the command was killed. identifier names the command
+// within its operation. value identifies the request, for example by its generation. Arguments and environment do not
+// count: two commands of one request that differ only in these need different identifiers.
 func (n Node) Idempotent(identifier, value string, command Command) plan.OneTimeInstruction {
 	target, hash, key := sha256Hex(value), sha256Hex(command.Name), strings.ToLower(identifier)
 	instruction := plan.OneTimeInstruction{
@@ -90,7 +91,7 @@ func (n Node) Idempotent(identifier, value string, command Command) plan.OneTime
 	return instruction
 }
 
-// Restart restarts the distribution once, also when its unit had failed before.
+// Restart restarts the distribution once, even if its unit failed before.
 func (n Node) Restart(identifier, value string) []plan.OneTimeInstruction {
 	if n.Windows {
 		return []plan.OneTimeInstruction{
@@ -111,7 +112,7 @@ func (n Node) Stop(identifier, value string) plan.OneTimeInstruction {
 	return n.Idempotent(identifier+"-stop", value, Command{Name: "systemctl", Args: []string{"stop", n.Unit()}})
 }
 
-// Forget removes what the node remembers about an operation, so that the same request can run again.
+// Forget removes the node's records of an operation, so that the same request can run again.
 func (n Node) Forget(identifier string) plan.OneTimeInstruction {
 	return plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
 		Name:    "remove idempotency tracking",

@@ -17,7 +17,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// nodeIn is a Linux server whose provisioning directory is real and holds the script of a rendered plan.
+// nodeIn is a Linux server with a real provisioning directory that has the script of a rendered plan.
 func nodeIn(t *testing.T) (render.Node, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func nodeIn(t *testing.T) (render.Node, string) {
 	return node, dir
 }
 
-// run does what an agent does with an instruction.
+// run executes an instruction like an agent.
 func run(t *testing.T, instruction plan.OneTimeInstruction, attempt string) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), instruction.Command, instruction.Args...)
@@ -51,7 +51,7 @@ func run(t *testing.T, instruction plan.OneTimeInstruction, attempt string) int 
 	return cmd.ProcessState.ExitCode()
 }
 
-// counting is a command that appends a line to a file and exits with a code taken from another file.
+// counting is a command that appends a line to a file and exits with a code from another file.
 func counting(dir string) render.Command {
 	return render.Command{
 		Name: "/bin/sh",
@@ -73,7 +73,8 @@ func runs(t *testing.T, dir string) int {
 	return count
 }
 
-// Only a command that has succeeded is not run again. (docs/invariants.md#weaknesses, W4.)
+// TestIdempotent_RunsUntilItSucceeded checks that a command runs again until it has succeeded.
+// (docs/invariants.md#weaknesses, W4.)
 func TestIdempotent_RunsUntilItSucceeded(t *testing.T) {
 	t.Parallel()
 	node, dir := nodeIn(t)

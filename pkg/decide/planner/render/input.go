@@ -11,17 +11,18 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// Input is everything one plan depends on. Two equal inputs give byte-identical plans.
+// Input is everything that one plan depends on. Two equal inputs give byte-identical plans.
 type Input struct {
-	// Version is the rendering version the machine is pinned to; [Version] for a machine without a plan.
+	// Version is the machine's pinned rendering version; [Version] for a machine without a plan.
 	Version string
 	// ControlPlane is the cluster's configuration.
 	ControlPlane ControlPlane
-	// Machine holds the facts of the machine the plan is for.
+	// Machine has the facts about the plan's machine.
 	Machine Machine
 	// InitNode is true for the one machine that starts the cluster instead of joining it.
 	InitNode bool
-	// JoinURL is the server to join, https://<host>:<supervisor port>. Must be empty for the init node and set for all others.
+	// JoinURL is the server to join, https://<host>:<supervisor port>. It must be empty for the init node and set for
+	// all others.
 	JoinURL string
 	// Tokens are the cluster's join tokens. The zero value renders no token.
 	Tokens Tokens
@@ -29,7 +30,7 @@ type Input struct {
 	Settings Settings
 	// Release describes the Kubernetes version to run.
 	Release distro.Release
-	// Objects are the Secrets and ConfigMaps the configuration refers to; see [References].
+	// Objects are the Secrets and ConfigMaps that the configuration refers to; see [References].
 	Objects Objects
 	// ClusterAgent is the manifest of the agent that runs inside the downstream cluster.
 	ClusterAgent ClusterAgent
@@ -37,19 +38,19 @@ type Input struct {
 
 // ControlPlane is the part of an RKEControlPlane that plans depend on.
 type ControlPlane struct {
-	// Namespace and Name of the RKEControlPlane; the name is also the cluster's.
+	// Namespace and Name are those of the RKEControlPlane. The name is also the cluster's.
 	Namespace, Name string
-	// Annotations of the RKEControlPlane (cluster spec for snapshots, the RKE2 prime switch).
+	// Annotations are those of the RKEControlPlane (cluster spec for snapshots, the RKE2 prime switch).
 	Annotations map[string]string
 	// Spec is read-only for the renderer and may be shared.
 	Spec rkev1.RKEControlPlaneSpec
-	// ConfigGeneration is status.configGeneration, raised by one after each restore; part of the restart stamp.
+	// ConfigGeneration is status.configGeneration, which each restore increments. It is part of the restart stamp.
 	ConfigGeneration int64
 	// Initialized is status.initialization.controlPlaneInitialized.
 	Initialized bool
 }
 
-// FromControlPlane copies the references (not the contents) of the parts plans depend on out of the API object.
+// FromControlPlane copies the parts of the API object that plans depend on. The copy is shallow.
 func FromControlPlane(cp *rkev1.RKEControlPlane) ControlPlane {
 	initialized := cp.Status.Initialization.ControlPlaneInitialized
 	return ControlPlane{
@@ -62,32 +63,33 @@ func FromControlPlane(cp *rkev1.RKEControlPlane) ControlPlane {
 	}
 }
 
-// Machine holds the facts of one machine, taken from its CAPI Machine and RKEBootstrap; never from what the node's own
-// credentials can write.
+// Machine has the facts about one machine, from its CAPI Machine and RKEBootstrap. They never come from objects that
+// the node's own credentials can write.
 type Machine struct {
-	// Namespace and Name of the CAPI Machine.
+	// Namespace and Name are those of the CAPI Machine.
 	Namespace, Name string
-	// UID of the CAPI Machine. It becomes the node label by which Node and Machine are matched.
+	// UID is the UID of the CAPI Machine. It becomes the node label that links Node and Machine.
 	UID types.UID
-	// Labels of the CAPI Machine; machine selectors are matched against these.
+	// Labels are those of the CAPI Machine. Machine selectors match them.
 	Labels map[string]string
-	// Annotations of the RKEBootstrap: addresses, node labels and node taints.
+	// Annotations are those of the RKEBootstrap: addresses, node labels and node taints.
 	Annotations map[string]string
-	// Roles of the node.
+	// Roles are the roles of the node.
 	Roles Roles
-	// Windows is true when the operating system label says windows; everything else is Linux.
+	// Windows is true when the operating system label is windows. Any other value means Linux.
 	Windows bool
-	// NodeName is the name the user chose for the node; empty leaves it to the host name.
+	// NodeName is the user's name for the node. Empty means the host name.
 	NodeName string
-	// Provisioned is true when the infrastructure kind belongs to rke-machine.cattle.io, so that the driver knows addresses.
+	// Provisioned is true when the infrastructure kind belongs to rke-machine.cattle.io, so that the driver knows
+	// addresses.
 	Provisioned bool
-	// Driver is what the machine driver recorded, nil while nothing is recorded or for machines without a driver.
+	// Driver is what the machine driver recorded. Nil while it has recorded nothing, and for machines without a driver.
 	Driver *Driver
-	// JoinURLAutosetDisabled is true when the operator publishes join URLs by hand: no address is captured on the node.
+	// JoinURLAutosetDisabled is true when the user publishes join URLs manually. The node then captures no address.
 	JoinURLAutosetDisabled bool
 }
 
-// Roles of a node. Without any role a machine has no plan.
+// Roles are the roles of a node. A machine without a role has no plan.
 type Roles struct {
 	ETCD, ControlPlane, Worker bool
 }
@@ -95,10 +97,10 @@ type Roles struct {
 // Server reports whether the node runs the server process (etcd, control plane or both).
 func (r Roles) Server() bool { return r.ETCD || r.ControlPlane }
 
-// OnlyETCD reports whether the node has etcd but no control plane; it may be a worker too.
+// OnlyETCD reports whether the node has etcd but no control plane. It may also be a worker.
 func (r Roles) OnlyETCD() bool { return r.ETCD && !r.ControlPlane }
 
-// OnlyControlPlane reports whether the node has a control plane but no etcd; it may be a worker too.
+// OnlyControlPlane reports whether the node has a control plane but no etcd. It may also be a worker.
 func (r Roles) OnlyControlPlane() bool { return r.ControlPlane && !r.ETCD }
 
 // OnlyWorker reports whether the node runs workloads only.
@@ -120,15 +122,17 @@ func (r Roles) String() string {
 
 // Driver is the part of a machine driver's saved configuration that addresses depend on; see [DecodeDriver].
 type Driver struct {
-	// Name of the driver, for example amazonec2.
+	// Name is the name of the driver, for example amazonec2.
 	Name string
-	// IPAddress is the external, PrivateIPAddress the internal address; IPv6Address is added to the internal ones.
+	// IPAddress is the external address, and PrivateIPAddress the internal one. IPv6Address is added to the internal
+	// ones.
 	IPAddress, PrivateIPAddress, IPv6Address string
 }
 
-// Tokens are the secrets by which nodes join. They print as a mask.
+// Tokens are the secrets with which nodes join. They print as a mask.
 type Tokens struct {
-	// Server is the token of servers, Agent the one of workers. Both never change once a plan was delivered.
+	// Server is the token of servers, and Agent the token of workers. They never change after the first delivery of a
+	// plan.
 	Server, Agent string
 }
 
@@ -140,46 +144,47 @@ func (t Tokens) GoString() string { return t.String() }
 
 // Settings are the server-wide settings that plans depend on.
 type Settings struct {
-	// InstallerImage is the prefix of the installer image, completed with runtime and version; default
+	// InstallerImage is the prefix of the installer image, completed with runtime and version. The default is
 	// [DefaultInstallerImage].
 	InstallerImage string
-	// SystemDefaultRegistry is the registry used when the cluster names none; may be empty.
+	// SystemDefaultRegistry is the registry of clusters that name none; may be empty.
 	SystemDefaultRegistry string
-	// RegistryPullSecrets name dockerconfigjson Secrets for SystemDefaultRegistry, in order of preference. Unusable ones are
-	// skipped with a warning.
+	// RegistryPullSecrets are dockerconfigjson Secrets for SystemDefaultRegistry, in order of preference. Unusable ones
+	// are skipped with a warning.
 	RegistryPullSecrets []types.NamespacedName
 	// RKE2Prime is the default of the RKE2 prime switch.
 	RKE2Prime bool
 }
 
-// DefaultInstallerImage is the prefix of the installer images when the setting is empty.
+// DefaultInstallerImage is the default prefix of installer images.
 const DefaultInstallerImage = "rancher/system-agent-installer-"
 
 // ClusterAgent is the manifest of the agent inside the downstream cluster.
 type ClusterAgent struct {
-	// Manifest is YAML; empty means there is nothing to install.
+	// Manifest is YAML; empty means that there is nothing to install.
 	Manifest string
 	// PreBootstrap is true while Manifest is the reduced form that every server gets before the cluster is up.
 	PreBootstrap bool
-	// OnlyWay is true where nothing but that agent leads to the cluster: its servers do not print their kubeconfig.
+	// OnlyWay is true when Drover reaches the cluster only through that agent. Servers then do not print their
+	// kubeconfig.
 	OnlyWay bool `json:",omitzero"`
 }
 
-// Objects are the Secrets and ConfigMaps a cluster's configuration refers to, already read. An object that is not in the
-// map does not exist.
+// Objects are the contents of the Secrets and ConfigMaps that a cluster's configuration refers to. An object that is
+// not in the map does not exist.
 type Objects struct {
 	Secrets    map[types.NamespacedName]Secret
 	ConfigMaps map[types.NamespacedName]ConfigMap
 }
 
-// Secret is a Secret reduced to what rendering needs. It prints as a mask.
+// Secret is the part of a Secret that rendering needs. It prints as a mask.
 type Secret struct {
 	Type corev1.SecretType
 	Data map[string][]byte
-	// Annotations hold the names of clusters that may use the Secret.
+	// Annotations list the clusters that may use the Secret.
 	Annotations map[string]string
-	// Denied says why the cluster's configuration may not use the Secret, which is in another namespace. Empty: it may. Data that are there
-	// nevertheless are for the server's own settings.
+	// Denied is why the cluster's configuration may not use the Secret of another namespace; empty when it may. Data
+	// may be set anyway, for the server's own settings.
 	Denied string
 }
 
@@ -189,14 +194,14 @@ func (s Secret) String() string { return fmt.Sprintf("Secret{%s, %d keys}", s.Ty
 // GoString hides the data.
 func (s Secret) GoString() string { return s.String() }
 
-// ConfigMap is a ConfigMap reduced to what rendering needs; Data holds data and binaryData.
+// ConfigMap is the part of a ConfigMap that rendering needs. Data has data and binaryData.
 type ConfigMap struct {
 	Data        map[string][]byte
 	Annotations map[string]string
 }
 
-// Warning tells that something in the configuration was passed on although it looks wrong, or was left out. It never holds
-// a secret value.
+// Warning reports that a suspicious part of the configuration was passed through or omitted. It never contains a secret
+// value.
 type Warning struct {
 	// Reason is a constant in CamelCase, for example UnknownConfigKey.
 	Reason string
@@ -206,7 +211,7 @@ type Warning struct {
 	Message string
 }
 
-// PendingError says that a plan cannot be rendered yet because a fact is still missing. It is not a failure: the caller
+// PendingError means that a plan cannot be rendered yet, because a fact is missing. It is not a failure: the caller
 // waits for the fact.
 type PendingError struct {
 	// Message names the machine and the missing fact.

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// InstallInstruction is the name of the instruction that installs and restarts the distribution; its stamps tell whether a
-// plan restarts or drains the node.
+// InstallInstruction is the name of the instruction that installs and restarts the distribution. Its stamps show
+// whether a plan restarts or drains the node.
 const InstallInstruction = "install"
 
 const (
@@ -23,13 +23,13 @@ const (
 
 // Stamps are the two hashes in a plan's install instruction; empty when the plan has none.
 type Stamps struct {
-	// Restart changes exactly when the node's service has to be restarted.
+	// Restart changes exactly when the node's service has to restart.
 	Restart string
-	// Drain changes when the node has to be drained before that. Another join server restarts but does not drain.
+	// Drain changes when the node has to be drained first. Another join server causes a restart without a drain.
 	Drain string
 }
 
-// StampsOf reads the stamps of a plan, of Linux and Windows nodes alike.
+// StampsOf reads the stamps of a plan, for Linux and Windows.
 func StampsOf(p plan.NodePlan) Stamps {
 	var stamps Stamps
 	for _, instruction := range p.Instructions {
@@ -49,18 +49,19 @@ func StampsOf(p plan.NodePlan) Stamps {
 	return stamps
 }
 
-// installerImage holds the installer of one Kubernetes version, taken from the private registry if there is one.
+// installerImage is the image with the installer of the Kubernetes version, from the private registry if there is one.
 func (m *machinePlan) installerImage() string {
 	return InstallerImage(m.in.Settings.InstallerImage, m.privateRegistry().host, m.spec.KubernetesVersion)
 }
 
-// InstallerImage holds the installer of a Kubernetes version. Prefix is that of the settings, and registry a private one; both may be empty.
+// InstallerImage is the image with the installer of a Kubernetes version. prefix is that of the settings, and registry
+// is a private one; both may be empty.
 func InstallerImage(prefix, registry, kubernetesVersion string) string {
 	image := either(prefix, DefaultInstallerImage) + string(distro.RuntimeOf(kubernetesVersion)) + ":" + strings.ReplaceAll(kubernetesVersion, "+", "-")
 	return resolveImage(registry, image)
 }
 
-// install must come after all files, because its stamps cover them.
+// install must run after all files, because its stamps cover them.
 func (m *machinePlan) install() error {
 	image := m.installerImage()
 	stamps := m.stamps(image)
@@ -92,8 +93,9 @@ func (m *machinePlan) install() error {
 	return nil
 }
 
-// stamps hash what a restart depends on: two generations, the installer image, and path and content of the files that are
-// not dynamic, in their order. This is wire: another hash for the same input restarts every node.
+// stamps hashes what a restart depends on: two generations, the installer image, and path and content of the files that
+// are not dynamic, in order. The hashes are part of the wire format: another hash for the same input restarts every
+// node.
 func (m *machinePlan) stamps(image string) Stamps {
 	restart, drain := sha256.New(), sha256.New()
 	both := func(text string) {
@@ -118,7 +120,8 @@ func (m *machinePlan) stamps(image string) Stamps {
 	return Stamps{Restart: hex.EncodeToString(restart.Sum(nil)), Drain: hex.EncodeToString(drain.Sum(nil))}
 }
 
-// envOf formats one environment variable. On Windows users write variables as in PowerShell: $env:NAME, quoted values, $true.
+// envOf formats one environment variable. On Windows, users write variables as in PowerShell: $env:NAME, quoted values,
+// $true.
 func (m *machinePlan) envOf(name, value string) string {
 	if !m.in.Machine.Windows {
 		return name + "=" + value
@@ -131,7 +134,7 @@ func (m *machinePlan) envOf(name, value string) string {
 	return name + "=" + value
 }
 
-// fileIdempotentScript delivers the script of [Idempotent] instructions ahead of the day one is needed.
+// fileIdempotentScript delivers the script of [Idempotent] instructions before an operation needs it.
 func (m *machinePlan) fileIdempotentScript() error {
 	path, content := m.dirs.IdempotentScript(), idempotentShell
 	if m.in.Machine.Windows {

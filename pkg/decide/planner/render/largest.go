@@ -11,10 +11,11 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// largePart is how many bytes of a plan are worth a word.
+// largePart is the minimum size in bytes of a part that Largest reports.
 const largePart = 16 << 10
 
-// Largest names the largest parts of a plan by the fields of the cluster's spec that they come from, with their sizes in it.
+// Largest returns the largest parts of a plan with their sizes, by the fields of the cluster's spec that they come
+// from.
 func Largest(spec *rkev1.RKEControlPlaneSpec, p plan.NodePlan, most int) []string {
 	sizes := map[string]int{}
 	for _, file := range p.Files {
@@ -39,7 +40,7 @@ func Largest(spec *rkev1.RKEControlPlaneSpec, p plan.NodePlan, most int) []strin
 	return out
 }
 
-// fieldOfFile is the field that a file's content comes from, or the file itself when it is made by us.
+// fieldOfFile is the field that a file's content comes from, or the file itself when Drover generates it.
 func fieldOfFile(spec *rkev1.RKEControlPlaneSpec, file plan.File) string {
 	if field := selectedField(spec, file.Path); field != "" {
 		return field
@@ -59,14 +60,14 @@ func fieldOfFile(spec *rkev1.RKEControlPlaneSpec, file plan.File) string {
 	return "file " + file.Path
 }
 
-// selectedField is the entry of machineSelectorFiles that writes a file; of several the last, which wins.
+// selectedField is the entry of machineSelectorFiles that writes a file. Of several, the last one wins.
 func selectedField(spec *rkev1.RKEControlPlaneSpec, file string) string {
 	field := ""
 	for i, entry := range spec.MachineSelectorFiles {
 		for j, source := range entry.FileSources {
 			for kind, object := range map[string]rkev1.K8sObjectFileSource{"secret": source.Secret, "configMap": source.ConfigMap} {
 				for k, item := range object.Items {
-					if item.Path == file && object.Name != "" { // of two that are named there is no plan
+					if item.Path == file && object.Name != "" { // a source with two names has no plan
 						field = fmt.Sprintf("spec.rkeConfig.machineSelectorFiles[%d].fileSources[%d].%s.items[%d]", i, j, kind, k)
 					}
 				}

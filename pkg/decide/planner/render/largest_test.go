@@ -11,7 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// A source that names only one of its two objects has files of that one. What is told is stored in a condition: it must be the same each time.
+// TestLargest_OfTwoObjectsTheNamedOneWritesTheFile checks that files belong to the object that the source names. The
+// result is stored in a condition and must be stable.
 func TestLargest_OfTwoObjectsTheNamedOneWritesTheFile(t *testing.T) {
 	t.Parallel()
 	items := []rkev1.KeyToPath{{Key: "k", Path: "/etc/large"}}

@@ -16,16 +16,16 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// manifest is a file that servers put into the cluster. It never restarts anything. A minor one is also delivered without
-// waiting for a turn.
+// manifest is a file that servers apply to the cluster. It never restarts anything. A minor one is also delivered at
+// any time.
 func (m *machinePlan) manifest(name string, content []byte, minor bool) plan.File {
 	file := fileOf(m.dirs.Manifest(name), content)
 	file.Dynamic, file.Minor = true, minor
 	return file
 }
 
-// fileClusterAgent is always delivered to control planes, so that it can be emptied; before the cluster is up, every server
-// gets its reduced form.
+// fileClusterAgent is always delivered to control planes, so that it can be emptied. Before the cluster is up, every
+// server gets its reduced form.
 func (m *machinePlan) fileClusterAgent() error {
 	agent := m.in.ClusterAgent
 	if m.roles.ControlPlane || (agent.PreBootstrap && m.roles.Server()) {
@@ -34,16 +34,16 @@ func (m *machinePlan) fileClusterAgent() error {
 	return nil
 }
 
-// snapshotMetadata ends the name of the manifest that holds the cluster's spec.
+// snapshotMetadata ends the name of the manifest with the cluster's spec.
 const snapshotMetadata = "-etcd-snapshot-extra-metadata"
 
-// IsSnapshotMetadata reports that a file of a plan only keeps a copy of the cluster's spec for snapshots. Every edit of the
-// spec changes it, and nothing on the node follows from it.
+// IsSnapshotMetadata reports whether a plan's file only contains a copy of the cluster's spec for snapshots. Every edit
+// of the spec changes it, without any effect on the node.
 func IsSnapshotMetadata(file plan.File) bool {
 	return strings.HasSuffix(file.Path, snapshotMetadata+".yaml")
 }
 
-// fileSnapshotMetadata puts the cluster's spec into the cluster, from where snapshots take it along.
+// fileSnapshotMetadata stores the cluster's spec in the cluster, so that snapshots contain it.
 func (m *machinePlan) fileSnapshotMetadata() error {
 	clusterSpec := m.in.ControlPlane.Annotations[rkev1.ClusterSpecAnnotation]
 	if !m.roles.ControlPlane || m.in.ClusterAgent.PreBootstrap || clusterSpec == "" {
@@ -63,7 +63,7 @@ func (m *machinePlan) fileSnapshotMetadata() error {
 	return nil
 }
 
-// fileAddons is the user's additional manifest as it is.
+// fileAddons is the user's additional manifest, unchanged.
 func (m *machinePlan) fileAddons() error {
 	if m.roles.ControlPlane && !m.in.ClusterAgent.PreBootstrap {
 		m.addFile(m.manifest("addons.yaml", []byte(m.spec.AdditionalManifest), false))
@@ -71,14 +71,14 @@ func (m *machinePlan) fileAddons() error {
 	return nil
 }
 
-// vsphereCSI is a chart that needs the cluster's identity even when the user gave no values.
+// vsphereCSI is a chart that needs the cluster's identity even without values from the user.
 const (
 	vsphereProvider = "rancher-vsphere"
 	vsphereCSI      = "rancher-vsphere-csi"
 )
 
-// fileChartConfig holds the user's values for the charts that come with the distribution. It is always there, so that values
-// taken out of the configuration disappear from the cluster.
+// fileChartConfig contains the user's values for the distribution's charts. It always exists, so that values disappear
+// from the cluster when the user removes them.
 func (m *machinePlan) fileChartConfig() error {
 	if m.roles.OnlyWorker() {
 		return nil
@@ -108,7 +108,7 @@ func (m *machinePlan) chartConfig(chart string, values any) ([]byte, error) {
 	if !ok && values != nil {
 		return nil, fmt.Errorf("%s must be an object", field)
 	}
-	// A chart the user brought along may be configured too.
+	// The user's additional manifest may contain a chart of this name.
 	if !m.in.Release.HasChart(chart) && !strings.Contains(m.spec.AdditionalManifest, chart) {
 		m.warn(ReasonUnknownChart, field, "Chart %s does not come with this release; its values are passed through", chart)
 	}
@@ -154,8 +154,8 @@ func toYAML(object map[string]any) ([]byte, error) {
 	return content, nil
 }
 
-// authnWebhook is a kubeconfig by which the API server asks the endpoint of the cluster agent on the same node who a token
-// belongs to.
+// authnWebhook is the kubeconfig with which the API server verifies tokens at Drover's program on the same node
+// (package clustermanifest, RenderAuth).
 const authnWebhook = `apiVersion: v1
 kind: Config
 clusters:

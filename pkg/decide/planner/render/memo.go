@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// Memo remembers the plans of a cluster's machines for as long as nothing changes that they are rendered from. It changes no outcome: a
-// plan that it gives is the one that would be rendered. What it gives is shared and must not be changed. One goroutine uses it at a time.
+// Memo caches the plans of a cluster's machines while their input does not change. It changes no result: a cached plan
+// equals a newly rendered one. Results are shared and must not be modified. It is not safe for concurrent use.
 type Memo struct {
 	versions []string
 	common   Input
@@ -18,7 +18,7 @@ type Memo struct {
 	rendered int
 }
 
-// remembered is a plan with the part of its input that is the machine's own.
+// remembered is a plan with the machine's own part of its input.
 type remembered struct {
 	own      own
 	plan     plan.NodePlan
@@ -33,15 +33,15 @@ type own struct {
 	machine               Machine
 }
 
-// split takes an input apart.
+// split separates an input into its common part and the machine's own part.
 func split(in Input) (Input, own) {
 	mine := own{in.Version, in.JoinURL, in.InitNode, in.ControlPlane.Initialized, in.Machine}
 	in.Version, in.JoinURL, in.InitNode, in.ControlPlane.Initialized, in.Machine = "", "", false, false, Machine{}
 	return in, mine
 }
 
-// Begin is called before a pass over the machines. It forgets all plans when something has changed that they have in common, and those of
-// machines that are gone.
+// Begin starts a pass over the machines. It drops all plans when their common input has changed, and the plans of
+// deleted machines.
 func (m *Memo) Begin(v Versions, in Input, machines func(types.UID) bool) {
 	common, _ := split(in)
 	if !slices.Equal(m.versions, v.Names()) || !reflect.DeepEqual(m.common, common) {
@@ -57,7 +57,8 @@ func (m *Memo) Begin(v Versions, in Input, machines func(types.UID) bool) {
 	}
 }
 
-// Plan is Plan of the versions that Begin was called with, and of an input with the same common part.
+// Plan is the cached result of Versions.Plan. The caller passes the versions of Begin, and an input with the same
+// common part.
 func (m *Memo) Plan(v Versions, in Input) (plan.NodePlan, []Warning, error) {
 	_, mine := split(in)
 	if last, ok := m.known[in.Machine.UID]; ok && reflect.DeepEqual(last.own, mine) {
@@ -70,5 +71,5 @@ func (m *Memo) Plan(v Versions, in Input) (plan.NodePlan, []Warning, error) {
 	return out.plan, out.warnings, out.err
 }
 
-// Rendered is how many plans were rendered so far.
+// Rendered is the number of rendered plans so far.
 func (m *Memo) Rendered() int { return m.rendered }

@@ -11,14 +11,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// Group and kinds of the Cluster API objects behind a node, as labels on it name them.
+// Group and kinds of a node's Cluster API objects in the node's labels.
 const (
 	capiGroup   = "cluster.x-k8s.io"
 	clusterKind = "Cluster"
 	machineKind = "Machine"
 )
 
-// layerNodeLabels sets the labels a node registers with: the user's, and those by which Node and Machine find each other.
+// layerNodeLabels sets the labels with which a node registers: the user's, and those that link Node and Machine.
 func (m *machinePlan) layerNodeLabels() error {
 	labels := map[string]string{}
 	if err := m.readAnnotation(rkev1.LabelsAnnotation, "an object of strings", &labels); err != nil {
@@ -43,8 +43,8 @@ func (m *machinePlan) layerNodeLabels() error {
 	return nil
 }
 
-// layerNodeTaints sets the taints a node registers with: the user's, and those that keep workloads off nodes without the
-// worker role.
+// layerNodeTaints sets the taints with which a node registers: the user's, and those that keep workloads off nodes
+// without the worker role.
 func (m *machinePlan) layerNodeTaints() error {
 	var taints []corev1.Taint
 	if err := m.readAnnotation(rkev1.TaintsAnnotation, "a list of taints", &taints); err != nil {
@@ -78,7 +78,8 @@ func (m *machinePlan) roleTaints() []corev1.Taint {
 	return taints
 }
 
-// readAnnotation decodes a JSON annotation of the machine's bootstrap object; an absent one leaves out as it is.
+// readAnnotation decodes a JSON annotation of the machine's bootstrap object. Without the annotation it leaves out
+// unchanged.
 func (m *machinePlan) readAnnotation(key, right string, out any) error {
 	value := m.in.Machine.Annotations[key]
 	if value == "" {

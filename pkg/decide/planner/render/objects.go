@@ -12,7 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// ObjectKind is the kind of an object a configuration refers to.
+// ObjectKind is the kind of an object that a configuration refers to.
 type ObjectKind string
 
 // The kinds of referenced objects.
@@ -21,15 +21,15 @@ const (
 	KindConfigMap ObjectKind = "ConfigMap"
 )
 
-// Reference names an object a cluster's configuration refers to. Whoever gathers the input reads these objects, and wakes
-// the cluster when one of them changes.
+// Reference names an object that a cluster's configuration refers to. The caller reads these objects for the input, and
+// wakes the cluster when one of them changes.
 type Reference struct {
 	Kind ObjectKind
 	types.NamespacedName
 }
 
-// References lists what a cluster's configuration refers to, for all machines together, sorted and without repetitions.
-// A malformed reference is left out: rendering reports it, naming its field.
+// References returns what a cluster's configuration refers to, for all machines, sorted and without duplicates. It
+// skips a malformed reference; rendering reports it with its field.
 func References(namespace string, spec *rkev1.RKEControlPlaneSpec, settings Settings) []Reference {
 	refs := registryReferences(namespace, spec.Registries)
 	for _, name := range settings.RegistryPullSecrets {
@@ -55,7 +55,7 @@ func References(namespace string, spec *rkev1.RKEControlPlaneSpec, settings Sett
 	return slices.Compact(refs)
 }
 
-// StorageReferences lists what a storage in S3 refers to: that of the configuration, or the one that a snapshot was stored in.
+// StorageReferences returns what a storage in S3 refers to: the storage of the configuration, or of a snapshot.
 func StorageReferences(namespace string, s3 *rkev1.ETCDSnapshotS3) []Reference {
 	if s3 == nil || s3.CloudCredentialName == "" {
 		return nil
@@ -93,7 +93,7 @@ func cloudProviderReferences(spec *rkev1.RKEControlPlaneSpec) []Reference {
 	return refs
 }
 
-// secretURLScheme marks a configuration value that lives in a Secret: secret://<namespace>:<name>.
+// secretURLScheme marks a configuration value in a Secret: secret://<namespace>:<name>.
 const secretURLScheme = "secret://"
 
 func parseSecretURL(value string) (name types.NamespacedName, isSecret bool, err error) {
@@ -108,7 +108,7 @@ func parseSecretURL(value string) (name types.NamespacedName, isSecret bool, err
 	return types.NamespacedName{Namespace: namespace, Name: object}, true, nil
 }
 
-// sharedCredentials is the namespace of credentials that are written as cattle-global-data:<name>.
+// sharedCredentials is the namespace of credentials in the form cattle-global-data:<name>.
 const sharedCredentials = "cattle-global-data"
 
 func credentialName(namespace, name string) types.NamespacedName {
@@ -118,7 +118,7 @@ func credentialName(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// secret looks a referenced Secret up. field is where the reference stands.
+// secret returns a referenced Secret. field is the path of the reference.
 func (m *machinePlan) secret(field string, name types.NamespacedName) (Secret, error) {
 	secret, ok := m.in.Objects.Secrets[name]
 	if !ok {
@@ -142,7 +142,8 @@ func (m *machinePlan) local(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: m.in.ControlPlane.Namespace, Name: name}
 }
 
-// authorized reports whether an annotation with a comma list of clusters holds this one: NAME, NAMESPACE/NAME or NAMESPACE/*.
+// authorized reports whether an annotation with a comma-separated list of clusters contains this one: NAME,
+// NAMESPACE/NAME or NAMESPACE/*.
 func (m *machinePlan) authorized(annotations map[string]string, key string) bool {
 	namespace, name := m.in.ControlPlane.Namespace, m.in.ControlPlane.Name
 	return slices.ContainsFunc(splitList(annotations[key]), func(entry string) bool {
@@ -150,7 +151,7 @@ func (m *machinePlan) authorized(annotations map[string]string, key string) bool
 	})
 }
 
-// decoded is the content of a file we encoded ourselves; broken base64 gives nothing.
+// decoded is the content of a file that Drover encoded. It is empty for invalid base64.
 func decoded(content string) []byte {
 	out, err := base64.StdEncoding.DecodeString(content)
 	if err != nil {

@@ -13,39 +13,39 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// Marks on the install instruction of a plan that carries an operation.
+// Marks on the install instruction of a plan with an operation.
 const (
 	envOperation = "DROVER_OPERATION"
-	// envAttempt makes plans of two attempts different: what an agent reports about one is never taken for the other.
+	// envAttempt makes the plans of two attempts different, so that an agent's report belongs to one of them.
 	envAttempt = "DROVER_ATTEMPT"
 )
 
-// Operations by which plans are recognised, see [OperationOf]. Those of a restore are in etcdrestore.go.
+// Operations that identify plans, see [OperationOf]. Those of a restore are in etcdrestore.go.
 const (
 	OperationSnapshot     = "etcd-snapshot-create"
 	OperationCertificates = "rotate-certificates"
 	OperationKeys         = "rotate-encryption-keys"
-	// OperationStart makes good what an operation left behind that ended half-way.
+	// OperationStart repairs a node after an operation that ended halfway.
 	OperationStart = "start"
 )
 
-// Work is what an operation wants of a node.
+// Work is what an operation does on a node.
 type Work struct {
-	// Operation is a name by which the plan is recognised, see [OperationOf].
+	// Operation is the name that identifies the plan, see [OperationOf].
 	Operation string
-	// Attempt tells the runs of one operation apart.
+	// Attempt distinguishes the runs of one operation.
 	Attempt string
-	// Files the instructions need, all of them below [Node.OperationDir].
+	// Files are the files for the instructions, all below [Node.OperationDir].
 	Files        []plan.File
 	Instructions []plan.OneTimeInstruction
 	Periodic     []plan.PeriodicInstruction
-	// Down is true when the distribution does not run once the work is done: there is nothing to probe.
+	// Down is true when the distribution does not run after the work, so that there is nothing to probe.
 	Down bool
 }
 
-// Operation is the plan that a node has, with work in the place of what installs the distribution. Nothing about the node's
-// configuration or version changes: the files stay, and the install instruction is kept with its stamps but does nothing, so
-// that the next real change is recognised, rolled out and drained for like any other.
+// Operation returns the node's plan with work in place of the installation. The node's configuration and version stay.
+// The files stay, and the install instruction keeps its stamps but does nothing. The next real change is therefore
+// detected, rolled out and drained for like any other.
 func (n Node) Operation(have plan.NodePlan, work Work) plan.NodePlan {
 	out := n.withoutOperation(have)
 	if !slices.ContainsFunc(out.Files, func(f plan.File) bool { return f.Path == n.idempotentScript().Path }) {
@@ -55,7 +55,7 @@ func (n Node) Operation(have plan.NodePlan, work Work) plan.NodePlan {
 	return n.extend(out, work)
 }
 
-// Extend is a plan that installs the distribution as it is meant to be, with work to be done after that.
+// Extend returns a plan that installs the distribution as desired and then does the work.
 func (n Node) Extend(desired plan.NodePlan, work Work) plan.NodePlan {
 	desired.Files = slices.Clone(desired.Files)
 	desired.PeriodicInstructions = slices.Clone(desired.PeriodicInstructions)
@@ -79,8 +79,9 @@ func (n Node) extend(p plan.NodePlan, work Work) plan.NodePlan {
 	return p
 }
 
-// Kept is a desired plan with all that restarts the distribution as it is in the plan that a node has, which may carry an operation that is over.
-// Files that restart nothing come and change as desired, those that the node alone has stay where they are.
+// Kept returns a desired plan in which everything that restarts the distribution is as in the node's plan. The node's
+// plan may contain a finished operation. Files that restart nothing are added and changed as desired, and files that
+// only the node has stay.
 func (n Node) Kept(have, desired plan.NodePlan) plan.NodePlan {
 	out := n.withoutOperation(have)
 	for _, file := range desired.Files {
@@ -105,7 +106,7 @@ func (n Node) Kept(have, desired plan.NodePlan) plan.NodePlan {
 	return out
 }
 
-// parked is an install instruction that installs nothing. It tells what the node has.
+// parked is an install instruction that installs nothing. It keeps the stamps of the node's installation.
 func (n Node) parked(have plan.NodePlan) plan.OneTimeInstruction {
 	instruction := plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
 		Name: InstallInstruction, Command: "/bin/sh", Args: []string{"-c", "exit 0"},
@@ -117,7 +118,8 @@ func (n Node) parked(have plan.NodePlan) plan.OneTimeInstruction {
 	return instruction
 }
 
-// withoutOperation drops files and periodic instructions of an operation, and shares no slices with the plan it is made of.
+// withoutOperation drops an operation's files and periodic instructions. The result shares no slices with the given
+// plan.
 func (n Node) withoutOperation(p plan.NodePlan) plan.NodePlan {
 	p.Files = slices.DeleteFunc(slices.Clone(p.Files), func(f plan.File) bool { return n.OfOperation(f.Path) })
 	p.PeriodicInstructions = slices.DeleteFunc(slices.Clone(p.PeriodicInstructions),
@@ -125,7 +127,7 @@ func (n Node) withoutOperation(p plan.NodePlan) plan.NodePlan {
 	return p
 }
 
-// installEnv is the environment of a plan's install instruction, without the mark of an operation.
+// installEnv is the environment of a plan's install instruction, without the marks of an operation.
 func installEnv(p plan.NodePlan) []string {
 	for _, instruction := range p.Instructions {
 		if instruction.Name == InstallInstruction {
@@ -137,7 +139,7 @@ func installEnv(p plan.NodePlan) []string {
 	return nil
 }
 
-// OperationOf is the name of the operation that a plan carries, empty when it is an ordinary one.
+// OperationOf is the name of a plan's operation, empty for an ordinary plan.
 func OperationOf(p plan.NodePlan) string {
 	for _, instruction := range p.Instructions {
 		for _, env := range instruction.Env {
@@ -149,16 +151,16 @@ func OperationOf(p plan.NodePlan) string {
 	return ""
 }
 
-// SameInstallation reports that a node with one plan needs no restart for the other, whatever operations they carry.
+// SameInstallation reports whether a node with one plan needs no restart for the other, whatever their operations.
 func SameInstallation(a, b plan.NodePlan) bool {
 	stamps := StampsOf(a)
 	return stamps.Restart != "" && slices.Equal(installEnv(a), installEnv(b))
 }
 
-// OfOperation reports that a file belongs to an operation, by where it lies.
+// OfOperation reports whether a file belongs to an operation, by its path.
 func (n Node) OfOperation(file string) bool { return strings.HasPrefix(file, n.Dirs.Data+"/capr/") }
 
-// OperationDir is where an operation keeps its scripts on a node.
+// OperationDir is the directory of an operation's scripts on a node.
 func (n Node) OperationDir(operation string) string {
 	return path.Join(n.Dirs.Data, "capr", operation, "bin")
 }
@@ -178,19 +180,20 @@ func (n Node) idempotentScript() plan.File {
 	return file
 }
 
-// bounded runs a program for a limited time: an agent does one thing after the other, so what never ends blocks the node.
+// bounded limits the time of a program. An agent runs one instruction after the other, so a program that never ends
+// would block the node.
 func bounded(seconds int, args ...string) Command {
 	return Command{Name: "timeout", Args: append([]string{strconv.Itoa(seconds)}, args...)}
 }
 
-// Limits of commands, in seconds.
+// Time limits of commands, in seconds.
 const (
 	restartSeconds = 900
 	commandSeconds = 600
 	restoreSeconds = 3000
 )
 
-// boundedRestart restarts the distribution once, and gives up on a service that does not come up.
+// boundedRestart restarts the distribution once, and fails if the service does not start in time.
 func (n Node) boundedRestart(identifier, value string) []plan.OneTimeInstruction {
 	pair := n.Restart(identifier, value)
 	if !n.Windows {
@@ -199,8 +202,8 @@ func (n Node) boundedRestart(identifier, value string) []plan.OneTimeInstruction
 	return pair
 }
 
-// StartWork starts the distribution where it does not run. An operation that stops it and then fails, or is taken back, would
-// leave the node down for good: the plan that follows has the stamp that the node knows already.
+// StartWork starts the distribution if it does not run. An operation may stop it and then fail or be withdrawn. The
+// node would stay down, because the following plan has the stamp that the node already has.
 func (n Node) StartWork(attempt string) Work {
 	start := plan.CommonInstruction{Name: "start", Command: "timeout", Args: []string{strconv.Itoa(restartSeconds), "systemctl", "start", n.Unit()}}
 	if n.Windows {
@@ -209,13 +212,13 @@ func (n Node) StartWork(attempt string) Work {
 	return Work{Operation: OperationStart, Attempt: attempt, Instructions: []plan.OneTimeInstruction{{CommonInstruction: start}}}
 }
 
-// removeManifests takes away the manifests of charts that come with RKE2, so that it writes them anew.
+// removeManifests removes the manifests of RKE2's charts, so that RKE2 writes them again.
 func (n Node) removeManifests() Command {
 	return Command{Name: "/bin/sh", Args: []string{"-c", "rm -rf " + n.Dirs.Data + "/server/manifests/rke2-*.yaml"}}
 }
 
-// etcdHealthy fails unless the node's etcd can commit, for which a majority of members must be well. It comes before what
-// stops a member: the server's view may be old, the node's is not.
+// etcdHealthy fails unless the node's etcd can commit, which needs a majority of healthy members. It runs before a
+// member is stopped. The server's view may be outdated; the node's is not.
 func (n Node) etcdHealthy(identifier, value string) plan.OneTimeInstruction {
 	return n.Idempotent(identifier+"/etcd-healthy", value, Command{Name: "/bin/sh", Args: []string{"-c", fmt.Sprintf(
 		"for i in $(seq 12); do curl -sf -m 5 http://%s:%d/health && exit 0; sleep 5; done; echo etcd is not healthy; exit 1",

@@ -20,7 +20,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// works are the operations that build on the plan a node has.
+// works are the operations that build on a node's plan.
 func works(node render.Node, have plan.NodePlan, roles render.Roles, attempt string) map[string]render.Work {
 	return map[string]render.Work{
 		"snapshot":     node.SnapshotCreateWork(attempt),
@@ -32,8 +32,8 @@ func works(node render.Node, have plan.NodePlan, roles render.Roles, attempt str
 	}
 }
 
-// An operation changes neither configuration nor version, and whoever compares its plan with the next one sees what the node
-// really has (W15).
+// TestOperation_KeepsWhatTheNodeHas checks that an operation changes neither configuration nor version, so that a
+// comparison with the next plan shows the node's real state (W15).
 func TestOperation_KeepsWhatTheNodeHas(t *testing.T) {
 	t.Parallel()
 	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
@@ -95,7 +95,8 @@ func names(p []plan.OneTimeInstruction) []string {
 	return out
 }
 
-// No command of an operation takes for ever. (docs/invariants.md#weaknesses, W24.)
+// TestRotateCertificatesWork checks the instructions, and that every command has a time limit.
+// (docs/invariants.md#weaknesses, W24.)
 func TestRotateCertificatesWork(t *testing.T) {
 	t.Parallel()
 	const key = "certificate-rotation/"
@@ -163,7 +164,8 @@ func TestRotateCertificatesWork(t *testing.T) {
 	}
 }
 
-// Commands that do not read the configuration take another folder for that of a node that was never a server, where the data are elsewhere.
+// TestOperations_TellWhereTheDataAre checks that operations pass the data directory. Commands that do not read the
+// configuration would use the wrong directory on a node that was never a server.
 func TestOperations_TellWhereTheDataAre(t *testing.T) {
 	t.Parallel()
 	in := basicInput(distro.RKE2, "init")
@@ -246,7 +248,7 @@ func credential(in *render.Input) {
 	}}
 }
 
-// Only files and the environment of the restore may hold secrets.
+// TestOperations_SecretsStayOutOfArguments checks that only files and the environment of the restore contain secrets.
 func TestOperations_SecretsStayOutOfArguments(t *testing.T) {
 	t.Parallel()
 	in := basicInput(distro.RKE2, "init", credential)
@@ -278,7 +280,7 @@ func TestRotationStage(t *testing.T) {
 	}
 }
 
-// fakes is a directory of programs to be found before all others; sleeping takes no time.
+// fakes is a directory of programs that precede all others in PATH. Sleeping takes no time.
 func fakes(t *testing.T, programs map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -21,11 +21,11 @@ const (
 const (
 	keyCloudProvider   = "cloud-provider-config"
 	keyPrivateRegistry = "private-registry"
-	// credentialKey is the key of a Secret that a secret:// value refers to.
+	// credentialKey is the key in the Secret of a secret:// value.
 	credentialKey = "credential"
 )
 
-// layerFiles moves values that are the content of a file into that file, and puts its path in their place.
+// layerFiles moves the content of files from values into these files, and replaces the values with their paths.
 func (m *machinePlan) layerFiles() error {
 	for _, p := range []part{partAuditPolicy, partCloudProvider, partFlannel} {
 		if err := m.moveToFile(p); err != nil {
@@ -48,7 +48,7 @@ func (m *machinePlan) moveToFile(p part) error {
 		m.warn(ReasonUnexpectedValue, m.origin[key], "Key %s takes the content of a file as text; its value is passed through", key)
 		return nil
 	case text == "", path.IsAbs(text) && !strings.Contains(text, "\n"):
-		return nil // no file of these kinds begins like a path: it is one, to a file that the user brings along
+		return nil // no content of these kinds begins like a path, so this is the path of the user's own file
 	}
 	content := []byte(text)
 	if p == partCloudProvider {
@@ -77,7 +77,7 @@ func (m *machinePlan) cloudProviderConfig(value string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A Secret of another namespace was judged before it came here: it is denied, or may be used.
+	// Secrets of other namespaces were checked earlier: Denied is set, or the cluster may use them.
 	if name.Namespace == m.in.ControlPlane.Namespace && !m.authorized(secret.Annotations, rkev1.AuthorizedSecretAnnotation) {
 		return nil, fmt.Errorf("%s: Secret %s does not authorize cluster %s: add it to annotation %s",
 			field, name, m.in.ControlPlane.Name, rkev1.AuthorizedSecretAnnotation)
@@ -89,7 +89,7 @@ func (m *machinePlan) cloudProviderConfig(value string) ([]byte, error) {
 	return content, nil
 }
 
-// filePart is the step that adds one of these files, when the configuration has it.
+// filePart is the step that adds one of these files if the configuration has it.
 func filePart(p part) step {
 	return func(m *machinePlan) error {
 		if file, ok := m.parts[p]; ok {

@@ -6,9 +6,9 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// Names of periodic instructions. The planner reads their output under these names.
+// Names of periodic instructions. The planner reads their output by these names.
 const (
-	// CaptureAddress prints the members of etcd with their client URLs, as JSON among other lines.
+	// CaptureAddress prints the etcd members with their client URLs, as JSON among other lines.
 	CaptureAddress = "capture-address"
 	// EtcdName prints the name of the node's etcd member.
 	EtcdName = "etcd-name"
@@ -16,12 +16,12 @@ const (
 	CaptureKubeconfig = "capture-kubeconfig"
 )
 
-// capturePeriod of the instructions above, in seconds.
+// capturePeriod is the period of the instructions above, in seconds.
 const capturePeriod = 600
 
-// periodicInstructions tell the planner what only the node knows. An init node without a control plane never registers as a
-// Node, so its address is read from etcd. The kubeconfig of a cluster that may be without an agent comes from the init node, or, when that one serves
-// no API, from the servers without etcd.
+// periodicInstructions report facts that only the node knows. An init node without a control plane never registers as a
+// Node, so its address is read from etcd. The kubeconfig of a cluster that may have no agent comes from the init node.
+// If the init node serves no API, it comes from the servers without etcd.
 func (m *machinePlan) periodicInstructions() error {
 	if m.in.InitNode && m.roles.OnlyETCD() && !m.in.Machine.JoinURLAutosetDisabled {
 		m.periodic(CaptureAddress, "sh", "-c", fmt.Sprintf(

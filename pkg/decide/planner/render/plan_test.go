@@ -55,8 +55,8 @@ func TestPlan_WhichProbes(t *testing.T) {
 	}
 }
 
-// A probe that asks where nobody listens never passes, and holds up everything after it.
-// (docs/invariants.md#weaknesses, W18.)
+// TestPlan_ProbesFollowTheUser checks that probes follow the user's ports and addresses. A probe of a wrong address
+// never passes, and blocks everything after it. (docs/invariants.md#weaknesses, W18.)
 func TestPlan_ProbesFollowTheUser(t *testing.T) {
 	t.Parallel()
 	charts := func(values map[string]any) func(*render.Input) {
@@ -99,7 +99,7 @@ func TestPlan_ProbesFollowTheUser(t *testing.T) {
 	}
 }
 
-// Others join at the port that K3s serves its API at, unless it has one for them.
+// TestSupervisorPort checks that nodes join at the port of the K3s API, unless K3s has a separate port for them.
 func TestSupervisorPort(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -130,7 +130,8 @@ func TestSupervisorPort(t *testing.T) {
 	}
 }
 
-// Windows nodes restrict access to what the cluster has moved, and then to the usual places as well.
+// TestPlan_WindowsPermissionsFollowDirectories checks that Windows nodes restrict access to the moved directories and
+// to the default ones.
 func TestPlan_WindowsPermissionsFollowDirectories(t *testing.T) {
 	t.Parallel()
 	script := func(dirs rkev1.DataDirectories) string {
@@ -146,7 +147,7 @@ func TestPlan_WindowsPermissionsFollowDirectories(t *testing.T) {
 	}
 }
 
-// A value that is a path instead of the content of a file stays one.
+// TestPlan_PathsStayPaths checks that a path in place of a file's content stays a path.
 func TestPlan_PathsStayPaths(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"audit-policy-file", "cloud-provider-config", "flannel-conf"} {
@@ -160,7 +161,7 @@ func TestPlan_PathsStayPaths(t *testing.T) {
 	}
 }
 
-// TestPlan_WhatAChangeCauses is the table of what restarts, what drains, and what may be delivered at any time.
+// TestPlan_WhatAChangeCauses is the table of changes that restart, that drain, and that may be delivered at any time.
 // (docs/invariants.md#weaknesses, W17.)
 func TestPlan_WhatAChangeCauses(t *testing.T) {
 	t.Parallel()
@@ -358,7 +359,8 @@ func TestPlan_GlobalRegistryCredentials(t *testing.T) {
 	}
 }
 
-// Workers do not get what servers need before the cluster is up. (docs/invariants.md#weaknesses, W30.)
+// TestPlan_PreBootstrapReachesServersOnly checks that workers do not get what servers need before the cluster is up.
+// (docs/invariants.md#weaknesses, W30.)
 func TestPlan_PreBootstrapReachesServersOnly(t *testing.T) {
 	t.Parallel()
 	reduced := func(in *render.Input) {
@@ -398,7 +400,7 @@ func TestJoinedServer(t *testing.T) {
 	}
 }
 
-// Stamps are read from plans for Windows too. (docs/invariants.md#weaknesses, W16.)
+// TestStampsOf checks that stamps are also read from plans for Windows. (docs/invariants.md#weaknesses, W16.)
 func TestStampsOf(t *testing.T) {
 	t.Parallel()
 	linux, windows := render.StampsOf(mustPlan(t, basicInput(distro.RKE2, "worker"))), render.StampsOf(mustPlan(t, basicInput(distro.RKE2, "windows")))

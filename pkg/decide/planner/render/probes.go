@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// Names of probes. Messages about unhealthy machines list them.
+// Names of probes. Messages about unhealthy machines contain them.
 const (
 	ProbeETCD      = "etcd"
 	ProbeAPIServer = "kube-apiserver"
@@ -20,8 +20,8 @@ const (
 	ProbeCalico    = "calico"
 )
 
-// probes are the health checks the agent makes; a machine counts as ready when all of them pass. They follow what the user said about
-// ports and addresses, and leave out what the user has switched off: it would never pass.
+// probes are the agent's health checks. A machine is ready when all of them pass. They follow the user's ports and
+// addresses. A component that the user switched off has no probe, because the probe would never pass.
 func (m *machinePlan) probes() error {
 	m.out.Probes = map[string]plan.Probe{}
 	if m.roles.ETCD && m.runtime == distro.RKE2 {
@@ -32,7 +32,7 @@ func (m *machinePlan) probes() error {
 		m.probeComponent(distro.ControllerManager(), "disable-controller-manager")
 		m.probeComponent(distro.Scheduler(), "disable-scheduler")
 	}
-	// An only-etcd server of K3s runs no kubelet.
+	// An etcd-only server of K3s runs no kubelet.
 	if !m.switchedOn("disable-agent") && (m.runtime == distro.RKE2 || !m.roles.OnlyETCD()) {
 		m.probeKubelet()
 	}
@@ -63,7 +63,7 @@ func (m *machinePlan) probeKubelet() {
 	}
 }
 
-// probeComponent asks a component of the control plane, unless it is switched off or serves nothing.
+// probeComponent probes a control plane component, unless it is switched off or serves no health.
 func (m *machinePlan) probeComponent(component distro.Component, off string) {
 	port, cert := m.healthOf(component)
 	if port == "0" || m.switchedOn(off) {
@@ -80,7 +80,8 @@ func (m *machinePlan) switchedOn(key string) bool {
 
 func (m *machinePlan) reachedAt(address string) string { return reachedAt(address, m.loopback) }
 
-// reachedAt is the host at which the node reaches what listens on an address: the node itself, unless it listens there alone.
+// reachedAt is the host at which the node reaches a listener: the loopback host, unless the listener uses only another
+// address.
 func reachedAt(address, loopback string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.IsUnspecified() || ip.IsLoopback() {
@@ -92,7 +93,7 @@ func reachedAt(address, loopback string) string {
 	return address
 }
 
-// etcdHealth is where etcd serves its metrics, and its health beside them.
+// etcdHealth is the health endpoint of etcd, which is at the address of its metrics.
 func (m *machinePlan) etcdHealth() plan.HTTPGetAction {
 	get := plan.HTTPGetAction{URL: fmt.Sprintf("http://%s:%d/health", m.loopback, distro.EtcdHealthPort)}
 	first, _, _ := strings.Cut(argValue(listOf(m.config["etcd-arg"]), "listen-metrics-urls"), ",")
@@ -113,7 +114,7 @@ func (m *machinePlan) probe(name string, get plan.HTTPGetAction) {
 	}
 }
 
-// apiServerPort honours the key by which K3s moves its API server.
+// apiServerPort is the port of the API server. A key moves it on K3s.
 func (m *machinePlan) apiServerPort() string {
 	if port, ok := m.config["https-listen-port"]; ok && m.runtime == distro.K3s {
 		return fmt.Sprint(port)
@@ -121,7 +122,7 @@ func (m *machinePlan) apiServerPort() string {
 	return strconv.Itoa(distro.APIServerPort)
 }
 
-// calicoPort honours the value by which the chart moves the health endpoint.
+// calicoPort is the port of Calico's health endpoint. A value of the chart moves it.
 func (m *machinePlan) calicoPort() string {
 	felix := asMap(asMap(m.spec.ChartValues.Data["rke2-calico"])["felixConfiguration"])
 	if port, ok := felix["healthPort"]; ok {
@@ -130,7 +131,7 @@ func (m *machinePlan) calicoPort() string {
 	return strconv.Itoa(distro.CalicoLivenessPort)
 }
 
-// usesCalico reads the effective network plugins, which may be one name, a comma list or a list, alone or with multus.
+// usesCalico reads the effective network plugins: one name, a comma-separated list or a list, alone or with multus.
 func (m *machinePlan) usesCalico() bool {
 	plugins := stringsOf(m.user["cni"])
 	return len(plugins) == 0 || slices.ContainsFunc(plugins, func(name string) bool {
@@ -138,8 +139,8 @@ func (m *machinePlan) usesCalico() bool {
 	})
 }
 
-// SupervisorPort is the port at which the machine accepts nodes that join. K3s serves them beside its API, wherever the user has put
-// that. A selector that cannot be read is reported with the machine's plan.
+// SupervisorPort is the port at which the machine accepts joining nodes. On K3s it is by default the port of the API,
+// which the user may move. The machine's plan reports an unreadable selector.
 func SupervisorPort(in Input) int {
 	m := newMachinePlan(in)
 	if err := m.layerUser(); err != nil {

@@ -17,10 +17,10 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// marker is in every secret value of a generated world, and nowhere else.
+// marker is in every secret value of a generated world, and only there.
 const marker = "S3CR3T"
 
-// world draws an input: keys known and unknown, values of every type, references that resolve and ones that do not.
+// world draws an input: known and unknown keys, values of every type, and references that resolve or do not.
 func world(t *rapid.T) render.Input {
 	runtime := rapid.SampledFrom([]distro.Runtime{distro.RKE2, distro.K3s}).Draw(t, "runtime")
 	place := rapid.SampledFrom([]string{"init", "init-etcd", "server", "controlplane", "worker"}).Draw(t, "place")
@@ -63,7 +63,7 @@ func drawConfig(t *rapid.T, label string) map[string]any {
 	return rapid.MapOfN(keys, values, 0, 8).Draw(t, label)
 }
 
-// drawReferences adds objects with secret values, and references to them of which some are broken.
+// drawReferences adds objects with secret values, and references to them. Some references are broken.
 func drawReferences(t *rapid.T, in *render.Input) {
 	value := []byte(marker + "-value")
 	docker := fmt.Appendf(nil, `{"auths":{"h1":{"username":"u","password":"%s"},"h2":{"password":"%s"}}}`, marker, marker)
@@ -95,7 +95,7 @@ func drawReferences(t *rapid.T, in *render.Input) {
 	}
 }
 
-// copyInput makes a deep copy whose maps were filled in another order.
+// copyInput makes a deep copy whose maps are filled in another order.
 func copyInput(t *rapid.T, in render.Input) render.Input {
 	out := in
 	spec := in.ControlPlane.Spec
@@ -123,7 +123,8 @@ func encode(t *rapid.T, in render.Input) string {
 	return string(content)
 }
 
-// TestPlan_SameInputSameBytes also compares with a copy that went through a decoder, as the input of another process does.
+// TestPlan_SameInputSameBytes checks equal bytes for equal inputs, including a copy that went through a decoder like
+// the input of another process.
 func TestPlan_SameInputSameBytes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -190,8 +191,8 @@ func TestPlan_AgentsAcceptEveryPlan(t *testing.T) {
 	})
 }
 
-// TestPlan_NothingIsDroppedInSilence: each key of the user is in the node's configuration, or belongs to servers and this is
-// a worker, or has no value, or there is a warning about it. (docs/invariants.md#weaknesses, W19.)
+// TestPlan_NothingIsDroppedInSilence checks that each key of the user is in the node's configuration or has a warning.
+// Keys without a value are exempt, and on workers also keys for servers. (docs/invariants.md#weaknesses, W19.)
 func TestPlan_NothingIsDroppedInSilence(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

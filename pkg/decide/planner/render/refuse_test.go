@@ -31,7 +31,7 @@ func selectorFile(source rkev1.ProvisioningFileSource) func(*render.Input) {
 	}
 }
 
-// secretFile is a source of files with one item; the Secret is there and authorises the cluster.
+// secretFile is a source of files with one item, and a Secret that authorizes the cluster.
 func secretFile(item rkev1.KeyToPath) func(*render.Input) {
 	return func(in *render.Input) {
 		selectorFile(rkev1.ProvisioningFileSource{Secret: rkev1.K8sObjectFileSource{Name: "files", Items: []rkev1.KeyToPath{item}}})(in)
@@ -49,7 +49,7 @@ func annotated(key, value string) func(*render.Input) {
 	return func(in *render.Input) { in.Machine.Annotations = map[string]string{key: value} }
 }
 
-// TestPlan_RefusesNamingTheField goes through bad input: each error names where it stands and never shows a secret.
+// TestPlan_RefusesNamingTheField checks that each error names its field and never contains a secret.
 func TestPlan_RefusesNamingTheField(t *testing.T) {
 	t.Parallel()
 	badSelector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
@@ -167,7 +167,7 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 	}
 }
 
-// TestPlan_BadFilesConcernOneMachine shows that a mistake in files for some machines leaves the others alone.
+// TestPlan_BadFilesConcernOneMachine checks that an error in files for some machines does not affect the others.
 func TestPlan_BadFilesConcernOneMachine(t *testing.T) {
 	t.Parallel()
 	in := basicInput(distro.RKE2, "worker", selectorFile(rkev1.ProvisioningFileSource{Secret: rkev1.K8sObjectFileSource{Name: "none"}}))

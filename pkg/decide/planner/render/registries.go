@@ -19,15 +19,15 @@ import (
 
 const fieldRegistries = "spec.rkeConfig.registries"
 
-// registryChoice is the registry that images of the distribution come from.
+// registryChoice is the registry of the distribution's images.
 type registryChoice struct {
 	host string
-	// global is true when it is the server's default and not the cluster's choice.
+	// global is true for the server's default, and false for the cluster's choice.
 	global bool
 }
 
-// privateRegistry is the first of: machineGlobalConfig, the first machineSelectorConfig without a selector that names one,
-// the server-wide setting.
+// privateRegistry is the first of: machineGlobalConfig, the first machineSelectorConfig for all machines that names
+// one, the server-wide setting.
 func (m *machinePlan) privateRegistry() registryChoice {
 	const key = "system-default-registry"
 	if host, _ := m.spec.MachineGlobalConfig.Data[key].(string); host != "" {
@@ -41,7 +41,7 @@ func (m *machinePlan) privateRegistry() registryChoice {
 	return registryChoice{host: m.in.Settings.SystemDefaultRegistry, global: m.in.Settings.SystemDefaultRegistry != ""}
 }
 
-// resolveImage puts the private registry before an image. An image without any organisation is one of rancher's.
+// resolveImage puts the private registry before an image. An image without an organization gets rancher's.
 func resolveImage(registry, image string) string {
 	if registry == "" || strings.HasPrefix(image, registry) {
 		return image
@@ -52,7 +52,7 @@ func resolveImage(registry, image string) string {
 	return registry + "/" + image
 }
 
-// The JSON of containerd's registries file as the distributions read it.
+// The JSON of containerd's registries file, as the distributions read it.
 type (
 	registriesFile struct {
 		Configs map[string]registryHost `json:"configs"`
@@ -76,7 +76,7 @@ type (
 	}
 )
 
-// fileAgentRegistries gives the node agent the same registries as the distribution; it takes them without a restart.
+// fileAgentRegistries gives the node agent the distribution's registries. The agent reads them without a restart.
 func (m *machinePlan) fileAgentRegistries() error {
 	content, err := m.registries()
 	if err != nil || content == nil {
@@ -88,7 +88,7 @@ func (m *machinePlan) fileAgentRegistries() error {
 	return nil
 }
 
-// fileRegistries is always there, so that registries taken out of the configuration disappear from the node.
+// fileRegistries always exists, so that registries disappear from the node when the user removes them.
 func (m *machinePlan) fileRegistries() error {
 	content, err := m.registries()
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *machinePlan) fileRegistries() error {
 	return nil
 }
 
-// registries is the content of the registries file, nil when no registry is configured. Two files hold it.
+// registries is the content of the registries file, nil without a registry. Two files contain it.
 func (m *machinePlan) registries() ([]byte, error) {
 	if m.registriesJSON != nil {
 		return m.registriesJSON, nil
@@ -149,7 +149,7 @@ func (m *machinePlan) registryHost(host string, config rkev1.RegistryConfig) (re
 	return entry, nil
 }
 
-// registryAuth reads a registry's credentials from one of the three types of Secret that may hold them.
+// registryAuth reads a registry's credentials from one of the three possible types of Secret.
 func (m *machinePlan) registryAuth(host, secretName string) (*registryAuth, error) {
 	if secretName == "" {
 		return nil, nil
@@ -180,8 +180,8 @@ func (m *machinePlan) registryAuth(host, secretName string) (*registryAuth, erro
 	}
 }
 
-// dockerAuth finds the entry for a host in a dockerconfigjson Secret. The problem, if any, completes "Secret x …" and holds
-// nothing of the content.
+// dockerAuth returns the entry for a host in a dockerconfigjson Secret. The problem, if any, completes "Secret x …" and
+// contains nothing from the Secret.
 func dockerAuth(secret Secret, host string) (auth *registryAuth, problem string) {
 	var config struct {
 		Auths map[string]struct {
@@ -207,7 +207,8 @@ func dockerAuth(secret Secret, host string) (auth *registryAuth, problem string)
 	return auth, ""
 }
 
-// addGlobalAuth gives the server's default registry the first usable pull secret, unless the cluster configured that host.
+// addGlobalAuth gives the server's default registry the first usable pull secret, unless the cluster configures that
+// host.
 func (m *machinePlan) addGlobalAuth(configs map[string]registryHost, registry string) {
 	host, _, _ := strings.Cut(registry, "/")
 	if _, own := configs[host]; own {
@@ -230,7 +231,7 @@ func (m *machinePlan) addGlobalAuth(configs map[string]registryHost, registry st
 	}
 }
 
-// filesRegistryTLS writes the certificates that the registries file names.
+// filesRegistryTLS writes the certificates that the registries file refers to.
 func (m *machinePlan) filesRegistryTLS() error {
 	if m.spec.Registries == nil {
 		return nil
@@ -269,7 +270,7 @@ func (m *machinePlan) registryTLS(host string, config rkev1.RegistryConfig) ([]p
 			fileOf(m.dirs.RegistryTLS(host, "tls.crt"), secret.Data[corev1.TLSCertKey]),
 			fileOf(m.dirs.RegistryTLS(host, "tls.key"), secret.Data[corev1.TLSPrivateKeyKey]))
 	}
-	// The host becomes a directory: it must not lead out of its parent.
+	// The host becomes a directory and must not lead out of its parent.
 	if len(files) > 0 && (host == "" || slices.Contains(strings.Split(host, "/"), "..")) {
 		return nil, fmt.Errorf("%s: the key must be a registry's host, with its port if it has one", field)
 	}

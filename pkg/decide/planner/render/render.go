@@ -34,7 +34,7 @@ func layersV1() []step {
 	}
 }
 
-// filesV1 make the files, in the order in which they are in the plan.
+// filesV1 are the steps that make the files, in their order in the plan.
 func filesV1() []step {
 	return []step{
 		(*machinePlan).fileAgentRegistries,
@@ -56,7 +56,7 @@ func filesV1() []step {
 	}
 }
 
-// restV1 makes everything that runs.
+// restV1 are the steps that make everything that runs.
 func restV1() []step {
 	return []step{
 		(*machinePlan).probes,
@@ -105,21 +105,21 @@ type machinePlan struct {
 	dirs     distro.Dirs
 	loopback string
 
-	// user is the user's merged configuration before anything else touched it.
+	// user is the user's merged configuration, before any change.
 	user map[string]any
-	// origin is the field of the cluster's spec a key of user came from.
+	// origin maps a key of user to its field in the cluster's spec.
 	origin map[string]string
-	// config is the main configuration as far as it is built.
+	// config is the main configuration so far.
 	config map[string]any
-	// parts are the files the main configuration refers to.
+	// parts are the files that the main configuration refers to.
 	parts map[part]plan.File
 
-	// chosen are the files of machineSelectorFiles by path, with the fields that name the paths.
+	// chosen maps the paths of machineSelectorFiles to the fields that name them.
 	chosen map[string]string
 
-	// registriesJSON is the content of the registries file once it was built.
+	// registriesJSON is the content of the registries file, once it is built.
 	registriesJSON []byte
-	// drainConfig is the main configuration as the drain hash sees it.
+	// drainConfig is the main configuration for the drain hash.
 	drainConfig []byte
 
 	out      plan.NodePlan
@@ -141,7 +141,7 @@ func newMachinePlan(in Input) *machinePlan {
 	}
 }
 
-// addFile appends a file to the plan, unless the cluster's files are not ours to manage.
+// addFile appends a file to the plan, unless Drover does not manage the cluster's files.
 func (m *machinePlan) addFile(file plan.File) {
 	if m.spec.UnmanagedConfig {
 		return

@@ -15,14 +15,14 @@ import (
 
 const fieldS3 = "spec.rkeConfig.etcd.s3"
 
-// option is one key of the main configuration; the same keys with two dashes are command line arguments.
+// option is one key of the main configuration. The same keys with two dashes are command line arguments.
 type option struct {
 	key   string
 	value any
 }
 
-// s3Options are the configuration keys for snapshots in S3, in the order of the command line, and the file with the
-// authority of the endpoint if there is one. Values of the spec win over defaults of the credential.
+// s3Options returns the configuration keys for snapshots in S3, in the order of the command line, and the file with the
+// endpoint's authority if there is one. Values of the spec override defaults of the credential.
 func (m *machinePlan) s3Options(s3 *rkev1.ETCDSnapshotS3) ([]option, *plan.File, error) {
 	if !s3Enabled(s3) {
 		return nil, nil, nil
@@ -59,13 +59,13 @@ func (m *machinePlan) s3Options(s3 *rkev1.ETCDSnapshotS3) ([]option, *plan.File,
 	return append(options, option{"etcd-s3", true}), ca, nil
 }
 
-// s3Enabled reports whether the settings name anything to copy snapshots to.
+// s3Enabled reports whether the settings name a storage for snapshots.
 func s3Enabled(s3 *rkev1.ETCDSnapshotS3) bool {
 	return s3 != nil && (s3.Bucket != "" || s3.Endpoint != "" || s3.Folder != "" || s3.CloudCredentialName != "" || s3.Region != "")
 }
 
-// s3Credential reads the credential's Secret. Its keys look like s3credentialConfig-accessKey; what counts is the part
-// after the last dash.
+// s3Credential reads the credential's Secret. Its keys look like s3credentialConfig-accessKey; the part after the last
+// dash counts.
 func (m *machinePlan) s3Credential(s3 *rkev1.ETCDSnapshotS3) (map[string]string, error) {
 	if s3.CloudCredentialName == "" {
 		return nil, nil
@@ -82,8 +82,8 @@ func (m *machinePlan) s3Credential(s3 *rkev1.ETCDSnapshotS3) (map[string]string,
 	return out, nil
 }
 
-// s3Authority is the file for an authority given as PEM or as base64 of PEM. Its name is made of a hash of the base64 text,
-// so that another authority is another file.
+// s3Authority is the file for an authority in PEM or base64 of PEM. Its name contains a hash of the base64 text, so
+// that another authority is another file.
 func (m *machinePlan) s3Authority(authority string) (*plan.File, error) {
 	if authority == "" {
 		return nil, nil

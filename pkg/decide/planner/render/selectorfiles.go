@@ -13,8 +13,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// filesSelected writes the files of machineSelectorFiles that are meant for this machine. Each comes from a Secret or
-// ConfigMap that names the cluster in its authorisation annotation.
+// filesSelected writes this machine's files of machineSelectorFiles. Each comes from a Secret or ConfigMap whose
+// authorization annotation names the cluster.
 func (m *machinePlan) filesSelected() error {
 	for i, entry := range m.spec.MachineSelectorFiles {
 		field := fmt.Sprintf("spec.rkeConfig.machineSelectorFiles[%d]", i)
@@ -83,7 +83,7 @@ func (m *machinePlan) filesOfObject(field, kind string, source rkev1.K8sObjectFi
 	return nil
 }
 
-// selectedFile checks one item. A key that is missing gives an empty file.
+// selectedFile checks one item. A missing key gives an empty file.
 func selectedFile(field, defaultPermissions string, item rkev1.KeyToPath, content []byte) (plan.File, error) {
 	if !path.IsAbs(item.Path) {
 		return plan.File{}, fmt.Errorf("%s.path must be absolute", field)

@@ -10,21 +10,21 @@ import (
 // Version1 is the first rendering version.
 const Version1 = "1"
 
-// Version is the newest rendering version. A machine that gets its first plan is pinned to it.
+// Version is the newest rendering version. A machine is pinned to it with its first plan.
 const Version = Version1
 
-// Versions are rendering versions that stand side by side. The zero value has those that this program knows. A version, once released, renders
-// the same bytes for ever; at least the last two are kept.
+// Versions are rendering versions that coexist. The zero value has those that this program knows. A released version
+// renders the same bytes forever. At least the last two are kept.
 type Versions struct{ known []rendering }
 
-// step is one move in the construction of a plan.
+// step is one step in the construction of a plan.
 type step func(*machinePlan) error
 
-// rendering is one version of rendering. Layers build the main configuration, files and what follows build the plan from it. The
-// order of steps is the order of files and instructions in the plan, which agents and stamps depend on.
+// rendering is one version of rendering. Layers build the main configuration; files and the rest build the plan from
+// it. The order of steps is the order of files and instructions in the plan, which agents and stamps depend on.
 type rendering struct {
 	name string
-	// layers, files and rest run one after the other. The stamps of the rest cover the files.
+	// layers, files and rest run in this order. The stamps in rest cover the files.
 	layers, files, rest []step
 }
 
@@ -42,7 +42,7 @@ func (v Versions) index(name string) int {
 	return slices.IndexFunc(v.list(), func(r rendering) bool { return r.name == name })
 }
 
-// Names lists the versions, oldest first.
+// Names returns the versions, oldest first.
 func (v Versions) Names() []string {
 	var names []string
 	for _, r := range v.list() {
@@ -51,7 +51,7 @@ func (v Versions) Names() []string {
 	return names
 }
 
-// Newest is the one that machines without a plan are pinned to.
+// Newest is the version to which machines without a plan are pinned.
 func (v Versions) Newest() string {
 	known := v.list()
 	return known[len(known)-1].name
@@ -60,7 +60,8 @@ func (v Versions) Newest() string {
 // Knows reports whether a version can be rendered.
 func (v Versions) Knows(name string) bool { return v.index(name) >= 0 }
 
-// With has one more version, the newest. It renders what the newest before it does, with a last change of the files, which the stamps cover.
+// With adds a newest version. It renders like the version before, with a final change of the files, which the stamps
+// cover.
 func (v Versions) With(name string, change func(in Input, files []plan.File) []plan.File) Versions {
 	known := slices.Clone(v.list())
 	next := known[len(known)-1]
@@ -72,10 +73,10 @@ func (v Versions) With(name string, change func(in Input, files []plan.File) []p
 	return Versions{append(known, next)}
 }
 
-// Plan renders the full desired plan of one machine, in the rendering version the input asks for.
+// Plan renders the full desired plan of one machine, in the input's rendering version.
 //
-// Warnings are sorted and free of duplicates. The error is a [*PendingError] when a fact is still missing, otherwise it
-// names the field of the cluster's spec that is wrong and what would be right. It concerns this machine only.
+// Warnings are sorted and without duplicates. The error is a [*PendingError] when a fact is missing. Otherwise it names
+// the wrong field of the cluster's spec and what would be right. It concerns this machine only.
 func (v Versions) Plan(in Input) (plan.NodePlan, []Warning, error) {
 	i := v.index(in.Version)
 	if i < 0 {

@@ -9,8 +9,8 @@ import (
 
 const permissionsInstruction = "Set permissions for RKE2 installation files on Windows"
 
-// fileWindowsPermissions delivers the script that restricts access to RKE2's files. It waits for the control plane, because
-// the files are there only after the node joined.
+// fileWindowsPermissions delivers the script that restricts access to RKE2's files. It waits for the control plane,
+// because the files exist only after the node joined.
 func (m *machinePlan) fileWindowsPermissions() error {
 	if !m.restrictsWindows() {
 		return nil
@@ -21,7 +21,8 @@ func (m *machinePlan) fileWindowsPermissions() error {
 	return nil
 }
 
-// movedOnWindows has the script look after directories that the cluster has moved, too. What was in the usual places may still be there.
+// movedOnWindows extends the script to directories that the cluster has moved. The default directories may still have
+// files.
 func (m *machinePlan) movedOnWindows() string {
 	var script strings.Builder
 	for _, moved := range []string{m.spec.DataDirectories.K8sDistro, m.spec.DataDirectories.SystemAgent} {

@@ -16,7 +16,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// manifest is the form of testdata/manifests: everything a plan depends on but distribution and role.
+// manifest is the form of testdata/manifests: everything that a plan depends on, except distribution and role.
 type manifest struct {
 	Annotations      map[string]string
 	ConfigGeneration int64
@@ -141,7 +141,7 @@ func bytesOf(data map[string]string) map[string][]byte {
 	return out
 }
 
-// testRelease knows just the keys the manifests use, so that goldens do not move with the release data.
+// testRelease knows only the manifests' keys, so that golden files do not change with the release data.
 func testRelease() distro.Release {
 	return distro.Release{
 		Version: "v1.36.2", Known: true,
