@@ -97,7 +97,7 @@ type pass struct {
 	warnings map[render.Warning]bool
 	// held is why the cluster is not in order although the walk goes on: plans are too large or cannot be rendered.
 	held *Wait
-	// leftOut names machines that the roll-out goes on without.
+	// leftOut names machines that the rollout goes on without.
 	leftOut *Wait
 	// blocked is why the init node waits with its change while other machines may change.
 	blocked *Wait

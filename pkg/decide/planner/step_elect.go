@@ -133,7 +133,7 @@ func (p *pass) mayBeChosen(m *machine) bool {
 	return id == "" || m.Labels[rkev1.MachineIDLabel] == id
 }
 
-// sentOff reports that a machine may be starting the cluster already. It got a plan, or a ticket announces one that
+// sentOff reports that a machine may be starting the cluster already. It got a plan, or a ticket announces a plan that
 // caches may not show yet.
 func (p *pass) sentOff(m *machine) bool { return m.delivered() || m.canBeInit() && p.hasInitTicket(m) }
 
