@@ -244,8 +244,7 @@ func (p *pass) standingOfLeaver(m, o *machine) standing {
 	works := o.Plan != nil && o.Plan.State.Works()
 	switch {
 	case m.etcdServes() && (p.leaving(o) || o.Plan != nil && !works):
-		// Etcd loses one member at a time: by deletion or by restart. A member that does not work may be restarting.
-		return memberInTheWay
+		return memberInTheWay // one leaves or one restarts, never both; a member that fails may be restarting
 	case works && !p.broken(o):
 		return memberHealthy
 	}
