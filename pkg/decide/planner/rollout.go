@@ -241,10 +241,10 @@ func (r *rollOut) paused(m *machine) finding {
 	return finding{msgPoolPaused, ReasonPoolPaused}
 }
 
-// edit delivers a plan that restarts nothing by itself. For a plan that the node refused, the delivery brings new
-// tries, and thus a restart. Another etcd member must not have its tries or its restart in the same minute. A machine
-// that is left out counts as well: what it does with its plan is unknown, and etcd may need it for a majority. Machines
-// that must not restart get no new tries.
+// edit delivers a plan that restarts nothing by itself. After a refusal, the delivery brings new tries of the refused
+// plan, which may restart the node. Another etcd member must not have its tries or its restart in the same minute. A
+// machine that is left out counts as well: what it does with its plan is unknown, and etcd may need it for a majority.
+// Machines that must not restart get no new tries.
 func (r *rollOut) edit(m *machine) finding {
 	if !m.refuses() {
 		return r.send(r.tier, m)
