@@ -3,11 +3,11 @@
 SHELL := /bin/bash
 
 .PHONY: help
-help: ## show this list
+help: ## list all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install packages and download Go modules, as quickstart, verify, bench and the tests do themselves
+deps: ## install packages and download Go modules; quickstart, verify, bench and the tests do that themselves
 	scripts/deps
 
 .PHONY: build
@@ -15,75 +15,75 @@ build: ## build the programs into bin/
 	scripts/build
 
 .PHONY: image
-image: ## assemble the container images into dist/image, without an engine; the Dockerfile makes the same with one
+image: ## assemble the container images into dist/image without an engine; the Dockerfile builds the same with one
 	scripts/image
 
 .PHONY: image-offline
-image-offline: ## check that the images are built without a network, from downloads of Go modules, in minutes (needs root)
+image-offline: ## check that the images build without a network, from downloads of Go modules; minutes (needs root)
 	scripts/image-offline
 
 .PHONY: generate
-generate: ## write generated clients, deep copies, CRDs, reference documents and the record of the API anew
+generate: ## regenerate clients, deep copies, CRDs, reference documents and the API record
 	scripts/generate
 
 .PHONY: verify
-verify: ## generated files current, promised API kept, modules tidy, vet, lint, import rules; in every module
+verify: ## check every module: generated files, promised API, module files, vet, linter, import rules
 	scripts/verify
 
 .PHONY: lint
-lint: ## run the linter over every module
+lint: ## run the linter in every module
 	scripts/lint
 
 .PHONY: test
-test: ## what a change must pass: unit, contract, and the end-to-end tests of tests/e2e/ci.txt
+test: ## run the tests that every change must pass: unit, contract, and the end-to-end tests of tests/e2e/ci.txt
 	scripts/test
 
 .PHONY: test-all
-test-all: ## every test: also all steps of the models, a crash after every write, mutants, FULL=1 and the soak; many hours
+test-all: ## run every test, also all model steps, a crash after every write, mutants, FULL=1 and the soak; many hours
 	scripts/test all
 
 .PHONY: test-unit
-test-unit: ## pure, handler and in-memory tests of every module, with the race detector (RUN=regex)
+test-unit: ## run the pure, handler and in-memory tests of every module, with the race detector (RUN=regex)
 	scripts/test-unit
 
 .PHONY: test-model
-test-model: ## random models of the planner: 100,000 steps, without the race detector (STEPS=n, SEED=n or random)
+test-model: ## run random models of the planner: 100,000 steps, without the race detector (STEPS=n, SEED=n or random)
 	scripts/test-model
 
 .PHONY: test-crash
-test-crash: ## stories with the process killed after every single write, of which test-unit takes samples (RUN=regex); about an hour
+test-crash: ## run stories with the process killed after every write; test-unit runs samples (RUN=regex); about an hour
 	scripts/test-crash
 
 .PHONY: fuzz
-fuzz: ## look for inputs that break what reads paths, headers, plans and frames, 60 s for each target (FUZZ=10s, RUN=regex)
+fuzz: ## fuzz the parsers of paths, headers, plans and frames, 60 s for each target (FUZZ=10s, RUN=regex)
 	scripts/fuzz
 
 .PHONY: mutants
-mutants: ## put a fault for every invariant and weakness into the code; the tests must notice all (RUN=regex)
+mutants: ## put a fault into the code for every invariant and weakness, and check that the tests notice it (RUN=regex)
 	scripts/mutants
 
 .PHONY: test-contract
-test-contract: ## tests on a real API server with real Cluster API controllers (RUN=regex, FULL=1 for all)
+test-contract: ## run tests on a real API server with real Cluster API controllers (RUN=regex, FULL=1 for all)
 	scripts/test-contract
 
 .PHONY: test-e2e
-test-e2e: ## tests on real systemd machines (RUN=regex, FULL=1 for all)
+test-e2e: ## run tests on real systemd machines (RUN=regex, FULL=1 for all)
 	scripts/test-e2e
 
 .PHONY: bench
-bench: ## measure and print JSON: time and API writes per machine, CPU, memory, reaching clusters, topology and render
+bench: ## measure and print JSON: time and API writes per machine, CPU, memory, reaching clusters, topology, render
 	@scripts/bench
 
 .PHONY: soak
-soak: ## make and delete clusters for half an hour; fails when the server needs more and more of anything (SOAK=6m)
+soak: ## create and delete clusters for half an hour; fail when the server's use of a resource grows (SOAK=6m)
 	scripts/soak
 
 .PHONY: quickstart
-quickstart: ## one real cluster on this machine; Ctrl-C stops and keeps the data
+quickstart: ## run one real cluster on this machine; Ctrl-C stops it and keeps the data
 	scripts/quickstart
 
 .PHONY: quickstart-down
-quickstart-down: ## remove everything the quickstart made
+quickstart-down: ## remove everything that the quickstart created
 	scripts/quickstart-down
 
 .PHONY: clean

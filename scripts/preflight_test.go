@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// host is a machine as scripts/preflight sees it: commands are programs in one folder, files are below root.
+// host is a simulated machine for scripts/preflight: commands are programs in one directory, and files are below root.
 type host struct {
 	t         *testing.T
 	bin, root string
@@ -23,13 +23,13 @@ type host struct {
 	purpose   string
 }
 
-// ordinary are the commands of every Linux, which the script itself uses.
+// ordinary are the commands that every Linux has and the script itself uses.
 var ordinary = []string{
 	"awk", "bash", "cat", "cut", "dirname", "env", "flock", "grep", "head", "mkdir", "mktemp", "paste", "rm", "rmdir", "sed", "sh", "test",
 	"tr", "true",
 }
 
-// newHost is a machine that lacks nothing, used by root.
+// newHost is a machine with everything installed, used by root.
 func newHost(t *testing.T) *host {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func newHost(t *testing.T) *host {
 	}
 }
 
-// preflight runs the script on the machine and returns what it prints and its exit code.
+// preflight runs the script on the machine. It returns its output and its exit code.
 func (h *host) preflight() (stdout, stderr string, code int) {
 	h.t.Helper()
 	for _, name := range ordinary {
@@ -99,7 +99,7 @@ func (h *host) must(err error) {
 	}
 }
 
-// lack takes commands and files away.
+// lack removes commands and files.
 func (h *host) lack(names ...string) {
 	for _, name := range names {
 		delete(h.commands, name)
@@ -107,7 +107,7 @@ func (h *host) lack(names ...string) {
 	}
 }
 
-// usedWithSudo makes the user an ordinary one, with a sudo that asks for nothing.
+// usedWithSudo makes the user an ordinary one, whose sudo asks for no password.
 func (h *host) usedWithSudo() {
 	h.commands["id"] = "echo 1000"
 	h.commands["sudo"] = `while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"`
@@ -129,7 +129,7 @@ const (
 	installGo  = "      Install it from https://go.dev/dl and add its bin folder to PATH.\n"
 )
 
-// lacks are things that a machine lacks, in the order in which preflight checks them, with what it says.
+// lacks are the problems of a machine in the order of preflight's checks, with its output.
 var lacks = []struct {
 	name string
 	lack func(*host)

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// BenchmarkDecide is one pass over a settled cluster of which nothing is remembered: every machine is rendered and compared.
+// BenchmarkDecide is one pass over a settled cluster without a memo: every machine is rendered and compared.
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("machines=%d", n), func(b *testing.B) { benchDecide(b, n, false) })
 	}
 }
 
-// BenchmarkDecideAgain is the pass after a node has reported: what is remembered is compared.
+// BenchmarkDecideAgain is the pass after a node has reported: remembered plans are compared.
 func BenchmarkDecideAgain(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("machines=%d", n), func(b *testing.B) { benchDecide(b, n, true) })
 	}
 }
 
-// sizes of clusters; scripts/bench knows the budget of each.
+// sizes of clusters. scripts/bench knows the budget of each.
 var sizes = []int{10, 100, 1000}
 
 func benchDecide(b *testing.B, machines int, remembers bool) {
@@ -41,7 +41,8 @@ func benchDecide(b *testing.B, machines int, remembers bool) {
 	b.ReportMetric(float64(processorTime(b)-began)/float64(b.N), "cpu-ns/op")
 }
 
-// processorTime is what this process has used so far. Unlike the clock it does not run while others have the processor.
+// processorTime is the processor time of this process so far. Unlike the clock, it stops while others use the
+// processor.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// causeOf is why the plan that a machine should have disrupts it: what somebody wished and what has changed since the plan that it has. It is
-// empty for another try of a plan that disrupted nothing, such as the first one.
+// causeOf is why the desired plan disrupts the machine: what has been requested and what has changed since its current
+// plan. It is empty for another try of a plan that disrupted nothing, such as the first plan.
 func (p *pass) causeOf(m *machine) disruption.Cause {
 	if p.restoring || m.down() {
 		return disruption.CommandRestore
@@ -23,14 +23,14 @@ func (p *pass) causeOf(m *machine) disruption.Cause {
 	found := p.wishes(m, had)
 	switch {
 	case len(found) == 0 && m.again():
-		return had.Cause // the same once more: it did not come to its end
+		return had.Cause // the same plan again, because it was not completed
 	case len(found) == 0 && had.Cause != "" && render.OperationOf(m.Plan.State.Plan) != "":
-		return had.Cause // an operation came in between, and built on what was applied before
+		return had.Cause // an operation came in between, on top of the applied plan
 	}
 	return strongest(found)
 }
 
-// wishes are the causes of all that has changed since the plan that a machine has.
+// wishes are the causes of all changes since the machine's current plan.
 func (p *pass) wishes(m *machine, had evidence) map[disruption.Cause]bool {
 	now, found := p.evidenceOf(m), map[disruption.Cause]bool{}
 	for field := range p.edited(had, now) {
@@ -53,9 +53,9 @@ func (p *pass) wishes(m *machine, had evidence) map[disruption.Cause]bool {
 	return found
 }
 
-// onlyReleaseData reports that a plan would change because more is known about its release, as after an upgrade of Drover, and because of nothing
-// that somebody wished: the node is not restarted for it, also after an operation, and gets what is known now with its next change. Evidence that the
-// node has forged keeps from it what it could leave undone anyway.
+// onlyReleaseData reports that a plan would change only because more is known about its release, as after an upgrade of
+// Drover. No edit or command is involved. The node does not restart for that, not even after an operation, and gets the
+// new data with its next change. A node that forges its evidence only misses what it could refuse to do anyway.
 func (p *pass) onlyReleaseData(m *machine) bool {
 	had, ok := m.evidence()
 	if !ok || p.restoring || m.down() || m.again() {
@@ -64,8 +64,9 @@ func (p *pass) onlyReleaseData(m *machine) bool {
 	return had.Other[partRelease] != p.evidenceOf(m).Other[partRelease] && len(p.wishes(m, had)) == 0
 }
 
-// edited are the fields of the spec that were edited since a machine's plan was known to be right: since it was delivered, or since all
-// nodes had another spec than at that time, which means that the plan has outlived an edit that did not concern it.
+// edited are the fields of the spec that were edited since a machine's plan was known to be right. That is its
+// delivery, or a later time at which all nodes had another spec. In that case the plan was not affected by the edits
+// before.
 func (p *pass) edited(had, now evidence) map[string]bool {
 	settled := map[string]string{}
 	if applied := p.s.ControlPlane.Status.AppliedSpec; applied != nil && had.Applied != now.Applied {
@@ -81,9 +82,10 @@ func (p *pass) edited(had, now evidence) map[string]bool {
 	return out
 }
 
-// causeWithoutEvidence is for plans of which nothing is known: they were delivered by another program, or by a Drover that kept no
-// evidence. An edit that is not on all nodes yet is believed to be the reason; commands and whom the plan joins can be read off what is
-// there. The rest is nobody's wish: to believe in an edit that nobody can see would hide a restart that an upgrade of Drover causes.
+// causeWithoutEvidence is for plans without evidence: another program delivered them, or a Drover version that kept no
+// evidence. An edit that is not on all nodes yet counts as the cause. Commands and the joined server can be read from
+// the objects. Everything else is unknown. Assuming an edit that cannot be seen would hide a restart that an upgrade of
+// Drover causes.
 func (p *pass) causeWithoutEvidence(m *machine) disruption.Cause {
 	found := map[disruption.Cause]bool{}
 	if applied := p.s.ControlPlane.Status.AppliedSpec; applied != nil {
@@ -100,12 +102,13 @@ func (p *pass) causeWithoutEvidence(m *machine) disruption.Cause {
 	}
 	cause := strongest(found)
 	if cause == disruption.Unknown && m.again() && m.change == nodeplan.ChangeNone {
-		return "" // the same once more: what it was delivered for was counted then
+		return "" // the same plan again: its cause was counted at its first delivery
 	}
 	return cause
 }
 
-// renderedBy is the version that a plan without evidence was rendered with. The mark tells it, unless it moved and the delivery failed.
+// renderedBy is the version that a plan without evidence was rendered with. The mark holds it, unless the mark moved
+// and the delivery failed.
 func (p *pass) renderedBy(m *machine) string {
 	now := p.versionFor(m)
 	if m.Marks.RenderVersion != now {
@@ -123,8 +126,8 @@ func (p *pass) renderedBy(m *machine) string {
 	return now
 }
 
-// rolled reports that a machine's plan differs from what it would be with the version that it was rendered with. A command moves the mark
-// of machines whose plans it does not change, and what changes them later has another cause.
+// rolled reports that a machine's plan differs from the plan in the version that it was rendered with. A command also
+// moves the marks of machines whose plans it does not change. Later changes of those have another cause.
 func (p *pass) rolled(m *machine, from string) bool {
 	if from == p.versionFor(m) {
 		return false
@@ -133,18 +136,18 @@ func (p *pass) rolled(m *machine, from string) bool {
 	return !ok || nodeplan.Compare(before, m.desired) != nodeplan.ChangeNone
 }
 
-// renderedWith is the plan that a machine would have now with a version, or false when that cannot be told.
+// renderedWith is the plan that a machine would have now with a version, or false when that cannot be rendered.
 func (p *pass) renderedWith(m *machine, version string) (plan.NodePlan, bool) {
 	if !p.s.Versions.Knows(version) {
 		return plan.NodePlan{}, false
 	}
 	in := p.inputFor(m, m.joins)
 	in.Version = version
-	out, _, err := p.s.Versions.Plan(in) // past the memo, which holds one plan of each machine
+	out, _, err := p.s.Versions.Plan(in) // not from the memo, which holds one plan of each machine
 	return withdraw(render.NodeOf(in), &m.Plan.State, out), err == nil
 }
 
-// strongest chooses one cause; nobody's wish when there is none.
+// strongest chooses one cause, Unknown when there is none.
 func strongest(found map[disruption.Cause]bool) disruption.Cause {
 	for _, cause := range disruption.Causes() {
 		if found[cause] {
@@ -154,7 +157,8 @@ func strongest(found map[disruption.Cause]bool) disruption.Cause {
 	return disruption.Unknown
 }
 
-// serverAt is the machine whose server is joined at a URL, which several may share: the init node, or else the first of them.
+// serverAt is the machine whose server is joined at a URL. Several machines may share the URL. Then it is the init
+// node, or else the first of them.
 func (p *pass) serverAt(joinURL string) *machine {
 	if joinURL == "" {
 		return nil
@@ -169,7 +173,8 @@ func (p *pass) serverAt(joinURL string) *machine {
 	return p.machines[i]
 }
 
-// addressDigest is that of all that the join URL of a server follows from, beside the spec: others report it, or set it by hand.
+// addressDigest is the digest of everything, except the spec, that determines the join URL of a server. Cluster API,
+// drivers and nodes report it, or an operator sets it by hand.
 func (m *machine) addressDigest() string {
 	parts := []any{m.Addresses}
 	for _, key := range []string{
@@ -186,7 +191,8 @@ func (m *machine) addressDigest() string {
 	return digest(parts)
 }
 
-// joinedBefore is the server that a plan without evidence has its machine join. The mark may be that of a plan that was not delivered.
+// joinedBefore is the server that a machine joins by a plan without evidence. The mark may belong to a plan that was
+// not delivered.
 func (p *pass) joinedBefore(m *machine) string {
 	if p.s.ControlPlane.Spec.UnmanagedConfig {
 		return m.Marks.JoinedTo
@@ -194,8 +200,8 @@ func (p *pass) joinedBefore(m *machine) string {
 	return render.JoinedServer(m.Plan.State.Plan)
 }
 
-// causeOfJoin is why a machine has to join at another URL than its plan says: the server is lost, or somebody gave its machine another
-// address. A move away from a server that is where it was is nobody's wish.
+// causeOfJoin is why a machine has to join at another URL than its plan says: the server is lost, or its machine has
+// another address. When the server is still there, the cause is unknown.
 func (p *pass) causeOfJoin(m *machine, had evidence) disruption.Cause {
 	server := p.stillJoined(m, had)
 	switch address, known := had.Other[partAddress]; {
@@ -207,9 +213,10 @@ func (p *pass) causeOfJoin(m *machine, had evidence) disruption.Cause {
 	return disruption.Unknown
 }
 
-// stillJoined is the machine whose server a machine's plan has it join, nil when it cannot stay with that. A server follows the init node,
-// which changes only when that is lost; a worker stays while the server can be joined. Machines tell whether it is the same one, for a
-// server has another URL when its address changes; URLs do where the evidence names no machine.
+// stillJoined is the machine whose server a machine joins by its plan, nil when it cannot stay with that server. A
+// server follows the init node, which changes only when it is lost. A worker stays while its server can be joined. The
+// machine's UID identifies the server, because its URL changes with its address. Without a UID in the evidence, the URL
+// identifies it.
 func (p *pass) stillJoined(m *machine, had evidence) *machine {
 	uid, known := had.Other[partServer]
 	if !known && had.Other[partJoin] == digest("") {

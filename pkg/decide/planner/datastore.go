@@ -7,8 +7,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// splits says why a server does not get a plan that has it keep the cluster's data elsewhere than it did, or than the server that it joins: it would serve
-// another cluster under the same name. From one database to another a cluster may be moved by who looks after them.
+// splits says why a server does not get a plan that moves the cluster's data: away from its own place, or to another
+// place than that of the server that it joins. It would serve another cluster under the same name. Operators of
+// databases may move a cluster from one database to another.
 func (p *pass) splits(m *machine, desired plan.NodePlan) string {
 	if !m.roles.Server() || p.restoring || m.down() {
 		return ""
@@ -29,7 +30,7 @@ func (p *pass) splits(m *machine, desired plan.NodePlan) string {
 		"without them in etcd: set the key again for all servers, it cannot be removed once there are machines"
 }
 
-// keepsData reports that a server may keep the cluster's data elsewhere than in etcd, or in etcd: it has a plan that says so.
+// keepsData reports that a server may keep the cluster's data in etcd, or elsewhere: one of its possible plans says so.
 func (m *machine) keepsData(elsewhere bool) bool {
 	return slices.ContainsFunc(m.mayHave(), func(have plan.NodePlan) bool {
 		found, known := render.KeepsDataElsewhere(have)
@@ -37,7 +38,8 @@ func (m *machine) keepsData(elsewhere bool) bool {
 	})
 }
 
-// KeepsDataElsewhere reports that a server keeps the cluster's data in another datastore than etcd: every plan that it may have says so.
+// KeepsDataElsewhere reports that a server keeps the cluster's data in another datastore than etcd: every plan that it
+// may have says so.
 func KeepsDataElsewhere(secret *PlanSecret) bool {
 	return secret.Malformed == "" && !slices.ContainsFunc(secret.mayHave(), func(have plan.NodePlan) bool {
 		elsewhere, _ := render.KeepsDataElsewhere(have)

@@ -15,13 +15,13 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// step is one question of the walk.
+// step is one step of the walk.
 type step struct {
 	name string
 	run  func(*pass) verdict
 }
 
-// steps in the order in which they are asked. Names are shown to users.
+// steps in the order of the walk. Users see the names.
 var steps = []step{
 	{"fresh", stepFresh},
 	{"release", stepRelease},
@@ -44,20 +44,20 @@ var steps = []step{
 	{"steady", stepSteady},
 }
 
-// verdict is a step's answer: no opinion and why, or the end of the walk.
+// verdict is a step's answer: it passes and says why, or it ends the walk.
 type verdict struct {
 	why  string
 	stop bool
 	wait *Wait
 }
 
-// goOn is the answer of a step without an opinion.
+// goOn passes to the next step.
 func goOn(why string) verdict { return verdict{why: why} }
 
 // stopFor ends the walk with a wait, or with nil when the cluster is in order.
 func stopFor(wait *Wait) verdict { return verdict{stop: true, wait: wait} }
 
-// Decide says what shall happen now. It does not change the snapshot; two calls with equal snapshots are equal.
+// Decide returns what must happen now. It does not change the snapshot. Equal snapshots give equal decisions.
 func Decide(s Snapshot) Decision {
 	p := newPass(&s)
 	for _, step := range steps {
@@ -70,18 +70,19 @@ func Decide(s Snapshot) Decision {
 	return p.decision("steady", nil)
 }
 
-// pass is one walk: the snapshot, what follows from it, and what was decided so far.
+// pass is one walk: the snapshot, what follows from it, and the decisions so far.
 type pass struct {
 	s       *Snapshot
 	runtime distro.Runtime
-	input   render.Input // what all machines have in common
-	// secrets are what no message may hold, nil until somebody asks.
+	input   render.Input // shared by all machines
+	// secrets are the values that no message may contain. They are nil until first use.
 	secrets *redact.Secrets
-	// machines are the registered ones, sorted by name; unregistered ones have no plan secret yet. Those that are gone are in neither.
+	// machines are the registered machines, sorted by name. unregistered machines have no plan Secret yet. Machines
+	// that are gone are in neither list.
 	machines     []*machine
 	unregistered []*machine
-	uids         map[types.UID]bool // of all of them
-	// joinable are the servers that workers may join, nil until they are asked for.
+	uids         map[types.UID]bool // of all these machines
+	// joinable are the servers that workers may join, nil until first use.
 	joinable []*machine
 	init     *machine
 	trace    []Trace
@@ -94,21 +95,21 @@ type pass struct {
 	report   []Effect
 	last     []Effect // after everything
 	warnings map[render.Warning]bool
-	// held is why the cluster is not in order although the walk goes on: machines whose plans are too large.
+	// held is why the cluster is not in order although the walk goes on: plans are too large or cannot be rendered.
 	held *Wait
-	// leftOut names machines that the roll-out goes on without.
+	// leftOut names machines that the rollout goes on without.
 	leftOut *Wait
-	// blocked is why the init node is not changed although it could be, while others may be.
+	// blocked is why the init node waits with its change while other machines may change.
 	blocked *Wait
-	// timer is when the next deadline passes, 0 for none.
+	// timer is the time until the next deadline passes, 0 for none.
 	timer time.Duration
-	// rendered: the plans of all machines were, whatever is waited for.
+	// rendered is true when the plans of all machines were rendered, whatever Drover waits for.
 	rendered bool
-	// unwell remembers machines that others call failing or not ready; they do not hold up later tiers.
+	// unwell describes machines that other controllers report as failing or not ready. They do not hold up later tiers.
 	unwell string
-	// evidence is what the plans of all machines have in common, nil until it is asked for.
+	// evidence is the part that the plans of all machines share, nil until first use.
 	evidence *evidence
-	// restoring is true while a restore brings the machines up again, none of which can be disrupted.
+	// restoring is true while a restore starts the machines again. Nothing can disrupt them then.
 	restoring bool
 }
 
@@ -119,24 +120,27 @@ type machine struct {
 	windows bool
 	marks   Marks
 
-	// What its tier makes of it: the plan it should have, whom it joins in it, how far that is from what it has.
+	// The result of its tier: the desired plan, the server that it joins, and the change from its current plan.
 	desired plan.NodePlan
 	joins   string
 	change  nodeplan.Change
 	found   finding
-	// busy: it is being changed, and counts as unavailable; sick: it does not work although nothing is being changed.
+	// busy is true while the machine counts as unavailable: its plan is not applied, its node is drained, or its probes
+	// fail although no change is pending. sick is true when its probes fail, a change is pending, and it is not busy.
 	busy, sick bool
-	// kept: its plan stays as it is, whatever the configuration says.
+	// kept is true when the machine keeps its current plan: this program cannot render its version, or no change was
+	// requested since the machine was adopted.
 	kept bool
-	// wished: somebody has wished for a change since its plan was found.
+	// wished is true when a change was requested since the machine was adopted with its plan.
 	wished bool
-	// read is its evidence, nil until it is asked for.
+	// read is its evidence, nil until first use.
 	read *readEvidence
-	// stranded: it holds up the others, its node is lost, and nobody waits for that to pass any more.
+	// stranded is true for a server whose node is lost for longer than the deadline while the server holds up others.
 	stranded bool
-	// late: what restarts it stays as it is, because newer release data are all that has changed.
+	// late is true when only release data changed, so the restart waits for the next user change.
 	late bool
-	// sent: it gets a plan in this pass. asked: its drain is asked for, or the end of that before its change.
+	// sent is true when this pass delivers a plan to the machine. asked is true when this pass requests its drain, or
+	// ends its drain before its change.
 	sent, asked bool
 }
 
@@ -188,8 +192,8 @@ func newPass(s *Snapshot) *pass {
 	return p
 }
 
-// gone reports that nothing is left of a machine but its object: Cluster API deletes the host, then what the agent was told, and then
-// tries to delete the Node, which it cannot while the cluster does not answer. Nobody waits for that.
+// gone reports that only the object of a machine is left. Cluster API deletes the host, then the plan Secret goes, and
+// then Cluster API tries to delete the Node. That fails while the cluster does not answer. Drover does not wait for it.
 func (m *Machine) gone() bool {
 	return m.Deleting && !m.Held && !m.InfrastructureReady && m.Plan == nil
 }
@@ -219,13 +223,13 @@ func objectsOf(objects []Object) render.Objects {
 	return out
 }
 
-// initialized reports status.initialization.controlPlaneInitialized as it is after this pass.
+// initialized returns status.initialization.controlPlaneInitialized as it is after this pass.
 func (p *pass) initialized() bool {
 	v := p.status.Initialization.ControlPlaneInitialized
 	return v != nil && *v
 }
 
-// setInitialized writes the field that Cluster API reads and its copy for the printed column.
+// setInitialized sets the field that Cluster API reads, and its copy for the printed column.
 func (p *pass) setInitialized(v bool) {
 	p.status.Initialization.ControlPlaneInitialized = &v
 	p.status.Initialized = v
@@ -249,12 +253,12 @@ func isWorker(m *machine) bool       { return m.roles.Worker }
 func isLive(m *machine) bool         { return !m.Deleting }
 func isDeleting(m *machine) bool     { return m.Deleting }
 
-// delivered reports that a plan was written for the machine at some time, whatever its secret says now.
+// delivered reports that the machine got a plan at some time, whatever its Secret holds now.
 func (m *machine) delivered() bool {
 	return m.Marks.RenderVersion != "" || m.Plan != nil && m.Plan.State.PlanExists
 }
 
-// canBeInit reports that the machine can start a cluster: etcd, alive, and its host exists.
+// canBeInit reports that the machine can start a cluster: it has etcd, it is alive, and its host exists.
 func (m *machine) canBeInit() bool {
 	return m.roles.ETCD && !m.Deleting && m.Phase != phaseFailed && m.InfrastructureReady
 }
@@ -262,7 +266,7 @@ func (m *machine) canBeInit() bool {
 // phaseFailed is the phase of a Machine that Cluster API has given up.
 const phaseFailed = "Failed"
 
-// decision puts the outcome of the walk together.
+// decision returns the result of the walk.
 func (p *pass) decision(step string, wait *Wait) Decision {
 	d := Decision{Step: step, Ticket: p.ticket, Wait: wait, Trace: p.trace}
 	if wait != nil && wait.Quiet {
@@ -270,7 +274,7 @@ func (p *pass) decision(step string, wait *Wait) Decision {
 		return d
 	}
 	if p.held != nil {
-		wait = p.held // only a person ends it, and the Machines say what else there is
+		wait = p.held // only the user can end it, and the Machines show the other waits
 		d.Wait = wait
 	}
 	if wait != nil && p.timer > 0 {
@@ -283,8 +287,8 @@ func (p *pass) decision(step string, wait *Wait) Decision {
 	return d
 }
 
-// markEffects are the marks that differ from those on the Machines. Whoever is the init node no longer is told first, its plan secret
-// included: there is never a moment with two of them.
+// markEffects are the marks that differ from those on the Machines. Marks and labels of former init nodes are removed
+// first, so there are never two init nodes.
 func (p *pass) markEffects() []Effect {
 	var withdraw, set []Effect
 	for _, m := range p.machines {
@@ -302,8 +306,8 @@ func (p *pass) markEffects() []Effect {
 	return slices.Concat(withdraw, set)
 }
 
-// publishEffects repeat join URLs on plan secrets that no plan is being delivered to, once the agent has reported and its
-// report was noted: a write in the middle of an apply makes some agents start over.
+// publishEffects repeat join URLs on plan Secrets that get no plan in this pass. They wait until the agent has reported
+// and the report was noted: some agents start over when the Secret changes during an apply.
 func (p *pass) publishEffects() []Effect {
 	var out []Effect
 	for _, m := range p.machines {
@@ -314,7 +318,7 @@ func (p *pass) publishEffects() []Effect {
 	return out
 }
 
-// wakeAfter asks for another pass after that time at the latest.
+// wakeAfter requests another pass after at most d.
 func (p *pass) wakeAfter(d time.Duration) {
 	if p.timer == 0 || d < p.timer {
 		p.timer = d

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// failer is what a test and a model have in common.
+// failer is the common interface of a test and a model.
 type failer interface {
 	Helper()
 	Fatal(args ...any)
@@ -164,7 +164,7 @@ func TestDecide_TiersComeInOrder(t *testing.T) {
 	}
 }
 
-// run2 is one pass; transcripts of what was delivered need every decision.
+// run2 is one pass. Transcripts of deliveries need every decision.
 func (w *world) run2(t *testing.T) Decision {
 	t.Helper()
 	for range 20 {
@@ -204,7 +204,7 @@ func TestDecide_EtcdPlansAreTickets(t *testing.T) {
 	}
 }
 
-// A crash after the ticket and before the mark must not lead to another choice.
+// A crash after the ticket and before the mark does not lead to another choice.
 func TestDecide_TicketRemembersTheInitNode(t *testing.T) {
 	w := newWorld(rke2Version)
 	w.add("b", allRoles)
@@ -297,7 +297,7 @@ func TestDecide_Waits(t *testing.T) {
 	}
 }
 
-// A cluster that has its agent goes on with it, and tells why it can be given no other one.
+// A cluster with its agent continues, and warns why the agent can get no other manifest.
 func TestDecide_WarnsOfAnAgentThatCannotFollow(t *testing.T) {
 	w := newWorld(rke2Version)
 	w.add("a", allRoles)
@@ -311,7 +311,7 @@ func TestDecide_WarnsOfAnAgentThatCannotFollow(t *testing.T) {
 	}
 }
 
-// A cluster that has been begun without an agent goes on without: plans of servers that nobody has touched stay as they are.
+// A cluster that was begun without an agent continues without one, and the plans of its servers stay as they are.
 func TestDecide_WaitsForTheAgentBeforeTheFirstPlanOnly(t *testing.T) {
 	w := newWorld(rke2Version)
 	w.tokens.Exists, w.awaits = true, true

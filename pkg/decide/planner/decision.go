@@ -8,21 +8,23 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Decision is what shall happen now.
+// Decision is what must happen now.
 type Decision struct {
 	// Step is the step that ended the walk.
 	Step string `json:"step"`
-	// Ticket is written to the control plane's status before any effect, nil when nothing disruptive happens.
+	// Ticket is written to the status of the control plane before any effect. It is nil when nothing disruptive
+	// happens.
 	Ticket *rkev1.DisruptionTicket `json:"ticket,omitempty"`
-	// Effects happen in this order. When one fails that is not the delivery of a plan or a condition, the rest is left out.
+	// Effects happen in this order. When an effect fails, the rest is skipped, unless the effect delivers a plan or
+	// sets a condition.
 	Effects []Effect `json:"effects,omitempty"`
-	// Wait says what is waited for, nil when the cluster is in order.
+	// Wait says what Drover waits for, nil when the cluster is in order.
 	Wait *Wait `json:"wait,omitempty"`
-	// Status is the whole new status; equal to the old one when there is nothing to say.
+	// Status is the whole new status. It equals the old one when nothing changes.
 	Status rkev1.RKEControlPlaneStatus `json:"status"`
-	// Warnings are oddities of the configuration found while rendering.
+	// Warnings are oddities of the configuration, found while rendering.
 	Warnings []render.Warning `json:"warnings,omitempty"`
-	// Trace tells why each step before Step had no opinion.
+	// Trace says why each step before Step passed.
 	Trace []Trace `json:"trace,omitempty"`
 }
 
@@ -32,7 +34,7 @@ type Trace struct {
 	Why  string `json:"why"`
 }
 
-// Wait says what is waited for.
+// Wait says what Drover waits for.
 type Wait struct {
 	// Reason is a constant.
 	Reason Reason `json:"reason"`
@@ -40,11 +42,11 @@ type Wait struct {
 	Message string `json:"message"`
 	// Wakes are the events that end the wait. Never empty.
 	Wakes []Wake `json:"wakes"`
-	// After is a timer in addition, 0 for none.
+	// After is an additional timer, 0 for none.
 	After time.Duration `json:"after,omitempty"`
-	// Failed marks a wait that a person has to end.
+	// Failed is true for a wait that only the user can end.
 	Failed bool `json:"failed,omitempty"`
-	// Quiet leaves the reported status as it is: the situation is not known.
+	// Quiet is true when the reported status stays as it is, because the situation is not known.
 	Quiet bool `json:"quiet,omitempty"`
 }
 
@@ -91,7 +93,7 @@ const (
 	ReasonResuming          Reason = "ResumingCluster"
 )
 
-// Wake names a source of events that enqueue the planner.
+// Wake names a source of events that queue the planner.
 type Wake string
 
 // The sources. The controller registers a handler for each.
@@ -108,10 +110,10 @@ const (
 	WakeSnapshot      Wake = "ETCDSnapshot"
 )
 
-// Effect is one change in the world, a single idempotent API call. The set is closed: an interpreter can be complete.
+// Effect is one idempotent API call. The set of effects is closed, so an interpreter can be complete.
 type Effect interface{ effect() }
 
-// CreateTokens creates the cluster state secret with fresh random tokens, unless it exists.
+// CreateTokens creates the cluster state Secret with new random tokens, unless it exists.
 type CreateTokens struct{}
 
 // MarkMachine sets the planner's notes on a Machine to Marks.
@@ -120,22 +122,22 @@ type MarkMachine struct {
 	Marks   Marks  `json:"marks"`
 }
 
-// DeliverPlan writes a plan to a machine's plan secret.
+// DeliverPlan writes a plan to a machine's plan Secret.
 type DeliverPlan struct {
 	Machine string `json:"machine"`
-	// Secret is the name of the plan secret.
+	// Secret is the name of the plan Secret.
 	Secret string `json:"secret"`
 	// Delivery is the plan with its limits.
 	Delivery Delivery `json:"delivery"`
-	// Marks are repeated on the secret.
+	// Marks are repeated on the Secret.
 	Marks Marks `json:"marks"`
 	// First is true for the first plan of a machine.
 	First bool `json:"first,omitempty"`
-	// Evidence tells what the plan was rendered from; it is kept beside the plan.
+	// Evidence says what the plan was rendered from. It is stored with the plan.
 	Evidence string `json:"evidence,omitempty"`
-	// Cause is why the plan restarts what runs on the machine, empty when it does not.
+	// Cause is why the plan restarts the distribution on the machine, empty when it does not.
 	Cause disruption.Cause `json:"cause,omitempty"`
-	// Again is true for a plan that the node has given up, and shall try for as long once more.
+	// Again is true for a plan that the node has given up and must try again, as often as the first time.
 	Again bool `json:"again,omitempty"`
 }
 
@@ -147,35 +149,35 @@ type Delivery struct {
 	FailureThreshold int    `json:"failureThreshold"`
 }
 
-// RequestDrain asks for a node to be drained, and takes back what was asked for and answered before.
+// RequestDrain requests the drain of a node, and removes the previous request and answer.
 type RequestDrain struct {
 	Machine string `json:"machine"`
 	Secret  string `json:"secret"`
-	// At is when that was decided.
+	// At is the time of the decision.
 	At time.Time `json:"at,omitzero"`
 	// Options are DrainOptions as JSON with sorted keys.
 	Options string `json:"options"`
-	// Cause is why.
+	// Cause is why the node is drained.
 	Cause disruption.Cause `json:"cause"`
 }
 
-// RequestUncordon asks for the end of a drain.
+// RequestUncordon requests the end of a drain.
 type RequestUncordon struct {
 	Machine string `json:"machine"`
 	Secret  string `json:"secret"`
-	// At is when that was decided.
+	// At is the time of the decision.
 	At time.Time `json:"at,omitzero"`
 	// Options are those of the drain.
 	Options string `json:"options"`
 }
 
-// WithdrawInitLabel takes the label of the init node off a plan secret.
+// WithdrawInitLabel removes the label of the init node from a plan Secret.
 type WithdrawInitLabel struct {
 	Machine string `json:"machine"`
 	Secret  string `json:"secret"`
 }
 
-// PublishJoinURL repeats a server's join URL on its plan secret, where other programs look for it.
+// PublishJoinURL repeats a server's join URL on its plan Secret, where other programs look for it.
 type PublishJoinURL struct {
 	Machine string `json:"machine"`
 	Secret  string `json:"secret"`
@@ -191,17 +193,17 @@ type SetMachineCondition struct {
 // ResetClusterInitialized sets the condition ControlPlaneInitialized of the CAPI Cluster to False.
 type ResetClusterInitialized struct{}
 
-// ForceRemoveMachine lets a deleting etcd machine go without its member being removed and without waiting for its node.
+// ForceRemoveMachine lets a deleting etcd machine go without waiting for the removal of its member or for its node.
 type ForceRemoveMachine struct {
 	Machine string `json:"machine"`
 }
 
-// PauseCluster sets spec.paused of the CAPI Cluster and notes in the same write which operation did.
+// PauseCluster sets spec.paused of the CAPI Cluster, and notes the operation in the same write.
 type PauseCluster struct {
 	Operation string `json:"operation"`
 }
 
-// ResumeCluster takes a pause back that an operation has noted as its own, together with the note. Without a note it does
+// ResumeCluster ends a pause that an operation has noted as its own, and removes the note. Without a note it does
 // nothing.
 type ResumeCluster struct{}
 

@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The choice is the user's also while the machine cannot start for a moment; and once another one has started the cluster, that is said.
+// The user's choice counts also while the machine cannot start for a moment. A warning says when another one has
+// started the cluster.
 func TestDecide_NoOtherThanTheDesignatedInitNode(t *testing.T) {
 	w := newWorld(k3sVersion)
 	w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "abc"}
@@ -34,8 +35,8 @@ func TestDecide_NoOtherThanTheDesignatedInitNode(t *testing.T) {
 	}
 }
 
-// A ticket says that a machine is told to start the cluster. Caches may show it before they show what the machine was told: who is designated then would
-// start a second cluster.
+// A ticket says that a machine gets the plan to start the cluster. Caches may show the ticket before the plan, and a
+// machine that is designated then would start a second cluster.
 func TestDecide_ADesignationAfterTheTicketComesTooLate(t *testing.T) {
 	w := newWorld(k3sVersion)
 	w.add("a", allRoles)

@@ -13,31 +13,31 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// drainGrace is how long a drain may take beyond the time that its options allow for the pods, and the end of one in all, before a person is
-// asked for.
+// drainGrace is the time that a drain may take in addition to the timeout of its options. It is also the time for the
+// end of a drain. After it, the user has to decide.
 const drainGrace = 5 * time.Minute
 
-// msgDrainOverdue is what a person can do about a drain that does not end.
+// Advice for the user about a drain that does not end.
 const (
 	msgDrainOverdue      = "; asked for since %s. " + msgDrainSkip
 	msgDrainOverdueAfter = "; asked for some time after %s. " + msgDrainSkip
 	msgDrainSkip         = "Annotate the Machine " + rkev1.DrainSkipAnnotation + "=true to go on without it"
 )
 
-// inDrain reports that a drain was asked for and has not been ended. An operator need not wait for the end.
+// inDrain reports that a drain was requested and has not ended. With SkipDrain, Drover does not wait for its end.
 func (m *machine) inDrain() bool {
 	drain := m.Plan.Drain
 	return drain.Requested != "" && drain.Uncordon == "" || drain.Uncordon != "" && !m.SkipDrain
 }
 
-// over reports that a node is drained, and stays so.
+// over reports that a node is drained and stays drained.
 func (d Drain) over() bool { return d.Requested != "" && d.Done == d.Requested && d.Uncordon == "" }
 
-// overdueDrain is the finding about a drain, or its end, that takes longer than a drain may: a cluster whose API does not answer never drains
-// anything. Nothing goes on by itself then, for the pods may be in use.
+// overdueDrain is the finding about a drain, or its end, that exceeds its limit. A cluster whose API does not answer
+// never drains a node. Drover does not go on by itself, because the pods may be in use.
 func (p *pass) overdueDrain(m *machine, limit time.Duration, found finding) finding {
 	since, told := m.Plan.Drain.Since, msgDrainOverdue
-	if since.IsZero() { // a program that did not say when has asked for it: after the plan came that the machine has
+	if since.IsZero() { // another program requested it without a time: later than the delivery of the current plan
 		since, told = m.Plan.DeliveredAt, msgDrainOverdueAfter
 	}
 	if since.IsZero() || !p.overdueBy(since, limit) {
@@ -54,13 +54,13 @@ func (p *pass) drainLimit(m *machine) time.Duration {
 	}
 	timeout := time.Duration(options.Timeout) * time.Second
 	if timeout <= 0 {
-		timeout = lostAfter // the drainer's own
+		timeout = lostAfter // the drainer's own timeout
 	}
 	return timeout + drainGrace
 }
 
-// drainFirst drains the node of a machine before the delivery of its plan, if the plan asks for that. It returns nothing when the plan may be
-// delivered.
+// drainFirst drains the node of a machine before the delivery of its plan, if the plan asks for that. It returns an
+// empty finding when the plan may be delivered.
 func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 	options, needed := r.toDrain(m)
 	if !needed {
@@ -80,8 +80,8 @@ func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 	return r.overdueDrain(m, r.drainLimit(m), finding{drainMessage(drain, msgDraining), ReasonDraining})
 }
 
-// toDrain is drainOptions for a machine whose drain nobody has called off. Of a node that is lost for long the pods have been evicted, and it
-// would confirm nothing.
+// toDrain returns drainOptions for a machine, unless the drain is unnecessary. An operator may skip it. The pods of a
+// node that is lost for long have been evicted, and that node would confirm nothing.
 func (p *pass) toDrain(m *machine) (options string, needed bool) {
 	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && p.missed(m, m.NodeLostSince) || p.opensTheCluster(m) {
 		return "", false
@@ -89,11 +89,11 @@ func (p *pass) toDrain(m *machine) (options string, needed bool) {
 	return p.drainOptions(m)
 }
 
-// opensTheCluster reports a server that nobody could drain: what drains nodes needs the kubeconfig that a server prints when it has a plan of ours,
-// and in a cluster that was made by another manager none has one yet. Hooks that somebody asked for are not passed over.
+// opensTheCluster reports a server that cannot be drained yet. The drainer needs the kubeconfig that a server prints by
+// Drover's plan. In a cluster of another manager, no server has such a plan yet. Drains with hooks are never skipped.
 func (p *pass) opensTheCluster(m *machine) bool {
 	if p.s.ClusterAgent.OnlyWay && p.s.Connected {
-		return false // by its agent
+		return false // through its agent
 	}
 	options := p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
 	if m.marks.RenderVersion != AsFound || !m.roles.Server() || len(options.PreDrainHooks)+len(options.PostDrainHooks) > 0 {
@@ -102,7 +102,7 @@ func (p *pass) opensTheCluster(m *machine) bool {
 	return len(p.collect(isLive, isControlPlane, printsKubeconfig)) == 0
 }
 
-// printsKubeconfig reports that a server has a plan by which it prints its kubeconfig.
+// printsKubeconfig reports that a server's applied plan prints its kubeconfig.
 func printsKubeconfig(m *machine) bool {
 	if m.Plan == nil || m.Plan.State.AppliedPlan == nil {
 		return false
@@ -120,7 +120,8 @@ func (r *rollOut) undrain(m *machine) finding {
 	return r.overdueDrain(m, drainGrace, finding{drainMessage(drain, msgUncordon), ReasonUncordoning})
 }
 
-// drainMessage is what the drainer says is wrong, or what is waited for. A cluster that does not answer for a moment is no news.
+// drainMessage is the drainer's error, or what Drover waits for. It leaves out that the cluster does not answer for a
+// moment.
 func drainMessage(drain Drain, otherwise string) string {
 	if drain.Error == "" || strings.Contains(drain.Error, "error trying to reach service") {
 		return otherwise
@@ -128,8 +129,8 @@ func drainMessage(drain Drain, otherwise string) string {
 	return otherwise + ": " + redact.Clip(drain.Error, maxTail)
 }
 
-// drainOptions are what to ask the drainer for, as JSON with sorted keys; needed is false when the change needs no drain: there is no
-// node, nothing to do, or the same drain hash as in the plan that was applied last.
+// drainOptions are the options of the requested drain, as JSON with sorted keys. needed is false when the change needs
+// no drain: there is no node, nothing to do, or the drain hash equals that of the last applied plan.
 func (p *pass) drainOptions(m *machine) (options string, needed bool) {
 	spec := p.s.ControlPlane.Spec.UpgradeStrategy.WorkerDrainOptions
 	if m.roles.Server() {
@@ -146,8 +147,8 @@ func (p *pass) drainOptions(m *machine) (options string, needed bool) {
 	return encodeDrain(spec), true
 }
 
-// lastOfItsKind reports that a machine is the only one with etcd, or with the control plane: the cluster would be without while its pods
-// are away. The only machine of a cluster is both.
+// lastOfItsKind reports that a machine is the only one with etcd, or with the control plane. The cluster would lack
+// that role while its pods are away. The only machine of a cluster is both.
 func (p *pass) lastOfItsKind(m *machine) bool {
 	others := func(filter func(*machine) bool) int {
 		return len(p.collect(isLive, filter, func(o *machine) bool { return o != m }))
@@ -155,7 +156,7 @@ func (p *pass) lastOfItsKind(m *machine) bool {
 	return m.roles.ETCD && others(isEtcd) == 0 || m.roles.ControlPlane && others(isControlPlane) == 0
 }
 
-// encodeDrain is the marker that hook owners compare: all keys sorted.
+// encodeDrain encodes the marker that hook owners compare: JSON with sorted keys.
 func encodeDrain(options rkev1.DrainOptions) string {
 	fields := map[string]any{}
 	data, err := json.Marshal(options)

@@ -70,7 +70,7 @@ func TestDecide_WhatIsDrained(t *testing.T) {
 	}
 }
 
-// draining is a cluster of which the worker w1 is being drained.
+// draining is a cluster whose worker w1 is being drained.
 func draining(t *testing.T) *world {
 	t.Helper()
 	w := ready(t, map[string]string{"s": "etcd,control-plane", "w1": "worker", "w2": "worker"})
@@ -107,7 +107,7 @@ func TestDecide_OptionsChangeDuringTheDrain(t *testing.T) {
 	w.bringUp(t)
 }
 
-// A node that is on its way back is drained again for the next change: nobody knows how far it is.
+// A node whose uncordon is in progress is drained again for the next change, because its progress is unknown.
 func TestDecide_AnotherChangeDuringTheUncordon(t *testing.T) {
 	w := draining(t)
 	h := w.machines["w1"]

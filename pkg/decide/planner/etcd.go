@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// What is said in addition about members that are waited for.
+// Additions to messages about members that block a restart.
 const (
 	msgEtcdUnseen  = "; nodes cannot be looked at while the connection to the cluster is down"
 	msgEtcdRefused = "; a node that refuses to be restarted has not proven that etcd can do without it, and tries again. If it cannot prove that, annotate the Machines " +
@@ -21,10 +21,10 @@ const (
 		"=true, if the others are a majority of etcd"
 )
 
-// etcdInTheWay names the machines because of which the etcd member of a machine is not restarted now. All others have to be proven
-// healthy, by their probes under the plan they have, so that etcd keeps its quorum without this one. Machines that an operator
-// left out need not be, as long as the others are a majority of all, or the member of this one is down anyway, or they are none even with this one, which
-// does not say that it works.
+// etcdInTheWay names the machines that block a restart of this machine's etcd member. All other members must be proven
+// healthy, by their probes under their current plans, so that etcd keeps its quorum. Machines that an operator left out
+// do not block in three cases. The healthy others are a majority of all members. This member is down anyway. Or it is
+// not known to work, and there is no majority even with it.
 func (p *pass) etcdInTheWay(m *machine) []note {
 	if !m.roles.ETCD {
 		return nil
@@ -39,7 +39,7 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 	return c.inTheWay
 }
 
-// companions are the other members of etcd as one sees them that is to be restarted.
+// companions counts the other etcd members, as seen from the member that is to restart.
 type companions struct {
 	all, healthy, broken int
 	skipped, inTheWay    []note
@@ -63,10 +63,12 @@ func (p *pass) companionsOf(m *machine) companions {
 	return c
 }
 
-// quorum reports that those that work, and so many more, are a majority of all.
+// quorum reports that the healthy others, with as many more members as given, are a majority of all members.
 func (c companions) quorum(more int) bool { return c.healthy+more > (c.all+1)/2 }
 
-// atRestart names the other members of etcd that may be at a restart now. If a machine gave up what it refused, those also that may prove at any time that they may.
+// atRestart names the other etcd members that may be restarting now: they begin a change, or have a plan in progress.
+// When this machine is stuck with a plan that it refused, members that refused theirs count too, unless they are stuck.
+// They may give their proof and restart at any time.
 func (p *pass) atRestart(m *machine) []note {
 	var out []note
 	for _, o := range p.otherMembers(m) {
@@ -79,7 +81,7 @@ func (p *pass) atRestart(m *machine) []note {
 	return out
 }
 
-// waitForEtcd is what is said about a machine that others are in the way of, and what a person can do about them.
+// waitForEtcd is the finding for a machine that other members block, with advice for the user.
 func (p *pass) waitForEtcd(inTheWay []note) finding {
 	message := about(msgEtcd, inTheWay)
 	switch {
@@ -93,39 +95,40 @@ func (p *pass) waitForEtcd(inTheWay []note) finding {
 	return finding{message, ReasonEtcdUnhealthy}
 }
 
-// anyOf reports that one of the machines with these names is such a one.
+// anyOf reports that the predicate is true for one of the named machines.
 func (p *pass) anyOf(names []note, such func(*machine) bool) bool {
 	return slices.ContainsFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
 		return slices.ContainsFunc(names, func(n note) bool { return n.name == o.Name }) && such(o)
 	})
 }
 
-// proven is the plan of a machine as it is delivered: one that restarts a member of etcd begins with the node's own proof that the others can
-// do without it. So does one that follows on a plan whose restart may still be outstanding.
+// proven is the plan of a machine as it is delivered. A plan that restarts an etcd member begins with the node's own
+// proof that the others can do without it. So does a plan that follows on one whose restart may still be outstanding.
 func (p *pass) proven(m *machine) plan.NodePlan {
 	switch {
 	case !m.roles.ETCD, !m.inEtcdBefore(), p.isDown(m), restartFree(&m.Plan.State, m.desired) && !m.outstanding() && !m.unproven():
 		return m.desired
 	case (m.change == nodeplan.ChangeNone || !restartFree(&m.Plan.State, m.desired)) && p.overridden(m):
-		return m.desired // what restarts nothing by itself is delivered without a look at the others
+		// Plans that restart nothing are delivered without a check of the others, so they keep the proof.
+		return m.desired
 	}
 	return p.withProof(m, m.desired)
 }
 
-// withProof is a plan that a member of etcd carries out only when it proves that the others can do without it, the plan itself where there are no
-// others.
+// withProof is a plan that an etcd member carries out only after it proves that the others can do without it. Without
+// other members it is the plan itself.
 func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
 	proof := render.EtcdProof{
 		Others: len(p.otherMembers(m)), Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano),
 	}
-	// Whose node was to prove something and has not may know of others, and is not overruled because nobody here does any more.
+	// A node that still owes a proof may know members that Drover no longer sees. Therefore it keeps owing the proof.
 	if proof.Others == 0 && (m.Plan.State.InSync || !render.HasEtcdProof(m.Plan.State.Plan)) {
 		return want
 	}
 	return p.node(m).WithEtcdProof(want, proof)
 }
 
-// mayHave are the plans of which a node may have the configuration now.
+// mayHave are the plans whose configuration a node may have now.
 func (m *machine) mayHave() []plan.NodePlan { return m.Plan.mayHave() }
 
 func (s *PlanSecret) mayHave() []plan.NodePlan {
@@ -136,7 +139,8 @@ func (s *PlanSecret) mayHave() []plan.NodePlan {
 	return []plan.NodePlan{*state.AppliedPlan, state.Plan}
 }
 
-// overridden reports that an operator has a member restarted without proof, and that by what is known the others can do without it: they work, or its own is down.
+// overridden reports that an operator lets a member restart without proof, and that nothing known speaks against it:
+// the member is down, or the others work and keep the quorum.
 func (p *pass) overridden(m *machine) bool {
 	if !m.SkipProof || len(p.etcdInTheWay(m)) > 0 {
 		return false
@@ -145,37 +149,39 @@ func (p *pass) overridden(m *machine) bool {
 	return m.etcdDown() || c.broken == 0 && (len(c.skipped) == 0 || c.quorum(0))
 }
 
-// outstanding reports that the plan a machine has may still restart it: it was not carried out to its end.
+// outstanding reports that the current plan may still restart the machine, because it was not carried out completely.
 func (m *machine) outstanding() bool {
 	state := &m.Plan.State
 	return state.Phase == nodeplan.PhaseFailed || render.HasEtcdProof(state.Plan) && !state.InSync
 }
 
-// unproven reports that what a machine should have restarts it, or may, while the plan that it has was neither carried out to its end nor has a proof: an
-// operator had it delivered so, and that was said of the others as they were then.
+// unproven reports that the current plan is not carried out, and that the desired plan may restart the machine,
+// compared with the last applied plan. An operator may have skipped the proof of the current plan. That decision was
+// about the other members as they were then.
 func (m *machine) unproven() bool {
 	state := &m.Plan.State
 	return !state.InSync && (state.AppliedPlan == nil || !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, m.desired))
 }
 
-// again reports that another delivery may run the plan a machine has once more.
+// again reports that another delivery may run the current plan once more.
 func (m *machine) again() bool { return m.gaveUp() || m.outstanding() }
 
-// otherMembers are the other machines that may be members of etcd, with those that are held until they have left it.
+// otherMembers are the other machines that may be members of etcd, including machines that are held until they leave
+// it.
 func (p *pass) otherMembers(m *machine) []*machine {
 	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
 		return o == m || !o.roles.ETCD || o.Deleting && !o.Held || !p.inEtcd(o)
 	})
 }
 
-// standing is what another member of etcd means for the restart of one.
+// standing is what another etcd member means for the restart of this one.
 type standing int
 
 const (
-	memberHealthy  standing = iota // it works and stays
-	memberBroken                   // it does not work, and that holds up nobody
-	memberSkipped                  // it does not work, and an operator has left it out
-	memberInTheWay                 // it has to work, or to be gone, first
+	memberHealthy  standing = iota // it works, and keeps working
+	memberBroken                   // it does not work, and does not block
+	memberSkipped                  // it does not work, and an operator left it out
+	memberInTheWay                 // it must work or be gone first
 )
 
 func (p *pass) standing(m, o *machine) standing {
@@ -185,7 +191,7 @@ func (p *pass) standing(m, o *machine) standing {
 	case p.stays(m, o) && (!m.etcdServes() || !p.unseen(o)):
 		return memberHealthy
 	case !m.inEtcdBefore() && !o.changing():
-		return memberBroken // m has never been a member: others that do not work are no reason to leave it broken too
+		return memberBroken // m was never a member: broken others are no reason to leave it broken
 	case o.Skip:
 		return memberSkipped
 	case m.helpless() && m.losesNothingBeside(o):
@@ -194,53 +200,59 @@ func (p *pass) standing(m, o *machine) standing {
 	return memberInTheWay
 }
 
-// losesNothingBeside reports that another member does not work like this one, or waits for it: both would wait for ever. So they would when both are drained.
+// losesNothingBeside reports that both members would wait for each other forever: the other one does not work either,
+// or it waits for a member that does not work. It is also true when both are drained and the other one does not work.
 func (m *machine) losesNothingBeside(o *machine) bool {
 	return o.waits() || m.inDrain() && o.inEtcdBefore() && o.helpless() && !o.begun()
 }
 
-// stays reports that another member works, and goes on doing so while one is restarted: one that refused, too, when it is stuck, or a person has neither of them
-// prove anything. An agent that only waits for its next try may be at its restart before it says so: of two it comes first.
+// stays reports that another member works, and keeps working while this one restarts. A member that refused its plan
+// counts when this one refused too and the other one is stuck. It also counts when an operator skips the proof of both
+// and this one is not stuck. An agent that only waits for its next try may restart before it reports, so it comes
+// first.
 func (p *pass) stays(m, o *machine) bool {
 	return o.etcdHealthy() || m.refused() && o.rejects() && (p.stuck(o) || m.SkipProof && o.SkipProof && !p.stuck(m))
 }
 
-// waits reports that a member does not work, or refused its plan and waits for one that does not.
+// waits reports that an etcd member does not work and is not being changed, or that it refused its plan and this pass
+// begins nothing with it.
 func (m *machine) waits() bool { return m.inEtcdBefore() && (m.failing() || m.refused() && !m.begun()) }
 
-// unseen is hidden as far as a roll-out waits for it: for as long as for a node that is lost, and not for machines that an operator left out.
-// What would mend the connection may be what is to be rolled out, and the node's own proof has to do then.
+// unseen reports that a rollout waits for a hidden machine. It waits as long as for a lost node, and not for machines
+// that an operator left out. After that, the rollout may be what repairs the connection, and the node's own proof has
+// to suffice.
 func (p *pass) unseen(o *machine) bool {
 	return p.hidden(o) && !o.Skip && (o.NodeUnknownSince.IsZero() || !p.overdue(o.NodeUnknownSince))
 }
 
-// hidden reports that a machine may be off without anybody knowing: its node cannot be looked at, although an API server of the cluster
-// works. When none does, it may be this roll-out that mends it.
+// hidden reports that the node of a machine cannot be seen although an API server of the cluster works, so the machine
+// may be off. When no API server works, this rollout may be what repairs it.
 func (p *pass) hidden(o *machine) bool {
 	return o.NodeUnknown && slices.ContainsFunc(p.machines, func(c *machine) bool {
 		return c.roles.ControlPlane && !c.Deleting && (c.Plan.State.InSync || c.refused()) && !slices.Contains(c.unhealthyProbes(), render.ProbeAPIServer)
 	})
 }
 
-// failing reports that a machine does not work and is not at a change either.
+// failing reports that the etcd member of a machine does not work and that the machine is not being changed.
 func (m *machine) failing() bool { return !m.etcdServes() && !m.changing() }
 
-// helpless is failing of the machine that is to be changed: to be drained for that is not to be at it.
+// helpless is like failing, but a machine that is only draining still counts.
 func (m *machine) helpless() bool { return !m.etcdServes() && !m.sent && !m.atPlan() }
 
-// standingOfLeaver is standing for a member whose machine is being deleted.
+// standingOfLeaver is the standing of a member whose machine is being deleted.
 func (p *pass) standingOfLeaver(m, o *machine) standing {
 	works := o.Plan != nil && o.Plan.State.Works()
 	switch {
 	case m.etcdServes() && (p.leaving(o) || o.Plan != nil && !works):
-		return memberInTheWay // one leaves or one restarts, never both; one that does not work may be at its restart
+		return memberInTheWay // one leaves or one restarts, never both; a member that fails may be restarting
 	case works && !p.broken(o):
 		return memberHealthy
 	}
 	return memberBroken
 }
 
-// coming are machines that were just made to be members of etcd. Of two members none can be restarted without an outage, of three each can.
+// coming are new machines that will become etcd members. Of two members none can restart without an outage, of three
+// each can.
 func (p *pass) coming() []note {
 	var out []note
 	for _, o := range slices.Concat(p.machines, p.unregistered) {
@@ -251,17 +263,19 @@ func (p *pass) coming() []note {
 	return out
 }
 
-// leaving reports that a deleting machine's etcd member is being removed: the machine is held for it, and nobody is joined to it any
-// more, which is what the removal waits for first, or the member does not work. Then the removal waits for nobody: until it is done
-// the member counts towards the quorum, and each restart that frees the machine of somebody joined to it would break that.
+// leaving reports that the etcd member of a deleting machine is being removed: the machine is held, and either no live
+// machine is joined to it or its member does not work. The removal waits only until no machine is joined to a working
+// member. Until the removal is done, the member counts toward the quorum. Every restart that moves a joined machine
+// away would break that quorum.
 func (p *pass) leaving(m *machine) bool {
 	return m.Held && (p.broken(m) || !slices.ContainsFunc(p.machines, func(o *machine) bool {
 		return !o.Deleting && m.Marks.JoinURL != "" && o.Marks.JoinedTo == m.Marks.JoinURL
 	}))
 }
 
-// broken reports that a machine's node is lost, or that its plan failed or has not worked for a while. Whoever removes members has to see
-// it the same way (planstore.Broken), or the two wait for each other.
+// broken reports that a machine's node is lost, that its plan Secret is unreadable, or that its plan failed or has not
+// worked for a while. The code that removes members must judge the same way (planstore.Broken), or both wait for each
+// other.
 func (p *pass) broken(m *machine) bool {
 	switch {
 	case !m.NodeLostSince.IsZero():
@@ -274,8 +288,8 @@ func (p *pass) broken(m *machine) bool {
 	return m.Plan.State.PlanExists && !m.Plan.State.Works() && (m.Plan.State.Failed || p.overdue(m.Plan.DeliveredAt))
 }
 
-// inEtcd reports that a machine may have a member of etcd. One that got its first plan and was never heard of again has none, and one
-// that a restore has stopped is not in the new cluster until it starts again.
+// inEtcd reports that a machine may have an etcd member. A machine that got its first plan and never reported has none
+// after a while. A machine that a restore has stopped is not in the new cluster until it starts again.
 func (p *pass) inEtcd(m *machine) bool {
 	switch {
 	case m.Plan == nil:
@@ -288,44 +302,45 @@ func (p *pass) inEtcd(m *machine) bool {
 	return m.Plan.State.PlanExists && !p.overdue(m.Plan.DeliveredAt)
 }
 
-// inEtcdBefore reports that a machine became part of the cluster.
+// inEtcdBefore reports that a machine has become part of the cluster before.
 func (m *machine) inEtcdBefore() bool {
 	return m.HasNode || m.marks.JoinURL != "" || m.Plan != nil && !neverApplied(&m.Plan.State)
 }
 
-// etcdHealthy reports that the member of a machine is proven to work, and to go on doing so.
+// etcdHealthy reports that the etcd member of a machine is proven to work, and keeps working.
 func (m *machine) etcdHealthy() bool {
 	return m.etcdWorks() && m.Plan.State.InSync && !m.inDrain()
 }
 
-// etcdWorks reports that the member of a machine works, and that nothing new was begun with it.
+// etcdWorks reports that the etcd member of a machine works, and that this pass begins nothing with the machine.
 func (m *machine) etcdWorks() bool { return m.etcdServes() && !m.begun() }
 
-// begun reports that something new was begun with a machine in this pass.
+// begun reports that this pass delivers a plan to the machine or requests its drain.
 func (m *machine) begun() bool { return m.sent || m.asked }
 
-// rejects reports that the member of a machine works, and that nothing new was begun with it since it refused its plan. Who was drained for that plan
-// stays so.
+// rejects reports that a node refuses its plan, its etcd member works, and this pass begins nothing with it. A node
+// that was drained for that plan counts while it stays drained.
 func (m *machine) rejects() bool {
 	return m.etcdWorks() && m.refuses() && (!m.inDrain() || m.Plan.Drain.over())
 }
 
-// waitsDrained reports that the member of a machine works, and is drained for a change that it does not get yet.
+// waitsDrained reports that the etcd member works, and its node is drained for a change that it does not get yet.
 func (m *machine) waitsDrained() bool { return m.etcdWorks() && m.Plan.Drain.over() }
 
-// etcdDown reports that the member of a machine is down, and nothing is lost when it is restarted. Its node says so: another part that does not work, or a
-// report that has not come, says nothing about that.
+// etcdDown reports that the node itself reports its etcd member as down, so a restart loses nothing. Another failing
+// part, or a missing report, is no evidence.
 func (m *machine) etcdDown() bool {
 	status, told := m.Plan.State.ProbeStatuses[render.ProbeETCD]
 	return told && !status.Healthy
 }
 
-// etcdServes reports that the member of a machine works: its plan secret says so, and its node is there.
+// etcdServes reports that the etcd member of a machine works: its plan Secret says so, and its node is not lost.
 func (m *machine) etcdServes() bool { return m.NodeLostSince.IsZero() && EtcdServes(m.Plan) }
 
-// EtcdServes reports that the last report of a machine proves that its member works. A plan that the node refuses because etcd cannot do without
-// it changes nothing about that. A plan of a restore that was applied proves the opposite, etcd is down with it. Whoever removes members asks the
-// same question (planstore.EtcdServes), or a change that waits for a removal is one that the removal waits for.
+// EtcdServes reports that the last report of a machine proves that its etcd member works. A plan that the node refuses,
+// because etcd cannot do without it, does not change that. An applied plan of a restore proves the opposite: etcd is
+// down. The code that removes members asks the same question (planstore.EtcdServes). Otherwise a change could wait for
+// a removal that waits for the change.
 func EtcdServes(secret *PlanSecret) bool {
 	if secret == nil || secret.Malformed != "" || secret.stopped() || secret.restored() {
 		return false
@@ -335,22 +350,22 @@ func EtcdServes(secret *PlanSecret) bool {
 
 func (m *machine) refused() bool { return m.Plan.refused() }
 
-// refuses reports that a node refused the plan that it has, and has not carried it out before either.
+// refuses reports that a node refused its current plan, and has not carried it out before either.
 func (m *machine) refuses() bool { return m.Plan != nil && m.refused() && !m.Plan.State.InSync }
 
-// refused reports that the node did not carry its plan out, because it could not prove that etcd can do without it.
+// refused reports that the node did not carry out its plan, because it could not prove that etcd can do without it.
 func (s *PlanSecret) refused() bool {
 	state := &s.State
 	if !render.HasEtcdProof(state.Plan) || state.FailedChecksum != state.Checksum {
 		return false
 	}
 	failure, ok := nodeplan.FailureOf(state.FailedOutput)
-	// Agents of other makes do not say where they failed, but keep the output, which is empty once the proof was made.
+	// Other agents do not report the failed instruction, but keep its output, which is empty after a successful proof.
 	return ok && failure.Instruction == render.EtcdProofInstruction || !ok && len(state.FailedOutput[render.EtcdProofInstruction]) > 0
 }
 
-// asksTooMuch reports that a node refused its plan, which asks for more other members than it would of those that are left: some have left since it was
-// delivered, and that node waits for more than it has to, if not for ever.
+// asksTooMuch reports that a node refused a plan that asks for more healthy members than a new plan would. Some members
+// have left since the delivery, so the node waits for more than necessary, possibly forever.
 func (p *pass) asksTooMuch(m *machine) bool {
 	if !m.refuses() {
 		return false
@@ -360,27 +375,28 @@ func (p *pass) asksTooMuch(m *machine) bool {
 	return m.needs() > proof.Needs()
 }
 
-// needs is how many other members the node of a machine has to prove to be well.
+// needs is how many other members the node must prove healthy.
 func (m *machine) needs() int { return render.EtcdProofOf(m.Plan.State.Plan).Needs() }
 
-// stuck reports that a machine that rejects its plan goes on doing so: its agent does not try that any more, or asks for more members than there are. So
-// somebody else who refused may be restarted. Two who wait for each other while both may still prove what they need wait for their agents.
+// stuck reports that a machine that refuses its plan cannot succeed by itself: its agent no longer tries, or the plan
+// asks for more members than exist. Then another machine that refused may restart. Two machines that wait for each
+// other, and may both still give their proof, wait for their agents.
 func (p *pass) stuck(m *machine) bool {
 	return m.spent() || m.Plan.State.Phase == nodeplan.PhaseFailed || m.needs() > len(p.otherMembers(m))
 }
 
-// changing reports that a machine is at its plan, by this pass or one before.
+// changing reports that a member is being changed, by this pass or an earlier one.
 func (m *machine) changing() bool {
 	return m.Plan != nil && m.inEtcdBefore() && (m.begun() || m.inDrain() || m.atPlan())
 }
 
-// atPlan reports that a plan was delivered before that is neither carried out nor failed.
+// atPlan reports that the delivered plan is neither carried out nor failed.
 func (m *machine) atPlan() bool {
 	return m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed
 }
 
-// misplaces says why a machine does not get a plan that has it keep the cluster's data elsewhere than they are. For a member that may have the
-// configuration of that plan already nothing has to be read: its data stay where they are.
+// misplaces says why a machine does not get a plan that keeps the cluster's data in another place. A member that may
+// have the configuration of that plan already needs no check: its data stay where they are.
 func (p *pass) misplaces(m *machine, desired plan.NodePlan) string {
 	same := func(have plan.NodePlan) bool { return render.SameConfig(have, desired) }
 	if m.roles.ETCD && m.inEtcdBefore() && slices.ContainsFunc(m.mayHave(), same) {
@@ -389,9 +405,9 @@ func (p *pass) misplaces(m *machine, desired plan.NodePlan) string {
 	return cmp.Or(p.moves(m, desired), p.splits(m, desired))
 }
 
-// moves says why a member of etcd does not get a plan that has it begin anew in an empty directory: the machine that starts the cluster would start
-// a second one, and the others would lose their part of the data. Only a restore may do that. What the node may have already is no move: an
-// edit that was delivered and not carried out can be taken back.
+// moves says why an etcd member does not get a plan that starts it in an empty directory. The init node would start a
+// second cluster, and the others would lose their copy of the data. Only a restore may do that. A directory that the
+// node may have already is no move, so an edit that was delivered and not carried out can be undone.
 func (p *pass) moves(m *machine, desired plan.NodePlan) string {
 	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.down() {
 		return ""
@@ -415,7 +431,8 @@ func (p *pass) moves(m *machine, desired plan.NodePlan) string {
 		"set it back, it cannot change once there are machines", p.movedBy(m), had.Dir, wanted.Dir)
 }
 
-// movedBy is the field that moves a machine away from its data: the one that names the directory now, or named it before and does not any more.
+// movedBy is the field that moves a machine away from its data: the field that names the directory now, or named it
+// before.
 func (p *pass) movedBy(m *machine) string {
 	in := p.inputFor(m, "")
 	now := render.DataDirField(in)

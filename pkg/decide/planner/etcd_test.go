@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A deleting member counts towards the quorum until it is gone, whoever is joined to it.
+// A deleting member counts toward the quorum until it is gone, no matter which machines are joined to it.
 func TestDecide_ADeletingMemberCounts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(h *host)
@@ -35,7 +35,7 @@ func TestDecide_ADeletingMemberCounts(t *testing.T) {
 	}
 }
 
-// The init node is off for ever and is deleted. Its member goes first; then the others join the next one.
+// The init node is off permanently and is deleted. Its member leaves first; then the others join the next init node.
 func TestDecide_ALostInitNodeLeavesBeforeAnybodyIsRestarted(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	s1 := w.machines["s1"]
@@ -51,7 +51,7 @@ func TestDecide_ALostInitNodeLeavesBeforeAnybodyIsRestarted(t *testing.T) {
 	}
 }
 
-// The machine that takes the place of a lost one joins before the two that are left are restarted, if it comes soon.
+// The replacement of a lost machine joins before the two remaining ones restart, if it comes soon.
 func TestDecide_TwoMembersWaitForTheThird(t *testing.T) {
 	for name, comes := range map[string]bool{"it comes": true, "it does not come": false} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestDecide_TwoMembersWaitForTheThird(t *testing.T) {
 	}
 }
 
-// Who never got a plan starts no cluster while another one has: neither as the user's choice nor by a mark.
+// A machine that never got a plan starts no second cluster, neither by the user's choice nor by a mark.
 func TestDecide_ANewcomerStartsNoSecondCluster(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given       func(w *world, h *host)

@@ -13,10 +13,11 @@ import (
 	"github.com/drover-io/drover/pkg/decide/disruption"
 )
 
-// evidence tells what a plan was rendered from, so that a later change of the plan can be traced to what has changed since. It lies
-// beside the plan, in the same secret and write, and holds digests only. A node can write there: only what concerns nobody else builds on it.
+// evidence says what a plan was rendered from, so that a later change of the plan can be traced to its cause. It is
+// written with the plan, in the same Secret, and holds digests only. A node can write there, so only decisions about
+// that node use it.
 type evidence struct {
-	// Plan is the checksum of the plan that this is about.
+	// Plan is the checksum of the plan that the evidence belongs to.
 	Plan string `json:"plan"`
 	// Applied is the digest of the spec that all nodes had at that time.
 	Applied string `json:"applied,omitempty"`
@@ -28,20 +29,20 @@ type evidence struct {
 	Cause disruption.Cause `json:"cause,omitempty"`
 }
 
-// Parts of the evidence beside the spec. They are stored.
+// Parts of the evidence other than the spec. They are stored.
 const (
-	partAddress     = "address"     // what the address of the server that is joined follows from
+	partAddress     = "address"     // what determines the address of the joined server
 	partAgent       = "agent"       // the manifest of the agent in the cluster
 	partAnnotations = "annotations" // of the control plane
-	partJoin        = "join"        // the server that is joined, empty for the init node
+	partJoin        = "join"        // the joined server, empty for the init node
 	partMachine     = "machine"     // labels, annotations and roles
 	partDriver      = "driver"      // what the driver recorded
-	partData        = "data"        // what is in the Secrets and ConfigMaps that the configuration refers to
-	partObjects     = "objects"     // the same with their annotations, which is what the first release compares
+	partData        = "data"        // the content of the Secrets and ConfigMaps that the configuration refers to
+	partObjects     = "objects"     // the same with their annotations, for evidence of the first release
 	partRelease     = "release"     // what is known about the Kubernetes version
 	partRender      = "render"      // the render version
-	partRestores    = "restores"    // how many there were
-	partServer      = "server"      // the machine whose server is joined, as far as one is
+	partRestores    = "restores"    // how many restores there were
+	partServer      = "server"      // the machine of the joined server, if known
 	partSettings    = "settings"    // of the server
 )
 
@@ -63,7 +64,7 @@ var fieldCauses = map[string]disruption.Cause{
 	"localClusterAuthEndpoint": disruption.EditNetworking,
 }
 
-// partCauses are the other parts whose change somebody wished for. A change of the others is nobody's wish.
+// partCauses are the other parts whose change was requested. Changes of the remaining parts have no requester.
 var partCauses = map[string]disruption.Cause{
 	partAnnotations: disruption.EditConfiguration,
 	partMachine:     disruption.EditMachine,
@@ -71,7 +72,8 @@ var partCauses = map[string]disruption.Cause{
 	partSettings:    disruption.EditSettings,
 }
 
-// digest identifies a value. It is short: that something has changed is all it shall tell, and it lies where plans lie.
+// digest identifies a value. It is short, because it must reveal only that something has changed: it is stored next to
+// plans.
 func digest(value any) string {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -81,7 +83,7 @@ func digest(value any) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// specDigests are those of the fields that are set.
+// specDigests are the digests of the fields that are set.
 func specDigests(spec *rkev1.RKEControlPlaneSpec) map[string]string {
 	data, err := json.Marshal(spec)
 	fields := map[string]json.RawMessage{}
@@ -100,7 +102,7 @@ func specDigests(spec *rkev1.RKEControlPlaneSpec) map[string]string {
 	return out
 }
 
-// evidenceOf is what the plan that a machine should have is rendered from. What all machines have in common is digested once in a pass.
+// evidenceOf is the evidence of a machine's desired plan. The part that all machines share is computed once per pass.
 func (p *pass) evidenceOf(m *machine) evidence {
 	if p.evidence == nil {
 		p.evidence = p.commonEvidence()
@@ -124,7 +126,8 @@ func (p *pass) commonEvidence() *evidence {
 	out := &evidence{Spec: specDigests(&cp.Spec), Other: map[string]string{
 		partAgent:       digest(p.s.ClusterAgent),
 		partAnnotations: digest(cp.Annotations[provv1.RKE2PrimeEnabledAnnotation]),
-		// With the token of servers, which workers do not know: a node must not be able to try what it guesses of a Secret that it may not read.
+		// With the token of servers, which workers do not know. Otherwise a node could test guesses of a Secret that it
+		// may not read.
 		partData:     p.dataDigest(),
 		partObjects:  digest([]any{p.s.Tokens.Values.Server, p.s.Objects}),
 		partRelease:  digest(p.s.Release),
@@ -137,11 +140,11 @@ func (p *pass) commonEvidence() *evidence {
 	return out
 }
 
-// withheld stands for the digest of data that the cluster may not use at that time, or not all of them.
+// withheld replaces the digest of data while the cluster may not use all of them.
 const withheld = "withheld"
 
-// dataDigest is that of what plans can hold of the objects that the configuration refers to. Who may use an object is not part of it: to allow it,
-// or to take the right back, restarts nobody.
+// dataDigest is the digest of what plans can contain of the objects that the configuration refers to. Permissions are
+// not part of it: granting or revoking access to an object restarts nothing.
 func (p *pass) dataDigest() string {
 	objects := slices.Clone(p.s.Objects)
 	for i := range objects {
@@ -153,7 +156,7 @@ func (p *pass) dataDigest() string {
 	return digest([]any{p.s.Tokens.Values.Server, objects})
 }
 
-// dataChanged reports that an object that the configuration refers to was edited, as far as that can be told.
+// dataChanged reports that an object that the configuration refers to was edited, as far as is known.
 func dataChanged(had, now evidence) bool {
 	before, noted := had.Other[partData]
 	switch after := now.Other[partData]; {
@@ -162,16 +165,16 @@ func dataChanged(had, now evidence) bool {
 	case noted:
 		return before != after
 	}
-	return had.Other[partObjects] != now.Other[partObjects] // the first release noted this only
+	return had.Other[partObjects] != now.Other[partObjects] // the first release noted only this
 }
 
-// because adds why the plan that the evidence is about disrupts its machine.
+// because adds why the plan disrupts its machine.
 func (e evidence) because(cause disruption.Cause) evidence {
 	e.Cause = cause
 	return e
 }
 
-// about says which plan the evidence is about, and encodes it.
+// about sets the plan that the evidence belongs to, and encodes it.
 func (e evidence) about(checksum string) string {
 	e.Plan = checksum
 	data, err := json.Marshal(e)
@@ -181,8 +184,8 @@ func (e evidence) about(checksum string) string {
 	return string(data)
 }
 
-// CauseOf is why the plan with that checksum disrupts its machine, by what was written down beside it. It is empty when the plan disrupts
-// nothing, when the text is about another plan, and when the cause is none of those that there are: a node can write there.
+// CauseOf is why the plan with that checksum disrupts its machine, according to its evidence. It is empty when the plan
+// disrupts nothing, when the evidence is about another plan, and when the cause does not exist: a node can write there.
 func CauseOf(text, checksum string) disruption.Cause {
 	var e evidence
 	if json.Unmarshal([]byte(text), &e) != nil || e.Plan != checksum || !slices.Contains(disruption.Causes(), e.Cause) {
@@ -191,7 +194,8 @@ func CauseOf(text, checksum string) disruption.Cause {
 	return e.Cause
 }
 
-// evidence is that of the plan a machine has, or false when there is none for exactly this plan. That of a plan which was found is on the Machine.
+// evidence is the evidence of a machine's current plan, or false when there is none for exactly this plan. The evidence
+// of an adopted plan is on the Machine.
 func (m *Machine) evidence() (evidence, bool) {
 	if m.Plan == nil {
 		return evidence{}, false
@@ -205,13 +209,13 @@ func (m *Machine) evidence() (evidence, bool) {
 	return evidence{}, false
 }
 
-// readEvidence is the evidence of a machine's plan, or that there is none.
+// readEvidence is the evidence of a machine's plan. found is false when there is none.
 type readEvidence struct {
 	evidence
 	found bool
 }
 
-// evidence is that of the Machine, whose texts do not change within a pass. It is shared and must not be changed.
+// evidence is the evidence of the Machine, read once per pass. It is shared and must not be changed.
 func (m *machine) evidence() (evidence, bool) {
 	if m.read == nil {
 		e, ok := m.Machine.evidence()
@@ -220,14 +224,15 @@ func (m *machine) evidence() (evidence, bool) {
 	return m.read.evidence, m.read.found
 }
 
-// Unexplained reports that a machine has a plan of which nothing says what it was made from: another manager made it and no notes were taken of
-// it, or those who read the Machine do not see them yet.
+// Unexplained reports that a machine has a plan without evidence. Another manager made the plan and no notes were taken
+// of it, or the cache does not show them yet.
 func (m *Machine) Unexplained() bool {
 	_, explained := m.evidence()
 	return m.Plan != nil && m.Plan.State.PlanExists && !explained
 }
 
-// keptEvidence is that of the plan a machine has, for a plan that adds nothing but work to it. The work may disrupt it for a cause of its own.
+// keptEvidence is the evidence of the current plan, for a new plan that only adds work to it. The work may disrupt the
+// machine for its own cause.
 func (m *machine) keptEvidence(checksum string, cause disruption.Cause) string {
 	if e, ok := m.evidence(); ok {
 		if cause != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// causes are those of what a decision does to machines, by machine.
+// causes are the causes of a decision's disruptions, by machine.
 func causes(d Decision) map[string]disruption.Cause {
 	out := map[string]disruption.Cause{}
 	for _, e := range d.Effects {
@@ -34,7 +34,7 @@ func causes(d Decision) map[string]disruption.Cause {
 	return out
 }
 
-// settledWorld is a cluster in order: a server, two workers.
+// settledWorld is a cluster in order: one server, two workers.
 func settledWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(rke2Version)
@@ -59,10 +59,10 @@ func globally(key string, value any) func(spec *rkev1.RKEControlPlaneSpec) {
 	}
 }
 
-// Every change of a plan that restarts a node is traced to what somebody wished, or to nobody.
+// Every change of a plan that restarts a node has its cause, or the cause Unknown.
 func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// happen is before the last look at the cluster, change makes that differ.
+		// happen runs before the last snapshot. change changes that snapshot.
 		happen func(t *testing.T, w *world)
 		change func(s *Snapshot)
 		want   disruption.Cause
@@ -122,7 +122,7 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 	}
 }
 
-// An upgrade of Drover that brings newer release data restarts nobody: the plans stay as they are until somebody wishes a change.
+// An upgrade of Drover with newer release data restarts nothing: plans stay as they are until a change is requested.
 func TestDecide_NewerReleaseDataDisruptNobody(t *testing.T) {
 	for name, happen := range map[string]func(t *testing.T, w *world){
 		"nothing else happens":          func(*testing.T, *world) {},
@@ -154,11 +154,12 @@ func TestDecide_NewerReleaseDataDisruptNobody(t *testing.T) {
 	}
 }
 
-// What restarts nobody comes all the same while newer release data wait for a change, and an operation brings none of them.
+// Changes without a restart are delivered while newer release data wait for a change, and an operation brings none of
+// these data.
 func TestDecide_NewerReleaseDataKeepNothingElseBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		happen func(w *world, agent *render.ClusterAgent)
-		// path ends that of a file that has to change.
+		// path is the end of the path of a file that must change.
 		path string
 	}{
 		"an edit of what only the copy of the spec shows": {func(w *world, _ *render.ClusterAgent) {
@@ -228,13 +229,13 @@ func motd(text string) []Object {
 		Annotations: map[string]string{"rke.cattle.io/object-authorized-for-clusters": "demo"}}}
 }
 
-// knowSelinux is what newer release data do: they know that a key takes true or false, so the word of the user becomes that.
+// knowSelinux adds newer release data: a key takes true or false, so the user's text becomes a boolean.
 func knowSelinux(s *Snapshot) {
 	s.Release.AgentArgs = map[string]distro.ArgKind{"selinux": distro.ArgBool}
 	s.Release.ServerArgs = map[string]distro.ArgKind{"selinux": distro.ArgBool}
 }
 
-// labelled has a selector that waits for a label, and then gives it to the server.
+// labelled adds a selector that waits for a label, and then gives the label to the server.
 func labelled(t *testing.T, w *world) {
 	t.Helper()
 	w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
@@ -252,7 +253,7 @@ func onlyOnWorkers(key string, value any) func(spec *rkev1.RKEControlPlaneSpec) 
 	}
 }
 
-// A worker whose server goes has to join another one. One that joins another for no reason has no cause.
+// A worker whose server goes has to join another one. A worker that joins another one without a reason has no cause.
 func TestDecide_JoiningAnotherServerNeedsAReason(t *testing.T) {
 	w := newWorld(rke2Version)
 	for _, name := range []string{"s1", "s2", "s3"} {
@@ -297,7 +298,7 @@ func TestDecide_JoiningAnotherServerNeedsAReason(t *testing.T) {
 	}
 }
 
-// What lies beside a plan names no values, and another pass over the same cluster writes the same.
+// The evidence of a plan contains no values, and another pass over the same cluster writes the same evidence.
 func TestDecide_EvidenceHoldsDigestsOnly(t *testing.T) {
 	w := settledWorld(t)
 	for name, h := range w.machines {
@@ -319,7 +320,7 @@ func selector(key, value string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }
 
-// A machine that has to join elsewhere was moved by the loss of its server or by another address of that, whoever else is there.
+// A machine that has to join elsewhere has the cause of its own server: the loss of that server, or its new address.
 func TestDecide_AnotherJoinURLHasTheCauseOfItsServer(t *testing.T) {
 	address := func(addresses ...string) func(w *world) {
 		return func(w *world) {
@@ -338,7 +339,7 @@ func TestDecide_AnotherJoinURLHasTheCauseOfItsServer(t *testing.T) {
 		"the init node reports one more address": {happen: address("10.0.0.10", "10.7.7.7"), want: disruption.EditMachine},
 		"the init node has another address":      {happen: address("10.7.7.7"), want: disruption.EditMachine},
 		"no evidence, the init node is deleted":  {happen: both(forget, lose), want: disruption.HealthServerLost},
-		// Nobody is at the old URL any more, and nothing tells that it was the same machine.
+		// No server has the old URL any more, and nothing shows that it was the same machine.
 		"no evidence, the init node has another address":    {happen: both(forget, address("10.7.7.7")), want: disruption.HealthServerLost},
 		"evidence without machines, the init node is lost":  {happen: both(nameless, lose), want: disruption.HealthServerLost},
 		"evidence without machines, it has another address": {happen: both(nameless, address("10.7.7.7")), want: disruption.HealthServerLost},
@@ -368,7 +369,7 @@ func TestDecide_AnotherJoinURLHasTheCauseOfItsServer(t *testing.T) {
 	}
 }
 
-// nameless is evidence that names no machines.
+// nameless turns the evidence into evidence that names no machines.
 func nameless(w *world) {
 	for name := range w.machines {
 		var e evidence
@@ -381,8 +382,8 @@ func nameless(w *world) {
 	}
 }
 
-// A server that is to join its init node at another URL, although nobody gave that another address, is moved for no reason; so is one
-// whose plan says nothing of what it was rendered from.
+// A server that has to join an unchanged init node at another URL has no cause. The same holds for a server whose plan
+// has no evidence.
 func TestDecide_AnotherURLOfAnUnchangedServerHasNoCause(t *testing.T) {
 	for name, happen := range map[string]func(w *world){"evidence": func(*world) {}, "no evidence": forget, "evidence without machines": nameless} {
 		t.Run(name, func(t *testing.T) {

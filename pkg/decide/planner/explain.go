@@ -8,15 +8,15 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Explanation tells a person what the planner makes of a snapshot. It holds no plan and no secret.
+// Explanation explains to a user what the planner decides for a snapshot. It holds no plan and no secret.
 type Explanation struct {
-	// Step is the one that decided.
+	// Step is the step that decided.
 	Step string `json:"step"`
 	// Wait is what it waits for, nil when the cluster is in order.
 	Wait *ExplainedWait `json:"wait,omitempty"`
-	// Passed are the steps before it, with why each had no opinion.
+	// Passed are the steps before it, with the reason why each passed.
 	Passed []Trace `json:"passed,omitempty"`
-	// Effects are what would be done now, in order, a sentence each.
+	// Effects are what would be done now, in order, one sentence each.
 	Effects []string `json:"effects,omitempty"`
 	// Warnings are oddities of the configuration.
 	Warnings []render.Warning `json:"warnings,omitempty"`
@@ -30,29 +30,29 @@ type ExplainedWait struct {
 	Message string `json:"message"`
 	// Wakes are the kinds of objects whose events end the wait.
 	Wakes []Wake `json:"wakes"`
-	// After is when the planner looks again at the latest, such as 10m0s. Empty for never.
+	// After is when the planner checks again at the latest, such as 10m0s. It is empty for never.
 	After string `json:"after,omitempty"`
-	// NeedsPerson is true when nothing but a person ends it.
+	// NeedsPerson is true when only the user can end the wait.
 	NeedsPerson bool `json:"needsPerson,omitempty"`
 }
 
-// ExplainedMachine is one machine in a line.
+// ExplainedMachine is one machine in one line.
 type ExplainedMachine struct {
 	Name  string `json:"name"`
 	Roles string `json:"roles"`
-	// Tier is the group it is configured with, empty when it is in none.
+	// Tier is the group that it is configured with, empty when it is in none.
 	Tier string `json:"tier,omitempty"`
-	// InitNode: the machine starts the cluster.
+	// InitNode is true for the machine that starts the cluster.
 	InitNode bool `json:"initNode,omitempty"`
-	// Plan is how far its node is: none, delivered, failing, applied.
+	// Plan is the node's progress: none, delivered, failing, applied.
 	Plan string `json:"plan"`
-	// Change is what its plan and the configuration differ by: None, InPlace or Restart.
+	// Change is the difference between its plan and the configuration: None, InPlace or Restart.
 	Change Class `json:"change"`
 	// Message is what the machine waits for, empty when it is in order.
 	Message string `json:"message,omitempty"`
 }
 
-// Explain says what Decide decides, and why.
+// Explain returns what Decide decides, and why.
 func Explain(s Snapshot) Explanation {
 	d, outlook := Decide(s), Assess(s)
 	out := Explanation{Step: d.Step, Passed: d.Trace, Warnings: d.Warnings}
@@ -97,7 +97,7 @@ func explainMachine(m *Machine, outlook Outlook, messages map[string]string) Exp
 	return out
 }
 
-// planState is how far a node is with its plan.
+// planState is a node's progress with its plan.
 func planState(secret *PlanSecret) string {
 	switch {
 	case secret == nil || !secret.State.PlanExists && secret.Malformed == "":
@@ -112,7 +112,7 @@ func planState(secret *PlanSecret) string {
 	return "applied"
 }
 
-// Find returns what a machine has to expect, and the name of its tier.
+// Find returns the outlook of a machine, and the name of its tier.
 func (o Outlook) Find(machine string) (expected MachineOutlook, tier string) {
 	named := func(m MachineOutlook) bool { return m.Name == machine }
 	for _, t := range o.Tiers {
@@ -126,7 +126,7 @@ func (o Outlook) Find(machine string) (expected MachineOutlook, tier string) {
 	return MachineOutlook{Name: machine, Class: ClassNone}, ""
 }
 
-// Describe says in a sentence what an effect does, without the content of plans.
+// Describe describes an effect in one sentence, without the content of plans.
 func Describe(effect Effect) string {
 	switch e := effect.(type) {
 	case CreateTokens:

@@ -11,37 +11,40 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// maxTail is how much of a failing command's output is repeated in conditions, in bytes.
+// maxTail is how many bytes of a failed command's output conditions repeat.
 const maxTail = 200
 
-// retryBudget is how often an agent tries a plan before it waits for a person: about every half minute
-// (docs/wire/plan.md#one-pass-of-the-agent), ours less and less often. Agents count on from one plan to the next.
+// retryBudget is how often an agent tries a plan before it waits for the user. Agents try about every half minute
+// (docs/wire/plan.md#one-pass-of-the-agent), and Drover's agent less and less often. Agents keep counting from one plan
+// to the next.
 const retryBudget = 100
 
-// msgGaveUp is what a person can do about a plan that a node has given up.
+// msgGaveUp is the advice about a plan that a node has given up.
 const msgGaveUp = "; the node has given up: change the configuration, or annotate the Machine " + rkev1.RetryAnnotation + "=true"
 
-// msgRefused is what a person can do about a node that does not get itself restarted.
+// msgRefused is the advice about a node that refuses to restart.
 const msgRefused = "; annotate the Machine " + rkev1.EtcdProofSkipAnnotation + "=true to restart it without that proof"
 
-// gaveUp reports that the agent has tried the plan of a machine as often as it may. Operations count for themselves.
+// gaveUp reports that the agent has used up its tries of the machine's plan. Plans of operations count separately.
 func (m *machine) gaveUp() bool {
 	return m.Plan.State.PlanExists && m.spent() && render.OperationOf(m.Plan.State.Plan) == ""
 }
 
-// spent reports that the agent does not try the plan any more at which it failed.
+// spent reports that the agent no longer tries its failed plan.
 func (m *machine) spent() bool {
 	state := &m.Plan.State
 	return state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures
 }
 
-// countAfter is the count of failures of a machine's agent when its next plan has failed that often. The count so far comes from the node.
+// countAfter is the agent's failure count after its next plan has failed that often. The count so far comes from the
+// node.
 func (m *machine) countAfter(failures int) int {
 	return min(max(m.Plan.State.FailureCount, 0), math.MaxInt-retryBudget) + failures
 }
 
-// limits are the counts at which the agent of a machine gives up the next plan of its tier, and at which that counts as failed. Where its first failure shall be
-// told, that is the first of all: not every agent counts on.
+// limits are the counts of failures for the next plan: maxFailures, after which the agent gives up, and threshold,
+// after which the plan counts as failed. A tier that reports the first failure uses threshold 1, because some agents
+// reset their count.
 func (t tier) limits(m *machine) (maxFailures, threshold int) {
 	if threshold = 1; t.failureThreshold > 1 {
 		threshold = m.countAfter(t.failureThreshold)
@@ -49,9 +52,9 @@ func (t tier) limits(m *machine) (maxFailures, threshold int) {
 	return m.countAfter(retryBudget), threshold
 }
 
-// failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and how often it was
-// tried, in powers of two. All of this comes from the node. Output differs from one attempt to the next, in times for example: it is told anew only
-// when the rest of the message is.
+// failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and
+// the number of attempts as a power of two. All of this comes from the node. Output differs between attempts, in times
+// for example. Therefore the output in the message changes only together with the rest of the message.
 func (p *pass) failureOf(m *machine) string {
 	state := &m.Plan.State
 	if state.FailedChecksum != state.Checksum {
@@ -87,7 +90,7 @@ func (p *pass) failureOf(m *machine) string {
 	return head + ": " + text + hint
 }
 
-// withoutNotes takes off a message what leaveOut put around it, which comes anew with every pass.
+// withoutNotes removes what leaveOut added to a message, because every pass adds it again.
 func withoutNotes(message string) string {
 	message = strings.TrimPrefix(message, msgLeftOut)
 	if cut := strings.LastIndex(message, msgNodeLost); cut >= 0 {
@@ -99,14 +102,14 @@ func withoutNotes(message string) string {
 // bucket is the largest power of two that is not larger than n.
 func bucket(n int) int {
 	b := 1
-	for b <= n/2 { // n comes from the node: b*2 may be more than there are numbers
+	for b <= n/2 { // n comes from the node: b*2 may overflow
 		b *= 2
 	}
 	return b
 }
 
-// redact makes one line of the end of an output, without what looks like a secret, and without the tokens of the cluster and the values of Secrets that
-// its configuration refers to.
+// redact returns the end of an output in one line. It removes everything that looks like a secret, the tokens of the
+// cluster, and the values of Secrets that its configuration refers to.
 func (p *pass) redact(output []byte) string {
 	if p.secrets == nil {
 		p.secrets = SecretsOf(p.s)
@@ -114,10 +117,10 @@ func (p *pass) redact(output []byte) string {
 	return redact.Tail(output, maxTail, p.secrets)
 }
 
-// IsPlanFailure reports that the message of a condition of ours tells of a plan that fails.
+// IsPlanFailure reports that a condition's message of Drover is about a failing plan.
 func IsPlanFailure(message string) bool { return strings.Contains(message, msgFailed) }
 
-// SecretsOf are the values in a snapshot that nobody shall read.
+// SecretsOf returns the values in a snapshot that must stay secret.
 func SecretsOf(s *Snapshot) *redact.Secrets {
 	known := &redact.Secrets{}
 	known.Add(s.Tokens.Values.Server, s.Tokens.Values.Agent)

@@ -10,21 +10,22 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// AsFound is the render version of a machine whose plan another manager made. It renders nothing: the plan stays as it was found, byte for
-// byte, until somebody wishes for a change, and is then rendered with the newest version.
+// AsFound is the render version of a machine whose plan another manager made. It renders nothing: the plan stays as it
+// was found, byte for byte, until a change is requested. Then the newest version renders it.
 const AsFound = "as-found"
 
-// Takeover is with which notes the machines of another manager are taken over.
+// Takeover holds the notes for machines that Drover takes over from another manager.
 type Takeover struct {
-	// Marks by the name of the machine, of those that get some.
+	// Marks by the name of the machine, for machines that get new ones.
 	Marks map[string]Marks
-	// Problems stand in the way. A person has to end them.
+	// Problems prevent the takeover. The user has to solve them.
 	Problems []string
 }
 
-// TakeOver says with which notes the machines of a cluster become ours. Machines with a plan of a Drover keep their own. For all others what
-// their manager noted on plan secrets is taken once, here, and noted where no node can write; TakeOver does not believe a second init node.
-// The evidence of what was there is taken with it, so that later wishes are told from what was found.
+// TakeOver returns the notes with which Drover takes over the machines of a cluster. Machines with a plan of a Drover
+// keep their notes. For all others, TakeOver takes the notes of their manager from the plan Secrets once. It stores
+// them where no node can write, and accepts only one init node. The evidence of the found state is stored too, so that
+// later changes are compared with it.
 func TakeOver(s Snapshot) Takeover {
 	s.Machines = slices.Clone(s.Machines)
 	out, taken := Takeover{Marks: map[string]Marks{}}, map[*Machine]Marks{}
@@ -43,7 +44,8 @@ func TakeOver(s Snapshot) Takeover {
 	return out
 }
 
-// takeMarks takes what their manager noted for the marks of machines that are not planned by a Drover, and keeps in taken those that they had.
+// takeMarks sets the marks of machines without a plan of a Drover from the notes of their manager. taken holds the
+// marks that they had before.
 func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
 	var inits []note
 	for i := range machines {
@@ -68,7 +70,8 @@ func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
 	}
 }
 
-// unfinished are the fields of the spec that plans depend on and of which not all machines have what is asked for. None when nobody knows.
+// unfinished are the fields of the spec that plans depend on, and that not all machines have as requested. It is empty
+// when that is not known.
 func unfinished(cp ControlPlane) []string {
 	if cp.Status.AppliedSpec == nil {
 		return nil
@@ -84,7 +87,7 @@ func unfinished(cp ControlPlane) []string {
 	return out
 }
 
-// noteFound gives machines that are taken the evidence of what was there, and lists the notes of those whose notes change.
+// noteFound gives machines that are taken over the evidence of the found state, and lists the changed notes.
 func (p *pass) noteFound(taken map[*Machine]Marks, changed map[string]Marks) {
 	for _, m := range p.machines {
 		had, found := taken[m.Machine]
@@ -99,7 +102,7 @@ func (p *pass) noteFound(taken map[*Machine]Marks, changed map[string]Marks) {
 	}
 }
 
-// marksOfTheirs are the notes of a manager that keeps them on plan secrets.
+// marksOfTheirs are the notes of a manager that keeps them on plan Secrets.
 func marksOfTheirs(m *Machine) Marks {
 	return Marks{
 		InitNode: m.Marks.InitNode || m.Plan.InitNode, JoinURL: cmp.Or(m.Plan.JoinURL, m.Marks.JoinURL),
@@ -108,14 +111,14 @@ func marksOfTheirs(m *Machine) Marks {
 	}
 }
 
-// plannedByDrover reports that the plan that a machine has is the one that a Drover noted what it was rendered from.
+// plannedByDrover reports that a Drover made the machine's current plan: its evidence is about exactly that plan.
 func plannedByDrover(m *Machine) bool {
 	var e evidence
 	pinned := m.Marks.RenderVersion != "" && m.Marks.RenderVersion != AsFound
 	return pinned && json.Unmarshal([]byte(m.Plan.Evidence), &e) == nil && e.Plan == m.Plan.State.Checksum
 }
 
-// With is the snapshot as it is once the notes are taken.
+// With returns the snapshot as it is once the notes are stored.
 func (t Takeover) With(s Snapshot) Snapshot {
 	s.Machines = slices.Clone(s.Machines)
 	for i := range s.Machines {
@@ -126,7 +129,8 @@ func (t Takeover) With(s Snapshot) Snapshot {
 	return s
 }
 
-// knows reports that what becomes of a machine's plan can be said: its version can be rendered, or the plan is still the one that was found.
+// knows reports that the desired plan of a machine is known: its version can be rendered, or the plan is still the
+// found one.
 func (p *pass) knows(m *machine) bool {
 	version := p.versionFor(m)
 	if version != AsFound {
@@ -136,7 +140,7 @@ func (p *pass) knows(m *machine) bool {
 	return ok
 }
 
-// leave leaves a machine with the plan that it was found with, as long as nobody has wished for a change since. It reports whether it does.
+// leave keeps the found plan of a machine while no change has been requested since. It reports whether it does.
 func (p *pass) leave(m *machine) bool {
 	if p.versionFor(m) != AsFound {
 		return false

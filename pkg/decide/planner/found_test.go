@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// theirs makes of a cluster in order one of another manager: its plans have a file and an instruction of its own, and what it noted is on plan
-// secrets alone.
+// theirs turns a cluster in order into one of another manager: its plans have an extra file and instruction, and its
+// notes are only on plan Secrets.
 func (w *world) theirs(t *testing.T) {
 	t.Helper()
 	for _, name := range w.names() {
@@ -78,7 +78,7 @@ func TestTakeOver_TakesWhatTheirManagerNoted(t *testing.T) {
 	}
 }
 
-// What Drover has planned has its notes already.
+// Machines with a plan of a Drover keep their notes.
 func TestTakeOver_LeavesTheNotesOfADrover(t *testing.T) {
 	w := rollWorld(t)
 	if got := TakeOver(w.snapshot(t)); len(got.Marks) > 0 || len(got.Problems) > 0 {
@@ -89,7 +89,7 @@ func TestTakeOver_LeavesTheNotesOfADrover(t *testing.T) {
 func TestTakeOver_BelievesNoSecondInitNode(t *testing.T) {
 	w := rollWorld(t)
 	w.theirs(t)
-	w.machines["w1"].initLabel = true // which its node can write
+	w.machines["w1"].initLabel = true // its node can write this
 	got := TakeOver(w.snapshot(t)).Problems
 	if len(got) != 1 || !strings.Contains(got[0], "s1,w1") {
 		t.Errorf("problems %q", got)
@@ -106,7 +106,7 @@ func TestTakeOver_NamesAnUnreadablePlan(t *testing.T) {
 	}
 }
 
-// What Rancher has not brought to all machines yet would never come to the others: they are kept as they are found.
+// A change that Rancher has not brought to all machines blocks the takeover: the other machines would never get it.
 func TestTakeOver_WaitsForARollOutOfTheirs(t *testing.T) {
 	w := rollWorld(t)
 	w.theirs(t)
@@ -123,14 +123,14 @@ func TestTakeOver_WaitsForARollOutOfTheirs(t *testing.T) {
 			t.Errorf("%s: problems %q", name, got)
 		}
 	}
-	ours := rollWorld(t) // a Drover's roll-out goes on where it stands
+	ours := rollWorld(t) // a Drover's rollout continues
 	ours.cp.Spec.AdditionalManifest = "kind: New"
 	if got := TakeOver(ours.snapshot(t)).Problems; len(got) > 0 {
 		t.Errorf("a Drover's: problems %q", got)
 	}
 }
 
-// Adoption changes no plan, and neither does what nobody wished for: a newer program, or what it knows about the release.
+// Adoption changes no plan, and neither does a newer program or newer release data.
 func TestFound_PlansStayUntilSomebodyWishes(t *testing.T) {
 	w := rollWorld(t)
 	w.theirs(t)
@@ -156,7 +156,7 @@ func TestFound_PlansStayUntilSomebodyWishes(t *testing.T) {
 	}
 }
 
-// Who may use a Secret is not what is in it: to offer it, to forbid it, and to allow it again is no wish for other plans.
+// Granting, revoking and granting again the use of a Secret does not change plans.
 func TestFound_ToAllowASecretIsNoWish(t *testing.T) {
 	offered := Object{
 		Kind: "Secret", Namespace: "cattle-global-data", Name: "s3", Data: map[string][]byte{"accessKey": []byte("a")},
@@ -200,7 +200,8 @@ func TestFound_ToAllowASecretIsNoWish(t *testing.T) {
 	}
 }
 
-// A wish brings every machine a plan of ours, one after the other, with the wish as the cause, and nothing is found any more.
+// A requested change gives every machine a plan of Drover, one after the other, with its cause, and removes the found
+// notes.
 func TestFound_AWishBringsPlansOfOurs(t *testing.T) {
 	for name, wish := range map[string]func(w *world){
 		"an edit": func(w *world) { w.edit(func(spec *rkev1.RKEControlPlaneSpec) { spec.ProvisionGeneration++ }) },
@@ -228,7 +229,7 @@ func TestFound_AWishBringsPlansOfOurs(t *testing.T) {
 	}
 }
 
-// printsNothing takes from the plans of another manager what only plans of ours have: that servers print their kubeconfig.
+// printsNothing removes what only plans of Drover have: the instruction by which servers print their kubeconfig.
 func (w *world) printsNothing(t *testing.T) {
 	t.Helper()
 	for _, h := range w.machines {
@@ -244,8 +245,8 @@ func (w *world) printsNothing(t *testing.T) {
 	}
 }
 
-// What drains nodes needs the kubeconfig that a server prints, which none does that another manager has planned: the first goes undrained, and opens
-// the cluster for all others. Hooks of a user are asked in any case.
+// The drainer needs the kubeconfig that a server prints, and no server of another manager does. Therefore the first
+// server is not drained, and its kubeconfig opens the cluster for all others. Hooks of a user always run.
 func TestFound_TheFirstServerIsNotDrained(t *testing.T) {
 	for name, options := range map[string]rkev1.DrainOptions{
 		"drains":      {Enabled: true},
@@ -280,7 +281,7 @@ func TestFound_TheFirstServerIsNotDrained(t *testing.T) {
 	}
 }
 
-// Who lets go of a cluster leaves nothing half done.
+// UnderWay names everything that a manager must finish before it releases a cluster.
 func TestUnderWay_NamesWhatRuns(t *testing.T) {
 	w := rollWorld(t)
 	if got := UnderWay(w.snapshot(t)); len(got) > 0 {
@@ -299,7 +300,8 @@ func TestUnderWay_NamesWhatRuns(t *testing.T) {
 	}
 }
 
-// When their manager comes back and delivers another plan, nobody can tell any more what was found. The plan is kept, and a person told.
+// When the former manager delivers another plan, the found state is unknown, so the plan is kept and the user is
+// informed.
 func TestFound_APlanThatChangesAfterwardsIsKept(t *testing.T) {
 	w := rollWorld(t)
 	w.theirs(t)

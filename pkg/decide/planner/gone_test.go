@@ -9,8 +9,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// The object of a machine whose host is gone may stay while the cluster does not answer. Until then everything is decided as if the
-// object were gone too, and nothing is before its host is.
+// The object of a machine whose host is gone may stay while the cluster does not answer. Decisions ignore it, but only
+// after the host is gone.
 func TestDecide_MachineWithoutHostIsGone(t *testing.T) {
 	restore := func(w *world) {
 		w.snapshots = []ETCDSnapshot{{Name: "snap", MachineUID: "uid-s1", File: "f"}}

@@ -9,8 +9,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// lost is the wait for an init node that has started the cluster and cannot be used any more. refused says that another machine could take its place, if the
-// user had not chosen one. To give members up is advised only when none may work again, or none has for long: it loses the data.
+// lost is the wait for an init node that has started the cluster and cannot be used any more. refused is true when
+// another machine could take its place if the user had not chosen an init node. The advice to give up members appears
+// only when none may work again, or none has worked for long, because it loses the data.
 func (p *pass) lost(gone []*machine, refused bool) *Wait {
 	message := about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notesOf(gone))
 	returning := only(p.started(), p.mayReturn)
@@ -27,8 +28,8 @@ func (p *pass) lost(gone []*machine, refused bool) *Wait {
 	return waitFor(ReasonInitNodeLost, message, WakeMachine, WakePlanSecret, WakeControlPlane)
 }
 
-// mayReturn reports that a machine has a host, as far as is known, and may have a member that works, or works again soon. What Cluster API says about the
-// machine and its infrastructure says nothing about a node that is there.
+// mayReturn reports that a machine has a host, as far as is known, and that its etcd member works or may work again
+// soon. The state that Cluster API reports for the machine and its infrastructure says nothing about an existing node.
 func (p *pass) mayReturn(m *machine) bool {
 	switch {
 	case m.Deleting && !isHeld(m), (m.Phase == phaseFailed || !m.InfrastructureReady) && !m.HasNode && !m.etcdServes():
@@ -39,8 +40,8 @@ func (p *pass) mayReturn(m *machine) bool {
 	return p.inEtcd(m) && p.mayWork(m)
 }
 
-// whoReturns says what is waited for, of machines that may work again, and what a person can do for it. A member that works and whose machine Cluster API
-// has given up is no init node for others, but is one while it is being deleted.
+// whoReturns describes the machines that may work again, and how a user can help. A working member whose machine
+// Cluster API has given up cannot become init node. While that machine is being deleted, it can.
 func whoReturns(gone, returning []*machine) string {
 	isUnseen := func(m *machine) bool { return m.NodeUnknown }
 	isStuck := func(m *machine) bool { return !m.NodeUnknown && m.etcdServes() && !m.Deleting && !m.canBeInit() }
@@ -65,7 +66,8 @@ func whoReturns(gone, returning []*machine) string {
 	return about(". Repair etcd on", notesOf(returning))
 }
 
-// lastResort is what a person does who knows that none of the members can be repaired. It is told only when none has worked, or was seen, for long.
+// lastResort is the advice for the case that no member can be repaired. It appears only when no member has
+// worked, or was seen, for long.
 func (p *pass) lastResort(message string, returning []*machine) string {
 	down := only(returning, func(m *machine) bool { return !m.NodeUnknown })
 	switch {
@@ -81,8 +83,8 @@ func (p *pass) lastResort(message string, returning []*machine) string {
 	return advice
 }
 
-// saidForLong reports that the cluster has waited for the same for long. Nobody notes when a probe began to fail, but a condition when it began to tell
-// of it. Once there was more to say, that stays.
+// saidForLong reports that the cluster has waited for the same thing for long. The time when a probe began to fail is
+// not stored, but a condition stores when its message began. Additional advice stays once it has appeared.
 func (p *pass) saidForLong(message, more string) bool {
 	since := p.s.Now
 	if said := conditions.Get(p.s.ControlPlane.Status.Conditions, rkev1.ConditionReady); said != nil && strings.HasPrefix(said.Message, message) {
@@ -96,7 +98,7 @@ func (p *pass) saidForLong(message, more string) bool {
 	return p.overdue(since)
 }
 
-// only are the machines of which something is true.
+// only returns the machines for which the predicate is true.
 func only(machines []*machine, is func(*machine) bool) []*machine {
 	return slices.DeleteFunc(slices.Clone(machines), func(m *machine) bool { return !is(m) })
 }

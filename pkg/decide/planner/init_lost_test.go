@@ -8,7 +8,7 @@ import (
 
 const initLabel = "rke.cattle.io/init-node-machine-id"
 
-// withMachineIDs is a cluster of three servers with machine IDs, of which s1 is the init node, and a worker.
+// withMachineIDs is a cluster of three servers with machine IDs and a worker. The init node is s1.
 func withMachineIDs(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(k3sVersion)
@@ -21,7 +21,8 @@ func withMachineIDs(t *testing.T) *world {
 	return w
 }
 
-// That somebody has chosen the init node does not keep it: its machine waits for those that are joined to it, and they for another one to join.
+// A designated init node does not stay while it is deleted: its machine waits for the joined machines, and they need
+// another server to join.
 func TestDecide_WhoFollowsTheDesignatedInitNode(t *testing.T) {
 	leaves := func(h *host) { h.m.Deleting, h.m.Held = true, true }
 	for name, tc := range map[string]struct {
@@ -56,7 +57,7 @@ func TestDecide_WhoFollowsTheDesignatedInitNode(t *testing.T) {
 	}
 }
 
-// Those who were joined to the designated init node join its successor, so that it can leave.
+// Machines that joined the designated init node join its successor, so that it can leave.
 func TestDecide_TheDesignatedInitNodeIsLeft(t *testing.T) {
 	w := withMachineIDs(t)
 	w.cp.Labels = map[string]string{initLabel: "id-s1"}
@@ -83,7 +84,7 @@ func TestDecide_TheDesignatedInitNodeIsLeft(t *testing.T) {
 	}
 }
 
-// Nobody is told to give members up that may work again.
+// No message advises to give up members that may work again.
 func TestDecide_WhatIsSaidOfALostInitNode(t *testing.T) {
 	const goAway = "If they do not come back, delete them"
 	others := func(f func(h *host)) func(w *world) {
@@ -139,7 +140,7 @@ func TestDecide_WhatIsSaidOfALostInitNode(t *testing.T) {
 	}
 }
 
-// A machine that Cluster API has given up, and whose etcd works, can be deleted as its message says: others join it before it goes.
+// A failed Machine whose etcd works can be deleted as its message says: others join it before it goes.
 func TestDecide_AFailedServerThatWorksIsJoinedWhenItIsDeleted(t *testing.T) {
 	w := withMachineIDs(t)
 	for _, name := range []string{"s1", "s2", "s3"} {
@@ -156,7 +157,7 @@ func TestDecide_AFailedServerThatWorksIsJoinedWhenItIsDeleted(t *testing.T) {
 	}
 }
 
-// A wait without an end names the way out, but not before there was time for a repair; and it does not change its mind afterwards.
+// A wait without an end names the way out after there was time for a repair, and does not change its advice afterward.
 func TestDecide_AnInitNodeThatIsLostForLong(t *testing.T) {
 	w := newWorld(k3sVersion)
 	s1 := w.add("s1", "etcd,control-plane")
@@ -189,7 +190,8 @@ func TestDecide_AnInitNodeThatIsLostForLong(t *testing.T) {
 	}
 }
 
-// A designated init node that is gone, before anybody followed it or at once, is not looked for: the cluster has started, and it is said who can follow.
+// Drover does not wait for a designated init node that is gone: the cluster has started, and the message says which
+// machine can follow.
 func TestDecide_TheDesignatedInitNodeIsGone(t *testing.T) {
 	atOnce := func(_ *testing.T, w *world) { delete(w.machines, "s1") }
 	for name, tc := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// These are invariants that the random models check too, each in the smallest world that can break it
+// The random models check these invariants too. Here each is checked in the smallest world that can break it
 // (docs/invariants.md#invariants).
 
 // begun are the machines that have a plan they have not applied.
@@ -26,14 +26,14 @@ func (w *world) finish(names ...string) {
 	}
 }
 
-// Invariant 3: nobody joins, or stays joined to, a server that is being deleted.
+// Invariant 3: no machine joins, or stays joined to, a server that is being deleted.
 func TestDecide_AWorkerLeavesAServerThatIsDeleted(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	joined := w.machines["w"].m.Marks.JoinedTo
 	i := slices.IndexFunc(w.names(), func(name string) bool {
 		return w.machines[name].m.Marks.JoinURL == joined && !w.machines[name].m.Marks.InitNode
 	})
-	if i < 0 { // it has joined the init node; make it one that goes like others
+	if i < 0 { // it has joined the init node; make the init node go like others
 		i = slices.IndexFunc(w.names(), func(name string) bool { return w.machines[name].m.Marks.JoinURL == joined })
 	}
 	gone := w.names()[i]
@@ -47,7 +47,7 @@ func TestDecide_AWorkerLeavesAServerThatIsDeleted(t *testing.T) {
 	}
 }
 
-// Invariant 6: a tier is changed when all before it work with the change.
+// Invariant 6: a tier changes when all tiers before it work with the change.
 func TestDecide_ATierWaitsForTheChangeOfThoseBefore(t *testing.T) {
 	w := ready(t, map[string]string{"a-worker": "worker", "b-server": "control-plane", "c-etcd": "etcd,control-plane"})
 	w.edit(restartAll)
@@ -65,7 +65,7 @@ func TestDecide_ATierWaitsForTheChangeOfThoseBefore(t *testing.T) {
 	}
 }
 
-// Invariant 7: no more machines of a tier are unavailable at a time than is allowed.
+// Invariant 7: no more machines of a tier are unavailable at a time than allowed.
 func TestDecide_NoMoreAreBegunThanIsAllowed(t *testing.T) {
 	for concurrency, want := range map[string]int{"": 1, "1": 1, "2": 2, "3": 3, "50%": 3, "30%": 2, "0": 6} {
 		t.Run(concurrency, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestDecide_NoMoreAreBegunThanIsAllowed(t *testing.T) {
 	}
 }
 
-// Invariant 11: the answer of the drainer counts for the request that it repeats.
+// Invariant 11: the answer of the drainer counts only for the request that it repeats.
 func TestDecide_AnAnswerToAnotherRequestDrainsNothing(t *testing.T) {
 	w := draining(t)
 	h := w.machines["w1"]
@@ -103,7 +103,7 @@ func TestDecide_AnAnswerToAnotherRequestDrainsNothing(t *testing.T) {
 	}
 }
 
-// Invariant 24: an operation that finds a change half delivered builds on what the node has applied.
+// Invariant 24: an operation that finds a half-delivered change builds on what the node has applied.
 func TestDecide_AnOperationBuildsOnWhatWasApplied(t *testing.T) {
 	w := small(t)
 	before := w.machines["s"].state().Plan
@@ -126,7 +126,7 @@ func TestDecide_AnOperationBuildsOnWhatWasApplied(t *testing.T) {
 	}
 }
 
-// W3: the agent goes on trying an ordinary plan that fails, within its budget, and the server tells of the failure at once.
+// W3: the agent keeps trying a failing ordinary plan within its budget, and the server reports the failure at once.
 func TestDecide_AFailureOfAnOrdinaryPlanIsNotFinal(t *testing.T) {
 	w := small(t)
 	w.edit(restartAll)
@@ -137,7 +137,7 @@ func TestDecide_AFailureOfAnOrdinaryPlanIsNotFinal(t *testing.T) {
 	}
 }
 
-// Invariant 28: a cluster that is deleted in the middle of an operation is not kept by the operation's pause.
+// Invariant 28: the pause of an operation does not keep a cluster that is deleted during the operation.
 func TestDecide_ThePauseOfAnOperationEndsWithItsCluster(t *testing.T) {
 	w := small(t)
 	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.RotateCertificates = &rkev1.RotateCertificates{Generation: 1} })
@@ -151,7 +151,7 @@ func TestDecide_ThePauseOfAnOperationEndsWithItsCluster(t *testing.T) {
 	}
 }
 
-// Invariant 8: a member of etcd that works is not restarted while another one does not.
+// Invariant 8: a working etcd member does not restart while another one does not work.
 func TestDecide_AnotherMemberThatFailsIsInTheWay(t *testing.T) {
 	for name, fails := range map[string]func(h *host){
 		"its probes fail":  func(h *host) { h.probes(false) },

@@ -27,8 +27,8 @@ func (m *machine) joinURL(port int) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// address is the machine's last internal address, or its first external one, or what was said when it was registered, or
-// what its driver recorded.
+// address is the machine's last internal address, or its first external one. Without them it is an address from its
+// registration, or from its driver.
 func (m *machine) address() string {
 	internal, external := "", ""
 	for _, a := range m.Addresses {
@@ -47,7 +47,7 @@ func (m *machine) address() string {
 		recorded, recordedExternal)
 }
 
-// firstIP is the first IP address in a comma list, whose other entries may be names of interfaces.
+// firstIP is the first IP address in a comma-separated list. Other entries may be names of interfaces.
 func firstIP(list string) string {
 	for entry := range strings.SplitSeq(list, ",") {
 		if entry = strings.TrimSpace(entry); net.ParseIP(entry) != nil {
@@ -57,7 +57,7 @@ func firstIP(list string) string {
 	return ""
 }
 
-// etcdAddress is the host of the client URL of the machine's own etcd member, as the node reports it.
+// etcdAddress is the host in the client URL of the machine's own etcd member, as the node reports it.
 func (m *machine) etcdAddress() string {
 	name := strings.TrimSpace(m.output(render.EtcdName))
 	if name == "" {
@@ -86,7 +86,7 @@ func (m *machine) etcdAddress() string {
 	return ""
 }
 
-// hostOf is the IP address in a URL that a node reported; anything else is not believed.
+// hostOf is the IP address in a URL that a node reported. Anything else is rejected.
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || net.ParseIP(u.Hostname()) == nil {
@@ -95,7 +95,7 @@ func hostOf(raw string) string {
 	return u.Hostname()
 }
 
-// output is what a periodic instruction printed when it last succeeded.
+// output is what a periodic instruction printed in its last successful run.
 func (m *machine) output(name string) string {
 	out, ok := m.Plan.State.PeriodicOutput[name]
 	if !ok || out.ExitCode != 0 || out.LastSuccessfulRunTime == "" {
@@ -104,14 +104,14 @@ func (m *machine) output(name string) string {
 	return string(out.Stdout)
 }
 
-// running reports that the server on the machine is there to be joined: Cluster API has seen its node, or its plan was
-// applied and all probes pass.
+// running reports that the server on the machine can be joined: Cluster API has seen its node, or its plan was applied
+// and all probes pass.
 func (m *machine) running() bool {
 	return m.HasNode || m.Plan.State.InSync && len(m.unhealthyProbes()) == 0
 }
 
-// chooseServer is the server that a worker joins. It keeps its server while that can be joined, so that others coming and
-// going change nothing for it; otherwise the choice spreads workers by their UID.
+// chooseServer is the server that a worker joins. A worker keeps its server while that can be joined, so other servers
+// can come and go without effect on it. Otherwise the choice spreads workers by their UID.
 func (p *pass) chooseServer(m *machine) string {
 	servers := slices.DeleteFunc(p.servers(), func(o *machine) bool { return o.UID == m.UID })
 	if joined := m.Marks.JoinedTo; joined != "" && slices.ContainsFunc(servers, func(o *machine) bool { return o.marks.JoinURL == joined }) {
@@ -124,7 +124,7 @@ func (p *pass) chooseServer(m *machine) string {
 	return servers[spread(string(m.UID), len(servers))].marks.JoinURL
 }
 
-// servers are those that workers may stay with. Their join URLs are known when the first of a tier's machines asks.
+// servers are the servers that workers may stay with. Their join URLs are known when the first machine of a tier asks.
 func (p *pass) servers() []*machine {
 	if p.joinable == nil {
 		p.joinable = p.collect((*machine).canBeJoined)
@@ -137,7 +137,7 @@ func (m *machine) canBeJoined() bool {
 	return isLive(m) && m.marks.JoinURL != "" && (m.roles.ControlPlane || m.marks.InitNode)
 }
 
-// spread maps a key to 0..n-1. The formula is the one existing clusters were built with.
+// spread maps a key to 0..n-1. Existing clusters were built with this formula.
 func spread(key string, n int) int {
 	sum := uint64(crc32.ChecksumIEEE([]byte(key)))
 	if sum == math.MaxUint32 {

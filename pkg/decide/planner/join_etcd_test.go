@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// W35: etcd takes in one learner at a time. A machine that fails, or takes long, does not hold up the others.
+// W35: etcd accepts one learner at a time. A machine that fails, or takes long, does not hold up the others.
 func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// then is what happens to s2, the first to join the init node.
@@ -52,7 +52,7 @@ func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// Its turn comes by itself: all machines join when each works with its plan, and the wait names whom the next one waits for.
+// All machines join, each when the previous one works with its plan, and the wait names the machine that is joining.
 func TestDecide_AllNewMembersJoinInTheEnd(t *testing.T) {
 	w := ready(t, map[string]string{"s1": allRoles})
 	for _, added := range []string{"s2", "s3", "s4", "s5"} {

@@ -107,7 +107,7 @@ func TestDecide_WorkersKeepTheirServer(t *testing.T) {
 	}
 }
 
-// W6: servers whose addresses come to be known at the same time are noted in the same pass.
+// W6: servers whose addresses become known at the same time are noted in the same pass.
 func TestDecide_JoinURLsAreNotedInOnePass(t *testing.T) {
 	roles := map[string]string{}
 	for _, name := range []string{"s1", "s2", "s3", "s4", "s5"} {

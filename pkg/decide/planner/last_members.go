@@ -4,8 +4,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// lastMembers are the machines with the cluster's data when all machines with etcd are being deleted, as long as most of their members may work.
-// None are left when etcd has lost its majority for good: nothing is kept by holding the rest.
+// lastMembers are the machines with the cluster's data when all machines with etcd are being deleted and most of their
+// members may work. It is empty after a permanent loss of the majority of etcd, because holding the rest saves nothing.
 func (p *pass) lastMembers() []*machine {
 	held := p.collect(isEtcd, isHeld, p.inEtcd)
 	staying := p.collect(isEtcd, p.maySurvive)
@@ -15,19 +15,19 @@ func (p *pass) lastMembers() []*machine {
 	return staying
 }
 
-// giveUp is what a person does who knows that the members of machines do not come back.
+// giveUp is the advice for the case that the members of machines do not come back.
 const giveUp = "annotate the RKEBootstraps of these machines " + rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines with " +
 	"spec.rkeConfig.etcdSnapshotRestore"
 
-// isHeld reports that a machine is being deleted, and waits for its member to leave etcd.
+// isHeld reports that a machine is being deleted, and waits until its member leaves etcd.
 func isHeld(m *machine) bool { return m.Deleting && m.Held && !m.ForceRemove }
 
-// maySurvive reports that a machine which is being deleted is held and may have a member that works, or works again soon.
+// maySurvive reports that a deleting machine is held, and that its etcd member works or may work again soon.
 func (p *pass) maySurvive(m *machine) bool { return isHeld(m) && p.inEtcd(m) && p.mayWork(m) }
 
-// mayWork reports that the member of a machine may work, or work again soon. What does not work is given up only when its node is lost, or when
-// nobody could look at it, for long: a server that restarts would take the data with it. A report that all is well is believed even then,
-// because the connection to the cluster alone may be down.
+// mayWork reports that the etcd member of a machine works or may work again soon. Drover gives up a member that does
+// not work only when its node is lost or unseen for long. Otherwise a restarting server would take the data with it. A
+// report that all is well counts even for an unseen node, because only the connection to the cluster may be down.
 func (p *pass) mayWork(m *machine) bool {
 	switch {
 	case !m.NodeLostSince.IsZero():
@@ -40,12 +40,13 @@ func (p *pass) mayWork(m *machine) bool {
 	return m.HasNode || !p.overdue(m.Plan.DeliveredAt)
 }
 
-// unseenForLong reports that nobody could look at a machine's node for longer than it takes to repair a connection.
+// unseenForLong reports that a machine's node was unseen for longer than it takes to repair a connection.
 func (p *pass) unseenForLong(m *machine) bool {
 	return m.NodeUnknown && !m.NodeUnknownSince.IsZero() && p.overdue(m.NodeUnknownSince)
 }
 
-// waitForNewMembers is the wait for somebody to whom the data can go. Where they have been out of sight for long, it is a person who knows whether they are gone.
+// waitForNewMembers is the wait for a machine that can take over the data. When the old machines were unseen for long,
+// only the user knows whether they are gone.
 func (p *pass) waitForNewMembers(staying []*machine) *Wait {
 	notes, unseen := make([]note, 0, len(staying)), true
 	for _, m := range staying {
@@ -60,9 +61,10 @@ func (p *pass) waitForNewMembers(staying []*machine) *Wait {
 		". If none is coming, raise the quantity of a pool with etcd; to give the data up, "+giveUp, WakeMachine, WakePlanSecret)
 }
 
-// keepMember stays with a member that works although its machine is being deleted, so that others can join it: the init node if it is one. It is nil
-// when there is none. The machine gets no other plan. While nobody can look at its node, nobody is sent there: a host that died has reported that
-// all is well, too, and a machine with a plan looks like a part of the cluster ever after.
+// keepMember returns a working member whose machine is being deleted, so that others can join it. It prefers the init
+// node, and is nil when there is none. The machine gets no other plan. A member whose node cannot be seen does not
+// count. A dead host has reported that all is well too, and a machine with a plan looks like a part of the cluster from
+// then on.
 func (p *pass) keepMember(gone []*machine) *machine {
 	joinable := func(m *machine) bool {
 		return isEtcd(m) && isHeld(m) && m.etcdServes() && m.marks.JoinURL != "" && !m.NodeUnknown

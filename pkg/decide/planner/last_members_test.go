@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// storyPoolRenamed: all servers are being deleted, and as many come in their place. The old ones leave etcd one after the other, once they may.
+// storyPoolRenamed: all servers are being deleted, and as many new ones come. The old ones leave etcd one after the
+// other, when they may.
 func storyPoolRenamed(names ...string) func(t *testing.T, tr *transcript) {
 	return func(t *testing.T, tr *transcript) {
 		t.Helper()
@@ -56,7 +57,8 @@ func (w *world) busy() string {
 	return ""
 }
 
-// mayLeave is the first machine whose member may leave etcd: somebody works who stays, all who come have come, and nobody is joined to it.
+// mayLeave is the first machine whose member may leave etcd: a machine that stays works, all new machines have come,
+// and no machine is joined to it.
 func (w *world) mayLeave() string {
 	var joined []string
 	stays := false
@@ -76,7 +78,8 @@ func (w *world) mayLeave() string {
 	return ""
 }
 
-// What is given up when all machines with etcd are being deleted and no other one has registered: nothing, as long as most members may work.
+// When all machines with etcd are being deleted and no other has registered, Drover gives up nothing while most members
+// may work.
 func TestDecide_TheLastMembersAreKept(t *testing.T) {
 	lost := func(h *host, ago time.Duration) { h.m.NodeLostSince = start.Add(time.Hour - ago) }
 	unseen := func(h *host, ago time.Duration) {
@@ -134,8 +137,9 @@ func TestDecide_TheLastMembersAreKept(t *testing.T) {
 	}
 }
 
-// Nobody is sent to join a server that is out of sight, not even for a moment, whatever it reported last: its host may be gone, and a new machine with a
-// plan looks like a part of the cluster ever after. What a person can do is told from the start, but not that the data may be given up that are out of sight for a moment.
+// No machine joins a server that cannot be seen, not even for a moment and whatever the server reported last. Its host
+// may be gone, and a new machine with a plan looks like a part of the cluster from then on. The message offers help
+// from the start. It advises to give up the data only after they were unseen for long.
 func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
 	for name, tc := range map[string]struct {
 		since  time.Duration
@@ -175,7 +179,7 @@ func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
 	}
 }
 
-// told wants a message to name what a person can do who knows that the data are gone.
+// told checks that a message says what users can do when the data are gone.
 func told(t *testing.T, d Decision) {
 	t.Helper()
 	for _, part := range []string{"s1", "RKEBootstraps", "rke.cattle.io/etcd-force-remove=true", "spec.rkeConfig.etcdSnapshotRestore"} {

@@ -17,26 +17,27 @@ import (
 const (
 	// stepsVariable sets how many steps the random models take together.
 	stepsVariable = "DROVER_TEST_STEPS"
-	// seedVariable sets what the random models begin with: a number, or "random" for another one every time. The same seed makes the same worlds.
+	// seedVariable sets the seed of the random models: a number, or "random" for a new one every time. The same seed
+	// makes the same worlds.
 	seedVariable = "DROVER_TEST_SEED"
-	// usualSeed is the seed of every run that asks for no other: a test that passes for one passes for all who have the same code.
+	// usualSeed is the default seed, so that a test has the same result for everyone with the same code.
 	usualSeed = 1
 )
 
 const (
-	// usualSteps is how many steps the models take unless more are asked for; racedSteps with the race detector: decisions run in one goroutine, and
-	// the same tests run without it.
+	// usualSteps is the default number of steps of the models. racedSteps is the one with the race detector: decisions
+	// run in one goroutine, and the same tests also run without it.
 	usualSteps = 10_000
 	racedSteps = 1_000
-	// batch is how many worlds are looked at with one seed; racedBatch with the race detector.
+	// batch is how many worlds one seed covers. racedBatch is the same with the race detector.
 	batch, racedBatch = "25", "5"
 )
 
-// models is what the random models of this run are told, and what they have done.
+// models holds the settings of the random models in this run, and what they have done.
 var models struct {
 	steps, taken int
 	seed         uint64
-	// chosen: somebody has set a flag of rapid, such as the seed of a world that failed, and gets just what was asked for.
+	// chosen is true when a flag of rapid is set, such as the seed of a failed world. Then exactly those worlds run.
 	chosen bool
 }
 
@@ -105,8 +106,8 @@ func (w *walk) repeat(rt *rapid.T, actions map[string]func(*rapid.T)) {
 	rt.Repeat(counted)
 }
 
-// explore looks at random worlds until a model has taken its share, in percent, of the steps of all models. A failure tells how to see the same world
-// again, by its own seed.
+// explore runs random worlds until a model has taken its share, in percent, of the steps of all models. A failure
+// prints the seed with which the same world runs again.
 func explore(t *testing.T, share int, world func(*rapid.T, *walk)) {
 	t.Helper()
 	w := &walk{}

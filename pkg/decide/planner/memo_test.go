@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// fleetOf is a settled cluster of three servers and so many machines in all.
+// fleetOf is a settled cluster with three servers and the given number of machines in all.
 func fleetOf(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -40,7 +40,7 @@ func fleetOf(t interface {
 	return nil
 }
 
-// What an agent says about one node costs no more in a large cluster than in a small one, and a settled cluster costs nothing.
+// A report about one node costs no more in a large cluster than in a small one, and a settled cluster costs nothing.
 func TestDecide_OneNodesReportRendersNoOthersPlan(t *testing.T) {
 	for _, machines := range []int{4, 40, 400} {
 		w := fleetOf(t, machines)
@@ -72,7 +72,7 @@ func TestDecide_OneNodesReportRendersNoOthersPlan(t *testing.T) {
 	}
 }
 
-// A memo changes no decision, whatever happens.
+// A memo never changes a decision.
 func TestDecide_TheSameWithAMemoAndWithout(t *testing.T) {
 	w := fleetOf(t, 6)
 	compare := func(what string) {
@@ -109,7 +109,8 @@ func TestDecide_TheSameWithAMemoAndWithout(t *testing.T) {
 	compare("another machine of the same name")
 }
 
-// A decision costs so much per machine, however many there are. What it allocates shows that on a machine that is busy, too.
+// The cost of a decision per machine does not depend on their number. Its allocations show that even on a busy test
+// host.
 func TestDecide_CostsGrowAsTheMachinesDo(t *testing.T) {
 	per := map[int]float64{}
 	for _, machines := range []int{40, 400} {

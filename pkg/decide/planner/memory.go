@@ -8,8 +8,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// memory is what a control plane's status holds that nobody can find out again by looking: which operations were done, and how often all
-// nodes had to be configured anew. Without it a request for a restore that was done long ago would be a new one.
+// memory is the part of a control plane's status that cannot be rebuilt from other objects: which operations were done,
+// and how often all nodes were configured again. Without it, an old request for a restore would count as new.
 func memory(status *rkev1.RKEControlPlaneStatus) rkev1.RKEControlPlaneStatus {
 	return rkev1.RKEControlPlaneStatus{
 		ConfigGeneration:              status.ConfigGeneration,
@@ -25,8 +25,8 @@ func memory(status *rkev1.RKEControlPlaneStatus) rkev1.RKEControlPlaneStatus {
 	}
 }
 
-// Memory is the text for rkev1.MemoryAnnotation, empty while there is nothing to remember: tools that move or restore objects leave the
-// status behind, and keep annotations.
+// Memory is the text for rkev1.MemoryAnnotation, empty while there is nothing to remember. Tools that move or restore
+// objects drop the status and keep annotations.
 func Memory(status rkev1.RKEControlPlaneStatus) string {
 	kept := memory(&status)
 	if equality.Semantic.DeepEqual(kept, rkev1.RKEControlPlaneStatus{}) {
@@ -34,13 +34,14 @@ func Memory(status rkev1.RKEControlPlaneStatus) string {
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {
-		return "" // no value of these types fails to be encoded
+		return "" // values of these types can always be encoded
 	}
 	return string(text)
 }
 
-// EvidenceOfFormer is the evidence for a plan that takes the place of the one that a text is about, by its checksum: a Drover has made it, and
-// nothing is known of what it was made from, so that the machine gets the plan that it should have. It is empty when the text is none.
+// EvidenceOfFormer is the evidence for a plan that replaces the plan of the given evidence. checksum is the checksum of
+// the new plan. The result says that a Drover made the plan from unknown input, so the machine gets its desired plan.
+// It is empty when the text is no evidence.
 func EvidenceOfFormer(text, checksum string) string {
 	var e evidence
 	if json.Unmarshal([]byte(text), &e) != nil || e.Plan == "" {
@@ -49,8 +50,8 @@ func EvidenceOfFormer(text, checksum string) string {
 	return evidence{}.about(checksum)
 }
 
-// Recall returns the status of a control plane, with what it remembers if the status itself was lost. A status that was ever written is
-// believed as it is.
+// Recall returns the status of a control plane, restored from its memory if the status was lost. A status that was ever
+// written is used as it is.
 func Recall(cp *rkev1.RKEControlPlane) rkev1.RKEControlPlaneStatus {
 	text := cp.Annotations[rkev1.MemoryAnnotation]
 	if text == "" || cp.Status.ObservedGeneration != 0 {

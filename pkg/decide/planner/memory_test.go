@@ -22,10 +22,10 @@ func experienced() rkev1.RKEControlPlaneStatus {
 	}
 }
 
-// forgotten are the fields of a status that somebody can find out again by looking.
+// forgotten are the fields of a status that can be rebuilt from other objects.
 var forgotten = []string{"AppliedSpec", "Conditions", "Ready", "ObservedGeneration", "AgentConnected", "Initialized", "Initialization", "Ticket"}
 
-// Every field that is not named above is remembered, also one that is new: whoever adds it decides.
+// Every field that is not in forgotten is remembered, including new fields: the author of a new field decides.
 func TestMemory_HoldsEveryFieldThatNobodyCanFindOutAgain(t *testing.T) {
 	var full, none rkev1.RKEControlPlaneStatus
 	fill(t, reflect.ValueOf(&full).Elem())
@@ -48,7 +48,7 @@ func TestMemory_HoldsEveryFieldThatNobodyCanFindOutAgain(t *testing.T) {
 	}
 }
 
-// fill sets every field to something, as far as one level down.
+// fill sets every field to some value, down to one level.
 func fill(t *testing.T, value reflect.Value) {
 	t.Helper()
 	switch value.Kind() {

@@ -8,14 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// caches are what a manager sees of a world: Machines, plan secrets and the control plane's spec, each as it was at some time, none ever older
-// than before.
+// caches are a manager's view of a world: Machines, plan Secrets and the control plane's spec. Each shows some earlier
+// time, and never goes back.
 type caches struct {
 	machines map[string]Machine
 	secrets  map[string]host
 	spec     ControlPlane
 	cluster  Cluster
-	// unseen are our own writes that no cache shows yet. While there is one, nothing is decided.
+	// unseen are the manager's own writes that no cache shows yet. While there is one, nothing is decided.
 	unseen map[string]bool
 }
 
@@ -74,7 +74,7 @@ func (c *caches) catchUp(rt *rapid.T, w *world) {
 	}
 }
 
-// see is the world as the caches show it. What the manager has written into the status of the control plane it always sees.
+// see is the world as the caches show it. The manager always sees its own writes to the status of the control plane.
 func (c *caches) see(w *world) *world {
 	seen := *w
 	status := w.cp.Status
@@ -89,7 +89,7 @@ func (c *caches) see(w *world) *world {
 	return &seen
 }
 
-// stale reports that a write to an object of a machine meets a conflict, or finds nobody.
+// stale reports that a write to an object of a machine meets a conflict, or that the object is gone.
 func (c *caches) stale(w *world, e Effect) bool {
 	name := machineOf(e)
 	h := w.machines[name]
@@ -109,7 +109,7 @@ func sameSecret(a, b *host) bool {
 		a.delivered.Equal(b.delivered) && a.drain == b.drain && maps.EqualFunc(a.data, b.data, func(x, y []byte) bool { return string(x) == string(y) })
 }
 
-// machineOf is the machine that an effect is for, empty when it is for none.
+// machineOf is the machine of an effect, empty when it has none.
 func machineOf(e Effect) string {
 	switch e := e.(type) {
 	case MarkMachine:
@@ -132,7 +132,7 @@ func machineOf(e Effect) string {
 	return ""
 }
 
-// answer is what becomes of a write.
+// answer is the result of a write.
 type answer int
 
 const (
@@ -141,8 +141,8 @@ const (
 	unsaid         // it is written, and the manager does not know
 )
 
-// carryOut writes a decision as the controller does (controllers/planner, act.go) when not every write arrives. It returns the effects that the
-// manager knows to be written.
+// carryOut writes a decision as the controller does (controllers/planner, act.go) when some writes fail. It returns the
+// effects whose writes the manager knows to have succeeded.
 func (w *world) carryOut(d Decision, write func(Effect) answer) []Effect {
 	var known []Effect
 	blocked, twoInits := map[string]bool{}, false
@@ -175,8 +175,8 @@ func (w *world) carryOut(d Decision, write func(Effect) answer) []Effect {
 	return known
 }
 
-// stalePass is a pass of a manager whose caches lag. check looks at the decision in the world that the manager saw, and around at what is written
-// to the world as it is.
+// stalePass is a pass of a manager whose caches lag. check checks the decision in the world that the manager saw.
+// around runs around the writes to the real world.
 func (w *world) stalePass(rt *rapid.T, c *caches, check func(seen *world, s Snapshot, d Decision), around func(d Decision, write func())) {
 	c.catchUp(rt, w)
 	seen := c.see(w)
@@ -190,7 +190,8 @@ func (w *world) stalePass(rt *rapid.T, c *caches, check func(seen *world, s Snap
 	}
 	d := Decide(s)
 	check(seen, s, d)
-	old := c.spec.Generation != w.cp.Generation // somebody has edited the control plane since: a write to its status is a conflict
+	// The control plane was edited since: a write to its status is a conflict.
+	old := c.spec.Generation != w.cp.Generation
 	if d.Ticket != nil {
 		if old || rapid.IntRange(0, 9).Draw(rt, "ticket is refused") == 0 {
 			return
@@ -209,7 +210,7 @@ func (w *world) stalePass(rt *rapid.T, c *caches, check func(seen *world, s Snap
 	}
 }
 
-// answerTo draws what becomes of a write.
+// answerTo draws the result of a write.
 func (w *world) answerTo(rt *rapid.T, c *caches, e Effect) answer {
 	if c.stale(w, e) {
 		return refused
@@ -235,7 +236,7 @@ func (c *caches) wrote(e Effect) {
 	}
 }
 
-// restarting are the members of etcd that were told to restart and have not reported since.
+// restarting are the etcd members that got a plan to restart and have not reported since.
 func (w *world) restarting() map[string]bool {
 	out := map[string]bool{}
 	for name, h := range w.machines {
@@ -248,8 +249,8 @@ func (w *world) restarting() map[string]bool {
 	return out
 }
 
-// beginsOne sees that, however old the view was, no member of etcd that works is told to restart while another one is at it, unless an operator
-// has left that one out.
+// beginsOne checks, for views of any age, that no working etcd member gets a restart while another one restarts.
+// Members that an operator has left out do not count.
 func (w *world) beginsOne(rt *rapid.T, d Decision, carryOut func()) {
 	before := w.restarting()
 	working := map[string]bool{}

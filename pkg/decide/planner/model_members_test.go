@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Where a server of a trial is with the plan that restarts it when the trial begins.
+// The progress of a server with its restarting plan when the trial begins.
 const (
 	hasNone  = "has none"
 	isDown   = "has none, and its member is down"
@@ -29,7 +29,7 @@ const (
 
 var standings = []string{hasNone, isDown, hasIt, refuses, gaveItUp, failsIt, isDone}
 
-// restarting is a plan of each server that restarts it, with its proof, as it is delivered to one after the other.
+// restarting is a plan of each server that restarts it, with its proof, as the servers get it one after the other.
 type restarting map[string]struct {
 	data     map[string][]byte
 	evidence string
@@ -54,16 +54,18 @@ func restartingServers(t *testing.T) (*world, restarting) {
 	return w, out
 }
 
-// trial is a cluster of three servers somewhere in a roll-out, and which members are really up, which is not always what was reported.
+// trial is a cluster of three servers during a rollout. It knows which members are really up, which may differ from the
+// reports.
 type trial struct {
 	*world
 	t    *testing.T
 	rt   *rapid.T
 	up   map[string]bool
 	told []string
-	// racing are servers that may prove at any moment what they had when the trial began: two of them may do so in the same one, which no manager can help.
+	// racing are servers that may give their proof at any moment by the plans that they had when the trial began. Two
+	// of them may do so at the same time, which no manager can prevent.
 	racing map[string]bool
-	// leftOut is any server that nobody waits for.
+	// leftOut is true when some server is left out of the rollout.
 	leftOut bool
 }
 
@@ -101,7 +103,7 @@ func newTrial(t *testing.T, rt *rapid.T, plans restarting) *trial {
 
 func (tr *trial) servers() []string { return []string{"s1", "s2", "s3"} }
 
-// place brings a server to where it is when the trial begins.
+// place brings a server to its progress at the beginning of the trial.
 func (tr *trial) place(h *host, plans restarting, standing string) {
 	tr.up[h.m.Name] = standing != isDown
 	switch standing {
@@ -131,7 +133,7 @@ func (tr *trial) place(h *host, plans restarting, standing string) {
 	}
 }
 
-// report is what the node of a server says about it.
+// report writes the report of a server's node.
 func (tr *trial) report(h *host) {
 	statuses := map[string]plan.ProbeStatus{}
 	for name := range h.state().Plan.Probes {
@@ -142,7 +144,7 @@ func (tr *trial) report(h *host) {
 	h.probesSeen = h.probesSeen || tr.up[h.m.Name]
 }
 
-// working is how many members are up, without those that are named.
+// working is how many members are up, without the named ones.
 func (tr *trial) working(but ...string) int {
 	count := 0
 	for name, up := range tr.up {
@@ -153,14 +155,14 @@ func (tr *trial) working(but ...string) int {
 	return count
 }
 
-// proves tells whether the node of a server carries its plan out.
+// proves reports that the node of a server carries its plan out.
 func (tr *trial) proves(h *host) bool {
 	proof := render.EtcdProofOf(h.state().Plan)
 	proof.Others = max(proof.Others, len(tr.up)-1)
 	return !render.HasEtcdProof(h.state().Plan) || !tr.up[h.m.Name] || tr.working() > len(tr.up)/2 && tr.working(h.m.Name) >= proof.Needs()
 }
 
-// agents is a round of agents, some of which are slow. All look at what is so when it begins.
+// agents is a round of agents, some of them slow. All see the state at its beginning.
 func (tr *trial) agents() {
 	var restarted []string
 	var then []func()
@@ -205,12 +207,12 @@ func (tr *trial) agents() {
 	}
 }
 
-// race reports that several are restarted by what they had when the trial began.
+// race reports that several servers restart by the plans that they had when the trial began.
 func (tr *trial) race(restarted []string) bool {
 	return len(restarted) > 1 && !slices.ContainsFunc(restarted, func(name string) bool { return !tr.racing[name] })
 }
 
-// settle makes passes until nothing is left to do, and reports whether the roll-out is over.
+// settle makes passes until nothing is left to do, and reports that the rollout is complete.
 func (tr *trial) settle() bool {
 	for range 12 {
 		before := tr.writes
@@ -224,8 +226,8 @@ func (tr *trial) settle() bool {
 	return false
 }
 
-// Wherever a roll-out is, whatever an operator overrides: of the members of a cluster one is restarted at a time, and only when the others work without it. And it
-// comes to its end.
+// In every stage of a rollout and with every override, members restart one at a time, only while the others work
+// without them, and the rollout completes.
 func TestModel_MembersAreRestartedOneAfterTheOther(t *testing.T) {
 	_, plans := restartingServers(t)
 	explore(t, 10, func(rt *rapid.T, walk *walk) {

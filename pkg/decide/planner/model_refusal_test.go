@@ -12,10 +12,11 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// attemptsInARound is how often an agent has tried a plan in a round that it refuses: three rounds use up what it has.
+// attemptsInARound is how often an agent tries a plan that it refuses in one round. Three rounds use up its budget.
 const attemptsInARound = 40
 
-// agentsRun is a round in which every node works, proves what is so, and tries what it refuses only so often. Nobody calls anything off or leaves anything out.
+// agentsRun is a round in which every node works, gives true proofs, and tries refused plans only so often. No drain is
+// skipped and no machine is left out.
 func (m *model) agentsRun(rt *rapid.T) {
 	for _, name := range m.w.names() {
 		h := m.w.machines[name]
@@ -27,7 +28,7 @@ func (m *model) agentsRun(rt *rapid.T) {
 		h := m.w.machines[name]
 		switch state := h.state(); {
 		case h.hasPlan() && gaveUp(state):
-			h.m.Retry = !h.refused() // a person asks for everything but what waits for others
+			h.m.Retry = !h.refused() // the user requests everything except what waits for others
 			continue
 		case h.hasPlan() && !m.proves(h):
 			h.refusePlan(rt, true)
@@ -41,7 +42,7 @@ func (m *model) agentsRun(rt *rapid.T) {
 	m.pass(rt)
 }
 
-// proves tells whether the node of a machine proves what its plan begins with, when all other members that are there work.
+// proves reports that the node of a machine gives the proof of its plan when all other existing members work.
 func (m *model) proves(h *host) bool {
 	proof, there := render.EtcdProofOf(h.state().Plan), 0
 	for _, o := range m.w.machines {
@@ -53,7 +54,7 @@ func (m *model) proves(h *host) bool {
 	return !render.HasEtcdProof(h.state().Plan) || there >= proof.Needs()
 }
 
-// initNodeLeaves takes the machine of the init node away, where another one has the data.
+// initNodeLeaves removes the machine of the init node when another one has the data.
 func (m *model) initNodeLeaves() {
 	for _, name := range m.w.names() {
 		if !m.w.machines[name].m.Marks.InitNode {
@@ -67,8 +68,8 @@ func (m *model) initNodeLeaves() {
 	}
 }
 
-// Whoever refused, was drained, gave up or did not work: when all works and nobody leaves any more, the cluster gets ready, and nobody has to call anything off.
-// Nodes go on refusing what is not so, and agents do not try for ever.
+// When all machines work and none leaves any more, the cluster becomes ready without user action, whatever happened
+// before. Nodes keep refusing proofs that are not true, and agents do not try forever.
 func TestModel_WhoRefusedWaitsForNobodyForEver(t *testing.T) {
 	explore(t, 30, func(rt *rapid.T, walk *walk) {
 		m := grown(rt)

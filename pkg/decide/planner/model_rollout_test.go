@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// specEdit is any edit that rolls through the machines, or says how.
+// specEdit makes a random edit that rolls through the machines or changes how they roll.
 func (m *model) specEdit(rt *rapid.T) {
 	m.w.cp.Generation++
 	spec := &m.w.cp.Spec
@@ -25,7 +25,7 @@ func (m *model) specEdit(rt *rapid.T) {
 	spec.UpgradeStrategy.WorkerDrainOptions.Enabled = rapid.Bool().Draw(rt, "drain workers")
 }
 
-// grown is a model with a cluster that works.
+// grown is a model with a working cluster.
 func grown(rt *rapid.T) *model {
 	m := newModel(rt)
 	for _, pool := range []struct {
@@ -47,7 +47,7 @@ func grown(rt *rapid.T) *model {
 	return m
 }
 
-// someRun lets some hosts get one step further, one of them perhaps with a failure.
+// someRun lets some hosts take one step, one of them perhaps with a failure.
 func (m *model) someRun(rt *rapid.T) {
 	for _, name := range m.w.names() {
 		h := m.w.machines[name]
@@ -71,14 +71,14 @@ func (m *model) someRun(rt *rapid.T) {
 	m.pass(rt)
 }
 
-// refuseProof is a pass of an agent whose node does not prove what its plan begins with.
+// refuseProof is a pass of an agent whose node does not give the proof of its plan.
 func (h *host) refuseProof(rt *rapid.T) {
 	if h.registered && h.hasPlan() && render.HasEtcdProof(h.state().Plan) {
 		h.refusePlan(rt, true)
 	}
 }
 
-// allRefuse: nobody proves anything, somebody leaves for good, and others may be seen no more.
+// allRefuse lets most nodes refuse their proofs, and may remove one etcd machine permanently.
 func (m *model) allRefuse(rt *rapid.T) {
 	for _, name := range m.w.names() {
 		if rapid.IntRange(0, 3).Draw(rt, name) > 0 {
@@ -104,7 +104,7 @@ func (h *host) rank() int {
 	return 2
 }
 
-// works: the plan that was delivered was applied and all its probes pass.
+// works is true when the delivered plan is applied and all its probes pass.
 func (h *host) works() bool {
 	state := h.state()
 	return state.InSync && !state.Failed && len((&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).unhealthyProbes()) == 0
@@ -112,7 +112,7 @@ func (h *host) works() bool {
 
 func (h *host) draining() bool { return h.drain.Requested != "" || h.drain.Uncordon != "" }
 
-// member: it may hold data of etcd.
+// member is true when the host may hold data of etcd.
 func (h *host) member() bool {
 	state := h.state()
 	return h.is("etcd") && !h.m.Deleting && (h.m.HasNode || h.m.Marks.JoinURL != "" || !neverApplied(&state))
@@ -129,7 +129,7 @@ func (m *model) live() []*host {
 	return out
 }
 
-// checkRollOut holds for everything that restarts or drains.
+// checkRollOut checks everything that restarts or drains.
 func (m *model) checkRollOut(rt *rapid.T, d Decision) {
 	disturbed := map[string]bool{}
 	for _, e := range d.Effects {
@@ -159,7 +159,7 @@ func (m *model) checkRollOut(rt *rapid.T, d Decision) {
 	m.checkConcurrency(rt, disturbed)
 }
 
-// checkDisturbance: there is a ticket, the pool is not paused, and all machines of the tiers before work.
+// checkDisturbance checks that there is a ticket, the pool is not paused, and all machines of the tiers before work.
 func (m *model) checkDisturbance(rt *rapid.T, d Decision, h *host, what string) {
 	if d.Ticket == nil || !slices.ContainsFunc(ticketUIDs(d), func(uid string) bool { return uid == string(h.m.UID) }) {
 		rt.Fatalf("%s is %s without a ticket", h.m.Name, what)
@@ -182,7 +182,7 @@ func ticketUIDs(d Decision) []string {
 	return out
 }
 
-// checkDrain: the only machine, or the only one of a role that the cluster needs, is never emptied.
+// checkDrain checks that the only machine, or the only machine of a needed role, is never drained.
 func (m *model) checkDrain(rt *rapid.T, e RequestDrain) {
 	h := m.w.machines[e.Machine]
 	if !strings.Contains(e.Options, `"enabled":true`) {
@@ -196,7 +196,7 @@ func (m *model) checkDrain(rt *rapid.T, e RequestDrain) {
 	}
 }
 
-// checkDrained: what has to be drained was.
+// checkDrained checks that every machine that needs a drain was drained.
 func (m *model) checkDrained(rt *rapid.T, h *host, before *nodeplan.State, after string) {
 	strategy := m.w.cp.Spec.UpgradeStrategy
 	enabled := strategy.WorkerDrainOptions.Enabled
@@ -215,7 +215,7 @@ func (m *model) checkDrained(rt *rapid.T, h *host, before *nodeplan.State, after
 	}
 }
 
-// checkEtcd: one member at a time, and only while all others are proven healthy.
+// checkEtcd checks that one member restarts at a time, and only while all others are proven healthy.
 func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 	count := 0
 	for name := range disturbed {
@@ -225,8 +225,8 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 		}
 		count++
 		for _, o := range m.live() {
-			// Of a member that does not work nothing is lost beside one like it, or one that refused and waits for it. One that refused and goes on working
-			// is as good as one that works.
+			// A member that does not work loses nothing next to a member that does not work, or that refused and waits
+			// for it. A member that refused and keeps working is as good as a working one.
 			nothingLost := h.idle() && (!h.serves() && (o.stuck() || o.refused() || h.draining() && o.idle()) || o.stuck() && o.serves() && m.leavesItAt(h, o))
 			if o != h && o.member() && !o.m.Skip && !nothingLost && (!o.proven() || o.draining()) {
 				rt.Fatalf("etcd member %s is disturbed while %s is not healthy", name, o.m.Name)
@@ -241,42 +241,42 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 
 func (h *host) refused() bool { return (&PlanSecret{State: h.state()}).refused() }
 
-// serves: its member works, though it may have refused its plan.
+// serves is true when its member works, even if it refused its plan.
 func (h *host) serves() bool {
 	return h.registered && h.m.NodeLostSince.IsZero() && EtcdServes(&PlanSecret{State: h.state()})
 }
 
-// toldToProve: its member works, and has not proven what the plan begins with that it has and may still carry out.
+// toldToProve is true when its member works, and it has not given the proof of a plan that it may still carry out.
 func (h *host) toldToProve() bool {
 	state := h.state()
 	return h.is("etcd") && h.serves() && render.HasEtcdProof(state.Plan) && !state.InSync
 }
 
-// proven: its member works with its plan. When it is told to carry that out once more, and refuses, nothing would have been restarted.
+// proven is true when its member works with its plan. If it refuses another run of that plan, nothing restarts.
 func (h *host) proven() bool { return h.serves() && h.state().InSync }
 
-// idle: it does not work, and is not at its plan either.
+// idle is true when it does not work, and has no plan in progress.
 func (h *host) idle() bool {
 	state := h.state()
 	return (!h.works() || !h.m.NodeLostSince.IsZero()) && (state.InSync || state.Failed || !state.PlanExists)
 }
 
-// stuck: it is idle, and stays so. What was drained for a plan that it refused stays drained.
+// stuck is true when it is idle and stays idle. A node that was drained for a plan that it refused stays drained.
 func (h *host) stuck() bool {
 	return h.idle() && (!h.draining() || h.refused() && h.drain.over())
 }
 
-// leavesItAt: that a member refused is the end of it, or a person has it and another one restarted without proof.
+// leavesItAt is true when the refusal of a member is final, or an operator skips the proofs of both members.
 func (m *model) leavesItAt(h, o *host) bool {
 	return h.m.SkipProof && o.m.SkipProof || !m.proves(o) || gaveUp(o.state())
 }
 
-// gaveUp: an agent that reports this does not try its plan any more.
+// gaveUp is true when an agent that reports this no longer tries its plan.
 func gaveUp(state nodeplan.State) bool {
 	return state.Phase == nodeplan.PhaseFailed || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).spent()
 }
 
-// checkLeaving: a member that works is left alone while one that does not has not left.
+// checkLeaving checks that a working member is left alone until a leaving member that does not work is gone.
 func (m *model) checkLeaving(rt *rapid.T, disturbed map[string]bool) {
 	for _, name := range m.w.names() {
 		o := m.w.machines[name]
@@ -292,7 +292,8 @@ func (m *model) checkLeaving(rt *rapid.T, disturbed map[string]bool) {
 	}
 }
 
-// checkConcurrency: a tier has no more machines at work than allowed. Those that did not work before do not count.
+// checkConcurrency checks that a tier has no more machines in progress than allowed. Machines that did not work before
+// do not count.
 func (m *model) checkConcurrency(rt *rapid.T, disturbed map[string]bool) {
 	strategy := m.w.cp.Spec.UpgradeStrategy
 	for rank, limit := range []string{"1", strategy.ControlPlaneConcurrency, strategy.WorkerConcurrency} {
@@ -317,9 +318,9 @@ func (m *model) checkConcurrency(rt *rapid.T, disturbed map[string]bool) {
 	}
 }
 
-// checkGate: nobody who works is begun while a machine of its tier does not work with the plan that all should have. A machine has it
-// when it is not given another one; those that wait for it look the same, so only the case of a plan that failed is certain. An unreadable
-// secret hurts only its own machine: nobody knows what failed there.
+// checkGate checks that no working machine begins while a machine of its tier does not work with the desired plan. A
+// machine has that plan when it gets no other. A waiting machine looks the same, so only a failed plan is certain. An
+// unreadable Secret affects only its own machine, because its failure is unknown.
 func (m *model) checkGate(rt *rapid.T, disturbed map[string]bool) {
 	for name := range disturbed {
 		h := m.w.machines[name]
@@ -335,7 +336,7 @@ func (m *model) checkGate(rt *rapid.T, disturbed map[string]bool) {
 	}
 }
 
-// checkServer: a worker stays with its server while that can be joined.
+// checkServer checks that a worker stays with its server while that can be joined.
 func (m *model) checkServer(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	joined := h.m.Marks.JoinedTo
 	if h.rank() != 2 || joined == "" || e.Marks.JoinedTo == joined {
@@ -354,7 +355,8 @@ func (m *model) checkServer(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	}
 }
 
-// checkTimer: when nothing is to be done now, time alone changes that at the moment that was announced, and not before: nobody would look.
+// checkTimer checks that, when nothing is to be done, time alone changes that only at the announced moment. Before
+// that, no pass would run.
 func checkTimer(rt *rapid.T, s Snapshot, d Decision) {
 	if len(d.Effects) > 0 || d.Ticket != nil || !reflect.DeepEqual(d.Status, s.ControlPlane.Status) {
 		return

@@ -15,10 +15,10 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// model drives a world at random and checks after every decision what must never happen.
+// model drives a world at random and checks the invariants after every decision.
 type model struct {
 	w *world
-	// tokens, first plans and server URLs as they were seen first.
+	// tokens, first plans and server URLs as first seen.
 	tokens    Tokens
 	delivered bool
 	inits     map[string]bool // machines that ever got a plan without a server
@@ -41,7 +41,7 @@ func (m *model) pick(rt *rapid.T) *host {
 	return m.w.machines[rapid.SampledFrom(names).Draw(rt, "machine")]
 }
 
-// actions are what the world outside of the planner can do.
+// actions are the possible actions of everything outside the planner.
 func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 	onHost := func(f func(*rapid.T, *host)) func(*rapid.T) {
 		return func(rt *rapid.T) {
@@ -130,12 +130,12 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 		"everything runs":        m.everythingRuns,
 		"all refuse":             m.allRefuse,
 		"some run":               m.someRun,
-		"some run again":         m.someRun, // often, or worlds do not get far with an edit
+		"some run again":         m.someRun, // often, or worlds make little progress with an edit
 		"another edit":           func(rt *rapid.T) { m.specEdit(rt); m.pass(rt); m.someRun(rt) },
 	}
 }
 
-// everythingRuns makes random worlds get far.
+// everythingRuns lets random worlds make progress.
 func (m *model) everythingRuns(rt *rapid.T) {
 	for _, name := range m.w.names() {
 		h := m.w.machines[name]
@@ -146,7 +146,7 @@ func (m *model) everythingRuns(rt *rapid.T) {
 	m.pass(rt)
 }
 
-// comeBack: its host and its node are there, nobody has called anything off or left anything out, and it is drained if that is asked for.
+// comeBack: its host and its node exist, no drain is skipped, it is not left out, and it is drained if requested.
 func (h *host) comeBack() {
 	h.registered, h.m.InfrastructureReady = true, true
 	h.m.NodeLostSince, h.m.NodeUnknown, h.m.NodeUnknownSince = time.Time{}, false, time.Time{}
@@ -154,7 +154,7 @@ func (h *host) comeBack() {
 	h.drainNode()
 }
 
-// catchUp is a host that carries out its plan, works, and tells what it is asked for.
+// catchUp is a host that carries out its plan, works, and reports.
 func (m *model) catchUp(h *host) {
 	h.applyPlan()
 	h.probes(true)
@@ -172,7 +172,7 @@ func (m *model) pass(rt *rapid.T) {
 	m.checkWorld(rt)
 }
 
-// lag makes the caches show what there is now, until events arrive.
+// lag makes the caches show the current state until events arrive.
 func (m *model) lag() {
 	if m.caches == nil {
 		m.caches = newCaches(m.w)
@@ -222,7 +222,7 @@ func (m *model) crashedPass(rt *rapid.T) {
 func (m *model) decide(rt *rapid.T) Decision {
 	s := m.w.snapshot(rt)
 	d := Decide(s)
-	if again := Decide(s); !reflect.DeepEqual(d, again) { // the difference costs more than the decision
+	if again := Decide(s); !reflect.DeepEqual(d, again) { // computing the difference costs more than the decision
 		rt.Fatalf("deciding twice is different (-first +second):\n%s", cmp.Diff(d, again))
 	}
 	checkTimer(rt, s, d)
@@ -230,7 +230,7 @@ func (m *model) decide(rt *rapid.T) Decision {
 	return d
 }
 
-// checkDecision holds for what is about to happen.
+// checkDecision checks a decision before it is carried out.
 func (m *model) checkDecision(rt *rapid.T, d Decision) {
 	m.checkRollOut(rt, d)
 	m.checkLastMembers(rt, d)
@@ -262,9 +262,9 @@ func (m *model) checkDecision(rt *rapid.T, d Decision) {
 	}
 }
 
-// checkDelivery holds for every plan.
+// checkDelivery checks every delivered plan.
 func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
-	// A person asks for it, or the agent was commanded by states and never tries again by itself.
+	// The user requests it, or the agent was controlled by states and never tries again by itself.
 	wished := h.m.Retry && e.Again || string(h.data[nodeplan.KeyPlanState]) == "failed"
 	switch {
 	case h.m.Deleting:
@@ -284,7 +284,7 @@ func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 		rt.Fatalf("the plan of %s joins %q, its mark says %q", e.Machine, server, e.Marks.JoinedTo)
 	}
 	if server == "" {
-		// Another machine may take the place of the init node, but only one that is a member already starts no second cluster.
+		// Another machine may replace the init node, but only an existing member starts no second cluster.
 		member := len(h.data[nodeplan.KeyAppliedPlan]) > 0 && h.m.Marks.JoinURL != ""
 		for other := range m.inits {
 			if o := m.w.machines[other]; o != nil && other != e.Machine && !member {
@@ -314,7 +314,8 @@ func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	}
 }
 
-// checkJoiners: of the machines that have got their first plan with etcd less than two minutes ago, one at most has not applied it, unless one failed.
+// checkJoiners checks the machines that got their first plan with etcd less than two minutes ago: at most one has not
+// applied it, unless it failed.
 func (m *model) checkJoiners(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	if !e.First || !h.is("etcd") || h.member() {
 		return
@@ -331,12 +332,12 @@ func (m *model) checkJoiners(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	}
 }
 
-// keepsData: its machine is being deleted, and its member works and has not left.
+// keepsData is true when its machine is being deleted, and its member works and has not left.
 func (h *host) keepsData() bool {
 	return h.is("etcd") && h.m.Deleting && h.m.Held && !h.m.ForceRemove && h.serves()
 }
 
-// checkLastMembers: nobody gives up the data while most members work.
+// checkLastMembers checks that the data are not given up while most members work.
 func (m *model) checkLastMembers(rt *rapid.T, d Decision) {
 	works, all := 0, 0
 	for _, h := range m.w.machines {
@@ -350,7 +351,7 @@ func (m *model) checkLastMembers(rt *rapid.T, d Decision) {
 	}
 }
 
-// checkWorld holds for what was written, also when only half of it was.
+// checkWorld checks the written state, also after partial writes.
 func (m *model) checkWorld(rt *rapid.T) {
 	marked, labelled, anyPlan := 0, 0, false
 	for _, name := range m.w.names() {
@@ -379,7 +380,7 @@ func (m *model) checkWorld(rt *rapid.T) {
 	}
 }
 
-// settle checks that without news from outside the planner comes to rest and writes nothing any more.
+// settle checks that the planner comes to rest, without news from outside, and then writes nothing.
 func (m *model) settle(rt *rapid.T) {
 	for range 10 {
 		before := m.w.writes
@@ -408,7 +409,7 @@ func TestModel_NoWorldBreaksAnInvariant(t *testing.T) {
 	})
 }
 
-// The same for clusters that work already.
+// No rollout in a working cluster breaks an invariant.
 func TestModel_NoRollOutBreaksAnInvariant(t *testing.T) {
 	explore(t, 40, func(rt *rapid.T, walk *walk) {
 		m := grown(rt)
@@ -417,7 +418,8 @@ func TestModel_NoRollOutBreaksAnInvariant(t *testing.T) {
 	})
 }
 
-// Whatever happened before: when machines of all roles are there, everything works, and nothing was lost, the cluster gets ready.
+// Whatever happened before: when machines of all roles exist, everything works, and nothing was lost, the cluster
+// becomes ready.
 func TestModel_EveryWorldGetsReadyInTheEnd(t *testing.T) {
 	explore(t, 10, func(rt *rapid.T, walk *walk) {
 		m := newModel(rt)

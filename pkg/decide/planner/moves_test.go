@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// A cluster whose servers were given another data directory, or another distribution, would begin anew and empty: no member of etcd is told
-// to, whichever field says so, and taking the edit back ends it.
+// A server with another data directory, or another distribution, would start a new and empty cluster. No etcd member
+// gets such a plan, whichever field requests it, and undoing the edit ends the problem.
 func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit    func(*rkev1.RKEControlPlaneSpec)
@@ -69,7 +69,7 @@ func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
 	}
 }
 
-// Before a machine has anything to lose, a mistake can be corrected.
+// A mistake can be corrected before a machine has anything to lose.
 func TestDecide_TheDataDirectoryCanChangeBeforeThereAreData(t *testing.T) {
 	w := newWorld(rke2Version)
 	w.add("a", allRoles)
@@ -81,7 +81,7 @@ func TestDecide_TheDataDirectoryCanChangeBeforeThereAreData(t *testing.T) {
 	}
 }
 
-// deliverAnyway delivers the plan of a machine as another server program would, which asks nobody where the data are.
+// deliverAnyway delivers the plan of a machine as another server program would, without a check of where the data are.
 func deliverAnyway(t *testing.T, w *world, name string) {
 	t.Helper()
 	s := w.snapshot(t)
@@ -102,8 +102,8 @@ func deliverAnyway(t *testing.T, w *world, name string) {
 	}
 }
 
-// A move that another server program has delivered, and that the node has not carried out, ends when the edit is taken back: the data are still where
-// they were.
+// A move that another server program delivered, and that the node did not carry out, ends when the edit is undone: the
+// data did not move.
 func TestDecide_AMoveThatWasNotCarriedOutIsTakenBack(t *testing.T) {
 	w := ready(t, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles})
 	spec := w.cp.Spec.DeepCopy()
@@ -115,7 +115,8 @@ func TestDecide_AMoveThatWasNotCarriedOutIsTakenBack(t *testing.T) {
 	}
 }
 
-// A server that keeps its data in another datastore than the others would be another cluster, whichever it is and whenever it comes.
+// A server that would keep its data in another datastore than the others does not join, because it would be another
+// cluster.
 func TestDecide_NoServerJoinsWithAnotherDatastore(t *testing.T) {
 	const endpoint = "postgres://user:secret@db/k8s"
 	key := func(pool string) func(*rkev1.RKEControlPlaneSpec) {
@@ -175,7 +176,7 @@ func TestDecide_NoServerJoinsWithAnotherDatastore(t *testing.T) {
 	})
 }
 
-// A directory that is not named any more moves the data as well as another one.
+// Removing the key that names the data directory moves the data too, and the message names that key.
 func TestDecide_TheKeyThatNamedTheDataDirectoryIsTold(t *testing.T) {
 	w := newWorld(rke2Version)
 	for _, name := range []string{"a", "b", "c"} {

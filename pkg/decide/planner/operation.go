@@ -16,18 +16,18 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Deadlines of steps: who has not done its part until then makes the operation fail.
+// Deadlines of steps. An operation fails when a machine has not done its part by then.
 const (
 	// stepDeadline is for one machine, or several at once.
 	stepDeadline = 20 * time.Minute
 	// restoreDeadline is for fetching and unpacking a snapshot.
 	restoreDeadline = time.Hour
-	// restartDeadline is for one tier of machines after a restore, of which those with etcd start one after the other.
+	// restartDeadline is for one tier of machines after a restore. Machines with etcd start one after the other.
 	restartDeadline = time.Hour
 )
 
-// Conditions of an RKEControlPlane about the operation of a kind that ran last: Unknown while it runs, then True, or False
-// with the reason. They stay when the cluster is in order again.
+// Conditions of an RKEControlPlane about the last operation of a kind: Unknown while it runs, then True, or False with
+// the reason. They stay when the cluster is in order again.
 const (
 	ConditionSnapshotCreated     = "ETCDSnapshotCreated"
 	ConditionSnapshotRestored    = "ETCDSnapshotRestored"
@@ -35,7 +35,7 @@ const (
 	ConditionKeysRotated         = "EncryptionKeysRotated"
 )
 
-// ReasonCancelled on these conditions: the request was taken back while the operation ran.
+// ReasonCancelled on these conditions means that the request was removed while the operation ran.
 const ReasonCancelled = "Cancelled"
 
 // kind is a kind of operation.
@@ -53,18 +53,18 @@ var (
 	kindKeys         = kind{"rotate-encryption-keys", "encryption key rotation", ConditionKeysRotated, disruption.CommandRotateKeys}
 )
 
-// operation is one operation of a pass. Its record is the planner's memory beside the phase in the status: it is stored in
-// the same write, so an operation that was started is one that every later pass knows of.
+// operation is one operation of a pass. Its record and the phase in the status are the planner's memory. Both are
+// stored in the same write, so every later pass knows of an operation that was started.
 type operation struct {
 	*pass
 	kind
-	// setFailed puts the phase in the status, for kinds that have one, to failed.
+	// setFailed sets the phase in the status to failed, for kinds that have a phase.
 	setFailed func()
-	// hint is what users are told to do about a failure.
+	// hint is the advice for the user after a failure.
 	hint string
 }
 
-// record is what is remembered of a kind, the zero value when it never ran.
+// record is the record of a kind, the zero value when the kind never ran.
 func (p *pass) record(k kind) rkev1.OperationRecord {
 	for _, record := range p.status.Operations {
 		if record.Name == k.name {
@@ -84,8 +84,8 @@ func (p *pass) remember(record rkev1.OperationRecord) {
 
 func (p *pass) isRunning(k kind) bool { return p.record(k).State == rkev1.OperationStateRunning }
 
-// occupied is why an operation of a kind cannot start now, empty when it can. One runs at a time; a request waits in the
-// spec for its turn.
+// occupied is why an operation of a kind cannot start now, empty when it can. One operation runs at a time. A request
+// waits in the spec for its turn.
 func (p *pass) occupied(k kind) string {
 	for _, other := range []kind{kindCreate, kindRestore, kindCertificates, kindKeys} {
 		if other != k && p.isRunning(other) {
@@ -95,8 +95,8 @@ func (p *pass) occupied(k kind) string {
 	return ""
 }
 
-// start begins an operation. Nothing else happens in the pass: what nodes are told carries the attempt, and that has to be
-// stored before the first of them hears of it.
+// start begins an operation. Nothing else happens in this pass: instructions for nodes carry the attempt, so it must be
+// stored before the first node gets one.
 func (o *operation) start(request any) verdict {
 	record := o.record(o.kind)
 	record.Attempt++
@@ -115,13 +115,13 @@ func encoded(request any) string {
 	return string(text)
 }
 
-// attempt identifies the run on nodes: it differs between requests, and between two starts of one request.
+// attempt identifies the run on nodes. It differs between requests, and between two starts of one request.
 func (o *operation) attempt() string {
 	record := o.record(o.kind)
 	return fmt.Sprintf("%s#%d", record.Request, record.Attempt)
 }
 
-// next ends a pass in which the status has changed: the next phase begins when that is stored.
+// next ends a pass in which the status has changed. The next phase begins when that is stored.
 func (o *operation) next(what string) verdict {
 	return stopFor(waitFor(ReasonOperation, o.title+": "+what, WakeControlPlane))
 }
@@ -133,7 +133,7 @@ func (o *operation) succeed(message string) verdict {
 	return o.next("done")
 }
 
-// fail ends the operation and keeps why. What this pass wanted to tell nodes is left unsaid.
+// fail ends the operation and stores the reason. Deliveries of this pass are dropped.
 func (o *operation) fail(message string) verdict {
 	o.deliver, o.ticket = nil, nil
 	if o.hint != "" {
@@ -147,7 +147,7 @@ func (o *operation) fail(message string) verdict {
 	return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+message, WakeControlPlane))
 }
 
-// cancel ends an operation whose request is gone.
+// cancel ends an operation whose request was removed.
 func (o *operation) cancel() {
 	if o.isRunning(o.kind) {
 		o.end(rkev1.OperationStateCancelled, "")
@@ -163,8 +163,8 @@ func (o *operation) end(state rkev1.OperationState, message string) {
 	o.remember(record)
 }
 
-// await is the wait for a step of the operation. It has a deadline that begins when the step does: nobody can hold up an
-// operation, and thereby the cluster, for ever.
+// await is the wait for a step of the operation. Its deadline begins with the step, so no machine can hold up an
+// operation, and with it the cluster, forever.
 func (o *operation) await(step string, deadline time.Duration, message string, wake Wake, more ...Wake) verdict {
 	record := o.record(o.kind)
 	if record.Step != step || record.StepStartedAt == nil {
@@ -181,13 +181,13 @@ func (o *operation) await(step string, deadline time.Duration, message string, w
 	return stopFor(wait)
 }
 
-// forItsRollOut reports that machines have what an operation wants of them, and wait with changes of their own.
+// forItsRollOut reports that machines have what an operation wants, and wait for changes of their own.
 func (w *Wait) forItsRollOut() bool {
 	return slices.Contains([]Reason{ReasonChangePending, ReasonPoolPaused, ReasonLeftOut, ReasonEtcdUnhealthy}, w.Reason)
 }
 
-// pause makes sure that the CAPI cluster is paused, and returns the wait for it. A pause that is there already is left to
-// whom it belongs, and one that a user took back stays taken back.
+// pause makes sure that the CAPI cluster is paused, and returns the wait for it. An existing pause keeps its owner. A
+// pause that a user has ended is not set again.
 func (o *operation) pause() *verdict {
 	if o.s.Cluster.Paused || o.s.Cluster.PausedBy != "" {
 		return nil
@@ -197,7 +197,7 @@ func (o *operation) pause() *verdict {
 	return &v
 }
 
-// needsPause reports that an operation that runs relies on Cluster API leaving machines alone.
+// needsPause reports that a running operation relies on Cluster API leaving machines alone.
 func (p *pass) needsPause() bool {
 	spec := &p.s.ControlPlane.Spec
 	restoring := p.status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore ||
@@ -207,12 +207,12 @@ func (p *pass) needsPause() bool {
 		p.isRunning(kindKeys) && spec.RotateEncryptionKeys != nil
 }
 
-// stopped reports that a restore has stopped what runs on a machine, and taken its data of etcd away.
+// stopped reports that a restore has stopped the distribution on a machine and removed its etcd data.
 func (m *machine) stopped() bool { return m.Plan != nil && m.Plan.stopped() }
 
 func (s *PlanSecret) stopped() bool { return render.OperationOf(s.State.Plan) == render.OperationStop }
 
-// restored reports that a restore puts the data of etcd back on a machine, or has done so. Nothing runs there yet.
+// restored reports that the machine's plan restores the etcd data, or has done so. Nothing runs there yet.
 func (m *machine) restored() bool { return m.Plan != nil && m.Plan.restored() }
 
 func (s *PlanSecret) restored() bool {
@@ -222,14 +222,14 @@ func (s *PlanSecret) restored() bool {
 // down reports that nothing runs on a machine, because a restore has stopped it.
 func (m *machine) down() bool { return m.stopped() || m.restored() }
 
-// isDown reports that a plan can disrupt nothing on a machine, because a restore has stopped what ran there. Windows machines
-// run on while the cluster is replaced under them, and are told to start again with all others, unless their pool is paused.
+// isDown reports that a plan can disrupt nothing on a machine, because a restore has stopped it. Windows machines keep
+// running while a restore replaces the cluster. They start again together with all others, unless their pool is paused.
 func (p *pass) isDown(m *machine) bool {
 	return m.down() || p.restoring && m.windows && !m.PoolPaused
 }
 
-// etcdStarting reports that m has etcd and another machine's member is on its way back: they come one after the other, and the one
-// that was restored is the first.
+// etcdStarting reports that m has etcd and the member of another machine is starting. Members start one after the
+// other, and the restored one is the first.
 func (p *pass) etcdStarting(m *machine) bool {
 	return m.roles.ETCD && slices.ContainsFunc(p.machines, func(o *machine) bool {
 		if o == m || !o.roles.ETCD || o.Deleting || !o.Plan.State.PlanExists {

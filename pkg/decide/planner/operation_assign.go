@@ -16,8 +16,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Attempts that agents have at the plans of operations. Commands that succeeded are not run again (see render/idempotent.go),
-// so several are safe. The count is both where the agent stops and where the plan counts as failed.
+// Attempts that agents have at the plans of operations. Commands that succeeded do not run again (see
+// render/idempotent.go), so several attempts are safe. After this count the agent stops and the plan counts as failed.
 const (
 	commandAttempts = 3
 	restartAttempts = 5
@@ -28,24 +28,25 @@ type task struct {
 	m        *machine
 	plan     plan.NodePlan
 	attempts int
-	// disrupts puts the machine on a ticket.
+	// disrupts is true when the machine needs a ticket.
 	disrupts bool
-	// proves has the node prove that etcd can do without its member, as the plans of roll-outs do: the server's view may be old.
+	// proves is true when the node must prove that etcd can do without its member, as in plans of rollouts. The
+	// server's view may be old.
 	proves bool
-	// joinURL replaces the mark joined-to when rejoins is set.
+	// joinURL replaces the mark joined-to when rejoins is true.
 	joinURL string
 	rejoins bool
 }
 
-// report is how a task stands: done when both are empty.
+// report is the progress of a task. It is done when both fields are empty.
 type report struct {
-	missing string // what is waited for
-	failed  string // why it is over
+	missing string // what Drover waits for
+	failed  string // why it failed
 }
 
 func (r report) done() bool { return r.missing == "" && r.failed == "" }
 
-// assign brings a machine to the plan of an operation, and says how far it is.
+// assign brings a machine to the plan of an operation, and reports its progress.
 func (o *operation) assign(t task) report {
 	r := o.assigned(t)
 	text := r.missing
@@ -77,8 +78,8 @@ func (o *operation) assigned(t task) report {
 	return report{}
 }
 
-// exhausted reports that an agent has failed as often as it may which counts from one with each plan, as Drover's does. The limit that it was given is for those that
-// count on, and is further away.
+// exhausted reports that an agent that counts failures per plan, as Drover's does, has used up its attempts. The
+// delivered limit is higher, because it is meant for agents that keep counting from plan to plan.
 func (t task) exhausted() bool {
 	state := &t.m.Plan.State
 	return state.FailedChecksum == state.Checksum && state.FailureCount >= t.attempts && state.FailureCount <= state.MaxFailures-t.attempts
@@ -119,9 +120,9 @@ func (o *operation) hand(t task) report {
 	return report{missing: msgApplied}
 }
 
-// mark notes on a machine what its plan makes of it. It returns what the plan was rendered from where that is another one than before.
+// mark updates the marks of a machine for its plan. It returns the evidence of the plan where that changes.
 func (o *operation) mark(t task, cause disruption.Cause, checksum string) (evidence string) {
-	if t.rejoins || t.m.marks.RenderVersion == "" { // others go on with the plan that they have
+	if t.rejoins || t.m.marks.RenderVersion == "" { // others keep their current plan
 		t.m.marks.RenderVersion = o.versionFor(t.m)
 	}
 	if t.rejoins {
@@ -129,12 +130,12 @@ func (o *operation) mark(t task, cause disruption.Cause, checksum string) (evide
 		return o.evidenceOf(t.m).because(cause).about(checksum)
 	}
 	if !o.s.ControlPlane.Spec.UnmanagedConfig {
-		t.m.marks.JoinedTo = render.JoinedServer(t.plan) // of the plan in force, which may not be the one delivered last
+		t.m.marks.JoinedTo = render.JoinedServer(t.plan) // the plan in force may not be the last delivered one
 	}
 	return ""
 }
 
-// have is the plan that is in force on a machine: the one that was applied last, or one of an operation on top of that.
+// have is the plan in force on a machine: the last applied plan, or the plan of an operation on top of it.
 func (m *machine) have() plan.NodePlan {
 	state := &m.Plan.State
 	if state.InSync || state.AppliedPlan == nil || render.OperationOf(state.Plan) != "" {
@@ -143,13 +144,13 @@ func (m *machine) have() plan.NodePlan {
 	return *state.AppliedPlan
 }
 
-// takesPart reports that the machine is a part of the cluster that operations have to think of: it lives and has applied a
-// plan. Others come with everything new.
+// takesPart reports that operations include the machine: it is alive and has applied a plan. Other machines get
+// everything new when they join.
 func takesPart(m *machine) bool {
 	return !m.Deleting && m.Plan.State.PlanExists && (!neverApplied(&m.Plan.State) || m.Plan.State.InSync)
 }
 
-// node is what the instructions for a machine depend on.
+// node holds what the instructions for a machine depend on.
 func (p *pass) node(m *machine) render.Node {
 	spec := &p.s.ControlPlane.Spec
 	return render.Node{
@@ -158,13 +159,13 @@ func (p *pass) node(m *machine) render.Node {
 	}
 }
 
-// work is the plan that the machine has, with work of an operation on top.
+// work is the machine's current plan with the work of an operation on top.
 func (p *pass) work(m *machine, work render.Work) plan.NodePlan {
 	return p.node(m).Operation(m.have(), work)
 }
 
-// etcdHolds is why the member on a machine must not be stopped now: another one is not well. Empty when it may, and for a
-// machine that has its orders already and does not need them anew.
+// etcdHolds is why the etcd member of a machine must not be stopped now: another member is not healthy. It is empty
+// when the member may stop, and for a machine that already has the plan.
 func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
 	if !m.roles.ETCD || p.ordered(m, want) {
 		return ""
@@ -181,20 +182,20 @@ func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
 	return about("waiting for etcd to be in order on", others)
 }
 
-// holds reports that another member is not well, and that it matters. One whose machine is being deleted stays as it is while the cluster is paused: it is no
-// reason to leave alone what does not work either.
+// holds reports that another member is unhealthy and blocks. A member whose machine is being deleted stays as it is
+// while the cluster is paused. It does not block the repair of a member that does not work either.
 func (p *pass) holds(m, o *machine) bool {
 	unwell := o.sent || !o.Plan.State.Works() || !o.NodeLostSince.IsZero() || p.hidden(o)
 	return unwell && (!o.Deleting || o.Held && m.etcdServes())
 }
 
-// ordered reports that a machine has its orders, and does not need them anew.
+// ordered reports that a machine has the wanted plan, and that its proof does not ask for too many members.
 func (p *pass) ordered(m *machine, want plan.NodePlan) bool {
 	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !p.asksTooMuch(m)
 }
 
-// rotatesLater is why a rotation of a kind cannot start now, empty when it can. It pauses the CAPI cluster, and with it everything that would
-// tell that a node can be seen again, or remove a member from etcd.
+// rotatesLater is why a rotation of a kind cannot start now, empty when it can. A rotation pauses the CAPI cluster.
+// While it is paused, Cluster API cannot see a node again, and cannot remove an etcd member.
 func (p *pass) rotatesLater(k kind) string {
 	if slices.ContainsFunc(p.machines, func(m *machine) bool { return m.roles.ETCD && !m.Deleting && p.hidden(m) }) {
 		return p.later(k, "it waits for the connection to the cluster")
@@ -217,13 +218,14 @@ func (p *pass) rotatesLater(k kind) string {
 	return p.occupied(k)
 }
 
-// later tells those who asked for an operation why it has not begun.
+// later reports in the condition of the operation why it has not begun.
 func (p *pass) later(k kind, why string) string {
 	p.set(k.condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, why)
 	return why
 }
 
-// oneByOne brings machines to their plans, each when the one before is in order. It returns the verdict that holds it up.
+// oneByOne brings machines to their plans, each when the previous machine is in order. It returns the verdict of the
+// machine that is not done.
 func (o *operation) oneByOne(phase string, machines []*machine, tasks func(*machine) (task, string)) *verdict {
 	for _, m := range machines {
 		t, failed := tasks(m)
@@ -243,7 +245,7 @@ func (o *operation) oneByOne(phase string, machines []*machine, tasks func(*mach
 	return nil
 }
 
-// judge turns the report of the machine that a step names into a verdict, nil when it is done.
+// judge turns the report of a step's machine into a verdict, nil when it is done.
 func (o *operation) judge(step string, deadline time.Duration, r report) *verdict {
 	switch {
 	case r.failed != "":
@@ -256,10 +258,10 @@ func (o *operation) judge(step string, deadline time.Duration, r report) *verdic
 	return nil
 }
 
-// says are the beginnings of messages, before the names of machines.
+// says holds the beginnings of messages, before the names of machines.
 type says struct{ waiting, failed string }
 
-// allAtOnce brings machines to their plans without waiting for each other. For those in optional it does not wait at all.
+// allAtOnce brings machines to their plans at the same time. It does not wait for optional machines.
 func (o *operation) allAtOnce(phase string, says says, tasks []task, optional func(*machine) bool) *verdict {
 	var failed, missing []note
 	for _, t := range tasks {
@@ -284,7 +286,7 @@ func (o *operation) allAtOnce(phase string, says says, tasks []task, optional fu
 	return &v
 }
 
-// leftHalfWay reports that the machine has a plan that stops the distribution, and has not come to its end.
+// leftHalfWay reports that the machine has a plan that stops the distribution, and has not completed it.
 func (m *machine) leftHalfWay() bool {
 	switch render.OperationOf(m.Plan.State.Plan) {
 	case render.OperationCertificates, render.OperationKeys, render.OperationStart:
@@ -293,8 +295,8 @@ func (m *machine) leftHalfWay() bool {
 	return false
 }
 
-// startAgain makes good what an operation has left behind that ended half-way: the distribution may be stopped on the machine,
-// and no ordinary plan would start it. It reports whether that is still to be done.
+// startAgain repairs a machine after an operation that ended halfway. The distribution may be stopped there, and an
+// ordinary plan would not start it. It reports whether this is still in progress.
 func (p *pass) startAgain(m *machine) (bool, finding) {
 	state := &m.Plan.State
 	if !m.leftHalfWay() {
@@ -318,12 +320,12 @@ func (p *pass) startAgain(m *machine) (bool, finding) {
 	return true, finding{msgApplied, ReasonConfiguring}
 }
 
-// reconcileSteps are the steps by which machines get the plans they should have.
+// reconcileSteps are the steps that bring machines to their desired plans.
 var reconcileSteps = []step{
 	{"elect", stepElect}, {"join", stepJoin}, {"init", stepInit}, {"etcd", stepEtcd}, {"control-plane", stepControlPlane}, {"worker", stepWorker},
 }
 
-// reconcile walks the steps up to the one of that name. It returns the step that ended the walk and its wait.
+// reconcile walks the steps up to the named one. It returns the step that ended the walk and its wait.
 func (p *pass) reconcile(last string) (stopped string, wait *Wait) {
 	for _, s := range reconcileSteps[:slices.IndexFunc(reconcileSteps, func(s step) bool { return s.name == last })+1] {
 		v := s.run(p)

@@ -17,10 +17,10 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// atRest reports that no operation runs, and none of their pauses is left.
+// atRest reports that no operation runs, and that none of their pauses is left.
 func (m *opsModel) atRest() bool { return len(runningOf(m.cp.Status)) == 0 && m.cluster.PausedBy == "" }
 
-// asked reports that a request has not been taken up.
+// asked reports that a request has not been started.
 func (m *opsModel) asked() bool {
 	spec, p := &m.cp.Spec, pass{status: m.cp.Status}
 	return spec.ETCDSnapshotCreate != nil && p.record(kindCreate).Attempt == 0 || spec.ETCDSnapshotRestore != nil && p.record(kindRestore).Attempt == 0 ||
@@ -71,7 +71,7 @@ func (m *opsModel) checkDecision(rt *rapid.T, d Decision) {
 	}
 }
 
-// checkPlan returns 1 for a plan that restarts a member of etcd.
+// checkPlan returns 1 for a plan that restarts an etcd member.
 func (m *opsModel) checkPlan(rt *rapid.T, d Decision, e DeliverPlan) int {
 	h := m.machines[e.Machine]
 	p, err := nodeplan.Decode(e.Delivery.Plan)
@@ -110,8 +110,8 @@ func (m *opsModel) checkPlan(rt *rapid.T, d Decision, e DeliverPlan) int {
 	return 1
 }
 
-// checkOthers sees that an operation stops a member of etcd that works only while all others are well (invariant 8). That of a machine which is being deleted and not
-// held has left.
+// checkOthers checks that an operation stops a working etcd member only while all others are healthy (invariant 8). A
+// deleting machine that is not held has no member any more.
 func (m *opsModel) checkOthers(rt *rapid.T, name string) {
 	restarted, _ := m.machines[name].parse()
 	for _, other := range m.names() {
@@ -126,7 +126,7 @@ func (m *opsModel) checkOthers(rt *rapid.T, name string) {
 	}
 }
 
-// checkClaims sees that what is reported as done was done, on every machine that it was to be done on.
+// checkClaims checks that everything that is reported as done was done, on every machine that takes part.
 func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 	old, now := s.ControlPlane.Status, d.Status
 	p := newPass(&s)
@@ -174,7 +174,7 @@ func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 	}
 }
 
-// checkEdges sees that phases move along the declared edges only.
+// checkEdges checks that phases move only along the declared edges.
 func (m *opsModel) checkEdges(rt *rapid.T, old, now rkev1.RKEControlPlaneStatus) {
 	edge := func(what, from, to string, order ...string) {
 		i := slices.Index(order, from)
@@ -210,7 +210,7 @@ func (m *opsModel) checkEdges(rt *rapid.T, old, now rkev1.RKEControlPlaneStatus)
 	}
 }
 
-// checkWorld holds for what happened on the hosts.
+// checkWorld checks what happened on the hosts.
 func (m *opsModel) checkWorld(rt *rapid.T) {
 	for _, wrong := range m.d.wrong {
 		rt.Fatalf("%s; decided was:\n%s", wrong, strings.Join(m.log, "\n"))
@@ -243,7 +243,7 @@ func (m *opsModel) checkWorld(rt *rapid.T) {
 	}
 }
 
-// checkRecovery sees that, however operations have ended, no machine is left down under a plan that says that all is well.
+// checkRecovery checks that, after every end of operations, no machine stays down with a plan that reports success.
 func (m *opsModel) checkRecovery(rt *rapid.T) {
 	m.cluster.Paused, m.cluster.PausedBy = false, ""
 	for range 20 {
@@ -261,7 +261,8 @@ func (m *opsModel) checkRecovery(rt *rapid.T) {
 	}
 }
 
-// settle lets everything work that is not off, until what was asked for has ended and the cluster is in order, as far as it can be.
+// settle lets every machine work that is not off, until the operations have ended and the cluster is in order, as far
+// as possible.
 func (m *opsModel) settle(rt *rapid.T) {
 	for range 250 {
 		m.now = m.now.Add(time.Minute)
@@ -278,7 +279,7 @@ func (m *opsModel) settle(rt *rapid.T) {
 	}
 }
 
-// checkSucceeded sees that all that is asked for was done.
+// checkSucceeded checks that everything that was requested is done.
 func (m *opsModel) checkSucceeded(rt *rapid.T) {
 	spec, p := &m.cp.Spec, pass{status: m.cp.Status}
 	for k, asked := range map[kind]bool{

@@ -8,8 +8,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// While an operation has paused the cluster nobody replaces a machine, nor is one removed that is being deleted: the operation comes to its end, and the pause with
-// it, although a role has no machine any more.
+// While an operation has paused the cluster, no machine is replaced or removed. The operation and its pause end
+// although a role has no machine any more.
 func TestDecide_ALostRoleDoesNotKeepThePauseOfAnOperation(t *testing.T) {
 	for name, ask := range map[string]func(w *world){
 		"certificates": func(w *world) { askCertificates(1)(&w.cp.Spec) },
@@ -47,7 +47,8 @@ func TestDecide_ALostRoleDoesNotKeepThePauseOfAnOperation(t *testing.T) {
 	}
 }
 
-// A rotation pauses the cluster, and with it the removal of machines: it begins when that of a member has ended.
+// A rotation pauses the cluster and the removal of machines. Therefore it begins after the removal of a member has
+// ended.
 func TestDecide_RotationsWaitForMembersThatLeave(t *testing.T) {
 	for k, ask := range map[kind]func(*rkev1.RKEControlPlaneSpec){kindCertificates: askCertificates(1), kindKeys: askKeys(1)} {
 		for _, works := range []bool{true, false} {
@@ -73,7 +74,8 @@ func TestDecide_RotationsWaitForMembersThatLeave(t *testing.T) {
 	}
 }
 
-// Whose deletion is asked for while a rotation runs holds it up as far as its member counts: until it works again, or the rotation gives up.
+// A machine that is deleted during a rotation holds it up while its member counts: until it works again, or the
+// rotation gives up.
 func TestDecide_AMemberThatIsDeletedDuringARotation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		happens func(w *world)
@@ -99,7 +101,8 @@ func TestDecide_AMemberThatIsDeletedDuringARotation(t *testing.T) {
 	}
 }
 
-// The machine that etcd was restored on stays until others have joined it when it is deleted, and gets no plan any more, whatever is changed.
+// The machine on which etcd was restored stays after its deletion until others have joined it, and gets no plan any
+// more.
 func TestDecide_ARestoredMachineThatIsDeletedIsOnlyJoined(t *testing.T) {
 	m := upWith(t, rke2Version, three)
 	m.restore(t, "s2")

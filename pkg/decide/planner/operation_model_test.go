@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// opsModel drives a cluster that is up through requests, losses and time, and checks I19 to I23 after every decision
+// opsModel drives a working cluster through requests, losses and time, and checks I19 to I23 after every decision
 // (docs/invariants.md#invariants).
 type opsModel struct {
 	*world
@@ -25,7 +25,7 @@ type opsModel struct {
 	log   []string
 	// paused are machines whose pools stay paused when everything works.
 	paused map[string]bool
-	// off are machines that nobody hears of.
+	// off are machines that do not report.
 	off map[string]bool
 }
 
@@ -62,7 +62,7 @@ func (m *opsModel) running() []string {
 	return slices.DeleteFunc(m.names(), func(name string) bool { return m.off[name] })
 }
 
-// work lets every agent do all it can, and Cluster API find the nodes.
+// work lets every agent do everything it can, and Cluster API find the nodes.
 func (m *opsModel) work() {
 	for _, name := range m.running() {
 		h := m.machines[name]
@@ -87,7 +87,7 @@ func (m *opsModel) periodics(name string) {
 	}
 }
 
-// pausePools pauses the pools of some machines for good.
+// pausePools pauses the pools of some machines permanently.
 func (m *opsModel) pausePools(rt *rapid.T) {
 	m.paused = map[string]bool{}
 	for _, name := range m.names() {
@@ -203,7 +203,7 @@ func (m *opsModel) takeBack(rt *rapid.T) {
 	}
 }
 
-// agentFails fails at one of the instructions of the plan, once or for good.
+// agentFails fails at one of the instructions of the plan, once or permanently.
 func (m *opsModel) agentFails(rt *rapid.T, name string) {
 	p := m.machines[name].state().Plan
 	if len(p.Instructions) == 0 {
@@ -215,7 +215,7 @@ func (m *opsModel) agentFails(rt *rapid.T, name string) {
 	}
 }
 
-// turn is one turn of all agents, in which each has its own fate.
+// turn is one turn of all agents. Each has its own fate.
 func (m *opsModel) turn(rt *rapid.T) {
 	for _, name := range m.names() {
 		switch rapid.SampledFrom([]string{"works", "works", "works", "works", "fails", "is killed", "is mute", "does nothing"}).Draw(rt, name) {
@@ -232,14 +232,14 @@ func (m *opsModel) turn(rt *rapid.T) {
 	}
 }
 
-// deleted is a machine whose removal is asked for. Its member of etcd has to leave first.
+// deleted marks a machine for removal. Its etcd member has to leave first.
 func (m *opsModel) deleted(name string) {
 	h := m.machines[name]
 	h.m.Deleting, h.m.Held = true, h.is("etcd")
 }
 
-// gone is Cluster API getting on with a removal: the member leaves, unless it may stay behind, and then the machine goes. Nothing of that happens while the cluster
-// is paused.
+// gone is Cluster API continuing a removal: the member leaves, unless it may stay behind, and then the machine goes.
+// Nothing happens while the cluster is paused.
 func (m *opsModel) gone(name string) {
 	switch h := m.machines[name]; {
 	case !h.m.Deleting, m.cluster.Paused:
@@ -250,7 +250,7 @@ func (m *opsModel) gone(name string) {
 	}
 }
 
-// replace is Cluster API making a machine with all roles, which it does not while an operation has paused the cluster, and nobody has taken that back.
+// replace is Cluster API creating a machine with all roles. It does not while the pause of an operation is in force.
 func (m *opsModel) replace(name string) {
 	if m.machines[name] != nil || m.cluster.Paused && m.cluster.PausedBy != "" {
 		return
@@ -273,14 +273,14 @@ func (m *opsModel) decideAndApply(rt *rapid.T) {
 	m.checkWorld(rt)
 }
 
-// passes follow whatever happened, or do not.
+// passes runs a random number of passes, possibly none.
 func (m *opsModel) passes(rt *rapid.T) {
 	for range rapid.SampledFrom([]int{3, 3, 1, 0}).Draw(rt, "passes") {
 		m.decideAndApply(rt)
 	}
 }
 
-// crash writes only a part, as when the server is killed: the status comes last.
+// crash writes only some effects, as when the server is killed. The status comes last.
 func (m *opsModel) crash(rt *rapid.T) {
 	d := m.decide(rt)
 	if d.Ticket != nil {
@@ -307,7 +307,7 @@ func (m *opsModel) lossyPass(rt *rapid.T) {
 	m.checkWorld(rt)
 }
 
-// stalePasses are some of a manager whose caches lag, while agents work; then the caches show everything again.
+// stalePasses are some passes of a manager whose caches lag, while agents work. Then the caches show everything again.
 func (m *opsModel) stalePasses(rt *rapid.T) {
 	truth, c := m.world, newCaches(m.world)
 	for range rapid.IntRange(1, 4).Draw(rt, "passes") {
@@ -344,8 +344,8 @@ func (m *opsModel) decide(rt *rapid.T) Decision {
 	return d
 }
 
-// Whatever happens: no invariant breaks, and in the end every operation has ended and its pause is gone, also when no agent
-// ever answers again.
+// Whatever happens, no invariant breaks, and in the end every operation and its pause have ended, even when no agent
+// answers again.
 func TestModel_NoOperationBreaksAnInvariant(t *testing.T) {
 	explore(t, 25, func(rt *rapid.T, walk *walk) {
 		m := newOpsModel(rt)
@@ -371,8 +371,8 @@ func TestModel_NoOperationBreaksAnInvariant(t *testing.T) {
 	})
 }
 
-// When everything works, whatever is asked for happens, in whichever order it was asked for and although agents and server
-// are killed now and then, pools are paused, or a worker is off. In paused pools no edit is waited for, which may wait for ever.
+// When everything works, every request succeeds, in any order. Agents and the server may be killed at times, pools may
+// be paused, and a worker may be off. Edits in paused pools are not waited for, because that may take forever.
 func TestModel_OperationsSucceedWhenEverythingWorks(t *testing.T) {
 	explore(t, 5, func(rt *rapid.T, walk *walk) {
 		m := newOpsModel(rt)

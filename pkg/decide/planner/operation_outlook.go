@@ -8,23 +8,24 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// OperationOutlook is an operation that is asked for and has not ended: one that runs, or has to begin yet.
+// OperationOutlook is an operation that was requested and has not ended: it runs, or has not begun yet.
 type OperationOutlook struct {
-	// Field of rkeConfig that asks for it, and what it is called.
+	// Field is the field of rkeConfig that requests it. Title is its name.
 	Field, Title string
-	// Request is all that is asked for. Another request is another operation.
+	// Request is the whole request. Another request is another operation.
 	Request string
-	// Class is what it does to each of its machines: InPlace or Restart.
+	// Class is the effect on each of its machines: InPlace or Restart.
 	Class Class
-	// Stages in their order. A machine may be in several of them.
+	// Stages in their order. A machine may be in several stages.
 	Stages []OperationStage
-	// Running is true when it has begun. Stages are what is left of it then.
+	// Running is true when it has begun. Stages are then what is left.
 	Running bool
-	// Held says why it does not begin now, Problem why it would fail before it touches a machine, and Stuck why it cannot go on after it has.
+	// Held says why it does not begin now. Problem says why it would fail before it changes a machine. Stuck says why
+	// it cannot go on after it has begun.
 	Held, Problem, Stuck string
 }
 
-// OperationStage are machines that have the same part in an operation, in their order.
+// OperationStage is a group of machines with the same part in an operation, in their order.
 type OperationStage struct {
 	Name, Pace string
 	Machines   []string
@@ -35,7 +36,7 @@ func (o OperationOutlook) Touches(machine string) bool {
 	return slices.ContainsFunc(o.Stages, func(s OperationStage) bool { return slices.Contains(s.Machines, machine) })
 }
 
-// Fields of rkeConfig that ask for operations.
+// Fields of rkeConfig that request operations.
 const (
 	fieldCreate       = "etcdSnapshotCreate"
 	fieldRestore      = "etcdSnapshotRestore"
@@ -43,14 +44,15 @@ const (
 	fieldKeys         = "rotateEncryptionKeys"
 )
 
-// OperationFields are the fields of rkeConfig that ask for operations.
+// OperationFields are the fields of rkeConfig that request operations.
 var OperationFields = []string{fieldCreate, fieldRestore, fieldCertificates, fieldKeys}
 
-// OperationKind is what objects call a kind of operation, and what it is called to users.
+// OperationKind holds the names of a kind of operation, in objects and for users.
 type OperationKind struct {
-	// Field of rkeConfig that asks for it.
+	// Field is the field of rkeConfig that requests it.
 	Field string
-	// Record is the name of its record in RKEControlPlane.status.operations, Condition is True or False there when it has ended.
+	// Record is the name of its record in RKEControlPlane.status.operations. Condition is the condition of the
+	// RKEControlPlane that is True or False when it has ended.
 	Record, Condition string
 	Title             string
 }
@@ -67,7 +69,7 @@ func (k kind) known(field string) OperationKind {
 	return OperationKind{field, k.name, k.condition, k.title}
 }
 
-// OperationKinds are all of them.
+// OperationKinds returns all kinds of operations.
 func OperationKinds() []OperationKind {
 	return []OperationKind{SnapshotOperation, RestoreOperation, CertificatesOperation, KeysOperation}
 }
@@ -79,8 +81,8 @@ const (
 	paceTiers  = "tier by tier"
 )
 
-// operationsOf are the operations that a snapshot asks for, in the order in which the planner looks at them. It walks a pass of its own, for
-// operations come before anything else is decided.
+// operationsOf are the requested operations of a snapshot, in the planner's order. It uses its own pass, because
+// operations come before all other decisions.
 func operationsOf(s *Snapshot) []OperationOutlook {
 	p := newPass(s)
 	var out []OperationOutlook
@@ -93,7 +95,7 @@ func operationsOf(s *Snapshot) []OperationOutlook {
 	return out
 }
 
-// stageOf is a stage of the machines, none when there are none.
+// stageOf is a stage with the machines, or no stage when there are none.
 func stageOf(name, pace string, machines []*machine) []OperationStage {
 	if len(machines) == 0 {
 		return nil
@@ -143,7 +145,7 @@ func restoreOutlook(p *pass) *OperationOutlook {
 	return out
 }
 
-// restoreStages are those of a restore on a machine, from the stopping of machines on.
+// restoreStages are the stages of a restore on a machine, beginning with the stop of machines.
 func (o *operation) restoreStages(stop []*machine, on *machine) []OperationStage {
 	return slices.Concat(stageOf(o.title+": stop", paceAtOnce, stop), stageOf(o.title+": restore and start", paceOne, []*machine{on}),
 		stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool { return m != on && m.Plan.State.PlanExists && (!m.windows || !m.PoolPaused) })))
@@ -158,8 +160,8 @@ func (o *operation) byTier(is func(*machine) bool) []*machine {
 	return started
 }
 
-// restoreLeft tells what a restore still does that has begun to stop machines. The snapshot is looked at until it is back on a machine, and no check keeps the others
-// from being stopped until then.
+// restoreLeft describes what a restore still does after it has begun to stop machines. Drover checks the snapshot until
+// it is restored on a machine. A failed check does not prevent the stop of the other machines.
 func (o *operation) restoreLeft(out *OperationOutlook, phase rkev1.ETCDSnapshotPhase) {
 	if slices.Index(restorePhases, phase) <= slices.Index(restorePhases, rkev1.ETCDSnapshotPhaseRestore) {
 		stop := o.collect(isLive, stops, func(m *machine) bool { return !m.down() })
@@ -184,7 +186,7 @@ func (o *operation) restoreLeft(out *OperationOutlook, phase rkev1.ETCDSnapshotP
 	}
 }
 
-// beforeStart reports that a restore, in a phase after the data are back, has not started all machines again.
+// beforeStart reports that a restore, in a phase after the data are restored, has not started all machines again.
 func beforeStart(phase rkev1.ETCDSnapshotPhase) bool {
 	return phase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup || phase == rkev1.ETCDSnapshotPhaseInitialRestartCluster
 }
@@ -204,7 +206,7 @@ func certificatesOutlook(p *pass) *OperationOutlook {
 	return out
 }
 
-// keysOutlook tells of one of the restarts, which are all alike.
+// keysOutlook describes one of the restarts, which are all alike.
 func keysOutlook(p *pass) *OperationOutlook {
 	request := p.s.ControlPlane.Spec.RotateEncryptionKeys
 	if request == nil || request.Generation <= 0 || p.keysEnded() {

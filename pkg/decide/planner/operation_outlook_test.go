@@ -22,7 +22,8 @@ func toldOf(list []OperationOutlook) string {
 	return strings.Join(out, "; ")
 }
 
-// Until a restore has stopped the first machine, one that cannot work touches none. After that the outlook is what is left of it, whatever has become of the snapshot.
+// Until a restore has stopped the first machine, a restore that cannot work stops none. After that, the outlook is the
+// rest of the restore, whatever happened to the snapshot.
 func TestOutlook_RestoreUnderWay(t *testing.T) {
 	roles := map[string]string{"s": "etcd,control-plane", "w": "worker"}
 	w := ready(t, roles)
@@ -77,11 +78,12 @@ func TestOutlook_RestoreUnderWay(t *testing.T) {
 		}
 	}
 
-	// The planner itself goes through it: what is stopped has to be started, though the snapshot is gone once its data are back.
+	// The planner itself goes through it: stopped machines must start, even if the snapshot is gone after the restore
+	// of its data.
 	for w.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseShutdown {
 		w.pass(t)
 	}
-	w.pass(t) // the machines are told to stop
+	w.pass(t) // the machines get the plan to stop
 	if got, want := look(), `Restart running=true problem="" stuck=""; restore and start: s; start: w`; got != want {
 		t.Errorf("while machines stop: %s, want %s", got, want)
 	}

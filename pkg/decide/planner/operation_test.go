@@ -86,7 +86,7 @@ func TestRestorable(t *testing.T) {
 	}
 }
 
-// Both limits are the same number: the server declares failure when the agent gives up, neither earlier nor never (W22).
+// Both limits are the same number: the server reports the failure exactly when the agent gives up (W22).
 func TestDecide_LimitsOfOperationPlans(t *testing.T) {
 	w := small(t)
 	w.cp.Spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
@@ -100,7 +100,8 @@ func TestDecide_LimitsOfOperationPlans(t *testing.T) {
 	}
 }
 
-// Agents of upstream count failures on from one plan to the next, and Drover's does not: an operation has its tries with either, whatever failed before.
+// Upstream agents keep counting failures from one plan to the next, and Drover's does not. An operation has its
+// attempts with either, whatever failed before.
 func TestDecide_FormerFailuresDoNotCountAgainstOperations(t *testing.T) {
 	for name, ask := range map[string]func(*rkev1.RKEControlPlaneSpec){"snapshot": askSnapshot(1), "certificates": askCertificates(1)} {
 		for _, countsOn := range []bool{true, false} {
@@ -131,7 +132,7 @@ func TestDecide_FormerFailuresDoNotCountAgainstOperations(t *testing.T) {
 	}
 }
 
-// A wait of an operation is timed: when the time is over it fails, and says who it waited for.
+// Every wait of an operation has a deadline, after which the operation fails and names the machine that it waited for.
 // (docs/invariants.md#weaknesses, W29.)
 func TestDecide_OperationsEndInTime(t *testing.T) {
 	w := small(t)
@@ -166,8 +167,8 @@ func TestDecide_OperationsEndInTime(t *testing.T) {
 	}
 }
 
-// A pause with the note of an operation goes away whatever holds up the cluster, one without never.
-// (docs/invariants.md#weaknesses, W23.)
+// A pause with the note of an operation always ends, whatever holds up the cluster. A pause without the note never
+// does. (docs/invariants.md#weaknesses, W23.)
 func TestDecide_PausesAreOwned(t *testing.T) {
 	for name, edit := range map[string]func(w *world){
 		"after the operation":     func(*world) {},
@@ -223,7 +224,7 @@ func traceOf(d Decision, step string) string {
 	return ""
 }
 
-// A server is stopped before it is asked, so what it would refuse is refused before.
+// A request that a server would refuse fails before the server is stopped.
 func TestDecide_CertificatesOfUnknownServices(t *testing.T) {
 	for name, services := range map[string][]string{"alone": {"kubelt"}, "beside one that is known": {"etcd", "kubelt"}} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +261,7 @@ func TestDecide_KeysNeedARelease(t *testing.T) {
 	}
 }
 
-// The next request of a kind waits for the one that runs, and is done after it.
+// The next request of a kind waits for the running one, and runs after it.
 func TestDecide_RequestsOfOneKindAreNotMerged(t *testing.T) {
 	w := small(t)
 	d := newDownstream(w)
@@ -277,7 +278,7 @@ func TestDecide_RequestsOfOneKindAreNotMerged(t *testing.T) {
 	}
 }
 
-// A request that is taken back and made again is another attempt, which is not taken for the first one by any node.
+// A request that is removed and made again is another attempt, also for every node.
 func TestDecide_SameRequestAgain(t *testing.T) {
 	w := small(t)
 	d := newDownstream(w)
@@ -293,7 +294,7 @@ func TestDecide_SameRequestAgain(t *testing.T) {
 	}
 }
 
-// A change of version beside an operation does not reach a node through it, and is still seen as a change afterwards (W15).
+// An operation does not bring a change of version to a node, and the change is still detected afterward (W15).
 func TestDecide_OperationsCarryNoChange(t *testing.T) {
 	w := small(t)
 	before, err := nodeplan.Decode(w.machines["s"].data[nodeplan.KeyPlan])
@@ -332,7 +333,7 @@ func TestDecide_OperationsCarryNoChange(t *testing.T) {
 	}
 }
 
-// An operation of a program that kept no records, stopped in the middle, begins anew.
+// An operation of a program that kept no records starts again from the beginning when it was stopped in the middle.
 func TestDecide_UnknownPhaseBeginsAnew(t *testing.T) {
 	w := small(t)
 	w.cp.Spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "file", Generation: 1}
@@ -344,7 +345,7 @@ func TestDecide_UnknownPhaseBeginsAnew(t *testing.T) {
 	}
 }
 
-// Machines without a role have no certificates; a rotation says that it left them out (W31).
+// Machines without a role have no certificates, and a rotation reports that it left them out (W31).
 func TestDecide_RotationNamesWhatItLeavesOut(t *testing.T) {
 	w := small(t)
 	w.add("odd", "")
@@ -356,7 +357,7 @@ func TestDecide_RotationNamesWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-// A member of etcd is stopped only while all others are well.
+// A member of etcd is stopped only while all others are healthy.
 func TestDecide_OperationsWaitForEtcd(t *testing.T) {
 	w := ready(t, three)
 	w.machines["s3"].probes(false)
@@ -372,7 +373,7 @@ func TestDecide_OperationsWaitForEtcd(t *testing.T) {
 	}
 }
 
-// However far a node was when its operation failed, or was taken back, it runs in the end.
+// In every state in which an operation fails or is cancelled, the node runs in the end.
 func TestDecide_WhatEndsHalfWayRunsAgain(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	ask := map[string]func(spec *rkev1.RKEControlPlaneSpec){"certificates": askCertificates(1), "keys": askKeys(1), "snapshot": askSnapshot(1)}
@@ -403,8 +404,8 @@ func TestDecide_WhatEndsHalfWayRunsAgain(t *testing.T) {
 	}
 }
 
-// endHalfWay makes the agents fail for good at an instruction, or kills them before it and takes all requests back. It reports
-// whether any of them has such an instruction to work on.
+// endHalfWay makes the agents fail permanently at an instruction, or kills them before it and removes all requests. It
+// reports that one of them has such an instruction.
 func endHalfWay(t *testing.T, w *world, d *downstream, at int, kill bool) bool {
 	t.Helper()
 	worked := false
@@ -428,7 +429,7 @@ func endHalfWay(t *testing.T, w *world, d *downstream, at int, kill bool) bool {
 	return worked
 }
 
-// A snapshot has ended when it was taken, whatever the machines still wait for with their own changes, and not an hour later with a failure.
+// A snapshot ends when it is taken, and does not wait, or fail, because of the machines' own changes.
 func TestDecide_ASnapshotDoesNotWaitForRollOuts(t *testing.T) {
 	for name, happens := range map[string]func(w *world){
 		"pools are paused": func(w *world) { w.machines["s1"].m.PoolPaused, w.machines["s2"].m.PoolPaused = true, true },

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// tale is a transcript of an operation in a cluster that is up.
+// tale is a transcript of an operation in a working cluster.
 type tale struct {
 	*transcript
 	*world
@@ -53,7 +53,7 @@ func (s *tale) ask(text string, change func(spec *rkev1.RKEControlPlaneSpec)) {
 	s.transcript.settle(s.t, s.world)
 }
 
-// then tells what happens outside.
+// then writes down what happens outside.
 func (s *tale) then(text string, happen func()) {
 	s.t.Helper()
 	s.event("%s", text)
@@ -61,7 +61,7 @@ func (s *tale) then(text string, happen func()) {
 	s.transcript.settle(s.t, s.world)
 }
 
-// agents lets the agents of machines do all they are told.
+// agents lets the agents of machines apply their plans.
 func (s *tale) agents(names ...string) {
 	s.t.Helper()
 	s.then(strings.Join(names, ", ")+": the plan is applied, the probes pass", func() { s.all(names...) })
@@ -83,8 +83,8 @@ func (s *tale) wait(d time.Duration) {
 
 var three = map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w1": "worker"}
 
-// What an operation does in which order, how its failure is kept, and how a cluster that is not up is restored.
-// (docs/invariants.md#weaknesses, W2, W14.)
+// The order of an operation's steps, the record of its failure, and the restore of a cluster that is down are as
+// recorded. (docs/invariants.md#weaknesses, W2, W14.)
 func TestOperationTranscripts(t *testing.T) {
 	for name, story := range map[string]func(t *testing.T, tr *transcript){
 		"snapshot-create":                storySnapshotCreate,

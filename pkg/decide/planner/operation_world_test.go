@@ -13,27 +13,27 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// downstream is what the instructions of plans do on hosts, as far as operations depend on it.
+// downstream simulates the effect of plan instructions on hosts, as far as operations depend on it.
 type downstream struct {
 	w     *world
 	nodes map[string]*node
 	stage string // of the rotation of encryption keys
-	// reset is the machine that etcd was restored on, until its agent reports that it is healthy.
+	// reset is the machine on which etcd was restored, until its agent reports that it is healthy.
 	reset string
-	// countsOn: agents count failures on from one plan to the next, as those of upstream do.
+	// countsOn is true when agents keep counting failures from one plan to the next, as upstream agents do.
 	countsOn bool
-	// wrong collects what must never happen.
+	// wrong collects violations.
 	wrong []string
 }
 
 // node is one host.
 type node struct {
 	up bool
-	// wiped is true of a host with etcd whose data a restore has given up.
+	// wiped is true for a host with etcd whose data a restore has discarded.
 	wiped bool
-	// stamp is what the installer remembers: it starts the distribution only when a plan has another one.
+	// stamp is the installer's memory: it starts the distribution only when a plan has another stamp.
 	stamp string
-	// records are the idempotent instructions that have succeeded; runs counts their successes by identifier.
+	// records are the idempotent instructions that have succeeded. runs counts their successes by identifier.
 	records map[string]bool
 	runs    map[string]int
 }
@@ -57,19 +57,19 @@ func (d *downstream) node(name string) *node {
 	return d.nodes[name]
 }
 
-// fate is what becomes of one pass of an agent.
+// fate is the course of one pass of an agent.
 type fate struct {
-	// failAt fails the first instruction whose name holds this text.
+	// failAt fails the first instruction whose name contains this text.
 	failAt string
 	// dieBefore ends the agent before the instruction of that index, without a report.
 	dieBefore int
-	// mute does all and reports nothing.
+	// mute does everything and reports nothing.
 	mute bool
 }
 
 var fine = fate{dieBefore: -1}
 
-// apply lets the agent on a machine work on its plan. An agent that was restarted works again on one that it has applied.
+// apply lets the agent on a machine work on its plan. A restarted agent works again on an applied plan.
 func (d *downstream) apply(name string, f fate, restarted bool) {
 	h := d.w.machines[name]
 	if h == nil || !h.registered || len(h.data[nodeplan.KeyPlan]) == 0 || !restarted && !h.hasPlan() {
@@ -111,7 +111,7 @@ func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string]
 		h.applyPlan()
 	}
 	if len(p.Probes) == 0 {
-		d.healthy(h.m.Name) // there is nothing else to know it by
+		d.healthy(h.m.Name) // there is no other sign of it
 	}
 	h.data = maps.Clone(h.data)
 	if len(outputs) > 0 {
@@ -123,7 +123,7 @@ func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string]
 	d.periodic(h, p)
 }
 
-// periodic is the agent running periodic instructions; its reports are dated.
+// periodic is the agent running periodic instructions. Its reports are dated.
 func (d *downstream) periodic(h *host, p plan.NodePlan) {
 	if !slices.ContainsFunc(p.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == render.SecretsEncryptStatus }) {
 		return
@@ -210,7 +210,7 @@ func (d *downstream) start(name string) {
 	d.node(name).up, d.node(name).wiped = true, false
 }
 
-// probes lets the agent report on its probes: they pass where the distribution runs.
+// probes lets the agent report on its probes. They pass where the distribution runs.
 func (d *downstream) probes(name string) {
 	h := d.w.machines[name]
 	if h == nil || h.hasPlan() {
@@ -220,14 +220,14 @@ func (d *downstream) probes(name string) {
 	d.healthy(name)
 }
 
-// healthy is a report that tells of a machine whether the distribution runs on it.
+// healthy is a report whether the distribution runs on a machine.
 func (d *downstream) healthy(name string) {
 	if d.node(name).up && d.reset == name {
 		d.reset = ""
 	}
 }
 
-// all lets all agents do all they can, until that changes nothing any more.
+// all lets all agents do everything they can, until nothing changes any more.
 func (d *downstream) all(names ...string) {
 	for _, name := range names {
 		d.apply(name, fine, false)

@@ -10,34 +10,34 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Class says what becomes of a machine.
+// Class is what happens to a machine.
 type Class string
 
-// The classes. The planner itself only knows the first three: machines are replaced, added and removed by Cluster API.
+// The classes. The planner itself uses only the first three. Cluster API replaces, adds and removes machines.
 const (
-	// ClassNone: nothing happens on the node.
+	// ClassNone means that nothing happens on the node.
 	ClassNone Class = "None"
-	// ClassInPlace: files change, and nothing is restarted.
+	// ClassInPlace means that files change, and nothing restarts.
 	ClassInPlace Class = "InPlace"
-	// ClassRestart: the distribution on the node is restarted, perhaps in another version.
+	// ClassRestart means that the distribution on the node restarts, perhaps in another version.
 	ClassRestart Class = "Restart"
-	// ClassReplace: a new machine takes the place of this one.
+	// ClassReplace means that a new machine replaces this one.
 	ClassReplace Class = "Replace"
-	// ClassAdd: a new machine comes.
+	// ClassAdd means that a new machine is added.
 	ClassAdd Class = "Add"
-	// ClassRemove: the machine goes, and none comes.
+	// ClassRemove means that the machine is removed without a replacement.
 	ClassRemove Class = "Remove"
 )
 
-// Outlook is what all machines have to expect, now or when their turn comes.
+// Outlook is what will happen to all machines, now or when their turn comes.
 type Outlook struct {
-	// Blocked says why no plan can be made for any machine, empty when it can.
+	// Blocked says why no plan can be made for any machine, empty when plans can be made.
 	Blocked string
 	// Tiers in the order in which they are configured. Each has members.
 	Tiers []TierOutlook
-	// Others are machines that no tier configures: those that are deleting or have no plan secret yet.
+	// Others are machines that no tier configures: they are deleting, have no plan Secret yet, or have no role.
 	Others []MachineOutlook
-	// Operations are asked for and have not ended. They come before the tiers.
+	// Operations were requested and have not ended. They come before the tiers.
 	Operations []OperationOutlook
 	// Warnings are oddities of the configuration.
 	Warnings []render.Warning
@@ -48,28 +48,28 @@ type TierOutlook struct {
 	Name string
 	// Limit is how many machines may be unavailable at a time, 0 for any number.
 	Limit int
-	// Machines in the order in which they are looked at.
+	// Machines in the order of the rollout.
 	Machines []MachineOutlook
 }
 
-// MachineOutlook is what one machine has to expect.
+// MachineOutlook is what will happen to one machine.
 type MachineOutlook struct {
 	Name string
 	// Class is None, InPlace or Restart.
 	Class Class
-	// Drained: the pods leave the node before the change.
+	// Drained is true when the pods leave the node before the change.
 	Drained bool
-	// Held says why the change does not come although it is wanted, or why nothing is known yet.
+	// Held says why a requested change does not come, or why nothing is known yet.
 	Held string
-	// Problem says why there is no plan for the machine. A person has to end it.
+	// Problem says why there is no plan for the machine. The user has to solve it.
 	Problem string
 
 	desired plan.NodePlan
 	known   bool
 }
 
-// Assess says what each machine has to expect when all that is waited for has come. Unlike Decide it looks at all tiers,
-// whatever holds up the first of them, and whether or not the cluster is paused.
+// Assess says what will happen to each machine after all waits have ended. Unlike Decide, it covers all tiers, whatever
+// holds up the first of them, and also covers paused clusters.
 func Assess(s Snapshot) Outlook {
 	p := newPass(&s)
 	out := Outlook{Operations: operationsOf(&s)}
@@ -113,7 +113,7 @@ func (r *rollOut) outlook() TierOutlook {
 	return out
 }
 
-// expect is what one member has to expect.
+// expect is the outlook of one member.
 func (r *rollOut) expect(m *machine) MachineOutlook {
 	out := MachineOutlook{Name: m.Name, Class: ClassNone}
 	found := m.found
@@ -140,7 +140,7 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 	return out
 }
 
-// heldUp says why a change waits for a person.
+// heldUp says why a change waits for the user.
 func (r *rollOut) heldUp(m *machine) string {
 	switch {
 	case m.kept && r.knows(m):
@@ -157,8 +157,8 @@ func (r *rollOut) heldUp(m *machine) string {
 	return ""
 }
 
-// classOf is the step from one plan to another. The copy of the spec that snapshots take along does not count: every edit
-// changes it, and the node does nothing about it.
+// classOf is the class of the change from one plan to another. It ignores the copy of the spec that snapshots contain:
+// every edit changes that copy, and the node does not react to it.
 func classOf(before, after plan.NodePlan) Class {
 	before, after = render.WithoutEtcdProof(before), render.WithoutEtcdProof(after)
 	before.Files, after.Files = withoutMetadata(before.Files), withoutMetadata(after.Files)
@@ -179,8 +179,9 @@ func withoutMetadata(files []plan.File) []plan.File {
 	return slices.DeleteFunc(slices.Clone(files), render.IsSnapshotMetadata)
 }
 
-// ClassBetween is the step of one machine from what one snapshot wants of it to what another does, whatever the machine has.
-// A problem that comes or goes is a change in place: the node gets no plan, or one again.
+// ClassBetween is the class of one machine's change from the desired plan of one snapshot to that of another. The
+// current plan of the machine does not matter. A problem that appears or disappears is a change in place: the node gets
+// no plan, or gets one again.
 func ClassBetween(before, after MachineOutlook) Class {
 	switch {
 	case before.known && after.known && before.Problem == after.Problem:
@@ -191,16 +192,16 @@ func ClassBetween(before, after MachineOutlook) Class {
 	return ClassNone
 }
 
-// Stronger reports that one class does more to a machine than another.
+// Stronger reports that a class has more effect on a machine than another.
 func (c Class) Stronger(than Class) bool {
 	order := []Class{ClassNone, ClassInPlace, ClassAdd, ClassRestart, ClassRemove, ClassReplace}
 	return slices.Index(order, c) > slices.Index(order, than)
 }
 
-// LimitText is how many machines of a tier are changed at a time, in words.
+// LimitText is how many machines of a tier change at a time, in words.
 func (t TierOutlook) LimitText() string {
 	return cmp.Or(map[int]string{0: "all at once", 1: "one at a time"}[t.Limit], strconv.Itoa(t.Limit)+" at a time")
 }
 
-// RolesText lists the roles that labels of a machine give it.
+// RolesText lists the roles that a machine's labels give it.
 func RolesText(labels map[string]string) string { return rolesOf(labels).String() }

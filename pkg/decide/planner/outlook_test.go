@@ -9,7 +9,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// expected is what each machine has to expect, in the order of tiers.
+// expected is the outlook of each machine, in the order of tiers.
 func expected(o Outlook) []string {
 	var lines []string
 	line := func(tier string, m MachineOutlook) {
@@ -120,7 +120,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// tooLarge is what is said of a server with a manifest that is too large.
+// tooLarge is the message about a server with a manifest that is too large.
 const tooLarge = "the plan has 538 KiB, at most 400 KiB are delivered; the largest parts are spec.rkeConfig.additionalManifest (533 KiB)"
 
 func TestAssess_WithoutInitNode(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAssess_WithoutInitNode(t *testing.T) {
 	}
 }
 
-// What Assess calls a restart is what Decide gives a ticket or a drain to, and nothing else.
+// Assess reports a restart exactly where Decide issues a ticket or a drain.
 func TestAssess_AgreesWithDecide(t *testing.T) {
 	for name, edit := range map[string]func(*rkev1.RKEControlPlaneSpec){
 		"a restart": restartAll,

@@ -11,9 +11,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// What a node refused is not carried out by another way, and not with less care.
+// A refused plan is not carried out in another way, and not with less care.
 
-// unwell has one of the probes of a plan fail, and all others pass.
+// unwell makes one of the probes of a plan fail, and all others pass.
 func (h *host) unwell(part string) {
 	statuses := map[string]plan.ProbeStatus{}
 	for name := range h.state().Plan.Probes {
@@ -22,7 +22,7 @@ func (h *host) unwell(part string) {
 	h.data[nodeplan.KeyProbeStatuses], _ = nodeplan.EncodeProbeStatuses(statuses)
 }
 
-// overriddenBesideLost is a cluster whose server s1 refused its plan and need not prove anything, and s2 is lost.
+// overriddenBesideLost is a cluster whose server s1 refused its plan and need not prove anything, and whose s2 is lost.
 func overriddenBesideLost(t *testing.T) (w *world, first *host) {
 	t.Helper()
 	w = servers(t, map[string]string{"w": "worker"})
@@ -37,7 +37,7 @@ func overriddenBesideLost(t *testing.T) (w *world, first *host) {
 	return w, first
 }
 
-// drainedForPlan is a cluster whose server s1 was drained for the plan that it has.
+// drainedForPlan is a cluster whose server s1 was drained for its current plan.
 func drainedForPlan(t *testing.T) (w *world, first *host) {
 	t.Helper()
 	w = servers(t, map[string]string{"w": "worker"})
@@ -50,7 +50,7 @@ func drainedForPlan(t *testing.T) (w *world, first *host) {
 	return w, first
 }
 
-// Nobody waives a proof because a probe that is not etcd's fails for a moment.
+// A momentary failure of a probe other than etcd's does not waive a proof.
 func TestDecide_AProbeThatFailsForAMomentWaivesNoProof(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -65,7 +65,8 @@ func TestDecide_AProbeThatFailsForAMomentWaivesNoProof(t *testing.T) {
 	}
 }
 
-// An override waits until the other members work. An edit that restarts nothing by itself does not carry out before what was refused.
+// An override waits until the other members work. An edit that restarts nothing by itself does not carry out a refused
+// plan before that.
 func TestDecide_AnOverrideDoesNotWaiveTheOtherMembers(t *testing.T) {
 	w, _ := overriddenBesideLost(t)
 	if got := deliveries(Decide(w.snapshot(t))); slices.Contains(got, "s1") {
@@ -77,7 +78,7 @@ func TestDecide_AnOverrideDoesNotWaiveTheOtherMembers(t *testing.T) {
 	}
 }
 
-// Who was drained for a plan that its agent may carry out at any time stays drained.
+// A machine that was drained for a plan that its agent may carry out at any time stays drained.
 func TestDecide_DrainedForAsLongAsAPlanIsOutstanding(t *testing.T) {
 	w, first := drainedForPlan(t)
 	first.refusePlan(t, true)
@@ -89,7 +90,7 @@ func TestDecide_DrainedForAsLongAsAPlanIsOutstanding(t *testing.T) {
 	}
 }
 
-// A plan that was refused, and whose node is drained no more, has it drained again before it is delivered again.
+// A node that refused its plan and is not drained any more is drained again before the next delivery.
 func TestDecide_DrainedBeforeAnotherDelivery(t *testing.T) {
 	w, first := drainedForPlan(t)
 	had := w.cp.Spec.ProvisionGeneration
@@ -112,7 +113,7 @@ func TestDecide_DrainedBeforeAnotherDelivery(t *testing.T) {
 	}
 }
 
-// Nobody is told to annotate a machine that nothing is done about.
+// No message advises an annotation on a machine that needs no action.
 func TestDecide_NoAdviceThatDoesNothing(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -131,7 +132,8 @@ func TestDecide_NoAdviceThatDoesNothing(t *testing.T) {
 	}
 }
 
-// Of two that refused, one gets what restarts nothing by itself, and the other one when that one has carried it out: either would try again what it refused.
+// When two machines refused, they get an edit that restarts nothing by itself one after the other, because each would
+// try its refused plan again.
 func TestDecide_AnEditBringsNewTriesToOneAtATime(t *testing.T) {
 	for name, given := range map[string]func(second, third *host){
 		"one has given up, and the other one need not prove anything": func(second, third *host) { second.m.SkipProof = true; third.spend() },
@@ -169,7 +171,7 @@ func TestDecide_AnEditBringsNewTriesToOneAtATime(t *testing.T) {
 	}
 }
 
-// Whose kubelet does not work for a moment has a member that works, and that the others need.
+// A machine whose kubelet fails for a moment still has a working member that the others need.
 func TestDecide_AnotherPartThatFailsWaivesNobody(t *testing.T) {
 	t.Run("who is left out", func(t *testing.T) {
 		w := servers(t, map[string]string{"w": "worker"})
@@ -193,7 +195,7 @@ func TestDecide_AnotherPartThatFailsWaivesNobody(t *testing.T) {
 	})
 }
 
-// In an operation an override waits for the other members, too.
+// In an operation, an override also waits for the other members.
 func TestDecide_AnOverrideInARotation(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(askCertificates(1))
@@ -212,7 +214,8 @@ func TestDecide_AnOverrideInARotation(t *testing.T) {
 	}
 }
 
-// Only what was refused is drained once more. A restart that failed has begun, and another try of it waits for no drain of a node that may be lost.
+// Only a refused plan is drained for again. A failed restart has begun, and its next try does not wait for a drain of a
+// node that may be lost.
 func TestDecide_AnotherTryWithoutAnotherDrain(t *testing.T) {
 	w, first := drainedForPlan(t)
 	first.failPlan()

@@ -14,13 +14,13 @@ import (
 // manifest is an edit that restarts nothing by itself.
 func manifest(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: A\n" }
 
-// unproven reports that a machine gets a plan that restarts it, without its node's proof.
+// unproven reports that a machine gets a restarting plan without its node's proof.
 func unproven(t *testing.T, d Decision, name string) bool {
 	t.Helper()
 	return slices.Contains(deliveries(d), name) && !proves(t, d, name)
 }
 
-// notReported are the ways in which nothing says that the member of s1 is down, and it serves.
+// notReported are the cases in which no report says that the member of s1 is down, and it works.
 var notReported = map[string]func(*world, *host){
 	"all is well":                             func(*world, *host) {},
 	"its kubelet is off":                      func(w *world, first *host) { first.m.NodeLostSince = w.now },
@@ -28,7 +28,7 @@ var notReported = map[string]func(*world, *host){
 	"its agent has not reported since a plan": func(_ *world, first *host) { delete(first.data, nodeplan.KeyProbeStatuses) },
 }
 
-// With a member that is left out, two of three are a bare majority: none of them is restarted for as long as it does not say that it is down.
+// With one member left out, two of three are a bare majority. Neither restarts unless it reports that it is down.
 func TestDecide_NoReportIsNoReasonToRestartABareMajority(t *testing.T) {
 	for name, given := range notReported {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,8 @@ func TestDecide_NoReportIsNoReasonToRestartABareMajority(t *testing.T) {
 	}
 }
 
-// A report that etcd is down may be old when the plan comes: the node then still has to prove that as many others work as for anybody.
+// A report that etcd is down may be old when the plan arrives. The node must then prove the same number of working
+// members as other nodes.
 func TestDecide_WhoIsLeftOutIsStillOneOfTheOthers(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.machines["s3"].m.NodeLostSince, w.machines["s3"].m.Skip = w.now, true
@@ -55,7 +56,7 @@ func TestDecide_WhoIsLeftOutIsStillOneOfTheOthers(t *testing.T) {
 	}
 }
 
-// An override of one whose member may serve does not take it away from those that are left beside one that is lost.
+// An override for a machine whose member may work does not restart it while another member is lost.
 func TestDecide_NoReportIsNoReasonForAnOverrideBesideALostMember(t *testing.T) {
 	for name, given := range notReported {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestDecide_NoReportIsNoReasonForAnOverrideBesideALostMember(t *testing.T) {
 	}
 }
 
-// failBesideLost has a plan that was delivered under an override fail for good, and s2 lost after that.
+// failBesideLost lets a plan fail permanently that was delivered with an override, and then s2 is lost.
 func failBesideLost(t *testing.T, w *world, first *host) {
 	t.Helper()
 	first.failPlan()
@@ -82,7 +83,8 @@ func failBesideLost(t *testing.T, w *world, first *host) {
 	w.machines["s2"].m.NodeLostSince = w.now
 }
 
-// expectEditIsProven edits what restarts nothing by itself, and expects s1 to prove that it may be restarted, whether it is overridden or not.
+// expectEditIsProven makes an edit that restarts nothing by itself, and expects s1 to need a proof, with an override or
+// without.
 func expectEditIsProven(t *testing.T, w *world, first *host) {
 	t.Helper()
 	w.edit(manifest)
@@ -93,7 +95,8 @@ func expectEditIsProven(t *testing.T, w *world, first *host) {
 	}
 }
 
-// A plan that was delivered under an override, and failed before it restarted anything, is proven when it comes again after the others have changed.
+// A plan that was delivered with an override, and failed before a restart, needs a proof at its next delivery after the
+// others have changed.
 func TestDecide_AnOverrideIsOfTheMomentOfItsDelivery(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -112,7 +115,7 @@ func TestDecide_AnOverrideIsOfTheMomentOfItsDelivery(t *testing.T) {
 	expectEditIsProven(t, w, first)
 }
 
-// Who refuses because others do not work holds up nothing that may mend those, whatever an operator says about the one that refuses.
+// A node that refuses because others do not work does not hold up their repair, with any annotation.
 func TestDecide_AnInitNodeThatRefusesHoldsUpNobodyThatItWaitsFor(t *testing.T) {
 	for name, given := range map[string]func(*host){
 		"with tries left":                   func(*host) {},
@@ -133,7 +136,7 @@ func TestDecide_AnInitNodeThatRefusesHoldsUpNobodyThatItWaitsFor(t *testing.T) {
 	}
 }
 
-// What was refused and given up is tried again by an edit of something else as it would be without one: drained, and not where nothing is to be restarted.
+// An edit of something else brings new tries of a refused plan only with a drain, and only where a restart is allowed.
 func TestDecide_AnEditBringsNoTriesThatNobodyWishedFor(t *testing.T) {
 	for name, given := range map[string]func(*world, *host){
 		"a paused pool":              func(_ *world, first *host) { first.m.PoolPaused = true },
@@ -160,7 +163,8 @@ func TestDecide_AnEditBringsNoTriesThatNobodyWishedFor(t *testing.T) {
 	}
 }
 
-// Of two that refused and are both restarted without proof the one comes first whose agent may still prove what it has, and be at its restart, at any time.
+// Of two machines that refused and have an override, the one whose agent may still prove its plan comes first, because
+// it may restart at any time.
 func TestDecide_OfTwoOverridesWhoMayStillProveComesFirst(t *testing.T) {
 	w, first, second := twoRefused(t)
 	first.spend()
@@ -170,7 +174,8 @@ func TestDecide_OfTwoOverridesWhoMayStillProveComesFirst(t *testing.T) {
 	}
 }
 
-// A snapshot restarts nothing. When it fails, who gets its own plan back has nothing to prove, which it may not be able to: s3 is off, and left out.
+// A snapshot restarts nothing. When it fails, a machine that gets its own plan back needs no proof, because it may be
+// unable to give one: s3 is off, and left out.
 func TestDecide_AFailedSnapshotIsFollowedByNoProof(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	third := w.machines["s3"]
@@ -195,7 +200,8 @@ func TestDecide_AFailedSnapshotIsFollowedByNoProof(t *testing.T) {
 	}
 }
 
-// Without a plan an agent reports nothing. Where the members that work are no majority anyway, one that is left out is not waited for.
+// Without a plan, an agent reports nothing. When the working members are no majority anyway, a member that is left out
+// does not hold up others.
 func TestDecide_WhoHasNoPlanIsNotHeldUpByWhoIsLeftOutOfALostQuorum(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	first, third := w.machines["s1"], w.machines["s3"]
@@ -208,7 +214,8 @@ func TestDecide_WhoHasNoPlanIsNotHeldUpByWhoIsLeftOutOfALostQuorum(t *testing.T)
 	}
 }
 
-// The plan of a secret that was made anew came under an override and failed before its end: nothing is known of what it restarted, and the next one is proven.
+// The plan of a recreated Secret was delivered with an override and failed before its end. It is unknown what it
+// restarted, so the next plan needs a proof.
 func TestDecide_AnOverrideWithoutAnAppliedPlanIsOfTheMomentToo(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	first := w.machines["s1"]
@@ -219,7 +226,8 @@ func TestDecide_AnOverrideWithoutAnAppliedPlanIsOfTheMomentToo(t *testing.T) {
 	expectEditIsProven(t, w, first)
 }
 
-// Who cannot be restarted yet because of others is not drained by an edit, and does not hold up what mends those.
+// An edit does not drain a machine that cannot restart yet because of others, and the machine does not hold up their
+// repair.
 func TestDecide_AnEditDrainsNobodyThatWaitsForOthers(t *testing.T) {
 	for name, given := range map[string]func(*host){
 		"given up":                  func(h *host) { h.spend() },
@@ -242,7 +250,8 @@ func TestDecide_AnEditDrainsNobodyThatWaitsForOthers(t *testing.T) {
 	}
 }
 
-// A member whose URL an operator keeps from being set is a member like others: with another one lost, its plan is proven when it is made anew.
+// A member whose join URL an operator does not set is a member like others: with another one lost, its new plan needs a
+// proof.
 func TestDecide_AMemberWithoutAJoinURLIsProvenWhenItIsEdited(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	third := w.machines["s3"]
@@ -267,7 +276,8 @@ func TestDecide_AMemberWithoutAJoinURLIsProvenWhenItIsEdited(t *testing.T) {
 	}
 }
 
-// Who refused and gave up beside one that is lost gets no new tries, also where that one is left out: it may be back at any moment, and at its restart. Its Machine is to be deleted.
+// A machine that refused and gave up gets no new tries while another member is lost, even if that one is left out. The
+// lost member may return and restart at any moment, so its Machine has to be deleted.
 func TestDecide_AnEditWaitsForALostMemberUntilItIsDeleted(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -291,8 +301,8 @@ func TestDecide_AnEditWaitsForALostMemberUntilItIsDeleted(t *testing.T) {
 	}
 }
 
-// A node that is lost may have an agent that works, as when its kubelet is off: who gave up gets no new tries while that one may prove its plan, or tries again what
-// failed after the proof.
+// A lost node may have a working agent, for example when only its kubelet is off. A machine that gave up gets no new
+// tries while the lost one may prove its plan, or retry a plan that failed after the proof.
 func TestDecide_AnEditWaitsForALostMemberThatMayBeRestarted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		overridden bool
@@ -309,7 +319,7 @@ func TestDecide_AnEditWaitsForALostMemberThatMayBeRestarted(t *testing.T) {
 			w.run(t)
 			first, third := w.machines["s1"], w.machines["s3"]
 			first.refusePlan(t, true)
-			third.probes(false) // so it gets its plan, which may mend it
+			third.probes(false) // so it gets its plan, which may repair it
 			third.m.SkipProof = tc.overridden
 			w.run(t)
 			if !third.hasPlan() {

@@ -16,11 +16,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// othersOf is how many other members the proof of a machine's plan takes for granted.
+// othersOf is how many other members the proof of a machine's plan assumes.
 func othersOf(h *host) int { return render.EtcdProofOf(h.state().Plan).Others }
 
-// A proof says how many other members there are when it is delivered. When one of them has left by the time the node makes it, the node can never prove that,
-// and gets its plan again with a proof of those that there are. While they are there it keeps what it has.
+// A proof has the number of other members at its delivery. When one of them leaves before the node gives the proof, it
+// never succeeds. Then the node gets its plan again with a proof for the remaining members. Until then it keeps its
+// plan.
 func TestDecide_AProofOfMembersThatHaveLeft(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(*host)
@@ -65,7 +66,7 @@ func TestDecide_AProofOfMembersThatHaveLeft(t *testing.T) {
 	}
 }
 
-// The same goes for an operation that restarts members, which would fail otherwise.
+// The same holds for an operation that restarts members, which would fail otherwise.
 func TestDecide_ARotationOfMembersThatHaveLeft(t *testing.T) {
 	w := servers(t, map[string]string{"s4": "etcd,control-plane", "w": "worker"})
 	w.edit(askCertificates(1))
@@ -83,7 +84,7 @@ func TestDecide_ARotationOfMembersThatHaveLeft(t *testing.T) {
 	}
 }
 
-// Not while another one is not in order: the proof would be all that keeps the data.
+// It does not hold while another member is not in order: the proof may be all that protects the data.
 func TestDecide_ARotationBesideAMemberThatIsLost(t *testing.T) {
 	w := servers(t, map[string]string{"s4": "etcd,control-plane", "w": "worker"})
 	w.edit(askCertificates(1))
@@ -103,7 +104,8 @@ func TestDecide_ARotationBesideAMemberThatIsLost(t *testing.T) {
 	}
 }
 
-// With four others a proof needs three, and is no different for three: it is not made anew in the middle of an attempt that may go well.
+// With four others a proof needs three healthy members, and with three others as many. It is not replaced during an
+// attempt that may succeed.
 func TestDecide_AProofThatCanStillBeMade(t *testing.T) {
 	w := servers(t, map[string]string{"s4": "etcd", "s5": "etcd", "w": "worker"})
 	w.edit(restartAll)
@@ -120,7 +122,7 @@ func TestDecide_AProofThatCanStillBeMade(t *testing.T) {
 	}
 }
 
-// A member of whose plan nobody knows any more is one that is waited for.
+// Other members wait for a member whose plan is unknown.
 func TestDecide_AProofBesideALostPlanSecret(t *testing.T) {
 	w := servers(t, map[string]string{"s4": "etcd", "w": "worker"})
 	w.edit(restartAll)
@@ -134,14 +136,14 @@ func TestDecide_AProofBesideALostPlanSecret(t *testing.T) {
 	}
 }
 
-// A node that knows of other members is not overruled when nobody here knows of them any more: it proves that it is alone.
+// A node that knows other members is not overruled when Drover knows none any more: it proves that it is alone.
 func TestDecide_AProofOfNobody(t *testing.T) {
 	w := ready(t, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w": "worker"})
 	w.edit(restartAll)
 	w.run(t)
 	first := w.machines["s1"]
 	first.refusePlan(t, true)
-	w.machines["s2"].m.Deleting = true // and nothing holds it, though its member may be there
+	w.machines["s2"].m.Deleting = true // nothing holds it, though its member may exist
 	d := Decide(w.snapshot(t))
 	if !slices.Contains(deliveries(d), "s1") || !proves(t, d, "s1") {
 		t.Errorf("plans go to %v", deliveries(d))
@@ -164,7 +166,7 @@ func TestDecide_AProofOfNobody(t *testing.T) {
 	}
 }
 
-// Nor is one whose plan was to prove something when the other one left.
+// A node whose plan had to prove something when the other one left is not overruled either.
 func TestDecide_AnEditBeforeAProofWasMade(t *testing.T) {
 	w := ready(t, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w": "worker"})
 	w.edit(restartAll)
@@ -182,7 +184,7 @@ func TestDecide_AnEditBeforeAProofWasMade(t *testing.T) {
 	}
 }
 
-// What a node has carried out asks for no proof any more, whatever it says of a second time.
+// A plan that a node has carried out needs no proof any more, whatever it reports about a second run.
 func TestDecide_AProofThatWasMade(t *testing.T) {
 	w := servers(t, map[string]string{"s4": "etcd", "w": "worker"})
 	w.edit(restartAll)
@@ -196,7 +198,7 @@ func TestDecide_AProofThatWasMade(t *testing.T) {
 	}
 }
 
-// twoRefused is a cluster with servers s1, s2 and s3, of which s1 and s2 have refused the plan that they have, and work.
+// twoRefused is a cluster with servers s1, s2 and s3. s1 and s2 have refused their current plan, and work.
 func twoRefused(t *testing.T) (w *world, first, second *host) {
 	t.Helper()
 	w = servers(t, map[string]string{"w": "worker"})
@@ -216,7 +218,7 @@ func twoRefused(t *testing.T) (w *world, first, second *host) {
 	return w, first, second
 }
 
-// askFor makes the proof of the plan that a machine has, and refused, one of so many other members.
+// askFor changes the proof of a machine's refused plan to the given number of other members.
 func (h *host) askFor(t *testing.T, others int) {
 	t.Helper()
 	p := h.state().Plan
@@ -232,10 +234,11 @@ func (h *host) askFor(t *testing.T, others int) {
 	}
 }
 
-// spend is the last attempt that an agent has at a plan.
+// spend uses up the agent's attempts at its plan.
 func (h *host) spend() { h.data[nodeplan.KeyFailureCount] = h.data[nodeplan.KeyMaxFailures] }
 
-// Two members that refused, and both ask for one that has left, do not wait for each other: one gets its plan anew, and then the other.
+// Two members that refused, and both ask for a member that has left, do not wait for each other. One gets its plan
+// again, and then the other.
 func TestDecide_TwoProofsOfAMemberThatHasLeft(t *testing.T) {
 	w, first, second := twoRefused(t)
 	others := func() [2]int { return [2]int{othersOf(first), othersOf(second)} }
@@ -252,7 +255,8 @@ func TestDecide_TwoProofsOfAMemberThatHasLeft(t *testing.T) {
 	}
 }
 
-// Nor do they when the first one has refused that plan, too: the other one asks in vain. What a person can do helps.
+// They do not when the first one has refused that plan too, because the other one asks in vain. The advice for the user
+// helps.
 func TestDecide_OneOfTwoRefusesOnceMore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(w *world, first *host)
@@ -281,7 +285,7 @@ func TestDecide_OneOfTwoRefusesOnceMore(t *testing.T) {
 	}
 }
 
-// Two that have given up wait for nobody but the one of them that is restarted.
+// When two have given up, each waits only for the other's restart.
 func TestDecide_TwoHaveGivenUp(t *testing.T) {
 	w, first, second := twoRefused(t)
 	first.spend()
@@ -291,7 +295,7 @@ func TestDecide_TwoHaveGivenUp(t *testing.T) {
 	}
 }
 
-// Whoever gets its plan anew does so beside members that work and stay.
+// A machine gets its plan again only while the other members work and stay.
 func TestDecide_AProofIsMadeAnewBesideMembersThatWork(t *testing.T) {
 	for name, given := range map[string]func(w *world, second *host){
 		"the other one's probes fail":         func(_ *world, h *host) { delete(h.data, nodeplan.KeyProbeStatuses) },
@@ -317,7 +321,7 @@ func TestDecide_AProofIsMadeAnewBesideMembersThatWork(t *testing.T) {
 	}
 }
 
-// Of two in one tier that ask too much one is restarted in a pass, whatever was last heard of the other.
+// Of two machines in one tier that ask too much, one restarts per pass, whatever the last report of the other says.
 func TestDecide_OneOfATierIsRestartedInAPass(t *testing.T) {
 	w := servers(t, map[string]string{"s4": "etcd,control-plane", "w": "worker"})
 	w.edit(restartAll)
@@ -342,7 +346,7 @@ func TestDecide_OneOfATierIsRestartedInAPass(t *testing.T) {
 	}
 }
 
-// Where nothing is delivered, what the node said is told.
+// Where nothing is delivered, the message shows the node's report.
 func TestDecide_AProofOfAMachineThatIsLeftOut(t *testing.T) {
 	for name, given := range map[string]func(*host){"its pool is paused": func(h *host) { h.m.PoolPaused = true }, "it is left out": func(h *host) { h.m.Skip = true }} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// Members that refused their plans, those that do not work and those that are drained must not wait for each other: each of these tests had nobody go on
-// for ever.
+// Members that refused their plans, that do not work, or that are drained must not wait for each other. In each of
+// these tests they once waited forever.
 
 func drainServers(s *rkev1.RKEControlPlaneSpec) {
 	s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = true
@@ -19,7 +19,7 @@ func drainServers(s *rkev1.RKEControlPlaneSpec) {
 
 func mendAll(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 7 }
 
-// drained is a node that was drained, and stays so.
+// drained is a node that was drained, and stays drained.
 var drained = Drain{Requested: `{"enabled":true}`, Done: `{"enabled":true}`}
 
 // twoDrained is a cluster whose servers s2 and s3 are drained for their change.
@@ -35,7 +35,7 @@ func twoDrained(t *testing.T) (w *world, second, third *host) {
 	return w, second, third
 }
 
-// runDrains lets the drainer do what it is asked for, and the planner what follows, for some hours.
+// runDrains lets the drainer carry out its requests, and the planner react, for some hours.
 func (w *world) runDrains(t *testing.T) Decision {
 	t.Helper()
 	var d Decision
@@ -49,7 +49,7 @@ func (w *world) runDrains(t *testing.T) Decision {
 	return d
 }
 
-// refusedBesideBroken is a cluster whose server s1 refused its plan, and s2 does not work.
+// refusedBesideBroken is a cluster whose server s1 refused its plan, and whose s2 does not work.
 func refusedBesideBroken(t *testing.T, edits ...func(*rkev1.RKEControlPlaneSpec)) (w *world, first, second *host) {
 	t.Helper()
 	w = servers(t, map[string]string{"w": "worker"})
@@ -64,7 +64,7 @@ func refusedBesideBroken(t *testing.T, edits ...func(*rkev1.RKEControlPlaneSpec)
 	return w, first, second
 }
 
-// A member that does not work is drained for the change that may mend it, and gets that change then.
+// A member that does not work is drained for the change that may repair it, and then gets that change.
 func TestDecide_DrainedForWhatMayMendIt(t *testing.T) {
 	t.Run("beside one that refused", func(t *testing.T) {
 		w, first, second := refusedBesideBroken(t, drainServers)
@@ -87,7 +87,8 @@ func TestDecide_DrainedForWhatMayMendIt(t *testing.T) {
 	})
 }
 
-// One that works again after it was drained, and whose change has to wait for others, is drained no more: they may be waiting for the end of that.
+// A drained machine that works again, and whose change waits for others, is uncordoned: they may wait for the end of
+// its drain.
 func TestDecide_NobodyStaysDrainedForLong(t *testing.T) {
 	t.Run("beside one that refused and gave up", func(t *testing.T) {
 		w, first, second := refusedBesideBroken(t, drainServers)
@@ -129,7 +130,8 @@ func TestDecide_NobodyStaysDrainedForLong(t *testing.T) {
 	})
 }
 
-// Two that were drained, of which one had stopped to work, and that work again: one of them gives up its place.
+// When a drained machine that had stopped working works again next to another drained one, one of the two gives up its
+// place.
 func TestDecide_TwoWaitDrained(t *testing.T) {
 	w, second, third := twoDrained(t)
 	d := Decide(w.snapshot(t))
@@ -141,7 +143,7 @@ func TestDecide_TwoWaitDrained(t *testing.T) {
 	}
 }
 
-// Two that gave up what they were drained for stay drained, and wait for nobody but the one of them that is restarted.
+// Two machines that gave up the plan of their drain stay drained, and each waits only for the other's restart.
 func TestDecide_TwoHaveGivenUpDrained(t *testing.T) {
 	for name, given := range map[string]func(first, second *host){
 		"both are drained":          func(*host, *host) {},
@@ -165,7 +167,8 @@ func TestDecide_TwoHaveGivenUpDrained(t *testing.T) {
 	}
 }
 
-// A refusal holds up no change of the member because of which it is: it was no try of the change, and takes no place of those that may be unavailable.
+// A refusal does not hold up changes of the member that caused it. It was no try of the change, and takes no place of
+// those that may be unavailable.
 func TestDecide_ARefusalHoldsUpNobodyWhoDoesNotWork(t *testing.T) {
 	for name, given := range map[string]func(w *world, second *host){
 		"who is to be restarted in the same tier": func(*world, *host) {},
@@ -194,8 +197,9 @@ func TestDecide_ARefusalHoldsUpNobodyWhoDoesNotWork(t *testing.T) {
 	}
 }
 
-// A person has two that refuse restarted without proof: none waits for an agent that may try for hours. That is said where one waits for another. One override is
-// not enough: all works now, so the agent of the other one may prove what it needs at this moment, and be at its restart.
+// With overrides for two machines that refuse, neither waits for an agent that may try for hours. The message says so
+// where one waits for the other. One override is not enough: all members work, so the agent of the other machine may
+// prove its plan and restart at this moment.
 func TestDecide_TheOverrideOfTwoThatRefuse(t *testing.T) {
 	w, first, second := twoRefused(t)
 	if message := Decide(w.snapshot(t)).Wait.Message; !strings.Contains(message, rkev1.EtcdProofSkipAnnotation) {
@@ -218,7 +222,8 @@ func TestDecide_TheOverrideOfTwoThatRefuse(t *testing.T) {
 	}
 }
 
-// Of six members one has left and one is left out. The proof of five others needs four; three are there, which is what a proof of four needs.
+// Of six members one has left and one is left out. The proof of five others needs four. Three exist, which is what a
+// proof of four needs.
 func TestDecide_AProofThatAsksForMoreThanANewOne(t *testing.T) {
 	w := servers(t, map[string]string{"s4": "etcd", "s5": "etcd", "s6": "etcd", "w": "worker"})
 	w.edit(restartAll)
@@ -238,7 +243,8 @@ func TestDecide_AProofThatAsksForMoreThanANewOne(t *testing.T) {
 	}
 }
 
-// What is left of two members refuses what it cannot prove, costs nothing meanwhile, and is restarted when a person says so.
+// The last of two members refuses a plan that it cannot prove, loses nothing meanwhile, and restarts when the user
+// requests it.
 func TestDecide_ALoneMemberThatRefuses(t *testing.T) {
 	w := ready(t, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w": "worker"})
 	w.edit(restartAll)
@@ -262,7 +268,7 @@ func TestDecide_ALoneMemberThatRefuses(t *testing.T) {
 	}
 }
 
-// Two that do not work are drained: one gets its change, which may mend it.
+// When two drained members do not work, one gets its change, which may repair it.
 func TestDecide_TwoThatDoNotWorkAreDrained(t *testing.T) {
 	w, second, third := twoDrained(t)
 	second.probes(false)
@@ -272,7 +278,7 @@ func TestDecide_TwoThatDoNotWorkAreDrained(t *testing.T) {
 	}
 }
 
-// Of one that refused and does not work, and one that does not work either, one at most is drained in a pass.
+// Of one member that refused and does not work, and another that does not work, at most one is drained per pass.
 func TestDecide_OneIsDrainedInAPass(t *testing.T) {
 	w, first, second := refusedBesideBroken(t)
 	w.edit(drainServers)
@@ -288,7 +294,8 @@ func TestDecide_OneIsDrainedInAPass(t *testing.T) {
 	}
 }
 
-// When the init node leaves, one that refused its plan, or is drained for it, takes its place: nobody would tell it to go on otherwise.
+// When the init node leaves, a machine that refused its plan, or is drained for it, takes its place. Otherwise it could
+// never go on.
 func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
 	for name, tc := range map[string]struct {
 		roles map[string]string
@@ -329,7 +336,8 @@ func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
 	}
 }
 
-// One that waits does not take the place of the init node while another one is at rest: nobody joins until it goes on.
+// A waiting machine does not take the place of the init node while another one is at rest, because no machine joins
+// until it goes on.
 func TestDecide_WhoIsAtRestTakesThePlaceOfTheInitNode(t *testing.T) {
 	for name, given := range map[string]func(w *world, second *host){
 		"beside one whose drain does not end": func(_ *world, h *host) { h.drain = Drain{Requested: `{"enabled":true}`} },

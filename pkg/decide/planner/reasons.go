@@ -1,6 +1,6 @@
 package planner
 
-// Reasons are all reasons for which the planner waits.
+// Reasons returns all reasons for which the planner waits.
 func Reasons() []Reason {
 	return []Reason{
 		ReasonCacheBehind, ReasonDeleting, ReasonInvalidVersion, ReasonNoCluster, ReasonInfrastructure, ReasonUninitializing, ReasonMissingRole,

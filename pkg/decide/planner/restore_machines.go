@@ -23,7 +23,7 @@ func (o *operation) snapshotAsked() *ETCDSnapshot {
 	return nil
 }
 
-// source is the snapshot to restore from, or why it cannot be.
+// source is the snapshot to restore from, or why it cannot be restored.
 func (o *operation) source() (source render.Source, problem string) {
 	found := o.snapshotAsked()
 	if found == nil {
@@ -42,8 +42,8 @@ func (o *operation) source() (source render.Source, problem string) {
 	return render.Source{File: found.File, Folder: found.Folder, S3: found.S3}, ""
 }
 
-// restorable is false for the one border that data cannot cross (docs/wire/planner.md#restore). What is not known is
-// tried.
+// restorable is false for the one version border that data cannot cross (docs/wire/planner.md#restore). Drover tries
+// versions that it cannot parse.
 func restorable(taken, current string) bool {
 	border := semver.MustParse("1.25.0")
 	from, err := semver.NewVersion(taken)
@@ -54,8 +54,9 @@ func restorable(taken, current string) bool {
 	return err != nil || to.LessThan(border) || !from.LessThan(border)
 }
 
-// restoreOn is the machine that etcd begins anew on, or why there is none: the one that holds the snapshot; for one in S3
-// the init node, or the first that can be one; for a mere file name the only one there is.
+// restoreOn is the machine on which etcd starts again, or why there is none. It is the machine that holds the snapshot.
+// For a snapshot in S3 it is the init node, or the first machine that can be one. For a bare file name it is the only
+// candidate.
 func (o *operation) restoreOn() (m *machine, problem string) {
 	candidates := o.collect((*machine).canBeInit)
 	found := o.snapshotAsked()
@@ -78,7 +79,7 @@ func (o *operation) restoreOn() (m *machine, problem string) {
 	return candidates[0], ""
 }
 
-// designate makes a machine the init node: all other marks are gone for sure before it gets one.
+// designate makes a machine the init node. All other marks are removed first.
 func (o *operation) designate(m *machine) *verdict {
 	var others []note
 	for _, other := range slices.Concat(o.machines, o.unregistered) {
@@ -95,18 +96,18 @@ func (o *operation) designate(m *machine) *verdict {
 	return nil
 }
 
-// rendered is a plan or why there is none.
+// rendered is a plan, or why there is none.
 type rendered struct {
 	report
 	plan plan.NodePlan
 }
 
-// tryRender makes the plan of the machine that etcd begins anew on.
+// tryRender renders the plan of the machine on which etcd starts again.
 func (o *operation) tryRender(m *machine, source render.Source) rendered {
 	in := o.inputFor(m, "")
 	in.InitNode = true
 	if !o.s.Versions.Knows(in.Version) {
-		in.Version = o.s.Versions.Newest() // a restore starts everything anew, whatever it was
+		in.Version = o.s.Versions.Newest() // a restore starts everything again, in any version
 	}
 	restore, err := o.s.Versions.RestorePlan(in, source, o.attempt())
 	var pending *render.PendingError
@@ -119,9 +120,9 @@ func (o *operation) tryRender(m *machine, source render.Source) rendered {
 	return rendered{plan: restore}
 }
 
-// stopMachines stops all machines but some, and waits until no server runs any more. Workers are told to stop too, but
-// nothing depends on their having done so, and one that does not answer shall not keep a cluster from its data. Machines
-// with etcd that are being deleted may still have a member: they are let go and have to be gone.
+// stopMachines stops all machines except some, and waits until no server runs. Workers get the plan to stop too, but
+// the restore does not wait for them: a worker that does not answer must not block the data. Deleting machines with
+// etcd may still have a member. Drover releases them and waits until they are gone.
 func (o *operation) stopMachines(phase string, except ...*machine) *verdict {
 	for _, m := range o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.ForceRemove }) {
 		o.last = append(o.last, ForceRemoveMachine{Machine: m.Name})
@@ -129,7 +130,7 @@ func (o *operation) stopMachines(phase string, except ...*machine) *verdict {
 	var tasks []task
 	for _, m := range o.collect(isLive, stops) {
 		if slices.Contains(except, m) && render.OperationOf(m.Plan.State.Plan) == render.OperationRestore {
-			continue // it has gone on from there already
+			continue // its restore has begun already
 		}
 		tasks = append(tasks, task{m: m, plan: o.work(m, o.node(m).StopWork(m.roles, o.attempt())), attempts: restartAttempts, disrupts: true})
 	}
@@ -146,8 +147,8 @@ func stops(m *machine) bool {
 	return !m.windows && m.roles != render.Roles{} && m.Plan.State.PlanExists
 }
 
-// otherMembers waits for members of etcd that cannot be told to stop. Who was stopped before it was deleted has none that runs, and cannot go while the cluster is
-// paused.
+// otherMembers waits for etcd members that cannot get a plan to stop. A machine that was stopped before its deletion
+// runs no member, and cannot go while the cluster is paused.
 func (o *operation) otherMembers(phase string) *verdict {
 	var lost, deleting []note
 	for _, m := range o.unregistered {
@@ -170,7 +171,8 @@ func (o *operation) otherMembers(phase string) *verdict {
 	return &v
 }
 
-// cleanPods starts the init node, and removes pods that the restored data believe to run, from a machine with an API server.
+// cleanPods starts the init node. From a machine with an API server, it removes pods that the restored data list as
+// running.
 func (o *operation) cleanPods() verdict {
 	o.restoring = true
 	phase := rkev1.ETCDSnapshotPhasePostRestorePodCleanup
@@ -180,17 +182,18 @@ func (o *operation) cleanPods() verdict {
 		case m == o.init:
 		case o.runtime == distro.RKE2:
 			uids = append(uids, string(o.init.UID))
-		default: // the kubelet of a K3s server that is only etcd is not waited for anywhere, yet its node may be ready
+		// An operation does not wait for the kubelet of a K3s server that is only etcd, yet its node may be ready.
+		default:
 			possible = append(possible, string(o.init.UID))
 		}
-		for _, w := range o.collect(isLive, func(m *machine) bool { return m.windows }) { // nothing has stopped them
+		for _, w := range o.collect(isLive, func(m *machine) bool { return m.windows }) { // no plan has stopped them
 			possible = append(possible, string(w.UID))
 		}
 		return o.node(m).PodCleanupWork(uids, possible, o.attempt())
 	})
 }
 
-// cleanNodes removes the nodes that have no machine any more.
+// cleanNodes removes Nodes that have no machine any more.
 func (o *operation) cleanNodes() verdict {
 	o.restoring = true
 	phase := rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup
@@ -209,11 +212,11 @@ func (o *operation) cleanNodes() verdict {
 	})
 }
 
-// runs reports that a machine is known to run with the plan that it has.
+// runs reports that a machine is known to work with its current plan.
 func (p *pass) runs(m *machine) bool { return !m.sent && !m.down() && p.progress(m) == "" }
 
-// startInit names the init node, and sees that it runs before others join it when it is not the one that is cleaned up on: apart. It has no API server to ask then, or is
-// being deleted.
+// startInit names the init node. When another machine is used for cleaning up (apart), it also makes sure that the init
+// node runs before others join it. That is the case when the init node has no API server or is being deleted.
 func (o *operation) startInit() (apart bool, stopped string, wait *Wait) {
 	if stopped, wait = o.reconcile("join"); wait != nil {
 		return false, stopped, wait
@@ -221,15 +224,15 @@ func (o *operation) startInit() (apart bool, stopped string, wait *Wait) {
 	if apart = !o.init.roles.ControlPlane || o.init.Deleting; !apart {
 		return false, "", nil
 	}
-	// That it is left out does not make it run.
+	// An init node that is left out may still not run.
 	if wait = stepInit(o.pass).wait; wait == nil && (o.init.marks.JoinURL == "" || !o.runs(o.init)) {
 		wait = waitFor(ReasonJoinURL, "waiting for join server", WakeMachine, WakePlanSecret)
 	}
 	return true, "init", wait
 }
 
-// cleanUp gives the init node, or the first machine with an API server when it has none, its ordinary plan with work on top. An init node that is being deleted gets
-// none any more: it only is joined.
+// cleanUp gives one machine its ordinary plan with work on top: the init node, or the first machine with an API server
+// when the init node has none. An init node that is being deleted gets no plan. Others only join it.
 func (o *operation) cleanUp(phase, then rkev1.ETCDSnapshotPhase, work func(*machine) render.Work) verdict {
 	step := string(phase)
 	apart, stopped, wait := o.startInit()

@@ -16,15 +16,15 @@ import (
 
 var startTopology = map[string]string{"c1": "control-plane", "e1": "etcd", "e2": "etcd", "e3": "etcd", "w1": "worker"}
 
-// startMoments are how far a restore has come.
+// startMoments are stages of a restore.
 var startMoments = map[string]func(t *testing.T, w *world){
 	"while it is restored":     func(*testing.T, *world) {},
 	"when it is restored":      func(t *testing.T, w *world) { t.Helper(); w.pass(t) },
 	"when it is told to start": func(t *testing.T, w *world) { t.Helper(); w.run(t) },
 }
 
-// Nothing but the machine that etcd was restored on starts etcd before that is known to run, whatever becomes of it: the others have
-// given up their data, and would begin an empty cluster.
+// Only the machine on which etcd was restored starts etcd before it is known to run, whatever happens to it. The others
+// have discarded their data, and would start an empty cluster.
 func TestDecide_RestoredMachineStartsFirst(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	for name, happens := range map[string]func(w *world, h *host){
@@ -44,7 +44,8 @@ func TestDecide_RestoredMachineStartsFirst(t *testing.T) {
 		"its plan secret is new":        func(_ *world, h *host) { h.data = nil },
 	} {
 		for moment, come := range startMoments {
-			for _, version := range []string{k3sVersion, rke2Version} { // of K3s, a machine with etcd alone has no probes
+			// In K3s, a machine with only etcd has no probes.
+			for _, version := range []string{k3sVersion, rke2Version} {
 				for _, late := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/%s/%s/late=%v", name, moment, version, late), func(t *testing.T) {
 						m := restoredOnE2(t, version)
@@ -68,7 +69,8 @@ func TestDecide_RestoredMachineStartsFirst(t *testing.T) {
 	}
 }
 
-// That the restored machine is left out of roll-outs does not make it run: the server on which pods are cleaned up may have etcd too, and waits for it.
+// A restored machine that is left out of rollouts may still not run. The server that cleans up pods may have etcd too,
+// and waits for it.
 func TestDecide_NobodyJoinsARestoredMachineBeforeItRuns(t *testing.T) {
 	m := upWith(t, rke2Version, map[string]string{"e1": "etcd", "s1": "etcd,control-plane", "w1": "worker"})
 	m.restore(t, "e1")
@@ -84,8 +86,8 @@ func TestDecide_NobodyJoinsARestoredMachineBeforeItRuns(t *testing.T) {
 	}
 }
 
-// Pods are cleaned up when the nodes of all machines that do not run are seen to be gone. The init node runs: of RKE2 its node is waited for, of K3s it
-// may be there.
+// The pod cleanup waits until the nodes of all machines that do not run are seen as gone. The init node runs: for RKE2
+// the cleanup waits for its node, for K3s the node may exist.
 func TestDecide_ThePodCleanupKnowsThatTheInitNodeRuns(t *testing.T) {
 	for version, want := range map[string]string{k3sVersion: "POSSIBLE=%[2]s", rke2Version: "%[1]s %[2]s"} {
 		t.Run(version, func(t *testing.T) {
@@ -107,7 +109,7 @@ func TestDecide_ThePodCleanupKnowsThatTheInitNodeRuns(t *testing.T) {
 	}
 }
 
-// Nothing has stopped Windows machines: their nodes may be ready, and are not waited for to be gone.
+// Nothing has stopped Windows machines. Their nodes may be ready, and the cleanup does not wait until they are gone.
 func TestDecide_ThePodCleanupKnowsThatWindowsMachinesRun(t *testing.T) {
 	m := upWith(t, rke2Version, map[string]string{"e1": "etcd", "s1": "control-plane", "w1": "worker"})
 	windows := m.add("win", "worker")
@@ -135,7 +137,7 @@ func restoredOnE2(t *testing.T, version string) opsModel {
 	return m
 }
 
-// upWith is a cluster that is up.
+// upWith is a working cluster.
 func upWith(t *testing.T, version string, roles map[string]string) opsModel {
 	t.Helper()
 	w := newWorld(version)
@@ -164,8 +166,8 @@ func (m *opsModel) restore(t *testing.T, on string) {
 	m.d.all(on)
 }
 
-// The others follow when the restored machine is known to run, and that may be after the restore has run into its deadline: a machine
-// without probes has applied its plan then.
+// The others follow when the restored machine is known to run, even after the deadline of the restore. A machine
+// without probes has then applied its plan.
 func TestDecide_OthersFollowTheRestoredMachine(t *testing.T) {
 	for _, version := range []string{k3sVersion, rke2Version} {
 		m := restoredOnE2(t, version)
@@ -191,7 +193,8 @@ func TestDecide_OthersFollowTheRestoredMachine(t *testing.T) {
 	}
 }
 
-// A machine that a restore has stopped begins no cluster when the restored one is gone, though the user has designated it: it has no data.
+// A stopped machine starts no cluster when the restored one is gone, even if the user has designated it, because it has
+// no data.
 func TestDecide_ADesignatedMachineThatWasStoppedBeginsNothing(t *testing.T) {
 	m := restoredOnE2(t, rke2Version)
 	m.machines["e1"].m.Labels[rkev1.MachineIDLabel] = "e1-id"
@@ -215,8 +218,8 @@ func TestDecide_ADesignatedMachineThatWasStoppedBeginsNothing(t *testing.T) {
 	}
 }
 
-// W21: whoever is down after a restore has nothing to lose. But for members of etcd, which start one after the other, all machines of a
-// tier start at once, whatever the upgrade strategy says.
+// W21: machines that are down after a restore have nothing to lose. All machines of a tier start at once, whatever the
+// upgrade strategy says, except etcd members, which start one after the other.
 func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
 	w := newWorld(rke2Version)
 	for name, roles := range map[string]string{"s1": allRoles, "c1": "control-plane", "c2": "control-plane", "c3": "control-plane", "w1": "worker", "w2": "worker", "w3": "worker"} {
@@ -256,8 +259,8 @@ func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
 	}
 }
 
-// Who is down because a restore has stopped it is started by it, in a pool that is paused as well: the pause is about changes to what runs. The end of a drain that
-// was under way waits until it runs.
+// A restore starts the machines that it has stopped, also in paused pools, because the pause is about changes of what
+// runs. A drain that was in progress ends after the machine runs.
 func TestDecide_PausedPoolsAreStartedAgain(t *testing.T) {
 	for _, version := range []string{k3sVersion, rke2Version} {
 		for name, paused := range map[string]map[string]bool{
@@ -293,7 +296,8 @@ func TestDecide_PausedPoolsAreStartedAgain(t *testing.T) {
 	}
 }
 
-// Who was stopped and is deleted then has no member that could be in the way of the restore. It could not go either: the cluster is paused.
+// A machine that was stopped and then deleted has no member that could block the restore. It cannot go either, because
+// the cluster is paused.
 func TestDecide_ARestoreGoesOnWithoutAStoppedMachineThatIsDeleted(t *testing.T) {
 	for name, version := range map[string]string{"K3s": k3sVersion, "RKE2": rke2Version} {
 		t.Run(name, func(t *testing.T) {

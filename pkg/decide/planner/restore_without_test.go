@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// A worker that nobody hears of, or that a person has left out, does not keep a cluster from its data. It is started when it is back, with what was changed
-// meanwhile, whatever it was told before.
+// A worker that is out of reach, or left out by the user, does not block the restore of the data. It starts when it is
+// back, with the changes made meanwhile, whatever plan it got before.
 func TestDecide_ARestoreGoesOnWithoutAWorker(t *testing.T) {
 	for name, happens := range map[string]func(m *opsModel, h *host){
 		"its node is lost":       func(m *opsModel, h *host) { h.m.NodeLostSince = m.now },
@@ -40,7 +40,7 @@ func TestDecide_ARestoreGoesOnWithoutAWorker(t *testing.T) {
 	}
 }
 
-// A restore stops no Windows machine, and starts none again whose pool is paused.
+// A restore stops no Windows machine, and starts none whose pool is paused.
 func TestDecide_ARestoreLeavesPausedWindowsMachinesAlone(t *testing.T) {
 	m := upWith(t, rke2Version, startTopology)
 	windows := m.add("win", "worker")
@@ -63,7 +63,7 @@ func TestDecide_ARestoreLeavesPausedWindowsMachinesAlone(t *testing.T) {
 	m.comesBack(t, "win")
 }
 
-// comesBack lets a machine work again, and everything get in order.
+// comesBack lets a machine work again, and everything become in order.
 func (m *opsModel) comesBack(t *testing.T, name string) {
 	t.Helper()
 	delete(m.off, name)

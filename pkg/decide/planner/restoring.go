@@ -7,8 +7,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// Restoring reports that nodes may be down because a restore has stopped them: it is at work, or it has failed and the machines do not all run again. Who replaces
-// machines whose nodes are not well has to wait for that.
+// Restoring reports that nodes may be down because a restore has stopped them: it is in progress, or it has failed and
+// not all machines run again. Controllers that replace unhealthy machines must wait for that.
 func Restoring(cp *rkev1.RKEControlPlane) bool {
 	switch cp.Status.ETCDSnapshotRestorePhase {
 	case "", rkev1.ETCDSnapshotPhaseFinished:

@@ -6,7 +6,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Nodes may be down from the first phase of a restore until it has succeeded, or until the machines run again although it has failed.
+// Nodes may be down from the first phase of a restore until it has succeeded, or until the machines run again after a
+// failure.
 func TestRestoring(t *testing.T) {
 	failed := rkev1.ETCDSnapshotPhaseFailed
 	for name, tc := range map[string]struct {

@@ -10,17 +10,17 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Roll is the command to move machines to another render version than the one that they are pinned to.
+// Roll is the command to move machines to another render version than their pinned one.
 type Roll struct {
-	// All is the version for machines whose pool is not in Pools, empty when they stay.
+	// All is the version for machines whose pool is not in Pools. It is empty when they keep their version.
 	All string `json:"all,omitempty"`
 	// Pools are versions by machine pool.
 	Pools map[string]string `json:"pools,omitempty"`
-	// Problem says what of the command cannot be read.
+	// Problem says which part of the command cannot be parsed.
 	Problem string `json:"problem,omitempty"`
 }
 
-// ParseRoll reads a command: a version, or POOL=VERSION, or several of them with commas in between.
+// ParseRoll parses a command: VERSION or POOL=VERSION, or several of them separated by commas.
 func ParseRoll(text string) Roll {
 	var out Roll
 	for entry := range strings.SplitSeq(text, ",") {
@@ -42,7 +42,7 @@ func ParseRoll(text string) Roll {
 	return out
 }
 
-// String is the command as it is written.
+// String returns the command in the form that ParseRoll reads.
 func (r Roll) String() string {
 	var entries []string
 	if r.All != "" {
@@ -54,7 +54,7 @@ func (r Roll) String() string {
 	return strings.Join(entries, ",")
 }
 
-// With adds another command: the version for some pools, or for all machines when none is named.
+// With adds another command: the version for the named pools, or for all machines when there are none.
 func (r Roll) With(version string, pools ...string) Roll {
 	if len(pools) == 0 {
 		return Roll{All: version}
@@ -69,7 +69,7 @@ func (r Roll) With(version string, pools ...string) Roll {
 	return out
 }
 
-// For is the version for machines of a pool, empty when they stay.
+// For is the version for machines of a pool, empty when they keep their version.
 func (r Roll) For(pool string) string {
 	if version, named := r.Pools[pool]; named && pool != "" {
 		return version
@@ -77,13 +77,16 @@ func (r Roll) For(pool string) string {
 	return r.All
 }
 
-// ConditionRenderVersions on an RKEControlPlane is False while plans are kept as they are, because no renderer for them is there.
+// ConditionRenderVersions on an RKEControlPlane is False while plans stay as they are, because this program cannot
+// render their version.
 const ConditionRenderVersions = "RenderVersionsKnown"
 
-// ReasonRenderVersionUnknown on that condition: a newer Drover has made plans, or was asked to.
+// ReasonRenderVersionUnknown on that condition: a newer Drover made the plans, or a command asks for an unknown
+// version.
 const ReasonRenderVersionUnknown = "RenderVersionUnknown"
 
-// asked is the version that a command moves a machine to, empty when there is none, or none that can be rendered.
+// asked is the version that a command moves a machine to. It is empty when there is no command, or its version cannot
+// be rendered.
 func (p *pass) asked(m *machine) string {
 	if version := p.s.Roll.For(m.Labels[rkev1.MachinePoolNameLabel]); p.s.Versions.Knows(version) {
 		return version
@@ -91,8 +94,8 @@ func (p *pass) asked(m *machine) string {
 	return ""
 }
 
-// versionFor is the render version of a machine's plan: the one that a command asks for, or else the one that the machine is pinned to. A
-// machine that nothing runs on needs no pin that nobody knows.
+// versionFor is the render version of a machine's plan: the version of a command, or else the machine's pinned version.
+// A machine on which nothing runs drops an unknown version.
 func (p *pass) versionFor(m *machine) string {
 	pinned := m.marks.RenderVersion
 	idle := m.down() || m.Plan != nil && !m.Plan.State.PlanExists && !m.HasNode
@@ -105,8 +108,8 @@ func (p *pass) versionFor(m *machine) string {
 	return pinned
 }
 
-// keep leaves a machine with the plan that it has, byte for byte, because this program cannot render its version: another one would be
-// another plan, and restart it. It reports whether it has to.
+// keep keeps the machine's current plan, byte for byte, when this program cannot render its version. Another version
+// would be another plan, and would restart the machine. It reports whether it keeps the plan.
 func (p *pass) keep(m *machine) bool {
 	if p.knows(m) {
 		return false
@@ -118,13 +121,13 @@ func (p *pass) keep(m *machine) bool {
 	return true
 }
 
-// plansApplied reports that all nodes once had what the spec wants of their plans.
+// plansApplied reports that all nodes once had the plans of the current spec.
 func (p *pass) plansApplied() bool {
 	applied := p.s.ControlPlane.Status.AppliedSpec
 	return applied != nil && maps.Equal(specDigests(applied), specDigests(&p.s.ControlPlane.Spec))
 }
 
-// keptMessage is about a machine that a change cannot reach.
+// keptMessage is the message for a machine that a change cannot reach.
 func (p *pass) keptMessage(m *machine) string {
 	if m.marks.RenderVersion == AsFound {
 		return "its plan is not the one that it was adopted with, and nobody can tell what has changed since; it is kept as it is"
@@ -132,14 +135,14 @@ func (p *pass) keptMessage(m *machine) string {
 	return fmt.Sprintf("its plan is of render version %s, which this Drover does not know; it is kept as it is", m.marks.RenderVersion)
 }
 
-// follow pins a machine to the version that it was asked to move to, once its plan is the one of that version.
+// follow pins a machine to the requested version once its plan is the plan of that version.
 func (p *pass) follow(m *machine) {
 	if asked := p.asked(m); asked != "" && m.Plan.State.PlanExists {
 		m.marks.RenderVersion = asked
 	}
 }
 
-// setVersions reports render versions that nobody here knows. Clusters that never had one get no condition.
+// setVersions reports unknown render versions. Clusters that never had one get no condition.
 func (p *pass) setVersions() {
 	known := strings.Join(p.s.Versions.Names(), ", ")
 	var problems []string

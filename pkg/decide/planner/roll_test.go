@@ -37,7 +37,7 @@ func (w *world) pins() map[string]string {
 	return out
 }
 
-// rollWorld is a cluster of three servers and two workers in two pools, in order.
+// rollWorld is a cluster in order: three servers, and two workers in two pools.
 func rollWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(rke2Version)
@@ -51,7 +51,7 @@ func rollWorld(t *testing.T) *world {
 	return w
 }
 
-// An upgrade of the program, and its way back, change no plan of a cluster: each machine keeps the version that it was rendered with.
+// An upgrade and a downgrade of the program change no plan: each machine keeps its render version.
 func TestRoll_AnUpgradeAndItsWayBackChangeNoPlan(t *testing.T) {
 	w := rollWorld(t)
 	before, pins := w.plans(), w.pins()
@@ -71,7 +71,8 @@ func TestRoll_AnUpgradeAndItsWayBackChangeNoPlan(t *testing.T) {
 	}
 }
 
-// A machine that came with the newer program keeps its plan when the older one is back. That is said, and holds up nobody else.
+// A machine that joined with the newer program keeps its plan under the older one. The message says so, and no other
+// machine waits for it.
 func TestRoll_APlanThatNobodyCanRenderIsKept(t *testing.T) {
 	w := rollWorld(t)
 	w.versions = next
@@ -99,7 +100,7 @@ func TestRoll_APlanThatNobodyCanRenderIsKept(t *testing.T) {
 		t.Errorf("w3 has to expect %+v", class)
 	}
 
-	// A change reaches all others. Of the one that it does not reach a person is told.
+	// A change reaches all others. The user learns which machine it does not reach.
 	w.edit(func(spec *rkev1.RKEControlPlaneSpec) { spec.ProvisionGeneration++ })
 	for range 30 {
 		d = w.run(t)
@@ -117,7 +118,7 @@ func TestRoll_APlanThatNobodyCanRenderIsKept(t *testing.T) {
 		t.Errorf("wait %+v", d.Wait)
 	}
 
-	// The newer program is back, or a command takes the machine to what this one knows.
+	// The newer program is back, or a command moves the machine to a known version.
 	w.command = Roll{}.With(render.Version, "workers")
 	w.bringUp(t)
 	if status, _ := w.condition(ConditionRenderVersions); status != "True" || w.pins()["w3"] != render.Version {
@@ -125,7 +126,7 @@ func TestRoll_APlanThatNobodyCanRenderIsKept(t *testing.T) {
 	}
 }
 
-// What was begun with the newer program ends with the older one: a node that is drained is not left so.
+// A drain that began with the newer program ends with the older one.
 func TestRoll_ADrainThatNobodyCanGoOnWithIsEnded(t *testing.T) {
 	w := rollWorld(t)
 	w.versions = next
@@ -156,7 +157,7 @@ func TestRoll_ADrainThatNobodyCanGoOnWithIsEnded(t *testing.T) {
 	}
 }
 
-// A command moves machines by the rules of every roll-out, some pools or all, to and fro, and once.
+// A command moves machines by the rules of every rollout: some pools or all, in both directions, and once.
 func TestRoll_ACommandMovesMachines(t *testing.T) {
 	w := rollWorld(t)
 	w.versions = next
@@ -181,14 +182,14 @@ func TestRoll_ACommandMovesMachines(t *testing.T) {
 	if w.run(t); w.writes != writes {
 		t.Error("a command that was carried out is carried out again")
 	}
-	w.command = Roll{} // what was done stays done
+	w.command = Roll{} // completed work stays
 	if w.run(t); w.writes != writes {
 		t.Error("a command that is taken back changes something")
 	}
 	w.command = Roll{}.With("1")
 	w.bringUp(t)
 	back := w.plans()
-	for name := range back { // what the other version wrote is taken away again, and the delivery begins with a proof
+	for name := range back { // the files of the other version are removed, and the delivery begins with a proof
 		delivered, err := nodeplan.Decode([]byte(back[name]))
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +208,7 @@ func TestRoll_ACommandMovesMachines(t *testing.T) {
 	}
 }
 
-// A version whose plans are the same moves the pin and nothing else.
+// A version whose plans are the same moves only the pin.
 func TestRoll_EqualPlansMoveThePinOnly(t *testing.T) {
 	w := rollWorld(t)
 	w.versions = render.Versions{}.With("same", func(_ render.Input, files []plan.File) []plan.File { return files })
@@ -226,7 +227,7 @@ func TestRoll_EqualPlansMoveThePinOnly(t *testing.T) {
 	}
 }
 
-// What cannot be done is said, and nothing is done.
+// Commands that cannot be carried out are reported, and change nothing.
 func TestRoll_UnknownVersionsAreToldOf(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"a version that nobody knows":    {"9", "Machines are to move to render version 9, which this Drover does not know"},
@@ -271,15 +272,15 @@ func TestParseRoll(t *testing.T) {
 	}
 }
 
-// same is a program with one more render version, whose plans are those of the one before.
+// same is a program with one more render version, whose plans equal those of the version before.
 var same = render.Versions{}.With("same", func(_ render.Input, files []plan.File) []plan.File { return files })
 
-// What a command changed is its doing, what comes after it is not, even when the command is still there.
+// A command is the cause of what it changed, but not of later changes, even when the command still exists.
 func TestRoll_OnlyWhatItChangesIsItsDoing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		versions render.Versions
 		to       string
-		// rolled: the command is carried out before the last look.
+		// rolled is true when the command is carried out before the last snapshot.
 		rolled bool
 		happen func(w *world)
 		change func(s *Snapshot)
@@ -315,7 +316,7 @@ func TestRoll_OnlyWhatItChangesIsItsDoing(t *testing.T) {
 	}
 }
 
-// forget takes the evidence away, as if the plans were of a Drover that kept none.
+// forget removes the evidence, as if a Drover that kept none had made the plans.
 func forget(w *world) {
 	for _, h := range w.machines {
 		h.evidence = ""

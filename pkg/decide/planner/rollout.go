@@ -11,21 +11,21 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// rollOut is one pass over one tier: who may be changed now.
+// rollOut is one pass over one tier. It decides which machines may change now.
 type rollOut struct {
 	*pass
 	tier tier
-	// limit is how many machines may be unavailable at a time, 0 for no limit; busy is how many are.
+	// limit is how many machines may be unavailable at a time, 0 for no limit. busy is how many are.
 	limit, busy int
-	// refused is how many of them only are because their nodes refuse to be restarted while others do not work.
+	// refused is how many of them are unavailable only because their nodes refuse to restart while others do not work.
 	refused int
-	// stoppedAt is the machine that has its new plan and does not work with it: nobody else is changed until it does.
+	// stoppedAt is the machine that has its new plan and does not work with it. No other machine changes until it does.
 	stoppedAt string
-	// failedAt is such a machine that will not work by itself any more, as far as anybody can tell.
+	// failedAt is such a machine that, as far as is known, will not work by itself.
 	failedAt string
 }
 
-// newRollOut renders what every member should have, and counts who is unavailable.
+// newRollOut renders the plan of every member, and counts the unavailable machines.
 func (p *pass) newRollOut(t tier) *rollOut {
 	r := &rollOut{pass: p, tier: t}
 	counted := 0
@@ -43,7 +43,7 @@ func (p *pass) newRollOut(t tier) *rollOut {
 	return r
 }
 
-// count finds out whether a machine is unavailable, and whether it stops the roll-out.
+// count finds out whether a machine is unavailable, and whether it stops the rollout.
 func (r *rollOut) count(m *machine) {
 	state, works := &m.Plan.State, len(m.unhealthyProbes()) == 0
 	m.busy = !state.InSync || m.inDrain() || m.change == nodeplan.ChangeNone && !works
@@ -59,7 +59,8 @@ func (r *rollOut) count(m *machine) {
 	}
 }
 
-// fails reports that a machine has the plan that it should have, and does not work with it. What was refused was not tried.
+// fails reports that a machine has its desired plan and does not work with it. A refused plan was not tried, so it does
+// not count.
 func (r *rollOut) fails(m *machine) bool {
 	state := &m.Plan.State
 	if m.change != nodeplan.ChangeNone || m.refuses() {
@@ -68,8 +69,8 @@ func (r *rollOut) fails(m *machine) bool {
 	return state.Failed || state.InSync && (len(m.unhealthyProbes()) > 0 || !r.kubeletCurrent(m))
 }
 
-// concurrency reads how many of that many machines may be unavailable: a number, a share rounded up, 1 when nothing is said. 0 means
-// no limit.
+// concurrency parses how many of the machines may be unavailable: a number, or a percentage that is rounded up. The
+// default is 1, and 0 means no limit.
 func concurrency(text string, machines int) int {
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
 		return n
@@ -81,7 +82,7 @@ func concurrency(text string, machines int) int {
 	return max(1, int(math.Ceil(min(share, 100)*float64(machines)/100)))
 }
 
-// assess renders what a machine should have and compares it with what it has.
+// assess renders the desired plan of a machine and compares it with its current plan.
 func (p *pass) assess(t tier, m *machine) {
 	if m.Plan.Malformed != "" {
 		m.found = finding{"the plan secret " + m.Plan.Name + " is unreadable: " + m.Plan.Malformed, ReasonConfiguring}
@@ -117,8 +118,8 @@ func (p *pass) assess(t tier, m *machine) {
 	}
 }
 
-// run decides about every member, in the order of names. Those that do not work anyway come first: to change them costs nothing.
-// Those whose nodes are lost come last: they hold up the others.
+// run decides about every member, by name. Machines that do not work come first, because changing them costs nothing.
+// Machines with lost nodes come last, because they hold up the others.
 func (r *rollOut) run() {
 	for _, m := range r.order() {
 		if m.found.message == "" {
@@ -152,8 +153,8 @@ func (r *rollOut) consider(m *machine) finding {
 	case m.change == nodeplan.ChangeMajor:
 		return r.major(m)
 	case state.Phase == nodeplan.PhaseFailed:
-		// The plan was delivered by a server that commands agents by state: this agent has given up for good. Delivered again
-		// without a state, it tries as often as others.
+		// A server that controls agents by state delivered the plan, and this agent has given up permanently. After a
+		// delivery without a state, it tries as often as others.
 		return r.again(m)
 	case m.gaveUp() && (m.Retry || m.refused()), m.refused() && r.overridden(m), r.asksTooMuch(m) && !m.PoolPaused && !m.Skip:
 		return r.again(m)
@@ -163,7 +164,8 @@ func (r *rollOut) consider(m *machine) finding {
 	return r.accompany(m)
 }
 
-// first decides about a machine without a plan. That may also be a member of etcd whose plan secret was made anew: it may be restarted like others.
+// first decides about a machine without a plan. It may be an etcd member whose plan Secret was recreated. Such a member
+// may restart like others.
 func (r *rollOut) first(m *machine) finding {
 	switch {
 	case !m.roles.ETCD:
@@ -174,7 +176,7 @@ func (r *rollOut) first(m *machine) finding {
 	return r.joinEtcd(m)
 }
 
-// accompany says what is missing until a machine works with the plan that it has.
+// accompany says what a machine still waits for until it works with its current plan.
 func (r *rollOut) accompany(m *machine) finding {
 	if message := r.planProgress(m); message != "" {
 		return r.trying(m, message)
@@ -183,18 +185,19 @@ func (r *rollOut) accompany(m *machine) finding {
 		return r.undrain(m)
 	}
 	message := r.nodeProgress(m)
-	if m.kept && !r.knows(m) && !r.plansApplied() && (message == "" || message == msgKubelet) { // nobody tells this kubelet to update
+	// No plan makes this kubelet update.
+	if m.kept && !r.knows(m) && !r.plansApplied() && (message == "" || message == msgKubelet) {
 		return finding{r.keptMessage(m), ReasonVersionUnknown}
 	}
 	return finding{message, ReasonConfiguring}
 }
 
-// trying is said of a machine whose agent is at its plan. Who refused it tries again, for nothing as long as others do not work: what mends those is not to
-// wait for it.
+// trying is the finding for a machine whose agent works on its plan. A node that refused its plan tries again, without
+// success while others do not work. The repair of those others must not wait for it.
 func (r *rollOut) trying(m *machine, message string) finding {
 	if m.refuses() {
 		if others := r.etcdInTheWay(m); len(others) > 0 && m.SkipProof {
-			return r.waitForEtcd(others) // it has the override already that the message advises
+			return r.waitForEtcd(others) // the operator already uses the override that the message recommends
 		} else if len(others) > 0 {
 			return finding{message, ReasonEtcdUnhealthy}
 		}
@@ -202,14 +205,14 @@ func (r *rollOut) trying(m *machine, message string) finding {
 	return finding{message, ReasonConfiguring}
 }
 
-// major decides about a change that may restart or drain.
+// major decides about a change that may restart or drain the machine.
 func (r *rollOut) major(m *machine) finding {
 	state := &m.Plan.State
 	switch {
 	case r.isDown(m):
 		return r.start(m)
 	case (m.PoolPaused || m.Skip || r.failedFor(m)) && m.inDrain():
-		return r.undrain(m) // nobody knows for how long, and the others wait for its place
+		return r.undrain(m) // that may take long, and the others wait for its place
 	case m.PoolPaused && !m.carriesOperation():
 		return r.paused(m)
 	case restartFree(state, m.desired), state.PlanExists && neverApplied(state) && state.FailureCount == 0:
@@ -220,7 +223,8 @@ func (r *rollOut) major(m *machine) finding {
 	return r.disrupt(m)
 }
 
-// start decides about a machine that an operation has stopped. Whatever keeps changes from those that run, to leave this one as it is would be to leave it down.
+// start decides about a machine that an operation has stopped. Starting it is always allowed, except that etcd members
+// start one after the other.
 func (r *rollOut) start(m *machine) finding {
 	if r.etcdStarting(m) {
 		return finding{msgPending, ReasonChangePending}
@@ -228,7 +232,8 @@ func (r *rollOut) start(m *machine) finding {
 	return r.send(r.tier, m)
 }
 
-// paused is said of a machine in a pool that is paused. What mends the members because of which it refused its plan is not to wait for the end of the pause.
+// paused is the finding for a machine in a paused pool. If it refused its plan because of other members, their repair
+// must not wait for the end of the pause.
 func (r *rollOut) paused(m *machine) finding {
 	if m.refuses() && len(r.etcdInTheWay(m)) > 0 {
 		return finding{msgPoolPaused, ReasonEtcdUnhealthy}
@@ -236,9 +241,10 @@ func (r *rollOut) paused(m *machine) finding {
 	return finding{msgPoolPaused, ReasonPoolPaused}
 }
 
-// edit delivers a plan that restarts nothing by itself. It brings new tries of what was refused, which another member of etcd must not be at, too, in the same
-// minute, or at its restart because this one has given up. One that is left out counts as well: what it does with the plan that it has nobody knows, and without
-// it there may be no majority. Where nothing is to be restarted nobody gets new tries of that.
+// edit delivers a plan that restarts nothing by itself. After a refusal, the delivery brings new tries of the refused
+// plan, which may restart the node. Another etcd member must not have its tries or its restart in the same minute. A
+// machine that is left out counts as well: what it does with its plan is unknown, and etcd may need it for a majority.
+// Machines that must not restart get no new tries.
 func (r *rollOut) edit(m *machine) finding {
 	if !m.refuses() {
 		return r.send(r.tier, m)
@@ -253,24 +259,24 @@ func (r *rollOut) edit(m *machine) finding {
 		return r.waitForEtcd(others)
 	case m.gaveUp() && len(inTheWay) > 0:
 		return r.waitForEtcd(inTheWay)
-	case m.PoolPaused, m.Skip, len(inTheWay) > 0: // it is not restarted before they work, and not drained for that either
+	case m.PoolPaused, m.Skip, len(inTheWay) > 0: // it does not restart or drain before the others work
 		return r.send(r.tier, m)
 	}
 	return r.drainAndSend(m)
 }
 
-// failedFor reports that a machine does not get the change at which another one has failed, not even when it was drained for it. One that does
-// not work either may be changed: it loses nothing.
+// failedFor reports that a machine does not get a change that failed on another machine, even if it was drained for the
+// change. A machine that does not work either may change: it loses nothing.
 func (r *rollOut) failedFor(m *machine) bool {
 	return r.failedAt != "" && r.failedAt != m.Name && !m.Plan.State.Failed && !m.neverHealthy()
 }
 
-// neverHealthy reports that a machine has never worked with the plan that was applied.
+// neverHealthy reports that a machine has never worked with its applied plan.
 func (m *machine) neverHealthy() bool {
 	return m.Plan.State.InSync && !m.Plan.ProbesPassed && len(m.unhealthyProbes()) > 0
 }
 
-// again delivers a plan once more that failed. It may restart the machine, like the first time.
+// again delivers a failed plan once more. It may restart the machine, like the first delivery.
 func (r *rollOut) again(m *machine) finding {
 	if m.PoolPaused || m.Skip {
 		return r.trying(m, msgFailed)
@@ -278,29 +284,29 @@ func (r *rollOut) again(m *machine) finding {
 	if others := r.etcdInTheWay(m); len(others) > 0 {
 		return r.waitForEtcd(others)
 	}
-	if m.refuses() { // its restart is still to come, and it may have been drained no more meanwhile
+	if m.refuses() { // its restart is still to come, and its drain may have ended meanwhile
 		return r.drainAndSend(m)
 	}
 	return r.send(r.tier, m)
 }
 
-// disrupt drains a machine and restarts what runs on it, as soon as etcd can do without it.
+// disrupt drains a machine and restarts the distribution on it, as soon as etcd can do without it.
 func (r *rollOut) disrupt(m *machine) finding {
 	if others := r.etcdInTheWay(m); len(others) > 0 {
 		if m.inDrain() && m.etcdServes() && m.Plan.State.InSync && r.anyOf(others, func(o *machine) bool { return r.broken(o) || o.waitsDrained() }) {
 			m.asked = true
-			return r.undrain(m) // that may be for long, and they may be waiting for the end of this drain
+			return r.undrain(m) // the wait may be long, and the others may wait for the end of this drain
 		}
 		return r.waitForEtcd(others)
 	}
 	return r.drainAndSend(m)
 }
 
-// drainAndSend delivers the plan of a machine once its node is drained, if the plan asks for that.
+// drainAndSend delivers the plan of a machine after its node is drained, if the plan asks for a drain.
 func (r *rollOut) drainAndSend(m *machine) finding {
 	delivery, found := r.encode(r.tier, m)
 	if found.message != "" {
-		return found // whom nothing can be delivered to takes nobody's place, and is not drained for it
+		return found // a machine that can get no plan takes no place, and is not drained
 	}
 	if !m.busy {
 		m.busy = true
@@ -312,19 +318,20 @@ func (r *rollOut) drainAndSend(m *machine) finding {
 	return r.send(r.tier, m)
 }
 
-// mayStart reports whether there is room for a machine to be changed, or it has been begun, or it never worked with what it has.
+// mayStart reports that a machine may start its change: there is room, its change has begun, or it never worked with
+// its current plan.
 func (r *rollOut) mayStart(m *machine) bool {
 	if m.inDrain() || m.Plan.State.Failed || m.neverHealthy() {
 		return true
 	}
 	busy := r.busy - btoi(m.busy)
 	if m.sick {
-		busy -= r.refused // they wait for those that do not work
+		busy -= r.refused // they wait for the machines that do not work
 	}
 	return r.stoppedAt == "" && (r.limit == 0 || busy < r.limit)
 }
 
-// leaveOut takes the machines that the tier does not wait for out of its account.
+// leaveOut marks the machines that the tier does not wait for.
 func (r *rollOut) leaveOut(m *machine) {
 	if m.found.message == "" || m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonRenderFailed || m.found.reason == ReasonVersionUnknown {
 		return

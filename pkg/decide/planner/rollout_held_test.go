@@ -11,7 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// A drain ends when its machine gets no plan: the node would stay empty, and hold the place of others, for as long as a person likes.
+// A drain ends when its machine gets no plan. Otherwise the node would stay empty, and hold the place of others, until
+// the user acts.
 func TestDecide_APauseEndsADrain(t *testing.T) {
 	for name, hold := range map[string]func(m *Machine){
 		"the pool is paused":      func(m *Machine) { m.PoolPaused = true },
@@ -36,7 +37,7 @@ func TestDecide_APauseEndsADrain(t *testing.T) {
 	}
 }
 
-// A worker that is off cannot get another plan while its pool is paused. It holds up nobody for that.
+// A worker that is off cannot get another plan while its pool is paused, and does not hold up others because of that.
 func TestDecide_ALostWorkerOfAPausedPool(t *testing.T) {
 	w := ready(t, map[string]string{"s": "etcd,control-plane", "w1": "worker", "w2": "worker"})
 	w.edit(restartAll)
@@ -53,7 +54,8 @@ func TestDecide_ALostWorkerOfAPausedPool(t *testing.T) {
 	}
 }
 
-// A worker that is off holds up its tier for as long as others do, also when its plan is kept because this program cannot render its version.
+// A worker that is off holds up its tier no longer than others, even when its plan is kept because this program cannot
+// render its version.
 func TestDecide_ALostWorkerWhosePlanIsKept(t *testing.T) {
 	for name, kept := range map[string]bool{"its plan is rendered": false, "its plan is kept": true} {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +80,8 @@ func TestDecide_ALostWorkerWhosePlanIsKept(t *testing.T) {
 	}
 }
 
-// Kubelets must not be newer than the API servers that they talk to. So a server that cannot get the plan of another version holds up what comes
-// after it, and says why.
+// Kubelets must not be newer than their API servers. Therefore a server that cannot get the plan of another version
+// holds up later tiers, and says why.
 func TestDecide_NoNodeIsNewerThanAServerThatIsHeld(t *testing.T) {
 	const newer = "v1.37.0+rke2r1"
 	for name, tc := range map[string]struct {
@@ -118,7 +120,7 @@ func TestDecide_NoNodeIsNewerThanAServerThatIsHeld(t *testing.T) {
 	}
 }
 
-// The data of a plan secret are lost while another member is restarted: its machine is a member all the same.
+// A machine whose plan Secret loses its data while another member restarts still counts as a member.
 func TestDecide_AMemberWithoutAPlanWaitsForItsTurn(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -131,7 +133,7 @@ func TestDecide_AMemberWithoutAPlanWaitsForItsTurn(t *testing.T) {
 	w.bringUp(t)
 }
 
-// What is told beside a failure is not taken for a part of it.
+// Additions to a failure message are not taken as a part of the failure.
 func TestDecide_AFailureOfALostServerIsToldOnce(t *testing.T) {
 	for name, note := range map[string]func(w *world, m *Machine){
 		"its node is lost": func(w *world, m *Machine) { m.NodeLostSince = w.now },
@@ -165,7 +167,7 @@ func TestDecide_AFailureOfALostServerIsToldOnce(t *testing.T) {
 	}
 }
 
-// The count of failures comes from the node. Whatever it says is that node's business, and keeps nobody from deciding.
+// The count of failures comes from the node. No value of it breaks decisions.
 func TestDecide_ANodeThatReportsEndlessFailures(t *testing.T) {
 	for _, count := range []int{math.MaxInt, math.MaxInt - 1, math.MaxInt/2 + 1, math.MinInt} {
 		t.Run(strconv.Itoa(count), func(t *testing.T) {
@@ -207,7 +209,8 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// Values of Secrets that the configuration refers to are known, and need nothing that announces them. ConfigMaps hold no secrets.
+// Values of Secrets that the configuration refers to are removed even without a key in front of them. ConfigMaps hold
+// no secrets.
 func TestRedact_KnowsWhatTheConfigurationRefersTo(t *testing.T) {
 	p := &pass{s: &Snapshot{Objects: []Object{
 		{Kind: "Secret", Name: "registry", Data: map[string][]byte{"password": []byte("correct-horse")}},
@@ -219,7 +222,8 @@ func TestRedact_KnowsWhatTheConfigurationRefersTo(t *testing.T) {
 	}
 }
 
-// Of a long output only the end is looked at. A secret there stays one, also when what announces it is cut off and what follows it is masked.
+// Only the end of a long output is used. A secret there stays hidden, even when the text in front of it is cut off and
+// the text after it is masked.
 func TestRedact_LongOutput(t *testing.T) {
 	p := &pass{s: &Snapshot{}}
 	for size := range 5 * maxTail {
@@ -230,8 +234,8 @@ func TestRedact_LongOutput(t *testing.T) {
 	}
 }
 
-// Workers must not be newer than the servers that they talk to: one that is powered off holds them up. After a while it is said what a person can do
-// about that, and it helps.
+// Workers must not be newer than their servers, so a powered-off server holds them up. After a while the message says
+// what the user can do, and that works.
 func TestDecide_AServerThatIsOffIsWaitedForUntilAPersonDecides(t *testing.T) {
 	const server = "etcd,control-plane"
 	w := ready(t, map[string]string{"a": server, "b": server, "c": server, "p": "control-plane", "q": "control-plane", "w": "worker"})
@@ -264,7 +268,7 @@ func TestDecide_AServerThatIsOffIsWaitedForUntilAPersonDecides(t *testing.T) {
 	}
 }
 
-// Beside others that are waited for too, the one that needs a person is named, and what that person can do.
+// With other waits present, the message still names the machine that needs the user, and the possible action.
 func TestDecide_AServerThatIsOffBesideOneThatIsBusy(t *testing.T) {
 	const server = "etcd,control-plane"
 	for name, tc := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 
 func restartAll(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration++ }
 
-// servers are three machines with etcd and control plane, and what else is asked for.
+// servers is a cluster of three machines with etcd and control plane, and the given other machines.
 func servers(t *testing.T, more map[string]string) *world {
 	t.Helper()
 	roles := map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane"}
@@ -122,7 +122,7 @@ func TestDecide_WhoTakesThePlaceOfTheInitNode(t *testing.T) {
 	}
 }
 
-// W13: there is never a moment with two init nodes, on Machines or on plan secrets.
+// W13: there are never two init nodes, on Machines or on plan Secrets.
 func TestDecide_TheFormerInitNodeIsToldFirst(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.machines["s1"].m.Deleting = true
@@ -145,7 +145,7 @@ func TestDecide_TheFormerInitNodeIsToldFirst(t *testing.T) {
 	}
 }
 
-// W10: when nobody else brings news, the timer does.
+// W10: without other events, the timer wakes the planner.
 func TestDecide_ALostInitNodeIsLookedAtAgain(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.machines["s1"].m.NodeLostSince = w.now.Add(-4 * time.Minute)
@@ -155,7 +155,7 @@ func TestDecide_ALostInitNodeIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// A change of the server alone restarts, and never drains.
+// A change of the join server restarts, and never drains.
 func TestDecide_ANewJoinServerDrainsNobody(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(func(s *rkev1.RKEControlPlaneSpec) {
@@ -173,7 +173,7 @@ func TestDecide_ANewJoinServerDrainsNobody(t *testing.T) {
 	}
 }
 
-// A member that waits for its correction gets it, although the init node would come first.
+// A member that waits for its repair gets it, although the init node would come first.
 func TestDecide_TheMemberThatDoesNotWorkComesFirst(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -188,7 +188,7 @@ func TestDecide_TheMemberThatDoesNotWorkComesFirst(t *testing.T) {
 	w.bringUp(t)
 }
 
-// Two members are out: nobody is restarted that still works, until a person says that one of them does not matter.
+// While two members are out, no working member restarts until the user says that one of the two does not matter.
 // (docs/invariants.md#weaknesses, W26.)
 func TestDecide_AMinorityOfEtcdIsLeftAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -227,7 +227,7 @@ func TestDecide_AMinorityOfEtcdIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The init node cannot be changed, and no other is: nobody says that the cluster is in order.
+// While the init node cannot change and no other machine changes, the cluster does not count as in order.
 func TestDecide_ABlockedInitNodeIsTold(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.machines["s1"].m.Annotations = map[string]string{"rke.cattle.io/labels": `{"a":"b"}`}
@@ -262,7 +262,7 @@ func TestDecide_WhoDoesNotWorkAnywayComesFirst(t *testing.T) {
 	}
 }
 
-// What only tells a node something is delivered at once, whatever the others are doing.
+// A change that only informs a node is delivered at once, whatever the others do.
 func TestDecide_MinorChangesWaitForNobody(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	told := func() Decision {
@@ -280,7 +280,7 @@ func TestDecide_MinorChangesWaitForNobody(t *testing.T) {
 	}
 }
 
-// A worker that is powered off does not hold up the others for ever. (docs/invariants.md#weaknesses, W9.)
+// A worker that is powered off does not hold up the others forever. (docs/invariants.md#weaknesses, W9.)
 func TestDecide_WhoIsUnreachable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(w *world, h *host)
@@ -308,7 +308,7 @@ func TestDecide_WhoIsUnreachable(t *testing.T) {
 	}
 }
 
-// A worker whose agent never came holds up an upgrade for as long as one whose node is lost.
+// A worker whose agent never reported holds up an upgrade as long as one whose node is lost.
 func TestDecide_AWorkerThatNeverCame(t *testing.T) {
 	w := ready(t, map[string]string{"s": "etcd,control-plane", "w2": "worker"})
 	w.add("w1", "worker")

@@ -22,7 +22,7 @@ func fleet(t *testing.T, version string, workers int) *world {
 	return w
 }
 
-// edit is what a user does.
+// edit is an edit by the user.
 func (tr *transcript) edit(t *testing.T, w *world, text string, change func(spec *rkev1.RKEControlPlaneSpec)) {
 	t.Helper()
 	tr.event("the user %s", text)
@@ -55,7 +55,7 @@ func storyConfigurationChange(t *testing.T, tr *transcript) {
 
 const newerRKE2 = "v1.36.3+rke2r1"
 
-// drained finishes a machine that has to be drained first.
+// drained finishes a machine that needs a drain first.
 func (tr *transcript) drained(t *testing.T, w *world, name string) {
 	t.Helper()
 	tr.do(t, w, "the node is drained", (*host).drainNode, name)
@@ -99,7 +99,7 @@ func storyFailedGate(t *testing.T, tr *transcript) {
 	tr.finish(t, w, "w4")
 }
 
-// off is a host without power: its agent and its kubelet say nothing any more.
+// off is a host without power: its agent and its kubelet report nothing.
 func (w *world) off(h *host) { h.m.NodeLostSince = w.now }
 
 func (tr *transcript) later(t *testing.T, w *world, d time.Duration) {

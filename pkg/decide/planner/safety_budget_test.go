@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// failFor is an agent that has tried its plan as often.
+// failFor is an agent that has tried its plan that often.
 func (h *host) failFor(attempts int) {
 	h.failPlan()
 	h.data[nodeplan.KeyFailureCount] = []byte(strconv.Itoa(attempts))
@@ -19,8 +19,8 @@ func (h *host) failFor(attempts int) {
 // limit is how often the agent of a host may try its plan.
 func (h *host) limit() string { return string(h.data[nodeplan.KeyMaxFailures]) }
 
-// W3: a plan that fails is tried again and again, by the agent, but not for ever. Then a person has to change the configuration, or to say that
-// it shall be tried once more.
+// W3: the agent tries a failing plan many times, but not forever. Then the user has to change the configuration, or
+// request another try.
 func TestDecide_APlanIsGivenUpAfterManyFailures(t *testing.T) {
 	w := ready(t, map[string]string{"s": "etcd,control-plane", "w": "worker"})
 	w.edit(restartAll)
@@ -62,7 +62,7 @@ func TestDecide_APlanIsGivenUpAfterManyFailures(t *testing.T) {
 	w.bringUp(t)
 }
 
-// A node that waits for other members of etcd has not failed: it is asked again, and stays so.
+// A node that waits for other etcd members has not failed: it gets its plan again, and stays as it is.
 func TestDecide_ARefusedRestartIsNeverGivenUp(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -76,7 +76,8 @@ func TestDecide_ARefusedRestartIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// Some agents count failures on from one plan to the next. Those of the last plan do not count against the next one of a Windows machine, whose first attempts may fail.
+// Some agents keep counting failures from one plan to the next. Failures of the last plan do not count against the next
+// one of a Windows machine, whose first attempts may fail.
 func TestDecide_FormerFailuresDoNotCountAgainstWindows(t *testing.T) {
 	w := small(t)
 	h := w.add("w-windows", "worker")

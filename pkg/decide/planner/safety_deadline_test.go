@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A deadline does not pass while nobody can look at the node.
+// A deadline does not pass while the node cannot be seen.
 func TestDecide_DeadlinesStandStillWithoutAConnection(t *testing.T) {
 	for name, unknown := range map[string]bool{"the connection is there": false, "the connection is down": true} {
 		t.Run(name, func(t *testing.T) {
@@ -32,13 +32,13 @@ func TestDecide_DeadlinesStandStillWithoutAConnection(t *testing.T) {
 	}
 }
 
-// A worker that was dead when its plan came holds its place for a short while, one that died later for longer: what the plan did to it may
-// happen to the next one.
+// A worker that was dead before its plan came holds its place for a short while. A worker that died later holds it
+// longer, because the plan may do the same to the next one.
 func TestDecide_AWorkerThatDiedBeforeItsPlanCame(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lost  time.Duration // after the plan was delivered
 		agent func(h *host)
-		want  time.Duration // until the roll-out goes on, 0: it does not within lostAfter
+		want  time.Duration // until the rollout goes on, 0: it does not within lostAfter
 	}{
 		"before":                      {-time.Minute, func(*host) {}, deadAfter},
 		"at that time":                {heartbeat, func(*host) {}, deadAfter + heartbeat},

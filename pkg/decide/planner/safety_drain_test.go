@@ -8,8 +8,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// A drain that does not end, against an API that does not answer for example, is a person's business after a while. Until the person says so,
-// nothing happens to the node.
+// A drain that does not end, for example against an API that does not answer, needs the user after a while. Until the
+// user decides, nothing happens to the node.
 func TestDecide_ADrainThatDoesNotEnd(t *testing.T) {
 	w := ready(t, map[string]string{"s": "etcd,control-plane", "w": "worker"})
 	w.edit(func(s *rkev1.RKEControlPlaneSpec) {
@@ -50,7 +50,7 @@ func TestDecide_ADrainThatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// Of a drain that an earlier program began nobody knows since when it lasts. It is overdue all the same, and so is its end.
+// A drain that an earlier program began has no known start, but it and its end can still become overdue.
 func TestDecide_ADrainOfWhichNobodyKnowsItsBeginning(t *testing.T) {
 	for name, tc := range map[string]struct {
 		delivered bool // it is known when the machine's plan came

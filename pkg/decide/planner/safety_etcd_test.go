@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// proves reports that the plan a decision delivers to a machine begins with the node's own proof.
+// proves reports that the delivered plan of a machine begins with the node's own proof.
 func proves(t *testing.T, d Decision, machine string) bool {
 	t.Helper()
 	for _, e := range d.Effects {
@@ -31,7 +31,8 @@ func proves(t *testing.T, d Decision, machine string) bool {
 	return false
 }
 
-// refusePlan is a pass of the agent whose node cannot prove that etcd does without it. Agents of other makes keep the output only.
+// refusePlan is a pass of the agent whose node cannot prove that etcd can do without it. Other agents keep only the
+// output.
 func (h *host) refusePlan(t failer, ours bool) {
 	t.Helper()
 	h.failPlan()
@@ -51,7 +52,7 @@ func (h *host) refusePlan(t failer, ours bool) {
 	h.data[nodeplan.KeyProbeStatuses], _ = nodeplan.EncodeProbeStatuses(statuses)
 }
 
-// Invariant 8: a plan that restarts a member of etcd is carried out only if the node proves that the others are enough.
+// Invariant 8: a plan that restarts an etcd member runs only after the node proves that the others suffice.
 func TestDecide_ARestartOfAMemberBeginsWithItsProof(t *testing.T) {
 	three := map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w": "worker"}
 	for name, tc := range map[string]struct {
@@ -93,7 +94,7 @@ func TestDecide_ARestartOfAMemberBeginsWithItsProof(t *testing.T) {
 	}
 }
 
-// bringUpSeparate is bringUp where the init node is no node of Kubernetes and reports its address itself.
+// bringUpSeparate is bringUp for an init node that is no Kubernetes node and reports its address itself.
 func bringUpSeparate(t *testing.T, w *world) {
 	t.Helper()
 	for range 20 {
@@ -114,7 +115,7 @@ func bringUpSeparate(t *testing.T, w *world) {
 	t.Fatalf("the cluster never gets ready: %+v", w.cp.Status.Conditions)
 }
 
-// Invariants 14 and 15: the proof is a part of the delivery, and the cluster that has settled with it stays so.
+// Invariants 14 and 15: the proof is a part of the delivery, and a cluster that has settled with it stays settled.
 func TestDecide_AProofIsNoChangeOfASettledCluster(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -145,7 +146,7 @@ func TestDecide_AProofIsNoChangeOfASettledCluster(t *testing.T) {
 	}
 }
 
-// What follows on a plan that was not carried out may restart the node just the same.
+// A plan that follows on an outstanding plan may restart the node too, so it needs a proof.
 func TestDecide_AnOutstandingRestartIsProvenToo(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -158,8 +159,8 @@ func TestDecide_AnOutstandingRestartIsProvenToo(t *testing.T) {
 	}
 }
 
-// Whom an operator has restarted without a proof gets a plan without one, at once when the node has refused, and only that machine does. What
-// its others report holds it up as before.
+// A machine with an operator's override gets a plan without a proof, at once after a refusal, and no other machine
+// does. The reports of the others still hold it up.
 func TestDecide_AnOperatorDoesWithoutTheProof(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(t *testing.T, w *world)
@@ -214,8 +215,8 @@ func TestDecide_ARefusedRestartIsTold(t *testing.T) {
 	}
 }
 
-// A node that refused its restart works as before, and may be restarted at any moment: the others that work wait for it. The one because of
-// which it refused does not, or both would wait for ever.
+// A node that refused its restart works as before, and may restart at any moment, so the working others wait for it.
+// The member that caused the refusal does not, or both would wait forever.
 func TestDecide_WhoRefusedARestart(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -232,7 +233,7 @@ func TestDecide_WhoRefusedARestart(t *testing.T) {
 	}
 }
 
-// What cannot be seen is not healthy for a step that takes a member down.
+// A member that cannot be seen does not count as healthy for a step that takes a member down.
 func TestDecide_MembersThatNobodyCanSee(t *testing.T) {
 	unseen := func(w *world) {
 		for _, h := range w.machines {
@@ -279,7 +280,8 @@ func TestDecide_MembersThatNobodyCanSee(t *testing.T) {
 	}
 }
 
-// Who cannot be seen holds up others for as long as who is lost does, unless an operator says so before. Then the node's own proof has to do.
+// An unseen member holds up others as long as a lost one does, unless an operator decides earlier. Then the node's own
+// proof has to suffice.
 func TestDecide_MembersThatNobodyCanSeeForLong(t *testing.T) {
 	for name, tc := range map[string]struct {
 		since time.Duration
@@ -318,7 +320,8 @@ func (h *host) failProbe(name string) {
 	h.data[nodeplan.KeyProbeStatuses], _ = nodeplan.EncodeProbeStatuses(statuses)
 }
 
-// Two members that do not work do not wait for each other: one after the other gets the plan that may mend it, and the ones that work none.
+// Two members that do not work do not wait for each other. One after the other gets the plan that may repair it, and
+// the working ones get none.
 func TestDecide_TwoBrokenMembersAreMendedOneAfterTheOther(t *testing.T) {
 	for name, breakdown := range map[string]func(h *host){
 		"their probes fail": func(h *host) { h.probes(false) },
@@ -341,7 +344,7 @@ func TestDecide_TwoBrokenMembersAreMendedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// Who waits for a member that does not work learns what can be done about it.
+// The message of a machine that waits for a broken member says what the user can do.
 func TestDecide_TheWayOutOfABrokenMemberIsTold(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
@@ -358,7 +361,7 @@ func TestDecide_TheWayOutOfABrokenMemberIsTold(t *testing.T) {
 	}
 }
 
-// W33: a plan that an agent has given up for good is delivered again under the same rules as the first time.
+// W33: a plan that an agent has given up permanently is delivered again under the same rules as the first time.
 func TestDecide_APlanThatFailedByStateWaitsForEtcd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(w *world)
@@ -391,7 +394,7 @@ func TestDecide_APlanThatFailedByStateWaitsForEtcd(t *testing.T) {
 	}
 }
 
-// Of two members that do not work, one is drained and changed at a time.
+// Of two members that do not work, one at a time is drained and changed.
 func TestDecide_TwoBrokenMembersAreNotDrainedAtOnce(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.machines["s2"].probes(false)
@@ -411,7 +414,7 @@ func TestDecide_TwoBrokenMembersAreNotDrainedAtOnce(t *testing.T) {
 	w.bringUp(t)
 }
 
-// A machine that had its plan and of which neither a plan secret nor a node is there is waited for.
+// Others wait for a machine that had its plan and has neither a plan Secret nor a node now.
 func TestDecide_NothingIsThereOfAMember(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	third := w.machines["s3"]

@@ -7,7 +7,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Whoever was drained for a change at which another machine has failed does not get it: it is uncordoned, and waits like the others.
+// A machine that was drained for a change that failed elsewhere does not get it: it is uncordoned, and waits like the
+// others.
 func TestDecide_TheFailedGateStopsThoseThatWereDrained(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fails     func(w *world, h *host)

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Invariant 8, in random worlds: whatever restarts a member of etcd that others are members beside is proven on the node, and a member that
-// works is left alone while another one cannot be seen.
+// Invariant 8, in random worlds: every restart of one of several etcd members needs a proof on the node, and a working
+// member is left alone while another one cannot be seen.
 func TestModel_EveryRestartOfAMemberIsProven(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := grown(rt)
@@ -31,7 +31,7 @@ func TestModel_EveryRestartOfAMemberIsProven(t *testing.T) {
 	})
 }
 
-// checkProofs looks at what would be delivered now.
+// checkProofs checks what would be delivered now.
 func (m *model) checkProofs(rt *rapid.T) {
 	for _, e := range Decide(m.w.snapshot(rt)).Effects {
 		e, ok := e.(DeliverPlan)
@@ -59,7 +59,7 @@ func (m *model) checkProofs(rt *rapid.T) {
 	}
 }
 
-// servesAPI reports that an API server works, as far as agents say.
+// servesAPI reports that an API server works, according to the agents.
 func (m *model) servesAPI() bool {
 	return slices.ContainsFunc(m.live(), func(h *host) bool {
 		state := h.state()

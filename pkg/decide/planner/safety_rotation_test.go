@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// A rotation restarts members of etcd like a roll-out does, and waits for those that are off, and for those that nobody can see.
+// A rotation restarts etcd members like a rollout, and waits for members that are off or cannot be seen.
 func TestDecide_RotationsWaitForMembersThatAreOffOrUnseen(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given     func(w *world)
@@ -54,8 +54,8 @@ func TestDecide_RotationsWaitForMembersThatAreOffOrUnseen(t *testing.T) {
 	}
 }
 
-// A rotation asks the node before it stops a member of etcd, as a roll-out does, and whom it stops gets it once. Who has no others, or no etcd, has
-// nothing to prove, and a snapshot stops nobody.
+// A rotation requires the node's proof before it stops an etcd member, like a rollout, and each machine gets its plan
+// once. Machines without other members, or without etcd, have nothing to prove. A snapshot stops nothing.
 func TestDecide_RotationsAreProvenOnTheNode(t *testing.T) {
 	three := map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w": "worker"}
 	for name, tc := range map[string]struct {
@@ -96,7 +96,7 @@ func TestDecide_RotationsAreProvenOnTheNode(t *testing.T) {
 				t.Errorf("who has to prove (-want +got):\n%s", diff)
 			}
 			for machine, got := range plans {
-				if len(got) > 1 && name != "keys" { // which has several steps
+				if len(got) > 1 && name != "keys" { // keys have several steps
 					t.Errorf("%s got %d plans of one operation", machine, len(got))
 				}
 			}
@@ -104,7 +104,8 @@ func TestDecide_RotationsAreProvenOnTheNode(t *testing.T) {
 	}
 }
 
-// A node that cannot prove it is not stopped: the rotation fails, says why, and goes on when an operator does without the proof in time.
+// A node that cannot give its proof is not stopped. The rotation fails, says why, and goes on when an operator skips
+// the proof in time.
 func TestDecide_ARotationThatANodeRefuses(t *testing.T) {
 	for name, waived := range map[string]bool{"for good": false, "and an operator does without the proof": true} {
 		t.Run(name, func(t *testing.T) {

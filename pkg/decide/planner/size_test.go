@@ -9,7 +9,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// What a node has to be told does not grow with the number of the others.
+// The plan of a node does not grow with the number of other nodes.
 func TestPlanSize_IsThatOfOneMachine(t *testing.T) {
 	sizes := map[int]map[string]int{}
 	for _, machines := range []int{4, 300} {
@@ -28,7 +28,8 @@ func TestPlanSize_IsThatOfOneMachine(t *testing.T) {
 	}
 }
 
-// A plan above the budget is refused for the machine that it is for, with the fields that make it large. All others go on.
+// A plan above the budget is refused for its machine, with the names of the fields that make it large. All others go
+// on.
 func TestPlanSize_ALargePlanIsRefusedByName(t *testing.T) {
 	w := settledWorld(t)
 	before := w.plans()

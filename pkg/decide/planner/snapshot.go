@@ -12,42 +12,46 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Snapshot is everything known about one cluster at one moment. It is read-only for Decide and may share memory with caches.
+// Snapshot is everything that is known about one cluster at one moment. Decide only reads it, so it may share memory
+// with caches.
 type Snapshot struct {
-	// Now dates conditions, and tells whether a deadline has passed.
+	// Now dates conditions and is compared with deadlines.
 	Now time.Time `json:"now"`
-	// Behind names the objects whose cached form is older than our own last write.
+	// Behind names the objects whose cached version is older than Drover's own last write.
 	Behind []string `json:"behind,omitempty"`
 	// ControlPlane is the RKEControlPlane.
 	ControlPlane ControlPlane `json:"controlPlane"`
 	// Cluster is the owning CAPI Cluster, nil while it does not exist.
 	Cluster *Cluster `json:"cluster,omitempty"`
-	// Connected is the management cluster's condition Connected: the cluster's API has answered.
+	// Connected is the management cluster's condition Connected: the API of the cluster has answered.
 	Connected bool `json:"connected,omitempty"`
-	// AgentDeployed is its condition AgentDeployed: the agent inside the cluster was connected once. Nodes wait for no connection after that: a
-	// plan may be what brings the agent back.
+	// AgentDeployed is its condition AgentDeployed: the agent inside the cluster has connected once. After that, nodes
+	// do not wait for a connection, because a plan may be what brings the agent back.
 	AgentDeployed bool `json:"agentDeployed,omitempty"`
-	// Machines of the cluster with an RKEBootstrap, in any order.
+	// Machines of the cluster that have an RKEBootstrap, in any order.
 	Machines []Machine `json:"machines,omitempty"`
-	// Tokens is the cluster state secret.
+	// Tokens is the cluster state Secret.
 	Tokens Tokens `json:"tokens,omitzero"`
-	// Snapshots are the ETCDSnapshots in the cluster's namespace that a restore names: the one asked for, and the one at work.
+	// Snapshots are the ETCDSnapshots in the cluster's namespace that a restore names: the requested one, and the one
+	// that a running restore uses.
 	Snapshots []ETCDSnapshot `json:"snapshots,omitempty"`
 	// Release describes the Kubernetes version of the cluster.
 	Release distro.Release `json:"release,omitzero"`
-	// Objects are the Secrets and ConfigMaps that the configuration refers to, and those that Snapshots of the cluster do.
+	// Objects are the Secrets and ConfigMaps that the configuration or one of the Snapshots of the cluster refers to.
 	Objects []Object `json:"objects,omitempty"`
-	// Settings are server-wide.
+	// Settings are the settings of the Drover server.
 	Settings render.Settings `json:"settings,omitzero"`
 	// Roll is the command to move machines to another render version.
 	Roll Roll `json:"roll,omitzero"`
-	// Versions are the render versions there are; the zero value has those that the program knows.
+	// Versions are the available render versions. The zero value has those that the program knows.
 	Versions render.Versions `json:"-"`
 	// Memo remembers plans from one decision about the cluster to the next. It changes no decision, and may be nil.
 	Memo *render.Memo `json:"-"`
-	// AwaitsAgent is true while the manifest of the agent inside the cluster does not exist, although clusters that are made have one.
+	// AwaitsAgent is true while the manifest of the agent inside the cluster does not exist, although new clusters get
+	// one.
 	AwaitsAgent bool `json:"awaitsAgent,omitempty"`
-	// AgentProblem says why no manifest of that agent can be made now; empty when one can, and when clusters have none.
+	// AgentProblem says why no manifest of that agent can be made now. It is empty when one can be made, and when
+	// clusters have no agent.
 	AgentProblem string `json:"agentProblem,omitempty"`
 	// ClusterAgent is the manifest of the agent inside the cluster.
 	ClusterAgent render.ClusterAgent `json:"clusterAgent,omitzero"`
@@ -68,9 +72,10 @@ type ControlPlane struct {
 // Cluster is the CAPI Cluster.
 type Cluster struct {
 	Deleting bool `json:"deleting,omitempty"`
-	// Paused is spec.paused, or the annotation for it on the RKEControlPlane.
+	// Paused is spec.paused, or the pause annotation on the RKEControlPlane.
 	Paused bool `json:"paused,omitempty"`
-	// PausedBy is the operation that has set spec.paused, empty when nobody has or the user has.
+	// PausedBy is the operation that has set spec.paused. It is empty when the cluster is not paused, or the user
+	// paused it.
 	PausedBy string `json:"pausedBy,omitempty"`
 	// InfrastructureProvisioned is status.initialization.infrastructureProvisioned.
 	InfrastructureProvisioned bool `json:"infrastructureProvisioned,omitempty"`
@@ -78,67 +83,70 @@ type Cluster struct {
 	Initialized bool `json:"initialized,omitempty"`
 }
 
-// Tokens is the cluster state secret.
+// Tokens is the cluster state Secret.
 type Tokens struct {
-	// Exists is true when the secret exists and is usable.
+	// Exists is true when the Secret exists and is usable.
 	Exists bool `json:"exists,omitempty"`
-	// Problem says why an existing secret cannot be used, without its content.
+	// Problem says why an existing Secret cannot be used. It does not show the content.
 	Problem string `json:"problem,omitempty"`
 	// Values are the tokens.
 	Values render.Tokens `json:"values,omitzero"`
 }
 
-// Machine is one CAPI Machine with its RKEBootstrap and plan secret.
+// Machine is one CAPI Machine with its RKEBootstrap and plan Secret.
 type Machine struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
-	// Labels of the Machine over those of the RKEBootstrap.
+	// Labels are those of the Machine and the RKEBootstrap. The Machine's win.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Annotations of the RKEBootstrap.
+	// Annotations are those of the RKEBootstrap.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Deleting    bool              `json:"deleting,omitempty"`
-	// CreatedAt is when the Machine was made.
+	// CreatedAt is when the Machine was created.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// Phase is status.phase of the Machine.
 	Phase string `json:"phase,omitempty"`
 	// InfrastructureReady is the condition of that name: the host exists.
 	InfrastructureReady bool `json:"infrastructureReady,omitempty"`
-	// HasNode is true when CAPI has found the machine's Node; KubeletVersion is then what it reports.
+	// HasNode is true when Cluster API has found the machine's Node. KubeletVersion is what that Node reports.
 	HasNode        bool   `json:"hasNode,omitempty"`
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	// NodeName is the name of that Node.
 	NodeName string `json:"nodeName,omitempty"`
-	// NodeLostSince is since when the Node has not been heard of, or is gone. Zero while it is heard of, and while nobody could look.
+	// NodeLostSince is since when the Node is out of reach or gone. It is zero while the Node reports, and until Drover
+	// has been able to see it.
 	NodeLostSince time.Time `json:"nodeLostSince,omitzero"`
-	// NodeUnknown: nobody can look at the Node now, because the connection to the cluster is down. NodeLostSince is then what was seen last.
+	// NodeUnknown is true while the connection to the cluster is down, so the Node cannot be seen. NodeLostSince is
+	// then the last known value.
 	NodeUnknown bool `json:"nodeUnknown,omitempty"`
-	// NodeUnknownSince is since when NodeUnknown holds, zero when that is not known.
+	// NodeUnknownSince is since when NodeUnknown is true, zero when that is not known.
 	NodeUnknownSince time.Time `json:"nodeUnknownSince,omitzero"`
-	// Held: the machine is deleting, and its etcd member has not left yet.
+	// Held is true when the machine is deleting and its etcd member has not left yet.
 	Held bool `json:"held,omitempty"`
-	// PoolPaused: the machine pool is paused. Skip: an operator leaves the machine out of roll-outs.
+	// PoolPaused is true when the machine pool is paused. Skip is true when an operator leaves the machine out of
+	// rollouts.
 	PoolPaused bool `json:"poolPaused,omitempty"`
 	Skip       bool `json:"skip,omitempty"`
-	// SkipDrain: an operator does not wait for the node to be drained, nor for the end of its drain.
+	// SkipDrain is true when an operator does not wait for the drain of the node, nor for the end of its drain.
 	SkipDrain bool `json:"skipDrain,omitempty"`
-	// SkipProof: an operator has the node restarted without its own proof that etcd can do without it.
+	// SkipProof is true when an operator lets the node restart without its own proof that etcd can do without it.
 	SkipProof bool `json:"skipProof,omitempty"`
-	// Retry: an operator wants the node to go on trying a plan that it has given up.
+	// Retry is true when an operator wants the node to try a plan again that it has given up.
 	Retry bool `json:"retry,omitempty"`
 	// Addresses are status.addresses of the Machine.
 	Addresses []Address `json:"addresses,omitempty"`
-	// Provisioned is true for machines made by a node driver; Driver is what the driver recorded, nil until it did.
+	// Provisioned is true for machines of a node driver. Driver is what the driver recorded, nil until it has.
 	Provisioned bool           `json:"provisioned,omitempty"`
 	Driver      *render.Driver `json:"driver,omitempty"`
-	// Health sums up what others say about the Machine.
+	// Health sums up what other controllers report about the Machine.
 	Health Health `json:"health,omitzero"`
 	// Reconciled is the planner's own condition on the Machine, zero when absent.
 	Reconciled Condition `json:"reconciled,omitzero"`
-	// ForceRemove is true when the machine may go without its etcd member being removed first.
+	// ForceRemove is true when the machine may go before its etcd member is removed.
 	ForceRemove bool `json:"forceRemove,omitempty"`
 	// Marks are the planner's own notes on the Machine.
 	Marks Marks `json:"marks,omitzero"`
-	// Plan is the plan secret, nil until the machine is registered.
+	// Plan is the plan Secret, nil until the machine is registered.
 	Plan *PlanSecret `json:"plan,omitempty"`
 }
 
@@ -149,16 +157,16 @@ type Address struct {
 	Address string `json:"address"`
 }
 
-// Health sums up the conditions that others set on a Machine.
+// Health sums up the conditions that other controllers set on a Machine.
 type Health struct {
-	// Failing: a condition reports an error. NotReady: the Machine is on its way to Ready.
+	// Failing is true when a condition reports an error. NotReady is true while the Machine is on its way to Ready.
 	Failing  bool `json:"failing,omitempty"`
 	NotReady bool `json:"notReady,omitempty"`
 	// Message says why, in one line.
 	Message string `json:"message,omitempty"`
 }
 
-// Condition is the part of a condition that is compared.
+// Condition holds the compared fields of a condition.
 type Condition struct {
 	Status  corev1.ConditionStatus `json:"status,omitempty"`
 	Reason  string                 `json:"reason,omitempty"`
@@ -167,58 +175,61 @@ type Condition struct {
 
 // Marks are the planner's notes on a Machine; see the package comment.
 type Marks struct {
-	// InitNode: the machine starts the cluster.
+	// InitNode is true for the machine that starts the cluster.
 	InitNode bool `json:"initNode,omitempty"`
 	// JoinURL is where others can join this server, empty until it can be joined.
 	JoinURL string `json:"joinURL,omitempty"`
-	// JoinedTo is the join URL in the plan last delivered, empty on the init node.
+	// JoinedTo is the join URL in the last delivered plan, empty on the init node.
 	JoinedTo string `json:"joinedTo,omitempty"`
 	// RenderVersion is set before the first plan is delivered.
 	RenderVersion string `json:"renderVersion,omitempty"`
-	// Found tells what was there when a machine with a plan of another manager was adopted, as evidence tells it.
+	// Found is the evidence of the state in which a machine with a plan of another manager was adopted.
 	Found string `json:"found,omitempty"`
-	// Version is the Kubernetes version of the plan last delivered. It is the Machine's own spec.version, with which Cluster API compares the
-	// node's to tell whether the machine is up to date. The templates of pools have none: to Cluster API another version is another machine.
+	// Version is the Kubernetes version of the last delivered plan. It is spec.version of the Machine. Cluster API
+	// compares it with the version of the node to see whether the machine is up to date. The templates of pools have no
+	// version: for Cluster API, another version means another machine.
 	Version string `json:"version,omitempty"`
 }
 
-// PlanSecret is a machine's plan secret.
+// PlanSecret is a machine's plan Secret.
 type PlanSecret struct {
 	Name string `json:"name"`
-	// JoinURL repeats the mark; it is compared to keep tools informed, never trusted.
+	// JoinURL repeats the mark. It is compared to keep tools informed, and never trusted.
 	JoinURL string `json:"joinURL,omitempty"`
 	// JoinedTo repeats the mark. It is read once, when a machine of another manager is adopted.
 	JoinedTo string `json:"joinedTo,omitempty"`
-	// ProbesPassed: all probes of the delivered plan have passed at least once.
+	// ProbesPassed is true when all probes of the delivered plan have passed at least once.
 	ProbesPassed bool `json:"probesPassed,omitempty"`
 	// InitNode repeats the mark as a label.
 	InitNode bool `json:"initNode,omitempty"`
 	// DeliveredAt is when the plan was last written, zero when that is not known.
 	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
-	// Drain is how far the node is with being drained.
+	// Drain is the progress of the node's drain.
 	Drain Drain `json:"drain,omitzero"`
-	// Evidence tells what the plan was rendered from, as it came with the plan. Nothing but causes in reports builds on it.
+	// Evidence says what the plan was rendered from. It was written with the plan. Only the causes in reports depend on
+	// it.
 	Evidence string `json:"evidence,omitempty"`
 	// Malformed says which data key is unreadable, empty when all are readable.
 	Malformed string `json:"malformed,omitempty"`
 	// State is the decoded content.
 	State nodeplan.State `json:"state,omitzero"`
-	// AppliedSize and ReportSize are the bytes that stay in the secret beside a new plan: the copy of the plan that was applied
-	// last, and everything that the agent reports.
+	// AppliedSize and ReportSize are the bytes in the Secret that remain next to a new plan: the copy of the last
+	// applied plan, and everything that the agent reports.
 	AppliedSize int `json:"appliedSize,omitempty"`
 	ReportSize  int `json:"reportSize,omitempty"`
 }
 
-// Drain is what planner and drainer told each other last. Requests and answers are DrainOptions as JSON with sorted keys.
+// Drain holds the last requests of the planner and answers of the drainer. Both are DrainOptions as JSON with sorted
+// keys.
 type Drain struct {
-	// Requested is what the planner asked for; Done repeats it once it was done.
+	// Requested is what the planner requested. Done repeats it when the drain is done.
 	Requested string `json:"requested,omitempty"`
 	Done      string `json:"done,omitempty"`
-	// Uncordon is set when the planner wants the drain to end. The drainer then takes everything away.
+	// Uncordon is set when the planner wants the drain to end. The drainer then removes all of these.
 	Uncordon string `json:"uncordon,omitempty"`
-	// Since is when the last of these was asked for, zero when that is not known.
+	// Since is when the last of these was requested, zero when that is not known.
 	Since time.Time `json:"since,omitzero"`
-	// Error is why the drainer does not get on.
+	// Error is why the drainer makes no progress.
 	Error string `json:"error,omitempty"`
 }
 
@@ -228,11 +239,11 @@ type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Type of a Secret.
+	// Type is the type of a Secret.
 	Type        corev1.SecretType `json:"type,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Data is the data of a Secret; data and binaryData of a ConfigMap.
+	// Data is the data of a Secret, or data and binaryData of a ConfigMap.
 	Data map[string][]byte `json:"data,omitempty"`
-	// Denied says why the configuration may not use a Secret, which is in another namespace. Empty: it may.
+	// Denied says why the configuration may not use this Secret of another namespace. It is empty when it may.
 	Denied string `json:"denied,omitempty"`
 }

@@ -15,11 +15,11 @@ import (
 // notReconciled is the message of the condition Reconciled while some node lacks the current spec.
 const notReconciled = "RKEControlPlane has not been fully reconciled yet"
 
-// setSummary turns the outcome of the walk into conditions.
+// setSummary sets the conditions for the result of the walk.
 func (p *pass) setSummary(wait *Wait) {
 	p.status.ObservedGeneration = p.s.ControlPlane.Generation
 	p.status.AgentConnected = p.s.Connected
-	// Cluster API sums up conditions that a control plane without replicas has nothing to say about.
+	// Cluster API summarizes conditions that do not apply to a control plane without replicas.
 	for _, kind := range []string{rkev1.ConditionScalingUp, rkev1.ConditionScalingDown, rkev1.ConditionRollingOut} {
 		p.set(kind, corev1.ConditionFalse, "", "")
 	}
@@ -45,12 +45,12 @@ func (p *pass) setSummary(wait *Wait) {
 	}
 }
 
-// ConditionConfigurationUnderstood on an RKEControlPlane is False while its configuration has oddities that were passed on
-// to the nodes as they are, such as a key that the release is not known to have.
+// ConditionConfigurationUnderstood on an RKEControlPlane is False while its configuration has oddities that Drover
+// passes to the nodes unchanged. An example is a key that the release is not known to have.
 const ConditionConfigurationUnderstood = "ConfigurationUnderstood"
 
-// setWarnings reports oddities of the configuration. They are all known only when all machines were rendered: until then
-// what was reported before stays.
+// setWarnings reports oddities of the configuration. They are complete only when all machines were rendered. Until then
+// the previous report stays.
 func (p *pass) setWarnings(wait *Wait) {
 	warnings, all := sortedWarnings(p.warnings), wait == nil || p.rendered
 	if len(warnings) == 0 {
@@ -72,10 +72,11 @@ func (p *pass) setWarnings(wait *Wait) {
 	p.set(ConditionConfigurationUnderstood, corev1.ConditionFalse, warnings[0].Reason, strings.Join(texts, "; "))
 }
 
-// ConditionEtcdQuorum on an RKEControlPlane is False while an even number of machines have etcd: one fewer survives as many failures.
+// ConditionEtcdQuorum on an RKEControlPlane is False while an even number of machines have etcd. One machine fewer
+// survives as many failures.
 const ConditionEtcdQuorum = "EtcdQuorum"
 
-// ReasonEvenMembers goes with that condition when it is False.
+// ReasonEvenMembers is the reason of that condition when it is False.
 const ReasonEvenMembers = "EvenMembers"
 
 // setQuorum warns of an even number of etcd machines. Clusters that never had one get no condition.
@@ -93,16 +94,16 @@ func (p *pass) setQuorum() {
 	}
 }
 
-// specApplied reports whether all nodes once had exactly the current spec.
+// specApplied reports that all nodes once had exactly the current spec.
 func (p *pass) specApplied() bool {
 	applied := p.s.ControlPlane.Status.AppliedSpec
 	return applied != nil && equality.Semantic.DeepEqual(*applied, p.s.ControlPlane.Spec)
 }
 
-// has reports that there is a condition of that kind.
+// has reports that a condition of that kind exists.
 func (p *pass) has(kind string) bool { return conditions.Get(p.status.Conditions, kind) != nil }
 
-// set writes a condition of the status. Nothing changes, not even a time, when it says so already.
+// set writes a condition of the status. An equal condition stays unchanged, including its times.
 func (p *pass) set(kind string, status corev1.ConditionStatus, reason, message string) {
 	conditions.Set(&p.status.Conditions, conditions.Condition{Type: kind, Status: string(status), Reason: reason, Message: message}, p.s.Now)
 }

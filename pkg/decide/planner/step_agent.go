@@ -6,8 +6,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// stepAgent sees to it that the first plan of a cluster brings the agent inside it along, where clusters have one: it decides how the cluster is reached for
-// as long as it exists.
+// stepAgent makes sure that the first plan of a cluster installs its agent, in clusters that have one. The agent
+// decides how Drover reaches the cluster for as long as the cluster exists.
 func stepAgent(p *pass) verdict {
 	p.warnAgent()
 	switch {
@@ -25,7 +25,7 @@ func stepAgent(p *pass) verdict {
 	return stopFor(waitFor(ReasonAgentManifest, "waiting for the manifest of the cluster's agent", WakeAgentManifest))
 }
 
-// warnAgent tells that the agent of a cluster, which was installed before, can be given no other image or token.
+// warnAgent warns that the installed agent of a cluster can get no other image or token.
 func (p *pass) warnAgent() {
 	if p.s.AgentProblem != "" && p.s.ClusterAgent.Manifest != "" && !p.s.ControlPlane.Spec.UnmanagedConfig {
 		p.warnings[render.Warning{

@@ -1,7 +1,7 @@
 package planner
 
-// stepControlPlane lets control-plane machines without etcd join, and then tells Cluster API that there is an API. Those
-// with etcd have been looked at in the tier before.
+// stepControlPlane lets control-plane machines without etcd join, and then reports to Cluster API that there is an API.
+// Control-plane machines with etcd belong to the tier before.
 func stepControlPlane(p *pass) verdict {
 	if wait := p.tier(p.controlPlaneTier()); wait != nil {
 		return stopFor(wait)

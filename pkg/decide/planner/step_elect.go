@@ -9,10 +9,11 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// stepElect finds the init node, the one machine that starts the cluster and that all others join. It is chosen from the etcd machines
-// whose host exists, by name. Once it was sent off, only a machine that is a working member of the same etcd can take its place: when
-// it is deleted, failed or without a host, or its node is lost for long and the other members are a majority without it. A machine
-// that never joined would start a second cluster.
+// stepElect finds the init node: the machine that starts the cluster and that all others join. Drover chooses it from
+// the etcd machines whose host exists, by name. After it has its plan, only a working member of the same etcd can take
+// its place, because a machine that never joined would start a second cluster. That happens when the init node is
+// deleted, failed or without a host. It also happens when its node is lost for long and the other members are a
+// majority without it.
 func stepElect(p *pass) verdict {
 	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.delivered() }); i >= 0 {
 		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
@@ -27,7 +28,8 @@ func stepElect(p *pass) verdict {
 	return p.electFrom(marked)
 }
 
-// electFrom finds the init node where no machine is designated for that, or the cluster has started: one with the mark, while it can be.
+// electFrom finds the init node when the user has not designated one, or the cluster has started. A marked machine
+// stays the init node while it can be one.
 func (p *pass) electFrom(marked []*machine) verdict {
 	switch {
 	case len(marked) == 1 && marked[0].canBeInit():
@@ -43,8 +45,8 @@ func (p *pass) electFrom(marked []*machine) verdict {
 	return p.elect()
 }
 
-// markedRightly are the machines with the mark. In a cluster that has started whoever never got a plan loses it, whoever gave it: it would
-// start another cluster.
+// markedRightly are the machines with the mark. In a started cluster, a machine that never got a plan loses the mark,
+// no matter what set it: it would start another cluster.
 func (p *pass) markedRightly() []*machine {
 	marked := p.marked()
 	if len(p.started()) == 0 {
@@ -56,7 +58,7 @@ func (p *pass) markedRightly() []*machine {
 	})
 }
 
-// keepInit stays with an init node, unless its node is lost and others can do without it.
+// keepInit keeps an init node, unless its node is lost and the others can do without it.
 func (p *pass) keepInit(m *machine) verdict {
 	p.init = m
 	p.warnDesignated(m)
@@ -74,7 +76,7 @@ func (p *pass) keepInit(m *machine) verdict {
 	return p.choose(next)
 }
 
-// majorityWithout reports that most members of etcd are proven to work, and that one is not among them.
+// majorityWithout reports that a majority of the etcd members is proven to work without this machine.
 func (p *pass) majorityWithout(m *machine) bool {
 	members := p.collect(isEtcd, isLive, p.inEtcd, func(o *machine) bool { return o != m })
 	healthy := 0
@@ -84,8 +86,8 @@ func (p *pass) majorityWithout(m *machine) bool {
 	return healthy > (len(members)+1)/2
 }
 
-// replaceInit finds another one for an init node that is no good any more, or waits. While no other machine can take its place, one that is being
-// deleted and works is still joined by those that are to replace it.
+// replaceInit replaces an init node that cannot be used any more, or waits. While no other machine can take its place,
+// a working machine that is being deleted stays. Its replacements still join it.
 func (p *pass) replaceInit(gone []*machine) verdict {
 	next := p.nextInit()
 	if next == nil {
@@ -100,8 +102,9 @@ func (p *pass) replaceInit(gone []*machine) verdict {
 	return p.choose(next)
 }
 
-// nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is none. If the user has chosen one of
-// them, it is that. One that is at rest comes before one that waits for something: others join nobody else until it goes on.
+// nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is
+// none. A candidate that the user has designated wins. A machine without pending changes comes before a machine that
+// waits, because others can join only the init node.
 func (p *pass) nextInit() *machine {
 	candidates := p.collect((*machine).canBeInit, (*machine).isMember, func(m *machine) bool { return !m.marks.InitNode })
 	if len(candidates) == 0 {
@@ -113,8 +116,9 @@ func (p *pass) nextInit() *machine {
 	return candidates[max(0, slices.IndexFunc(candidates, p.mayBeChosen))]
 }
 
-// designated is the machine ID of the init node that the user has chosen, empty when there is none: there is no other then. It is not heard while that
-// machine is being deleted and has begun: it waits for those that are joined to it, and they wait for another one to join.
+// designated is the machine ID of the init node that the user has chosen, empty when there is none. With a choice, no
+// other machine becomes init node. Drover ignores the choice while that machine has started and is being deleted: it
+// waits for the machines that are joined to it, and they need another server to join.
 func (p *pass) designated() string {
 	id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
 	if slices.ContainsFunc(p.started(), func(m *machine) bool { return m.Deleting && m.Labels[rkev1.MachineIDLabel] == id }) {
@@ -129,18 +133,19 @@ func (p *pass) mayBeChosen(m *machine) bool {
 	return id == "" || m.Labels[rkev1.MachineIDLabel] == id
 }
 
-// sentOff reports that a machine may be starting the cluster already: it was told to, or a ticket says that it is about to be and caches may not
-// show yet that it was.
+// sentOff reports that a machine may be starting the cluster already. It got a plan, or a ticket announces a plan that
+// caches may not show yet.
 func (p *pass) sentOff(m *machine) bool { return m.delivered() || m.canBeInit() && p.hasInitTicket(m) }
 
-// hasInitTicket reports that the stored ticket is for the machine to start the cluster.
+// hasInitTicket reports that the stored ticket lets the machine start the cluster.
 func (p *pass) hasInitTicket(m *machine) bool {
 	ticket := p.s.ControlPlane.Status.Ticket
 	return ticket != nil && ticket.Step == ticketInit &&
 		slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
 }
 
-// marked are the machines that carry the init mark, and the one that a ticket names whose mark was not written any more.
+// marked are the machines with the init mark. When there are none, it is the machine of a ticket whose mark was not
+// written.
 func (p *pass) marked() []*machine {
 	marked := p.collect(func(m *machine) bool { return m.marks.InitNode })
 	if len(marked) > 0 {
@@ -153,8 +158,8 @@ func (p *pass) marked() []*machine {
 	return named
 }
 
-// electAmong resolves several marks, which only a person can have made: the machine that others can join stays, or else the
-// one that has a plan.
+// electAmong resolves several marks, which only a user can have set. The machine that others can join stays, or else
+// the first one with a plan.
 func (p *pass) electAmong(marked []*machine) verdict {
 	keep := slices.IndexFunc(marked, func(m *machine) bool { return m.marks.JoinURL != "" })
 	if keep < 0 {
@@ -170,10 +175,10 @@ func (p *pass) electAmong(marked []*machine) verdict {
 	return goOn("of several init nodes stays " + p.init.Name)
 }
 
-// reasonInitNodeStays of a warning: the user's choice of the init node comes too late.
+// reasonInitNodeStays is the reason of a warning: the user's choice of the init node comes too late.
 const reasonInitNodeStays = "InitNodeStays"
 
-// warnDesignated tells that another machine is the init node than the one that the user has chosen.
+// warnDesignated warns that the init node is not the machine that the user has chosen.
 func (p *pass) warnDesignated(m *machine) {
 	id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
 	if id == "" || m.Labels[rkev1.MachineIDLabel] == id {
@@ -186,7 +191,7 @@ func (p *pass) warnDesignated(m *machine) {
 	p.warnings[render.Warning{Reason: reasonInitNodeStays, Field: "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]", Message: message}] = true
 }
 
-// electDesignated takes the machine that the user has chosen by its id, and no other.
+// electDesignated takes only the machine that the user has chosen by its ID.
 func (p *pass) electDesignated(id string) verdict {
 	chosen := p.collect(func(m *machine) bool { return m.Labels[rkev1.MachineIDLabel] == id })
 	switch {
@@ -199,22 +204,23 @@ func (p *pass) electDesignated(id string) verdict {
 	return p.choose(chosen[0])
 }
 
-// othersStarted reports that the cluster may have been started by another machine than the one of that machine ID, which is so as well when a restore has stopped this
-// one: it has forgotten its data. Who is chosen then has to be a member.
+// othersStarted reports that another machine than the one with this machine ID may have started the cluster. This is
+// also true when a restore has stopped this machine, because its data are gone. The new init node must then be a
+// member.
 func (p *pass) othersStarted(id string) bool {
 	return slices.ContainsFunc(p.started(), func(m *machine) bool { return m.stopped() || m.Labels[rkev1.MachineIDLabel] != id })
 }
 
-// started are the machines of which one has started the cluster, if any did.
+// started are the machines that may have started the cluster.
 func (p *pass) started() []*machine {
 	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.delivered() })
 }
 
-// isMember reports that a machine is proven to be a member of the cluster's etcd that others can join. One that refused its plan, or is drained for the next, waits
-// for what the init node makes go on.
+// isMember reports that a machine is proven to be a member of the cluster's etcd that others can join. A machine that
+// refused its plan, or is drained for the next one, counts: only a new init node lets it go on.
 func (m *machine) isMember() bool { return m.etcdWorks() && m.marks.JoinURL != "" }
 
-// elect takes the first machine that can start the cluster, unless another one may have started it.
+// elect takes the first machine that can start the cluster, unless another machine may have started it.
 func (p *pass) elect() verdict {
 	if started := p.started(); len(started) > 0 {
 		return p.replaceInit(started)

@@ -7,12 +7,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// joinAfter is how long a new member of etcd may take before the next one is joined all the same. It is short, because health checks count
-// the time of machines that wait, and etcd itself takes one member at a time in.
+// joinAfter is how long a new etcd member may take before the next one joins anyway. It is short, because health checks
+// count the time of waiting machines, and etcd itself accepts one member at a time.
 const joinAfter = 2 * time.Minute
 
-// stepEtcd lets the other etcd machines join the init node, and changes them one at a time. It also is asked while the init node cannot
-// be changed because another member does not work: that one may be waiting for its change here.
+// stepEtcd lets the other etcd machines join the init node, and changes them one at a time. It also runs while another
+// member that does not work blocks the init node: that member may wait for its change here.
 func stepEtcd(p *pass) verdict {
 	if wait := p.tier(p.etcdTier()); wait != nil {
 		return stopFor(wait)
@@ -36,8 +36,8 @@ func notInit(m *machine) bool { return !m.marks.InitNode }
 // joinInit makes a server join the init node.
 func (p *pass) joinInit(*machine) (joinURL, problem string) { return p.init.marks.JoinURL, "" }
 
-// joinEtcd delivers the first plan of a machine with etcd, one after the other: etcd has room for one learner, and a second one would fail and
-// start again until the first is a member.
+// joinEtcd delivers the first plans of machines with etcd one after the other. Etcd has room for one learner. A second
+// one would fail and restart until the first is a member.
 func (r *rollOut) joinEtcd(m *machine) finding {
 	i := slices.IndexFunc(r.tier.members, func(o *machine) bool { return o != m && r.joiningEtcd(o) })
 	if i < 0 {
@@ -46,8 +46,8 @@ func (r *rollOut) joinEtcd(m *machine) finding {
 	return finding{msgJoinEtcd + r.tier.members[i].Name, ReasonChangePending}
 }
 
-// joiningEtcd reports that a machine has got its first plan a moment ago and is not seen to work with it yet. One that failed holds up nobody,
-// nor does one with a time that is still to come, as after a clock was set back.
+// joiningEtcd reports that a machine got its first plan a moment ago, and is not seen to work with it yet. A failed
+// machine does not hold up others. A delivery time in the future, as after a clock was set back, does not either.
 func (p *pass) joiningEtcd(m *machine) bool {
 	state := &m.Plan.State
 	joined := !neverApplied(state) && (m.HasNode || m.marks.JoinURL != "" || !slices.Contains(m.unhealthyProbes(), render.ProbeETCD))

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// behindPoll is how long a cache may stay behind without an event before it is looked at again.
+// behindPoll is how long a cache may stay behind without an event before Drover checks it again.
 const behindPoll = 2 * time.Second
 
-// stepFresh stops while a cache does not show our own last write: what it shows instead is a world that we have left.
+// stepFresh stops while a cache does not show Drover's own last write, because the snapshot is then outdated.
 func stepFresh(p *pass) verdict {
 	if len(p.s.Behind) == 0 {
 		return goOn("all caches show our last writes")

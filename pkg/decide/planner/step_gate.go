@@ -6,8 +6,8 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// stepGate checks what has to be there before anything can be planned: a cluster that is not being deleted, with a version
-// and an infrastructure.
+// stepGate checks what must exist before anything can be planned: a cluster that is not being deleted, a version, and
+// an infrastructure.
 func stepGate(p *pass) verdict {
 	cp, cluster := p.s.ControlPlane, p.s.Cluster
 	if cp.Deleting || cluster != nil && cluster.Deleting {

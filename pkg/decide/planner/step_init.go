@@ -1,6 +1,6 @@
 package planner
 
-// stepInit brings up the init node, alone.
+// stepInit starts the init node, alone.
 func stepInit(p *pass) verdict {
 	if p.init.Deleting {
 		return goOn("the init node is being deleted, and is not changed any more")

@@ -7,8 +7,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// stepJoin notes where servers can be joined, all in one pass and in time for the tiers after it. It never ends the walk. The URL of
-// a server follows its address, except where an operator sets it by hand.
+// stepJoin notes where servers can be joined, in one pass and before the tiers need it. It never ends the walk. The URL
+// of a server follows its address, unless an operator sets it by hand.
 func stepJoin(p *pass) verdict {
 	p.joinable = nil
 	for _, m := range p.collect(isLive, func(m *machine) bool { return m.roles.Server() }) {

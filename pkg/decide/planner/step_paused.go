@@ -1,6 +1,6 @@
 package planner
 
-// stepPaused leaves a paused cluster as it is.
+// stepPaused stops when the cluster is paused.
 func stepPaused(p *pass) verdict {
 	if p.s.Cluster.Paused {
 		return stopFor(waitFor(ReasonPaused, "CAPI cluster or RKEControlPlane is paused", WakeCluster, WakeControlPlane))

@@ -1,7 +1,7 @@
 package planner
 
-// stepRelease takes back what an operation has paused and does not need paused any more, whichever way it ended and whatever
-// else holds up the cluster: nobody deletes the machines of a paused cluster. A pause of the user's stays.
+// stepRelease ends the pause of an operation that no longer needs it. How the operation ended, and what else holds up
+// the cluster, does not matter: Cluster API deletes no machines of a paused cluster. A pause of the user stays.
 func stepRelease(p *pass) verdict {
 	cluster := p.s.Cluster
 	if cluster == nil || cluster.PausedBy == "" {

@@ -8,7 +8,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// restorePhases in their order (docs/wire/planner.md#restore). Every one of them can end in Failed.
+// restorePhases in their order (docs/wire/planner.md#restore). Each of them can end in Failed.
 var restorePhases = []rkev1.ETCDSnapshotPhase{
 	rkev1.ETCDSnapshotPhaseStarted,
 	rkev1.ETCDSnapshotPhaseShutdown,
@@ -20,12 +20,12 @@ var restorePhases = []rkev1.ETCDSnapshotPhase{
 	rkev1.ETCDSnapshotPhaseFinished,
 }
 
-// hintStopped is what helps when a restore fails while the cluster is down.
+// hintStopped is the advice when a restore fails while the cluster is down.
 const hintStopped = "the cluster is stopped, request a restore again"
 
-// stepRestore takes the whole cluster back to a snapshot of etcd (docs/wire/planner.md#restore). Another request at any
-// time begins anew, which is the way out of a restore that cannot work. A request that is taken back ends nothing once
-// machines were stopped: they have given up their data, and to start them without a restore would begin an empty
+// stepRestore restores the whole cluster from a snapshot of etcd (docs/wire/planner.md#restore). A new request starts
+// from the beginning at any time, which is the way out of a restore that cannot work. Removing a request ends nothing
+// after machines were stopped. They have given up their data, and starting them without a restore would begin an empty
 // cluster.
 func stepRestore(p *pass) verdict {
 	o := &operation{pass: p, kind: kindRestore, setFailed: func() { p.status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFailed }}
@@ -51,7 +51,7 @@ func stepRestore(p *pass) verdict {
 	return goOn("the restore that is asked for has ended: " + string(phase))
 }
 
-// restoreAsked is the request, nil when it asks for nothing.
+// restoreAsked is the request, nil when it requests nothing.
 func restoreAsked(request *rkev1.ETCDSnapshotRestore) *rkev1.ETCDSnapshotRestore {
 	if request == nil || request.Name == "" {
 		return nil
@@ -59,12 +59,12 @@ func restoreAsked(request *rkev1.ETCDSnapshotRestore) *rkev1.ETCDSnapshotRestore
 	return request
 }
 
-// restores reports that a restore is at work.
+// restores reports that a restore is in progress.
 func (o *operation) restores() bool {
 	return o.isRunning(kindRestore) && slices.Contains(restorePhases[:len(restorePhases)-1], o.status.ETCDSnapshotRestorePhase)
 }
 
-// isNews reports that a request was not taken up, or by somebody who kept no record of it and has not ended it.
+// isNews reports that a request was not started yet, or was started without a record and has not ended.
 func (o *operation) isNews(request *rkev1.ETCDSnapshotRestore) bool {
 	last, phase := o.status.ETCDSnapshotRestore, o.status.ETCDSnapshotRestorePhase
 	ended := phase == rkev1.ETCDSnapshotPhaseFinished || phase == rkev1.ETCDSnapshotPhaseFailed
@@ -76,7 +76,7 @@ func (o *operation) enter(phase rkev1.ETCDSnapshotPhase) {
 	o.status.ETCDSnapshotRestorePhase = phase
 	record := o.record(o.kind)
 	record.Step, record.StepStartedAt = string(phase), nil
-	// From the one phase to the other, machines are stopped.
+	// Machines are stopped between these two phases.
 	record.Stopped = phase == rkev1.ETCDSnapshotPhaseShutdown || record.Stopped && phase != rkev1.ETCDSnapshotPhasePostRestorePodCleanup
 	o.remember(record)
 }
@@ -107,16 +107,16 @@ func (o *operation) restore(phase rkev1.ETCDSnapshotPhase) verdict {
 	}
 }
 
-// dataLost reports that no machine is left that may have the restored data: none was ever given a plan for etcd, or only to stop.
-// Whoever starts next would begin an empty cluster.
+// dataLost reports that no remaining machine may have the restored data: each etcd machine got no plan, or only one
+// that stops it. The next machine to start would begin an empty cluster.
 func (o *operation) dataLost() bool {
 	return !slices.ContainsFunc(slices.Concat(o.machines, o.unregistered), func(m *machine) bool { return m.roles.ETCD && m.delivered() && !m.stopped() })
 }
 
-// problemDataLost is what dataLost means to users.
+// problemDataLost describes dataLost to users.
 const problemDataLost = "the machine that etcd was restored on is gone"
 
-// loseData ends a restore whose data went with the machine that they were restored on. Nothing but another restore starts etcd then.
+// loseData ends a restore whose machine and data are gone. Only another restore starts etcd then.
 func (o *operation) loseData() verdict {
 	record := o.record(o.kind)
 	record.Stopped = true
@@ -125,7 +125,7 @@ func (o *operation) loseData() verdict {
 	return o.fail(problemDataLost)
 }
 
-// checkRestore finds what would make the restore fail while everything still runs.
+// checkRestore finds problems that would make the restore fail, while everything still runs.
 func (o *operation) checkRestore() verdict {
 	if _, problem := o.restoreCheck(); problem != "" {
 		return o.fail(problem)
@@ -135,7 +135,7 @@ func (o *operation) checkRestore() verdict {
 	return o.next("shutting down cluster")
 }
 
-// restoreCheck is the machine that etcd would begin anew on, or why the restore cannot work.
+// restoreCheck is the machine on which etcd would start again, or why the restore cannot work.
 func (o *operation) restoreCheck() (m *machine, problem string) {
 	source, problem := o.source()
 	if problem != "" {
@@ -150,7 +150,7 @@ func (o *operation) restoreCheck() (m *machine, problem string) {
 	return m, ""
 }
 
-// shutDown stops every machine, all at once.
+// shutDown stops all machines at once.
 func (o *operation) shutDown() verdict {
 	if v := o.stopMachines(string(rkev1.ETCDSnapshotPhaseShutdown)); v != nil {
 		return *v
@@ -163,8 +163,8 @@ func (o *operation) shutDown() verdict {
 	return o.next("cluster shutdown complete, running etcd restore")
 }
 
-// restoreEtcd puts the snapshot back on one machine. No other one may run etcd until that has brought up the cluster: each
-// of them could go on with the data that are to be given up.
+// restoreEtcd restores the snapshot on one machine. No other machine may run etcd until the cluster is up on that
+// machine: it could continue with the data that the restore discards.
 func (o *operation) restoreEtcd() verdict {
 	phase := string(rkev1.ETCDSnapshotPhaseRestore)
 	if v := o.pause(); v != nil {
@@ -196,9 +196,9 @@ func (o *operation) restoreEtcd() verdict {
 	return o.next("etcd is restored")
 }
 
-// restartAll brings all machines to the plans they should have. A change that waits for its roll-out holds up the first pass, because
-// machines behind it are still down, and not the last. Nothing is behind those that are left out: they are the last thing that is waited for, and roll-outs go on
-// with them when they are back.
+// restartAll brings all machines to their desired plans. A change that waits for its rollout holds up the first of the
+// two passes, because machines behind it are still down, but not the last. Machines that are left out hold up nothing.
+// They are the last that a walk waits for, and rollouts continue with them when they are back.
 func (o *operation) restartAll(phase, then rkev1.ETCDSnapshotPhase) verdict {
 	o.restoring = true
 	last := then == rkev1.ETCDSnapshotPhaseFinished

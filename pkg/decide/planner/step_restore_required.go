@@ -13,12 +13,12 @@ import (
 const etcdReplaced = "rkecontrolplane was already initialized but no etcd machines exist that have plans, " +
 	"indicating the etcd plane has been entirely replaced. Restoration from etcd snapshot is required."
 
-// stepRestoreRequired never lets a second cluster begin where one existed: when the cluster had etcd data and no machine
-// is left that could hold them, only a restore helps.
+// stepRestoreRequired prevents a second cluster where one existed. When the cluster had etcd data and no remaining
+// machine can hold them, only a restore helps.
 func stepRestoreRequired(p *pass) verdict {
 	all := slices.Concat(p.machines, p.unregistered)
 	joined := func(m *machine) bool { return m.Marks.JoinURL != "" || m.Marks.JoinedTo != "" }
-	restored := p.status.ConfigGeneration > 0 // a restore takes the condition back, and counts when the data are there
+	restored := p.status.ConfigGeneration > 0 // a restore resets the condition, and counts once the data are there
 	if !restored && !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) && !slices.ContainsFunc(all, joined) {
 		return goOn("the cluster has no data yet")
 	}

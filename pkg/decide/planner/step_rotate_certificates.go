@@ -11,8 +11,8 @@ import (
 )
 
 // stepRotateCertificates gives the nodes new certificates, one node after the other
-// (docs/wire/planner.md#certificate-rotation). It has no phase in the status but the generation that was done last;
-// everything else is in its record.
+// (docs/wire/planner.md#certificate-rotation). The status holds only the generation of the last rotation. Everything
+// else is in its record.
 func stepRotateCertificates(p *pass) verdict {
 	o := &operation{pass: p, kind: kindCertificates}
 	request := p.s.ControlPlane.Spec.RotateCertificates
@@ -32,14 +32,14 @@ func stepRotateCertificates(p *pass) verdict {
 	return o.start(request)
 }
 
-// lastCertificates is the request of the rotation that ran last.
+// lastCertificates is the request of the last rotation.
 func (p *pass) lastCertificates() (last rkev1.RotateCertificates, known bool) {
 	record := p.record(kindCertificates)
 	known = record.Request != "" && json.Unmarshal([]byte(record.Request), &last) == nil
 	return last, known
 }
 
-// certificatesEnded is how the rotation that is asked for has ended, empty when it has not.
+// certificatesEnded is how the requested rotation has ended, empty when it has not.
 func (p *pass) certificatesEnded() string {
 	request := p.s.ControlPlane.Spec.RotateCertificates
 	last, _ := p.lastCertificates()
@@ -60,7 +60,7 @@ func (p *pass) certificatesNotNow() string {
 	return p.rotatesLater(kindCertificates)
 }
 
-// rotateCertificates works on the request as it was at the start, so that no node is treated otherwise than the one before.
+// rotateCertificates works on the request as it was at the start, so that all nodes are treated alike.
 func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict {
 	if problem := o.certificatesProblem(request); problem != "" {
 		return o.fail(problem)
@@ -79,8 +79,8 @@ func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict
 	return o.succeed(o.leftOut())
 }
 
-// certificatesProblem is why a rotation cannot be done, empty when it can. A server is stopped before it is asked, and would be down until the last of
-// its tries; and what no machine has would be called done.
+// certificatesProblem is why a rotation cannot work, empty when it can. Without this check, a server would stop and
+// stay down until its last attempt. A service that no machine has would be reported as rotated.
 func (p *pass) certificatesProblem(request rkev1.RotateCertificates) string {
 	runtime := distro.RuntimeOf(p.s.ControlPlane.Spec.KubernetesVersion)
 	unknown := render.UnknownServices(runtime, request.Services)
@@ -90,7 +90,7 @@ func (p *pass) certificatesProblem(request rkev1.RotateCertificates) string {
 	return runtime.Command() + " has no service " + strings.Join(unknown, ", ") + " with certificates"
 }
 
-// certificateOrder are the machines that get new certificates, in their order.
+// certificateOrder are the machines that get new certificates, in order.
 func (p *pass) certificateOrder(request rkev1.RotateCertificates) []*machine {
 	var machines []*machine
 	for _, group := range []func(*machine) bool{
@@ -104,7 +104,7 @@ func (p *pass) certificateOrder(request rkev1.RotateCertificates) []*machine {
 	return machines
 }
 
-// leftOut names machines that a rotation cannot be asked of: what has no role has no service either.
+// leftOut names machines that a rotation leaves out: a machine without a role has no service.
 func (o *operation) leftOut() string {
 	var notes []note
 	for _, m := range slices.Concat(o.machines, o.unregistered) {

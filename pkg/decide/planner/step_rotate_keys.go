@@ -9,16 +9,16 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// featureKeyRotation is the name under which release data say that a version can rotate encryption keys.
+// featureKeyRotation is the name of the feature in release data that says that a version can rotate encryption keys.
 const featureKeyRotation = "encryption-key-rotation"
 
-// hintRestore is what helps when a rotation of keys fails half-way (docs/wire/planner.md#encryption-key-rotation).
+// hintRestore is the advice when a rotation of keys fails halfway (docs/wire/planner.md#encryption-key-rotation).
 const hintRestore = "servers may disagree about keys, perform an etcd restore"
 
 // Stages of a rotation as the distribution reports them (docs/wire/planner.md#encryption-key-rotation).
 const stageFinished = "reencrypt_finished"
 
-// keyCommand is what the leader runs in a phase. stages are those that it can leave behind.
+// keyCommand is the command that the leader runs in a phase. stages are the stages that may follow it.
 type keyCommand struct {
 	command string
 	stages  []string
@@ -30,7 +30,7 @@ var keyCommands = map[rkev1.RotateEncryptionKeysPhase]keyCommand{
 	rkev1.RotateEncryptionKeysPhaseReencrypt: {"reencrypt", []string{"reencrypt_request", "reencrypt_active", stageFinished}},
 }
 
-// keyPhases in their order (docs/wire/planner.md#encryption-key-rotation). Every one of them can end in Failed.
+// keyPhases in their order (docs/wire/planner.md#encryption-key-rotation). Each of them can end in Failed.
 var keyPhases = []rkev1.RotateEncryptionKeysPhase{
 	rkev1.RotateEncryptionKeysPhasePrepare,
 	rkev1.RotateEncryptionKeysPhasePostPrepareRestart,
@@ -41,9 +41,9 @@ var keyPhases = []rkev1.RotateEncryptionKeysPhase{
 	rkev1.RotateEncryptionKeysPhaseDone,
 }
 
-// stepRotateKeys gives the cluster another key to encrypt Secrets with (docs/wire/planner.md#encryption-key-rotation).
-// One server, the leader, runs the commands; after each of them all servers are restarted, one after the other, to
-// learn what it did.
+// stepRotateKeys gives the cluster a new key to encrypt Secrets with (docs/wire/planner.md#encryption-key-rotation).
+// One server, the leader, runs the commands. After each command all servers restart, one after the other, to learn the
+// result.
 func stepRotateKeys(p *pass) verdict {
 	o := &operation{pass: p, kind: kindKeys, setFailed: func() { p.status.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhaseFailed }}
 	request, status := p.s.ControlPlane.Spec.RotateEncryptionKeys, &p.status
@@ -70,13 +70,13 @@ func stepRotateKeys(p *pass) verdict {
 	return o.start(request)
 }
 
-// keysEnded reports that the rotation that is asked for was done, or has failed.
+// keysEnded reports that the requested rotation is done or has failed.
 func (p *pass) keysEnded() bool {
 	request, last, phase := p.s.ControlPlane.Spec.RotateEncryptionKeys, p.status.RotateEncryptionKeys, p.status.RotateEncryptionKeysPhase
 	return last != nil && *last == *request && (phase == rkev1.RotateEncryptionKeysPhaseDone || phase == rkev1.RotateEncryptionKeysPhaseFailed)
 }
 
-// keysNotNow is why a rotation cannot start now: every server has to follow each of its steps, so all must be in order.
+// keysNotNow is why a rotation cannot start now. Every server must follow each step, so all must be in order.
 func (p *pass) keysNotNow() string {
 	switch {
 	case !p.initialized():
@@ -124,8 +124,8 @@ func (o *operation) rotateKeys(phase, then rkev1.RotateEncryptionKeysPhase) verd
 	return o.next(string(phase) + " is done")
 }
 
-// keyLeader is the machine that runs the commands: the init node if it has an API server, else the first that is ready. It is
-// chosen once, for nobody else knows what it did.
+// keyLeader is the machine that runs the commands: the init node if it has an API server, else the first ready server.
+// It is chosen once, because only the leader knows the results of its commands.
 func (o *operation) keyLeader(phase rkev1.RotateEncryptionKeysPhase) (*machine, *verdict) {
 	name := o.status.RotateEncryptionKeysLeader
 	servers := o.keyServers()
@@ -146,7 +146,7 @@ func (o *operation) keyLeader(phase rkev1.RotateEncryptionKeysPhase) (*machine, 
 	return nil, &v
 }
 
-// keyServers are the machines that know the keys, by themselves and by their nodes.
+// keyServers are the control-plane machines that take part and have a node.
 func (p *pass) keyServers() []*machine {
 	return p.collect(isControlPlane, takesPart, func(m *machine) bool { return m.HasNode })
 }
@@ -160,7 +160,7 @@ func (p *pass) electKeyLeader() *machine {
 	return servers[max(0, slices.IndexFunc(servers, func(m *machine) bool { return m.marks.InitNode }))]
 }
 
-// runKeyCommand runs one command on the leader, and sees that it had its effect.
+// runKeyCommand runs one command on the leader, and checks its effect.
 func (o *operation) runKeyCommand(phase rkev1.RotateEncryptionKeysPhase, command keyCommand, leader *machine) *verdict {
 	attempt := o.attempt() + "/" + string(phase)
 	step := string(phase) + ": " + leader.Name
@@ -189,8 +189,8 @@ func (m *machine) rotationStage(attempt string) string {
 	return render.RotationStage(string(m.Plan.State.Output[render.SecretsEncryptStatus]), attempt)
 }
 
-// restartForKeys restarts the servers, one after the other: those that the leader depends on, the leader, and those that
-// follow it, each of which has to come to the leader's stage.
+// restartForKeys restarts the servers one after the other: the servers that the leader depends on, the leader, and the
+// followers. Each follower must reach the leader's stage.
 func (o *operation) restartForKeys(phase rkev1.RotateEncryptionKeysPhase, leader *machine) *verdict {
 	before, followers := o.aroundLeader(leader)
 	attempt := o.attempt() + "/" + string(phase)
@@ -212,7 +212,7 @@ func (o *operation) restartForKeys(phase rkev1.RotateEncryptionKeysPhase, leader
 	})
 }
 
-// aroundLeader are the servers that are restarted before the leader, and those that are after it, in their order.
+// aroundLeader are the servers that restart before the leader, and those that restart after it, in order.
 func (p *pass) aroundLeader(leader *machine) (before, followers []*machine) {
 	if !leader.marks.InitNode {
 		before = p.collect(takesPart, func(m *machine) bool { return m.marks.InitNode && m.roles.Server() })

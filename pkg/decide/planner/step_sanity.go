@@ -8,11 +8,11 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// stepSanity demands a live machine of each role. Without etcd or control plane there is no API any more: then Cluster API
-// is told, and etcd machines that are being deleted are let go, because nobody is left who could remove their members.
-// As long as those work they are the cluster's only data, and stay until others have joined them: a pool may have been renamed.
-// A missing worker alone takes nothing away from what exists.
-// While an operation has paused the cluster nobody replaces a machine or removes one: the operation comes to its end first.
+// stepSanity requires a live machine of each role. Without etcd or control plane there is no API. Then Drover reports
+// that to Cluster API, and releases etcd machines that are being deleted, because nothing is left that could remove
+// their members. While those members work, they hold the cluster's only data and stay until others have joined them:
+// the user may have renamed a pool. A missing worker alone changes nothing that exists. While an operation has paused
+// the cluster, machines are neither replaced nor removed, so the operation ends first.
 func stepSanity(p *pass) verdict {
 	etcd, controlPlane := p.collect(isEtcd, isLive), p.collect(isControlPlane, isLive)
 	if min(len(etcd), len(controlPlane), len(p.collect(isWorker, isLive))) > 0 {
@@ -36,10 +36,11 @@ func stepSanity(p *pass) verdict {
 		WakePlanSecret, WakeMachine))
 }
 
-// pausedByOperation reports that an operation has paused the cluster, and that nobody has resumed it.
+// pausedByOperation reports that an operation has paused the cluster, and that it is still paused.
 func (p *pass) pausedByOperation() bool { return p.s.Cluster.Paused && p.s.Cluster.PausedBy != "" }
 
-// uninitialize takes back what was said about the control plane: first here, and when that is stored, at the CAPI cluster.
+// uninitialize withdraws the report that the control plane is initialized: first in the status, and when that is
+// stored, on the CAPI cluster.
 func (p *pass) uninitialize(noEtcd bool) *Wait {
 	if p.initialized() {
 		p.setInitialized(false)

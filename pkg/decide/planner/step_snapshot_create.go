@@ -11,7 +11,7 @@ import (
 //
 //	Started → RestartCluster → Finished, or Failed
 //
-// Nothing is restarted for it. RestartCluster is the phase in which the machines get their ordinary plans back.
+// It restarts nothing. RestartCluster is the phase in which the machines get their ordinary plans back.
 func stepSnapshotCreate(p *pass) verdict {
 	o := &operation{pass: p, kind: kindCreate, setFailed: func() { p.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFailed }}
 	request, phase := p.s.ControlPlane.Spec.ETCDSnapshotCreate, p.status.ETCDSnapshotCreatePhase
@@ -36,7 +36,7 @@ func stepSnapshotCreate(p *pass) verdict {
 	return o.start(request)
 }
 
-// snapshotEnded reports that the snapshot that is asked for was taken, or that it failed.
+// snapshotEnded reports that the requested snapshot was taken or has failed.
 func (p *pass) snapshotEnded() bool {
 	request, last := p.s.ControlPlane.Spec.ETCDSnapshotCreate, p.status.ETCDSnapshotCreate
 	ended := []rkev1.ETCDSnapshotPhase{rkev1.ETCDSnapshotPhaseFinished, rkev1.ETCDSnapshotPhaseFailed}
@@ -60,7 +60,7 @@ func (p *pass) noSnapshotNow() string {
 // snapshotMembers are the machines that take a snapshot.
 func (p *pass) snapshotMembers() []*machine { return p.collect(isEtcd, takesPart) }
 
-// takeSnapshots asks all members at once: none of them stops for it.
+// takeSnapshots starts all members at once, because none of them stops.
 func (o *operation) takeSnapshots() verdict {
 	members := o.snapshotMembers()
 	if len(members) == 0 {
@@ -77,8 +77,8 @@ func (o *operation) takeSnapshots() verdict {
 	return o.next("taken")
 }
 
-// givePlansBack ends when the etcd machines have the plans they should have. A change that waits for its roll-out is not
-// the snapshot's business, whatever holds that up, and in a cluster that the user has paused nobody gets what they should have.
+// givePlansBack ends when the etcd machines have their desired plans. It ignores changes that wait for their rollout.
+// In a cluster that the user has paused, it ends at once, because machines get no plans.
 func (o *operation) givePlansBack() verdict {
 	if o.s.Cluster.Paused {
 		o.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFinished

@@ -1,7 +1,7 @@
 package planner
 
-// stepSteady ends every walk that nothing else has ended: the nodes are as they should be. What remains is to say if Cluster
-// API or somebody else has something against a Machine.
+// stepSteady ends every walk that no other step has ended: the nodes are in order. It still reports problems of
+// Machines that Cluster API or other controllers see.
 func stepSteady(p *pass) verdict {
 	if p.unwell != "" {
 		return stopFor(waitFor(ReasonMachinesUnhealthy, p.unwell, WakeMachine))

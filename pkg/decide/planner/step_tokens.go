@@ -2,8 +2,8 @@ package planner
 
 import "slices"
 
-// stepTokens makes sure that the cluster has its join tokens. They are made once, before the first plan: a node that has joined with one token can
-// never be told another.
+// stepTokens makes sure that the cluster has its join tokens. Drover creates them once, before the first plan, because
+// a node that has joined with one token cannot change to another.
 func stepTokens(p *pass) verdict {
 	tokens := p.s.Tokens
 	switch {

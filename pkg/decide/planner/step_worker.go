@@ -1,9 +1,9 @@
 package planner
 
-// windowsFailures is how many attempts a Windows node has before its plan counts as failed: its first ones often do.
+// windowsFailures is how many attempts a Windows node has before its plan counts as failed. The first ones often fail.
 const windowsFailures = 5
 
-// stepWorker lets workers join, Linux first: Windows nodes need the network that Linux nodes bring up.
+// stepWorker lets workers join, Linux first: Windows nodes need the network that Linux nodes provide.
 func stepWorker(p *pass) verdict {
 	for _, windows := range []bool{false, true} {
 		if wait := p.tier(p.workerTier(windows)); wait != nil {
@@ -12,7 +12,7 @@ func stepWorker(p *pass) verdict {
 	}
 	p.rendered = true
 	if p.held != nil {
-		return stopFor(p.held) // what follows the tiers needs all machines in order
+		return stopFor(p.held) // the steps after the tiers need all machines in order
 	}
 	if p.leftOut != nil {
 		return stopFor(p.leftOut)

@@ -24,15 +24,15 @@ const (
 )
 
 const (
-	// MaxPlanSize is the largest plan that is delivered, in bytes: the budget of one machine, whatever the size of its cluster. A secret
-	// holds 1 MiB, in which the plan is kept twice beside the node's reports.
+	// MaxPlanSize is the largest plan that is delivered, in bytes. It is the budget of one machine, for clusters of
+	// every size. A Secret holds 1 MiB, which contains the plan twice and the node's reports.
 	MaxPlanSize = 400 << 10
-	// MaxSecretSize is the most that the data of a plan secret may hold once a plan is delivered and applied, in bytes. The API
-	// refuses secrets above 1 MiB; what is left is for further reports of the agent.
+	// MaxSecretSize is the maximum of data in a plan Secret after a plan is delivered and applied, in bytes. The API
+	// refuses Secrets above 1 MiB. The difference is for further reports of the agent.
 	MaxSecretSize = 1000 << 10
 )
 
-// Messages about single machines. Those of the agent's progress are what users and their scripts know.
+// Messages about single machines. Users and their scripts know those about the agent's progress.
 const (
 	msgCheckIn      = "waiting for agent to check in and apply initial plan"
 	msgApplied      = "waiting for plan to be applied"
@@ -57,31 +57,32 @@ const (
 	msgLargest = "; the largest parts are "
 )
 
-// tier is a group of machines that are configured together, before the next group is touched.
+// tier is a group of machines that are configured together, before the next group.
 type tier struct {
 	name    string
 	members []*machine
-	// ticket is the step that tickets for this tier name. Plans that restart something need one; first plans only where others
-	// depend on them.
+	// ticket is the step that tickets of this tier name. Plans that restart something need a ticket. First plans need
+	// one only where other machines depend on them.
 	ticket       string
 	ticketFirsts bool
 	// concurrency is how many members may be unavailable at a time, as users write it. Empty means 1.
 	concurrency string
-	// join says which server a machine joins, or why none can be named.
+	// join returns the server that a machine joins, or why there is none.
 	join func(*machine) (joinURL, problem string)
 	// failureThreshold is how many attempts a machine has before its plan counts as failed; 0 means 1.
 	failureThreshold int
 }
 
-// finding is what a tier found about one machine.
+// finding is the result of a tier for one machine.
 type finding struct {
 	message string // empty: in order
 	reason  Reason
 }
 
-// tier brings every member one step closer to its plan. It returns a wait unless all are in order. Two kinds of members do not
-// count, and are held against the cluster at the end of the walk: those whose plans are too large or cannot be rendered by this program, whom
-// nothing but a person helps, and those that the roll-out goes on without.
+// tier brings every member one step closer to its plan. It returns a wait unless all members are in order. Two kinds of
+// members do not hold up the tier, but the cluster is not in order at the end of the walk. Plans of the first kind are
+// too large or cannot be rendered by this program, which only the user can change. The second kind is left out of the
+// rollout.
 func (p *pass) tier(t tier) *Wait {
 	r := p.newRollOut(t)
 	r.run()
@@ -99,15 +100,16 @@ func (p *pass) tier(t tier) *Wait {
 		return p.held
 	}
 	t.needsPerson(wait)
-	changes := func(n note) bool { return strings.HasPrefix(n.message, msgPending) } // others wait for their turn to join
+	// Others wait for their turn to join.
+	changes := func(n note) bool { return strings.HasPrefix(n.message, msgPending) }
 	if wait != nil && r.failedAt != "" && slices.ContainsFunc(byReason[ReasonChangePending], changes) {
-		wait.Message += msgStopped + r.failedAt // said once, and not on each of the machines that wait
+		wait.Message += msgStopped + r.failedAt // said once, and not on each machine that waits
 	}
 	return wait
 }
 
-// needsPerson marks the wait for servers that are off for longer than anybody waits. Whoever comes after them must not be newer than they are, so
-// a person has to say that it goes on without them.
+// needsPerson marks the wait as failed when servers are off for longer than the deadline. Later machines must not be
+// newer than these servers, so only the user can decide to go on without them.
 func (t tier) needsPerson(wait *Wait) {
 	var stranded []note
 	for _, m := range t.members {
@@ -119,7 +121,7 @@ func (t tier) needsPerson(wait *Wait) {
 		return
 	}
 	wait.Failed = true
-	if !strings.HasSuffix(wait.Message, msgNodeLostFor) { // which one it is cannot be told from several names
+	if !strings.HasSuffix(wait.Message, msgNodeLostFor) { // several names do not show which one it is
 		wait.Message += about("; the nodes are unreachable for long of", stranded) + msgNodeLostFor
 	}
 }
@@ -138,15 +140,16 @@ func (p *pass) hold(name string, byReason map[Reason][]note) {
 	}
 }
 
-// staysBehind reports that a server stays at another Kubernetes version than the one that is asked for, because no plan can be delivered to it.
-// Nodes must not be newer than the servers that they talk to: the tiers after it wait.
+// staysBehind reports that a server stays at another Kubernetes version than the requested one, because no plan can be
+// delivered to it. Nodes must not be newer than their servers, so later tiers wait.
 func (p *pass) staysBehind(m *machine) bool {
 	held := m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonVersionUnknown
 	return held && m.roles.Server() && m.Plan.State.PlanExists &&
 		(m.marks.Version != "" && m.marks.Version != p.s.ControlPlane.Spec.KubernetesVersion || !p.kubeletCurrent(m))
 }
 
-// tierWait tells of the machines at which something happens or fails; of those whose turn comes later only when there are no others.
+// tierWait is about the machines that change or fail. Machines whose turn comes later appear only when there are no
+// others.
 func tierWait(name string, byReason map[Reason][]note) *Wait {
 	verbs := map[Reason]string{ReasonUncordoning: "uncordoning", ReasonDraining: "draining", ReasonDrainOverdue: "draining"}
 	for _, reasons := range [][]Reason{
@@ -171,7 +174,7 @@ func tierWait(name string, byReason map[Reason][]note) *Wait {
 	return nil
 }
 
-// noteUnwell remembers the first tier in which others find fault with machines.
+// noteUnwell remembers the first tier in which other controllers report problems of machines.
 func (p *pass) noteUnwell(t tier) {
 	var failing, unready []note
 	for _, m := range t.members {
@@ -191,7 +194,7 @@ func (p *pass) noteUnwell(t tier) {
 	}
 }
 
-// inputFor is what the plan of a machine is rendered from.
+// inputFor is the input for rendering the plan of a machine.
 func (p *pass) inputFor(m *machine, joinURL string) render.Input {
 	in := p.input
 	in.Version = p.versionFor(m)
@@ -214,7 +217,7 @@ func (p *pass) inputFor(m *machine, joinURL string) render.Input {
 	return in
 }
 
-// render makes the plan a machine should have.
+// render returns the plan that a machine should have.
 func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
 	in := p.inputFor(m, joinURL)
 	desired, warnings, err := p.plan(in)
@@ -234,7 +237,7 @@ func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
 	return withdraw(render.NodeOf(in), &m.Plan.State, desired), finding{}
 }
 
-// plan renders a plan, unless it is remembered.
+// plan renders a plan, or takes it from the memo.
 func (p *pass) plan(in render.Input) (plan.NodePlan, []render.Warning, error) {
 	if p.s.Memo == nil {
 		return p.s.Versions.Plan(in)
@@ -242,7 +245,7 @@ func (p *pass) plan(in render.Input) (plan.NodePlan, []render.Warning, error) {
 	return p.s.Memo.Plan(p.s.Versions, in)
 }
 
-// encode makes the delivery of a plan, or says why it cannot be delivered.
+// encode returns the delivery of a plan, or why it cannot be delivered.
 func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
 	if err := nodeplan.Check(m.desired); err != nil {
 		return Delivery{}, finding{"cannot deliver the plan: " + err.Error(), ReasonRenderFailed}
@@ -258,7 +261,7 @@ func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
 	return Delivery{Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: maxFailures, FailureThreshold: threshold}, finding{}
 }
 
-// send delivers a plan, together with the marks that go with it.
+// send delivers a plan, together with its marks.
 func (p *pass) send(t tier, m *machine) finding {
 	delivery, found := p.encode(t, m)
 	if found.message != "" {
@@ -295,8 +298,8 @@ func (p *pass) send(t tier, m *machine) finding {
 	return finding{msgApplied, ReasonConfiguring}
 }
 
-// tooLarge says what to do about a plan that its secret cannot hold, empty when it can: beside the reports there are the plan
-// itself and the copy of the one that was applied, which is the old one first and the new one later.
+// tooLarge says what to do about a plan that its Secret cannot hold. It is empty when the plan fits. The Secret holds
+// the reports, the plan, and the copy of the applied plan: first the old plan, later the new one.
 func (m *machine) tooLarge(p plan.NodePlan, encoded []byte, spec *rkev1.RKEControlPlaneSpec) string {
 	largest := func() string {
 		if parts := render.Largest(spec, p, namedMax); len(parts) > 0 {
@@ -313,14 +316,14 @@ func (m *machine) tooLarge(p plan.NodePlan, encoded []byte, spec *rkev1.RKEContr
 	return ""
 }
 
-// causeNewMachine is on tickets for first plans, which disrupt nobody but decide who starts the cluster.
+// causeNewMachine is on tickets for first plans. They disrupt nothing, but decide which machine starts the cluster.
 const causeNewMachine = "new machine"
 
-// causeRetry is on tickets for another try of a plan that disrupted nobody.
+// causeRetry is on tickets for another try of a plan that disrupted nothing.
 const causeRetry = "another try"
 
-// addTicket puts a machine on the ticket of this pass, which goes on with those of the last one that are still at it. Of several causes
-// the ticket has the first.
+// addTicket puts a machine on the ticket of this pass. The ticket keeps those machines of the stored ticket that are
+// not done yet. Of several causes it has the first.
 func (p *pass) addTicket(step string, m *machine, checksum, cause string) {
 	if p.ticket == nil {
 		p.ticket = &rkev1.DisruptionTicket{Step: step, Cause: cause, Machines: p.openTicket(step)}
@@ -344,13 +347,14 @@ func (p *pass) openTicket(step string) []rkev1.TicketMachine {
 	return slices.DeleteFunc(slices.Clone(stored.Machines), func(t rkev1.TicketMachine) bool { return !open(t) })
 }
 
-// carriesOperation reports that all that is left to do on a machine is to take back the plan of an operation, which changes nothing that runs.
+// carriesOperation reports that the machine only has to replace the plan of an operation, which changes nothing that
+// runs.
 func (m *machine) carriesOperation() bool {
 	return render.OperationOf(m.Plan.State.Plan) != "" && restartFree(&m.Plan.State, m.desired)
 }
 
-// restartFree reports that the change reaches the node without restarting anything: what is to be run, with the stamp over
-// all files that need a restart in it, stays the same.
+// restartFree reports that a change reaches the node without a restart: the instructions stay the same. They contain a
+// stamp over all files that need a restart.
 func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
 	if render.OperationOf(state.Plan) != "" {
 		return render.SameInstallation(state.Plan, desired)
@@ -367,7 +371,7 @@ func neverApplied(s *nodeplan.State) bool {
 	return s.AppliedPlan == nil && s.AppliedChecksum == ""
 }
 
-// unhealthyProbes are the names of the plan's probes that have not passed, those without a report included.
+// unhealthyProbes are the names of the plan's probes that have not passed, including those without a report.
 func (m *machine) unhealthyProbes() []string { return m.Plan.unhealthyProbes() }
 
 func (s *PlanSecret) unhealthyProbes() []string {
@@ -381,7 +385,7 @@ func (s *PlanSecret) unhealthyProbes() []string {
 	return names
 }
 
-// progress says what a machine with the right plan still lacks, empty when nothing.
+// progress says what a machine with the right plan still waits for, empty when it is in order.
 func (p *pass) progress(m *machine) string {
 	if message := p.planProgress(m); message != "" || m.inDrain() {
 		return cmp.Or(message, msgUncordon)
@@ -389,7 +393,7 @@ func (p *pass) progress(m *machine) string {
 	return p.nodeProgress(m)
 }
 
-// planProgress is how far the agent is with the plan.
+// planProgress is the agent's progress with the plan.
 func (p *pass) planProgress(m *machine) string {
 	state := &m.Plan.State
 	unhealthy := m.unhealthyProbes()
@@ -408,7 +412,7 @@ func (p *pass) planProgress(m *machine) string {
 	return ""
 }
 
-// nodeProgress is what the node does with a plan that was applied.
+// nodeProgress is the node's progress after the plan was applied.
 func (p *pass) nodeProgress(m *machine) string {
 	switch {
 	case !p.kubeletCurrent(m):
@@ -421,7 +425,7 @@ func (p *pass) nodeProgress(m *machine) string {
 	return ""
 }
 
-// noteMachine reports on the Machine what the planner does with it. Machines without a host have more pressing news.
+// noteMachine reports on the Machine what the planner does with it. Machines without a host have more important news.
 func (p *pass) noteMachine(m *machine, message string) {
 	if !m.InfrastructureReady {
 		return

@@ -46,7 +46,7 @@ func TestDecide_AMissingWorkerTakesNothingAway(t *testing.T) {
 	}
 }
 
-// A deleting etcd machine is let go only when nobody is left who could remove its member.
+// A deleting etcd machine is released only when no machine is left that could remove its member.
 func TestDecide_OnlyTheLastEtcdMachineIsForced(t *testing.T) {
 	w := ready(t, map[string]string{"c": "control-plane,worker", "e1": "etcd,control-plane", "e2": "etcd,control-plane"})
 	for _, name := range []string{"c", "e2"} {
@@ -83,7 +83,7 @@ func TestDecide_DesignatedInitNode(t *testing.T) {
 	}
 }
 
-// Only a person can have marked several machines; the one that others joined stays.
+// Only a user can have marked several machines. The machine that others joined stays.
 func TestDecide_SeveralInitMarks(t *testing.T) {
 	w := ready(t, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles})
 	w.machines["c"].m.Marks.InitNode = true
@@ -152,7 +152,7 @@ func TestDecide_MessagesNameThreeMachines(t *testing.T) {
 	}
 }
 
-// A plan that its secret cannot hold is told of before it is written. (docs/invariants.md#weaknesses, W7.)
+// A plan that its Secret cannot hold is reported before it is written. (docs/invariants.md#weaknesses, W7.)
 func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 	w := newWorld(rke2Version)
 	w.add("s", allRoles)
@@ -166,7 +166,7 @@ func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 	}
 }
 
-// A machine whose plan cannot be delivered says what to do, and everybody after it gets a plan all the same.
+// A machine whose plan cannot be delivered says what to do, and all later machines still get their plans.
 func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
 	const remedy = "the plan does not fit into plan secret e-machine-plan beside what its node reported; " +
 		"delete the keys with the names of outputs from the secret"
@@ -216,8 +216,8 @@ func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// TestDecide_ALostAgent: a change may be what brings the agent back, so it goes from server to server without it. Before the agent came for the first
-// time a new server waits for it.
+// A change may be what brings the agent back, so it goes from server to server without the agent. Before the agent
+// connected for the first time, a new server waits for it.
 func TestDecide_ALostAgent(t *testing.T) {
 	for name, c := range map[string]struct{ deployed, changed bool }{
 		"an agent that was connected once": {deployed: true, changed: true},
@@ -256,7 +256,7 @@ func TestDecide_ALostAgent(t *testing.T) {
 	}
 }
 
-// What is joined to an init node that runs does not wait for the init node's next plan.
+// Machines that are joined to a running init node do not wait for the init node's next plan.
 func TestDecide_ANextPlanThatDoesNotFit(t *testing.T) {
 	w := small(t)
 	w.machines["s"].reports = MaxSecretSize
@@ -271,7 +271,7 @@ func TestDecide_ANextPlanThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// A cluster that was steered by state comes with agents that have given up for good.
+// A cluster that was controlled by state has agents that have given up permanently.
 func TestDecide_APlanThatFailedByStateIsDeliveredAgain(t *testing.T) {
 	w := small(t)
 	w.machines["w"].data[nodeplan.KeyPlanState] = []byte("failed")
@@ -360,8 +360,8 @@ func TestDecide_OddConfigurationIsReportedAndPassedOn(t *testing.T) {
 	}
 }
 
-// A machine that others find fault with may stay like that for long. Meanwhile the configuration is edited, all machines get their plans, and what
-// is odd about it is told as ever.
+// A machine may be unhealthy in the eyes of other controllers for long. Meanwhile edits reach all machines, and
+// oddities of the configuration are still reported.
 func TestDecide_OddConfigurationIsReportedWhileAMachineIsUnwell(t *testing.T) {
 	w := small(t)
 	w.machines["w"].m.Health = Health{Failing: true, Message: "the disk is full"}
@@ -405,7 +405,7 @@ func TestDecide_UnmanagedConfigurationHasNoTokens(t *testing.T) {
 	}
 }
 
-// What a node can write about itself in its plan secret gives it no role and no place.
+// What a node writes about itself in its plan Secret gives it no role and no address.
 func TestDecide_NothingIsBelievedFromAPlanSecret(t *testing.T) {
 	w := small(t)
 	s := w.snapshot(t)
@@ -423,7 +423,7 @@ func TestDecide_NothingIsBelievedFromAPlanSecret(t *testing.T) {
 	}
 }
 
-// Cluster API compares spec.version of a Machine with what its node runs, and says whether it is up to date.
+// spec.version of a Machine is the version of its plan, because Cluster API compares it with that of its node.
 func TestDecide_MachinesTellTheVersionOfTheirPlans(t *testing.T) {
 	const before, after = "v1.36.2+rke2r1", "v1.36.3+rke2r1"
 	w := small(t)
@@ -434,7 +434,7 @@ func TestDecide_MachinesTellTheVersionOfTheirPlans(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"s": before, "w": before}, versions()); diff != "" {
 		t.Fatalf("versions (-want +got):\n%s", diff)
 	}
-	w.machines["w"].m.Marks.Version = "" // taken back by a MachineSet that has seen an older Machine
+	w.machines["w"].m.Marks.Version = "" // reset by a MachineSet that has seen an older Machine
 	want := []Effect{MarkMachine{Machine: "w", Marks: Marks{JoinedTo: w.machines["w"].m.Marks.JoinedTo, RenderVersion: render.Version, Version: before}}}
 	if diff := cmp.Diff(want, Decide(w.snapshot(t)).Effects); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)

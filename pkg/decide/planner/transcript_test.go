@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// transcript is a story in text: what happens, and what the planner makes of it.
+// transcript is a story in text: events, and the planner's decisions.
 type transcript struct {
 	strings.Builder
 	lastWait string
@@ -107,7 +107,7 @@ func describe(e Effect) string {
 	return fmt.Sprintf("%T", e)
 }
 
-// settle passes until nothing is written any more, and writes each pass down.
+// settle makes passes until nothing is written any more, and writes each pass down.
 func (tr *transcript) settle(t *testing.T, w *world) {
 	t.Helper()
 	for range 20 {
@@ -120,7 +120,7 @@ func (tr *transcript) settle(t *testing.T, w *world) {
 	t.Fatal("the planner never comes to rest")
 }
 
-// do tells what happens to all machines of that name list, and what follows.
+// do writes down an event on the named machines, and what follows.
 func (tr *transcript) do(t *testing.T, w *world, text string, happen func(h *host), names ...string) {
 	t.Helper()
 	tr.event("%s: %s", strings.Join(names, ", "), text)
@@ -307,7 +307,7 @@ func storyInitDies(t *testing.T, tr *transcript) {
 	tr.come(t, w, "b")
 }
 
-// Snapshots are values: written to a file and read again they lead to the same decision.
+// Snapshots are values: written to a file and read again, they lead to the same decision.
 func TestSnapshot_SurvivesAFile(t *testing.T) {
 	w := newWorld(rke2Version)
 	w.add("s1", "etcd,control-plane")
@@ -333,7 +333,7 @@ func TestSnapshot_SurvivesAFile(t *testing.T) {
 	}
 }
 
-// The order of machines in a snapshot is no information.
+// The order of machines in a snapshot does not matter.
 func TestDecide_OrderOfMachinesDoesNotMatter(t *testing.T) {
 	w := newWorld(rke2Version)
 	for _, name := range []string{"a", "b", "c", "d"} {

@@ -7,8 +7,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// UnderWay lists what was begun in a cluster and has to be ended by whoever began it: operations that run, and nodes that were drained and are to be
-// made schedulable again.
+// UnderWay lists what was begun in a cluster and must be ended by the program that began it: operations that run, and
+// drained nodes.
 func UnderWay(s Snapshot) []string {
 	var out []string
 	for _, k := range []kind{kindCreate, kindRestore, kindCertificates, kindKeys} {

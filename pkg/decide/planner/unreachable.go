@@ -9,15 +9,17 @@ import (
 const (
 	// lostAfter is how long a node may be out of reach before the others go on without it.
 	lostAfter = 10 * time.Minute
-	// deadAfter is the same for a node that was not heard of any more when its plan was delivered: the plan has nothing to do with that.
+	// deadAfter is the same for a node that was out of reach before its plan was delivered: the plan is not the cause.
 	deadAfter = 2 * time.Minute
-	// heartbeat is for how long a kubelet may be silent before Kubernetes calls its node lost. The node was heard of last before that.
+	// heartbeat is how long a kubelet may be silent before Kubernetes reports its node as lost. The node's last report
+	// is older than that.
 	heartbeat = 40 * time.Second
 )
 
-// unreachable reports that the roll-out goes on without a worker: its plan was delivered, no other one can be, or is while its pool is paused or its plan is kept,
-// its agent has said nothing about it, and its node, if it has one, is lost, all for longer than the deadline. An agent that has reported is no case for this: what the plan
-// did to its node may happen to the next one. Nor is a server, whose etcd member and API are others' business too.
+// unreachable reports that the rollout goes on without a worker. Its plan was delivered, and no other plan is due, its
+// pool is paused or its plan is kept. Its agent has not reported about the plan. Its node, if it has one, is lost. All
+// of this is true for longer than the deadline. An agent that has reported is no such case: the plan may do the same to
+// the next node. Servers do not count either, because others depend on their etcd member and API.
 func (p *pass) unreachable(m *machine) bool {
 	state := &m.Plan.State
 	silent := state.PlanExists && (m.change == nodeplan.ChangeNone || m.kept || m.PoolPaused) && !state.InSync && state.FailedChecksum != state.Checksum
@@ -31,7 +33,7 @@ func (p *pass) unreachable(m *machine) bool {
 	return !m.NodeUnknown && p.overdueBy(since, m.patience())
 }
 
-// patience is how long a machine that is unreachable may hold up the others.
+// patience is how long an unreachable machine may hold up the others.
 func (m *machine) patience() time.Duration {
 	if m.HasNode && !m.NodeLostSince.After(m.Plan.DeliveredAt.Add(heartbeat)) {
 		return deadAfter
@@ -39,11 +41,11 @@ func (m *machine) patience() time.Duration {
 	return lostAfter
 }
 
-// missed reports that a deadline has passed which began when a machine's node was lost, or later. Only time counts in which somebody could look:
-// while nobody can, it does not pass, and it begins anew afterwards.
+// missed reports that a deadline has passed that began when a machine's node was lost, or later. Only time in which the
+// node could be seen counts. While it cannot be seen, the deadline does not pass, and it starts again afterward.
 func (p *pass) missed(m *machine, since time.Time) bool { return !m.NodeUnknown && p.overdue(since) }
 
-// missingSince is since when a machine that is unreachable was last heard of.
+// missingSince is when an unreachable machine was last heard of.
 func (m *machine) missingSince() string {
 	if m.NodeLostSince.IsZero() {
 		return stamp(m.Plan.DeliveredAt)
@@ -51,12 +53,12 @@ func (m *machine) missingSince() string {
 	return stamp(m.NodeLostSince)
 }
 
-// overdue reports that the deadline that began then has passed; otherwise it sets the timer.
+// overdue reports that the deadline that began at since has passed. Otherwise it sets the timer.
 func (p *pass) overdue(since time.Time) bool {
 	return p.overdueBy(since, lostAfter)
 }
 
-// overdueBy is overdue for a deadline of another length.
+// overdueBy is overdue with a deadline of another length.
 func (p *pass) overdueBy(since time.Time, limit time.Duration) bool {
 	left := since.Add(limit).Sub(p.s.Now)
 	if left > 0 {
@@ -65,5 +67,5 @@ func (p *pass) overdueBy(since time.Time, limit time.Duration) bool {
 	return left <= 0
 }
 
-// stamp is a time in messages.
+// stamp formats a time for messages.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

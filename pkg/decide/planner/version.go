@@ -4,8 +4,8 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// kubeletCurrent reports whether the node runs the version that is asked for. Builds of a distribution are not told apart,
-// and a node that nobody has seen yet is believed.
+// kubeletCurrent reports that the node runs the requested version. Builds of a distribution count as equal, and an
+// unseen node counts as current.
 func (p *pass) kubeletCurrent(m *machine) bool {
 	if m.KubeletVersion == "" || !p.s.Connected || m.KubeletVersion == p.s.ControlPlane.Spec.KubernetesVersion {
 		return true

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// waitFor is a wait that ends by itself when one of the events arrives. The first source is a parameter of its own so that no wait can be
-// made without one.
+// waitFor is a wait that ends by itself when one of the events arrives. The first source is a separate parameter, so
+// every wait has one.
 func waitFor(reason Reason, message string, wake Wake, more ...Wake) *Wait {
 	return &Wait{Reason: reason, Message: message, Wakes: append([]Wake{wake}, more...)}
 }
 
-// failure is a wait that a person has to end.
+// failure is a wait that only the user can end.
 func failure(reason Reason, message string, wake Wake, more ...Wake) *Wait {
 	w := waitFor(reason, message, wake, more...)
 	w.Failed = true
@@ -22,12 +22,12 @@ func failure(reason Reason, message string, wake Wake, more ...Wake) *Wait {
 // namedMax is how many machines a message names.
 const namedMax = 3
 
-// note is what is to be said about one machine.
+// note is a message about one machine.
 type note struct {
 	name, message string
 }
 
-// about is the text "<prefix> a,b,c and 2 more", with the message of the machine when there is just one.
+// about returns the text "<prefix> a,b,c and 2 more", with the machine's message when there is only one machine.
 func about(prefix string, notes []note) string {
 	slices.SortFunc(notes, func(a, b note) int { return strings.Compare(a.name, b.name) })
 	names := make([]string, 0, namedMax)

@@ -9,9 +9,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// withdraw adds to a plan the removal of files that the node has from the plan before and is no longer told to have. The plan that
-// lies in the secret is all the memory there is: a removal is repeated from plan to plan until the node has applied it, and after
-// that stays as long as nothing else is to be delivered. A plan without any files says that they are none of our business.
+// withdraw adds to a plan the removal of files from the previous plan that the new plan no longer has. The plan in the
+// Secret is the only memory. Therefore a removal is repeated in every plan until the node has applied it. After that it
+// stays as long as there is nothing else to deliver. A plan without any files does not manage files.
 func withdraw(node render.Node, state *nodeplan.State, desired plan.NodePlan) plan.NodePlan {
 	if len(desired.Files) == 0 {
 		return desired
@@ -21,7 +21,7 @@ func withdraw(node render.Node, state *nodeplan.State, desired plan.NodePlan) pl
 		named[file.Path] = true
 	}
 	var fresh, repeated []plan.File
-	for _, file := range slices.Backward(state.Plan.Files) { // of several, the last one is what the node has
+	for _, file := range slices.Backward(state.Plan.Files) { // the last of several is on the node
 		if named[file.Path] || file.Directory || node.OfOperation(file.Path) {
 			continue
 		}
@@ -39,7 +39,7 @@ func withdraw(node render.Node, state *nodeplan.State, desired plan.NodePlan) pl
 	return without(desired, fresh)
 }
 
-// without puts removals before everything else in a plan: what was a file may be a directory now.
+// without puts removals before everything else in a plan, because a former file may be a directory now.
 func without(desired plan.NodePlan, removals []plan.File) plan.NodePlan {
 	slices.SortFunc(removals, func(a, b plan.File) int { return strings.Compare(a.Path, b.Path) })
 	desired.Files = slices.Concat(removals, desired.Files)

@@ -51,8 +51,8 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// Whatever is asked for in whatever order, and whichever plans an agent gets to see: once it has applied the last one, its node has the
-// files of the last one and no other. And a node that has what it should have is left in peace.
+// Once an agent has applied the last of any sequence of plans, its node has exactly the files of that plan, whichever
+// plans it saw before. A node that has its desired files gets no further plan.
 func TestWithdraw_NodeHasWhatItIsTold(t *testing.T) {
 	paths := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"/a", "/b", "/c", "/d", "/e"}), 1, 5, rapid.ID[string])
 	rapid.Check(t, func(rt *rapid.T) {
@@ -91,7 +91,7 @@ func TestWithdraw_NodeHasWhatItIsTold(t *testing.T) {
 	})
 }
 
-// The proof that a member of etcd is delivered with is no difference: one dropped file is one plan for each machine.
+// The proof of an etcd member is no difference: one dropped file is one plan for each machine.
 func TestDecide_ADroppedFileIsOnePlanForEachMember(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	settle := func(data map[string]any) map[string]int {
@@ -121,8 +121,8 @@ func TestDecide_ADroppedFileIsOnePlanForEachMember(t *testing.T) {
 	}
 }
 
-// A file taken out of the configuration is deleted from the node, with the restart that its content needs, and then nothing is left to do.
-// (docs/invariants.md#weaknesses, W20.)
+// A file that is removed from the configuration is deleted from the node, with the restart that its content needs, and
+// then nothing is left to do. (docs/invariants.md#weaknesses, W20.)
 func TestDecide_DroppedFilesAreDeleted(t *testing.T) {
 	w := newWorld(k3sVersion)
 	h := w.add("a", allRoles)

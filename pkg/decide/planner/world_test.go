@@ -26,13 +26,13 @@ const (
 
 var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster in memory: what an interpreter of decisions would write to, and what agents would do.
+// world is a cluster in memory: the objects that an interpreter of decisions writes, and simulated agents.
 type world struct {
 	now       time.Time
 	cp        ControlPlane
 	cluster   *Cluster
 	connected bool
-	deployed  bool // the agent was connected once
+	deployed  bool // the agent has connected once
 	awaits    bool // the manifest of the agent is being made
 	// agentProblem is why it cannot be made.
 	agentProblem string
@@ -47,7 +47,7 @@ type world struct {
 	writes       int
 }
 
-// host is a machine with the data of its plan secret.
+// host is a machine with the data of its plan Secret.
 type host struct {
 	m          Machine
 	registered bool
@@ -59,19 +59,19 @@ type host struct {
 	drain      Drain
 	drains     int
 	data       map[string][]byte
-	reports    int // bytes, beside data
+	reports    int // bytes, in addition to data
 	serial     int
 	read       parsed
 }
 
-// parsed is what was made of a plan secret. Most of the time of the models went into making the same of the same again.
+// parsed is the parsed plan Secret. The models spent most of their time parsing the same data again.
 type parsed struct {
 	data  map[string][]byte
 	state nodeplan.State
 	err   error
 }
 
-// parse reads the plan secret. What it returns is shared.
+// parse reads the plan Secret. Its result is shared.
 func (h *host) parse() (nodeplan.State, error) {
 	if h.read.data == nil || !maps.EqualFunc(h.read.data, h.data, bytes.Equal) {
 		state, err := nodeplan.Parse(h.m.Name, h.data)
@@ -80,7 +80,7 @@ func (h *host) parse() (nodeplan.State, error) {
 	return h.read.state, h.read.err
 }
 
-// state is what the plan secret says.
+// state is the state in the plan Secret.
 func (h *host) state() nodeplan.State {
 	state, _ := h.parse()
 	return state
@@ -99,7 +99,7 @@ func newWorld(version string) *world {
 	}
 }
 
-// add makes a machine with a host and a plan secret.
+// add creates a machine with a host and a plan Secret.
 func (w *world) add(name, roles string) *host {
 	h := w.addBare(name, roles)
 	h.registered = true
@@ -107,7 +107,7 @@ func (w *world) add(name, roles string) *host {
 	return h
 }
 
-// addBare makes a machine that has neither.
+// addBare creates a machine that has neither.
 func (w *world) addBare(name, roles string) *host {
 	serial := len(w.machines) + 10
 	h := &host{m: Machine{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"cattle.io/os": "linux"}}, serial: serial}
@@ -139,7 +139,7 @@ func splitComma(list string) []string {
 
 func (w *world) names() []string { return slices.Sorted(maps.Keys(w.machines)) }
 
-// snapshot is what gather would see: values of their own, as those of caches, which nobody changes.
+// snapshot is what gather would return: separate values that are never changed, like those of caches.
 func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
 	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, AgentDeployed: w.deployed, AwaitsAgent: w.awaits, AgentProblem: w.agentProblem, Tokens: w.tokens, Snapshots: w.snapshots, Objects: w.objects,
 		Versions: w.versions, Roll: w.command, Memo: w.memo,
@@ -166,7 +166,7 @@ func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
 	return s
 }
 
-// apply does what an interpreter does, and counts its writes.
+// apply carries out a decision as an interpreter does, and counts its writes.
 func (w *world) apply(d Decision) {
 	if d.Ticket != nil {
 		w.cp.Status.Ticket = d.Ticket
@@ -223,7 +223,7 @@ func (w *world) applyOne(e Effect) {
 	}
 }
 
-// report changes a key of the plan secret, and takes it away when there is no value.
+// report changes a key of the plan Secret, and removes it when there is no value.
 func (h *host) report(key string, value []byte) {
 	if h.data = maps.Clone(h.data); value == nil {
 		delete(h.data, key)
@@ -232,7 +232,7 @@ func (h *host) report(key string, value []byte) {
 	h.data[key] = value
 }
 
-// drainNode is the drainer doing what it was asked for.
+// drainNode is the drainer carrying out its request.
 func (h *host) drainNode() {
 	switch {
 	case h.drain.Uncordon != "":
@@ -243,12 +243,12 @@ func (h *host) drainNode() {
 	}
 }
 
-// hasPlan reports that the host has a plan it has not applied yet.
+// hasPlan reports that the host has a plan that it has not applied yet.
 func (h *host) hasPlan() bool {
 	return len(h.data[nodeplan.KeyPlan]) > 0 && string(h.data[nodeplan.KeyAppliedChecksum]) != nodeplan.Checksum(h.data[nodeplan.KeyPlan])
 }
 
-// applyPlan is a pass of the agent in which all instructions succeed, the probes not yet.
+// applyPlan is a pass of the agent in which all instructions succeed and the probes do not pass yet.
 func (h *host) applyPlan() {
 	if !h.registered || !h.hasPlan() {
 		return
@@ -296,7 +296,7 @@ func (h *host) joinCluster(version string) {
 	h.m.Addresses = []Address{{Type: "InternalIP", Address: fmt.Sprintf("10.0.0.%d", h.serial)}}
 }
 
-// captureAddress is what an init node without a control plane reports about itself.
+// captureAddress is the report of an init node without a control plane about itself.
 func (h *host) captureAddress() {
 	if len(h.data[nodeplan.KeyPlan]) == 0 {
 		return
@@ -310,7 +310,7 @@ func (h *host) captureAddress() {
 	})
 }
 
-// pass decides and applies once, and fails unless deciding again gives the same.
+// pass decides and applies once, and fails unless a second decision is equal.
 func (w *world) pass(t *testing.T) Decision {
 	t.Helper()
 	w.now = w.now.Add(time.Second)
@@ -319,7 +319,7 @@ func (w *world) pass(t *testing.T) Decision {
 	return d
 }
 
-// run passes until nothing changes any more without an agent doing something.
+// run makes passes until nothing changes any more without an agent.
 func (w *world) run(t *testing.T) Decision {
 	t.Helper()
 	for range 20 {
@@ -339,7 +339,7 @@ func (w *world) edit(change func(spec *rkev1.RKEControlPlaneSpec)) {
 	change(&w.cp.Spec)
 }
 
-// bringUp lets all agents do all they can until the cluster is steady.
+// bringUp lets all agents do everything they can until the cluster is steady.
 func (w *world) bringUp(t *testing.T) {
 	t.Helper()
 	for range 60 {
