@@ -1,4 +1,4 @@
-{{/* drover-crd.labels are the labels of every definition. */}}
+{{/* drover-crd.labels are the labels of all definitions. */}}
 {{- define "drover-crd.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/name: {{ .Chart.Name }}

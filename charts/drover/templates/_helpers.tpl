@@ -1,9 +1,9 @@
-{{/* drover.name is the name of the program in labels. */}}
+{{/* drover.name is the program's name in labels. */}}
 {{- define "drover.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* drover.fullname is the name of objects. A release that is called like the chart gives its name alone. */}}
+{{/* drover.fullname is the name of objects. A release name that contains the chart's name is used alone. */}}
 {{- define "drover.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
@@ -17,15 +17,15 @@
 {{- end }}
 {{- end }}
 
-{{/* drover.chart is the chart and its version, as a label can hold it. */}}
+{{/* drover.chart is the chart's name and version in the form of a label. */}}
 {{- define "drover.chart" -}}
 {{- printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* drover.systemNamespace is where the program keeps its lease, its authority and what it publishes. */}}
+{{/* drover.systemNamespace is the namespace of Drover's lease, its authority and the objects that it publishes. */}}
 {{- define "drover.systemNamespace" -}}drover-system{{- end }}
 
-{{/* drover.union writes what a list of maps has. Of a key that several have, the value of the last one counts. */}}
+{{/* drover.union merges a list of maps. If several maps have a key, the last value counts. */}}
 {{- define "drover.union" -}}
 {{- $all := dict }}
 {{- range . }}{{ range $key, $value := . }}{{ $_ := set $all $key $value }}{{ end }}{{ end }}
@@ -43,34 +43,34 @@
 {{- include "drover.union" (list $own (include "drover.selectorLabels" . | fromYaml) .Values.commonLabels) }}
 {{- end }}
 
-{{/* drover.podLabels are the labels of the pods. A chart's version is not among them: it alone replaces no pod. */}}
+{{/* drover.podLabels are the labels of the pods. They omit the chart's version: it alone must not replace pods. */}}
 {{- define "drover.podLabels" -}}
 {{- $own := dict "app.kubernetes.io/part-of" "drover" }}
 {{- include "drover.union" (list $own (include "drover.selectorLabels" . | fromYaml) .Values.commonLabels .Values.podLabels) }}
 {{- end }}
 
-{{/* drover.selectorLabels find the pods. They cannot be changed by an upgrade. */}}
+{{/* drover.selectorLabels select the pods. An upgrade cannot change them. */}}
 {{- define "drover.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "drover.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: server
 {{- end }}
 
-{{/* drover.updateStrategy is how replicas are replaced. What is left of the defaults for RollingUpdate, Kubernetes refuses for Recreate. */}}
+{{/* drover.updateStrategy is the update strategy. With Recreate, Kubernetes refuses the defaults of RollingUpdate. */}}
 {{- define "drover.updateStrategy" -}}
 {{- $strategy := .Values.updateStrategy | default dict }}
 {{- if eq (get $strategy "type") "Recreate" }}{{ $strategy = omit $strategy "rollingUpdate" }}{{ end }}
 {{- toYaml $strategy }}
 {{- end }}
 
-{{/* drover.annotations are the annotations of an object with the line before them: common ones, and those in .own. */}}
+{{/* drover.annotations are the annotations of an object with their key: the common ones and those in .own. */}}
 {{- define "drover.annotations" -}}
 {{- with merge (dict) .own .root.Values.commonAnnotations }}
 {{- printf "\n  annotations:%s" (toYaml . | nindent 4) }}
 {{- end }}
 {{- end }}
 
-{{/* drover.serviceAccountName is the account of the pods. */}}
+{{/* drover.serviceAccountName is the service account of the pods. */}}
 {{- define "drover.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "drover.fullname" .) .Values.serviceAccount.name }}
@@ -79,7 +79,7 @@ app.kubernetes.io/component: server
 {{- end }}
 {{- end }}
 
-{{/* drover.imageName joins registry, repository and tag or digest of .image. */}}
+{{/* drover.imageName joins the registry, the repository, and the tag or digest of .image. */}}
 {{- define "drover.imageName" -}}
 {{- $registry := default .image.registry .root.Values.global.imageRegistry }}
 {{- $version := printf ":%s" (default .root.Chart.AppVersion .image.tag) }}
@@ -87,7 +87,7 @@ app.kubernetes.io/component: server
 {{- if $registry }}{{ printf "%s/" (trimSuffix "/" $registry) }}{{ end }}{{ .image.repository }}{{ $version }}
 {{- end }}
 
-{{/* drover.imagePullSecrets is the pods' list of Secrets for images. */}}
+{{/* drover.imagePullSecrets is the pods' list of Secrets for pulling images. */}}
 {{- define "drover.imagePullSecrets" -}}
 {{- $names := list }}
 {{- range concat .Values.global.imagePullSecrets .Values.imagePullSecrets }}
@@ -101,7 +101,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* drover.tlsSecret is the Secret with the serving certificate, empty when the program makes its own. */}}
+{{/* drover.tlsSecret is the Secret with the serving certificate. It is empty if Drover creates the certificate. */}}
 {{- define "drover.tlsSecret" -}}
 {{- if eq .Values.tls.source "secret" }}
 {{- required "tls.secretName is required with tls.source=secret: the Secret with tls.crt and tls.key" .Values.tls.secretName }}
@@ -110,17 +110,20 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* drover.testable is not empty when a pod of helm test can tell whether the server's certificate is the right one. */}}
+{{/* drover.testable is not empty if a pod of helm test can verify the server's certificate. */}}
 {{- define "drover.testable" -}}
 {{- if or (ne .Values.tls.source "drover") (not .Values.server.kubeconfig.secretName) }}true{{ end }}
 {{- end }}
 
-{{/* drover.admission is not empty when the API server asks the pods: they have to be in the management cluster. */}}
+{{/* drover.admission is not empty if the API server calls the pods. They must run in the management cluster. */}}
 {{- define "drover.admission" -}}
 {{- if and .Values.admission.enabled (not .Values.server.kubeconfig.secretName) }}true{{ end }}
 {{- end }}
 
-{{/* drover.programs are the accounts that may delete machines of protected clusters, and take finalizers off these, as a list in CEL. */}}
+{{/*
+drover.programs is a CEL list of accounts. They may delete machines of protected clusters and remove finalizers from
+these clusters.
+*/}}
 {{- define "drover.programs" -}}
 {{- $names := list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "drover.serviceAccountName" .)) }}
 {{- if eq .Values.server.capi "external" }}
@@ -130,7 +133,8 @@ imagePullSecrets:
 {{- end }}
 
 {{/*
-drover.rules are the rules of a role: those of the file files/rights.yaml under its name whose conditions hold. Above each is what it is for.
+drover.rules are the rules of a role: the entries of files/rights.yaml under its name whose conditions hold.
+A comment above each rule gives its purpose.
 */}}
 {{- define "drover.rules" -}}
 {{- range index .rules .role }}
@@ -148,7 +152,7 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- end }}
 {{- end }}
 
-{{/* drover.seconds is a duration, as Go writes it, in whole seconds. */}}
+{{/* drover.seconds converts a duration in Go's format to whole seconds. */}}
 {{- define "drover.seconds" -}}
 {{- $seconds := 0.0 }}
 {{- range regexFindAll "[0-9.]+(h|ms|us|ns|m|s)" . -1 }}
@@ -161,7 +165,7 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- ceil $seconds | int }}
 {{- end }}
 
-{{/* drover.check refuses values that cannot work together. */}}
+{{/* drover.check refuses values that conflict. */}}
 {{- define "drover.check" -}}
 {{- if ne .Release.Namespace (include "drover.systemNamespace" .) }}
 {{- fail (printf "install Drover into the namespace drover-system, not %s: its lease, its authority and what it publishes are there (helm install --namespace drover-system --create-namespace)" .Release.Namespace) }}
@@ -180,7 +184,10 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- end }}
 {{- end }}
 
-{{/* drover.checkNames refuses names and labels that Kubernetes refuses, or by which the pods are not found. Of names, those of Services are the strictest. */}}
+{{/*
+drover.checkNames refuses names and labels that Kubernetes refuses, and labels that break the pods' selectors. The rules
+for names of Services are the strictest.
+*/}}
 {{- define "drover.checkNames" -}}
 {{- $name := include "drover.fullname" . }}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
@@ -199,7 +206,7 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- end }}
 {{- end }}
 
-{{/* drover.checkPorts refuses a port at which one pod would listen twice. */}}
+{{/* drover.checkPorts refuses a port on which a pod would listen twice. */}}
 {{- define "drover.checkPorts" -}}
 {{- $ports := dict "server.port" .Values.server.port "server.healthPort" .Values.server.healthPort }}
 {{- if include "drover.admission" . }}{{ $_ := set $ports "admission.port" .Values.admission.port }}{{ end }}
@@ -214,7 +221,7 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- end }}
 {{- end }}
 
-{{/* drover.checkReplicas refuses values with which several replicas lead, and those with which a replica is killed while it ends. */}}
+{{/* drover.checkReplicas refuses values that allow several leaders, or that kill a replica during its shutdown. */}}
 {{- define "drover.checkReplicas" -}}
 {{- if not .Values.server.leaderElect }}
 {{- if gt (int .Values.replicaCount) 1 }}
@@ -231,22 +238,24 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- end }}
 
 {{/*
-drover.timeToEnd is how many seconds a replica may take to end. Two things go on at once: endpoints answer for server.shutdownDelay, send agents
-away (3), let requests of machines finish (10) and then those for health and metrics (10); controllers finish a write (30) and give back the lease (5).
-After both, the last traces are sent (5). The numbers are those of pkg/cmd (shutdownGrace, giveBackTimeout, traces), pkg/kube/clients and pkg/kube/capi
-(requestTimeout, writeTimeout) and pkg/reach/tunnel.
+drover.timeToEnd is the maximum number of seconds that a replica takes to shut down. Two sequences run in parallel:
+- Endpoints answer for server.shutdownDelay and end the sessions of agents (3). They finish requests of machines (10),
+  then those for health and metrics (10).
+- Controllers finish a write (30) and release the lease (5).
+Then Drover sends the last traces (5). The numbers come from pkg/cmd (shutdownGrace, giveBackTimeout, traces),
+pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout), and pkg/reach/tunnel.
 */}}
 {{- define "drover.timeToEnd" -}}
 {{- $delay := int (include "drover.seconds" (toString .Values.server.shutdownDelay)) }}
 {{- add 5 (max (add $delay 23) 35) }}
 {{- end }}
 
-{{/* drover.serverURL is the address for machines. */}}
+{{/* drover.serverURL is the address at which machines reach Drover. */}}
 {{- define "drover.serverURL" -}}
 {{- required "server.url is required: the https address under which machines reach Drover" .Values.server.url }}
 {{- end }}
 
-{{/* drover.args are the arguments of the program. Flags whose values are empty have their defaults. */}}
+{{/* drover.args are the arguments of the program. Flags with empty values keep their defaults. */}}
 {{- define "drover.args" -}}
 {{- $v := .Values }}
 {{- $image := $v.machines.provisionImage }}
@@ -307,7 +316,7 @@ After both, the last traces are sent (5). The numbers are those of pkg/cmd (shut
 {{- end }}
 {{- end }}
 
-{{/* drover.env is the environment of the program. */}}
+{{/* drover.env are the environment variables of the program. */}}
 {{- define "drover.env" -}}
 {{- $proxy := .Values.proxy }}
 {{- if and (not $proxy.existingSecret) (or $proxy.http $proxy.https) }}
@@ -319,7 +328,10 @@ After both, the last traces are sent (5). The numbers are those of pkg/cmd (shut
 - name: HTTPS_PROXY
   value: {{ . | quote }}
 {{- end }}
-{{- /* The kubelet puts the address of the API server in place of its variable, which is in every pod. With a kubeconfig another one is asked. */}}
+{{- /*
+Every pod has this variable: the kubelet replaces it with the address of the API server. With a kubeconfig, Drover uses
+another API server.
+*/}}
 {{- $direct := without (list $proxy.noProxy (ternary "$(KUBERNETES_SERVICE_HOST)" "" (empty .Values.server.kubeconfig.secretName))) "" }}
 - name: NO_PROXY
   value: {{ join "," $direct | quote }}
@@ -329,7 +341,7 @@ After both, the last traces are sent (5). The numbers are those of pkg/cmd (shut
 {{- end }}
 {{- end }}
 
-{{/* drover.envFrom are sources of the program's environment. */}}
+{{/* drover.envFrom are the sources of more environment variables. */}}
 {{- define "drover.envFrom" -}}
 {{- with .Values.proxy.existingSecret }}
 - secretRef:

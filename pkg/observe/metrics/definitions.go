@@ -23,61 +23,61 @@ type Definition struct {
 // The metrics.
 var (
 	disruptionsTotal = Definition{DisruptionsName, TypeCounter, []string{CauseLabel},
-		"Restarts, drains and replacements of machines that Drover has begun, by cause. The cause \"unknown\" is a mistake of Drover's."}
+		"Restarts, drains and replacements of machines that Drover started, by cause. The cause \"unknown\" is a bug in Drover."}
 	leader = Definition{"drover_leader", TypeGauge, nil,
-		"1 where the controllers run, which is on one replica, and 0 elsewhere."}
+		"1 on the replica that runs the controllers, and 0 on all others."}
 	clustersByState = Definition{"drover_clusters", TypeGauge, []string{"state"},
 		"Clusters that this Drover manages, by state."}
 	machinesByState = Definition{"drover_machines", TypeGauge, []string{"state"},
-		"Machines of these clusters, by state."}
+		"Machines of the clusters that this Drover manages, by state."}
 	stuckObjects = Definition{"drover_stuck_objects", TypeGauge, []string{"kind", "reason"},
-		"Clusters and machines that are not as they should be, by the reason they give. Those under way count, too."}
+		"Clusters and machines that are not in their desired state, by the reason that they report. Those in progress also count."}
 	stuckAge = Definition{"drover_stuck_age_seconds", TypeGauge, []string{"kind", "reason"},
-		"Time since what the one that waits longest says about itself has changed, by kind and reason."}
+		"Time since the last reported change of the object that has waited longest, by kind and reason."}
 	plansPending = Definition{"drover_plans_pending", TypeGauge, nil,
 		"Plans that were delivered and that their machines have not applied yet."}
 	planLag = Definition{"drover_plan_lag_seconds", TypeGauge, nil,
-		"Time since the oldest of these plans was delivered, 0 when there is none."}
+		"Time since the delivery of the oldest plan that is not applied yet. 0 if all plans are applied."}
 	planDuration = Definition{"drover_plan_duration_seconds", TypeHistogram, nil,
-		"Time from the delivery of a plan until it was applied and all its probes passed."}
+		"Time from the delivery of a plan until it is applied and all its probes pass."}
 	clusterStages = Definition{"drover_cluster_stage_duration_seconds", TypeHistogram, []string{"stage"},
-		"Time a new cluster took for each stage. Observed once per cluster, when it is ready for the first time."}
+		"Time that a new cluster takes for each stage. Observed once per cluster, when it is ready for the first time."}
 	clusterReady = Definition{"drover_cluster_ready_duration_seconds", TypeHistogram, nil,
-		"Time from the creation of a Cluster until it was ready for the first time."}
+		"Time from the creation of a Cluster until it is ready for the first time."}
 	machineStages = Definition{"drover_machine_stage_duration_seconds", TypeHistogram, []string{"stage"},
-		"Time a new machine took for each stage. Observed once per machine, when its node is known."}
+		"Time that a new machine takes for each stage. Observed once per machine, when its node is known."}
 	failuresTotal = Definition{"drover_failures_total", TypeCounter, []string{"code"},
-		"Failures that clusters and machines came to report, by code."}
+		"Failures that clusters and machines reported, by code."}
 	reconcileDuration = Definition{"drover_reconcile_duration_seconds", TypeHistogram, []string{"handler"},
 		"Duration of the runs of a handler."}
 	reconcileErrors = Definition{"drover_reconcile_errors_total", TypeCounter, []string{"handler"},
-		"Runs of a handler that ended in an error. Each is tried again."}
+		"Runs of a handler that ended in an error. Drover retries each."}
 	certificateExpiration = Definition{"drover_certificate_expiration_timestamp_seconds", TypeGauge, []string{"certificate"},
-		"Unix time at which the certificate expires. Of several of a kind it is the one that expires first."}
+		"Unix time at which the certificate expires. If a kind has several certificates, the first expiration counts."}
 	snapshotAge = Definition{"drover_snapshot_age_seconds", TypeGauge, nil,
-		"Age of the newest etcd snapshot of the cluster whose newest one is the oldest. Clusters without any do not count."}
+		"Largest age of a cluster's newest etcd snapshot. Clusters without a snapshot do not count."}
 	withoutSnapshot = Definition{"drover_clusters_without_snapshot", TypeGauge, nil,
-		"Clusters that shall take etcd snapshots and of which none is known."}
+		"Clusters with etcd snapshots enabled for which Drover knows no snapshot."}
 	tunnelSessions = Definition{"drover_tunnel_sessions", TypeGauge, []string{"kind"},
-		"Sessions that agents of clusters have with this replica, by kind of agent."}
+		"Open sessions of cluster agents with this replica, by kind of agent."}
 	tunnelConnects = Definition{"drover_tunnel_connects_total", TypeCounter, []string{"kind"},
-		"Sessions that have begun, by kind of agent."}
+		"Sessions that started, by kind of agent."}
 	tunnelEnds = Definition{"drover_tunnel_session_ends_total", TypeCounter, []string{"reason"},
-		"Sessions that have ended, by reason."}
+		"Sessions that ended, by reason."}
 	tunnelRefused = Definition{"drover_tunnel_refused_dials_total", TypeCounter, nil,
-		"Connections into clusters that were refused, because they lead elsewhere than to the API server or were too many."}
+		"Refused connections into clusters: they lead to other destinations than the API server, or exceed the limit."}
 	tunnelStreams = Definition{"drover_tunnel_streams", TypeGauge, nil,
-		"Connections that are open within sessions."}
+		"Open connections within sessions."}
 	tunnelBytes = Definition{"drover_tunnel_bytes_total", TypeCounter, []string{"direction"},
-		"Bytes that sessions have carried, by direction."}
+		"Bytes that sessions carried, by direction."}
 	agentUpdates = Definition{"drover_cluster_agent_updates", TypeGauge, []string{"state"},
-		"Clusters whose agent is being replaced by a newer one, by state. With several lost ones no others are replaced."}
+		"Clusters with an agent that Drover replaces with a newer one, by state. Several lost agents stop all other replacements."}
 	proxyRequests = Definition{"drover_proxy_requests_total", TypeCounter, []string{"verb", "code"},
-		"Requests to clusters below /k8s/clusters/, by verb of Kubernetes and class of the answer's code."}
+		"Requests to clusters below /k8s/clusters/, by verb of Kubernetes and class of the response code."}
 	proxyInFlight = Definition{"drover_proxy_requests_in_flight", TypeGauge, []string{"long_running"},
-		"Requests to clusters that go on now, those that may take any time apart from the others."}
+		"Requests to clusters in flight. Long-running requests, which have no time limit, count separately."}
 	proxyDuration = Definition{"drover_proxy_request_duration_seconds", TypeHistogram, []string{"verb"},
-		"Duration of requests to clusters, by verb. Those that may take any time are not in it."}
+		"Duration of requests to clusters, by verb. Long-running requests, which have no time limit, do not count."}
 )
 
 // Definitions returns all metrics of Drover, in the order of the documentation.

@@ -312,10 +312,10 @@ func TestProxy_Metrics(t *testing.T) {
 			check(t, err)
 		}
 	}
-	want := `# HELP drover_proxy_requests_in_flight Requests to clusters that go on now, those that may take any time apart from the others.
+	want := `# HELP drover_proxy_requests_in_flight Requests to clusters in flight. Long-running requests, which have no time limit, count separately.
 # TYPE drover_proxy_requests_in_flight gauge
 drover_proxy_requests_in_flight{long_running="false"} 0
-# HELP drover_proxy_requests_total Requests to clusters below /k8s/clusters/, by verb of Kubernetes and class of the answer's code.
+# HELP drover_proxy_requests_total Requests to clusters below /k8s/clusters/, by verb of Kubernetes and class of the response code.
 # TYPE drover_proxy_requests_total counter
 drover_proxy_requests_total{code="2xx",verb="list"} 1
 drover_proxy_requests_total{code="2xx",verb="other"} 1
