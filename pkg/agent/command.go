@@ -45,8 +45,8 @@ type CommandOptions struct {
 func NewCommand(o CommandOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "agent",
-		Short:         "Apply the plans a Drover server makes for this machine",
-		Long:          "The node agent. It watches the plan secret of this machine and applies it; started as " + ProgramName + " it is the whole program.",
+		Short:         "Apply the plans of a Drover server to this machine",
+		Long:          "Run the node agent, or check its files. The agent watches the plan Secret of this machine and\napplies the plan. Started as " + ProgramName + ", the program is only the node agent.",
 		Version:       o.Version,
 		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

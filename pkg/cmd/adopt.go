@@ -34,51 +34,73 @@ func newAdoptCommand(environ []string, o *inspectOptions) *cobra.Command {
 	a := &adoptOptions{inspectOptions: o}
 	cmd := &cobra.Command{
 		Use:   "adopt CLUSTER",
-		Short: "Take over a cluster that Rancher or another Drover has made, or let go of one",
-		Long: `Say what taking over a cluster would mean, and with --yes do it.
+		Short: "Adopt a cluster that Rancher or another Drover manages, or release a cluster",
+		Long: `Show what it would mean to take over a cluster. With --yes, the command takes it over.
 
-A Drover acts only on clusters with the mark of its instance, and marks new ones that nobody has made anything for while no Rancher runs beside it. All
-others it watches, and writes nothing to them. This command says whose a cluster is, and how what there is differs from what Drover would have made, with the code of
-the server that then acts: for each object the fields, for each machine the class of the change that adoption brings by itself:
+A Drover acts only on clusters with the mark of its instance. It marks new clusters for which no
+manager has created anything yet, while no Rancher runs in the management cluster. Drover only
+watches all other clusters, and writes nothing to them.
+
+The command shows which manager a cluster has, and how its objects differ from those that Drover
+would create. It runs the code of the server. For each object, it lists the fields that differ. For
+each machine, it shows the class of the change that adoption causes by itself:
 
   None      nothing happens on the node
-  InPlace   files change, nothing restarts
-  Restart   the distribution on the node restarts; with DRAIN its pods leave first
-  Replace   a new machine takes the place of this one
-  Add       a machine comes
-  Remove    a machine goes
+  InPlace   files change, and nothing restarts
+  Restart   the distribution on the node restarts; with DRAIN, its pods leave first
+  Replace   a new machine replaces this one
+  Add       a machine is added
+  Remove    a machine is removed
 
-Every object that the controllers of the server would make, change or delete is listed, those that no node notices with the class None. They are run for that on
-what there is, and write nothing. What you may not read is not compared, and a note says so.
+The command runs the controllers of the server on the existing objects, and writes nothing. It
+lists every object that they would create, change or delete. Objects that affect no node have the
+class None. The command does not compare what you may not read, and a note reports it.
 
-A machine whose plan another manager made keeps it as it was found, until somebody changes the configuration of the cluster or moves the machine with
-drover roll; NEXT is what its first plan of Drover's then does. Machines with plans of a Drover are pinned to its rendering anyway.
+A machine with a plan of another manager keeps that plan as it was found. It gets its first plan
+from Drover when a user changes the configuration of the cluster, or moves the machine with drover
+roll. NEXT shows what that plan does. Machines with plans of a Drover stay pinned to its rendering.
 
-With --yes the machines are noted, and then the cluster is marked, only if it is still the one that was looked at. That is refused while the manager
-before is seen alive or is not named with --from, while another instance leads than the one that takes the cluster, when nodes would restart without
---allow-restart, and when machines would come or go without --allow-replace. Of a Drover that is a program of its own its leases tell that it is alive;
-of one inside another program nothing does, so that --from is your word alone. What another Drover is at has to end first, such as the restore of a
-snapshot, unless that one is gone and --allow-under-way has this one go on with it. --release takes the mark off again, and with it the hands of the
-instance that has it; nothing else changes.
+With --yes, the command writes notes on the machines, and then marks the cluster. It refuses:
 
-One instance leads at a time in a management cluster, the one that holds the lease drover-system/drover; all others wait. To hand clusters over to
-another: release them, stop the one, start the other, and adopt them once that leads.
+  * if the cluster has changed since the comparison
+  * while the previous manager is alive, or if --from does not name it
+  * while an instance leads that is not the one to take the cluster
+  * if nodes would restart, without --allow-restart
+  * if machines would be added, removed or replaced, without --allow-replace
+  * while another Drover works on the cluster, for example restores a snapshot. If that Drover is
+    gone, use --allow-under-way. The new instance then continues the work.
 
-It works with your rights: to adopt, you need to be allowed to patch the Cluster and its Machines, and to read what drover preview reads, the lease
-kube-system/cattle-controllers, the Deployment cattle-system/rancher, and in namespace drover-system the settings that servers have published and the
-leases. Secrets of other namespaces that the cluster names are used in your name from then on, as far as they are not offered to it.
+If a Drover runs as its own program, its leases show whether it is alive. If it runs inside another
+program, nothing shows this. --from is then your confirmation that it has stopped.
 
-Exit codes: 0 nothing changes by itself, or it was done; 1 an error or a refusal; 2 machines would be changed; 3 some would be replaced, added or
-removed.
+--release removes the mark, and the instance that had it stops acting on the cluster. Nothing else
+changes.
+
+One instance leads at a time in a management cluster: the holder of the lease drover-system/drover.
+All other instances wait. To hand clusters over to another instance, release them, stop the old
+instance and start the new one. Adopt the clusters once the new instance leads.
+
+The command uses your permissions. To adopt a cluster, you must be allowed to:
+
+  * patch the Cluster and its Machines
+  * read what drover preview reads
+  * read the lease kube-system/cattle-controllers and the Deployment cattle-system/rancher
+  * read the leases, and the settings that servers have published, in namespace drover-system
+
+The cluster may name Secrets of other namespaces that are not offered to it. After the adoption,
+the cluster uses them in your name.
+
+Exit codes: 0 nothing changes by itself, or the command has succeeded; 1 an error or a refusal; 2
+machines would change; 3 some machines would be replaced, added or removed.
 
 -o json and -o yaml print the type Adoption of package pkg/operate/inspect.`,
-		Example: `  # whose is it, and what would change?
+		Example: `  # which manager does the cluster have, and what would change?
   drover adopt demo
 
-  # Rancher is switched off: take its cluster
+  # adopt a cluster of Rancher, after Rancher is switched off
   drover adopt demo --from rancher --yes
 
-  # let go of it, so that another Drover may take it once that leads here
+  # release the cluster, so that another Drover can adopt it once that Drover leads here
   drover adopt demo --release --yes`,
 		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
@@ -88,14 +110,14 @@ removed.
 	o.addFlags(cmd, environ)
 	o.addOutput(cmd)
 	f := cmd.Flags()
-	f.BoolVarP(&a.yes, "yes", "y", false, "do it; without it nothing is written")
-	f.BoolVar(&a.release, "release", false, "let go of the cluster instead")
-	f.StringVar(&a.to, "to", "", "`instance` that takes the cluster; may be left out when one alone has led here")
-	f.StringVar(&a.limits.From, "from", "", "`manager` that has the cluster and manages it no more: "+adopt.FromRancher+", or the instance of a Drover")
-	f.BoolVar(&a.limits.AllowRestart, "allow-restart", false, "adopt although nodes restart for it")
-	f.BoolVar(&a.limits.AllowReplace, "allow-replace", false, "adopt although nodes restart, and machines are replaced, added or removed")
-	f.DurationVar(&a.limits.Idle, "idle", defaultIdle, "for how long nobody else must have written what only a manager writes")
-	f.BoolVar(&a.limits.AllowUnderWay, "allow-under-way", false, "adopt although another Drover, which is gone, was at something in the cluster, and go on with that")
+	f.BoolVarP(&a.yes, "yes", "y", false, "adopt or release the cluster; without the flag, nothing is written")
+	f.BoolVar(&a.release, "release", false, "release the cluster instead")
+	f.StringVar(&a.to, "to", "", "`instance` that takes the cluster; optional if only one instance has led here")
+	f.StringVar(&a.limits.From, "from", "", "`manager` that has the cluster and no longer manages it: "+adopt.FromRancher+", or the instance of a Drover")
+	f.BoolVar(&a.limits.AllowRestart, "allow-restart", false, "adopt even if nodes restart")
+	f.BoolVar(&a.limits.AllowReplace, "allow-replace", false, "adopt even if nodes restart, or machines are replaced, added or removed")
+	f.DurationVar(&a.limits.Idle, "idle", defaultIdle, "minimum time since another manager wrote what only managers write")
+	f.BoolVar(&a.limits.AllowUnderWay, "allow-under-way", false, "adopt even if another Drover, which is gone, was working on the cluster, and continue that work")
 	for _, flag := range []string{"to", "from", "allow-restart", "allow-replace", "allow-under-way"} {
 		cmd.MarkFlagsMutuallyExclusive("release", flag)
 	}

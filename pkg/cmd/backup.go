@@ -49,21 +49,28 @@ func newBackupCommand(environ []string, o *backupOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup",
 		Short: "Copy everything that Drover manages into one file",
-		Long: `Copy everything that Drover manages into one file, from which drover restore makes it again in another management cluster.
+		Long: `Copy everything that Drover manages into one file. drover restore creates it again in another
+management cluster.
 
-The file holds credentials in clear text: those of clouds, of nodes and of clusters. It is made readable for you alone; keep it like a key.
+The file holds credentials of clouds, nodes and clusters in clear text. Only you can read it.
+Protect it like a private key.
 
-All objects of the kinds whose definitions have the label resources.cattle.io/backup=true are in it, and all Secrets, ConfigMaps and accounts that
-have it themselves, or belong to one of those, or are named by a cluster. It reads with your rights: you need to be allowed to list these
-kinds, Secrets too.
+The backup contains:
 
-What is under way while the backup is made is told: such a backup is good, but the clusters will have moved on.
+  * all objects of the kinds whose definitions have the label resources.cattle.io/backup=true
+  * all Secrets, ConfigMaps and accounts that have this label themselves
+  * all Secrets, ConfigMaps and accounts that belong to such an object, or that a cluster names
+
+The command uses your permissions: you must be allowed to list these kinds, including Secrets.
+
+The command reports what is in progress during the backup. Such a backup is valid, but the clusters
+will have changed since.
 
 Exit codes: 0 the backup is written; 1 an error, and there is no file.`,
-		Example: `  # everything
+		Example: `  # back up everything
   drover backup --output drover-2026-11-22.tar.gz
 
-  # the clusters of one team, encrypted on the way to the disk
+  # back up the clusters of one team, and encrypt the file on the way to the disk
   drover backup -n team-a -o - | age -r age1… > team-a.age`,
 		Args: takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,10 +80,10 @@ Exit codes: 0 the backup is written; 1 an error, and there is no file.`,
 	}
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	f := cmd.Flags()
-	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are in the backup; all without it")
-	f.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "the clusters of all namespaces, as without --namespace")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are in the backup; without the flag, all namespaces")
+	f.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "back up the clusters of all namespaces, as without --namespace")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
-	f.StringVarP(&o.file, "output", "o", "", "`file` to write, which must not exist; - is the standard output (default drover-backup-TIME.tar.gz)")
+	f.StringVarP(&o.file, "output", "o", "", "`file` to write, which must not exist; - writes to standard output (default drover-backup-TIME.tar.gz)")
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 	return cmd
 }
@@ -133,31 +140,36 @@ func writeNew(path string, write func(io.Writer) error) error {
 func newRestoreCommand(environ []string, o *backupOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Make everything again that is in a backup",
-		Long: `Make everything again that drover backup has copied, in another management cluster or in the one that lost all of it.
+		Short: "Restore a backup",
+		Long: `Restore a backup of drover backup, in another management cluster or in the same one after it has
+lost all objects of the backup.
 
-Nothing that exists is changed or deleted. A plan for a node that was not applied when the backup was made is not restored: the adoption of its cluster lists
-what the node gets. When an object of the backup exists and is another one, nothing at all is restored, and the objects are
-named. A restore that was cut off goes on when it is run again, until one of its clusters is adopted: after that it is refused, because it would bring back what
-was removed since.
+The command changes and deletes no existing object. If an object exists and differs from the
+backup, the command restores nothing and names the object. It does not restore a node's plan that
+was not applied at the time of the backup. The adoption of the cluster lists what the node gets.
 
-Restored clusters are watched only: no Drover acts on them, and Cluster API is paused for them, until somebody adopts them. drover adopt says
-first what that would do, and refuses to restart or replace a machine unless it is told to.
+If a restore was interrupted, run it again to continue. Once one of its clusters is adopted, the
+command refuses, because it would bring back what was removed since.
 
-Restore before Drover is installed there: then it finds the authority of its endpoints in the backup, which the agents of all machines trust. Agents
-come back by themselves, with the credentials they have, once the server's address leads to the new one. The server that the backup was made of must
-run no more before a cluster is adopted.
+Drover only watches restored clusters. No Drover acts on them, and Cluster API is paused for them,
+until you adopt them. drover adopt first shows what it would do. It refuses to restart or replace a
+machine unless you allow it.
 
-FILE is a file, or - for the standard input. It writes with your rights.
+Restore before you install Drover there. Drover then finds the authority of its endpoints in the
+backup, which the agents of all machines trust. Agents reconnect by themselves with their existing
+credentials, once the server's address leads to the new server. Stop the server that the backup was
+made from before you adopt a cluster.
 
-Exit codes: 0 everything is there; 1 an error.`,
-		Example: `  # what would be made?
+FILE is a file, or - for standard input. The command writes with your permissions.
+
+Exit codes: 0 everything is restored; 1 an error.`,
+		Example: `  # what would the restore create?
   drover restore --dry-run drover-2026-11-22.tar.gz
 
-  # the clusters of one team only
+  # restore only the clusters of one team
   drover restore -n team-a drover-2026-11-22.tar.gz
 
-  # make it, start Drover, look at a cluster, and take it over
+  # restore everything, start Drover, check a cluster, and adopt it
   drover restore drover-2026-11-22.tar.gz
   helm install drover …
   drover adopt demo
@@ -170,9 +182,9 @@ Exit codes: 0 everything is there; 1 an error.`,
 	}
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	f := cmd.Flags()
-	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are restored, with what they need; all without it")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are restored, with what they need; without the flag, all namespaces")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
-	f.BoolVar(&o.trial, "dry-run", false, "say what would be made, and make nothing")
+	f.BoolVar(&o.trial, "dry-run", false, "show what the restore would create, and create nothing")
 	return cmd
 }
 

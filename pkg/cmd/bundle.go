@@ -33,24 +33,34 @@ func newSupportBundleCommand(environ []string, o *inspectOptions) *cobra.Command
 	b := &bundleOptions{inspectOptions: o}
 	cmd := &cobra.Command{
 		Use:   "support-bundle (CLUSTER... | --all)",
-		Short: "Write what is needed to understand a problem from afar into one file",
-		Long: `Write one archive with all objects of clusters, their Events, what the nodes shall do and have reported, what drover diagnose and drover
-explain say, Drover's lease, settings, logs and metrics, and the versions of everything.
+		Short: "Pack everything that is needed to analyze a problem remotely into one file",
+		Long: `Pack everything that is needed to analyze a problem of clusters into one archive:
 
-No secrets are in it. Of Secrets and ConfigMaps there are the keys and sizes; user data, variables, chart values, manifests and contents of
-files on nodes are left out; passwords, tokens and keys are taken out of everything else, wherever they are found. Names, addresses and
-hosts stay: look through the file before you give it away. README.txt in it says what is where.
+  * all objects of the clusters, and their Events
+  * what the nodes have to do, and what they have reported
+  * the output of drover diagnose and drover explain
+  * Drover's lease, settings, logs and metrics
+  * the versions of everything
 
-Exit codes: 0 the file is written, also when some of it could not be read; 1 an error, and no file is written.
+The archive contains no secrets. Of Secrets and ConfigMaps, it has only keys and sizes. It omits
+user data, variables, chart values, manifests and contents of files on nodes. The command removes
+passwords, tokens and keys from everything else, wherever it finds them.
 
-It reads with your rights and writes nothing but the file, which only you can read. What you may not read is listed in unread.txt.`,
-		Example: `  # one cluster
+Names, addresses and hosts stay, so read the file before you share it. README.txt in the archive
+describes its content.
+
+Exit codes: 0 the file is written, even if some content could not be read; 1 an error, and no file
+is written.
+
+The command reads with your permissions. It writes only the file, which only you can read.
+unread.txt in the archive lists what you may not read.`,
+		Example: `  # pack one cluster
   drover support-bundle demo
 
-  # all clusters of a namespace, into a file of that name
+  # pack all clusters of a namespace, into a file named after it
   drover support-bundle --all -n team-a -o /tmp/team-a.tar.gz
 
-  # look into it
+  # read a file of the archive
   tar -xzOf drover-support-bundle.tar.gz drover-support-bundle/diagnosis/fleet-default-demo.txt`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if b.all == (len(args) > 0) {
@@ -72,7 +82,7 @@ It reads with your rights and writes nothing but the file, which only you can re
 	f := cmd.Flags()
 	// Here -o is the file, as for tar and other programs that write one.
 	f.StringVarP(&o.output, "output", "o", "drover-support-bundle.tar.gz", "`file` to write, a tar archive packed with gzip; - writes to standard output")
-	f.BoolVar(&b.all, "all", false, "all clusters: of the namespace when one is given, else of all namespaces")
+	f.BoolVar(&b.all, "all", false, "pack all clusters: those of --namespace, or of all namespaces without that flag")
 	return cmd
 }
 

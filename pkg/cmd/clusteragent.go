@@ -28,14 +28,17 @@ func newClusterAgentCommand(environ []string) *cobra.Command {
 	o := &clusterAgentOptions{}
 	cmd := &cobra.Command{
 		Use:   "cluster-agent",
-		Short: "Run the agent inside a cluster, through which Drover reaches it",
-		Long: `Run the agent inside a cluster. It opens connections to every replica of Drover's server and answers requests that come back through them: it adds its own
-credential, which never leaves the cluster, and passes them on to the cluster's API server. Requests say on whose behalf they are made, and the cluster
-decides by that user's rights. Nothing has to reach the cluster from outside.
+		Short: "Run the agent that connects its cluster to Drover",
+		Long: `Run the agent inside a cluster. The agent opens connections to every replica of Drover's server,
+and answers the requests that arrive through them. It adds its own credential and passes each
+request on to the cluster's API server. The credential never leaves the cluster. Each request names
+the user that makes it, and the cluster decides by that user's permissions. The cluster needs no
+incoming connections.
 
-It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the manifest's environment it knows CATTLE_SERVER and CATTLE_CA_CHECKSUM, and files in
-` + credentialFolder + `; flags and DROVER_ variables come before them.`,
-		Example: `  # outside of a pod, for a look
+The manifest that ` + "`GET /v3/import/…`" + ` serves runs this command. From that manifest, the agent reads
+CATTLE_SERVER and CATTLE_CA_CHECKSUM in the environment, and files in ` + credentialFolder + `.
+Flags and DROVER_ variables override them.`,
+		Example: `  # run the agent outside a pod, to try it
   drover cluster-agent --server-url https://drover.example.com --token-file token --ca-file ca.crt \
     --api-server https://127.0.0.1:6443 --api-server-ca-file server-ca.crt --api-server-token-file account-token`,
 		Args: cobra.NoArgs,
@@ -54,13 +57,13 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.ServerURL, "server-url", "", "`URL` of Drover's server (default CATTLE_SERVER, or the file "+credentialFolder+"/url)")
-	f.StringVar(&o.TokenFile, "token-file", credentialFolder+"/token", "`file` with the registration token, read anew for each connection")
+	f.StringVar(&o.TokenFile, "token-file", credentialFolder+"/token", "`file` with the registration token, which the agent reads for each connection")
 	f.StringVar(&o.CAFile, "ca-file", "", "`file` with the authorities of the server's certificate")
-	f.StringVar(&o.CAChecksum, "ca-checksum", "", "`SHA-256` of the authorities that the server gives out (default CATTLE_CA_CHECKSUM); without it and a file, those of the system")
-	f.StringVar(&o.APIServer, "api-server", "", "`URL` of the cluster's API server (default that of the pod's environment)")
-	f.StringVar(&o.APIServerCAFile, "api-server-ca-file", "", "`file` with the authorities of the API server (default that of the pod's service account)")
+	f.StringVar(&o.CAChecksum, "ca-checksum", "", "`SHA-256` of the authorities that the server publishes (default CATTLE_CA_CHECKSUM); without it and --ca-file, the agent trusts the system's authorities")
+	f.StringVar(&o.APIServer, "api-server", "", "`URL` of the cluster's API server (default from the pod's environment)")
+	f.StringVar(&o.APIServerCAFile, "api-server-ca-file", "", "`file` with the authorities of the API server (default those of the pod's service account)")
 	f.StringVar(&o.APIServerTokenFile, "api-server-token-file", "", "`file` with the agent's credential (default that of the pod's service account)")
-	f.StringVar(&o.HealthAddress, "health-address", ":8080", "`address` of /healthz and /readyz, or unix: and the path of a socket; empty is none")
+	f.StringVar(&o.HealthAddress, "health-address", ":8080", "`address` of /healthz and /readyz, or unix: and the path of a socket; empty disables them")
 	o.addTo(cmd)
 	cmd.AddCommand(newClusterAgentReadyCommand(environ))
 	return cmd
@@ -71,9 +74,11 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 func newClusterAgentReadyCommand(environ []string) *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
-		Use:     "ready",
-		Short:   "Tell by the exit code whether the agent beside it is connected",
-		Long:    `Ask the agent in the same pod whether it is connected to Drover's server. The exit code is 0 when it is.`,
+		Use:   "ready",
+		Short: "Check whether the agent in the same pod is connected",
+		Long: `Check whether the agent in the same pod is connected to Drover's server.
+
+Exit codes: 0 the agent is connected; 1 it is not, or an error.`,
 		Example: `  drover cluster-agent ready --health-address unix:/run/drover/health.sock`,
 		Args:    takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {

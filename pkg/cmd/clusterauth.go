@@ -19,11 +19,13 @@ func newClusterAuthCommand(environ []string) *cobra.Command {
 	o := &clusterAuthOptions{}
 	cmd := &cobra.Command{
 		Use:   "cluster-auth",
-		Short: "Tell the API server of a cluster whose the tokens for its authorized endpoint are",
-		Long: `Answer the TokenReviews of the API server on the same host: whose a token for the authorized endpoint of the cluster is. It verifies tokens with the public
-keys in a file, which is read again when it has changed, and needs neither a credential nor the server of Drover for that.
+		Short: "Review tokens for the authorized endpoint of a cluster",
+		Long: `Review tokens for the authorized endpoint of a cluster. The command answers the TokenReviews of the
+API server on the same host with the user of each token. It verifies tokens with the public keys in
+a file, and reads the file again when it has changed. For this it needs neither a credential nor
+Drover's server.
 
-It runs on the servers of clusters whose spec.localClusterAuthEndpoint is enabled, where Drover installs it.`,
+Drover installs it on the servers of clusters whose spec.localClusterAuthEndpoint is enabled.`,
 		Example: `  drover cluster-auth --address 127.0.0.1:6440 --trust-file trust.json`,
 		Args:    takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,7 +39,7 @@ It runs on the servers of clusters whose spec.localClusterAuthEndpoint is enable
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Address, "address", "localhost:6440", "loopback `address` to answer at, where the API server's --authentication-token-webhook-config-file leads")
+	f.StringVar(&o.Address, "address", "localhost:6440", "loopback `address` to listen on, which the API server's --authentication-token-webhook-config-file names")
 	f.StringVar(&o.TrustFile, "trust-file", "/etc/drover/cluster-auth/trust.json", "`file` with the public keys of the cluster's tokens")
 	o.addTo(cmd)
 	return cmd

@@ -138,7 +138,7 @@ func TestRoot_HelpVersionAndMistakes(t *testing.T) {
 		want     []string
 	}{
 		"help lists the commands":            {[]string{"--help"}, 0, []string{"server", "agent", "version", "completion"}},
-		"help of the server has examples":    {[]string{"server", "--help"}, 0, []string{"--embedded", "--server-url address", "empty with --embedded is that of this host", "DROVER_SERVER_URL", "drover server --kubeconfig"}},
+		"help of the server has examples":    {[]string{"server", "--help"}, 0, []string{"--embedded", "--server-url address", "empty with --embedded means this host's address", "DROVER_SERVER_URL", "drover server --kubeconfig"}},
 		"help tells words from placeholders": {[]string{"server", "--help"}, 0, []string{"--log-level level", "--log-format format", "--admission mode", "--capi mode", "--crds mode"}},
 		"version":                            {[]string{"version"}, 0, []string{"drover dev"}},
 		"completion":                         {[]string{"completion", "bash"}, 0, []string{"bash completion"}},

@@ -16,30 +16,45 @@ func newDiagnoseCommand(environ []string, o *inspectOptions) *cobra.Command {
 	o.formats = []string{outputTree, outputJSON, outputYAML}
 	cmd := &cobra.Command{
 		Use:   "diagnose CLUSTER",
-		Short: "Find what keeps a cluster from working",
-		Long: `Walk the chains that make a cluster work, each to its first broken link, and say of that: what is broken and since when, why, what it waits
-for and whose events end the wait, and what to do.
+		Short: "Find out why a cluster does not work",
+		Long: `Find the first broken link of each chain that makes a cluster work. For each such link, the command
+shows:
 
-The chains begin with what all clusters need (definitions, webhooks, clocks, a server that leads), go on with the Cluster (whose it is,
-credential, node driver, its spec, Cluster API's core, pause, infrastructure, configuration), and branch then: for each machine of each
-pool its bootstrap data, host, Job and pod, plan, agent and node; the roll-out; and the way to the cluster's API. Of a cluster that is
-being deleted it says what holds that up, and whose finalizers.
+  * what is broken, and since when
+  * why
+  * what the link waits for, and whose events end the wait
+  * what to do
 
-A link that is Waiting is being made and goes on by itself; one that is Broken needs somebody, or takes longer than it should.
+The chains begin with what all clusters need: definitions, webhooks, clocks and a leading server.
+They continue with the Cluster: owner, credential, node driver, spec, Cluster API's core, pause,
+infrastructure and configuration. Then they branch:
 
-Exit codes: 0 every link works, 1 an error, 2 a link is broken or waits.
+  * each machine of each pool: bootstrap data, host, Job and pod, plan, agent and node
+  * the rollout
+  * the connection to the cluster's API
 
-It reads with your rights, writes nothing, and shows no secrets. What you may not read is noted and left out. The settings of the server are
-those it has published in namespace drover-system; --system-default-registry and others, or DROVER_… in the environment, come before them.
+For a cluster that is being deleted, the command shows what blocks the deletion, and whose
+finalizers remain.
+
+A Waiting link is in progress and continues by itself. A Broken link needs a person, or takes
+longer than it should.
+
+Exit codes: 0 every link works; 1 an error; 2 a link is broken or waits.
+
+The command reads with your permissions, writes nothing and shows no secrets. It leaves out what
+you may not read, and notes it.
+
+The command uses the settings that the server has published in namespace drover-system. Flags such
+as --system-default-registry, or DROVER_… in the environment, override them.
 
 -o json and -o yaml print the type Report of package pkg/operate/diagnose.`,
 		Example: `  # what is wrong with cluster demo?
   drover diagnose demo
 
-  # every link, in another namespace
+  # show every link, for a cluster in another namespace
   drover diagnose demo -n team-a --all
 
-  # the names of the broken links, for a program
+  # print the names of the broken links, for a script
   drover diagnose demo -o json | jq -r '.findings[] | .name + " " + .object'`,
 		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),

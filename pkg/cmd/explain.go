@@ -14,21 +14,29 @@ import (
 func newExplainCommand(environ []string, o *inspectOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain CLUSTER",
-		Short: "Say what happens with a cluster, and what is waited for",
-		Long: `Say what the planner would decide now about a cluster: the step that decides and what it waits for, why the steps before it had
-nothing to do, what would be done at once, and a line for each machine. While there is no control plane, the conditions of the
-Cluster are all there is to say.
+		Short: "Explain what the planner is doing and what it waits for",
+		Long: `Explain what the planner would decide now about a cluster. The command shows:
 
-Exit codes: 0 it is said, whatever the cluster waits for; 1 an error. drover diagnose tells by its exit code whether the cluster works.
+  * the step that decides, and what it waits for
+  * why the steps before it had nothing to do
+  * what the planner would do at once
+  * a line for each machine
 
-It reads with your rights, writes nothing and shows no plans and no secrets. The settings of the server are those it has published in
-namespace drover-system; --system-default-registry and others, or DROVER_… in the environment, come before them.
+While there is no control plane, the command shows only the conditions of the Cluster.
+
+Exit codes: 0 the explanation is printed, whatever the cluster waits for; 1 an error. The exit code
+of drover diagnose shows whether the cluster works.
+
+The command reads with your permissions and writes nothing. It shows no plans and no secrets.
+
+The command uses the settings that the server has published in namespace drover-system. Flags such
+as --system-default-registry, or DROVER_… in the environment, override them.
 
 -o json and -o yaml print the type Explanation of package pkg/operate/inspect.`,
 		Example: `  # what is cluster demo waiting for?
   drover explain demo
 
-  # in another namespace, for a program
+  # print the explanation for a script, for a cluster in another namespace
   drover explain demo -n team-a -o json | jq .decision.wait`,
 		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),

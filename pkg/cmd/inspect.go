@@ -82,8 +82,8 @@ func (o *inspectOptions) addFlags(cmd *cobra.Command, environ []string) {
 	f, s := cmd.Flags(), &o.settings
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	o.addNamespace(cmd, environ)
-	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as the server has it")
-	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name none, instead of the server's")
+	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as for the server")
+	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name no registry, instead of the server's")
 	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, flagPullSecrets, nil, "`names` of Secrets for that registry, instead of the server's")
 	f.StringVar(&s.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, instead of the server's")
 }

@@ -42,14 +42,19 @@ type kubeconfigOptions struct {
 func newKubeconfigCommand(environ []string, o *kubeconfigOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubeconfig CLUSTER",
-		Short: "Write a kubeconfig with which you use a cluster through Drover",
-		Long: `Write a kubeconfig with which you use a cluster through Drover's endpoints, as yourself: it holds no credential, but asks drover token for the one with
-which you reach the management cluster. You need to be allowed to get the Cluster there; what you may do in the cluster is decided by the cluster.
+		Short: "Write a kubeconfig that reaches a cluster through Drover",
+		Long: `Write a kubeconfig that reaches a cluster through Drover's endpoints, as yourself. The kubeconfig
+holds no credential. It calls drover token, which prints your credential for the management
+cluster. You must be allowed to get the Cluster there. The cluster decides what you may do in it.
 
-Where the Cluster has an authorized endpoint (spec.localClusterAuthEndpoint), further contexts lead there without Drover, with a token that is good for that cluster
-only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.
+If the Cluster has an authorized endpoint (spec.localClusterAuthEndpoint), more contexts reach the
+cluster without Drover. They use a token that is valid only for that cluster:
 
-Exit codes: 0 the kubeconfig is written, 1 an error. Contexts that lead past Drover may be missing from one that is written; why is told.`,
+  NAME-fqdn   reaches the name in the endpoint's fqdn
+  NAME-NODE   reaches one server; there is one for each server
+
+Exit codes: 0 the kubeconfig is written; 1 an error. A kubeconfig that is written may lack contexts
+that bypass Drover. The command prints why.`,
 		Example: `  drover kubeconfig demo > demo.kubeconfig
   drover kubeconfig demo --merge && kubectl --context demo get nodes`,
 		Args:              takes("CLUSTER"),
@@ -65,9 +70,9 @@ Exit codes: 0 the kubeconfig is written, 1 an error. Contexts that lead past Dro
 	o.addNamespace(cmd, environ)
 	f := cmd.Flags()
 	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, instead of the one that the server has published")
-	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify it, with --server")
-	f.StringVar(&o.name, "name", "", "`name` of the context in the kubeconfig (default the cluster's)")
-	f.BoolVar(&o.merge, "merge", false, "write it into KUBECONFIG or ~/.kube/config, beside what is there")
+	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify the server, with --server")
+	f.StringVar(&o.name, "name", "", "`name` of the context in the kubeconfig (default the cluster's name)")
+	f.BoolVar(&o.merge, "merge", false, "add it to KUBECONFIG or ~/.kube/config, and keep the other entries")
 	return cmd
 }
 

@@ -21,8 +21,8 @@ const (
 // addManagement adds the flags that choose the management cluster. from describes the default.
 func addManagement(cmd *cobra.Command, environ []string, kubeconfig, context *string, from string) {
 	f := cmd.Flags()
-	f.StringVar(kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses "+from)
-	f.StringVar(context, "context", "", "`name` of the context in it; empty uses the current one")
+	f.StringVar(kubeconfig, "kubeconfig", "", "`file` with the kubeconfig of the management cluster; empty uses "+from)
+	f.StringVar(context, "context", "", "`name` of the context in the kubeconfig; empty uses the current context")
 	_ = cmd.RegisterFlagCompletionFunc("context", completing(environ, contextNames(kubeconfig)))
 }
 

@@ -32,17 +32,30 @@ type operationOptions struct {
 
 // Parts of the help of all commands that request operations.
 const (
-	helpOfAsking = `What is asked for is recorded on the Cluster, with a generation that no request had. One operation runs at a time: a request waits for its turn, and one of the
-same kind is refused while it runs. With --wait the command follows it to its end, and tells each step; to end the command ends nothing else. --dry-run only says what would happen to
-which machines, as drover preview does. It works with your rights: you need to be allowed to get the Cluster and its RKEControlPlane, and to patch the Cluster.
+	helpOfAsking = `The command records the request on the Cluster, with a generation that no earlier request had. One
+operation runs at a time, and a request waits for its turn. The command refuses a request while an
+operation of the same kind runs.
 
-The settings of the server are those it has published in namespace drover-system; --system-default-registry and others, or DROVER_… in the
-environment, come before them. They matter only where it is said what would happen.
+With --wait, the command follows the operation to its end and prints each step. If you stop the
+command, the operation continues. With --dry-run, the command only shows what would happen to which
+machines, as drover preview does.
 
-Exit codes: 0 it was asked for, and with --wait it was done; 1 an error, or with --wait it failed, was cancelled, gave way to another request or has not ended within --timeout. With
---dry-run: 0 no machine would be changed; 1 an error, also when the operation would fail, whose report has why in operations; 2 machines would be changed; 3 some would be replaced.
+The command uses your permissions. You must be allowed to get the Cluster and its RKEControlPlane,
+and to patch the Cluster.
 
--o json and -o yaml print the type Request of package pkg/operate/inspect, with --dry-run the type Report of package pkg/operate/preview.`
+To show what would happen, the command uses the settings that the server has published in namespace
+drover-system. Flags such as --system-default-registry, or DROVER_… in the environment, override
+them.
+
+Exit codes: 0 the operation is requested, and with --wait it has succeeded; 1 an error. With
+--wait, 1 also means that the operation failed, was canceled, gave way to another request, or has
+not ended within --timeout.
+
+Exit codes with --dry-run: 0 no machine would change; 1 an error, or the operation would fail, and
+the report has the cause in operations; 2 machines would change; 3 some would be replaced.
+
+-o json and -o yaml print the type Request of package pkg/operate/inspect. With --dry-run, they
+print the type Report of package pkg/operate/preview.`
 )
 
 // fieldVersion is the field of a Cluster that --kubernetes-version sets.
@@ -52,9 +65,9 @@ func (o *operationOptions) addFlags(cmd *cobra.Command, environ []string) {
 	o.inspectOptions.addFlags(cmd, environ)
 	o.addOutput(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would happen, and ask for nothing")
-	f.BoolVar(&o.wait, "wait", false, "return when it has ended")
-	f.DurationVar(&o.timeout, "timeout", 0, "how long --wait waits; 0 is for ever")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would happen, and request nothing")
+	f.BoolVar(&o.wait, "wait", false, "return after the operation has ended")
+	f.DurationVar(&o.timeout, "timeout", 0, "longest time for which --wait waits; 0 means forever")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 }
 

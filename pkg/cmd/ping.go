@@ -32,12 +32,15 @@ func newPingCommand() *cobra.Command {
 	o := &pingOptions{}
 	cmd := &cobra.Command{
 		Use:   "ping URL",
-		Short: "Ask a Drover server whether machines can use it",
-		Long: `Ask the server at an https address what a machine asks it first, with the strictness of a machine: its certificate has to be for that
-address and from an authority that is trusted. It is asked again until it is ready, or until the timeout; a certificate that
-cannot be trusted is an answer.
+		Short: "Check whether machines can use a Drover server",
+		Long: `Check whether machines can use the server at an https address. The command sends the first requests
+of a machine, and is as strict as a machine. The certificate must be valid for that address, and a
+trusted authority must sign it.
 
-Exit codes: 0 machines can use the server, 1 they cannot, or it was not ready in time.`,
+The command repeats the requests until the server is ready, or until the timeout. If the
+certificate is not trusted, the command ends at once.
+
+Exit codes: 0 machines can use the server; 1 they cannot, or it was not ready in time.`,
 		Example: `  drover ping https://drover.example.com --cacerts-file ca.crt`,
 		Args:    takes("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,8 +55,8 @@ Exit codes: 0 machines can use the server, 1 they cannot, or it was not ready in
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.caCerts, "cacerts-file", "", "`file` with the authorities to trust; empty trusts those of this machine")
-	f.StringVar(&o.connectTo, "connect-to", "", "`address` HOST:PORT to connect to instead, with the certificate of URL; for a server behind a load balancer")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "`time` after which to give up")
+	f.StringVar(&o.connectTo, "connect-to", "", "`address` HOST:PORT to connect to instead of URL, for a server behind a load balancer; the certificate must match URL")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "`time` after which the command gives up")
 	return cmd
 }
 

@@ -32,34 +32,43 @@ func newPreviewCommand(environ []string, o *inspectOptions) *cobra.Command {
 	path := ""
 	cmd := &cobra.Command{
 		Use:   "preview -f FILE",
-		Short: "Say what an edit of a cluster would do to its machines",
-		Long: `Say what applying a Cluster would do to each machine, with the code of the server that then does it:
+		Short: "Show what an edit of a cluster would do to its machines",
+		Long: `Show what applying a Cluster would do to each machine. The command runs the code of the server.
 
   None      nothing happens on the node
-  InPlace   files change or commands run, nothing restarts
-  Restart   the distribution on the node restarts, perhaps in another version; with DRAIN its pods leave first
-  Replace   a new machine takes the place of this one
-  Add       a machine comes
-  Remove    a machine goes
+  InPlace   files change or commands run, and nothing restarts
+  Restart   the distribution on the node restarts, perhaps in another version; with DRAIN, its pods
+            leave first
+  Replace   a new machine replaces this one
+  Add       a machine is added
+  Remove    a machine is removed
 
-Beside it are the fields of the file that cause it, found by changing each of them alone, and the order. Requests for operations count too:
-a snapshot is InPlace on the machines that take it, a rotation or a restore is Restart on those that it stops. They come before the tiers.
-The spec in the file counts as the whole new spec, as with kubectl replace. What the server fills in itself, and requests for operations,
-may be missing.
-A file without metadata.namespace is looked at in that of --namespace, else in that of the kubeconfig's context, else in default, as kubectl apply does.
-Machine configs of the pools in the same file count too. Other objects in it do not.
+The command also shows the order of the changes, and the fields of the file that cause them. It
+finds these fields by changing each one alone.
 
-Exit codes: 0 the edit changes nothing on machines, 1 an error, also when the Cluster is not valid or some machine could be given no plan, 2 it
-changes, adds or removes machines, 3 it replaces some.
+Requests for operations count, too. A snapshot is InPlace on the machines that take it. A rotation
+or a restore is Restart on the machines that it stops. Operations come before the tiers.
 
-It reads with your rights and writes nothing. The settings of the server are those it has published in namespace drover-system;
---system-default-registry and others, or DROVER_… in the environment, come before them.
+The spec in the file counts as the whole new spec, as with kubectl replace. The file may omit
+fields that the server fills in, and requests for operations. Machine configs of the pools in the
+same file count, too. The command ignores other objects in the file.
+
+If the file has no metadata.namespace, the command uses --namespace, else the namespace of the
+kubeconfig's context, else default, as kubectl apply does.
+
+Exit codes: 0 the edit changes nothing on machines; 1 an error, an invalid Cluster, or no
+possible plan for some machine; 2 the edit changes, adds or removes machines; 3 it replaces some.
+
+The command reads with your permissions and writes nothing.
+
+The command uses the settings that the server has published in namespace drover-system. Flags such
+as --system-default-registry, or DROVER_… in the environment, override them.
 
 -o json and -o yaml print the type Report of package pkg/operate/preview.`,
 		Example: `  # what would this edit do?
   drover preview -f cluster.yaml
 
-  # apply only what replaces no machine
+  # apply the edit only if it replaces no machine
   drover preview -f cluster.yaml; case $? in 0|2) kubectl apply -f cluster.yaml ;; esac
 
   # which fields make machines restart?
@@ -78,8 +87,8 @@ It reads with your rights and writes nothing. The settings of the server are tho
 	}
 	o.addFlags(cmd, environ)
 	o.addOutput(cmd)
-	cmd.Flags().Lookup("namespace").Usage = "`namespace` of the cluster, as in the file if that names one (default that of the kubeconfig's context)"
-	cmd.Flags().StringVarP(&path, "filename", "f", "", "`file` with the edited Cluster, YAML or JSON; - reads standard input")
+	cmd.Flags().Lookup("namespace").Usage = "`namespace` of the cluster, the same as in the file if the file names one (default that of the kubeconfig's context)"
+	cmd.Flags().StringVarP(&path, "filename", "f", "", "`file` with the edited Cluster, in YAML or JSON; - reads standard input")
 	_ = cmd.MarkFlagRequired("filename")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	return cmd

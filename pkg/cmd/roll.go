@@ -40,26 +40,32 @@ func newRollCommand(environ []string, o *inspectOptions) *cobra.Command {
 		Short: "Move the machines of a cluster to another version of plan rendering",
 		Long: `Move the machines of a cluster to another version of plan rendering.
 
-Each machine is pinned to the version that its plan was first made with, so an upgrade of Drover changes no plan. This command asks that
-machines move, to the newest version if none is named: the server does it by the rules of every roll-out, tier by tier, no more at a time
-than the upgrade strategy allows, drained if it says so. What is asked for is recorded on the Cluster, in the annotation
-drover.io/roll-render-version; asking twice changes nothing, and it may be asked in the same way to go back.
+Each machine is pinned to the version of its first plan, so an upgrade of Drover changes no plan.
+This command requests that machines move to the version of --to, or to the newest version. The
+server moves them by the rules of every rollout. It goes tier by tier, with the concurrency and the
+drain of the upgrade strategy.
 
-With --dry-run it only says what would happen, as drover preview does. It writes with your rights: you need to be allowed to patch the Cluster.
+The command records the request on the Cluster, in the annotation drover.io/roll-render-version.
+The same request again changes nothing. To go back, request the earlier version in the same way.
 
-The settings of the server are those it has published in namespace drover-system; --system-default-registry and others, or DROVER_… in the
-environment, come before them.
+With --dry-run, the command only shows what would happen, as drover preview does.
 
-Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry-run, machines would be changed.
+The command uses your permissions: you must be allowed to patch the Cluster.
+
+The command uses the settings that the server has published in namespace drover-system. Flags such
+as --system-default-registry, or DROVER_… in the environment, override them.
+
+Exit codes: 0 the move is requested, or no machine has to move; 1 an error; 2 with --dry-run,
+machines would change.
 
 -o json and -o yaml print the type Roll of package pkg/operate/inspect.`,
-		Example: `  # what would move, and who would be restarted?
+		Example: `  # which machines would move, and which would restart?
   drover roll demo --dry-run
 
   # move the workers first, and wait until they are done
   drover roll demo --pool workers --wait
 
-  # move all others
+  # move all other machines
   drover roll demo`,
 		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
@@ -69,10 +75,10 @@ Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry
 	o.addFlags(cmd, environ)
 	o.addOutput(cmd)
 	f := cmd.Flags()
-	f.StringSliceVar(&r.pools, "pool", nil, "`names` of machine pools whose machines move; all machines without it")
-	f.StringVar(&r.to, "to", "", "`version` to move to; the newest when it is empty")
-	f.BoolVar(&r.dryRun, "dry-run", false, "say what would happen, and ask for nothing")
-	f.BoolVar(&r.wait, "wait", false, "return when all of them have moved and the cluster is in order")
+	f.StringSliceVar(&r.pools, "pool", nil, "`names` of machine pools whose machines move; without the flag, all machines move")
+	f.StringVar(&r.to, "to", "", "`version` to move to; empty means the newest")
+	f.BoolVar(&r.dryRun, "dry-run", false, "show what would happen, and request nothing")
+	f.BoolVar(&r.wait, "wait", false, "return after these machines have moved and the cluster waits for nothing")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(render.Versions{}.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("pool", completing(environ, r.poolNames))

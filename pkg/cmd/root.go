@@ -59,8 +59,9 @@ func NewCommand(environ []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "drover",
 		Short: "Provision and manage RKE2 and K3s clusters on Cluster API",
-		Long: `Drover provisions RKE2 and K3s clusters on Cluster API and keeps managing them: one Cluster object becomes machines,
-nodes and a Kubernetes API, and every later change is a plan for the same machines.`,
+		Long: `Drover provisions RKE2 and K3s clusters on Cluster API and keeps managing them. It turns one
+Cluster object into machines, nodes and a Kubernetes API. Every later change is a plan for the same
+machines.`,
 		SilenceUsage: true,
 		Version:      Version,
 	}

@@ -26,18 +26,19 @@ func newRotateCertificatesCommand(environ []string, o *inspectOptions) *cobra.Co
 	var services []string
 	cmd := &cobra.Command{
 		Use:   "certificates CLUSTER",
-		Short: "Ask a cluster to make new certificates",
-		Long: `Ask a cluster to make new certificates, all of them or those of some services. Machines restart for it one after the other, those with etcd first, each of which proves before
-that etcd is healthy. Machines that have none of the services are left alone.
+		Short: "Rotate the certificates of a cluster",
+		Long: `Rotate the certificates of a cluster, all of them or those of some services. Machines restart one
+after the other, those with etcd first. Each machine with etcd restarts only after it has verified
+that etcd is healthy. Machines without any of the services do not restart.
 
 ` + helpOfAsking,
-		Example: `  # who would restart?
+		Example: `  # which machines would restart?
   drover rotate certificates demo --dry-run
 
-  # all of them, and wait until every machine has new ones
+  # rotate all of them, and wait until every machine has new ones
   drover rotate certificates demo --wait
 
-  # those of two services
+  # rotate those of two services
   drover rotate certificates demo --service api-server --service kubelet`,
 		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
@@ -52,7 +53,7 @@ that etcd is healthy. Machines that have none of the services are left alone.
 		},
 	}
 	t.addFlags(cmd, environ)
-	cmd.Flags().StringSliceVar(&services, "service", nil, "`names` of services whose certificates are new, as the distribution's certificate rotate has them; all without it")
+	cmd.Flags().StringSliceVar(&services, "service", nil, "`names` of the services whose certificates to rotate, as for the distribution's certificate rotate; without the flag, all services")
 	_ = cmd.RegisterFlagCompletionFunc("service", cobra.FixedCompletions(render.CertificateServices(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -76,11 +77,13 @@ func newRotateKeysCommand(environ []string, o *inspectOptions) *cobra.Command {
 	t := &operationOptions{inspectOptions: o}
 	cmd := &cobra.Command{
 		Use:   "encryption-keys CLUSTER",
-		Short: "Ask a cluster for a new key that encrypts its Secrets",
-		Long: `Ask a cluster for a new key that encrypts its Secrets in etcd, and to write all of them anew with it. Servers restart for it one after the other, three times.
+		Short: "Rotate the key that encrypts a cluster's Secrets",
+		Long: `Rotate the key that encrypts the Secrets of a cluster in etcd. The cluster creates a new key and
+writes all Secrets again with it. Servers restart one after the other, three times.
 
-Take a snapshot before: it is the way out of a rotation that stops half-way. The request waits until condition Ready of the RKEControlPlane is True. A version that cannot rotate
-keys, as far as the release data know, fails at once.
+Take a snapshot first. You need it if the rotation stops halfway. The request waits until condition
+Ready of the RKEControlPlane is True. It fails at once if the version cannot rotate keys, according
+to the release data.
 
 ` + helpOfAsking,
 		Example: `  drover snapshot take demo --wait && drover rotate encryption-keys demo --wait`,

@@ -33,14 +33,19 @@ func newServerCommand(environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run the Drover server",
-		Long: `Run the Drover server against a management cluster, or with --embedded together with a management plane of its own.
+		Long: `Run the Drover server against a management cluster. With --embedded, the server also starts its own
+management plane.
 
-Every setting comes from its flag, else from the environment (DROVER_ and the flag's name in upper case with underscores, as
-DROVER_SERVER_URL), else from the file given with --config.`,
-		Example: `  # a management plane and Drover on this machine, data in ./data; machines reach it at this host's own address
+Each setting comes from the first of these sources that has it:
+
+  1. its flag
+  2. the environment: DROVER_ and the flag's name in upper case with underscores, such as
+     DROVER_SERVER_URL
+  3. the file that --config names`,
+		Example: `  # run a management plane and Drover here, with data in ./data; machines use this host's address
   drover server --embedded --data-dir ./data
 
-  # against a management cluster
+  # run Drover against a management cluster
   drover server --kubeconfig ~/.kube/config --server-url https://drover.example.com`,
 		Args:    takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return complete(cmd, environ) },

@@ -22,8 +22,8 @@ type smallProgram struct {
 // addTo adds the flags of the log.
 func (o *smallProgram) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.logLevel, "log-level", "info", "least `level` of messages: debug, info, warning or error")
-	f.StringVar(&o.logFormat, "log-format", logs.FormatText, "`format` of messages: text or json")
+	f.StringVar(&o.logLevel, "log-level", "info", "lowest `level` of log messages: debug, info, warning or error")
+	f.StringVar(&o.logFormat, "log-format", logs.FormatText, "`format` of log messages: text or json")
 	for flag, values := range map[string][]string{
 		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
 	} {

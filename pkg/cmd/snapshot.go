@@ -16,10 +16,11 @@ import (
 func newSnapshotCommand(environ []string, o *inspectOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Take, list and restore snapshots of the etcd of clusters",
-		Long: `Take, list and restore snapshots of the etcd of clusters.
+		Short: "Take, list and restore etcd snapshots of clusters",
+		Long: `Take, list and restore etcd snapshots of clusters.
 
-They hold what is in the API of one cluster. What Drover manages itself, in the management cluster, is copied by drover backup.`,
+A snapshot holds the content of one cluster's API. To copy what Drover itself manages in the
+management cluster, use drover backup.`,
 	}
 	cmd.AddCommand(newSnapshotTakeCommand(environ, o), newSnapshotListCommand(environ, o), newSnapshotRestoreCommand(environ, o))
 	return cmd
@@ -29,15 +30,15 @@ func newSnapshotTakeCommand(environ []string, o *inspectOptions) *cobra.Command 
 	t := &operationOptions{inspectOptions: o}
 	cmd := &cobra.Command{
 		Use:   "take CLUSTER",
-		Short: "Ask a cluster to take a snapshot of etcd now",
-		Long: `Ask a cluster to take a snapshot of etcd now, on each machine that has etcd, and in S3 if spec.rkeConfig.etcd.s3 is set. Nothing is restarted. A cluster that
-is not up takes none: the request waits.
+		Short: "Take an etcd snapshot of a cluster now",
+		Long: `Take an etcd snapshot of a cluster now, on each machine that has etcd. If spec.rkeConfig.etcd.s3 is
+set, the snapshot also goes to S3. Nothing restarts. While the cluster is not up, the request waits.
 
 ` + helpOfAsking,
-		Example: `  # take one, and wait until it is there
+		Example: `  # take a snapshot, and wait until it exists
   drover snapshot take demo --wait
 
-  # before an upgrade, not longer than ten minutes
+  # take a snapshot before an upgrade, and wait at most ten minutes
   drover snapshot take demo --wait --timeout 10m && kubectl apply -f cluster.yaml`,
 		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
@@ -53,19 +54,21 @@ is not up takes none: the request waits.
 func newSnapshotListCommand(environ []string, o *inspectOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [CLUSTER]",
-		Short: "List the snapshots of a cluster, or of all clusters of a namespace",
-		Long: `List the snapshots of a cluster, or of all clusters of a namespace, the youngest first. NAME is what a restore names, and VERSION the Kubernetes version that the
-cluster had, as the snapshot's metadata tell.
+		Short: "List the snapshots of a cluster, or of all clusters in a namespace",
+		Long: `List the snapshots of a cluster, or of all clusters in a namespace, the newest first. A restore
+takes the NAME. VERSION is the Kubernetes version of the cluster at that time, from the snapshot's
+metadata.
 
-They are the ETCDSnapshots of the namespace: Drover keeps one for each snapshot that a cluster lists, and looks once a minute. It reads with your rights, and writes nothing.
+The command lists the ETCDSnapshots of the namespace. Drover keeps one for each snapshot that a
+cluster lists, and checks once a minute. The command reads with your permissions and writes nothing.
 
-Exit codes: 0 they are listed, also when there are none; 1 an error.
+Exit codes: 0 the list is printed, even if there are no snapshots; 1 an error.
 
 -o json and -o yaml print the type Snapshots of package pkg/operate/inspect.`,
-		Example: `  # what can demo go back to?
+		Example: `  # which snapshots of demo exist?
   drover snapshot list demo
 
-  # the youngest one of all clusters of a team, for a program
+  # print the newest snapshot of all clusters of a team, for a script
   drover snapshot list -n team-a -o json | jq -r '[.snapshots[] | select(.status != "failed")][0].name // empty'`,
 		Args:              mayTake("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),

@@ -30,31 +30,44 @@ func newSnapshotRestoreCommand(environ []string, o *inspectOptions) *cobra.Comma
 	r := &restoreOptions{operationOptions: operationOptions{inspectOptions: o}}
 	cmd := &cobra.Command{
 		Use:   "restore CLUSTER SNAPSHOT",
-		Short: "Take a cluster back to a snapshot of its etcd",
-		Long: `Take a cluster back to a snapshot of its etcd, and give up everything that was written to its API since. Everything is stopped on all machines, at once, and starts
-again on the data of the snapshot.
+		Short: "Restore a cluster from an etcd snapshot",
+		Long: `Restore a cluster from an etcd snapshot, and discard everything that was written to its API since
+then. Everything stops on all machines at once, and starts again with the data of the snapshot.
 
-SNAPSHOT is the name of an ETCDSnapshot in the namespace of the Cluster, which drover snapshot list shows. With --file it is the name of a file in server/db/snapshots of the data folder
-of the only machine with etcd, and nothing is known of it, or checked. A snapshot of another cluster, and one that failed, are refused, and so is a restore that would fail at once, as
---dry-run tells.
+SNAPSHOT is the name of an ETCDSnapshot in the namespace of the Cluster, as drover snapshot list
+shows it. With --file, it is the name of a file on the only machine with etcd, in
+server/db/snapshots of the data folder. Drover knows nothing about such a file, and checks nothing.
 
-The command says first what it would do, and asks for the name of the cluster. Without a terminal to ask on it needs --yes. What changes between that and the request makes it refuse.
-A restore that runs is no obstacle: another request begins anew, which is the way out of one that cannot work. --yes, --file and --kubernetes-version are not taken from the environment.
+The command refuses a snapshot of another cluster and a snapshot that failed. It also refuses a
+restore that would fail at once, as --dry-run shows.
 
-Data go back, and the spec of the Cluster does not: machines install the version that it has. --kubernetes-version sets spec.kubernetesVersion with the request, to go back to the version
-of the snapshot. It stays in the spec, whatever becomes of the restore: if the restore fails before it stops machines, they get that version while the cluster is up. So it is refused while
-another operation runs or waits, and where it cannot be said whether the restore would fail at once. What else the spec was is yours to put back: docs/operations.md tells how to read it
-from a snapshot.
+The command first shows what it would do, and asks for the name of the cluster. Without a terminal,
+it needs --yes. It refuses if anything relevant changes between the question and the request. A new
+request replaces a restore that runs. Use this when a restore cannot succeed. The command does not
+take --yes, --file and --kubernetes-version from the environment.
+
+A restore brings back the data, but not the spec of the Cluster. Machines install the version in the
+spec. To return to the version of the snapshot, use --kubernetes-version. It sets
+spec.kubernetesVersion together with the request.
+
+The version stays in the spec, whatever the result of the restore. If the restore fails before it
+stops machines, they get that version while the cluster is up. The command therefore refuses
+--kubernetes-version while another operation runs or waits. It also refuses if it cannot determine
+whether the restore would fail at once.
+
+Restore other fields of the spec yourself. docs/operations.md describes how to read them from a
+snapshot.
 
 ` + helpOfAsking + `
 
-It also reads the ETCDSnapshot, and what drover preview reads: who may not read that restores without --kubernetes-version. drover restore is another command: it makes the objects of
-Drover itself again, from a backup.`,
-		Example: `  # what can it go back to, and what would that do?
+The command also reads the ETCDSnapshot, and what drover preview reads. If you may not read the
+latter, restore without --kubernetes-version. drover restore is another command, which creates
+Drover's own objects again from a backup.`,
+		Example: `  # which snapshots exist, and what would a restore do?
   drover snapshot list demo
   drover snapshot restore demo demo-before-upgrade --dry-run
 
-  # go back to the data and the version of before an upgrade, and wait until the cluster is up
+  # restore the data and the version from before an upgrade, and wait until the cluster is up
   drover snapshot restore demo demo-before-upgrade --kubernetes-version v1.35.3+rke2r1 --wait`,
 		Args:              takes("CLUSTER", "SNAPSHOT"),
 		ValidArgsFunction: completing(environ, o.snapshotNames),
@@ -63,9 +76,9 @@ Drover itself again, from a backup.`,
 	}
 	r.addFlags(cmd, environ)
 	f := cmd.Flags()
-	f.BoolVarP(&r.yes, "yes", "y", false, "do it without asking")
-	f.BoolVar(&r.file, "file", false, "SNAPSHOT is the name of a file on the only machine with etcd, and not of an ETCDSnapshot")
-	f.StringVar(&r.version, "kubernetes-version", "", "`version` that spec.kubernetesVersion is set to with the request; left alone when it is empty")
+	f.BoolVarP(&r.yes, "yes", "y", false, "restore without asking")
+	f.BoolVar(&r.file, "file", false, "use SNAPSHOT as the name of a file on the only machine with etcd, not of an ETCDSnapshot")
+	f.StringVar(&r.version, "kubernetes-version", "", "`version` to set as spec.kubernetesVersion with the request; empty leaves the field unchanged")
 	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", completing(environ, o.snapshotVersion))
 	return cmd
 }

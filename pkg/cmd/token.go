@@ -33,13 +33,16 @@ type tokenOptions struct {
 func newTokenCommand(environ []string, o *tokenOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Print the credential for the management cluster, or for a cluster, as kubectl's plugin",
-		Long: `Print the credential with which the kubeconfig reaches the management cluster, in the form that kubectl and other clients expect of an exec plugin.
-Drover's endpoints know the same users as the management cluster, so that no other credential is needed for the clusters behind them. Kubeconfigs that
-drover kubeconfig writes call this command.
+		Short: "Print a credential for the management cluster or for a cluster, as a plugin of kubectl",
+		Long: `Print the credential with which the kubeconfig reaches the management cluster. The format is that
+of an exec plugin of kubectl and other clients. Drover's endpoints know the same users as the
+management cluster, so the clusters behind them need no other credential. Kubeconfigs that drover
+kubeconfig writes call this command.
 
-With --cluster it prints a token that Drover gives out for that one cluster, for its authorized endpoint: it is good there and nowhere else. It is kept in your
-cache folder, in a file that only you can read, and replaced in the last third of its life; while Drover is away it is used until its end.`,
+With --cluster, the command prints a token from Drover for the authorized endpoint of that cluster.
+The token is valid only there. The command stores it in your cache folder, in a file that only you
+can read. It replaces the token in the last third of its life. While Drover is unavailable, the
+command uses the stored token until it expires.`,
 		Example: `  drover token --kubeconfig ~/.kube/management
   drover token --cluster fleet-default/demo`,
 		Args: takes(),
@@ -66,9 +69,9 @@ cache folder, in a file that only you can read, and replaced in the last third o
 	}
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfig)
 	f := cmd.Flags()
-	f.StringVar(&o.cluster, "cluster", "", "`cluster` that the token shall be for, as NAMESPACE/NAME; empty prints the credential for the management cluster")
+	f.StringVar(&o.cluster, "cluster", "", "`cluster` that the token is for, as NAMESPACE/NAME; empty prints the credential for the management cluster")
 	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, with --cluster, instead of the one that the server has published")
-	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify it, with --server")
+	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify the server, with --server")
 	return cmd
 }
 

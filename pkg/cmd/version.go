@@ -23,7 +23,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Long: `Print the version of this program, as drover --version does.
 
--o json and -o yaml add the version of Go and the platform that it was compiled for.`,
+-o json and -o yaml add the version of Go and the platform of the build.`,
 		Example: `  drover version -o json | jq -r .version`,
 		Args:    takes(),
 		// Without the environment: an output format for other commands must not break this one.
