@@ -2,7 +2,6 @@ package docs
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -15,8 +14,6 @@ import (
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/prose.txt with the counts of today")
 
 // proseFile has a line "FILE LONG UNCLEAR" for each file whose prose is not plain yet.
 const proseFile = "testdata/prose.txt"
