@@ -245,7 +245,7 @@ func (w *watching) await(name string, length time.Duration) {
 	})
 }
 
-// prober reads a small object at a fixed rate, without waiting for earlier answers.
+// prober reads a small object continuously, without waiting for earlier answers.
 type prober struct {
 	*world
 	mu   sync.Mutex
