@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
 // TestExternalCAPI runs the same story with Cluster API's stock core manager, built from the pinned module. This is the
-// situation of an operator who installed Cluster API before Drover.
+// situation in a cluster where Cluster API was installed before Drover.
 func TestExternalCAPI(t *testing.T) {
 	installCAPI(t)
 	startCoreManager(t)

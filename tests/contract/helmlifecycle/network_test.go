@@ -32,9 +32,9 @@ const (
 // networks can have the same name, because they are invisible outside.
 var network = lab.Network{Namespace: "drover-helm"}
 
-// move runs this program again in an isolated environment and returns its exit code. It has its own mounts, which hide
-// the names of network namespaces and the /etc/hosts that pods inherit. It has its own network and is the first process
-// of a PID namespace, whose processes all end with it. The environment disappears with the last process.
+// move runs this program again in an isolated environment and returns its exit code. The new process has its own mounts
+// for /run/netns and for /etc/hosts, which pods inherit. It has its own network and is the first process of a PID
+// namespace, whose processes all end with it. The environment disappears with the last process.
 func move(ctx context.Context, images any) (int, error) {
 	carried, err := json.Marshal(images)
 	if err != nil {

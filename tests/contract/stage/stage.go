@@ -270,7 +270,7 @@ func buildDriver(ctx context.Context, dir string) error {
 	return build.Run()
 }
 
-// host returns the address of the API server, where it can also reach Drover.
+// host returns the host of the API server's address, at which Drover also reaches this process.
 func (st *Stage) host() string {
 	st.t.Helper()
 	api, err := url.Parse(st.Config("").Host)

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// replayed: bob has the right to a credential, and his cluster got a grant. carol lacks the right and restores the text
-// of the grant. A user with the right renews it.
+// replayed: bob has the right to a credential, and bob's cluster got a grant. carol lacks the right and restores the
+// text of the grant. A user with the right renews it.
 func (w *world) replayed(bob client.Client) {
 	ctx := w.Context()
 	carol := tenant(w.T, w.st, "carol", w.b)
