@@ -31,7 +31,7 @@ func TestHosts(t *testing.T) {
 		}
 		return nil
 	})
-	// the hosts have no sudo, and root needs none
+	// The hosts have no sudo, and root needs none.
 	command := strings.ReplaceAll(w.commandOf(id, "nodeCommand"), "sudo ", "")
 
 	server, worker := w.bare("server"), w.bare("worker")

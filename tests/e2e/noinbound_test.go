@@ -198,7 +198,7 @@ func (w *world) clusterctl(cluster string) {
 		var problems bytes.Buffer
 		command := inNetns(w.t.Context(), w.Lab.Namespace(), args...)
 		command.Stderr = &problems
-		// otherwise it waits a minute for an answer from the internet
+		// Otherwise it waits a minute for an answer from the internet.
 		command.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
 		out, err := command.Output()
 		if err != nil {

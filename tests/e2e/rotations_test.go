@@ -177,7 +177,7 @@ func (r *rotating) rotateCertificates(request string, renewed func(file string) 
 				}
 			case now.SerialNumber.Cmp(old.SerialNumber) == 0:
 				r.t.Errorf("%s: %s is the same certificate", machine, file)
-			// those two make self-signed certificates
+			// Those two make self-signed certificates.
 			case !strings.Contains(file, "/kube-") && !signedByOneOf(now, files):
 				r.t.Errorf("%s: %s is of no authority that was there before", machine, file)
 			}

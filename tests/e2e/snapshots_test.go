@@ -50,7 +50,7 @@ func TestStandInSnapshots(t *testing.T) {
 	listed := strings.Join([]string{
 		"first" + metadata, "first" + metadata, "first" + metadata, "first" + metadata, "first" + metadata, "second" + metadata, "third" + metadata,
 	}, "\n")
-	// the last two snapshots of each name, and three names with one
+	// The last two snapshots of each name, and three names with one.
 	first.eventually(objects+" | tr -s ' ' | sort", listed)
 	first.run("rke2 etcd-snapshot delete $(rke2 etcd-snapshot ls | grep -o '^Count-one-[^ ]*')")
 	listed = strings.TrimPrefix(listed, "first"+metadata+"\n")

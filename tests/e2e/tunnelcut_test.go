@@ -42,8 +42,8 @@ const (
 	atOnce = 2 * time.Second
 )
 
-// TestTunnelCut checks what clients see of a cluster that is reachable only through its agent, when the network between
-// agent and server is cut and when the server is killed. No request exceeds its time-out, conditions follow, and
+// TestTunnelCut checks what clients see of a cluster that is reachable only through its agent. The test cuts the
+// network between agent and server, and kills the server. No request exceeds its time-out, conditions follow, and
 // everything recovers without help.
 func TestTunnelCut(t *testing.T) {
 	w := newWorld(t, "tunnelcut", "v1.36.3+k3s1")

@@ -46,7 +46,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatalf("DROVER_SOAK: %v", err)
 	}
-	// for the server: its heap profile is then exact enough to attribute memory
+	// This makes the server's heap profile exact enough to attribute memory.
 	t.Setenv("GODEBUG", "memprofilerate=4096")
 	profiler := "127.0.0.1:" + stage.FreePort(t)
 	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--profiler-address="+profiler)
@@ -181,8 +181,8 @@ func (s *soak) removeConfig(cluster string) {
 // calm is the number of consecutive measurements without a change after which the server counts as idle.
 const calm = 20
 
-// rest takes a sample when the server is idle and has collected the memory of deleted clusters. The request for a heap
-// profile triggers a collection.
+// rest takes a sample when the server is idle and has collected the memory of deleted clusters. The requests for its
+// metrics make the server collect.
 func (s *soak) rest() {
 	s.Helper()
 	const cycles = "go_gc_cycles_total_gc_cycles_total"

@@ -71,7 +71,7 @@ func TestRunsAgain_IsWhatTheScriptDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		// the script stops when it cannot make the list
+		// The script stops when it cannot make the list.
 		"stories=$(scripts/story-packages)\nmapfile -t packages <<<\"$stories\"\n",
 		`-run "${RUN:-$(<pkg/testkit/crashpoints/names.regexp)}" "${packages[@]}"`,
 	} {

@@ -30,8 +30,8 @@ import (
 // next is the version that the test upgrades to.
 const next = "99.0.0"
 
-// alone are values for one replica with other ports, which ends before the next one starts. The Services keep their
-// addresses.
+// alone are values for one replica with other ports. The old replica ends before the new one starts. The Services keep
+// their addresses.
 var alone = []string{
 	"--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
 	"--set", "server.port=9001", "--set", "server.healthPort=9002", "--set", "admission.port=9003",
@@ -67,7 +67,7 @@ func main(ctx context.Context, m *testing.M) (code int, err error) {
 }
 
 func run(m *testing.M) int {
-	// the client logs warnings of the API server about kinds that this test did not choose
+	// The client logs warnings of the API server about kinds that this test did not choose.
 	ctrllog.SetLogger(logr.Discard())
 	return stage.Main(m, func(opts *plane.Options) {
 		opts.Components = append(opts.Components, managementplane.Scheduler, managementplane.ProcessKubelet)

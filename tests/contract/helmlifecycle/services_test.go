@@ -85,7 +85,7 @@ func (s *services) sync() {
 	for _, service := range all {
 		fmt.Fprintf(names, "%s %s.%s.svc\n", service.Spec.ClusterIP, service.Name, service.Namespace)
 		if service.Name == release {
-			// like an administrator's entry in the site's DNS
+			// Like an administrator's entry in the site's DNS.
 			fmt.Fprintf(names, "%s %s\n", service.Spec.ClusterIP, serverName)
 		}
 		for i := range service.Spec.Ports {

@@ -156,7 +156,7 @@ func planText(t *testing.T, c client.Client, cluster string, secret *corev1.Secr
 		if err != nil {
 			t.Fatal(err)
 		}
-		// pkg/decide/clustermanifest tests its content; here it only has to exist
+		// The tests of pkg/decide/clustermanifest check its content. Here it only has to exist.
 		if strings.HasSuffix(file.Path, "/cluster-agent.yaml") {
 			content = bytes.Join(kinds.FindAll(content, -1), []byte("\n"))
 		}

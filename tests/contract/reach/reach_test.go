@@ -109,7 +109,7 @@ func (w *world) kubectl(kubeconfig, stdin string, args ...string) (string, error
 	defer cancel()
 	command := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	command.Stdin = strings.NewReader(stdin)
-	// where kubeconfigs find drover token
+	// Kubeconfigs find drover token there.
 	command.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
 	out, err := command.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
@@ -286,7 +286,7 @@ func TestImport(t *testing.T) {
 		w.server.AwaitReady()
 		plane.Until(w, time.Minute, func() string {
 			agent, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "deployment", "cattle-cluster-agent", "-o",
-				// the number of replicas is not compared: here they share the ports of one host
+				// The number of replicas is not compared: here they share the ports of one host.
 				"jsonpath={.spec.template.spec.containers[0].image}")
 			if err != nil || agent != "drover.test/drover:next" {
 				return fmt.Sprintf("the agent is %q: %v", agent, err)

@@ -45,7 +45,7 @@ func (w *world) watch(kubeconfig string, many int) *watchers {
 	for range many {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		w.must(err)
-		// a separate dialer means a separate connection
+		// A separate dialer means a separate connection.
 		config.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 		one := &watcher{}
 		one.cluster, err = kubernetes.NewForConfig(config)

@@ -161,7 +161,7 @@ func (st *Stage) startDrover(s Settings) {
 	log := logrus.New()
 	log.SetOutput(st.t.Output())
 	registry := prometheus.NewRegistry()
-	// after Drover has ended, because cleanups run in reverse order
+	// This runs after Drover has ended, because cleanups run in reverse order.
 	st.t.Cleanup(func() { disruptions.Check(st.t, registry) })
 	admission, reviews := st.admission(s)
 	drover, err := server.New(server.Options{
@@ -183,7 +183,7 @@ func (st *Stage) startDrover(s Settings) {
 	handler.set(drover.Handler())
 	st.address.Store(endpoint.Listener.Addr().String())
 	st.run("drover", drover.Start)
-	// first, so that a returning agent finds no server, as after the end of the process
+	// Shut it first, so that a returning agent finds no server, as after the end of the process.
 	st.ends = append(st.ends, handler.shut)
 	plane.Until(st.t, time.Minute, func() string {
 		if err := drover.Ready(); err != nil {

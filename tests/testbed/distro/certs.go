@@ -37,7 +37,7 @@ func ensureServerCerts(l Layout, node Node, config Config) error {
 			if _, err := ca.Serving("serving-kube-apiserver", api...); err != nil {
 				return err
 			}
-			// the supervisor's certificate; the real distributions use this name for a file and a Secret
+			// The supervisor's certificate: the real distributions use this name for a file and a Secret.
 			_, err := ca.Serving("dynamic-cert", api...)
 			return err
 		}},

@@ -64,7 +64,7 @@ func apiServer(l Layout, node Node, config Config) component {
 	args := []string{
 		"--advertise-address=" + advertise,
 		"--allow-privileged=true",
-		// without it, a stopping server waits up to a minute for watches to end
+		// Without it, a stopping server waits up to a minute for watches to end.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--anonymous-auth=false",
 		"--authorization-mode=Node,RBAC",

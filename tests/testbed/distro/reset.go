@@ -140,7 +140,7 @@ func (r *run) clusterReset(ctx context.Context, snapshotPath string) error {
 
 // mayReset returns the reason why a reset is not allowed.
 func (r *run) mayReset(ctx context.Context, snapshotPath string) error {
-	// a restore can be repeated, as in the real distributions, because the snapshot does not change
+	// Only a reset without a snapshot is limited. A restore can be repeated, as in the real distributions.
 	if snapshotPath == "" {
 		switch _, err := os.Stat(r.layout.resetFlag()); {
 		case err == nil:

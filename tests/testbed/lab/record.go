@@ -12,7 +12,7 @@ import (
 )
 
 // Kinds of things that a lab creates outside its folder. Processes are not recorded: the lab finds them by control
-// group, namespace and mark (stray.go).
+// group and mark (stray.go).
 const (
 	kindNamespace = "namespace" // a network namespace, by name
 	kindCgroup    = "cgroup"    // a control group folder, by path

@@ -20,7 +20,7 @@
 //	network.go    networks of pods                         probe.go    readiness of containers
 //	shim.go init.go rootfs.go rootfs_image.go exec.go      the processes around a container
 //
-// Unlike a real kubelet, it has no resource limits, no side-car init containers and no ports of pods, and does not
+// Unlike a real kubelet, it has no resource limits, no side-car init containers and no ports of pods. It does not
 // refresh volumes of a running pod. It has no probes, except HTTP readiness probes of pods with their own network. Any
 // other running container is ready.
 package processkubelet
