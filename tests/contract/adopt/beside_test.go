@@ -13,9 +13,9 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// TestAdopt_ClaimsNothingBesideRancher starts Drover next to Rancher. Rancher has its local cluster, an imported
-// cluster and a new one. Two more clusters wait, one to create and one to import. Once Rancher is gone, Drover claims
-// only those two.
+// TestAdopt_ClaimsNothingBesideRancher starts Drover next to Rancher. Rancher has its local cluster, an imported one
+// and an unfinished one. A user has just applied two more, one to create and one to import. Drover claims only these
+// two, and only once Rancher is gone.
 func TestAdopt_ClaimsNothingBesideRancher(t *testing.T) {
 	install(t)
 	w := newWorld(t)

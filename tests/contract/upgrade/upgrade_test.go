@@ -178,8 +178,8 @@ func (u *upgrade) restart(program string) {
 	u.expectNoDisruption()
 }
 
-// makeNext creates a cluster with the next version in its way. Its plan shows that, and fields that this version does
-// not know contain a value.
+// makeNext creates a cluster with the next version and returns its plan. The plan shows the next version, and a status
+// field that this version does not know has a value.
 func (u *upgrade) makeNext() map[string]string {
 	u.Helper()
 	u.Cluster(u.namespace, "next", stage.K3s, stage.Pool("all", "ecw", 1))

@@ -35,7 +35,7 @@ func TestInPodFolder(t *testing.T) {
 	}
 }
 
-// A shim ends its container on request. The test uses one fake shim that does, and one that does not and has a child.
+// A shim ends its container on request. The test has a fake shim that does so, and a stopped one with a child.
 func TestEndPods(t *testing.T) {
 	for name, script := range map[string]string{
 		"a shim that ends its container":        `trap 'kill -9 $child; exit' USR1; sleep 1000 & child=$!; echo $child >"$1/pid"; while :; do wait; done`,
