@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// goAPI lists what packages export, one line for each name, field and method: what a program that imports them may use. Names of
-// parameters, comments and the order of declarations are not in it. buildFlags are for the go command.
+// goAPI lists the exports of packages, one line for each name, field and method. It omits names of parameters, comments
+// and the order of declarations. buildFlags are for the go command.
 func goAPI(dir, module string, patterns, buildFlags []string) ([]string, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile | packages.NeedImports, Dir: dir, BuildFlags: buildFlags,
@@ -78,8 +78,8 @@ func value(v constant.Value) string {
 	return v.ExactString()
 }
 
-// typeName lists a type and its methods. An alias of a type in a package that promises nothing itself promises what one can write and
-// read of that type, wherever it is declared.
+// typeName lists a type and its methods. If the type is an alias of a type in a package without promises, the alias
+// promises the exported parts of that type.
 func (l *lister) typeName(object *types.TypeName) {
 	named, ok := types.Unalias(object.Type()).(*types.Named)
 	switch {
@@ -93,7 +93,7 @@ func (l *lister) typeName(object *types.TypeName) {
 	}
 }
 
-// hidden tells whether a type is in a package of the module that promises nothing.
+// hidden reports whether a type is in a package of the module without promises.
 func (l *lister) hidden(named *types.Named) bool {
 	pkg := named.Obj().Pkg()
 	return pkg != nil && strings.HasPrefix(pkg.Path(), l.module) && !l.promised[pkg.Path()]
@@ -128,7 +128,7 @@ func (l *lister) methods(name string, named *types.Named) {
 	}
 }
 
-// field lists a field of a struct, with its name on the wire.
+// field lists a field of a struct with its name on the wire.
 func (l *lister) field(name string, field *types.Var, tag string) {
 	if !field.Exported() {
 		return
@@ -154,7 +154,7 @@ func (l *lister) parameters(list *types.TypeParamList) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-// text writes a type without names of parameters.
+// text returns a type without names of parameters.
 func (l *lister) text(t types.Type) string {
 	switch t := t.(type) {
 	case *types.Pointer:
@@ -197,7 +197,7 @@ func (l *lister) results(results *types.Tuple) string {
 	}
 }
 
-// interfaceText writes an interface on one line: another method makes it another one for those who implement it.
+// interfaceText returns an interface on one line, because an additional method breaks its implementations.
 func (l *lister) interfaceText(t *types.Interface) string {
 	var out []string
 	for embedded := range t.EmbeddedTypes() {

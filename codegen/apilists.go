@@ -11,7 +11,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// crdAPI lists the fields of kinds and what their values must be.
+// crdAPI lists the fields of kinds and the checks of their values.
 func crdAPI(dir string) ([]string, error) {
 	definitions, err := readDefinitions(dir)
 	if err != nil {
@@ -61,10 +61,10 @@ func fieldLines(subject string, f field) []string {
 	return lines
 }
 
-// commandFlag is how the reference of a command shows a flag.
+// commandFlag matches a flag in the reference of a command.
 var commandFlag = regexp.MustCompile(`^ +(?:-(\w), |    )--([a-z0-9-]+)( \S.*?)?(?:   |$)`)
 
-// cliAPI lists commands and their flags, from the pages of their reference.
+// cliAPI lists commands and their flags from the pages of their reference.
 func cliAPI(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
 	if err != nil {

@@ -38,7 +38,8 @@ spec:
                 items: {type: object, properties: {effect: {type: string}, key: {type: string}, operator: {type: string}, tolerationSeconds: {type: integer}, value: {type: string}}}
 `
 
-// TestCRDAPI_ListsFieldsAndChecks: a line for every field, and one for every value and every check, so that each can be kept.
+// TestCRDAPI_ListsFieldsAndChecks: each field, value and check has its own line, so that the record can keep each of
+// them.
 func TestCRDAPI_ListsFieldsAndChecks(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "things.yaml", definition)
@@ -66,7 +67,8 @@ namespaced things`
 	}
 }
 
-// TestCRDReference_TellsAllOfAField: type, meaning, values, default, checks and rules; objects of Kubernetes by their names.
+// TestCRDReference_TellsAllOfAField: the reference has the type, meaning, values, default, checks and rules of a field,
+// and names Kubernetes objects.
 func TestCRDReference_TellsAllOfAField(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "things.yaml", definition)
@@ -91,7 +93,7 @@ func TestCRDReference_TellsAllOfAField(t *testing.T) {
 	}
 }
 
-// TestCLIAPI_ReadsThePagesOfCommands: what is shown to users is what is promised to them.
+// TestCLIAPI_ReadsThePagesOfCommands: the record has the commands and flags that the reference shows to users.
 func TestCLIAPI_ReadsThePagesOfCommands(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "drover_roll.md", "## drover roll\n\nRoll --not-this.\n\n```\n"+
@@ -107,7 +109,7 @@ command drover roll -f for --filename`
 	}
 }
 
-// TestDefinitions_DescribeEveryField: the reference, and `kubectl explain`, say something about each.
+// TestDefinitions_DescribeEveryField: the reference and `kubectl explain` have a description of every field.
 func TestDefinitions_DescribeEveryField(t *testing.T) {
 	definitions, err := readDefinitions("../pkg/crds/yaml")
 	if err != nil {

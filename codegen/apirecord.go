@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// droverModule is the module whose packages the record is about.
+// droverModule is the module of the recorded packages.
 const droverModule = "github.com/drover-io/drover"
 
-// promisedPackages are those that docs/stability.md calls the API.
+// promisedPackages are the packages that docs/stability.md calls the API.
 var promisedPackages = []string{droverModule + "/pkg/apis/...", "./pkg/crds", "./pkg/generated/...", "./pkg/releases", "./pkg/server"}
 
 const mustBeSet = " must be set"
 
-// updateAPI brings the record of the API in dir up to date with the tree in the working directory. What is new is added to it. What is
-// gone, or has become narrower, is an error, unless dir/except.txt names it below the title of an entry of the list of changes.
+// updateAPI updates the record of the API in dir to the tree in the working directory. It adds new lines. A removed or
+// narrower line is an error, unless dir/except.txt lists it below the title of an entry of the list of changes.
 func updateAPI(dir, changes string) error {
 	accepted, err := readExceptions(filepath.Join(dir, "except.txt"), changes)
 	if err != nil {
@@ -55,7 +55,7 @@ func updateAPI(dir, changes string) error {
 		"copy these lines to %s, below a line \"# TITLE OF THE ENTRY\"", strings.Join(problems, "\n"), dir+"/*.txt", changes, filepath.Join(dir, "except.txt"))
 }
 
-// readRecord reads the lines of a file, none if it is not there.
+// readRecord reads the lines of a file. A missing file has none.
 func readRecord(file string) ([]string, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -64,7 +64,8 @@ func readRecord(file string) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(content), "\n"), "\n"), err
 }
 
-// readExceptions reads what may be gone or narrower. Every block needs a title, which is a heading of the list of changes.
+// readExceptions reads the lines that may be removed or narrower. Every block needs a title, which is a heading of the
+// list of changes.
 func readExceptions(file, changes string) (map[string]bool, error) {
 	lines, err := readRecord(file)
 	if err != nil {
@@ -94,7 +95,7 @@ func readExceptions(file, changes string) (map[string]bool, error) {
 	return accepted, nil
 }
 
-// headingsOf are the headings of a document, none if it is not there.
+// headingsOf returns the headings of a document. A missing document has none.
 func headingsOf(file string) (map[string]bool, error) {
 	lines, err := readRecord(file)
 	out := map[string]bool{}
@@ -106,7 +107,8 @@ func headingsOf(file string) (map[string]bool, error) {
 	return out, err
 }
 
-// mergeAPI returns what is promised from now on, and what breaks a promise: "- " lines that are gone, "+ " lines that ask for more.
+// mergeAPI returns the new promises and the broken ones. Broken are "- " lines that are gone and "+ " lines that are
+// stricter.
 func mergeAPI(recorded, current []string, accepted map[string]bool) (updated, broken []string) {
 	was, is := set(recorded), set(current)
 	for _, line := range current {
@@ -127,13 +129,13 @@ func mergeAPI(recorded, current []string, accepted map[string]bool) (updated, br
 	return updated, broken
 }
 
-// isCheck tells whether a line says what values of a field have to be. Without it, more values are good.
+// isCheck reports whether a line restricts the values of a field. Without the line, more values are valid.
 func isCheck(line string) bool {
 	return strings.HasPrefix(line, "kind ") && strings.Contains(line, " must ")
 }
 
-// narrows tells whether a new line takes away values that were good: its field was there before, or, if it has to be set now, the object
-// that holds it was.
+// narrows reports whether a new line makes valid values invalid. That is so if its field was recorded before, or, for a
+// required field, the object that contains it.
 func narrows(line string, was map[string]bool) bool {
 	if !isCheck(line) {
 		return false
@@ -154,7 +156,7 @@ func narrows(line string, was map[string]bool) bool {
 	return false
 }
 
-// kindWas tells whether the kind of a line was recorded.
+// kindWas reports whether the kind of a line was recorded.
 func kindWas(line string, was map[string]bool) bool {
 	kind, _, _ := strings.Cut(line, ", ")
 	for line := range was {

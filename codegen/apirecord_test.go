@@ -20,7 +20,7 @@ func write(t *testing.T, dir, name, content string) string {
 	return file
 }
 
-// TestMergeAPI_TellsWhatBreaks: what is new is promised from now on; what is gone, and what asks for more of what was there, breaks.
+// TestMergeAPI_TellsWhatBreaks: new lines become promises, and removed or stricter lines break one.
 func TestMergeAPI_TellsWhatBreaks(t *testing.T) {
 	const kind = "kind g/v1 K, "
 	for name, tt := range map[string]struct {
@@ -49,7 +49,7 @@ func TestMergeAPI_TellsWhatBreaks(t *testing.T) {
 	}
 }
 
-// TestExceptions_NeedAnEntryForUsers: nothing is taken away in silence.
+// TestExceptions_NeedAnEntryForUsers: every removal needs an entry in the list of changes.
 func TestExceptions_NeedAnEntryForUsers(t *testing.T) {
 	dir := t.TempDir()
 	changes := write(t, dir, "changes.md", "# Changes\n\n## F is gone\n\nUse G.\n")
@@ -69,7 +69,7 @@ func TestExceptions_NeedAnEntryForUsers(t *testing.T) {
 	}
 }
 
-// TestGoAPI_ListsWhatIsExported: a line for everything that an importer can name, and nothing else.
+// TestGoAPI_ListsWhatIsExported: every name that an importer can use has a line, and no other name has.
 func TestGoAPI_ListsWhatIsExported(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "go.mod", "module example.com/m\n\ngo 1.26.0\n")
@@ -113,7 +113,7 @@ func f() {}
 	}
 }
 
-// TestRecord_IsOfThisTree: the record has what the packages export, and another Drover, in which a function has another name, breaks it.
+// TestRecord_IsOfThisTree: the record has what the packages export, and a renamed function breaks it.
 func TestRecord_IsOfThisTree(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {

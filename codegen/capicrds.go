@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// contractVersion is the only version of Cluster API's kinds that is kept. With one version there is nothing to
-	// convert, and no webhook to convert it.
+	// contractVersion is the only version of Cluster API's kinds that is kept. With a single version, no conversion and
+	// no conversion webhook are necessary.
 	contractVersion = "v1beta2"
-	// capiCRDs is where Cluster API's module keeps the CRDs of its core.
+	// capiCRDs is the directory of the core's CRDs in Cluster API's module.
 	capiCRDs = "core/config/crd/bases"
 )
 
-// keepVersion chooses the version to keep: the contract's, or the stored one of a kind that does not have it.
+// keepVersion returns the version to keep: the contract's version if the kind has it, or else the stored version.
 func keepVersion(versions []any) string {
 	var storage string
 	for _, version := range versions {
@@ -33,8 +33,8 @@ func keepVersion(versions []any) string {
 	return storage
 }
 
-// writeCAPICRDs reads the CRDs of Cluster API's core from its module and writes them, reduced to one version, to target,
-// with the module's licence beside them.
+// writeCAPICRDs reads the CRDs of Cluster API's core from its module, reduces them to one version, and writes them to
+// target with the module's license.
 func writeCAPICRDs(module, target string) error {
 	files, err := filepath.Glob(filepath.Join(module, capiCRDs, "*.yaml"))
 	if err != nil {

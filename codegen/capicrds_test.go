@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The files in pkg/kube/capi/crds are those of the Cluster API version that the root module pins.
+// The files in pkg/kube/capi/crds match the Cluster API version that the root module pins.
 func TestCAPICRDs_AreThoseOfThePinnedVersion(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
 	list.Dir = ".."

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chartHeader says in a template of the chart where it comes from.
+// chartHeader names the origin of a template of the chart.
 const chartHeader = "{{- /* Written by scripts/generate from %s; do not edit. */ -}}\n"
 
-// chartMetadata is what the chart adds to a definition. Removing the chart leaves definitions alone: with them, all objects of
-// their kinds would go, and machines with these.
+// chartMetadata is what the chart adds to a CRD. CRDs stay when the chart is removed. Otherwise all objects of their
+// kinds would be deleted, and machines with them.
 const chartMetadata = `metadata:
   annotations:
     helm.sh/resource-policy: keep
@@ -26,8 +26,8 @@ const chartMetadata = `metadata:
     {{- include "drover-crd.labels" . | nindent 4 }}
 `
 
-// writeChartCRDs writes the definitions in a directory as templates of the chart drover-crd. When condition is not empty, it is the
-// value without which they are left out. origin is how the directory is called in the templates.
+// writeChartCRDs writes the CRDs in a directory as templates of the chart drover-crd. If condition is not empty, it is
+// the value that enables them. origin is the name of the directory in the templates.
 func writeChartCRDs(source, target, origin, condition string) error {
 	files, err := filepath.Glob(filepath.Join(source, "*.yaml"))
 	if err != nil {
@@ -58,7 +58,7 @@ func writeChartCRDs(source, target, origin, condition string) error {
 	return nil
 }
 
-// chartTemplate turns a definition into a template. What it says itself is literal: descriptions may hold braces.
+// chartTemplate converts a CRD into a template. It escapes the CRD's own text, because descriptions may contain braces.
 func chartTemplate(definition []byte, origin, condition string) ([]byte, error) {
 	var crd map[string]any
 	if err := yaml.Unmarshal(definition, &crd); err != nil {
@@ -89,7 +89,7 @@ func chartTemplate(definition []byte, origin, condition string) ([]byte, error) 
 	return out.Bytes(), nil
 }
 
-// chartMetadataOf is chartMetadata with the definition's own annotations and labels.
+// chartMetadataOf returns chartMetadata with the CRD's own annotations and labels.
 func chartMetadataOf(metadata map[string]any) (string, error) {
 	out := chartMetadata
 	for key, after := range map[string]string{
@@ -109,5 +109,5 @@ func chartMetadataOf(metadata map[string]any) (string, error) {
 	return out, nil
 }
 
-// literal escapes what Helm would take for actions.
+// literal escapes the text that Helm would treat as actions.
 func literal(text []byte) string { return strings.ReplaceAll(string(text), "{{", `{{ "{{" }}`) }

@@ -19,8 +19,8 @@ const (
 	capiTypes        = "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// groups are the API groups with generated clients. Our own types are found by directory; those of Cluster API are named,
-// because only their clients are generated.
+// groups are the API groups with generated clients. Drover's own types are found by directory. Cluster API's types are
+// listed, because only their clients are generated.
 func groups() map[string]args.Group {
 	own := func(directory string) args.Group {
 		return args.Group{Types: []any{directory}, GenerateTypes: true}
@@ -40,7 +40,7 @@ func groups() map[string]args.Group {
 }
 
 func writeClients() error {
-	// The generator takes a GOPATH for a sign that it does not run in a module.
+	// The generator treats a GOPATH as a sign that it does not run in a module.
 	if err := os.Unsetenv("GOPATH"); err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ var (
 	schemesImport      = regexp.MustCompile(`\t"github\.com/rancher/wrangler/v3/pkg/schemes"\n`)
 )
 
-// keepOutOfGlobalScheme removes what the generator adds to every version's package: the registration of our types in
-// wrangler's process-wide scheme. A program that embeds Drover may hold types of its own for the same kinds there, and a
-// second registration ends the process. Drover has a scheme of its own.
+// keepOutOfGlobalScheme removes code that the generator adds to every version's package: the registration of Drover's
+// types in wrangler's process-wide scheme. A program that embeds Drover may have its own types for the same kinds
+// there, and a second registration ends the process. Drover has its own scheme.
 func keepOutOfGlobalScheme(directory string) error {
 	files, err := filepath.Glob(filepath.Join(directory, "*", "*", "interface.go"))
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 
 const referenceHeader = "<!-- Written by scripts/generate; do not edit. -->\n\n"
 
-// kubernetesTypes are objects of Kubernetes' own API inside of kinds, recognised by their fields. The reference names them.
+// kubernetesTypes are objects of Kubernetes' own API inside kinds, recognized by their fields. The reference shows
+// their names.
 var kubernetesTypes = map[string]string{
 	"nodeAffinity podAffinity podAntiAffinity":                                "Affinity",
 	"effect key operator tolerationSeconds value":                             "Toleration",
@@ -29,7 +30,7 @@ func kubernetesType(schema *apiextv1.JSONSchemaProps) string {
 	return kubernetesTypes[strings.Join(slices.Sorted(maps.Keys(schema.Properties)), " ")]
 }
 
-// writeCRDReference writes a page for every CRD in a directory, and their index. Pages of kinds that are gone are removed.
+// writeCRDReference writes a page for every CRD in a directory, and an index. It removes pages of kinds that are gone.
 func writeCRDReference(source, target string) error {
 	definitions, err := readDefinitions(source)
 	if err != nil {
@@ -89,7 +90,7 @@ func celRules(path string, schema *apiextv1.JSONSchemaProps) string {
 	return b.String()
 }
 
-// shownType is the type of a field, where an object of Kubernetes' API is called by its name.
+// shownType returns the type of a field. For an object of Kubernetes' API it is the name of the object.
 func shownType(schema *apiextv1.JSONSchemaProps) string {
 	if name := kubernetesType(schema); name != "" {
 		return name
@@ -102,7 +103,7 @@ func shownType(schema *apiextv1.JSONSchemaProps) string {
 	return typeOf(schema)
 }
 
-// meaning is the description of a field and what its values must be.
+// meaning returns the description of a field and the checks of its values.
 func meaning(f field) string {
 	parts := []string{f.schema.Description}
 	if f.required {
@@ -142,7 +143,7 @@ func firstSentence(text string) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// cell makes a text fit for a cell of a table.
+// cell escapes a text for a cell of a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(oneLine(text))
 }

@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// field is a field of a kind, as its schema tells.
+// field is a field of a kind from its schema.
 type field struct {
-	// path begins with a dot; "[]" stands for the items of a list and "{}" for the values of a map.
+	// path begins with a dot. "[]" stands for the items of a list and "{}" for the values of a map.
 	path   string
 	schema *apiextv1.JSONSchemaProps
-	// required tells whether the object that holds the field must have it.
+	// required reports whether the object that contains the field must have it.
 	required bool
 }
 
@@ -45,8 +45,8 @@ func readDefinitions(dir string) ([]*apiextv1.CustomResourceDefinition, error) {
 	return out, nil
 }
 
-// fields lists the fields of a schema, each before its own, without those that every object has. What closed answers true for is listed,
-// and what is in it is not.
+// fields lists the fields of a schema, each before its own fields, without the fields that every object has. A field
+// for which closed returns true is listed without its content.
 func fields(schema *apiextv1.JSONSchemaProps, closed func(*apiextv1.JSONSchemaProps) bool) []field {
 	var out []field
 	var inside func(path string, schema *apiextv1.JSONSchemaProps)
@@ -73,7 +73,7 @@ func fields(schema *apiextv1.JSONSchemaProps, closed func(*apiextv1.JSONSchemaPr
 	return out
 }
 
-// typeOf says what values a schema is for.
+// typeOf describes the type of a schema's values.
 func typeOf(schema *apiextv1.JSONSchemaProps) string {
 	switch {
 	case schema.XIntOrString:
@@ -91,7 +91,8 @@ func typeOf(schema *apiextv1.JSONSchemaProps) string {
 	}
 }
 
-// musts are what values of a schema must be beyond their type, but for CEL rules, each as the rest of a sentence after "must".
+// musts returns the checks of a schema's values beyond the type, without CEL rules. Each is the rest of a sentence
+// after "must".
 func musts(schema *apiextv1.JSONSchemaProps) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -125,7 +126,7 @@ func musts(schema *apiextv1.JSONSchemaProps) []string {
 	return out
 }
 
-// rules are the CEL rules of a schema and of the items of a list.
+// rules returns the CEL rules of a schema and of the items of a list.
 func rules(schema *apiextv1.JSONSchemaProps) apiextv1.ValidationRules {
 	out := schema.XValidations
 	if schema.Items != nil && schema.Items.Schema != nil {

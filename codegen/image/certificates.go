@@ -8,9 +8,9 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// Authorities is the bundle of certificates that clouds and public registries are trusted by: Mozilla's, at the state that go.mod
-// pins, so that it does not depend on the machine that builds. What Mozilla limits in time is included without the limit, because the
-// format has no words for it.
+// Authorities returns the bundle of certificate authorities for clouds and public registries. It is Mozilla's bundle in
+// the version that go.mod pins, so that it does not depend on the build machine. Mozilla trusts some authorities only
+// until a date. The bundle includes them without that limit, because the format cannot express it.
 func Authorities() ([]byte, error) {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {

@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-// Build is what one run makes images of.
+// Build is the input of one run.
 type Build struct {
 	Version, Revision, Architecture string
-	// Created is the time of the commit: no other time is written anywhere.
+	// Created is the time of the commit. The images contain no other time.
 	Created time.Time
 }
 
-// Image is what an image is called and which files it has. Its user, entrypoint and labels are in the Dockerfile.
+// Image is the name and the files of an image. The Dockerfile has its user, entrypoint and labels.
 type Image struct {
-	// Name is that of its stage in the Dockerfile.
+	// Name is the name of its stage in the Dockerfile.
 	Name string
-	// Repository in a registry.
+	// Repository is its repository in a registry.
 	Repository string
 	// Programs are the files in /usr/local/bin.
 	Programs []string
-	// Account names the user that the Dockerfile gives by number, for what asks for a name or a home.
+	// Account is the passwd entry for the Dockerfile's numeric user, for programs that need a name or a home.
 	Account string
-	// Directories are empty and belong to root: mount points, and what WORKDIR makes its folder in.
+	// Directories are empty and belong to root. They are mount points and parents of the WORKDIR.
 	Directories []string
 }
 
-// named returns the images of these names, all without any.
+// named returns the images with these names. Without names, it returns all images.
 func named(names []string) ([]Image, error) {
 	if len(names) == 0 {
 		return images, nil
@@ -48,14 +48,14 @@ func named(names []string) ([]Image, error) {
 	return out, nil
 }
 
-// images is every image of this repository.
+// images are all images of this repository.
 var images = []Image{
 	{
 		Name: "drover", Repository: "drover-io/drover", Programs: []string{"drover"},
 		Account: "drover:x:65532:65532:Drover:/var/lib/drover:/sbin/nologin\n", Directories: []string{"var/lib"},
 	},
 	{
-		// The paths are those that the Jobs of pkg/decide/machinejob mount Secrets at.
+		// The paths are the mount points of Secrets in the Jobs of pkg/decide/machinejob.
 		Name: "machine", Repository: "drover-io/machine", Programs: []string{"machine-entrypoint", "mkisofs", "rancher-machine"},
 		Account:     "machine:x:1000:1000:rancher-machine:/home/machine:/sbin/nologin\n",
 		Directories: []string{"etc/rancher/ssl", "home", "path/to/machine/files", "run/secrets/machine"},
@@ -73,7 +73,7 @@ const (
 
 const root = "root:x:0:0:root:/root:/sbin/nologin\n"
 
-// WriteRoots lays out the files of images below dist/root in the repository, where the Dockerfile copies them from.
+// WriteRoots writes the files of images below dist/root in the repository. The Dockerfile copies them from there.
 func WriteRoots(chosen []Image, source, programs string, build Build) error {
 	for _, image := range chosen {
 		dir := filepath.Join(source, rootsDirectory, image.Name)
@@ -127,7 +127,7 @@ func write(path string, content []byte) error {
 	return os.WriteFile(path, content, 0o644)
 }
 
-// install copies a program. One that needs a dynamic linker would not start in an image that has none.
+// install copies a program. It rejects a dynamically linked program, which could not start in the image.
 func install(from, to string) error {
 	if err := checkStatic(from); err != nil {
 		return err
@@ -162,7 +162,7 @@ func checkStatic(path string) error {
 	return nil
 }
 
-// setModes makes modes independent of the umask under which the files were written.
+// setModes sets modes that do not depend on the umask.
 func setModes(dir string) error {
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {

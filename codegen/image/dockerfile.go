@@ -14,27 +14,27 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// sourceInBuild is where the Dockerfile's first stage has the repository.
+// sourceInBuild is the path of the repository in the Dockerfile's first stage.
 const sourceInBuild = "/src/"
 
-// Stage is what one target of the Dockerfile says.
+// Stage is the content of one target of the Dockerfile.
 type Stage struct {
 	Config v1.Config
-	// Steps are what it does to the file system, in order.
+	// Steps are its changes of the file system, in order.
 	Steps []Step
 }
 
-// Step puts a folder of the repository, or an empty one, into the image.
+// Step copies a folder of the repository, or an empty folder, into the image.
 type Step struct {
-	// Source is a path in the repository, with '/'. Empty is an empty folder, when there is none.
+	// Source is a path in the repository, with '/'. If it is empty, the step creates an empty folder if there is none.
 	Source string
 	// Destination is a path in the image, without its first '/'.
 	Destination string
 	UID, GID    int
 }
 
-// ParseStage reads the target name of a Dockerfile. Arguments have values from args or the Dockerfile's own. A target that does more
-// than a tree of files and a configuration can say is refused: it would need an engine.
+// ParseStage reads the target name of a Dockerfile. Arguments have values from args or the Dockerfile's defaults. It
+// rejects a target that needs more than a file tree and a configuration, because only an engine can build that.
 func ParseStage(dockerfile io.Reader, name string, args map[string]string) (*Stage, error) {
 	parsed, err := parser.Parse(dockerfile)
 	if err != nil {
@@ -62,14 +62,14 @@ func ParseStage(dockerfile io.Reader, name string, args map[string]string) (*Sta
 	return nil, fmt.Errorf("the Dockerfile has no stage %s", name)
 }
 
-// variables are those that ARG and ENV have set so far.
+// variables are the variables that ARG and ENV have set so far.
 type variables map[string]string
 
 func (v variables) Get(name string) (string, bool) { value, ok := v[name]; return value, ok }
 
 func (v variables) Keys() []string { return nil }
 
-// reader goes through the instructions of a stage.
+// reader processes the instructions of a stage.
 type reader struct {
 	given     map[string]string
 	words     *shell.Lex
@@ -143,7 +143,7 @@ func (r *reader) environment(c *instructions.EnvCommand) {
 	}
 }
 
-// workdir makes the folder as the user of that moment, as engines do.
+// workdir creates the folder with the current user as its owner, as engines do.
 func (r *reader) workdir(c *instructions.WorkdirCommand) error {
 	if !path.IsAbs(c.Path) {
 		return fmt.Errorf("want a path that begins with /, not %q", c.Path)
@@ -174,7 +174,7 @@ func (r *reader) copy(c *instructions.CopyCommand) error {
 
 func relative(location string) string { return strings.TrimPrefix(path.Clean(location), "/") }
 
-// numbers reads "UID:GID". Empty is root.
+// numbers parses "UID:GID". Empty means root.
 func numbers(user string) (uid, gid int, err error) {
 	if user == "" {
 		return 0, 0, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestImages_RunAsKubernetesWantsThem: a user that is known by number not to be root, an entrypoint that is there and needs nothing
-// else, and a folder that this user may write to.
+// TestImages_RunAsKubernetesWantsThem: an image has a numeric user other than root, an entrypoint that exists and needs
+// nothing else, and a folder that this user may write to.
 func TestImages_RunAsKubernetesWantsThem(t *testing.T) {
 	all := assembleOnce(t)
 	want := map[string]struct{ user, entrypoint, home string }{
@@ -45,7 +45,7 @@ func TestImages_RunAsKubernetesWantsThem(t *testing.T) {
 	}
 }
 
-// TestImages_HaveNothingElse lists every path: what is new in an image is seen in the review of this test. There is no shell.
+// TestImages_HaveNothingElse lists every path, so that reviews of this test show additions. There is no shell.
 func TestImages_HaveNothingElse(t *testing.T) {
 	common := []string{
 		"etc", "etc/passwd", "etc/ssl", "etc/ssl/certs", authoritiesFile, "tmp", "usr", "usr/local", "usr/local/bin", "usr/share",
@@ -91,7 +91,7 @@ func TestImages_Labels(t *testing.T) {
 	}
 }
 
-// TestImages_Authorities: the bundle is where Go looks first, and is one.
+// TestImages_Authorities: the bundle is valid and at the first path where Go searches.
 func TestImages_Authorities(t *testing.T) {
 	for name, got := range assembleOnce(t) {
 		bundle := []byte(got.texts[authoritiesFile])
@@ -101,7 +101,7 @@ func TestImages_Authorities(t *testing.T) {
 	}
 }
 
-// TestImages_SameSourceSameDigest: from two folders, whose files are of different times and modes.
+// TestImages_SameSourceSameDigest: two folders whose files have different times and modes give the same digest.
 func TestImages_SameSourceSameDigest(t *testing.T) {
 	first, second := assembleOnce(t), assembleAll(t, t.TempDir())
 	for name := range first {
@@ -119,7 +119,7 @@ func TestImages_SameSourceSameDigest(t *testing.T) {
 	}
 }
 
-// TestInstall_RefusesDynamicPrograms: they would fail with "no such file" in the image.
+// TestInstall_RefusesDynamicPrograms: dynamic programs would fail with "no such file" in the image.
 func TestInstall_RefusesDynamicPrograms(t *testing.T) {
 	for _, shell := range []string{"/bin/sh", "/bin/bash"} {
 		program, err := elf.Open(shell)
@@ -136,7 +136,7 @@ func TestInstall_RefusesDynamicPrograms(t *testing.T) {
 	t.Skip("this machine has no shell that is a dynamic program")
 }
 
-// TestBuiltPrograms looks at the real programs, where they have been built already.
+// TestBuiltPrograms checks the real programs if they are built.
 func TestBuiltPrograms(t *testing.T) {
 	modules := map[string]string{"drover": "sigs.k8s.io/cluster-api", "rancher-machine": "github.com/rancher/machine", "mkisofs": "github.com/diskfs/go-diskfs"}
 	seen := 0

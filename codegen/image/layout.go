@@ -19,18 +19,19 @@ import (
 )
 
 const (
-	// tagAnnotation and nameAnnotation say what an image in a layout is called: skopeo reads the first, containerd the second.
+	// tagAnnotation and nameAnnotation are the name of an image in a layout. skopeo reads the first, containerd the
+	// second.
 	tagAnnotation  = "org.opencontainers.image.ref.name"
 	nameAnnotation = "io.containerd.image.name"
-	// titleAnnotation is the name of the file that a layer of a bill of materials is.
+	// titleAnnotation is the file name of a bill of materials' layer.
 	titleAnnotation = "org.opencontainers.image.title"
 
 	defaultRegistry = "docker.io"
 	assembler       = "scripts/image"
 )
 
-// WriteLayout assembles one image of the repository in source as its Dockerfile says, and writes it with its bills of materials to a
-// folder below layouts. It returns the image's digest.
+// WriteLayout assembles one image of the repository in source by its Dockerfile, and writes it with its bills of
+// materials to a folder below layouts. It returns the image's digest.
 func WriteLayout(source, layouts string, image Image, build Build) (v1.Hash, error) {
 	called, err := name.NewTag(defaultRegistry + "/" + image.Repository + ":" + build.Version)
 	if err != nil {
@@ -103,8 +104,8 @@ func assemble(source string, image Image, build Build) (v1.Image, error) {
 	return mutate.ConfigFile(out, config)
 }
 
-// billOf is the bill of materials of a program as something that refers to its image, for tools that look there and not into the
-// image's files.
+// billOf returns the bill of materials of a program as an artifact that refers to its image, for tools that do not read
+// the image's files.
 func billOf(source string, image Image, program string, of v1.Image) (v1.Image, error) {
 	content, err := os.ReadFile(filepath.Join(source, rootsDirectory, image.Name, sbomDirectory, program+sbomSuffix))
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Push copies every layout to a registry, under the names that the charts use below it. Credentials are those of docker login.
+// Push copies every layout to a registry, under the repository names of the charts. It uses the credentials of docker
+// login.
 func Push(ctx context.Context, layouts, registry string, insecure bool, out io.Writer) error {
 	for _, image := range images {
 		if err := pushLayout(ctx, filepath.Join(layouts, image.Name), registry, insecure, out); err != nil {

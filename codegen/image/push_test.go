@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// TestPush_UnderTheNamesOfTheChart pushes to a registry, and finds image and bills of materials there.
+// TestPush_UnderTheNamesOfTheChart: after a push, the registry has the images and the bills of materials.
 func TestPush_UnderTheNamesOfTheChart(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
 	defer server.Close()
@@ -43,7 +43,7 @@ func TestPush_UnderTheNamesOfTheChart(t *testing.T) {
 	}
 }
 
-// TestRepositories_AreThoseOfTheChart: the chart's default is what is pushed.
+// TestRepositories_AreThoseOfTheChart: the chart's default repositories are the pushed ones.
 func TestRepositories_AreThoseOfTheChart(t *testing.T) {
 	values, err := os.ReadFile(filepath.Join(repository, "charts/drover/values.yaml"))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 
 const sbomMediaType = "application/vnd.cyclonedx+json"
 
-// SBOM is the bill of materials of a program in Go, as CycloneDX in JSON: the modules that it was linked from, which the linker has
-// written into it, and Go's own library.
+// SBOM returns the bill of materials of a Go program, as CycloneDX in JSON. It lists Go's standard library and the
+// linked modules, which the linker has recorded in the program.
 func SBOM(program string, build Build) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -60,8 +60,8 @@ func materials(info *debug.BuildInfo, name, sum string, build Build) *cdx.BOM {
 	return bom
 }
 
-// component is one module: the one that was linked, when another one stands in its place. Modules of this repository have no version
-// of their own.
+// component returns one module. If the module is replaced, it returns the replacement. Modules of this repository have
+// no version of their own.
 func component(module *debug.Module, own string) cdx.Component {
 	version := own
 	if replaced := module.Replace; replaced != nil && !isLocal(replaced.Path) {
@@ -74,7 +74,7 @@ func component(module *debug.Module, own string) cdx.Component {
 	return cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: module.Path, Version: version, PackageURL: url}
 }
 
-// isLocal tells folders from modules.
+// isLocal reports whether a location is a folder and not a module.
 func isLocal(location string) bool { return path.IsAbs(location) || strings.HasPrefix(location, ".") }
 
 func sha256Of(file string) (string, error) {

@@ -40,8 +40,8 @@ func TestMaterials_EveryModuleByTheVersionThatWasLinked(t *testing.T) {
 	}
 }
 
-// TestSBOM_InTheImageAndBesideIt: one for each program, in the image's files and as something that refers to the image, with every
-// module that the linker names.
+// TestSBOM_InTheImageAndBesideIt: each program has a bill of materials in the image's files, and one as an artifact
+// that refers to the image. It has every module that the linker records.
 func TestSBOM_InTheImageAndBesideIt(t *testing.T) {
 	small, err := program()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // entry is a folder or a file of an image.
 type entry struct {
-	// source is the file that has the content. Empty is a folder.
+	// source is the file with the content. It is empty for a folder.
 	source   string
 	mode     fs.FileMode
 	size     int64
@@ -26,7 +26,7 @@ type entry struct {
 // tree is the file system of an image, by path without a '/' at either end.
 type tree map[string]entry
 
-// Tree does the steps of a stage. Sources are below dir.
+// Tree executes the steps of a stage. Sources are below dir.
 func Tree(dir string, steps []Step) (tree, error) {
 	out := tree{}
 	for _, step := range steps {
@@ -41,7 +41,7 @@ func Tree(dir string, steps []Step) (tree, error) {
 	return out, nil
 }
 
-// parents makes a folder and those above it, where there is none.
+// parents creates a folder and its parents if they do not exist.
 func (t tree) parents(name string, uid, gid int) {
 	for ; name != "." && name != ""; name = path.Dir(name) {
 		if _, ok := t[name]; !ok {
@@ -77,7 +77,7 @@ func (t tree) add(dir string, step Step) error {
 	})
 }
 
-// Archive writes a tree as tar: sorted, and everything as old as created, so that the same files are the same bytes.
+// Archive writes a tree as tar, sorted and with the time created, so that the same files give the same bytes.
 func (t tree) Archive(out io.Writer, created time.Time) error {
 	archive := tar.NewWriter(out)
 	for _, name := range slices.Sorted(maps.Keys(t)) {

@@ -24,7 +24,7 @@ var build = Build{
 	Created: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC),
 }
 
-// scratch is a folder for what all tests share.
+// scratch is a folder for files that all tests share.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program is the path of a small static program, built once.
+// program returns the path of a small static program, built once.
 var program = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "program")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./testdata/program")
@@ -48,7 +48,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// source is a copy of what the images are made of, with a small program in place of each large one.
+// source returns a copy of the input of the images, with a small program in place of each large one.
 func source(t *testing.T) string {
 	t.Helper()
 	small, err := program()
@@ -82,7 +82,7 @@ func source(t *testing.T) string {
 	return dir
 }
 
-// assembled is what a layout has.
+// assembled is the content of a layout.
 type assembled struct {
 	dir    string
 	digest v1.Hash
@@ -93,7 +93,7 @@ type assembled struct {
 	others []v1.Image
 }
 
-// shared is what most tests look at: assembling takes a second.
+// shared is the result for most tests, because assembling takes a second.
 var shared map[string]assembled
 
 func assembleOnce(t *testing.T) map[string]assembled {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAdmission_IsThatOfTheServer: where there is no chart, `drover server` installs the same objects.
+// TestAdmission_IsThatOfTheServer: without the chart, `drover server` installs the same objects.
 func TestAdmission_IsThatOfTheServer(t *testing.T) {
 	for chart, server := range map[string]string{"admission-policies.yaml": "policies.yaml", "admission-webhooks.yaml": "webhooks.yaml"} {
 		want, err := os.ReadFile(filepath.Join("../../pkg/admission/registration/files", server))

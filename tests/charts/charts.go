@@ -20,12 +20,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SystemNamespace is where Drover is installed.
+// SystemNamespace is the namespace in which Drover is installed.
 const SystemNamespace = "drover-system"
 
-// Release is what Helm knows about an installation.
+// Release is Helm's data about an installation.
 type Release struct {
-	// Name is "drover" when it is empty, Namespace SystemNamespace.
+	// Name defaults to "drover" and Namespace to SystemNamespace.
 	Name, Namespace string
 }
 
@@ -39,8 +39,8 @@ func (r Release) complete() Release {
 	return r
 }
 
-// Templates renders the chart in a directory with values. The result has the text of every template that says anything, by
-// its path in the chart.
+// Templates renders the chart in a directory with values. It returns the text of every non-empty template by its path
+// in the chart.
 func Templates(dir string, release Release, values map[string]any) (map[string]string, error) {
 	loaded, err := loader.Load(dir)
 	if err != nil {
@@ -88,7 +88,7 @@ func Objects(dir string, release Release, values map[string]any) ([]*unstructure
 	return out, nil
 }
 
-// decode reads the objects of a file. Names that are given twice are an error: Helm would take the last one in silence.
+// decode reads the objects of a file. Duplicate keys are an error, because Helm would silently use the last one.
 func decode(text string) ([]*unstructured.Unstructured, error) {
 	decoder := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	var out []*unstructured.Unstructured

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// panel is what is looked at of a panel in a dashboard.
+// panel is the checked part of a dashboard's panel.
 type panel struct {
 	ID         int    `json:"id"`
 	Type       string `json:"type"`
@@ -22,8 +22,8 @@ type panel struct {
 	} `json:"targets"`
 }
 
-// TestDashboard_AsksForMetricsThereAre: the ConfigMap has a dashboard whose every expression can be read by Prometheus and asks for
-// metrics that Drover has. Which Prometheus it is asked of is the reader's choice.
+// TestDashboard_AsksForMetricsThereAre: the ConfigMap has a dashboard. Prometheus can parse all its expressions, and
+// Drover has all their metrics. The reader chooses the Prometheus.
 func TestDashboard_AsksForMetricsThereAre(t *testing.T) {
 	objects, err := Objects(droverChart, Release{}, valuesOf(t, "everything"))
 	check(t, err)

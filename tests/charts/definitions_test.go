@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/capi"
 )
 
-// definitionsOf are the definitions in the chart drover-crd by name. All of them stay when the chart is uninstalled.
+// definitionsOf returns the CRDs in the chart drover-crd by name. All of them stay when the chart is uninstalled.
 func definitionsOf(t *testing.T, values map[string]any) map[string]*apiextv1.CustomResourceDefinition {
 	t.Helper()
 	objects, err := Objects(crdChart, Release{Name: "drover-crd"}, values)
@@ -34,7 +34,7 @@ func definitionsOf(t *testing.T, values map[string]any) map[string]*apiextv1.Cus
 	return out
 }
 
-// TestDefinitions_AreThoseOfTheServer: the chart installs what the server would.
+// TestDefinitions_AreThoseOfTheServer: the chart installs the same CRDs as the server.
 func TestDefinitions_AreThoseOfTheServer(t *testing.T) {
 	own, err := crds.All()
 	check(t, err)
@@ -64,7 +64,7 @@ func TestDefinitions_AreThoseOfTheServer(t *testing.T) {
 	}
 }
 
-// compare fails unless the chart's definition has the spec of the server's, and its labels and annotations among others.
+// compare fails unless the chart's CRD has the spec of the server's, and at least its labels and annotations.
 func compare(t *testing.T, want, got *apiextv1.CustomResourceDefinition) {
 	t.Helper()
 	if diff := cmp.Diff(generic(t, want.Spec), generic(t, got.Spec)); diff != "" {
@@ -82,7 +82,7 @@ func compare(t *testing.T, want, got *apiextv1.CustomResourceDefinition) {
 	}
 }
 
-// generic is a value without the spacing of the raw JSON in it.
+// generic returns a value without the whitespace of its raw JSON.
 func generic(t *testing.T, value any) (out any) {
 	t.Helper()
 	text, err := json.Marshal(value)

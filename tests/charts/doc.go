@@ -1,3 +1,3 @@
-// Package charts renders the charts of the repository as Helm does, with Helm's own engine and no cluster, and reads the
-// permissions that they give.
+// Package charts renders the charts of the repository with Helm's own engine and without a cluster, and checks the
+// result.
 package charts

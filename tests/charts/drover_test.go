@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers"
 )
 
-// notForCharts are flags of the server that no value sets, and why.
+// notForCharts are flags of the server that no value sets, with the reasons.
 var notForCharts = map[string]string{
 	"embedded":       "a management plane of its own is for one machine; the chart is for a cluster that is there",
 	"kube-binary":    "only with --embedded",
@@ -28,7 +28,7 @@ var notForCharts = map[string]string{
 	"audit-log":      "only with --embedded",
 }
 
-// serverFlags are the flags of `drover server`, hidden ones, too.
+// serverFlags returns the flags of `drover server`, including hidden ones.
 func serverFlags(t *testing.T) *pflag.FlagSet {
 	t.Helper()
 	server, _, err := cmd.NewCommand(nil).Find([]string{"server"})
@@ -36,7 +36,7 @@ func serverFlags(t *testing.T) *pflag.FlagSet {
 	return server.LocalNonPersistentFlags()
 }
 
-// into reads an object as its Go type, which has to know all its fields.
+// into decodes an object into its Go type, which must have all its fields.
 func into(t *testing.T, object *unstructured.Unstructured, typed any) {
 	t.Helper()
 	text, err := object.MarshalJSON()
@@ -59,7 +59,8 @@ func deploymentOf(t *testing.T, name string) appsv1.Deployment {
 	return appsv1.Deployment{}
 }
 
-// TestDrover_EveryFlagHasAValue: with every value set, every flag of the server is given, and the server takes all of them.
+// TestDrover_EveryFlagHasAValue: with every value set, the chart sets every flag of the server, and the server accepts
+// all of them.
 func TestDrover_EveryFlagHasAValue(t *testing.T) {
 	flags := serverFlags(t)
 	var want []string
@@ -88,7 +89,7 @@ func TestDrover_EveryFlagHasAValue(t *testing.T) {
 	}
 }
 
-// differsFromFlag are flags that the chart sets otherwise than the program does by itself, and why.
+// differsFromFlag are flags whose value in the chart differs from the program's default, with the reasons.
 var differsFromFlag = map[string]string{
 	"server-url":              "has no default",
 	"admission":               "the chart has the webhooks and policies",
@@ -100,7 +101,7 @@ var differsFromFlag = map[string]string{
 	"cluster-agent-image":     "is the chart's own image, which has a registry and a version",
 }
 
-// TestDrover_DefaultsAreTheServers: what nobody sets is what the program would do without a chart.
+// TestDrover_DefaultsAreTheServers: the chart's defaults are the program's defaults.
 func TestDrover_DefaultsAreTheServers(t *testing.T) {
 	flags := serverFlags(t)
 	check(t, flags.Parse(deploymentOf(t, "minimal").Spec.Template.Spec.Containers[0].Args[1:]))
@@ -114,7 +115,8 @@ func TestDrover_DefaultsAreTheServers(t *testing.T) {
 	}
 }
 
-// TestDrover_PodsAreRestricted: all pods satisfy the Pod Security Standard `restricted` and cannot write to their image.
+// TestDrover_PodsAreRestricted: all pods satisfy the Pod Security Standard `restricted` and cannot write to their
+// image.
 func TestDrover_PodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	check(t, err)
@@ -159,8 +161,8 @@ func podsOf(t *testing.T, name string) []corev1.Pod {
 	return out
 }
 
-// TestDrover_HelmTest: a pod that asks the server is there only where it can tell the server's certificate from another one. Drover writes its
-// authority into the management cluster, which with a kubeconfig is not the one where the pod is.
+// TestDrover_HelmTest: the chart has the test pod only where the pod can verify the server's certificate. Drover writes
+// its authority into the management cluster, which is another cluster than the pod's when a kubeconfig is set.
 func TestDrover_HelmTest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values, secret string

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/disruption"
 )
 
-// run reads and evaluates for a time, and returns for how long an alert fired of it.
+// run scrapes and evaluates for a duration, and returns for how long an alert fired.
 func (s *server) run(f *fleet, d time.Duration, alert string) time.Duration {
 	s.Helper()
 	fired := time.Duration(0)
@@ -35,7 +35,7 @@ func count(list []string, of string) (n int) {
 	return n
 }
 
-// What happened before Prometheus looked fires at its first look, for the window of the rule, and then no more: the counter stays.
+// An event before the first scrape fires at that scrape and for the window of the rule, although the counter stays.
 func TestRules_WhatHappenedBeforeTheFirstScrapeHasAnEnd(t *testing.T) {
 	for alert, c := range map[string]struct {
 		inject func(f *fleet)
@@ -57,12 +57,13 @@ func TestRules_WhatHappenedBeforeTheFirstScrapeHasAnEnd(t *testing.T) {
 	}
 }
 
-// Each process has counters of its own: that of a new one is no news of the old one's, and what the old one did hides nothing of the new one.
+// Each process has its own counters. A new process's counter is no event of the old process, and the old process's
+// events do not hide those of the new one.
 func TestRules_AnotherProcess(t *testing.T) {
 	const alert = "DroverUnknownDisruption"
 	for name, c := range map[string]struct {
 		instance string
-		first    bool // the first one has done so as well
+		first    bool // the first process has counted one too
 		inject   func(f *fleet)
 		want     time.Duration
 	}{
@@ -73,7 +74,7 @@ func TestRules_AnotherProcess(t *testing.T) {
 			instance: "drover-1", first: true, inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: time.Hour,
 		},
 		"the same pod began again, and was quiet": {instance: "drover-0", first: true, inject: func(*fleet) {}},
-		// The last sample of the process before it is in the window for less than that.
+		// The last sample of the previous process is in the window for less than that.
 		"the same pod began again, at once": {
 			instance: "drover-0", inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: 59 * time.Minute,
 		},
@@ -94,7 +95,7 @@ func TestRules_AnotherProcess(t *testing.T) {
 	}
 }
 
-// A Prometheus that was away for a while does not take what it knew for new.
+// A Prometheus that was down for a while does not treat known counts as new.
 func TestRules_GapsAreNoNews(t *testing.T) {
 	s, f := newServer(t), newFleet(t, start)
 	f.disruptions.Count(disruption.Unknown, 1)

@@ -18,13 +18,13 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// fleet is a Drover with one cluster that is in order, as its caches and its metrics have it. Nothing but the objects is made up.
+// fleet is a Drover with one healthy cluster, with real caches and metrics. Only the objects are made up.
 type fleet struct {
 	*testing.T
 	now      time.Time
 	registry *prometheus.Registry
 	stop     func()
-	down     bool // nobody answers
+	down     bool // Drover does not answer
 
 	metrics     *metrics.Fleet
 	disruptions *metrics.Disruptions
@@ -95,14 +95,14 @@ func (f *fleet) makeObjects() {
 	}
 }
 
-// ready is what the control plane's line says from now on.
+// ready sets the status of the control plane's condition from now on.
 func (f *fleet) ready(status, reason string) {
 	before := f.plane.DeepCopy()
 	conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: rkev1.ConditionReady, Status: status, Reason: reason, Message: reason}, f.now)
 	f.metrics.ControlPlaneChanged(before, f.plane)
 }
 
-// say is what a machine says from now on.
+// say sets a condition of a machine from now on.
 func (f *fleet) say(machine *clusterv1.Machine, kind, status, reason string) {
 	before := machine.DeepCopy()
 	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason}, 1, f.now)
@@ -117,7 +117,7 @@ func (f *fleet) join() *clusterv1.Machine {
 	return machine
 }
 
-// noQuota lets the making of a host fail.
+// noQuota makes the creation of a host fail.
 func (f *fleet) noQuota() {
 	machine := func(status map[string]any) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{"status": status}}
@@ -134,7 +134,7 @@ func (f *fleet) restoreFails() {
 	f.metrics.ControlPlaneChanged(was, f.plane)
 }
 
-// pause is somebody's, while two machines are being made, and before one is deleted.
+// pause is a user's pause while two machines are being created and before one is deleted.
 func (f *fleet) pause() {
 	f.metrics.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonPaused})
 	f.ready("Unknown", "Waiting")
@@ -147,7 +147,7 @@ func (f *fleet) pause() {
 	}
 }
 
-// resume is the end of that, with which nothing is done yet.
+// resume ends the pause. Nothing has happened since.
 func (f *fleet) resume() {
 	f.core.Spec.Paused = nil
 	f.metrics.Reasons.Note("fleet-default/demo", nil)
@@ -157,7 +157,7 @@ func (f *fleet) resume() {
 	}
 }
 
-// answer is what a scrape gets: nothing from a Drover that is gone.
+// answer returns the result of a scrape. It is empty if Drover is down.
 func (f *fleet) answer() *prometheus.Registry {
 	if f.down {
 		return prometheus.NewRegistry()

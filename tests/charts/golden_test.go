@@ -37,7 +37,7 @@ func valuesOf(t *testing.T, name string) map[string]any {
 	return values
 }
 
-// given are the names of the files in testdata/values.
+// given returns the names of the files in testdata/values.
 func given(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "values", "*.yaml"))
@@ -49,8 +49,8 @@ func given(t *testing.T) []string {
 	return names
 }
 
-// TestDrover_Golden: what the chart says for each file of values is in testdata/golden; go test -update writes it anew. Labels and
-// texts that tell the chart's version are left as they are: a release changes them on purpose.
+// TestDrover_Golden: the rendered chart for each file of values matches testdata/golden. go test -update rewrites the
+// files. The files include labels and texts with the chart's version, which a release changes on purpose.
 func TestDrover_Golden(t *testing.T) {
 	for _, name := range given(t) {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestDrover_Golden(t *testing.T) {
 	}
 }
 
-// TestDrover_Objects checks that every template is valid YAML, gives each key once, and has the recommended labels.
+// TestDrover_Objects checks that every template is valid YAML without duplicate keys and has the recommended labels.
 func TestDrover_Objects(t *testing.T) {
 	for _, name := range given(t) {
 		t.Run(name, func(t *testing.T) {

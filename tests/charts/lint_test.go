@@ -7,7 +7,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 )
 
-// TestLint is `helm lint`. That a chart has no icon is information only.
+// TestLint runs `helm lint`. A missing icon is only an information.
 func TestLint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		chart  string

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
-// TestMachineJobs_PodsAreRestricted: the pods that make and remove machines satisfy the Pod Security Standard `restricted`, too, because they run in the
-// namespaces of tenants, which may enforce it.
+// TestMachineJobs_PodsAreRestricted: the pods that create and remove machines also satisfy the Pod Security Standard
+// `restricted`. They run in the namespaces of tenants, which may enforce it.
 func TestMachineJobs_PodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	check(t, err)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// certificate is what the chart says of a Certificate of cert-manager.
+// certificate is the chart's part of a cert-manager Certificate.
 type certificate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -38,7 +38,8 @@ type certificate struct {
 	} `json:"spec"`
 }
 
-// serviceMonitor and prometheusRule are of the Prometheus operator. What rules say is for Prometheus to read.
+// serviceMonitor and prometheusRule are kinds of the Prometheus operator. Prometheus itself checks the content of
+// rules.
 type serviceMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -58,7 +59,7 @@ type prometheusRule struct {
 	Spec              any `json:"spec"`
 }
 
-// typed reads an object as the Go type of its kind, which has to know every field and find the right type of value there.
+// typed decodes an object into the Go type of its kind, which must have every field with the right type.
 func typed(t *testing.T, object *unstructured.Unstructured) any {
 	t.Helper()
 	gvk := object.GroupVersionKind()
@@ -79,7 +80,7 @@ func typed(t *testing.T, object *unstructured.Unstructured) any {
 	return out
 }
 
-// oddNames are names that YAML takes for something else than text where they are not quoted.
+// oddNames are names that YAML does not read as text without quotes.
 const oddNames = `
 fullnameOverride: "null"
 nameOverride: "0x1f"
@@ -102,7 +103,8 @@ networkPolicy: {metricsFrom: [{podSelector: {}}]}
 rbac: {aggregateToDefaultRoles: true}
 `
 
-// TestDrover_ObjectsAreOfTheirKinds: every field of every object is one of its kind, and has a value of its type, whatever names look like.
+// TestDrover_ObjectsAreOfTheirKinds: every field of every object exists in its kind and has a value of the right type,
+// whatever the names.
 func TestDrover_ObjectsAreOfTheirKinds(t *testing.T) {
 	cases := map[string]map[string]any{}
 	for _, name := range given(t) {
@@ -136,7 +138,7 @@ func TestDrover_ObjectsAreOfTheirKinds(t *testing.T) {
 	}
 }
 
-// expectValidName checks a name as the API server does, of the kinds whose names have a rule of their own.
+// expectValidName checks a name like the API server, for kinds with special rules for names.
 func expectValidName(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	var wrong []string
@@ -160,7 +162,7 @@ func expectValidName(t *testing.T, object *unstructured.Unstructured) {
 	}
 }
 
-// Names that look like numbers, or like nothing, come where they belong.
+// Names that look like numbers or null arrive unchanged.
 func TestDrover_OddNamesArrive(t *testing.T) {
 	values := map[string]any{}
 	check(t, yaml.UnmarshalStrict([]byte(oddNames), &values))
@@ -198,7 +200,7 @@ func TestDrover_OddNamesArrive(t *testing.T) {
 	}
 }
 
-// TestDrover_NamesOfReleases: Helm takes more names than Kubernetes takes for a Service.
+// TestDrover_NamesOfReleases: Helm accepts more names than Kubernetes accepts for a Service.
 func TestDrover_NamesOfReleases(t *testing.T) {
 	for name, tc := range map[string]struct{ release, override, want string }{
 		"a dot":                         {release: "drover.v1", want: `release drover.v1: objects would be called "drover.v1"`},
@@ -224,7 +226,7 @@ func TestDrover_NamesOfReleases(t *testing.T) {
 	}
 }
 
-// Of a label that several values have, the one counts that is closest to the object.
+// If several values set a label, the value closest to the object wins.
 func TestDrover_LabelsAreMerged(t *testing.T) {
 	values := valuesOf(t, "minimal")
 	given := map[string]any{}
@@ -247,7 +249,7 @@ metrics: {dashboard: {enabled: true, labels: {example.com/team: charts}}}
 			got["Deployment"], got["pods"] = deployment.Labels, deployment.Spec.Template.Labels
 		}
 	}
-	for _, labels := range got { // what a release changes
+	for _, labels := range got { // changes with every release
 		delete(labels, "helm.sh/chart")
 		delete(labels, "app.kubernetes.io/version")
 	}

@@ -27,10 +27,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// interval is how often Prometheus reads metrics and evaluates rules here.
+// interval is how often Prometheus scrapes metrics and evaluates rules here.
 const interval = time.Minute
 
-// ruleFile is the chart's PrometheusRule as the operator gives it to Prometheus.
+// ruleFile returns the chart's PrometheusRule in the operator's format for Prometheus.
 func ruleFile(t *testing.T) []byte {
 	t.Helper()
 	objects, err := Objects(droverChart, Release{}, valuesOf(t, "everything"))
@@ -44,7 +44,7 @@ func ruleFile(t *testing.T) []byte {
 	return text
 }
 
-// rulesOf are the alert rules in the chart, as Prometheus reads them: expressions and templates are checked.
+// rulesOf returns the chart's alert rules as Prometheus reads them, with expressions and templates checked.
 func rulesOf(t *testing.T) []rulefmt.Rule {
 	t.Helper()
 	groups, errs := rulefmt.Parse(ruleFile(t), false, model.LegacyValidation)
@@ -56,16 +56,16 @@ func rulesOf(t *testing.T) []rulefmt.Rule {
 	return out
 }
 
-// server is a Prometheus without its clock and its network: its own storage, engine and rules.
+// server is a Prometheus with its own storage, engine and rules, but without a clock and a network.
 type server struct {
 	*testing.T
 	storage storage.Storage
 	groups  []*rules.Group
 	// told are the series of the last scrape.
 	told map[uint64]labels.Labels
-	// instance is the replica that is read.
+	// instance is the scraped replica.
 	instance string
-	// fired are the alerts that it has sent, and when first.
+	// fired are the sent alerts and their first times.
 	fired map[string]time.Time
 }
 
@@ -87,7 +87,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// notify is told of every alert that fires, or has ended. A Prometheus sends it to the Alertmanager.
+// notify receives every alert that fires or has ended. A real Prometheus sends it to the Alertmanager.
 func (s *server) notify(_ context.Context, _ string, alerts ...*rules.Alert) {
 	for _, alert := range alerts {
 		name := alert.Labels.Get(labels.AlertName)
@@ -102,7 +102,7 @@ func (s *server) notify(_ context.Context, _ string, alerts ...*rules.Alert) {
 	}
 }
 
-// scrape reads a registry. What is not told any more ends at once, as it does when Prometheus finds it gone.
+// scrape reads a registry. A series that is gone ends at once, as in Prometheus.
 func (s *server) scrape(registry *prometheus.Registry, at time.Time) {
 	s.Helper()
 	families, err := registry.Gather()
@@ -115,7 +115,7 @@ func (s *server) scrape(registry *prometheus.Registry, at time.Time) {
 			switch family.GetType() {
 			case dto.MetricType_COUNTER:
 				sample = metric.GetCounter().GetValue()
-			case dto.MetricType_HISTOGRAM: // the rules use no more of it
+			case dto.MetricType_HISTOGRAM: // the rules use only these parts
 				name, sample = name+"_count", float64(metric.GetHistogram().GetSampleCount())
 			default:
 			}
@@ -143,7 +143,7 @@ func (s *server) seriesOf(name string, pairs []*dto.LabelPair) labels.Labels {
 	return builder.Labels()
 }
 
-// firing are the alerts that fire now, one for each set of labels.
+// firing returns the alerts that fire now, one for each set of labels.
 func (s *server) firing() []string {
 	var out []string
 	for _, group := range s.groups {
@@ -158,7 +158,7 @@ func (s *server) firing() []string {
 	return out
 }
 
-// evaluate is one evaluation of all rules.
+// evaluate evaluates all rules once.
 func (s *server) evaluate(at time.Time) {
 	s.Helper()
 	for _, group := range s.groups {

@@ -9,7 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// proxyOf decides as the server does which requests go through the proxy, in a cluster whose API server has the address of a Service.
+// proxyOf returns the server's decision which requests go through the proxy, in a cluster whose API server has a
+// Service's address.
 func proxyOf(t *testing.T, values map[string]any, apiServer string) func(*url.URL) (*url.URL, error) {
 	t.Helper()
 	objects, err := Objects(droverChart, Release{}, values)
@@ -20,7 +21,8 @@ func proxyOf(t *testing.T, values map[string]any, apiServer string) func(*url.UR
 			var deployment appsv1.Deployment
 			into(t, object, &deployment)
 			for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
-				// As the kubelet does it, which knows the variables of this Service whatever enableServiceLinks says.
+				// Like the kubelet, which always sets the variables of this Service, whatever the value of
+				// enableServiceLinks.
 				environment[variable.Name] = strings.ReplaceAll(variable.Value, "$(KUBERNETES_SERVICE_HOST)", apiServer)
 			}
 		}
@@ -29,7 +31,8 @@ func proxyOf(t *testing.T, values map[string]any, apiServer string) func(*url.UR
 	return config.ProxyFunc()
 }
 
-// TestDrover_Proxy: the cluster is reached without the proxy, whatever its networks are, and what is outside through it.
+// TestDrover_Proxy: requests to the cluster bypass the proxy, whatever its networks are. Requests to other addresses
+// use it.
 func TestDrover_Proxy(t *testing.T) {
 	odd := "203.0.113.1"
 	for name, tc := range map[string]struct {

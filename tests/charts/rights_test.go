@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
-// TestDrover_RolesHaveTheRulesOfTheFile that is generated from what the server asks for, those whose conditions hold, and no others.
+// TestDrover_RolesHaveTheRulesOfTheFile: the roles have exactly the rules of the generated file whose conditions hold.
 func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join("..", "..", rights.File))
 	check(t, err)
@@ -62,8 +62,8 @@ func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
 	}
 }
 
-// TestDrover_WhoMayOnlyViewReadsNoPasswords: machine configs, and the hosts and templates that have what they say, hold passwords of clouds. They are for
-// those who read Secrets anyway.
+// TestDrover_WhoMayOnlyViewReadsNoPasswords: machine configs, and the hosts and templates with the same content,
+// contain passwords of clouds. Only users with the right to read Secrets may read them.
 func TestDrover_WhoMayOnlyViewReadsNoPasswords(t *testing.T) {
 	objects, err := Objects(droverChart, Release{}, map[string]any{
 		"server": map[string]any{"url": "https://drover.example.com"}, "rbac": map[string]any{"aggregateToDefaultRoles": true},
@@ -91,7 +91,7 @@ func TestDrover_WhoMayOnlyViewReadsNoPasswords(t *testing.T) {
 	}
 }
 
-// lines tells which role permits what, by the ending that its name has in the chart.
+// lines returns the permissions as lines with the suffix of the role's name in the chart.
 func lines(grants []rights.Grant) []string {
 	var out []string
 	for _, grant := range grants {

@@ -20,19 +20,19 @@ import (
 	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
-// start is when a story begins. What goes wrong does so after half an hour.
+// start is the start of a story. Faults begin half an hour later.
 var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
 const before = 30 * time.Minute
 
-// fault is something that goes wrong, and the alerts that shall come of it, and none else.
+// fault is a failure and exactly the alerts that it must fire.
 type fault struct {
 	inject func(f *fleet)
-	// early is one that happens before Prometheus has read anything. It is over at once, and so are the alerts of it in the end.
+	// early faults happen before the first scrape. They end at once, and their alerts end too.
 	early bool
-	// meanwhile happens every minute, from the beginning.
+	// meanwhile runs every minute from the beginning.
 	meanwhile func(f *fleet, broken bool)
-	// lasts is how long one looks at it.
+	// lasts is the duration of the observation.
 	lasts time.Duration
 	want  []string
 }
@@ -146,8 +146,9 @@ var faults = map[string]fault{
 	},
 }
 
-// TestRules_EachFaultFiresItsAlert puts faults into what Drover sees, one at a time, and lets Prometheus' own rules package evaluate those
-// of the chart on the metrics that Drover makes of them, as promtool does. Every alert is shown by a fault, and no fault sets off another alert.
+// TestRules_EachFaultFiresItsAlert injects faults into Drover's objects, one at a time. Like promtool, it evaluates the
+// chart's rules with Prometheus' own rules package on Drover's metrics. Every alert has a fault, and no fault fires
+// another alert.
 func TestRules_EachFaultFiresItsAlert(t *testing.T) {
 	rules := rulesOf(t)
 	var shown, all []string
@@ -201,7 +202,7 @@ func (c fault) tell(t *testing.T, s *server) {
 	}
 }
 
-// TestRules_AreComplete: every alert says how bad it is, what happened and what to do, and is in the documentation.
+// TestRules_AreComplete: every alert has a severity, a description and a remedy, and is in the documentation.
 func TestRules_AreComplete(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	check(t, err)
@@ -226,7 +227,7 @@ func TestRules_AreComplete(t *testing.T) {
 
 var metricName = regexp.MustCompile(`\bdrover_[a-z_]+`)
 
-// known fails unless all metrics of ours in an expression are there.
+// known fails unless all Drover metrics in an expression exist.
 func known(t *testing.T, where, expression string) {
 	t.Helper()
 	for _, name := range metricName.FindAllString(expression, -1) {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDrover_Refuses: values that are unknown, impossible, or cannot work together are refused with a word about them.
+// TestDrover_Refuses: unknown, impossible or incompatible values are rejected with an explanation.
 func TestDrover_Refuses(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
 		"an unknown value":                    {values: `{replicas: 3}`, want: "replicas"},
@@ -72,7 +72,7 @@ func TestDrover_Refuses(t *testing.T) {
 	}
 }
 
-// TestDrover_Takes: what is at the edge of what is refused.
+// TestDrover_Takes: values at the limit of what is rejected are accepted.
 func TestDrover_Takes(t *testing.T) {
 	for name, values := range map[string]string{
 		"just enough time to end":                       `{terminationGracePeriodSeconds: 41}`,
@@ -97,7 +97,7 @@ func TestDrover_Takes(t *testing.T) {
 	}
 }
 
-// The lease and the authority are in one namespace, whatever the release's is: another one is refused.
+// The lease and the authority are in a fixed namespace, so a release in another namespace is rejected.
 func TestDrover_RefusesAnotherNamespace(t *testing.T) {
 	_, err := Templates(droverChart, Release{Namespace: "default"}, valuesOf(t, "minimal"))
 	if err == nil || !strings.Contains(err.Error(), "into the namespace drover-system, not default") {
@@ -123,7 +123,7 @@ func merge(into, from map[string]any) {
 	}
 }
 
-// schema is the part of a JSON schema that is looked at.
+// schema is the checked part of a JSON schema.
 type schema struct {
 	Description          string            `json:"description"`
 	Type                 string            `json:"type"`
@@ -131,8 +131,8 @@ type schema struct {
 	AdditionalProperties any               `json:"additionalProperties"`
 }
 
-// TestSchema_IsStrictAndDescribesEveryValue: schema and values.yaml have the same values, every one is described in both, and
-// nothing else is allowed, but in global, which belongs to all charts of an installation.
+// TestSchema_IsStrictAndDescribesEveryValue: schema and values.yaml have the same values, and both describe every
+// value. No other values are allowed, except in global, which belongs to all charts of an installation.
 func TestSchema_IsStrictAndDescribesEveryValue(t *testing.T) {
 	for _, dir := range []string{droverChart, crdChart} {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestSchema_IsStrictAndDescribesEveryValue(t *testing.T) {
 			check(t, yaml.UnmarshalStrict(text, &values))
 			have := map[string]bool{}
 			leaves("", values, described, have)
-			delete(described, "global") // of a chart that uses none
+			delete(described, "global") // in a chart that uses none
 			if diff := cmp.Diff(slices.Sorted(maps.Keys(described)), slices.Sorted(maps.Keys(have))); diff != "" {
 				t.Errorf("schema (-) and values.yaml (+) differ:\n%s", diff)
 			}
@@ -156,7 +156,7 @@ func TestSchema_IsStrictAndDescribesEveryValue(t *testing.T) {
 	}
 }
 
-// walk collects the values that a schema knows, those that hold others left out.
+// walk collects the values in a schema, without those that contain others.
 func walk(t *testing.T, path string, s schema, into map[string]bool) {
 	t.Helper()
 	if path != "" && strings.TrimSpace(s.Description) == "" {
@@ -174,7 +174,7 @@ func walk(t *testing.T, path string, s schema, into map[string]bool) {
 	}
 }
 
-// leaves collects values down to those that the schema takes as a whole.
+// leaves collects values down to those that the schema treats as a whole.
 func leaves(path string, value any, known, into map[string]bool) {
 	nested, ok := value.(map[string]any)
 	if known[path] || !ok {
@@ -186,7 +186,7 @@ func leaves(path string, value any, known, into map[string]bool) {
 	}
 }
 
-// Every value is explained where it is read first.
+// Every value has a comment in values.yaml.
 func TestValues_HaveComments(t *testing.T) {
 	for _, dir := range []string{droverChart, crdChart} {
 		text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
@@ -206,7 +206,7 @@ func TestValues_HaveComments(t *testing.T) {
 	}
 }
 
-// inside tells whether a line with an indentation belongs to a value that is explained as a whole.
+// inside reports whether a line with an indentation belongs to a value that is explained as a whole.
 func inside(before []string, indent string) bool {
 	for i, line := range slices.Backward(before) {
 		depth := len(line) - len(strings.TrimLeft(line, " "))

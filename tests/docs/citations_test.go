@@ -12,18 +12,18 @@ import (
 )
 
 var (
-	// citation is a page of docs/ in a comment, with the anchor of a heading or without one.
+	// citation matches a page of docs/ in a comment, with or without the anchor of a heading.
 	citation = regexp.MustCompile(`(?m)(?:^|[^\w/.-])(docs/(?:[\w-]+/)*[\w-]+\.md)(?:#([\w-]*))?`)
-	// foreign is a citation of a description that the repository does not have.
+	// foreign matches a citation of a document outside the repository.
 	foreign = regexp.MustCompile(`spec/0\d`)
-	// numbered is an invariant or a weakness, as mutants name them.
+	// numbered matches the number of an invariant or a weakness in a mutant's name.
 	numbered = regexp.MustCompile(`name: "([IW]\d+)"`)
 )
 
-// maxText is the size of a text that is looked at, in bytes. Larger files are recordings or programs.
+// maxText is the maximum size of a checked text in bytes. Larger files are recordings or programs.
 const maxText = 1 << 20
 
-// TestCitations_PointToTheWireReference follows every page that code, scripts and documents cite, to its heading.
+// TestCitations_PointToTheWireReference checks that every page and heading cited in code, scripts and documents exists.
 func TestCitations_PointToTheWireReference(t *testing.T) {
 	files, cited, pages := 0, 0, map[string]map[string]bool{}
 	check(t, filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
@@ -56,7 +56,7 @@ func TestCitations_PointToTheWireReference(t *testing.T) {
 	}
 }
 
-// citations counts the citations of a text, and lists those that resolve to nothing. It keeps the headings of pages.
+// citations counts the citations of a text and lists those without a target. It caches the headings of pages.
 func citations(root, text string, pages map[string]map[string]bool) (found int, problems []string) {
 	for _, wrong := range foreign.FindAllString(text, -1) {
 		problems = append(problems, wrong+" is no document of this repository: cite docs/wire, or say the reason")
@@ -78,7 +78,7 @@ func citations(root, text string, pages map[string]map[string]bool) (found int, 
 	return found, problems
 }
 
-// TestInvariants_AreListed compares docs/invariants.md with the numbers that mutants have.
+// TestInvariants_AreListed compares docs/invariants.md with the numbers of the mutants.
 func TestInvariants_AreListed(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "invariants.md"))
 	check(t, err)

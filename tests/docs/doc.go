@@ -1,3 +1,3 @@
-// Package docs keeps the documentation true: the reference of commands and settings is what the program says of itself,
-// links and citations point to something, and the commands that are shown exist.
+// Package docs checks the documentation. The reference of commands and settings matches the program, links and
+// citations have targets, and the shown commands exist.
 package docs

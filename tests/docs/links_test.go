@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// texts are the documents of the repository, by path from its root.
+// texts returns the documents of the repository by path from its root.
 func texts(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -40,7 +40,7 @@ var (
 	noSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks_PointToSomething follows every link within the repository, to its heading.
+// TestLinks_PointToSomething checks that the page and heading of every link within the repository exist.
 func TestLinks_PointToSomething(t *testing.T) {
 	for file, text := range texts(t) {
 		for _, problem := range deadLinks(root, file, text) {
@@ -49,7 +49,7 @@ func TestLinks_PointToSomething(t *testing.T) {
 	}
 }
 
-// deadLinks lists the links of a document that point to nothing.
+// deadLinks lists the links of a document without a target.
 func deadLinks(root, file, text string) []string {
 	var problems []string
 	for _, found := range link.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
@@ -77,7 +77,7 @@ func deadLinks(root, file, text string) []string {
 	return problems
 }
 
-// TestIndex_NamesEveryPage: what is in docs/ is found from docs/README.md, pages and folders alike.
+// TestIndex_NamesEveryPage: docs/README.md leads to every page and folder in docs/.
 func TestIndex_NamesEveryPage(t *testing.T) {
 	index, err := os.ReadFile(filepath.Join(root, "docs", "README.md"))
 	check(t, err)
@@ -95,7 +95,7 @@ func TestIndex_NamesEveryPage(t *testing.T) {
 	}
 }
 
-// headings are the anchors of a document.
+// headings returns the anchors of a document.
 func headings(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, found := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
@@ -104,8 +104,8 @@ func headings(text string) map[string]bool {
 	return out
 }
 
-// TestCommands_Exist asks the program for every command of its own, and every flag of it, that a document shows: in a block of shell, or
-// within a line as code.
+// TestCommands_Exist checks that the program has every drover command and flag in a document's shell blocks and inline
+// code.
 func TestCommands_Exist(t *testing.T) {
 	shown := 0
 	for file, text := range texts(t) {
@@ -130,7 +130,7 @@ func TestCommands_Exist(t *testing.T) {
 	}
 }
 
-// droverArgs are the arguments of a line that runs drover.
+// droverArgs returns the arguments of a line that runs drover.
 func droverArgs(line string) ([]string, bool) {
 	line, _, _ = strings.Cut(line, " #")
 	words := strings.Fields(line)
@@ -153,7 +153,7 @@ func droverArgs(line string) ([]string, bool) {
 	return nil, false
 }
 
-// unknown says what of a command line the program does not know.
+// unknown returns the part of a command line that the program does not know.
 func unknown(root *cobra.Command, args []string) string {
 	if len(args) == 0 {
 		return ""

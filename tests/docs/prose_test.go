@@ -18,11 +18,11 @@ import (
 // proseFile has a line "FILE LONG UNCLEAR" for each file whose prose is not plain yet.
 const proseFile = "testdata/prose.txt"
 
-// mostWords is the length of the longest sentence that a reader follows at once.
+// mostWords is the limit for the length of a sentence.
 const mostWords = 30
 
 var (
-	// unclear are words that make a reader guess who or what is meant.
+	// unclear matches words without a clear referent.
 	unclear = regexp.MustCompile(`(?i)\b(somebody|nobody|anybody|whoever|whomever|anew|beside|thereby|wherefrom|of which|what there is|the one that)\b`)
 
 	sentenceEnd  = regexp.MustCompile(`[.!?:](?:\s|$)|\n\s*\n|\n\s*(?:[-*|•]|\d+\.)\s|\s\|\s`)
@@ -31,11 +31,11 @@ var (
 	linkTarget   = regexp.MustCompile(`\]\([^)]*\)`)
 )
 
-// prose counts what is not plain in a text.
+// prose counts the problems of a text: long sentences and unclear words.
 type prose struct{ long, unclear int }
 
-// TestProse_GetsPlainer counts long sentences and unclear words in documents and in the comments of Go files. No file may get more of them,
-// and a file that gets fewer keeps the lower count: run the test with -update.
+// TestProse_GetsPlainer counts long sentences and unclear words in documents and in the comments of Go files. Counts
+// may not rise. When a count falls, run the test with -update to lower the limit.
 func TestProse_GetsPlainer(t *testing.T) {
 	counted := countProse(t)
 	if *update {
@@ -87,7 +87,7 @@ func TestProse_SeesWhatIsNotPlain(t *testing.T) {
 	}
 }
 
-// countProse counts in every document and in every Go file that is written by hand.
+// countProse counts the problems of every document and of every hand-written Go file.
 func countProse(t *testing.T) map[string]prose {
 	t.Helper()
 	counted := map[string]prose{}

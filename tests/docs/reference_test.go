@@ -24,7 +24,7 @@ const (
 	header = "<!-- Written by scripts/generate; do not edit. -->\n\n"
 )
 
-// program is the command line without an environment, as users have it.
+// program returns the command line without an environment, as users have it.
 func program() *cobra.Command {
 	command := cmd.NewCommand(nil)
 	command.InitDefaultCompletionCmd("completion")
@@ -39,7 +39,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestReference_IsWhatTheProgramSays compares the pages of commands, and the table of settings, with the program.
+// TestReference_IsWhatTheProgramSays compares the pages of commands and the table of settings with the program.
 func TestReference_IsWhatTheProgramSays(t *testing.T) {
 	want := map[string]string{"settings.md": settings(t)}
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func pages(t *testing.T, dir, prefix string) map[string]string {
 	return out
 }
 
-// settings is a table of all settings of the server.
+// settings returns a table of all settings of the server.
 func settings(t *testing.T) string {
 	t.Helper()
 	server, _, err := program().Find([]string{"server"})

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// TestStandInDistribution shows that the stand-in keeps the contract on which plans rely, before any plan is involved: installed by its
-// installer image's run.sh, it serves Kubernetes, answers every probe of a plan, takes a worker, and survives a reboot.
+// TestStandInDistribution checks the stand-in's contract with plans, without a plan. The installer image's run.sh
+// installs it. It serves Kubernetes, answers every probe of a plan, accepts a worker and survives a reboot.
 func TestStandInDistribution(t *testing.T) {
 	bin := binFolder(t)
 	create, l := openLab(t, "distro")
@@ -65,7 +65,7 @@ func TestStandInDistribution(t *testing.T) {
 	}
 }
 
-// openLab opens a lab that is destroyed when the test ends, and returns how to make machines in it.
+// openLab opens a lab and destroys it when the test ends. It returns the function that creates machines in it.
 func openLab(t *testing.T, name string) (create func(*testing.T, string) machine, l *lab.Lab) {
 	t.Helper()
 	config := lab.Config{Name: name, Dir: filepath.Join(t.TempDir(), "lab"), Image: machineImage(t)}
@@ -85,7 +85,7 @@ func openLab(t *testing.T, name string) (create func(*testing.T, string) machine
 	}, l
 }
 
-// kubectlOf is how a server's administrator calls kubectl.
+// kubectlOf returns the kubectl command of a server's administrator.
 func kubectlOf(runtime distro.Runtime) string {
 	return distro.NewLayout(runtime, "").Data + "/bin/kubectl --kubeconfig /etc/rancher/" + string(runtime) + "/" + string(runtime) + ".yaml "
 }
@@ -117,7 +117,7 @@ func unit(runtime distro.Runtime) string {
 	return "rke2-server"
 }
 
-// machine is a lab machine with the ways a test acts on it.
+// machine is a lab machine with helpers for tests.
 type machine struct {
 	lab.Machine
 	t      *testing.T
@@ -139,7 +139,7 @@ func (m machine) run(command string) string {
 	return out
 }
 
-// eventually waits until a command succeeds and prints what is wanted.
+// eventually waits until a command succeeds and prints the wanted text.
 func (m machine) eventually(command, want string) {
 	m.t.Helper()
 	deadline := time.Now().Add(90 * time.Second)
@@ -162,7 +162,7 @@ func (m machine) eventually(command, want string) {
 
 func (m machine) write(path string, data []byte, mode os.FileMode) {
 	m.t.Helper()
-	// The disk of a running machine is its overlay: files come in through its own root.
+	// The disk of a running machine is an overlay, so files must be written through the machine's own root.
 	must(m.t, m.lab.WriteFile(m.Name, path, data, mode))
 }
 

@@ -22,8 +22,9 @@ import (
 
 var clustersResource = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}
 
-// TestHighAvailability upgrades a cluster of three servers and two workers while it is used: who reads the API through all three servers sees
-// no failed request but one that another server answers, and the pods of an application with a disruption budget move one by one.
+// TestHighAvailability upgrades a cluster of three servers and two workers in use. A request to the API may fail at one
+// of the three servers only if another server answers it. The pods of an application with a disruption budget move one
+// by one.
 func TestHighAvailability(t *testing.T) {
 	const before, after = "v1.36.2+rke2r1", "v1.36.3+rke2r1"
 	w := newWorld(t, "ha", before, after)
@@ -87,7 +88,7 @@ func (w *world) expectVersions(cluster, version string, nodes int) {
 	}
 }
 
-// runApplication runs two pods of which one at least has to be there, and waits until both are.
+// runApplication runs two pods with a disruption budget of one available pod, and waits until both are available.
 func (w *world) runApplication(client kubernetes.Interface) {
 	w.t.Helper()
 	app := map[string]string{"app": "used"}
@@ -118,7 +119,7 @@ func (w *world) runApplication(client kubernetes.Interface) {
 	})
 }
 
-// background is something that goes on while a test acts.
+// background is work that continues while a test acts.
 type background struct {
 	requests, repeated atomic.Int64
 	cancel             context.CancelFunc
@@ -138,7 +139,8 @@ func (w *world) inBackground(run func(context.Context, *background)) *background
 	return b
 }
 
-// readThroughAll reads through each server of a cluster in turn, and once more through the next one when that one does not answer.
+// readThroughAll reads through each server of a cluster in turn. If a server does not answer, it repeats the request at
+// the next one.
 func (w *world) readThroughAll(cluster string) *background {
 	w.t.Helper()
 	base := w.administrator()
@@ -180,7 +182,7 @@ func (w *world) readThroughAll(cluster string) *background {
 	})
 }
 
-// administrator is how somebody reaches the cluster who has logged in to one of its servers.
+// administrator returns the configuration of a user on one of the cluster's servers.
 func (w *world) administrator() *rest.Config {
 	w.t.Helper()
 	const path = "/etc/rancher/rke2/rke2.yaml"
@@ -199,7 +201,7 @@ func (w *world) administrator() *rest.Config {
 	return nil
 }
 
-// watchBudget fails the test when the application has no pod that is available, or when both of its pods are being evicted.
+// watchBudget fails the test if the application has no available pod, or if both its pods are being evicted.
 func (w *world) watchBudget(client kubernetes.Interface) *background {
 	return w.inBackground(func(ctx context.Context, _ *background) {
 		for ctx.Err() == nil {
@@ -222,7 +224,7 @@ func (w *world) watchBudget(client kubernetes.Interface) *background {
 	})
 }
 
-// pause waits, or until ctx ends.
+// pause waits for a duration or until ctx ends.
 func pause(ctx context.Context, length time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// TestHosts makes a cluster of hosts that somebody else has made, with the very command that Drover shows for that: a server, and a worker that joins
-// it. The command may be repeated, and a host whose Machine is deleted leaves the cluster.
+// TestHosts makes a cluster of existing hosts with the command that Drover shows: a server, and a worker that joins it.
+// The command can be repeated, and a host leaves the cluster when its Machine is deleted.
 func TestHosts(t *testing.T) {
 	w := newWorld(t, "hosts", "v1.36.3+k3s1")
 	must(t, w.Apply(t.Context(), []byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: hosts, namespace: fleet-default}, "+
@@ -31,7 +31,8 @@ func TestHosts(t *testing.T) {
 		}
 		return nil
 	})
-	command := strings.ReplaceAll(w.commandOf(id, "nodeCommand"), "sudo ", "") // the hosts have none, and need none as root
+	// The hosts have no sudo, and root needs none.
+	command := strings.ReplaceAll(w.commandOf(id, "nodeCommand"), "sudo ", "")
 
 	server, worker := w.bare("server"), w.bare("worker")
 	worker.write("/root/bad.sh", []byte(command+" --etcd --label 'a b=c'\n"), 0o700)
@@ -59,7 +60,7 @@ func TestHosts(t *testing.T) {
 	}
 
 	machines := w.machineUIDs()
-	worker.run(command + " --all-roles") // its roles were decided
+	worker.run(command + " --all-roles") // its roles are already decided
 	if diff := slices.Sorted(maps.Keys(machines)); !slices.Equal(diff, slices.Sorted(maps.Keys(w.machineUIDs()))) {
 		t.Errorf("repeating the command made or removed a Machine: %v", w.machineUIDs())
 	}
@@ -77,7 +78,7 @@ func TestHosts(t *testing.T) {
 	w.deleteCluster("hosts")
 }
 
-// bare is a host of which Drover knows nothing, and that trusts nobody yet.
+// bare is a host that Drover does not know and that trusts no server yet.
 func (w *world) bare(name string) machine {
 	w.t.Helper()
 	signer, authorized := keyPair(w.t)
@@ -104,7 +105,7 @@ func (w *world) machineUIDs() map[string]string {
 	return uids
 }
 
-// hostsAre tells whether the Machines are those of just these nodes, and Cluster API calls them running.
+// hostsAre checks that the Machines have exactly these nodes and that Cluster API reports them as running.
 func (w *world) hostsAre(nodes ...string) error {
 	found, err := w.list(machinesResource)
 	if err != nil {

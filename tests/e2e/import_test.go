@@ -24,8 +24,8 @@ import (
 
 var registrationTokensResource = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: "clusterregistrationtokens"}
 
-// TestImport takes over a cluster that somebody has installed by hand, with the very command that Drover shows for that, uses it, and lets go of it:
-// then there is nothing of Drover's in it any more.
+// TestImport imports a manually installed cluster with the command that Drover shows, uses it and releases it.
+// Afterwards the cluster contains no object of Drover.
 func TestImport(t *testing.T) {
 	w := newWorld(t, "import", "v1.36.3+rke2r1")
 	server := w.byHand("byhand", distro.RKE2, "v1.36.3+rke2r1")
@@ -62,7 +62,7 @@ func TestImport(t *testing.T) {
 	kubectl.use()
 
 	w.deleteCluster("imported")
-	// Others may have objects in the namespace, so it stays, and Kubernetes' own objects in it do.
+	// Users may have objects in the namespace, so the namespace and Kubernetes' own objects in it stay.
 	stays := []string{"configmaps. cattle-system/kube-root-ca.crt", "namespaces. /cattle-system", "serviceaccounts. cattle-system/default"}
 	awaitSame(t, "what is Drover's in the imported cluster", stays, func() []string { return w.drovers(there) })
 	w.within(time.Minute, "the namespace with the cluster's tokens is gone", func() error {
@@ -77,20 +77,20 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// drovers are the objects of a cluster that are Drover's by their names or namespaces.
+// drovers lists the objects of a cluster that belong to Drover by name or namespace.
 func (w *world) drovers(config *rest.Config) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(w.inventoryOf(config), func(name string) bool { return !strings.Contains(name, "cattle") && !strings.Contains(name, "drover") })
 }
 
-// byHand installs a server on a machine of which Drover knows nothing.
+// byHand installs a server on a machine that Drover does not know.
 func (w *world) byHand(name string, runtime distro.Runtime, version string) machine {
 	w.t.Helper()
 	signer, authorized := keyPair(w.t)
 	made, err := w.Lab.Create(w.t.Context(), name, authorized, "")
 	must(w.t, err)
 	m := machine{Machine: made, t: w.t, lab: w.Lab, signer: signer}
-	// The stand-in's nodes have no registry: the program in the agent's image is one of their own.
+	// The stand-in's nodes have no registry, so the program of the agent's image comes from the node.
 	program, err := os.ReadFile(filepath.Join(binFolder(w.t), "drover"))
 	must(w.t, err)
 	m.write("/usr/local/bin/rancher-system-agent", program, 0o755)
@@ -100,13 +100,13 @@ func (w *world) byHand(name string, runtime distro.Runtime, version string) mach
 	return m
 }
 
-// trusts makes the authority of a server one of the machine's own.
+// trusts adds the authority of a server to the machine's trusted authorities.
 func (m machine) trusts(server string) {
 	m.t.Helper()
 	m.run("curl -fsS --insecure -o /usr/local/share/ca-certificates/drover.crt " + server + "/cacerts && update-ca-certificates")
 }
 
-// commandOf is a command that Drover shows for a cluster in a field of the status of its ClusterRegistrationToken, with its token.
+// commandOf returns a command for a cluster from a status field of its ClusterRegistrationToken, with the token.
 func (w *world) commandOf(id, field string) string {
 	w.t.Helper()
 	management, err := kubernetes.NewForConfig(w.Config)
@@ -132,7 +132,7 @@ func (w *world) commandOf(id, field string) string {
 	return command
 }
 
-// leadsTo tells whether the kubeconfig that Drover writes leads to a path.
+// leadsTo checks that the kubeconfig that Drover writes leads to a path.
 func (w *world) leadsTo(cluster, path string) error {
 	secret, err := w.objects.Resource(secretsResource).Namespace(namespace).Get(w.t.Context(), cluster+"-kubeconfig", metav1.GetOptions{})
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// hostScope is what a lab or rig could leave on this host: it has a name and a folder.
+// hostScope identifies what a lab or rig can leave on this host, by name and folder.
 type hostScope struct {
 	name string
 	dir  string
 }
 
-// inventory lists everything on this host that may be the lab's or rig's: network namespaces and interfaces (all there are), control
-// groups, mounts, processes and files. The same things give the same list; process ids are left out.
+// inventory lists everything on this host that may belong to the lab or rig: all network namespaces and interfaces,
+// control groups, mounts, processes and files. It omits process IDs, so that an equal state gives an equal list.
 func (s hostScope) inventory(t *testing.T) []string {
 	t.Helper()
 	interfaces, err := net.Interfaces()
@@ -45,7 +45,7 @@ func (s hostScope) inventory(t *testing.T) []string {
 	return list
 }
 
-// lab is the name that the lab's namespaces and control groups have, alone or with a machine's behind it.
+// lab is the name of the lab's namespaces and control groups. A machine's name may follow.
 func (s hostScope) lab() string { return "drover-" + s.name }
 
 func (s hostScope) isLabs(name string) bool {
@@ -96,7 +96,7 @@ func (s hostScope) controlGroups(t *testing.T) []string {
 	return list
 }
 
-// processes finds processes by everything that could tell whose they are, and mounts in any process's view of the file system.
+// processes lists processes that belong to the rig by any sign, and mounts in any process's mount namespace.
 func (s hostScope) processes(t *testing.T, namespaces map[uint64]string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*")
@@ -114,18 +114,18 @@ func (s hostScope) processes(t *testing.T, namespaces map[uint64]string) []strin
 			list = append(list, "mount "+mount)
 		}
 		if pid == os.Getpid() || line == "" {
-			continue // this test; a kernel thread or a zombie
+			continue // this test, a kernel thread or a zombie
 		}
 		if why := s.belongs(dir, namespaces, own); why != "" {
 			list = append(list, fmt.Sprintf("process %s (%s)", line, why))
 		}
 	}
 	slices.Sort(list)
-	// Every process of a mount namespace shows the same mounts. Processes count each.
+	// Every process of a mount namespace shows the same mounts, so duplicates of mounts are removed. Processes are not.
 	return slices.CompactFunc(list, func(a, b string) bool { return a == b && strings.HasPrefix(a, "mount ") })
 }
 
-// mounts returns what a process has mounted of the rig's folder or the lab's namespaces.
+// mounts returns the process's mounts of the rig's folder or the lab's namespaces.
 func (s hostScope) mounts(process string) []string {
 	content, err := os.ReadFile(filepath.Join(process, "mountinfo"))
 	if err != nil {
@@ -141,7 +141,7 @@ func (s hostScope) mounts(process string) []string {
 	return list
 }
 
-// belongs tells by what a process is known as the rig's, "" when it is not.
+// belongs returns the sign by which a process belongs to the rig, or "".
 func (s hostScope) belongs(process string, namespaces map[uint64]string, own uint64) string {
 	for _, file := range []string{"cmdline", "environ"} {
 		if content, err := os.ReadFile(filepath.Join(process, file)); err == nil && bytes.Contains(content, []byte(s.dir)) {
@@ -171,11 +171,10 @@ func (s hostScope) belongs(process string, namespaces map[uint64]string, own uin
 	return ""
 }
 
-// volatile are the files below a rig's folder that belong to what goes on running: databases, logs and records, which are written as long
-// as it runs.
+// volatile are files below a rig's folder that running programs keep writing: databases, logs and records.
 var volatile = []string{"drover/etcd", "logs", "drover/logs", "lab/events.jsonl", "lab/record.jsonl"}
 
-// files lists the folder, and what programs of the rig would leave in shared places if they left something.
+// files lists the folder, and files that the rig's programs might leave in shared places.
 func (s hostScope) files(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -212,7 +211,7 @@ func (s hostScope) files(t *testing.T) []string {
 	return list
 }
 
-// awaitSame waits until an inventory is as it was, and prints the difference when it does not become so.
+// awaitSame waits until an inventory is as before, and otherwise prints the difference.
 func awaitSame(t *testing.T, what string, before []string, now func() []string) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

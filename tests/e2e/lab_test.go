@@ -17,8 +17,8 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// TestLab shows that the lab's machines are what the other tests take them for: hosts with a systemd of their own that keep their
-// disk over a reboot, that are reached over SSH, and that leave nothing behind.
+// TestLab checks the assumptions of the other tests about the lab's machines. They have their own systemd, keep their
+// disk over a reboot, are reachable over SSH and leave nothing behind.
 func TestLab(t *testing.T) {
 	image := machineImage(t)
 	config := lab.Config{Name: "labtest", Dir: filepath.Join(t.TempDir(), "lab"), Image: image}
@@ -105,7 +105,7 @@ func TestLab(t *testing.T) {
 		t.Errorf("an opened lab does not adopt its machine: %+v", adopted)
 	}
 
-	// A lab killed in the moment after it started a machine and before it recorded the process.
+	// This is the state of a lab that was killed after it started a machine and before it recorded the process.
 	forgetProcess(t, config, "one")
 	reopened, err = lab.Open(t.Context(), config)
 	must(t, err)
@@ -126,11 +126,11 @@ func TestLab(t *testing.T) {
 	if got, want := strings.Join(actions, ", "), "create one, create two, delete two"; got != want {
 		t.Errorf("events: got %q, want %q", got, want)
 	}
-	// Destroy, at the end, has to find it as well.
+	// Destroy, at the end, has to find it too.
 	forgetProcess(t, config, "one")
 }
 
-// forgetProcess makes the stored record of a machine what it is from before the machine is started until its process is known.
+// forgetProcess resets the stored record of a machine to its state before the process is known.
 func forgetProcess(t *testing.T, config lab.Config, machine string) {
 	t.Helper()
 	path := filepath.Join(config.Dir, "machines", machine, "machine.json")
@@ -144,7 +144,7 @@ func forgetProcess(t *testing.T, config lab.Config, machine string) {
 	must(t, os.WriteFile(path, data, 0o600))
 }
 
-// machineImage returns the lab's machine image, built once for all tests.
+// machineImage returns the lab's machine image. It builds it once for all tests.
 func machineImage(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

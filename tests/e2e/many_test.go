@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestManyNodes makes a cluster of three servers and two workers, and uses it: every server is a member of etcd and has an API server.
+// TestManyNodes creates and uses a cluster of three servers and two workers. Every server is a member of etcd and has
+// an API server.
 func TestManyNodes(t *testing.T) {
 	w := newWorld(t, "many")
 	w.eventually("what the control plane makes in every namespace", w.namespacesAreComplete)
@@ -20,7 +21,7 @@ func TestManyNodes(t *testing.T) {
 	awaitSame(t, "the API", before, w.apiInventory)
 }
 
-// TestSplitRoles makes a cluster whose servers have one role each.
+// TestSplitRoles creates a cluster whose servers have one role each.
 func TestSplitRoles(t *testing.T) {
 	w := newWorld(t, "split")
 	must(t, w.Apply(t.Context(), manifest("split", "v1.36.3+rke2r1", pool{"etcd", 3, "e"}, pool{"api", 2, "c"}, pool{"worker", 1, "w"})))

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestNoInbound uses a cluster whose machine drops every connection that somebody else begins. Its driver is let in by SSH until it has made the
-// machine; the ports of the cluster are never open.
+// TestNoInbound uses a cluster whose machine drops every incoming connection. SSH is open only until the driver has
+// created the machine. The ports of the cluster are never open.
 func TestNoInbound(t *testing.T) {
 	w := newWorld(t, "noinbound")
 	must(t, w.Apply(t.Context(), cluster("noinbound", "v1.36.3+rke2r1")))
@@ -44,7 +44,8 @@ func TestNoInbound(t *testing.T) {
 	w.deleteCluster("noinbound")
 }
 
-// closed waits for the machine and closes it: at once for all but SSH, and for that, too, when its driver has made it. It returns its address.
+// closed waits for the machine and blocks its incoming connections: SSH after the driver has created the machine, all
+// others at once. It returns the machine's address.
 func (w *world) closed() string {
 	w.t.Helper()
 	w.eventually("a machine", func() (bool, error) { return len(w.Lab.List()) == 1, nil })
@@ -78,13 +79,13 @@ func (w *world) dialWithin(d time.Duration, address string) (net.Conn, error) {
 	return w.Dial(ctx, "tcp", address)
 }
 
-// caller calls kubectl where Drover's endpoints can be reached.
+// caller runs kubectl where Drover's endpoints are reachable.
 type caller struct {
 	*world
 	kubeconfig string
 }
 
-// kubectlOf calls kubectl with the kubeconfig that Drover wrote for a cluster.
+// kubectlOf returns a caller with the kubeconfig that Drover wrote for a cluster.
 func (w *world) kubectlOf(cluster string) caller {
 	w.t.Helper()
 	management, err := kubernetes.NewForConfig(w.Config)
@@ -118,7 +119,7 @@ func (c caller) ok(stdin string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// follow starts kubectl, calls then when it has printed its first line, and returns what it has printed when that holds a text.
+// follow starts kubectl and calls then after its first line of output. It returns the output when that contains a text.
 func (c caller) follow(until string, then func(), args ...string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
@@ -139,17 +140,17 @@ func (c caller) follow(until string, then func(), args ...string) {
 		}
 	}
 	cancel()
-	_ = command.Wait() // it was ended
+	_ = command.Wait() // the test has ended it
 	if err != nil {
 		c.t.Errorf("kubectl %s printed %q, and never %q", strings.Join(args, " "), read.String(), until)
 	}
 }
 
-// workload is a pod that counts aloud, and greets whoever connects to its port.
+// workload is a pod that prints numbers, and sends a greeting to each connection to its port.
 const workload = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "work"}, "spec": {"tolerations": [{"operator": "Exists"}], "containers": [
 {"name": "c", "image": "drover.test/pause:1", "command": ["sh", "-c", "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 5, LocalAddr => q(127.0.0.1), LocalPort => 18081, ReuseAddr => 1) or die; while ($c = $s->accept) { print $c qq(hello\n); close $c }' & i=0; while true; do i=$((i+1)); echo line $i; sleep 0.2; done"]}]}}`
 
-// use does with a cluster what people do with it.
+// use does with a cluster what users do with it.
 func (c caller) use() {
 	c.t.Helper()
 	c.ok("", "create", "namespace", "work")
@@ -187,7 +188,7 @@ func (c caller) forward() {
 	}, "-n", "work", "port-forward", "pod/p", "18080:18081")
 }
 
-// clusterctl is Cluster API's own command line: it finds the cluster in order, and its kubeconfig good.
+// clusterctl checks with Cluster API's command line that the cluster is healthy and its kubeconfig works.
 func (w *world) clusterctl(cluster string) {
 	w.t.Helper()
 	run := func(args ...string) []byte {
@@ -197,7 +198,8 @@ func (w *world) clusterctl(cluster string) {
 		var problems bytes.Buffer
 		command := inNetns(w.t.Context(), w.Lab.Namespace(), args...)
 		command.Stderr = &problems
-		command.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true") // it waits a minute for an answer of the internet
+		// Otherwise it waits a minute for an answer from the internet.
+		command.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
 		out, err := command.Output()
 		if err != nil {
 			w.t.Fatalf("clusterctl %s: %v\n%s", strings.Join(args, " "), err, problems.String())

@@ -27,7 +27,7 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// TestOneNode makes a cluster of one real machine, uses it, and deletes it: then everything is as before.
+// TestOneNode creates a cluster of one real machine, uses it and deletes it. Afterwards everything is as before.
 func TestOneNode(t *testing.T) {
 	for name, version := range map[string]string{"K3s": "v1.36.3+k3s1", "RKE2": "v1.36.3+rke2r1"} {
 		t.Run(name, func(t *testing.T) {
@@ -78,27 +78,28 @@ func (w *world) downstreamConfig(cluster string) *rest.Config {
 	return config
 }
 
-// moment is a state in which the server or the plane is killed.
+// moment is a state in which a test kills the server or the plane.
 type moment struct {
 	// hold keeps the moment from passing.
 	hold func(w *world) hold
-	// reached says that it has come.
+	// reached reports whether the moment has come.
 	reached func(w *world) (bool, error)
 }
 
-// hold is how a moment that is kept goes on.
+// hold controls how a held moment continues.
 type hold struct {
-	// away is called after the kill, before the server is started again.
+	// away is called after the kill, before the server is restarted.
 	away func()
 	// back is called when the server answers again.
 	back func()
 }
 
-// passing is a moment that need not be kept.
+// passing is the hold of a moment that lasts long enough without one.
 func passing(*world) hold { return hold{away: func() {}, back: func() {}} }
 
-// TestOneNodeKilled ends drover server, and in other runs the whole management plane with it, at the moments at which a machine could be
-// made twice, lost or replaced. The moments are found by watching objects, and held where they would pass in milliseconds.
+// TestOneNodeKilled kills drover server, and in other runs the whole management plane, at moments at which a machine
+// could be created twice, lost or replaced. It detects the moments by watching objects, and holds those that would pass
+// in milliseconds.
 func TestOneNodeKilled(t *testing.T) {
 	moments := map[string]moment{
 		"state Secret written, no Job":           {holdJobs, stateWithoutJob},
@@ -130,7 +131,7 @@ func TestOneNodeKilled(t *testing.T) {
 	}
 }
 
-// holdJobs lets the API server refuse Jobs: a quota of none.
+// holdJobs makes the API server reject Jobs, with a quota of zero.
 func holdJobs(w *world) hold {
 	w.t.Helper()
 	client, err := kubernetes.NewForConfig(w.Config)
@@ -155,7 +156,7 @@ func holdJobs(w *world) hold {
 	}}
 }
 
-// stateWithoutJob: the write-ahead Secret is there and nothing was started.
+// stateWithoutJob: the write-ahead Secret exists and no Job was started.
 func stateWithoutJob(w *world) (bool, error) {
 	secrets, err := w.list(secretsResource)
 	if err != nil {
@@ -165,8 +166,9 @@ func stateWithoutJob(w *world) (bool, error) {
 	return err == nil && len(jobs) == 0 && ofType(secrets, rkev1.SecretTypeMachineState) != nil && w.creates() == 0, err
 }
 
-// holdAnswer lets the cloud make machines and keep back its answers until the kill. With the plane gone, the driver's create returns while
-// nobody can save what it made; with the server alone gone, the driver goes on and saves it while no Drover runs.
+// holdAnswer lets the cloud create machines and holds its answers until the kill. Without the plane, the driver's
+// create returns while its result cannot be saved. Without only the server, the driver saves the result while no Drover
+// runs.
 func holdAnswer(w *world) hold {
 	answers := w.Lab.HoldCreates()
 	w.t.Cleanup(answers.Release)
@@ -181,10 +183,10 @@ func holdAnswer(w *world) hold {
 	}}
 }
 
-// madeNotSaved: the cloud has made the machine, and rancher-machine has not heard of it.
+// madeNotSaved: the cloud has created the machine, and rancher-machine has no answer yet.
 func madeNotSaved(w *world) (bool, error) { return w.creates() == 1, nil }
 
-// planUnderWay: the plan was delivered, and the agent has not reported it applied.
+// planUnderWay: the plan was delivered, and the agent has not reported it as applied.
 func planUnderWay(w *world) (bool, error) {
 	secrets, err := w.list(secretsResource)
 	if err != nil {
@@ -198,7 +200,7 @@ func planUnderWay(w *world) (bool, error) {
 	if len(machines) != 1 {
 		return false, nil
 	}
-	// The agent writes nothing while it applies: that it does is seen on the machine.
+	// The agent writes nothing to the API while it applies a plan. A file on the machine shows that it does.
 	return w.Lab.FileExists(machines[0].Name, "/var/lib/rancher/agent/interlock/applyinator-active")
 }
 
@@ -216,16 +218,16 @@ func data(secret unstructured.Unstructured, key string) string {
 	return value
 }
 
-// killServer ends drover server alone. What it had started goes on until the next run, which starts at once, ends it and starts its own: the
-// API is away for a moment only.
+// killServer kills only drover server. Its child processes continue until the next run ends them, which starts at once.
+// The API is therefore unavailable for a moment only.
 func killServer(w *world, away func()) {
 	w.t.Helper()
 	must(w.t, syscall.Kill(w.ServerPID(), syscall.SIGKILL))
 	away()
 }
 
-// killPlane ends drover server and every process of the management plane at the same time, by their process groups, and keeps the next run
-// from starting until away has returned.
+// killPlane kills drover server and all processes of the management plane at the same time, by their process groups. It
+// prevents the next run from starting until away has returned.
 func killPlane(w *world, away func()) {
 	w.t.Helper()
 	held, release := w.holdRestart()
@@ -236,7 +238,7 @@ func killPlane(w *world, away func()) {
 	case <-time.After(readyTimeout):
 		w.t.Fatal("the next run of drover server could not be held back")
 	}
-	// A killed process listens until the kernel has taken its memory back.
+	// A killed process listens until the kernel has released its memory.
 	w.eventually("an API that is away", func() (bool, error) {
 		conn, err := w.Dial(w.t.Context(), "tcp", net.JoinHostPort(lab.Gateway.String(), "6443"))
 		if err == nil {
@@ -247,8 +249,8 @@ func killPlane(w *world, away func()) {
 	away()
 }
 
-// holdRestart takes the lock of the management plane's folder as soon as the run that has it ends: the kernel gives it to who waits longest,
-// and whoever starts drover server again meanwhile is refused and tries again.
+// holdRestart takes the lock of the management plane's folder as soon as the running plane ends, because the kernel
+// gives the lock to the longest waiter. Meanwhile, restarts of drover server fail and are retried.
 func (w *world) holdRestart() (held <-chan struct{}, release func()) {
 	w.t.Helper()
 	lock, err := os.OpenFile(filepath.Join(w.DataDir(), "run", "lock"), os.O_RDWR, 0)
@@ -267,13 +269,13 @@ func (w *world) holdRestart() (held <-chan struct{}, release func()) {
 		select {
 		case <-taken:
 			<-done
-		default: // it is given up as soon as it is had
+		default: // release the lock as soon as it is taken
 		}
 	}
 }
 
-// TestAgentRestart restarts the agent and then the machine: neither installs or restarts anything again, and all probes
-// are healthy afterwards.
+// TestAgentRestart restarts the agent and then the machine. Neither reinstalls or restarts anything, and all probes are
+// healthy afterwards.
 func TestAgentRestart(t *testing.T) {
 	w := newWorld(t, "one")
 	must(t, w.Apply(t.Context(), cluster("one", "v1.36.3+k3s1")))
@@ -282,9 +284,10 @@ func TestAgentRestart(t *testing.T) {
 	const (
 		installs = "wc -l </var/lib/rancher/k3s/system-agent-installer/runs"
 		agent    = "systemctl show -p InvocationID --value rancher-system-agent"
-		// A restart by hand does not count in NRestarts, but every start is another invocation.
+		// A manual restart does not count in NRestarts, but every start has a new invocation ID.
 		process = "systemctl show -p InvocationID -p ActiveEnterTimestampMonotonic -p NRestarts -p ExecMainPID k3s"
-		// How often systemd began to start the unit in this boot; the id is systemd's SD_MESSAGE_UNIT_STARTING.
+		// The number of times that systemd began to start the unit in this boot. The ID is systemd's
+		// SD_MESSAGE_UNIT_STARTING.
 		starts = "journalctl --sync; journalctl --boot --quiet --output=cat UNIT=k3s.service MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5 | wc -l"
 		boot   = "cat /proc/sys/kernel/random/boot_id"
 	)
@@ -315,7 +318,7 @@ func TestAgentRestart(t *testing.T) {
 	w.want(machine, "restarts of k3s since the reboot", "systemctl show -p NRestarts --value k3s", "0")
 }
 
-// want compares what a command prints on a machine.
+// want compares the output of a command on a machine.
 func (w *world) want(machine, what, command, want string) {
 	w.t.Helper()
 	if got := w.command(machine, command); got != want {
@@ -323,9 +326,8 @@ func (w *world) want(machine, what, command, want string) {
 	}
 }
 
-// forgetProbes removes the states of the probes from the plan secret. The agent that runs now writes them anew at the end of its
-// next pass (docs/wire/plan.md#one-pass-of-the-agent), and nobody else does: a write by one that was stopped meanwhile
-// would be a conflict.
+// forgetProbes removes the states of the probes from the plan Secret. Only the running agent writes them again, at the
+// end of its next pass (docs/wire/plan.md#one-pass-of-the-agent). A write by a stopped agent would be a conflict.
 func (w *world) forgetProbes() {
 	w.t.Helper()
 	secrets, err := w.list(secretsResource)
@@ -342,7 +344,7 @@ func (w *world) forgetProbes() {
 	}
 }
 
-// command runs a command on a machine and returns what it prints.
+// command runs a command on a machine and returns its output.
 func (w *world) command(machine, command string) string {
 	w.t.Helper()
 	out, err := w.Lab.Exec(w.t.Context(), machine, command)
@@ -352,7 +354,7 @@ func (w *world) command(machine, command string) string {
 	return out
 }
 
-// healthyAgain waits until the agent has made a pass since forgetProbes, found the plan applied, and sees all probes pass.
+// healthyAgain waits until the agent has made a pass since forgetProbes, finds the plan applied, and all probes pass.
 func (w *world) healthyAgain(machine string) {
 	w.t.Helper()
 	w.eventually("a running agent", func() (bool, error) {

@@ -22,7 +22,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// restoreTimeout is how long a restore may take, in which everything is stopped and started again, one server after the other.
+// restoreTimeout is the limit of a restore, which stops and restarts all servers one after the other.
 const restoreTimeout = 10 * time.Minute
 
 var (
@@ -30,17 +30,18 @@ var (
 	snapshotFilesResource = schema.GroupVersionResource{Group: "k3s.cattle.io", Version: "v1", Resource: "etcdsnapshotfiles"}
 )
 
-// How a snapshot is named for a restore.
+// Ways to name a snapshot for a restore.
 const (
 	byList = "the ETCDSnapshot that Drover has made"
 	byHand = "an ETCDSnapshot that somebody has written"
 	byFile = "the name of the file"
-	// byMistake is by the name of a file that is not there. The machine keeps the data that it has, and the next restore ends the trouble.
+	// byMistake is the name of a file that does not exist. The machine keeps its data, and the next restore recovers
+	// the cluster.
 	byMistake = "a name with a mistake in it"
 )
 
-// TestSnapshotRestore goes back to a snapshot of a cluster that is used: what was deleted since is there again, and what was made since is gone. All
-// machines and nodes are the ones that they were, and who could reach the cluster can. The snapshot stays: a cluster can go back to it twice.
+// TestSnapshotRestore restores a snapshot of a cluster in use. Deleted objects are back, and newer objects are gone.
+// Machines, nodes and access to the cluster stay the same. The snapshot stays, so that a cluster can restore it twice.
 func TestSnapshotRestore(t *testing.T) {
 	t.Run("RKE2, servers with both roles", func(t *testing.T) {
 		goBack(t, "v1.36.3+rke2r1", []pool{{"server", 3, "ec"}, {"worker", 1, "w"}}, byList, byHand)
@@ -50,12 +51,13 @@ func TestSnapshotRestore(t *testing.T) {
 	})
 }
 
-// TestRestoreOneServer is the same of the smallest cluster.
+// TestRestoreOneServer restores a snapshot of the smallest cluster.
 func TestRestoreOneServer(t *testing.T) {
 	goBack(t, "v1.36.3+rke2r1", []pool{{"server", 1, "ecw"}}, byList)
 }
 
-// TestRestoreByMistake names a file that is not there, and goes back to one that is. The only server keeps its data meanwhile.
+// TestRestoreByMistake names a missing file, and then restores an existing one. Meanwhile the only server keeps its
+// data.
 func TestRestoreByMistake(t *testing.T) {
 	goBack(t, "v1.36.3+k3s1", []pool{{"server", 1, "ecw"}}, byMistake, byFile)
 }
@@ -106,10 +108,10 @@ func goBack(t *testing.T, version string, pools []pool, ways ...string) {
 	}
 }
 
-// restored is a cluster "restore" that goes back to a snapshot.
+// restored is the cluster "restore" that is restored from a snapshot.
 type restored struct {
 	*world
-	// known is how the cluster was reached before.
+	// known is the client configuration from before the restore.
 	known *rest.Config
 }
 
@@ -120,7 +122,7 @@ func (r *restored) client() kubernetes.Interface {
 	return client
 }
 
-// machines are the Machines' UIDs by name.
+// machines returns the Machines' UIDs by name.
 func (r *restored) machines() map[string]string {
 	r.t.Helper()
 	list, err := r.list(machinesResource)
@@ -132,7 +134,7 @@ func (r *restored) machines() map[string]string {
 	return uids
 }
 
-// nodes are the names of the nodes that are ready.
+// nodes returns the names of the ready nodes.
 func (r *restored) nodes() []string {
 	r.t.Helper()
 	list, err := r.client().CoreV1().Nodes().List(r.t.Context(), metav1.ListOptions{})
@@ -147,7 +149,8 @@ func (r *restored) nodes() []string {
 	return names
 }
 
-// make makes a ConfigMap, and a Secret, which RKE2 encrypts with keys that are not in the snapshot as they are.
+// make creates a ConfigMap and a Secret. RKE2 encrypts the Secret with keys that a snapshot contains only in encrypted
+// form.
 func (r *restored) make(name string) {
 	r.t.Helper()
 	meta := metav1.ObjectMeta{Name: name}
@@ -181,21 +184,21 @@ func (r *restored) expect(name string, wanted bool) {
 	}
 }
 
-// takeSnapshot asks for a snapshot, and waits until it was taken.
+// takeSnapshot requests a snapshot and waits until it is taken.
 func (r *restored) takeSnapshot(generation int) {
 	r.t.Helper()
 	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotCreate": {"generation": %d}}}}`, generation))
 	r.operation(readyTimeout, "etcdSnapshotCreate", "ETCDSnapshotCreated", generation)
 }
 
-// restore asks to go back to a snapshot, and waits until that is done.
+// restore requests a restore and waits until it is done.
 func (r *restored) restore(name string, generation int) {
 	r.t.Helper()
 	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`, name, generation))
 	r.operation(restoreTimeout, "etcdSnapshotRestore", "ETCDSnapshotRestored", generation)
 }
 
-// failToRestore asks to go back to a snapshot that is not there, and waits until that has failed before the data were touched.
+// failToRestore requests the restore of a missing snapshot. It waits until that has failed without touching the data.
 func (r *restored) failToRestore(name string, generation int) {
 	r.t.Helper()
 	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`, name, generation))
@@ -223,7 +226,7 @@ func (r *restored) failToRestore(name string, generation int) {
 	}
 }
 
-// operation waits until one that was asked for has succeeded, and tells how long each of its phases took.
+// operation waits until a requested operation has succeeded, and logs the duration of each phase.
 func (r *restored) operation(length time.Duration, field, condition string, generation int) {
 	r.t.Helper()
 	start, last := time.Now(), ""
@@ -252,7 +255,7 @@ func (r *restored) operation(length time.Duration, field, condition string, gene
 	})
 }
 
-// snapshotFiles are the snapshots that the cluster knows, by node, as soon as there is one of each of so many nodes.
+// snapshotFiles returns the snapshots in the cluster by node, once the given number of nodes have one each.
 func (r *restored) snapshotFiles(nodes int) map[string]string {
 	r.t.Helper()
 	objects, err := dynamic.NewForConfig(r.known)
@@ -283,7 +286,8 @@ func (r *restored) snapshotFiles(nodes int) map[string]string {
 	return files
 }
 
-// ofAnother is a snapshot whose machine is not the init node, where there is one: then that one changes.
+// ofAnother returns a snapshot of a machine that is not the init node, if there is one. A restore then changes the init
+// node.
 func (r *restored) ofAnother(files map[string]string) (machine unstructured.Unstructured, file string) {
 	r.t.Helper()
 	list, err := r.list(machinesResource)
@@ -298,7 +302,7 @@ func (r *restored) ofAnother(files map[string]string) (machine unstructured.Unst
 	return machine, file
 }
 
-// listed are the names of the ETCDSnapshots that Drover has made of the files, by file.
+// listed returns the names of Drover's ETCDSnapshots of the files, by file.
 func (r *restored) listed(files map[string]string) map[string]string {
 	r.t.Helper()
 	names := map[string]string{}
@@ -323,7 +327,7 @@ func (r *restored) listed(files map[string]string) map[string]string {
 	return names
 }
 
-// write writes the ETCDSnapshot of a file on a machine, as docs/operations.md says.
+// write writes the ETCDSnapshot of a file on a machine, as docs/operations.md describes.
 func (r *restored) write(name string, machine unstructured.Unstructured, file string) {
 	r.t.Helper()
 	_, err := r.objects.Resource(snapshotsResource).Namespace(namespace).Create(r.t.Context(), &unstructured.Unstructured{Object: map[string]any{

@@ -34,17 +34,17 @@ var (
 	controlPlanesResource = schema.GroupVersionResource{Group: "rke.cattle.io", Version: "v1", Resource: "rkecontrolplanes"}
 )
 
-// edit is a change that a user makes in the file of a cluster, and what becomes of the machines of its two pools.
+// edit is a user's change of a cluster's file, and its effect on the machines of its two pools.
 type edit struct {
 	name   string
 	change func(f *manifestFile)
-	// server and workers are the classes that the machines of the pools have to have. Of workers that differ, it is "".
+	// server and workers are the expected classes of the pools' machines. workers is "" if the workers differ.
 	server, workers planner.Class
-	// machines is how many there are afterwards.
+	// machines is the number of machines afterwards.
 	machines int
 }
 
-// editsOf are made one after the other, each in the file that the one before it left.
+// editsOf returns edits that are made one after the other, each in the file that the previous one left.
 func editsOf(upgrade string) []edit {
 	const none, inPlace, restart, replace = planner.ClassNone, planner.ClassInPlace, planner.ClassRestart, planner.ClassReplace
 	return []edit{
@@ -82,8 +82,8 @@ func editsOf(upgrade string) []edit {
 	}
 }
 
-// TestPreviewTellsTheTruth says with the command line what each of ten edits will do to real machines, makes the edit, and compares: restarts are
-// counted by the systemd of each machine, replacements by the UIDs of the Machines.
+// TestPreviewTellsTheTruth previews each of ten edits on the command line, makes the edit on real machines, and
+// compares. It counts restarts with each machine's systemd, and replacements by the UIDs of the Machines.
 func TestPreviewTellsTheTruth(t *testing.T) {
 	const before, after = "v1.36.2+k3s1", "v1.36.3+k3s1"
 	w := newWorld(t, truth, before, after)
@@ -116,7 +116,7 @@ func (w *world) tell(e edit, f *manifestFile) {
 	w.awaitNodes(truth, e.machines)
 	said, happened := saidOf(report), happenedTo(before, w.facts())
 	w.t.Logf("%s: %v", e.name, said)
-	if e.workers == "" { // whom of equals Cluster API removes is its own choice
+	if e.workers == "" { // Cluster API chooses which of equal machines it removes
 		said, happened = anonymous(said), anonymous(happened)
 	}
 	if diff := cmp.Diff(said, happened); diff != "" {
@@ -124,7 +124,7 @@ func (w *world) tell(e edit, f *manifestFile) {
 	}
 }
 
-// manifestFile is what a user keeps of the cluster: the Cluster and the machine config of its workers.
+// manifestFile is the user's file of the cluster: the Cluster and the machine configs of its pools.
 type manifestFile struct{ cluster, serverConfig, machineConfig map[string]any }
 
 func newManifestFile(version string) *manifestFile {
@@ -173,7 +173,7 @@ func (f *manifestFile) bytes(t *testing.T) []byte {
 	return out
 }
 
-// makeTextOf makes the ConfigMap that a file on the servers comes from.
+// makeTextOf creates the ConfigMap that is the source of a file on the servers.
 func (w *world) makeTextOf(text string) {
 	w.t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{
@@ -213,7 +213,7 @@ func (w *world) preview(f *manifestFile) preview.Report {
 	return report
 }
 
-// saidOf are the classes of a report by machine. Machines that come have no name yet.
+// saidOf returns the classes of a report by machine. New machines have no name yet.
 func saidOf(r preview.Report) map[string]planner.Class {
 	out := map[string]planner.Class{}
 	for i, m := range r.Machines {
@@ -226,17 +226,17 @@ func saidOf(r preview.Report) map[string]planner.Class {
 	return out
 }
 
-// fact is what can be seen of a machine from outside.
+// fact is the observable state of a machine.
 type fact struct {
 	uid    string
 	starts string
-	// plan is what its files and instructions are, but for the copy of the spec that snapshots of etcd take along.
+	// plan is the plan's files and instructions, without the copy of the spec that etcd snapshots contain.
 	plan string
 }
 
 func (w *world) facts() map[string]fact {
 	w.t.Helper()
-	// The id is systemd's SD_MESSAGE_UNIT_STARTING.
+	// The ID is systemd's SD_MESSAGE_UNIT_STARTING.
 	const starts = "journalctl --sync; journalctl --quiet --output=cat UNIT=k3s.service UNIT=k3s-agent.service MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5 | wc -l"
 	machines, err := w.list(machinesResource)
 	must(w.t, err)
@@ -257,7 +257,7 @@ func (w *world) facts() map[string]fact {
 	return out
 }
 
-// happenedTo classifies what became of machines.
+// happenedTo classifies what happened to the machines.
 func happenedTo(before, after map[string]fact) map[string]planner.Class {
 	out := map[string]planner.Class{}
 	var fresh, gone []string
@@ -279,7 +279,7 @@ func happenedTo(before, after map[string]fact) map[string]planner.Class {
 			fresh = append(fresh, name)
 		}
 	}
-	// One that goes while another comes was replaced.
+	// A removed machine with a new one in its place was replaced.
 	for i, name := range gone {
 		out[name] = planner.ClassRemove
 		if i < len(fresh) {
@@ -292,7 +292,7 @@ func happenedTo(before, after map[string]fact) map[string]planner.Class {
 	return out
 }
 
-// anonymous gives machines numbers in place of names, in the order of their classes.
+// anonymous replaces the names of machines by numbers, in the order of their classes.
 func anonymous(classes map[string]planner.Class) map[string]planner.Class {
 	out := map[string]planner.Class{}
 	for i, class := range slices.Sorted(maps.Values(classes)) {
@@ -301,7 +301,7 @@ func anonymous(classes map[string]planner.Class) map[string]planner.Class {
 	return out
 }
 
-// carriedOut says whether everybody has acted on the newest file: Drover's controllers, Cluster API, the cloud and the agents.
+// carriedOut reports whether Drover's controllers, Cluster API, the cloud and the agents have applied the newest file.
 func (w *world) carriedOut(machines int, f *manifestFile) (bool, error) {
 	tag, _ := f.machineConfig["tag"].(string)
 	for _, machine := range w.Lab.List() {

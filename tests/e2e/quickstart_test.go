@@ -27,11 +27,11 @@ var (
 	readyNode       = regexp.MustCompile(`^\S+ +Ready `)
 )
 
-// mostLastLines is what a terminal of the usual height shows.
+// mostLastLines is the usual height of a terminal in lines.
 const mostLastLines = 24
 
-// TestQuickstart is the quickstart as a user without a terminal goes through it: up, the printed commands, Ctrl-C, up
-// again, Ctrl-C, down. After Ctrl-C no process is left, after down nothing.
+// TestQuickstart runs the quickstart like a user without a terminal: up, the printed commands, Ctrl-C, up again,
+// Ctrl-C, down. After Ctrl-C no process is left. After down nothing is left.
 func TestQuickstart(t *testing.T) {
 	q := newQuickstart(t)
 	run := q.up()
@@ -46,7 +46,7 @@ func TestQuickstart(t *testing.T) {
 	q.clusterctl()
 	run.interrupt()
 
-	// What is stored says Ready: the second run must not believe it before the machine has booted again.
+	// The stored status is Ready, but the second run must wait until the machine has booted again.
 	compiled := q.recordCompilers()
 	start := time.Now()
 	again := q.up()
@@ -74,7 +74,7 @@ func (q *quickstart) checkSteps(r *run) {
 	}
 }
 
-// checkLastScreen checks that the end fits on a screen, and runs the commands that it shows.
+// checkLastScreen checks that the last output fits on a screen, and runs the commands in it.
 func (q *quickstart) checkLastScreen(r *run) {
 	q.t.Helper()
 	output := r.output()
@@ -102,7 +102,7 @@ func (q *quickstart) checkLastScreen(r *run) {
 	}
 }
 
-// applyEdited applies the example with an edit, which is an ordinary change and no reason for a warning.
+// applyEdited applies the example with an edit. That is an ordinary change and must print no warning.
 func (q *quickstart) applyEdited() {
 	q.t.Helper()
 	out := q.shell("sed '/kind: Cluster/,$s/^metadata:/metadata:\\n  labels: {edited: yes-it-is}/' docs/examples/quickstart.yaml |" +
@@ -112,8 +112,8 @@ func (q *quickstart) applyEdited() {
 	}
 }
 
-// recordCompilers makes the next runs record each call of the compiler and of the linker. The returned function
-// returns them.
+// recordCompilers makes the next runs record each call of the compiler and the linker. The returned function returns
+// them.
 func (q *quickstart) recordCompilers() (calls func() string) {
 	q.t.Helper()
 	log, wrapper := filepath.Join(q.t.TempDir(), "calls"), filepath.Join(q.t.TempDir(), "record")
@@ -129,7 +129,7 @@ func (q *quickstart) recordCompilers() (calls func() string) {
 	}
 }
 
-// TestQuickstartInterrupted ends the quickstart where it has started something and says nothing of it yet.
+// TestQuickstartInterrupted interrupts the quickstart after it has started something and before it reports that.
 func TestQuickstartInterrupted(t *testing.T) {
 	for name, reached := range map[string]func(q *quickstart) bool{
 		"while the management plane starts": func(q *quickstart) bool { return q.runs("kube-apiserver") },
@@ -146,7 +146,7 @@ func TestQuickstartInterrupted(t *testing.T) {
 	}
 }
 
-// quickstart is the two scripts with a lab, a folder and a user's kubeconfig of their own.
+// quickstart is the two scripts with their own lab, folder and user's kubeconfig.
 type quickstart struct {
 	hostScope
 	t           *testing.T
@@ -154,7 +154,7 @@ type quickstart struct {
 	environment []string
 }
 
-// context and management are the contexts that the quickstart adds to the user's kubeconfig.
+// context and management return the contexts that the quickstart adds to the user's kubeconfig.
 func (q *quickstart) context() string    { return "drover-" + q.name }
 func (q *quickstart) management() string { return q.context() + "-management" }
 
@@ -165,7 +165,7 @@ func newQuickstart(t *testing.T) *quickstart {
 	must(t, err)
 	q := &quickstart{hostScope: hostScope{name: "quicktest", dir: filepath.Join(os.TempDir(), "drover-e2e-quickstart")}, t: t, root: root}
 	q.environment = append(os.Environ(), "KUBECONFIG="+filepath.Join(t.TempDir(), "kubeconfig"))
-	// A run that was killed left its things, under the same names.
+	// A killed run left its state under the same names.
 	q.down()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -189,8 +189,7 @@ type run struct {
 	ended chan error
 }
 
-// up starts scripts/quickstart. Its output goes to a file: it is not a terminal, and nothing that is left can hold it
-// open.
+// up starts scripts/quickstart. Its output goes to a file, which is not a terminal and which no left process can block.
 func (q *quickstart) up() *run {
 	q.t.Helper()
 	log, err := os.CreateTemp(q.t.TempDir(), "quickstart-*.log")
@@ -198,7 +197,7 @@ func (q *quickstart) up() *run {
 	defer log.Close()
 	cmd := q.script(context.WithoutCancel(q.t.Context()), "quickstart")
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal signals the group of processes in its foreground
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal signals its foreground process group
 	must(q.t, cmd.Start())
 	r := &run{quickstart: q, log: log.Name(), pid: cmd.Process.Pid, ended: make(chan error, 1)}
 	go func() { r.ended <- cmd.Wait() }()
@@ -236,7 +235,7 @@ func (r *run) until(what string, done func() bool) {
 	}
 }
 
-// interrupt is Ctrl-C: an orderly end, after which no process is left.
+// interrupt sends Ctrl-C and waits for an orderly end without any process left.
 func (r *run) interrupt() {
 	r.t.Helper()
 	start := time.Now()
@@ -255,7 +254,7 @@ func (r *run) interrupt() {
 	}
 }
 
-// readyNode asks for the nodes, once: the quickstart said that the cluster is Ready.
+// readyNode reads the nodes once, because the quickstart reported the cluster as Ready.
 func (q *quickstart) readyNode() {
 	q.t.Helper()
 	if out := q.shell("bin/kubectl --context " + q.context() + " get nodes --no-headers"); !readyNode.MatchString(out) || strings.Count(out, "\n") != 1 {
@@ -274,20 +273,20 @@ func (q *quickstart) clusterctl() {
 	}
 }
 
-// clusterctlKubeconfig runs "clusterctl get kubeconfig", in a network namespace unless it is "", and returns the file
-// with the kubeconfig.
+// clusterctlKubeconfig runs "clusterctl get kubeconfig" and returns the file with the kubeconfig. It runs in a network
+// namespace unless netns is "".
 func clusterctlKubeconfig(t *testing.T, netns, managementKubeconfig, cluster string) string {
 	t.Helper()
 	cmd := inNetns(t.Context(), netns, filepath.Join(binFolder(t), "clusterctl"), "get", "kubeconfig", cluster,
 		"--namespace="+namespace, "--kubeconfig="+managementKubeconfig)
-	// Nothing here asks the internet whether there is a newer clusterctl.
+	// Do not ask the internet for a newer clusterctl.
 	cmd.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, os.WriteFile(file, []byte(output(t, cmd)), 0o600))
 	return file
 }
 
-// nodesWith lists the nodes of a cluster from within the network namespace in which its kubeconfig is good.
+// nodesWith lists the nodes of a cluster from the network namespace in which its kubeconfig works.
 func nodesWith(t *testing.T, netns, kubeconfig string) string {
 	t.Helper()
 	return output(t, inNetns(t.Context(), netns, filepath.Join(binFolder(t), "kubectl"), "--kubeconfig="+kubeconfig, "get", "nodes", "--no-headers"))
@@ -300,7 +299,7 @@ func inNetns(ctx context.Context, netns string, command ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, command[0], command[1:]...)
 }
 
-// output is what a command prints; one that fails ends the test.
+// output returns the output of a command. A failed command ends the test.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var failure bytes.Buffer
@@ -319,7 +318,7 @@ func (q *quickstart) shell(command string) string {
 	return output(q.t, cmd)
 }
 
-// down runs scripts/quickstart-down, after which nothing is left.
+// down runs scripts/quickstart-down and checks that nothing is left.
 func (q *quickstart) down() {
 	q.t.Helper()
 	if out, err := q.script(q.t.Context(), "quickstart-down").CombinedOutput(); err != nil {
@@ -336,7 +335,7 @@ func (q *quickstart) down() {
 	}
 }
 
-// everything is what the quickstart has on this host beside its folder.
+// everything lists what the quickstart has on this host outside its folder.
 func (q *quickstart) everything() []string {
 	q.t.Helper()
 	namespaces := networkNamespaces(q.t)
@@ -349,13 +348,13 @@ func (q *quickstart) everything() []string {
 	return list
 }
 
-// running are the quickstart's processes.
+// running lists the quickstart's processes.
 func (q *quickstart) running() []string {
 	q.t.Helper()
 	return slices.DeleteFunc(q.processes(q.t, networkNamespaces(q.t)), func(found string) bool { return !strings.HasPrefix(found, "process ") })
 }
 
-// runs says whether one of its processes is a program.
+// runs reports whether one of its processes runs a program.
 func (q *quickstart) runs(program string) bool {
 	q.t.Helper()
 	return slices.ContainsFunc(q.running(), func(process string) bool { return strings.Contains(process, program) })

@@ -35,7 +35,7 @@ var (
 	machinesResource   = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
 )
 
-// world is a rig with what the tests ask of it.
+// world is a rig with helpers for tests.
 type world struct {
 	*rig.Rig
 	t       *testing.T
@@ -43,7 +43,8 @@ type world struct {
 	host    hostScope
 }
 
-// newWorld starts a rig of its own, with the installers of the given versions or of one for each distribution, and checks at the end that nothing of it is left on the host.
+// newWorld starts a rig with the installers of the given versions, or of one version for each distribution. At the end
+// it checks that nothing of the rig is left on the host.
 func newWorld(t *testing.T, name string, versions ...string) *world {
 	t.Helper()
 	if len(versions) == 0 {
@@ -58,7 +59,7 @@ func newWorld(t *testing.T, name string, versions ...string) *world {
 		Name: name, Dir: filepath.Join(os.TempDir(), "drover-e2e-"+name), Bin: binFolder(t), Cache: filepath.Join(cache, "drover", "images"),
 		Versions: versions, Log: log,
 	}
-	// A run that was killed left its rig; the folder always has the same name, so that the next run finds it.
+	// A killed run left its rig. The folder always has the same name, so that the next run finds it.
 	must(t, rig.Destroy(t.Context(), options))
 	w := &world{t: t, host: hostScope{name: name, dir: options.Dir}}
 	before := w.host.inventory(t)
@@ -88,7 +89,7 @@ func newWorld(t *testing.T, name string, versions ...string) *world {
 	return w
 }
 
-// checkDisruptions fails when a machine was restarted, drained or replaced although nobody wished it.
+// checkDisruptions fails if a machine was restarted, drained or replaced without a user's wish.
 func (w *world) checkDisruptions(ctx context.Context) {
 	w.t.Helper()
 	counts, err := w.Disruptions(ctx)
@@ -100,7 +101,7 @@ func (w *world) checkDisruptions(ctx context.Context) {
 	}
 }
 
-// evidence is what helps to see why a test failed: the state of the cluster, and the end of Drover's log.
+// evidence returns the state of the cluster and the end of Drover's log, to explain a failure.
 func (w *world) evidence(ctx context.Context) string {
 	log, _ := os.ReadFile(filepath.Join(w.Dir, "logs", "drover-server.log"))
 	const most = 6000
@@ -110,19 +111,19 @@ func (w *world) evidence(ctx context.Context) string {
 	return w.Explain(ctx, w.host.name) + "\n" + string(log)
 }
 
-// cluster is the manifest of a cluster of one machine with every role.
+// cluster returns the manifest of a cluster of one machine with every role.
 func cluster(name, version string) []byte {
 	return manifest(name, version, pool{"pool1", 1, "ecw"})
 }
 
-// pool is one of a cluster's pools of machines. Roles are letters: etcd, control plane, worker.
+// pool is a machine pool of a cluster. Roles are letters: etcd, control plane, worker.
 type pool struct {
 	name     string
 	quantity int
 	roles    string
 }
 
-// manifest is that of a cluster with these pools.
+// manifest returns the manifest of a cluster with these pools.
 func manifest(name, version string, pools ...pool) []byte {
 	text := fmt.Appendf(nil, `
 apiVersion: rke-machine-config.cattle.io/v1
@@ -201,7 +202,7 @@ func (w *world) onlyMachine() unstructured.Unstructured {
 	return machines[0]
 }
 
-// creates counts how often the cloud made a machine.
+// creates returns how often the cloud created a machine.
 func (w *world) creates() int {
 	w.t.Helper()
 	events, err := w.Lab.Events()
@@ -215,7 +216,8 @@ func (w *world) creates() int {
 	return n
 }
 
-// namespacesAreComplete says whether every namespace has what the controller manager makes in it, some time after the namespace.
+// namespacesAreComplete reports whether every namespace has the objects that the controller manager creates in it with
+// a delay.
 func (w *world) namespacesAreComplete() (bool, error) {
 	namespaces, err := w.objects.Resource(namespacesResource).List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -234,7 +236,7 @@ func (w *world) namespacesAreComplete() (bool, error) {
 	return len(namespaces.Items) > 0, nil
 }
 
-// apiInventory lists all objects of all kinds but Events and Leases.
+// apiInventory lists all objects of all kinds except Events and Leases.
 func (w *world) apiInventory() []string {
 	w.t.Helper()
 	return w.inventoryOf(w.Config)
@@ -271,7 +273,7 @@ func (w *world) inventoryOf(config *rest.Config) []string {
 	return slices.Compact(names)
 }
 
-// testWriter sends progress to the test's log.
+// testWriter writes progress to the test's log.
 type testWriter struct{ t *testing.T }
 
 // Write logs one line.
@@ -280,7 +282,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// replaceOnce changes the one place where old stands.
+// replaceOnce replaces the only occurrence of old.
 func replaceOnce(t *testing.T, text, old, with string) string {
 	t.Helper()
 	if strings.Count(text, old) != 1 {

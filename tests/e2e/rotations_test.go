@@ -27,11 +27,12 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// rotationTimeout is how long a rotation may take, in which every server is restarted, one after the other, once or three times.
+// rotationTimeout is the limit of a rotation, which restarts every server one to three times, one server after the
+// other.
 const rotationTimeout = 12 * time.Minute
 
-// TestRotations gives the nodes of a cluster new certificates, first all, then those of one service, and another key to encrypt Secrets with. No
-// machine is replaced, what was known before about the cluster stays true, and what was stored before can be read.
+// TestRotations rotates all certificates of a cluster's nodes, then those of one service, then the key that encrypts
+// Secrets. No machine is replaced, existing access to the cluster works, and stored data stay readable.
 func TestRotations(t *testing.T) {
 	tests := map[string]struct {
 		version string
@@ -68,7 +69,7 @@ func TestRotations(t *testing.T) {
 	}
 }
 
-// rotating is a cluster "rotate" in which something is rotated.
+// rotating is the cluster "rotate" whose certificates and keys are rotated.
 type rotating struct {
 	*world
 	runtime distro.Runtime
@@ -76,7 +77,7 @@ type rotating struct {
 
 func (r *rotating) data() string { return distro.NewLayout(r.runtime, "").Data }
 
-// having are the machines on which a path below the data directory is.
+// having returns the machines that have a path below the data directory.
 func (r *rotating) having(file string) []lab.Machine {
 	r.t.Helper()
 	var found []lab.Machine
@@ -93,17 +94,17 @@ func (r *rotating) having(file string) []lab.Machine {
 	return found
 }
 
-// apiServerLog is on machines with an API server only.
+// apiServerLog exists only on machines with an API server.
 const apiServerLog = "server/logs/kube-apiserver.log"
 
-// apiServers and etcdMember are the machines with those.
+// apiServers and etcdMember return the machines with an API server and with etcd.
 func (r *rotating) apiServers() []lab.Machine { return r.having(apiServerLog) }
 func (r *rotating) etcdMember() lab.Machine   { return r.having("server/db/etcd/member")[0] }
 
-// knowledge is how people reach a cluster.
+// knowledge is the client configurations with which users reach a cluster.
 type knowledge map[string]*rest.Config
 
-// asKnownNow are Drover's kubeconfig, and that of the administrator of a server, as they are now.
+// asKnownNow returns the current kubeconfigs of Drover and of a server's administrator.
 func (r *rotating) asKnownNow() knowledge {
 	r.t.Helper()
 	server := r.apiServers()[0]
@@ -126,7 +127,7 @@ func (k knowledge) stillGood(r *rotating) {
 	}
 }
 
-// request asks for an operation, and waits until the condition about it says that this one succeeded.
+// request requests an operation and waits until its condition reports success.
 func (r *rotating) request(field, value, condition string, done func(status map[string]any) bool) {
 	r.t.Helper()
 	start := time.Now()
@@ -153,8 +154,8 @@ func (r *rotating) controlPlane() (*unstructured.Unstructured, error) {
 	return r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "rotate", metav1.GetOptions{})
 }
 
-// rotateCertificates rotates, and expects other certificates in the files that renewed tells, on all machines, and the same in all others. New ones
-// are of the authorities that were there before.
+// rotateCertificates rotates certificates. On all machines, the files for which renewed returns true must change, and
+// all others must stay the same. New certificates must be signed by the existing authorities.
 func (r *rotating) rotateCertificates(request string, renewed func(file string) bool) {
 	r.t.Helper()
 	before := r.certificates()
@@ -176,7 +177,8 @@ func (r *rotating) rotateCertificates(request string, renewed func(file string) 
 				}
 			case now.SerialNumber.Cmp(old.SerialNumber) == 0:
 				r.t.Errorf("%s: %s is the same certificate", machine, file)
-			case !strings.Contains(file, "/kube-") && !signedByOneOf(now, files): // those two make their own, with nobody's signature
+			// Those two make self-signed certificates.
+			case !strings.Contains(file, "/kube-") && !signedByOneOf(now, files):
 				r.t.Errorf("%s: %s is of no authority that was there before", machine, file)
 			}
 		}
@@ -184,7 +186,8 @@ func (r *rotating) rotateCertificates(request string, renewed func(file string) 
 	r.expectServed(after)
 }
 
-// refused asks for certificates of a service that the distribution does not know: the rotation fails, and no server is restarted for it.
+// refused requests certificates of a service that the distribution does not know. The rotation must fail without
+// restarting a server.
 func (r *rotating) refused() {
 	r.t.Helper()
 	starts := func() map[string]string {
@@ -217,7 +220,7 @@ func (r *rotating) refused() {
 	}
 }
 
-// certificates are those in the files of machines, by machine and by path below the data directory.
+// certificates returns the certificates in the files of machines, by machine and by path below the data directory.
 func (r *rotating) certificates() map[string]map[string]*x509.Certificate {
 	r.t.Helper()
 	found := map[string]map[string]*x509.Certificate{}
@@ -251,7 +254,7 @@ func signedByOneOf(certificate *x509.Certificate, files map[string]*x509.Certifi
 	return false
 }
 
-// expectServed compares what machines show with their files.
+// expectServed compares the certificates that machines serve with their files.
 func (r *rotating) expectServed(certificates map[string]map[string]*x509.Certificate) {
 	r.t.Helper()
 	ports := map[string]string{"10250": "agent/serving-kubelet.crt", "6443": "server/tls/serving-kube-apiserver.crt"}
@@ -272,7 +275,7 @@ func (r *rotating) expectServed(certificates map[string]map[string]*x509.Certifi
 					return false, err
 				}
 				defer conn.Close()
-				client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // it is compared with the file
+				client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // the test compares it with the file
 				if err := client.HandshakeContext(r.t.Context()); err != nil {
 					return false, err
 				}
@@ -283,7 +286,7 @@ func (r *rotating) expectServed(certificates map[string]map[string]*x509.Certifi
 	}
 }
 
-// rotateKeys rotates the key that Secrets are encrypted with, and expects all of them stored under the new one.
+// rotateKeys rotates the key that encrypts Secrets. All Secrets must then be stored with the new key.
 func (r *rotating) rotateKeys() {
 	r.t.Helper()
 	secrets := r.downstream("rotate").CoreV1().Secrets("default")
@@ -323,7 +326,7 @@ func (r *rotating) rotateKeys() {
 	}
 }
 
-// expectStored reads all Secrets in etcd, and expects each of them encrypted with this key.
+// expectStored reads all Secrets in etcd, and checks that each is encrypted with this key.
 func (r *rotating) expectStored(key string) {
 	r.t.Helper()
 	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

@@ -15,8 +15,8 @@ import (
 
 const version = "v1.36.3+rke2r1"
 
-// TestScaleUpDown changes the number of servers several times, with data written in between that have to be there at the end: members join
-// etcd and leave it one after the other, and the first of all servers may be among those that go.
+// TestScaleUpDown changes the number of servers several times. Data written in between must survive. Members join and
+// leave etcd one after the other, and the first server may be among those that leave.
 func TestScaleUpDown(t *testing.T) {
 	w := newWorld(t, "scale")
 	sizes := []int{1, 3, 5, 3, 1}
@@ -38,8 +38,8 @@ func TestScaleUpDown(t *testing.T) {
 	}
 }
 
-// TestLostInitNode switches the first server off for ever: its pool's health check has it replaced, and the cluster is ready again with three
-// servers, of which another one is the first.
+// TestLostInitNode permanently switches the first server off. Its pool's health check replaces it. The cluster is then
+// ready again with three servers and another init node.
 func TestLostInitNode(t *testing.T) {
 	w := newWorld(t, "lost")
 	text := string(manifest("lost", version, pool{"server", 3, "ec"}, pool{"worker", 1, "w"}))
@@ -59,7 +59,8 @@ func TestLostInitNode(t *testing.T) {
 	w.expectRoles("lost", []string{"etcd+api", "etcd+api", "etcd+api", "worker"})
 }
 
-// TestDeadWorkerDoesNotBlock: a worker is switched off and missed, the cluster is upgraded, and all others get the new version.
+// TestDeadWorkerDoesNotBlock: a worker is switched off and detected as missing, the cluster is upgraded, and all other
+// nodes get the new version.
 func TestDeadWorkerDoesNotBlock(t *testing.T) {
 	const before, after = "v1.36.2+rke2r1", version
 	w := newWorld(t, "dead", before, after)
@@ -92,7 +93,7 @@ func TestDeadWorkerDoesNotBlock(t *testing.T) {
 	})
 }
 
-// awaitNodes waits until a cluster has that many machines and no others, all of them ready nodes.
+// awaitNodes waits until a cluster has exactly that many machines, all of them ready nodes.
 func (w *world) awaitNodes(cluster string, want int) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%d machines", want), func() (bool, error) {
@@ -107,7 +108,7 @@ func (w *world) awaitNodes(cluster string, want int) {
 	}
 }
 
-// initNode is the machine that carries the mark of the one that began the cluster.
+// initNode returns the machine with the label of the init node.
 func (w *world) initNode() string {
 	w.t.Helper()
 	machines, err := w.list(machinesResource)
@@ -124,7 +125,7 @@ func (w *world) initNode() string {
 	return found
 }
 
-// conditionOf is the status of an object's condition.
+// conditionOf returns the status of an object's condition.
 func conditionOf(object *unstructured.Unstructured, kind string) string {
 	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, entry := range all {

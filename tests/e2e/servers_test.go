@@ -8,8 +8,9 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// TestStandInServers shows that clusters of several servers keep the distributions' contract, before any plan is involved: servers join at the same
-// time, a worker lives on when the server it joined is gone, a server comes back, and a member leaves etcd when its node is told to.
+// TestStandInServers checks that clusters of several servers keep the distributions' contract, without a plan. Servers
+// join at the same time. A worker survives the loss of the server that it joined. A server comes back. A member leaves
+// etcd when its node requests it.
 func TestStandInServers(t *testing.T) {
 	bin := binFolder(t)
 	create, l := openLab(t, "servers")
@@ -48,7 +49,8 @@ func TestStandInServers(t *testing.T) {
 	first.eventually(membersCommand(runtime)+" | wc -l", "2")
 }
 
-// TestStandInSplitRoles: a server with etcd alone begins the cluster, another has the API alone, a worker joins that one.
+// TestStandInSplitRoles: a server with only etcd starts the cluster, another server has only the API, and a worker
+// joins the second.
 func TestStandInSplitRoles(t *testing.T) {
 	bin := binFolder(t)
 	create, _ := openLab(t, "split")
@@ -74,8 +76,8 @@ func TestStandInSplitRoles(t *testing.T) {
 	}
 }
 
-// membersCommand prints a line for each member of etcd, as the plan of an init node without a control plane asks
-// (docs/wire/planner.md#saved-output).
+// membersCommand prints a line for each member of etcd, like the instruction in the plan of an init node without a
+// control plane (docs/wire/planner.md#saved-output).
 func membersCommand(runtime distro.Runtime) string {
 	return "curl -fsS --cacert " + distro.NewLayout(runtime, "").Data + "/server/tls/server-ca.crt https://localhost:" + port(runtime) +
 		"/db/info | grep -o '\"clientURLs\":.\"[^\"]*'"

@@ -8,9 +8,9 @@ import (
 	"github.com/drover-io/drover/tests/testbed/distro"
 )
 
-// TestStandInSnapshots shows that the stand-in keeps the distributions' contract about snapshots, before any plan is involved: they are
-// taken, listed in the cluster and counted; one server begins again with the data of one, under the certificates that the cluster had, and the
-// others, whose data were declared dead, join it.
+// TestStandInSnapshots checks that the stand-in keeps the distributions' contract about snapshots, without a plan.
+// Snapshots are taken, listed in the cluster and pruned. One server starts again with a snapshot's data under the
+// cluster's certificates. The other servers, whose data were declared dead, join it.
 func TestStandInSnapshots(t *testing.T) {
 	bin := binFolder(t)
 	create, _ := openLab(t, "snaps")
@@ -50,7 +50,8 @@ func TestStandInSnapshots(t *testing.T) {
 	listed := strings.Join([]string{
 		"first" + metadata, "first" + metadata, "first" + metadata, "first" + metadata, "first" + metadata, "second" + metadata, "third" + metadata,
 	}, "\n")
-	first.eventually(objects+" | tr -s ' ' | sort", listed) // of each name the last two, and three names with one
+	// The last two snapshots of each name, and three names with one.
+	first.eventually(objects+" | tr -s ' ' | sort", listed)
 	first.run("rke2 etcd-snapshot delete $(rke2 etcd-snapshot ls | grep -o '^Count-one-[^ ]*')")
 	listed = strings.TrimPrefix(listed, "first"+metadata+"\n")
 	first.eventually(objects+" | tr -s ' ' | sort", listed)
@@ -89,7 +90,7 @@ func TestStandInSnapshots(t *testing.T) {
 	}
 	second.eventually(membersCommand(runtime)+" | wc -l", "3")
 	second.eventually(kubectl+"get nodes --no-headers | grep -cw Ready", "3")
-	first.eventually(objects+" | tr -s ' ' | sort", listed) // the data know none of them
+	first.eventually(objects+" | tr -s ' ' | sort", listed) // the data contain none of them
 	if got := first.run(sums); got != known {
 		t.Errorf("the cluster has other authorities: %s, and before %s", got, known)
 	}

@@ -29,21 +29,22 @@ import (
 var managementResource = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: "clusters"}
 
 const (
-	// cutLasts is longer than connections, agents and clients wait before they begin to try seldom.
+	// cutLasts is longer than the time after which connections, agents and clients retry only rarely.
 	cutLasts = 30 * time.Second
-	// noticedWithin is how soon conditions say that an agent is gone which has said nothing.
+	// noticedWithin is the limit until conditions report that an agent is gone that sent no goodbye.
 	noticedWithin = 5 * time.Second
-	// backWithin is how soon all is as before once it can be: an agent's longest pause while there is no server, and what is repeated of a handshake that was
-	// lost.
+	// backWithin is the limit until everything works again after a cut. It covers an agent's longest pause without a
+	// server and the retransmission of a lost handshake.
 	backWithin = 10 * time.Second
-	// probeDeadline is how long a client waits for an answer that takes milliseconds.
+	// probeDeadline is the time-out of a client for an answer that takes milliseconds.
 	probeDeadline = 10 * time.Second
-	// atOnce is more than an answer takes that waits for nothing, on a machine that is busy.
+	// atOnce is more than an immediate answer takes on a busy machine.
 	atOnce = 2 * time.Second
 )
 
-// TestTunnelCut shows what clients see of a cluster that is reached through its agent alone, when the network between agent and server is gone for a
-// while, and when the server is killed: nothing waits longer than it said, conditions follow, and all goes on by itself.
+// TestTunnelCut checks what clients see of a cluster that is reachable only through its agent. The test cuts the
+// network between agent and server, and kills the server. No request exceeds its time-out, conditions follow, and
+// everything recovers without help.
 func TestTunnelCut(t *testing.T) {
 	w := newWorld(t, "tunnelcut", "v1.36.3+k3s1")
 	must(t, w.Apply(t.Context(), cluster("tunnelcut", "v1.36.3+k3s1")))
@@ -64,7 +65,7 @@ func TestTunnelCut(t *testing.T) {
 	s.killServer()
 }
 
-// severed is a cluster that is cut off, with a client that reads and watches it meanwhile.
+// severed is a disconnected cluster, with a client that keeps reading and watching it.
 type severed struct {
 	*world
 	id, machine string
@@ -73,7 +74,7 @@ type severed struct {
 	probes      *prober
 }
 
-// cutLink takes the machine's network away, so that whatever is sent is lost without a word.
+// cutLink disconnects the machine's network, so that packets are lost without an error.
 func (s *severed) cutLink() {
 	s.t.Helper()
 	must(s.t, s.Lab.Partition(s.t.Context(), s.machine, true))
@@ -97,7 +98,7 @@ func (s *severed) cutLink() {
 	s.probes.expect("after it", back, time.Now(), atOnce, http.StatusOK)
 }
 
-// killServer kills the server, which is started again.
+// killServer kills the server, which is then restarted.
 func (s *severed) killServer() {
 	s.t.Helper()
 	before, killed := s.ServerPID(), time.Now()
@@ -117,7 +118,7 @@ func (s *severed) killServer() {
 	s.probes.expect("after it", back, time.Now(), atOnce, http.StatusOK)
 }
 
-// create makes an object through the tunnel.
+// create creates an object through the tunnel.
 func (s *severed) create(name string) {
 	s.t.Helper()
 	client, err := kubernetes.NewForConfig(s.config)
@@ -126,16 +127,16 @@ func (s *severed) create(name string) {
 	must(s.t, err)
 }
 
-// makeThere makes an object as somebody does who sits at the cluster's own server.
+// makeThere creates an object directly on the cluster's own server.
 func (s *severed) makeThere(name string) {
 	s.t.Helper()
 	s.command(s.machine, kubectlOf(distro.K3s)+"-n default create configmap "+name)
 }
 
-// linkConditions are those that say whether an agent is connected.
+// linkConditions are the conditions that report whether an agent is connected.
 var linkConditions = []string{"Connected", "Ready"}
 
-// idOf is the name of the cluster's management cluster.
+// idOf returns the name of the cluster's management Cluster.
 func (w *world) idOf(cluster string) string {
 	w.t.Helper()
 	found, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.t.Context(), cluster, metav1.GetOptions{})
@@ -144,7 +145,7 @@ func (w *world) idOf(cluster string) string {
 	return id
 }
 
-// linkIs tells whether the conditions of a management cluster have a status.
+// linkIs checks that the conditions of a management Cluster have a status.
 func (w *world) linkIs(id, status string) error {
 	found, err := w.objects.Resource(managementResource).Get(w.t.Context(), id, metav1.GetOptions{})
 	if err != nil {
@@ -174,7 +175,7 @@ func (w *world) awaitLink(id, status string, within time.Duration) {
 	w.within(within, "conditions of the link", func() error { return w.linkIs(id, status) })
 }
 
-// within waits for the end of a problem.
+// within waits until a problem is gone.
 func (w *world) within(length time.Duration, what string, problem func() error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), length)
@@ -191,7 +192,7 @@ func (w *world) within(length time.Duration, what string, problem func() error) 
 	}
 }
 
-// watching is a watch that is begun again whenever it ends, from where it was, as controllers have it.
+// watching is a watch that resumes from its last position whenever it ends, like a controller's.
 type watching struct {
 	*world
 	mu   sync.Mutex
@@ -244,14 +245,14 @@ func (w *watching) await(name string, length time.Duration) {
 	})
 }
 
-// prober reads something small all the time, whether or not what it has asked before is answered.
+// prober reads a small object continuously, without waiting for earlier answers.
 type prober struct {
 	*world
 	mu   sync.Mutex
 	done []probed
 }
 
-// probed is how a request went: code is that of the answer, 0 where there was none.
+// probed is the result of a request. code is the status code of the answer, or 0 without an answer.
 type probed struct {
 	begun time.Time
 	took  time.Duration
@@ -299,7 +300,7 @@ func ask(ctx context.Context, client *http.Client, address string) probed {
 	return one
 }
 
-// awaitSuccess waits for the first request after a moment that succeeds, and says when it was begun.
+// awaitSuccess waits for the first successful request after a moment, and returns its start.
 func (p *prober) awaitSuccess(after time.Time, length time.Duration) (at time.Time) {
 	p.t.Helper()
 	p.within(length, "an answer of the cluster", func() error {
@@ -319,7 +320,8 @@ func (p *prober) awaitSuccess(after time.Time, length time.Duration) (at time.Ti
 	return at
 }
 
-// expect looks at all requests that were begun between two moments: they took no longer, and were answered with one of these codes.
+// expect checks all requests that started between two moments. Their duration and status codes must be within the
+// limits.
 func (p *prober) expect(when string, from, to time.Time, longest time.Duration, codes ...int) {
 	p.t.Helper()
 	p.mu.Lock()

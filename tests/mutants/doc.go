@@ -1,10 +1,10 @@
-// Command mutants shows that the tests of the planner, and of what is around it, can fail. It keeps one plausible fault for every
-// invariant of the planner (I1 to I29) and for every weakness that is to be beaten (W1 to W35), and runs, for each of them, the tests that
-// have to notice. The tables are therefore also the list of which test looks after what.
+// Command mutants checks that the tests of the planner, and of the packages around it, can fail. It has one plausible
+// fault for every invariant of the planner (I1 to I29) and for every weakness to avoid (W1 to W35). For each fault it
+// runs the tests that must detect it. The tables therefore also list which test covers what.
 //
-// A fault is a text in a file of the product and another one in its place. It is handed to the compiler as an overlay, so that no wrong
-// code lies in the tree and none is ever written there. The text has to be in its file exactly once: a fault whose place has changed is an
-// error, as is one that does not compile, and has to be written anew.
+// A fault replaces a text in a file of the product. The compiler gets it as an overlay, so the tree never contains
+// wrong code. The text must occur exactly once in its file. A fault whose text has changed is an error, and so is a
+// fault that does not compile. Rewrite such a fault.
 //
 // Usage, in the directory tests:
 //

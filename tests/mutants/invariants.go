@@ -1,6 +1,6 @@
 package main
 
-// Packages whose tests are asked.
+// Packages whose tests run.
 const (
 	planner   = "pkg/decide/planner"
 	rendering = "pkg/decide/planner/render"
@@ -9,7 +9,7 @@ const (
 	plans     = "pkg/decide/nodeplan"
 )
 
-// invariants are one fault for each invariant of docs/invariants.md#invariants.
+// invariants has one fault for each invariant of docs/invariants.md#invariants.
 var invariants = []mutant{
 	{
 		name: "I1", breaks: "an init node that a ticket names and whose mark was not written is forgotten, and another one starts a second cluster",

@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run tries the mutants that were asked for. It returns false unless all of them were caught.
+// run tries the selected mutants. It returns false unless the tests detected all of them.
 func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	pattern := flags.String("run", "", "only mutants whose names match this `regex`, as a whole")
@@ -69,7 +69,8 @@ func selectMutants(pattern string) ([]mutant, error) {
 	return selected, nil
 }
 
-// baseline runs all the tests without any fault: a test that fails anyway catches nothing. It returns the flags of each package's tests.
+// baseline runs all the tests without a fault, because a failing test detects nothing. It returns the flags of each
+// package's tests.
 func baseline(ctx context.Context, root string, mutants []mutant, out io.Writer) (map[string][]string, error) {
 	start := time.Now()
 	patterns := map[string][]string{}
@@ -103,7 +104,7 @@ func sortedKeys(m map[string][]string) []string {
 	return keys
 }
 
-// tryAll tries some mutants at a time. Results are in the order of the mutants.
+// tryAll tries mutants in parallel. Results are in the order of the mutants.
 func tryAll(ctx context.Context, root string, mutants []mutant, programs map[string][]string, jobs int, done func(outcome)) []outcome {
 	results := make([]outcome, len(mutants))
 	slots := make(chan struct{}, max(1, jobs))
@@ -138,7 +139,7 @@ func printOutcome(out io.Writer, o outcome, verbose bool) {
 	}
 }
 
-// summary prints what is left to do, and the count last.
+// summary prints the undetected mutants and then the count.
 func summary(out io.Writer, results []outcome) bool {
 	count := 0
 	for _, o := range results {

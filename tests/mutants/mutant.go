@@ -13,31 +13,32 @@ import (
 	"time"
 )
 
-// mutant is one fault and the tests that have to notice it.
+// mutant is one fault and the tests that must detect it.
 type mutant struct {
-	// name is that of the invariant (I7) or the weakness (W13).
+	// name is the number of the invariant (I7) or the weakness (W13).
 	name string
-	// breaks says in a sentence what goes wrong with it.
+	// breaks describes the effect of the fault in a sentence.
 	breaks string
-	// file is where it is, from the root of the repository; old is what is there, once, and fault what replaces it.
+	// file is a path from the root of the repository. old is a text that occurs once in it, and fault is its
+	// replacement.
 	file, old, fault string
-	// tests is the package whose tests have to fail, and run which of them, as for go test -run.
+	// tests is the package whose tests must fail. run selects them, as in go test -run.
 	tests, run string
 }
 
-// limit is how long the tests of one mutant may take once they are built. A fault may make them hang.
+// limit is the time limit for the built tests of one mutant, because a fault may make them hang.
 const limit = 2 * time.Minute
 
-// fate is what became of a mutant.
+// fate is the result of a mutant.
 type fate int
 
 const (
 	caught fate = iota
 	survived
-	broken // it says nothing about the tests: it has to be repaired
+	broken // it proves nothing about the tests and must be repaired
 )
 
-// outcome is the fate of a mutant, with what was printed.
+// outcome is the fate of a mutant with the output of its tests.
 type outcome struct {
 	mutant
 	fate   fate
@@ -77,7 +78,7 @@ func (m mutant) try(ctx context.Context, root string, flags []string) outcome {
 	return out
 }
 
-// overlay writes the faulty file and the list that replaces the right one by it, both outside of the tree.
+// overlay writes the faulty file and the overlay list, both outside the tree.
 func (m mutant) overlay(root string) (path string, remove func(), err error) {
 	content, err := m.apply(root)
 	if err != nil {
@@ -97,7 +98,7 @@ func (m mutant) overlay(root string) (path string, remove func(), err error) {
 	return path, remove, nil
 }
 
-// judge tells from what go test printed whether the tests have noticed.
+// judge decides from the output of go test whether the tests have detected the fault.
 func judge(output string, err error) (fate, string) {
 	var exit *exec.ExitError
 	switch {
@@ -117,7 +118,7 @@ func judge(output string, err error) (fate, string) {
 	return broken, "go test failed without a test that failed"
 }
 
-// goTest runs tests of a package of the repository's first module. What random models do depends on the seed, which is fixed here.
+// goTest runs tests of a package of the repository's main module. Random models use a fixed seed.
 func goTest(ctx context.Context, root, pkg, run string, flags ...string) (string, error) {
 	args := []string{"test", "-count=1", "-vet=off", "-timeout", limit.String(), "-run", run, "./" + pkg}
 	args = append(args, flags...)
@@ -128,11 +129,11 @@ func goTest(ctx context.Context, root, pkg, run string, flags ...string) (string
 	return string(output), err
 }
 
-// modelFlags are for test programs with random models: always the same worlds, no file in the tree about what they found, and no time spent on
-// finding a smaller world that fails.
+// modelFlags are for test programs with random models: a fixed seed, no file with findings in the tree, and no time for
+// shrinking.
 var modelFlags = []string{"-rapid.seed=1", "-rapid.checks=300", "-rapid.nofailfile", "-rapid.shrinktime=1ms"}
 
-// flagsOf are the flags for the test program of a package.
+// flagsOf returns the flags for the test program of a package.
 func flagsOf(ctx context.Context, root, pkg string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-f", "{{.TestImports}} {{.XTestImports}}", "./"+pkg)
 	cmd.Dir = root

@@ -34,7 +34,7 @@ func TestTables_NameEveryInvariantAndWeakness(t *testing.T) {
 	}
 }
 
-// The places of all faults are current, and the tests that are to notice them exist.
+// The texts of all faults exist in their files, and so do the tests that must detect them.
 func TestTables_FitTheCode(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// weaknesses are one fault for each weakness of docs/invariants.md#weaknesses: it brings back what is to be beaten.
+// weaknesses has one fault for each weakness of docs/invariants.md#weaknesses. The fault brings the weakness back.
 var weaknesses = []mutant{
 	{
 		name: "W1", breaks: "an error in carrying out a decision is seen in the log only",

@@ -15,27 +15,27 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
-// Fleet is what one run measured.
+// Fleet is the result of one run.
 type Fleet struct {
-	// Clusters and Machines say what was made; Machines is the number of all clusters together.
+	// Clusters and Machines are the numbers of created clusters and of all their machines.
 	Clusters int `json:"clusters"`
 	Machines int `json:"machines"`
 	// SecondsToReady is the time from the first apply until the last Cluster was Ready.
 	SecondsToReady float64 `json:"secondsToReady"`
-	// WritesPerMachine counts requests that change something, by Drover and the Cluster API in it, from the API server's audit
-	// log, until both were quiet. Refused ones count; Leases and Events do not.
+	// WritesPerMachine counts write requests by Drover and its Cluster API in the API server's audit log, until both
+	// were idle. It includes rejected requests, but not Leases and Events.
 	WritesPerMachine float64 `json:"writesPerMachine"`
-	// APIServerCPUSeconds and EtcdCPUSeconds were used from the first apply until all was quiet.
+	// APIServerCPUSeconds and EtcdCPUSeconds are the CPU times from the first apply until both were idle.
 	APIServerCPUSeconds float64 `json:"apiServerCPUSeconds"`
 	EtcdCPUSeconds      float64 `json:"etcdCPUSeconds"`
-	// APIServerMiB is the API server's resident memory at the end; DroverMiB that of this process, which is Drover together
-	// with the simulated machines and the APIs of their clusters.
+	// APIServerMiB is the API server's resident memory at the end. DroverMiB is that of this process: Drover, the
+	// simulated machines and the APIs of their clusters.
 	APIServerMiB float64 `json:"apiServerMiB"`
 	DroverMiB    float64 `json:"droverWithSimulatedMachinesMiB"`
 }
 
-// Elsewhere are figures that this run did not measure: what a peer was recorded to need for the same fleets, on two cores of another
-// machine. They say what is usual, and no ratio may be made of them.
+// Elsewhere are recorded figures of a peer with the same fleets, on two cores of another machine. They show what is
+// usual. Ratios to them are meaningless.
 type Elsewhere struct {
 	Note             string             `json:"note"`
 	SecondsToReady   map[string]float64 `json:"secondsToReady"`
@@ -49,8 +49,7 @@ func elsewhere() Elsewhere {
 	}
 }
 
-// TestBench measures the fleets that docs/performance.md speaks of. It runs when DROVER_BENCH names a file for the
-// result.
+// TestBench measures the fleets of docs/performance.md. It runs when DROVER_BENCH names a file for the result.
 func TestBench(t *testing.T) {
 	target := os.Getenv("DROVER_BENCH")
 	if target == "" {

@@ -24,18 +24,19 @@ import (
 )
 
 const (
-	// soakClusters is how many clusters are there at any time: being made, ready, or being deleted.
+	// soakClusters is the number of clusters at any time: being created, ready, or being deleted.
 	soakClusters = 50
-	// laps is how often all clusters go, and the server is looked at while it rests: what it needs for fifty clusters depends on what they are just doing
-	// and hides what it keeps of those that are gone.
+	// laps is how often all clusters are removed and the idle server is measured. With fifty clusters, the usage
+	// depends on their current states, which hides what the server keeps of deleted ones.
 	laps = 12
-	// drained is how long all clusters may take to become ready, be deleted and be gone.
+	// drained is the limit until all clusters are ready, deleted and gone.
 	drained = 5 * time.Minute
-	// collections is after how many garbage collections nothing of the last clusters is in the figures any more.
+	// collections is the number of garbage collections after which the figures contain nothing of the last clusters.
 	collections = 2
 )
 
-// TestSoak makes and deletes clusters for as long as DROVER_SOAK says, and fails if the server needs more and more of anything.
+// TestSoak creates and deletes clusters for the duration in DROVER_SOAK, and fails if the server's resource usage keeps
+// growing.
 func TestSoak(t *testing.T) {
 	text := os.Getenv("DROVER_SOAK")
 	if text == "" {
@@ -45,7 +46,8 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatalf("DROVER_SOAK: %v", err)
 	}
-	t.Setenv("GODEBUG", "memprofilerate=4096") // of the server: its heap profile is exact enough to tell apart what holds what
+	// This makes the server's heap profile exact enough to attribute memory.
+	t.Setenv("GODEBUG", "memprofilerate=4096")
 	profiler := "127.0.0.1:" + stage.FreePort(t)
 	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--profiler-address="+profiler)
 	st := stage.Start(t, stage.Settings{
@@ -71,15 +73,16 @@ func TestSoak(t *testing.T) {
 	s.report(duration)
 }
 
-// How much live heap, in KiB, may be left of a cluster that is gone. What Drover keeps of it ends with the cluster; there is room for caches that half an
-// hour does not fill, such as those of events. Cluster API keeps some of what it has applied to its objects (heap.CoreCaches).
+// The live heap, in KiB, that may remain of a deleted cluster. Drover frees its own data with the cluster. The limit
+// leaves room for caches that half an hour does not fill, such as those of events. Cluster API keeps some of the
+// objects that it has applied (heap.CoreCaches).
 const (
 	keptOfOne   = 3
 	cachedOfOne = 16
 )
 
-// figures are what is looked at, and how much each may grow. Goroutines and files would grow by at least one for each cluster that they are left over from.
-// Resident memory is what the runtime has not given back, which depends on the worst moment that there was.
+// figures are the measured values and their growth limits. Leaked goroutines and files would grow by at least one per
+// cluster. Resident memory is what the runtime has not returned to the system, so it depends on the peak.
 func figures() []*trend.Series {
 	return []*trend.Series{
 		{Name: "goroutines", Allowed: 20}, {Name: "live heap", Unit: "MiB", Allowed: keptOfOne}, {Name: "resident memory", Unit: "MiB", Allowed: 24},
@@ -87,7 +90,7 @@ func figures() []*trend.Series {
 	}
 }
 
-// Places in figures. Those of both heaps are allowed for each cluster.
+// Indexes into figures. The limits of both heaps are per cluster.
 const (
 	goroutines = iota
 	liveHeap
@@ -98,24 +101,24 @@ const (
 
 const mebibyte = 1 << 20
 
-// soak makes a new cluster for each one that is gone.
+// soak replaces each cluster that is gone by a new cluster.
 type soak struct {
 	*testing.T
 	*stage.Stage
 	server    *replica.Replica
-	profiler  string // its address
+	profiler  string // the server's address
 	namespace string
 	begin     time.Time
 	series    []*trend.Series
-	// made counts clusters, lives those that were ready, deleted and gone.
+	// made counts created clusters. lives counts clusters that became ready, were deleted and are gone.
 	made, lives int
-	// livesAt are what lives was after each lap.
+	// livesAt are the values of lives after each lap.
 	livesAt []int
 	// there are clusters that are not gone, and whether they were deleted.
 	there map[string]bool
 }
 
-// turn deletes clusters that are ready, and makes others for those that are gone, until there are so many.
+// turn deletes ready clusters and creates new ones for clusters that are gone, until the number is right.
 func (s *soak) turn(clusters int) {
 	s.Helper()
 	found := s.find()
@@ -164,7 +167,7 @@ func (s *soak) find() map[string]*provv1.Cluster {
 	return found
 }
 
-// removeConfig deletes the machine config that a cluster had.
+// removeConfig deletes a cluster's machine config.
 func (s *soak) removeConfig(cluster string) {
 	s.Helper()
 	config := &unstructured.Unstructured{}
@@ -175,11 +178,11 @@ func (s *soak) removeConfig(cluster string) {
 	s.must(s.Client.Delete(s.Context(), config))
 }
 
-// calm is in how many looks, one after the other, nothing may begin or end before the server counts as resting.
+// calm is the number of consecutive measurements without a change after which the server counts as idle.
 const calm = 20
 
-// rest takes a sample of the server when nothing goes on in it, and nothing of the clusters that are gone is waiting to be collected. To be asked is what makes
-// it collect.
+// rest takes a sample when the server is idle and has collected the memory of deleted clusters. The requests for its
+// metrics make the server collect.
 func (s *soak) rest() {
 	s.Helper()
 	const cycles = "go_gc_cycles_total_gc_cycles_total"
@@ -208,7 +211,8 @@ func (s *soak) rest() {
 	}
 }
 
-// profile is what is on the heap. It is kept in the folder that DROVER_SOAK_PROFILES names, a file for each lap, to be compared with go tool pprof -base.
+// profile returns the heap profile. It stores one file per lap in the folder DROVER_SOAK_PROFILES, for comparison with
+// go tool pprof -base.
 func (s *soak) profile() *profile.Profile {
 	s.Helper()
 	found, err := heap.Read(s.Context(), s.profiler)
@@ -222,7 +226,7 @@ func (s *soak) profile() *profile.Profile {
 	return found
 }
 
-// sample picks the figures, in the order of the series. A figure that the server does not tell would be flat.
+// sample returns the figures in the order of the series. It fails for a missing figure, which would look constant.
 func (s *soak) sample(values map[string]float64) [openFiles + 1]float64 {
 	s.Helper()
 	files, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.server.PID()), "fd"))
@@ -251,7 +255,8 @@ func (s *soak) metrics() map[string]float64 {
 	return values
 }
 
-// report writes a table to the file that DROVER_SOAK_REPORT names, because a test that passes prints nothing, and says of each figure whether it grows.
+// report writes a table to the file DROVER_SOAK_REPORT, because a passing test prints nothing, and logs for each figure
+// whether it grows.
 func (s *soak) report(duration time.Duration) {
 	s.Helper()
 	out := &strings.Builder{}

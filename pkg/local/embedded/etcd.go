@@ -6,8 +6,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 )
 
-// runEtcd is etcd's own main, which ends the process itself; it takes the flags and the --config-file of the etcd
-// program.
+// runEtcd runs etcd's own main, which exits the process. It takes the flags and the --config-file of the etcd program.
 func runEtcd(args []string) int {
 	os.Args = args
 	etcdmain.Main(args)

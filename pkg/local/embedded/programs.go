@@ -33,7 +33,7 @@ func programs() map[string]multicall.Program {
 	}
 }
 
-// command wraps one of the Kubernetes components, whose commands read os.Args when they are executed.
+// command wraps a Kubernetes component, whose command reads os.Args when it runs.
 func command(build func() *cobra.Command) func([]string) int {
 	return func(args []string) int {
 		os.Args = args
@@ -43,7 +43,7 @@ func command(build func() *cobra.Command) func([]string) int {
 	}
 }
 
-// runKubectl prints its errors as the kubectl program does, which ends the process with its exit code.
+// runKubectl runs kubectl, which prints errors and exits the process like the kubectl program.
 func runKubectl(args []string) int {
 	os.Args = args
 	cmd := kubectl.NewDefaultKubectlCommand()

@@ -1,12 +1,12 @@
-// Package machinebinary is the home of the two programs that a machine pod runs. It is a module of its own because
-// rancher-machine brings the libraries of a dozen clouds, and an old release of its command-line library that nothing
-// else could use; a program that embeds Drover must not inherit them.
+// Package machinebinary contains the two programs of a machine pod. It is a separate module because rancher-machine
+// brings the libraries of a dozen clouds and an old release of its command-line library. Programs that embed Drover
+// must not inherit these.
 //
-//   - rancher-machine, the program of github.com/rancher/machine at the release that go.mod pins. It is built from that
-//     module as it is; scripts/build-machine does so.
-//   - machine-entrypoint (package entrypoint), what a machine image starts: it fetches the node driver, checks it and
-//     hands over to rancher-machine.
+//   - rancher-machine, the program of github.com/rancher/machine at the release that go.mod pins. scripts/build-machine
+//     builds it from that module unchanged.
+//   - machine-entrypoint (package entrypoint), which a machine image starts. It downloads the node driver, checks it
+//     and runs rancher-machine.
 //
-// cmd/driverflags writes the flags of the drivers that are compiled into rancher-machine to a table that the server
-// embeds, so that the server knows them without having the program.
+// cmd/driverflags writes the flags of rancher-machine's built-in drivers to a table that the server embeds. The server
+// then knows the flags without the program.
 package machinebinary

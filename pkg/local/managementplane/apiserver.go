@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// serviceRange holds the addresses of Services; serviceAddress is that of the Service "kubernetes".
+	// serviceRange is the address range of Services. serviceAddress is the address of the Service "kubernetes".
 	serviceRange   = "10.43.0.0/16"
 	serviceAddress = "10.43.0.1"
 	clusterDomain  = "cluster.local"
@@ -15,7 +15,8 @@ const (
 	auditFile = "audit.log"
 )
 
-// auditPolicy records who wrote what, and what some users asked for, but nothing of the contents: the log may hold no Secret.
+// auditPolicy records the user of each write, and all requests of some users. It records no contents, because the log
+// may contain no Secret.
 func auditPolicy(users []string) []byte {
 	rules := `- level: None
   verbs: [get, list, watch]
@@ -28,7 +29,7 @@ func auditPolicy(users []string) []byte {
 - level: None
 `
 	if len(users) > 0 {
-		quoted, _ := json.Marshal(users) // strings can be encoded
+		quoted, _ := json.Marshal(users) // a list of strings can always be encoded
 		rules = "- level: Metadata\n  users: " + string(quoted) + "\n" + rules
 	}
 	return []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n" + rules)
@@ -36,7 +37,8 @@ func auditPolicy(users []string) []byte {
 
 // apiServer describes kube-apiserver with RBAC and node authorization.
 //
-// The endpoint reconciler is off: it refuses loopback addresses, and the process kubelet gives every pod the real address.
+// The endpoint reconciler is off, because it rejects loopback addresses. The process kubelet gives every pod the real
+// address of the API.
 func apiServer(s settings) Component {
 	c := s.certs
 	args := []string{
@@ -63,7 +65,7 @@ func apiServer(s settings) Component {
 		"--endpoint-reconciler-type=none",
 		"--anonymous-auth=false",
 		"--profiling=false",
-		// Without it, the server waits with its end until everybody who watches has gone, up to a minute.
+		// Without this flag, a stopping server waits up to a minute for all watches to end.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--cert-dir=" + s.runFile("apiserver"),
 	}

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// refused is the value of annotation authorization.k8s.io/decision, with which the API server marks what it refuses for want of a right.
+// refused is the value of the annotation authorization.k8s.io/decision for requests without the necessary right.
 const refused = "forbid"
 
-// writes are the verbs of writes.
+// writes are the verbs of write requests.
 var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
 // Write is one answered write request to the API server, from its audit log.
 type Write struct {
-	// UserAgent is what the client calls itself, User whom the server took it for.
+	// UserAgent is the client's user agent. User is the authenticated user.
 	UserAgent string
 	User      string
 	// Verb is create, update, patch, delete or deletecollection.
@@ -31,16 +31,16 @@ type Write struct {
 	Subresource string
 	Namespace   string
 	Name        string
-	// Code is the HTTP status of the answer. A refused write is a write, too: it cost a round trip.
+	// Code is the HTTP status of the answer. Rejected writes are included, because they cost a round trip too.
 	Code int
-	// Time is when the server received the request.
+	// Time is the time at which the server received the request.
 	Time time.Time
 }
 
-// Bookkeeping tells writes that clients do to exist, Leases and Events, from those that change something.
+// Bookkeeping reports whether a write concerns Leases or Events, which do not change the world.
 func (w Write) Bookkeeping() bool { return w.Resource == "leases" || w.Resource == "events" }
 
-// auditEvent is the part of audit.k8s.io/v1 Event that is read.
+// auditEvent is the part of audit.k8s.io/v1 Event that this package reads.
 type auditEvent struct {
 	Stage     string `json:"stage"`
 	Verb      string `json:"verb"`
@@ -71,8 +71,8 @@ func (e auditEvent) request() Write {
 	}
 }
 
-// ReadWrites reads the writes in an audit log in the order in which they were answered. A log that does not exist yet
-// holds none. The last line may still be in the making; it is left out.
+// ReadWrites returns the writes in an audit log in the order of their answers. A log that does not exist yet has none.
+// ReadWrites ignores an incomplete last line.
 func ReadWrites(path string) ([]Write, error) {
 	var out []Write
 	err := readAudit(path, func(event auditEvent) {
@@ -83,7 +83,8 @@ func ReadWrites(path string) ([]Write, error) {
 	return out, err
 }
 
-// ReadRefusals reads what the users that Config.AuditUsers names were refused for want of a right. Of the reads of others the log says nothing.
+// ReadRefusals returns the requests of the users in Config.AuditUsers that were rejected for a missing right. The log
+// contains no reads of other users.
 func ReadRefusals(path string) ([]Write, error) {
 	var out []Write
 	err := readAudit(path, func(event auditEvent) {
@@ -94,7 +95,7 @@ func ReadRefusals(path string) ([]Write, error) {
 	return out, err
 }
 
-// tokenOrAccess tells the groups whose objects are created and never stored: they are questions.
+// tokenOrAccess reports whether a group has objects that are created but never stored, such as access reviews.
 func tokenOrAccess(group string) bool {
 	return group == "authentication.k8s.io" || group == "authorization.k8s.io"
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// Component is one child process as data: everything that is needed to run it and to know that it serves.
+// Component is one child process as data: how to run it, and how to check that it serves.
 type Component struct {
 	// Name is also the first argument of drover-kube, which selects the program.
 	Name string
@@ -17,9 +17,9 @@ type Component struct {
 	Args []string
 	// Files are written before the program starts.
 	Files []File
-	// Ready is asked until it answers 200.
+	// Ready is polled until it answers 200.
 	Ready ReadyCheck
-	// Grace is how long the program may take to stop.
+	// Grace is the time that the program has to stop.
 	Grace time.Duration
 }
 
@@ -29,22 +29,22 @@ type File struct {
 	Content []byte
 }
 
-// ReadyCheck is a URL and how to trust and be trusted there.
+// ReadyCheck is a URL with the certificates for it.
 type ReadyCheck struct {
 	URL string
-	// CAFile is empty for plain HTTP. Client is empty where no client certificate is asked for.
+	// CAFile is empty for plain HTTP. Client is empty if the server asks for no client certificate.
 	CAFile string
 	Client pki.Pair
 }
 
-// settings is what component functions read: the configuration, ports that are decided and certificates that exist.
+// settings is the input of component functions: the configuration, the chosen ports and the existing certificates.
 type settings struct {
 	Config
 	ports Ports
 	certs certificates
 }
 
-// certificates holds paths only.
+// certificates holds only paths.
 type certificates struct {
 	clusterCA, etcdCA pki.Pair
 

@@ -37,7 +37,7 @@ func exampleSettings(alter func(*Config)) settings {
 	}
 }
 
-// What runs, in which order, with which arguments and files, as a text that can be read and reviewed.
+// The components, their order, arguments and files match the text in testdata, which is easy to review.
 func TestComponents(t *testing.T) {
 	tests := map[string]func(*Config){
 		"minimal": func(*Config) {},
@@ -82,7 +82,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// Everything but the API and the kubelet's own endpoints stays on loopback, wherever the API is served.
+// All ports except the API's and the kubelet's are on loopback, whatever the API's address.
 func TestOnlyAPIAndKubeletAreReachable(t *testing.T) {
 	for _, component := range components(exampleSettings(func(c *Config) { c.Components = AllComponents() })) {
 		for _, arg := range component.Args {

@@ -13,7 +13,8 @@ import (
 
 // Optional components, for Config.Components. etcd and kube-apiserver always run.
 const (
-	// ControllerManager runs the garbage collector, namespaces, service accounts, Jobs and the other controllers.
+	// ControllerManager runs the garbage collector and the controllers of namespaces, service accounts, Jobs and other
+	// kinds.
 	ControllerManager = "kube-controller-manager"
 	// Scheduler binds pods to nodes.
 	Scheduler = "kube-scheduler"
@@ -27,50 +28,50 @@ const (
 	loopback      = "127.0.0.1"
 )
 
-// AllComponents is a complete single-node cluster.
+// AllComponents returns the components of a complete single-node cluster.
 func AllComponents() []string { return []string{ControllerManager, Scheduler, ProcessKubelet} }
 
-// Config says what management plane is wanted. Only Dir and KubeBinary have no default.
+// Config configures a management plane. Only Dir and KubeBinary have no default.
 type Config struct {
-	// Dir is the data directory; it is created with mode 0700.
+	// Dir is the data directory. It is created with mode 0700.
 	Dir string
 	// KubeBinary is the path of the program drover-kube.
 	KubeBinary string
-	// BindAddress is the IP address on which the Kubernetes API is served; default 127.0.0.1. Everything else listens on
-	// loopback, except the kubelet, which listens here too.
+	// BindAddress is the IP address of the Kubernetes API and of the kubelet. The default is 127.0.0.1. All other
+	// components listen on loopback.
 	BindAddress string
-	// ServingNames are further names and addresses for the API server's certificate, for callers who reach it another way.
+	// ServingNames are additional names and addresses for the API server's certificate.
 	ServingNames []string
-	// Ports are fixed ports. A port of 0 means any free one: the one used last time when it is still free.
+	// Ports are fixed ports. A port of 0 means any free port. The plane reuses the previous one if it is still free.
 	Ports Ports
 	// Components lists the optional components to run.
 	Components []string
-	// Controllers limits the controller manager, in the syntax of its flag --controllers; default all ("*").
+	// Controllers limits the controller manager, in the syntax of its flag --controllers. The default is all ("*").
 	Controllers []string
-	// APIServerArgs are further flags of kube-apiserver.
+	// APIServerArgs are additional flags of kube-apiserver.
 	APIServerArgs []string
-	// FeatureGates is given to kube-apiserver, controller manager and scheduler as it is, for example
+	// FeatureGates is passed unchanged to kube-apiserver, controller manager and scheduler, for example
 	// "SomeFeature=true".
 	FeatureGates string
-	// AuditLog records every write at DIR/logs/audit.log; see ReadWrites.
+	// AuditLog records every write in DIR/logs/audit.log. See ReadWrites.
 	AuditLog bool
-	// AuditUsers are the names of users of whom that log records everything that they ask for; see ReadRefusals.
+	// AuditUsers are users whose requests are all recorded in that log. See ReadRefusals.
 	AuditUsers []string
-	// NodeName is the process kubelet's node; default "local".
+	// NodeName is the name of the process kubelet's node. The default is "local".
 	NodeName string
-	// Images tells the process kubelet what stands for an image; the first match wins.
+	// Images maps images to programs for the process kubelet. The first match wins.
 	Images []Image
-	// Networks are network namespaces for pods of the process kubelet, each of which has one as long as it lives. Without any, all pods share the
-	// network, and the ports, of this machine.
+	// Networks are network namespaces for pods of the process kubelet. Each pod has one for its lifetime. Without
+	// Networks, all pods share this machine's network and ports.
 	Networks []Network
-	// EndPods makes Stop end the pods of the process kubelet as well. Without it they run on, as containers do when a
-	// kubelet stops, and the next Start finds them.
+	// EndPods makes Stop also end the pods of the process kubelet. Without it they continue, as containers do when a
+	// kubelet stops, and the next Start resumes them.
 	EndPods bool
-	// Log receives the life of the child processes; default the standard logger.
+	// Log receives the events of the child processes. The default is the standard logger.
 	Log logrus.FieldLogger
 }
 
-// Ports of the components.
+// Ports are the ports of the components.
 type Ports struct {
 	Etcd              int `json:"etcd"`
 	EtcdPeer          int `json:"etcdPeer"`
@@ -81,37 +82,37 @@ type Ports struct {
 	KubeletHealth     int `json:"kubeletHealth"`
 }
 
-// Image says what stands for a container image: a local program, or an image in a directory of this machine.
+// Image maps a container image to a local program or to an image in a directory of this machine.
 type Image struct {
-	// Match is a glob over the whole image reference, as path.Match has it, except that * also matches slashes.
+	// Match is a glob over the whole image reference, as in path.Match, except that "*" also matches slashes.
 	Match string `json:"match"`
-	// Program is the program's absolute path, which stands for the image's entrypoint; Args come before the pod's own
+	// Program is the absolute path of the program that replaces the image's entrypoint. Args precede the pod's own
 	// arguments.
 	Program string   `json:"program,omitempty"`
 	Args    []string `json:"args,omitempty"`
 	// Env is the environment that the image itself would set, as NAME=value.
 	Env []string `json:"env,omitempty"`
-	// WorkingDir is the image's working directory, used when the pod names none; it is created if missing.
+	// WorkingDir is the image's working directory, created if missing. A pod can override it.
 	WorkingDir string `json:"workingDir,omitempty"`
-	// User is the numeric user id of the image, used when the pod names none; 0 is root.
+	// User is the numeric user ID of the image. 0 is root. A pod can override it.
 	User int64 `json:"user,omitempty"`
-	// Files maps absolute paths inside the pod to files of this machine, which appear there read-only.
+	// Files maps absolute paths inside the pod to files of this machine. They are read-only in the pod.
 	Files map[string]string `json:"files,omitempty"`
-	// Layout, in place of Program, Args, Env, WorkingDir and User, is the absolute path of a layout of the OCI image format, as
-	// scripts/image writes it. Pods run its image for this machine, with its files as their root.
+	// Layout is the absolute path of an OCI image layout, as scripts/image writes it. It replaces Program, Args, Env,
+	// WorkingDir and User. Pods run its image for this machine, with its files as their root.
 	Layout string `json:"layout,omitempty"`
 }
 
-// Network is a network namespace of this machine, which the caller makes and removes. What is in it has to reach BindAddress, and be reached
-// from where the plane runs.
+// Network is a network namespace of this machine. The caller creates and removes it. Its processes must be able to
+// reach BindAddress, and the plane must be able to reach them.
 type Network struct {
-	// Path is where the namespace is, such as /run/netns/NAME.
+	// Path is the path of the namespace, such as /run/netns/NAME.
 	Path string `json:"path"`
-	// Address is the IP address of the pod that has it.
+	// Address is the IP address of the pod that uses it.
 	Address string `json:"address"`
 }
 
-// withDefaults fills in and checks the configuration. It makes the paths absolute, because children and later runs
+// withDefaults sets defaults and checks the configuration. It makes the paths absolute, because children and later runs
 // compare them.
 func (c Config) withDefaults() (Config, error) {
 	if c.BindAddress == "" {
@@ -136,7 +137,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// problems names every field that cannot be used and says what would be right.
+// problems returns an error for every invalid field, with the values that are valid.
 func (c Config) problems() []error {
 	var problems []error
 	if c.Dir == "" {

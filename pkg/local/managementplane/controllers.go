@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// controllerManager describes kube-controller-manager. Leader election is off: there is one, and waiting for a lease of
-// a killed run would cost 15 s at every start.
+// controllerManager describes kube-controller-manager. Leader election is off, because there is one instance. Waiting
+// for the lease of a killed run would cost 15 s at every start.
 func controllerManager(s settings) Component {
 	c := s.certs
 	kubeconfig := kubeconfigFile(s, "controller-manager.kubeconfig", c.controllerManager)

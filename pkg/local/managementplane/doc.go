@@ -1,7 +1,7 @@
-// Package managementplane starts a Kubernetes management plane on this machine as child processes: etcd and
-// kube-apiserver, and as asked kube-controller-manager, kube-scheduler and a process kubelet, which runs pods as local
-// processes. `drover server --embedded` uses it for people who have no management cluster; the contract tests use it to
-// have a real API server.
+// Package managementplane runs a Kubernetes management plane on this machine as child processes. It always runs etcd
+// and kube-apiserver. Optional are kube-controller-manager, kube-scheduler and a process kubelet, which runs pods as
+// local processes. `drover server --embedded` uses it for users without a management cluster. The contract tests use it
+// as a real API server.
 //
 //	plane, err := managementplane.New(managementplane.Config{Dir: dir, KubeBinary: "bin/drover-kube"})
 //	…
@@ -9,15 +9,15 @@
 //	defer plane.Stop()
 //	client, err := kubernetes.NewForConfig(plane.RESTConfig())
 //
-// All five are one program, drover-kube, made by scripts/build-kube from the module pkg/local/embedded. This package imports
-// none of it.
+// All five are one program, drover-kube. scripts/build-kube builds it from the module pkg/local/embedded. This package
+// imports none of it.
 //
-// Reading order: config.go says what can be asked for. Each component is a function from settings to a Component, a
-// value with arguments, files and a ready check (etcd.go, apiserver.go, controllers.go, kubelet.go), so that what will
-// run can be read and compared in tests without running it. plane.go makes certificates and files (package pki) and
-// hands the components to a supervisor (package supervise), in order. audit.go counts writes from the audit log.
+// Reading order: config.go has the options. Each component is a function from settings to a Component: a value with
+// arguments, files and a ready check (etcd.go, apiserver.go, controllers.go, kubelet.go). Tests can therefore compare
+// components without running them. plane.go makes certificates and files (package pki) and passes the components in
+// order to a supervisor (package supervise). audit.go counts writes from the audit log.
 //
-// Everything lives below Config.Dir: pki/ (made once), etcd/ (the data), logs/, run/ (lock, records of processes, ports,
-// generated files), kubelet/ and kubeconfig. Killed at any moment and started again, the plane loses nothing. Several
-// planes run side by side as long as their directories differ.
+// All files are below Config.Dir: pki/ (made once), etcd/ (the data), logs/, run/ (lock, records of processes, ports,
+// generated files), kubelet/ and kubeconfig. The plane can be killed and restarted at any time without losing data.
+// Several planes can run in parallel if their directories differ.
 package managementplane

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// etcd describes a single-member etcd on loopback. Clients need a certificate of etcd's own authority: a client of the
-// Kubernetes API must never be able to read Secrets around it.
+// etcd describes a single-member etcd on loopback. It has its own certificate authority, so that clients of the
+// Kubernetes API cannot read Secrets directly from etcd.
 func etcd(s settings) Component {
 	client := "https://" + hostPort(loopback, s.ports.Etcd)
 	peer := "https://" + hostPort(loopback, s.ports.EtcdPeer)

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// processKubelet describes the node whose pods are local processes. Its configuration file is read by the program
-// process-kubelet of drover-kube; the field names are the contract between the two.
+// processKubelet describes the node whose pods are local processes. The program process-kubelet of drover-kube reads
+// its configuration file. The field names are the contract between the two.
 func processKubelet(s settings) Component {
 	c := s.certs
 	kubeconfig := kubeconfigFile(s, "kubelet.kubeconfig", c.kubelet)
@@ -39,7 +39,7 @@ func processKubelet(s settings) Component {
 	}
 	content, err := yaml.Marshal(config)
 	if err != nil {
-		// A map of strings, numbers and Image always has a form in YAML.
+		// A map of strings, numbers and Image can always be encoded as YAML.
 		panic(fmt.Sprintf("encode process-kubelet configuration: %v", err))
 	}
 	file := File{Path: s.runFile("kubelet.yaml"), Content: content}
@@ -52,8 +52,8 @@ func processKubelet(s settings) Component {
 	}
 }
 
-// kubeconfigFile makes a kubeconfig that names certificate files instead of holding them, so that a renewed certificate
-// needs no new kubeconfig.
+// kubeconfigFile makes a kubeconfig with the paths of certificate files, so that a renewed certificate needs no new
+// kubeconfig.
 func kubeconfigFile(s settings, name string, client pki.Pair) File {
 	return File{Path: s.runFile(name), Content: kubeconfig(kubeconfigInput{
 		server: s.apiURL(),
@@ -72,7 +72,7 @@ type kubeconfigInput struct {
 	cluster, user map[string]any
 }
 
-// kubeconfig encodes as JSON, which is YAML too and needs no quoting rules.
+// kubeconfig encodes as JSON, which is valid YAML and needs no quoting rules.
 func kubeconfig(in kubeconfigInput) []byte {
 	in.cluster["server"] = in.server
 	content, err := json.MarshalIndent(map[string]any{
@@ -84,7 +84,7 @@ func kubeconfig(in kubeconfigInput) []byte {
 		"current-context": "drover",
 	}, "", "  ")
 	if err != nil {
-		// Maps of strings and byte slices always have a form in JSON.
+		// Maps of strings and byte slices can always be encoded as JSON.
 		panic(fmt.Sprintf("encode kubeconfig: %v", err))
 	}
 	return append(content, '\n')

@@ -19,14 +19,13 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/supervise"
 )
 
-// startAttempts is how often Start chooses other free ports when somebody took one in the moment between choosing it
-// and listening on it.
+// startAttempts is the number of port choices that Start tries. Another process may take a port after it was chosen.
 const startAttempts = 3
 
-// startDeadline bounds Start when its context has no deadline of its own.
+// startDeadline limits Start if its context has no deadline.
 const startDeadline = 3 * time.Minute
 
-// Plane is a management plane of this machine. Its methods may be called from several goroutines.
+// Plane is a management plane on this machine. Its methods are safe for concurrent use.
 type Plane struct {
 	config Config
 
@@ -35,7 +34,7 @@ type Plane struct {
 	restConfig *rest.Config
 }
 
-// New checks the configuration. It starts nothing and touches no file.
+// New checks the configuration. It starts no process and touches no file.
 func New(config Config) (*Plane, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -44,9 +43,9 @@ func New(config Config) (*Plane, error) {
 	return &Plane{config: config}, nil
 }
 
-// Start makes what is missing, ends what a killed run left behind, starts the components one after the other and
-// returns when the last one is ready. On error nothing is left running; the error names the component and quotes the
-// end of its log. Without a deadline in ctx it gives up after three minutes.
+// Start creates missing files, ends processes of a killed run, starts the components in order and returns when the last
+// one is ready. On error it stops everything. The error names the component and quotes the end of its log. If ctx has
+// no deadline, Start gives up after three minutes.
 func (p *Plane) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +74,7 @@ func (p *Plane) Start(ctx context.Context) error {
 	return nil
 }
 
-// startAll starts the components, with other ports when one that was free a moment ago is taken.
+// startAll starts the components. If another process took a free port, it tries other ports.
 func (p *Plane) startAll(ctx context.Context, supervisor *supervise.Supervisor) error {
 	for attempt := 1; ; attempt++ {
 		s, err := p.prepare()
@@ -94,7 +93,7 @@ func (p *Plane) startAll(ctx context.Context, supervisor *supervise.Supervisor) 
 	}
 }
 
-// prepare decides ports and makes certificates and the kubeconfig.
+// prepare chooses ports and makes certificates and the kubeconfig.
 func (p *Plane) prepare() (settings, error) {
 	s := settings{Config: p.config}
 	var err error
@@ -145,8 +144,8 @@ func (p *Plane) startComponents(ctx context.Context, supervisor *supervise.Super
 	return nil
 }
 
-// Stop stops the components in reverse order and returns when all have ended. Stopping a plane that does not run does
-// nothing. Start works again afterwards.
+// Stop stops the components in reverse order and returns when all have ended. It does nothing if the plane does not
+// run. Start works again afterwards.
 func (p *Plane) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +156,7 @@ func (p *Plane) Stop() {
 	p.supervisor = nil
 }
 
-// RESTConfig returns a configuration of a cluster administrator's client, nil before Start. The caller owns the copy.
+// RESTConfig returns a copy of the client configuration of a cluster administrator. It returns nil before Start.
 func (p *Plane) RESTConfig() *rest.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,13 +166,13 @@ func (p *Plane) RESTConfig() *rest.Config {
 	return rest.CopyConfig(p.restConfig)
 }
 
-// Kubeconfig returns the path of the administrator's kubeconfig, which Start writes with mode 0600.
+// Kubeconfig returns the path of the administrator's kubeconfig. Start writes it with mode 0600.
 func (p *Plane) Kubeconfig() string { return filepath.Join(p.config.Dir, "kubeconfig") }
 
 // AuditLog returns the path of the audit log.
 func (p *Plane) AuditLog() string { return filepath.Join(p.config.Dir, "logs", auditFile) }
 
-// PID returns the process id of a component, 0 while it does not run.
+// PID returns the process ID of a component, or 0 if it does not run.
 func (p *Plane) PID(component string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,12 +182,12 @@ func (p *Plane) PID(component string) int {
 	return p.supervisor.PID(component)
 }
 
-// childEnvironment is what the components may know of ours: nothing but where programs are.
+// childEnvironment is the environment of the components. They inherit nothing from this process.
 func childEnvironment() []string {
 	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}
 }
 
-// check makes the function that asks once.
+// check returns a function that makes one ready check.
 func (r ReadyCheck) check() (func(context.Context) error, error) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
 	if r.CAFile != "" {

@@ -14,10 +14,10 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// apiServerToKubeletUser is the only client the kubelet's endpoints answer.
+// apiServerToKubeletUser is the only client that the kubelet accepts.
 const apiServerToKubeletUser = "kube-apiserver-kubelet-client"
 
-// makeCertificates opens or makes everything in DIR/pki. etcd has an authority of its own.
+// makeCertificates opens or makes everything in DIR/pki. etcd has its own authority.
 func makeCertificates(config Config) (certificates, error) {
 	var c certificates
 	dir := filepath.Join(config.Dir, "pki")
@@ -79,7 +79,7 @@ func makeCertificates(config Config) (certificates, error) {
 	return c, nil
 }
 
-// adminKubeconfig holds its certificates itself: people copy it.
+// adminKubeconfig embeds its certificates, because users copy it.
 func adminKubeconfig(s settings) ([]byte, error) {
 	read := map[string][]byte{}
 	for _, path := range []string{s.certs.clusterCA.CertFile, s.certs.admin.CertFile, s.certs.admin.KeyFile} {
@@ -99,12 +99,12 @@ func adminKubeconfig(s settings) ([]byte, error) {
 	}), nil
 }
 
-// choosePorts fills the zero ports of wanted: with what the file remembers if that is free, else with any free port.
-// The choice is remembered, so that a restarted plane is found where its clients expect it.
+// choosePorts sets the zero ports of wanted. It prefers the port in the file if that is free, and otherwise takes any
+// free port. It stores the choice, so that a restarted plane keeps its ports.
 func choosePorts(wanted Ports, bindAddress, file string) (Ports, error) {
 	var last Ports
 	if content, err := os.ReadFile(file); err == nil {
-		_ = json.Unmarshal(content, &last) // a damaged memory only costs other ports
+		_ = json.Unmarshal(content, &last) // a damaged file only means other ports
 	}
 	out := wanted
 	taken := map[int]bool{}
@@ -138,8 +138,8 @@ func choosePorts(wanted Ports, bindAddress, file string) (Ports, error) {
 	return out, writeFile(File{Path: file, Content: content})
 }
 
-// Free ports are looked for below the range from which the kernel takes ports for outgoing connections, so that a port
-// stays free until its component listens on it.
+// Free ports are below the kernel's range for outgoing connections, so that a port stays free until its component
+// listens on it.
 const (
 	firstFreePort = 20000
 	freePorts     = 12000
@@ -163,8 +163,8 @@ func freePort(address string, preferred int, taken map[int]bool) (int, error) {
 	return 0, fmt.Errorf("no free port on %s between %d and %d", address, firstFreePort, firstFreePort+freePorts)
 }
 
-// freePortTaken tells whether a component failed because somebody else listens on a port that choosePorts had found free;
-// other ports help then. They do not help when the port was fixed by the configuration.
+// freePortTaken reports whether a component failed because another process listens on a port that choosePorts found
+// free. Other ports help then, unless the configuration fixes the port.
 func freePortTaken(err error, fixed Ports) bool {
 	message := err.Error()
 	if !strings.Contains(message, "address already in use") {
@@ -180,7 +180,7 @@ func freePortTaken(err error, fixed Ports) bool {
 	return true
 }
 
-// writeFile writes a generated file, 0600, whole or not at all.
+// writeFile writes a generated file atomically with mode 0600.
 func writeFile(file File) error {
 	if err := os.MkdirAll(filepath.Dir(file.Path), 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)

@@ -1,6 +1,6 @@
-// Package admission judges objects the way an API server judges objects of a custom resource, in process: it prunes,
-// drops nulls that may not be stored, fills in defaults, and validates schema, list keys and CEL rules. It uses the API
-// server's own packages, so a test without an API server comes to the same result as one with it.
+// Package admission validates custom resources in process the way an API server does. It prunes fields, drops nulls
+// that may not be stored, fills in defaults, and validates the schema, list keys and CEL rules. It uses the API
+// server's own packages, so tests with and without an API server get the same result.
 package admission
 
 import (
@@ -24,7 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// Validator judges objects of one version of one definition.
+// Validator validates objects of one version of one definition.
 type Validator struct {
 	structural *schema.Structural
 	schema     validation.SchemaValidator
@@ -68,13 +68,14 @@ func newValidator(props *apiextv1.JSONSchemaProps) (*Validator, error) {
 type Result struct {
 	// Stored is the object as it would be stored.
 	Stored map[string]any
-	// Unknown are the paths of fields that are not in the schema, sorted. Strict clients are refused for them, others lose them.
+	// Unknown are the paths of fields outside the schema, sorted. The API server rejects them for strict clients and
+	// drops them for others.
 	Unknown []string
 	// Errors are the reasons to refuse the object.
 	Errors field.ErrorList
 }
 
-// Create judges the creation of an object. The object is not changed.
+// Create validates the creation of an object. It does not change the object.
 func (v *Validator) Create(ctx context.Context, object map[string]any) Result {
 	stored, err := decoded(object)
 	if err != nil {
@@ -95,8 +96,8 @@ func (v *Validator) Create(ctx context.Context, object map[string]any) Result {
 	return Result{Stored: stored, Unknown: slices.Compact(unknown), Errors: errs}
 }
 
-// Update judges the change of an object that is stored, as an API server of 1.33 or later does: what was wrong before and is
-// not touched does not count. Neither object is changed.
+// Update validates a change of a stored object, as an API server of 1.33 or later does. Errors in fields that the
+// change does not touch are ignored. It changes neither object.
 func (v *Validator) Update(ctx context.Context, old, object map[string]any) Result {
 	result := Result{}
 	before, err := decoded(old)
@@ -108,7 +109,8 @@ func (v *Validator) Update(ctx context.Context, old, object map[string]any) Resu
 	}
 	correlation := common.NewCorrelatedObject(result.Stored, before, &model.Structural{Structural: v.structural})
 	result.Errors = validation.ValidateCustomResourceUpdate(nil, result.Stored, before, v.schema, validation.WithRatcheting(correlation))
-	// Keys that stood twice in any list before may go on to: the API server looks at the object as a whole.
+	// If the old object has duplicate keys in any list, the new object may keep duplicates. The API server compares
+	// whole objects.
 	if len(listtype.ValidateListSetsAndMaps(nil, v.structural, before)) == 0 {
 		result.Errors = append(result.Errors, listtype.ValidateListSetsAndMaps(nil, v.structural, result.Stored)...)
 	}
@@ -119,7 +121,7 @@ func (v *Validator) Update(ctx context.Context, old, object map[string]any) Resu
 	return result
 }
 
-// blocking tells whether an object is so wrong that an API server evaluates no rules on it.
+// blocking reports whether the errors are so severe that an API server evaluates no CEL rules.
 func blocking(errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(err *field.Error) bool {
 		switch err.Type {
@@ -131,7 +133,7 @@ func blocking(errs field.ErrorList) bool {
 	})
 }
 
-// decoded copies an object into the types that an API server decodes JSON to: whole numbers are int64.
+// decoded copies an object into the types that an API server decodes JSON to. Whole numbers become int64.
 func decoded(object map[string]any) (map[string]any, error) {
 	data, err := utiljson.Marshal(object)
 	if err != nil {
@@ -142,7 +144,7 @@ func decoded(object map[string]any) (map[string]any, error) {
 	return out, err
 }
 
-// Messages returns the details of the errors, sorted and each once.
+// Messages returns the details of the errors, sorted and without duplicates.
 func (r Result) Messages() []string {
 	found := map[string]bool{}
 	for _, err := range r.Errors {

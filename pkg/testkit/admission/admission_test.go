@@ -7,7 +7,8 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Lists with keys are judged on updates as on creations, but for objects that were stored wrong before there was a rule.
+// Updates reject duplicate list keys like creations do, except in objects that were stored with duplicates before the
+// rule existed.
 func TestUpdate_KeysThatStandTwice(t *testing.T) {
 	kind := "map"
 	v, err := newValidator(&apiextv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextv1.JSONSchemaProps{

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// Namespace is where everything is.
+	// Namespace is the namespace of all objects.
 	Namespace = provv1.DefaultWorkspaceNamespace
 	// Version is the Kubernetes version of clusters.
 	Version = "v1.36.2+rke2r1"
 )
 
-// Cluster is a Cluster with these pools, as its user applies it.
+// Cluster returns a Cluster with these pools, as a user applies it.
 func Cluster(name string, pools ...provv1.RKEMachinePool) *provv1.Cluster {
 	return &provv1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
@@ -29,7 +29,7 @@ func Cluster(name string, pools ...provv1.RKEMachinePool) *provv1.Cluster {
 	}
 }
 
-// Pool is a machine pool. Its machine config is the SimConfig of the same name.
+// Pool returns a machine pool. Its machine config is the SimConfig of the same name.
 func Pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	return provv1.RKEMachinePool{
 		Name: name, Quantity: &quantity, NodeConfig: &corev1.ObjectReference{Kind: "SimConfig", Name: name},
@@ -37,7 +37,7 @@ func Pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	}
 }
 
-// ControlPlane is the control plane of a cluster.
+// ControlPlane returns the control plane of a cluster.
 func ControlPlane(cluster string) *rkev1.RKEControlPlane {
 	return &rkev1.RKEControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEControlPlane"},
@@ -49,7 +49,7 @@ func ControlPlane(cluster string) *rkev1.RKEControlPlane {
 // MachineOption changes a machine.
 type MachineOption func(*clusterv1.Machine)
 
-// Machine is a machine of a cluster, which refers to a RKEBootstrap and a SimMachine of its name.
+// Machine returns a machine of a cluster. It refers to a RKEBootstrap and a SimMachine of the same name.
 func Machine(cluster, name, roles string, options ...MachineOption) *clusterv1.Machine {
 	machine := &clusterv1.Machine{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
@@ -70,7 +70,7 @@ func Machine(cluster, name, roles string, options ...MachineOption) *clusterv1.M
 	return machine
 }
 
-// WithNode makes a machine one that has become a node.
+// WithNode gives a machine a node.
 func WithNode(name string) MachineOption {
 	return func(m *clusterv1.Machine) {
 		m.Spec.ProviderID = "sim://" + m.Name
@@ -86,7 +86,7 @@ func WithAddress(address string) MachineOption {
 	}
 }
 
-// Deleting makes a machine one that somebody deletes.
+// Deleting marks a machine as being deleted.
 func Deleting() MachineOption {
 	return func(m *clusterv1.Machine) {
 		now := metav1.Unix(1_700_000_000, 0)
@@ -94,7 +94,7 @@ func Deleting() MachineOption {
 	}
 }
 
-// Bootstrap is the RKEBootstrap of a machine.
+// Bootstrap returns the RKEBootstrap of a machine.
 func Bootstrap(machine *clusterv1.Machine) *rkev1.RKEBootstrap {
 	bootstrap := &rkev1.RKEBootstrap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap"},
@@ -109,7 +109,7 @@ func Bootstrap(machine *clusterv1.Machine) *rkev1.RKEBootstrap {
 	return bootstrap
 }
 
-// PlanSecret is the Secret in which a machine's plan lies; data are pairs of key and value.
+// PlanSecret returns the plan Secret of a machine. The data are pairs of key and value.
 func PlanSecret(machine *clusterv1.Machine, data ...string) *corev1.Secret {
 	secret := Secret(naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name), data...)
 	secret.Type = rkev1.SecretTypeMachinePlan
@@ -122,7 +122,7 @@ func PlanSecret(machine *clusterv1.Machine, data ...string) *corev1.Secret {
 	return secret
 }
 
-// Secret is a Secret; data are pairs of key and value.
+// Secret returns a Secret. The data are pairs of key and value.
 func Secret(name string, data ...string) *corev1.Secret {
 	secret := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta(name), Data: map[string][]byte{}}
 	for i := 0; i+1 < len(data); i += 2 {

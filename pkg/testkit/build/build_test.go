@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/admission"
 )
 
-// What tests start from has to be what an API server would take.
+// An API server accepts every object that this package makes.
 func TestObjectsAreValid(t *testing.T) {
 	definitions, err := crds.All()
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package build makes the objects that tests start from: valid, small, and the same in every run. A test says only what it is
-// about:
+// Package build makes the objects that tests start from. They are valid, small, and the same in every run. A test names
+// only what it is about:
 //
 //	cluster := build.Cluster("demo", build.Pool("server", "ec", 3))
 //	machine := build.Machine("demo", "server-1", "ec", build.WithNode("node-1"))
 //
-// Everything is in namespace fleet-default. Roles are some of the letters e (etcd), c (control plane) and w (worker).
+// All objects are in namespace fleet-default. Roles are a string of the letters e (etcd), c (control plane) and w
+// (worker).
 package build

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Manifest reads the objects of a file of YAML documents as strictly as an API server: a key that stands twice is an error, and whole
-// numbers are int64.
+// Manifest reads the objects of a file of YAML documents as strictly as an API server. A duplicate key is an error, and
+// whole numbers are int64.
 func Manifest(t *testing.T, path string) []*unstructured.Unstructured {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -13,18 +13,18 @@ import (
 var (
 	uid    = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
-	// identifier is the name of a management cluster, of which the last part is random.
+	// identifier is the name of a management cluster. Its last part is random.
 	identifier = regexp.MustCompile(`c-m-[a-z0-9]{8}`)
 )
 
-// applied is what a set of objects was when it was written: packed, and with the random part of names in it.
+// applied is the annotation with the applied set of objects. It is compressed and contains the random part of names.
 const applied = "objectset.rio.cattle.io/applied"
 
-// changing are the fields that count or date what happened, which a kill may make more or later, and applied.
+// changing are fields that count or date events, and applied. A kill may raise or delay their values.
 var changing = []string{"uid", "resourceVersion", "generation", "observedGeneration", "creationTimestamp", "managedFields", applied}
 
-// Bare returns objects by their kinds and names, to be compared with those of another telling: without what differs from one to
-// another even if nobody is killed, which are times, UIDs, versions, random names and the order of conditions.
+// Bare returns objects by kind and name, so that a test can compare the results of two runs. It removes what differs
+// between any two runs: times, UIDs, versions, random names and the order of conditions.
 func Bare(objects []*unstructured.Unstructured) map[string]any {
 	owners := map[string]string{}
 	for _, object := range objects {
@@ -46,7 +46,7 @@ func Bare(objects []*unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// bare knows whose UIDs there are.
+// bare maps UIDs to the names of owners.
 type bare struct{ owners map[string]string }
 
 func (b bare) value(value any) any {
@@ -74,7 +74,7 @@ func (b bare) text(text string) string {
 	return identifier.ReplaceAllString(moment.ReplaceAllString(text, "<time>"), "c-m-…")
 }
 
-// typeOf is the type of a condition or an address, empty for anything else.
+// typeOf returns the type of a condition or an address, and "" for any other value.
 func typeOf(value any) string {
 	if fields, ok := value.(map[string]any); ok {
 		name, _ := fields["type"].(string)

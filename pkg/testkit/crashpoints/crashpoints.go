@@ -1,8 +1,8 @@
-// Package crashpoints says after which of its writes the process of a story is killed.
+// Package crashpoints chooses the writes after which a test kills the process of a story.
 package crashpoints
 
 import (
-	_ "embed" // the names
+	_ "embed" // for names
 	"fmt"
 	"os"
 	"regexp"
@@ -13,12 +13,12 @@ import (
 //go:embed names.regexp
 var namesFile string
 
-// names are those of the tests that scripts/test-unit runs once more without the race detector: it reads the same
-// file, and looks for them in the packages whose tests are built with this one.
+// names matches the tests that scripts/test-unit repeats without the race detector. The script reads the same file, and
+// searches the packages whose tests import this package.
 var names = regexp.MustCompile(strings.TrimSpace(namesFile))
 
-// named fails a test that is not run again without the race detector: what it leaves out with the detector would be
-// run nowhere.
+// named fails a test that scripts/test-unit does not repeat without the race detector. The points that such a test
+// skips with the detector would never run.
 func named(t *testing.T) {
 	t.Helper()
 	if !runsAgain(t.Name()) {
@@ -26,16 +26,16 @@ func named(t *testing.T) {
 	}
 }
 
-// runsAgain is true for the name of a test, or of a part of one, that is run without the race detector too.
+// runsAgain reports whether a test or subtest also runs without the race detector.
 func runsAgain(test string) bool {
 	function, _, _ := strings.Cut(test, "/")
 	return names.MatchString(function)
 }
 
-// Of returns the writes, counted from 1, after which a story with that many writes is killed: at most as many as
-// asked for, evenly spread, with the first and the last write among them. It returns all writes when DROVER_TEST_ALL
-// is set, and none with the race detector: each kill takes ten times as long with it, what an interrupted process
-// does to the API is the same, and scripts/test-unit runs the kills once, without it.
+// Of returns the writes, counted from 1, after which a test kills a story with that many writes. It returns at most
+// `most` points, evenly spread, including the first and the last write. With DROVER_TEST_ALL it returns every write.
+// With the race detector it returns none: the detector makes each kill ten times slower and does not change the API
+// requests of a killed process, and scripts/test-unit runs the kills without it.
 func Of(t *testing.T, writes, most int) []int {
 	t.Helper()
 	named(t)
@@ -48,8 +48,8 @@ func Of(t *testing.T, writes, most int) []int {
 	return spread(writes, max(2, most))
 }
 
-// SkipRaced leaves a story to the runs without the race detector, unless DROVER_TEST_ALL is set: it is another one of
-// the same code.
+// SkipRaced skips a story under the race detector, unless DROVER_TEST_ALL is set. Another story runs the same code
+// under the detector.
 func SkipRaced(t *testing.T) {
 	t.Helper()
 	named(t)
@@ -58,8 +58,8 @@ func SkipRaced(t *testing.T) {
 	}
 }
 
-// Each tells a story once without a kill, and then again, each time as a test of its own, for the points among its
-// writes. Tell gets the write after which the process is killed, 0 for none, and returns how many writes there were.
+// Each runs a story once without a kill, and then once for each chosen write, each as a subtest. Tell gets the write
+// after which it kills the process, or 0 for no kill. It returns the number of writes.
 func Each(t *testing.T, most int, tell func(t *testing.T, n int) (writes int)) {
 	t.Helper()
 	named(t)
@@ -72,7 +72,7 @@ func Each(t *testing.T, most int, tell func(t *testing.T, n int) (writes int)) {
 	}
 }
 
-// spread returns at most that many numbers of 1 to total.
+// spread returns at most `most` numbers from 1 to total.
 func spread(total, most int) []int {
 	most = min(most, total)
 	points := make([]int, 0, most)

@@ -64,14 +64,15 @@ func TestRunsAgain(t *testing.T) {
 	}
 }
 
-// What the script does not read it does not run.
+// scripts/test-unit must run exactly the tests that runsAgain reports.
 func TestRunsAgain_IsWhatTheScriptDoes(t *testing.T) {
 	script, err := os.ReadFile("../../../scripts/test-unit")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"stories=$(scripts/story-packages)\nmapfile -t packages <<<\"$stories\"\n", // a list that cannot be made ends the script
+		// The script stops when it cannot make the list.
+		"stories=$(scripts/story-packages)\nmapfile -t packages <<<\"$stories\"\n",
 		`-run "${RUN:-$(<pkg/testkit/crashpoints/names.regexp)}" "${packages[@]}"`,
 	} {
 		if !strings.Contains(string(script), want) {

@@ -1,4 +1,5 @@
-// Package disruptions is the check that ends a story of any tier: no machine was restarted, drained or replaced that nobody wished it for.
+// Package disruptions checks at the end of a story, in tests of any tier, that a user wish caused every restart, drain
+// and replacement of a machine.
 package disruptions
 
 import (
@@ -31,7 +32,7 @@ func Gathered(from prometheus.Gatherer) (Counts, error) {
 	return nil, errMissing
 }
 
-// Scraped reads the counter of another process from what its metrics endpoint answers.
+// Scraped reads the counter of another process from the text of its metrics endpoint.
 func Scraped(text io.Reader) (Counts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(text)
@@ -44,7 +45,7 @@ func Scraped(text io.Reader) (Counts, error) {
 	return nil, errMissing
 }
 
-// errMissing keeps a story from passing because nobody counts.
+// errMissing makes a story fail when the metric does not exist.
 var errMissing = fmt.Errorf("there is no metric %s", metrics.DisruptionsName)
 
 func count(family *dto.MetricFamily) Counts {
@@ -59,7 +60,7 @@ func count(family *dto.MetricFamily) Counts {
 	return out
 }
 
-// Problem says which disruptions nobody wished for, empty when there are none.
+// Problem describes the disruptions without a user's wish. It returns "" when there are none.
 func (c Counts) Problem() string {
 	total := 0
 	for cause, n := range c {
@@ -73,7 +74,7 @@ func (c Counts) Problem() string {
 	return fmt.Sprintf("%d disruptions have a cause that is no edit, health policy or command: %v", total, c.happened())
 }
 
-// happened leaves out causes that nothing happened for.
+// happened drops causes with a count of zero.
 func (c Counts) happened() Counts {
 	out := Counts{}
 	for cause, n := range c {
@@ -84,7 +85,7 @@ func (c Counts) happened() Counts {
 	return out
 }
 
-// T is what a story ends with.
+// T is the part of testing.T that Check needs.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)

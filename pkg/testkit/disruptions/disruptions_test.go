@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
-// told records what a story is told.
+// told records the errors that Check reports.
 type told struct{ errors []string }
 
 func (t *told) Helper() {}

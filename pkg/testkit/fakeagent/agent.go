@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// Names of instructions that mean something here; the server gives them.
+// Names of instructions that the fake agent interprets. The server gives them.
 const (
 	installInstruction = "install"
 	captureKubeconfig  = "capture-kubeconfig"
@@ -26,7 +26,7 @@ const (
 	etcdName           = "etcd-name"
 )
 
-// handlePlan lets the agent of one machine look at its plan Secret.
+// handlePlan runs the agent of one machine on its plan Secret.
 func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	object, exists, err := w.secretInformer.GetStore().GetByKey(key.String())
 	if err != nil || !exists {
@@ -85,8 +85,8 @@ func (w *World) report(ctx context.Context, machine types.NamespacedName, secret
 	return err
 }
 
-// awake returns the machine whose agent is to look at its plan now, with what it remembers; nil when the machine does not
-// exist or is silent. A machine that still boots, or still installs, is looked at again after the wait.
+// awake returns the machine whose agent handles its plan now, and the agent's memory. The machine is nil when it does
+// not exist or is silent. While the machine boots or installs, awake returns the time until the next pass.
 func (w *World) awake(owner types.NamespacedName, secret *corev1.Secret, now time.Time) (*machine, memory, time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -117,9 +117,9 @@ type agent struct {
 	cluster *cluster
 	roles   roles
 	config  nodeConfig
-	// said is what the plan installs inside the cluster.
+	// said is the cluster agent that the plan installs.
 	said installed
-	// installed is whether the plan was applied before, or in this pass.
+	// installed reports whether the plan was applied before or in this pass.
 	installed bool
 	err       error
 }
@@ -139,7 +139,7 @@ func (a *agent) run(instruction plan.OneTimeInstruction, attempt int) ([]byte, e
 	return nil, nil
 }
 
-// settle does what the services on the host do by themselves once they run: serve the API, and register the node.
+// settle does what the services on a running host do without a plan: it serves the API and registers the node.
 func (a *agent) settle() {
 	if !a.installed || a.err != nil {
 		return
@@ -171,7 +171,7 @@ func (a *agent) settle() {
 func (a *agent) healthy() bool {
 	a.settle()
 	if a.roles.etcd && !a.roles.controlPlane {
-		return a.installed // etcd and kubelet run before any API does
+		return a.installed // etcd and kubelet run before the API does
 	}
 	a.world.mutex.Lock()
 	defer a.world.mutex.Unlock()

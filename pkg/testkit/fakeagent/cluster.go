@@ -19,18 +19,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// cluster is the API that the machines of one cluster bring up. The handler outlives single servers, as etcd's data do.
+// cluster is the API that the machines of one cluster serve. Like etcd's data, the handler outlives single servers.
 type cluster struct {
 	api      http.Handler
 	identity Identity
 	client   kubernetes.Interface
-	// serving counts the machines that serve the API. It is guarded by the World's mutex.
+	// serving counts the machines that serve the API. The World's mutex guards it.
 	serving int
-	// stopAgent ends the agent inside the cluster, nil while there is none. It is guarded by the World's mutex.
+	// stopAgent stops the agent inside the cluster. It is nil while no agent runs. The World's mutex guards it.
 	stopAgent func()
 }
 
-// clusterFor returns the cluster of that name, made at first use.
+// clusterFor returns the cluster with that name and creates it at first use.
 func (w *World) clusterFor(key types.NamespacedName) (*cluster, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -51,8 +51,8 @@ func (w *World) clusterFor(key types.NamespacedName) (*cluster, error) {
 	return c, nil
 }
 
-// Downstream returns a client of a cluster's API that works whether a machine serves it or not, nil for a cluster of which
-// no machine has had a plan yet.
+// Downstream returns a client of a cluster's API, which works even while no machine serves the API. It returns nil
+// until a machine of the cluster has a plan.
 func (w *World) Downstream(namespace, name string) kubernetes.Interface {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -62,7 +62,7 @@ func (w *World) Downstream(namespace, name string) kubernetes.Interface {
 	return nil
 }
 
-// serve brings the API up on a machine, once.
+// serve starts the API on a machine once.
 func (w *World) serve(m *machine, c *cluster) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -84,7 +84,8 @@ func (w *World) serve(m *machine, c *cluster) error {
 	return nil
 }
 
-// served notes that a machine does not serve the API any more. It returns what ends the agent inside the cluster when nobody does.
+// served records that a machine stopped serving the API. It returns the function that stops the agent inside the
+// cluster if this was the last server.
 func (w *World) served(c *cluster) (stopAgent func()) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -137,7 +138,7 @@ func serveTLS(address string, api http.Handler, identity Identity) (func(), erro
 	}, nil
 }
 
-// register makes the machine a Node of its cluster, or brings the Node up to date.
+// register creates or updates the machine's Node in its cluster.
 func (c *cluster) register(ctx context.Context, node *corev1.Node) error {
 	nodes := c.client.CoreV1().Nodes()
 	made, err := nodes.Create(ctx, node, metav1.CreateOptions{})
@@ -157,7 +158,8 @@ func (c *cluster) register(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// inProcess carries requests to a handler without a connection. It is not for watches: the whole answer is read first.
+// inProcess passes requests to a handler without a connection. It cannot serve watches, because it reads the whole
+// answer first.
 type inProcess struct{ handler http.Handler }
 
 // RoundTrip answers a request.

@@ -31,10 +31,10 @@ const agentManifest = "cluster-agent.yaml"
 // account is the agent's credential in its cluster.
 const account = "account-of-the-agent"
 
-// installed is what a manifest of the agent says; its zero value is that of a plan without one.
+// installed is the content of the agent's manifest. The zero value stands for a plan without a manifest.
 type installed struct{ serverURL, caChecksum, token string }
 
-// agentOf reads the manifest of the agent in a plan.
+// agentOf reads the manifest of the cluster agent from a plan.
 func agentOf(p plan.NodePlan) (installed, error) {
 	for _, file := range p.Files {
 		if filepath.Base(file.Path) != agentManifest || file.Content == "" {
@@ -82,7 +82,7 @@ func parseAgent(manifest []byte) (installed, error) {
 	return found, nil
 }
 
-// startAgent runs the agent inside a cluster for as long as a machine serves the cluster's API, or ctx lasts. It is Drover's own.
+// startAgent runs Drover's cluster agent until ctx ends or no machine serves the cluster's API.
 func (w *World) startAgent(ctx context.Context, c *cluster, said installed) error {
 	if said.token == "" {
 		return nil
@@ -125,7 +125,7 @@ func (w *World) startAgent(ctx context.Context, c *cluster, said installed) erro
 	return nil
 }
 
-// serveAgent serves a cluster's API where its agent finds it, which is the address of the service and not that of a machine.
+// serveAgent serves a cluster's API for its agent, at the address of the service instead of a machine's.
 func serveAgent(c *cluster) (address string, stop func(), err error) {
 	config, err := c.identity.ServerTLS("127.0.0.1")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// TestAgentOf reads what Drover writes.
+// TestAgentOf checks that agentOf reads the manifest that Drover writes.
 func TestAgentOf(t *testing.T) {
 	t.Parallel()
 	checksum := strings.Repeat("ab", 32)
@@ -42,7 +42,7 @@ func TestAgentOf(t *testing.T) {
 	}
 }
 
-// TestRoad: a name that leads nowhere is reached where it leads to now.
+// TestRoad checks that a connection to a name that does not resolve goes to the address that Dial chooses.
 func TestRoad(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, r.Host) }))

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Identity is the authority of one downstream cluster and its administrator.
+// Identity is the certificate authority of one downstream cluster and its administrator.
 type Identity struct {
 	authority *x509.Certificate
 	key       *ecdsa.PrivateKey
@@ -76,7 +76,7 @@ func (id Identity) issue(template *x509.Certificate) (certificate, key []byte, e
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), nil
 }
 
-// ServerTLS is the configuration of a server at an address that lets only the administrator in.
+// ServerTLS returns the configuration of a server at an address. The server accepts only the administrator.
 func (id Identity) ServerTLS(address string) (*tls.Config, error) {
 	certificate, key, err := id.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
@@ -99,7 +99,8 @@ func (id Identity) ServerTLS(address string) (*tls.Config, error) {
 	}, nil
 }
 
-// Kubeconfig is the administrator's kubeconfig as the distribution writes it on a server: it points to the host itself.
+// Kubeconfig returns the administrator's kubeconfig as the distribution writes it on a server. Its server address is
+// the host itself.
 func (id Identity) Kubeconfig() ([]byte, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["default"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:" + port, CertificateAuthorityData: id.CA}

@@ -16,7 +16,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// jobArguments are the arguments of a provisioning container that matter here.
+// jobArguments are the arguments of a provisioning container that the World uses.
 type jobArguments struct {
 	stateSecret, driver, hostname, instance string
 }
@@ -36,7 +36,7 @@ func argumentsOf(job *batchv1.Job) (jobArguments, error) {
 		case name == "--hostname-override":
 			out.hostname = value
 		case !isFlag && !strings.HasPrefix(arg, "-"):
-			out.instance = arg // the last one is the instance; before it comes the command
+			out.instance = arg // the last argument is the instance, after the command
 		}
 	}
 	if out.stateSecret == "" || out.instance == "" {
@@ -77,7 +77,7 @@ func (w *World) handleJob(ctx context.Context, key types.NamespacedName) (time.D
 	return 0, w.endJob(ctx, job, failure)
 }
 
-// attempt counts the Jobs, or plans, under a name; the same id counts once.
+// attempt counts the Jobs or plans under a name. It counts each ID once.
 func (w *World) attempt(name string, id types.UID) int {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -98,7 +98,7 @@ func ended(job *batchv1.Job) bool {
 	return false
 }
 
-// makeMachine does what the driver does: there is a host with an address, and the state Secret says so.
+// makeMachine does what the driver does: it creates a host with an address and writes the state Secret.
 func (w *World) makeMachine(ctx context.Context, owner types.NamespacedName, args jobArguments) error {
 	made, err := w.machineFor(owner, args)
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *World) saveState(ctx context.Context, namespace, name string, archive [
 	return nil
 }
 
-// endJob writes the status that the Job controller writes when a pod ended.
+// endJob writes the status that the Job controller writes when a pod has ended.
 func (w *World) endJob(ctx context.Context, job *batchv1.Job, failure string) error {
 	now := metav1.Now()
 	done := job.DeepCopy()

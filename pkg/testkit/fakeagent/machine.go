@@ -9,24 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// machine is a host that exists. Its fields are guarded by the World's mutex.
+// machine is a host. The World's mutex guards its fields.
 type machine struct {
 	// owner is the Cluster API Machine.
 	owner types.NamespacedName
-	// address is the host's own, on loopback.
+	// address is the host's own loopback address.
 	address string
-	// hostname is the host's own; a plan may choose another name for the node.
+	// hostname is the host's own name. A plan may give the node another name.
 	hostname string
-	// boots is when the agent runs. Zero until the Job that makes the machine is about to end.
+	// boots is the time from which the agent runs. It is zero until the Job that creates the machine is about to end.
 	boots time.Time
-	// silent machines exist and do nothing, as after a power failure.
+	// silent machines exist but do nothing, as after a power failure.
 	silent bool
 
-	// memory is what the agent on the host remembers.
+	// memory is the state of the agent on the host.
 	memory memory
-	// node is the name under which the host registered, "" before.
+	// node is the name under which the host registered, or "" before registration.
 	node string
-	// stopAPI ends the cluster's API on this host, nil while it does not serve.
+	// stopAPI stops the cluster's API on this host. It is nil while the host serves no API.
 	stopAPI func()
 }
 
@@ -36,15 +36,15 @@ type Machine struct {
 	Name string
 	// Address of the host.
 	Address string
-	// Node is the name under which the host registered, "" before.
+	// Node is the name under which the host registered, or "" before registration.
 	Node string
-	// Applied is how often a plan was applied successfully.
+	// Applied is the number of successful plan applications.
 	Applied int
-	// Installs is how often the distribution was installed or restarted: each new restart stamp counts.
+	// Installs is the number of installations and restarts of the distribution. Each new restart stamp counts.
 	Installs int
 }
 
-// Machines returns the hosts that exist in a namespace, by the names of their Cluster API Machines.
+// Machines returns the hosts of a namespace by the names of their Cluster API Machines.
 func (w *World) Machines(namespace string) map[string]Machine {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -57,7 +57,7 @@ func (w *World) Machines(namespace string) map[string]Machine {
 	return out
 }
 
-// Silence stops a host's agent and the API on it, as a power failure does; Wake starts them again.
+// Silence stops a host's agent and its API, as a power failure does. Wake starts them again.
 func (w *World) Silence(namespace, name string) { w.setSilent(namespace, name, true) }
 
 // Wake undoes Silence.
@@ -83,8 +83,8 @@ func (w *World) setSilent(namespace, name string, silent bool) {
 	}
 }
 
-// machineFor returns the host of a Cluster API Machine, and makes it when there is none: a Job that is looked at twice must
-// not make two.
+// machineFor returns the host of a Cluster API Machine, and creates it at first use. Handling a Job twice must not
+// create two hosts.
 func (w *World) machineFor(owner types.NamespacedName, args jobArguments) (*machine, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -100,14 +100,14 @@ func (w *World) machineFor(owner types.NamespacedName, args jobArguments) (*mach
 	return m, nil
 }
 
-// hosts is how many addresses a World may hand out, and port is where the APIs are served.
+// hosts is the number of addresses that a World may use. port is the port of the APIs.
 const (
 	hosts = 250 * 250
 	port  = "6443"
 )
 
-// freeAddress returns an address of the loopback network on which nothing serves yet. Worlds of several processes start at
-// different ones. The caller holds the mutex.
+// freeAddress returns a loopback address on which nothing listens yet. Worlds in different processes start at different
+// addresses. The caller holds the mutex.
 func (w *World) freeAddress() (string, error) {
 	for range hosts {
 		w.nextHost++

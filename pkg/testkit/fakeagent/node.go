@@ -23,14 +23,15 @@ func rolesOf(secret *corev1.Secret) roles {
 
 // nodeConfig is what the distribution on the host reads from the files of the plan.
 type nodeConfig struct {
-	// runtime is rke2 or k3s, version that of the installer's image.
+	// runtime is rke2 or k3s. version is the version of the installer's image.
 	runtime, version string
 	values           map[string]any
 }
 
 const configFile = "50-rancher.yaml"
 
-// configOf reads the configuration file of a plan. What cannot be read is left out, as no plan of that kind is known.
+// configOf reads the configuration file of a plan. It ignores values that it cannot read, because no known plan has
+// such values.
 func configOf(p plan.NodePlan) nodeConfig {
 	config := nodeConfig{runtime: "k3s", values: map[string]any{}}
 	for _, file := range p.Files {
@@ -74,7 +75,7 @@ func (c nodeConfig) list(key string) []string {
 	}
 }
 
-// nodeOf is the Node that the kubelet and the distribution's cloud controller make of a machine.
+// nodeOf returns the Node that the kubelet and the distribution's cloud controller would create for a machine.
 func nodeOf(m *machine, r roles, config nodeConfig, now time.Time) *corev1.Node {
 	name := m.hostname
 	if names := config.list("node-name"); len(names) > 0 {
@@ -113,7 +114,7 @@ func nodeOf(m *machine, r roles, config nodeConfig, now time.Time) *corev1.Node 
 	return node
 }
 
-// taintOf reads KEY=VALUE:EFFECT, where the value may be absent.
+// taintOf parses KEY=VALUE:EFFECT. The value is optional.
 func taintOf(text string) corev1.Taint {
 	rest, effect, _ := strings.Cut(text, ":")
 	key, value, _ := strings.Cut(rest, "=")

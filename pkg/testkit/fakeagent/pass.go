@@ -11,40 +11,40 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// memory is what an agent remembers between passes.
+// memory is the state that an agent keeps between passes.
 type memory struct {
-	// applied counts successful applications, installs the different restart stamps among them.
+	// applied counts successful applications. installs counts different restart stamps among them.
 	applied, installs int
 	stamp             string
 	// ranPeriodic is when each periodic instruction last ran.
 	ranPeriodic map[string]time.Time
-	// probesFrom is when the probes of the applied plan start to pass.
+	// probesFrom is the time from which the probes of the applied plan pass.
 	probesFrom time.Time
-	// lastAttempt is when a plan was last applied or failed.
+	// lastAttempt is the time of the last application, successful or not.
 	lastAttempt time.Time
-	// installing is the checksum of the plan that is being applied, installed is when that is done.
+	// installing is the checksum of the plan in progress. installed is the time at which it completes.
 	installing string
 	installed  time.Time
 }
 
-// host is what a pass finds on the machine.
+// host is the machine as one pass sees it.
 type host struct {
-	// run runs a one-time instruction; attempt counts from 1.
+	// run runs a one-time instruction. The attempt counts from 1.
 	run func(instruction plan.OneTimeInstruction, attempt int) (output []byte, err error)
 	// periodic runs a periodic instruction.
 	periodic func(instruction plan.PeriodicInstruction) (output []byte, err error)
-	// healthy is whether the services of the node answer.
+	// healthy reports whether the services of the node answer.
 	healthy func() bool
 }
 
-// timing is how long things take on a machine.
+// timing sets the durations on a machine.
 type timing struct {
 	probe, retry time.Duration
 }
 
 // pass is one pass of an agent in checksum mode over its plan Secret (docs/wire/plan.md#one-pass-of-the-agent). It
-// returns the Secret's new data, the agent's new memory, and when to look again without any event; zero means never. A
-// plan that cannot be read gets no answer, as from real agents.
+// returns the Secret's new data, the agent's new memory, and the time until the next pass if no event comes. Zero means
+// that the agent waits for an event. Like real agents, it does not answer a plan that it cannot read.
 func pass(data map[string][]byte, mem memory, h host, t timing, now time.Time) (map[string][]byte, memory, time.Duration) {
 	decoded, err := nodeplan.Decode(data[nodeplan.KeyPlan])
 	if len(data[nodeplan.KeyPlan]) == 0 || err != nil {
@@ -76,7 +76,8 @@ func pass(data map[string][]byte, mem memory, h host, t timing, now time.Time) (
 	return out, mem, again
 }
 
-// attemptDue tells whether a plan that is not applied is to be tried now: one that has failed waits, up to its limit.
+// attemptDue reports whether a plan that is not applied is due for an attempt now. A failed plan waits before each
+// retry, up to its limit of failures.
 func attemptDue(data map[string][]byte, checksum string, failures int, mem memory, t timing, now time.Time) (time.Duration, bool) {
 	if failures == 0 || string(data[nodeplan.KeyFailedChecksum]) != checksum {
 		return 0, true
@@ -91,7 +92,8 @@ func attemptDue(data map[string][]byte, checksum string, failures int, mem memor
 	return 0, true
 }
 
-// apply runs the instructions in order until one fails, and returns the output of those that keep it.
+// apply runs the instructions in order and stops at the first failure. It returns the output of instructions that save
+// it.
 func apply(p plan.NodePlan, h host, attempt int) (output map[string][]byte, failed bool) {
 	output = map[string][]byte{}
 	for _, instruction := range p.Instructions {
@@ -133,7 +135,7 @@ func recordFailure(out map[string][]byte, checksum string, failures int, output 
 	out[nodeplan.KeyLastApplyTime] = []byte(now.Format(time.UnixDate))
 }
 
-// remember counts an application, and an installation when the plan's restart stamp is another one.
+// remember counts an application. It also counts an installation when the plan has a new restart stamp.
 func remember(mem memory, p plan.NodePlan, probesFrom time.Time) memory {
 	mem.applied++
 	mem.probesFrom = probesFrom
@@ -182,7 +184,7 @@ func runPeriodic(out map[string][]byte, p plan.NodePlan, mem memory, h host, now
 	return mem
 }
 
-// recordProbes reports every probe, and returns whether all pass.
+// recordProbes reports every probe. It returns true if all pass.
 func recordProbes(out map[string][]byte, p plan.NodePlan, mem memory, h host, now time.Time) bool {
 	applied := string(out[nodeplan.KeyAppliedChecksum]) == nodeplan.Checksum(out[nodeplan.KeyPlan])
 	healthy := applied && !now.Before(mem.probesFrom) && h.healthy()
@@ -198,8 +200,8 @@ func recordProbes(out map[string][]byte, p plan.NodePlan, mem memory, h host, no
 	return healthy || len(p.Probes) == 0 && applied
 }
 
-// set stores an encoded value. Encoding what was just built cannot fail; if it did, the key would stay as it is, which a test
-// on the key notices.
+// set stores an encoded value. The encoding of these values cannot fail. If it did, the key would keep its old value
+// and a test of the key would fail.
 func set(out map[string][]byte, key string, encode func() ([]byte, error)) {
 	if value, err := encode(); err == nil && !bytes.Equal(out[key], value) {
 		out[key] = value

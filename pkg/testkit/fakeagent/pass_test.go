@@ -66,7 +66,7 @@ func install(stamp string, names ...string) plan.NodePlan {
 	return p
 }
 
-// parsed is what the server reads from the Secret.
+// parsed returns the Secret as the server reads it.
 func parsed(t *testing.T, data map[string][]byte) nodeplan.State {
 	t.Helper()
 	state, err := nodeplan.Parse("test/plan", data)
@@ -146,7 +146,7 @@ func TestPass_FailingPlanIsTriedUpToItsLimit(t *testing.T) {
 	}
 }
 
-// The number of the attempt goes on over a new plan, as in agents (docs/wire/plan.md#one-pass-of-the-agent).
+// The attempt number continues across a new plan, as in real agents (docs/wire/plan.md#one-pass-of-the-agent).
 func TestPass_NewPlanIsTriedAtOnce(t *testing.T) {
 	s := &stage{failing: map[string]error{"install": errBroken}}
 	data, mem, _ := pass(delivered(t, install("1", "install"), 1), memory{}, s.host(), quick, epoch)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// road is how agents inside clusters get to the server, when names of the server lead somewhere else: a proxy that asks Options.Dial.
+// road is the proxy through which cluster agents reach the server when Options.Dial redirects the server's names.
 type road struct {
 	dial     func(ctx context.Context, address string) (net.Conn, error)
 	listener net.Listener
@@ -25,7 +25,8 @@ func newRoad(dial func(context.Context, string) (net.Conn, error)) (*road, error
 	return &road{dial: dial, listener: listener}, nil
 }
 
-// proxy is for the transports of agents. It is not called for an address on loopback by name, which the environment's proxies would leave out.
+// proxy is the Proxy function of the agents' transports. Unlike the environment's proxies, it also applies to loopback
+// addresses.
 func (r *road) proxy(*http.Request) (*url.URL, error) {
 	if r == nil {
 		return nil, nil
@@ -33,7 +34,7 @@ func (r *road) proxy(*http.Request) (*url.URL, error) {
 	return &url.URL{Scheme: "http", Host: r.listener.Addr().String()}, nil
 }
 
-// run carries connections until ctx ends.
+// run forwards connections until ctx ends.
 func (r *road) run(ctx context.Context) {
 	var connections sync.WaitGroup
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(rw http.ResponseWriter, request *http.Request) {
@@ -69,7 +70,7 @@ func (r *road) connect(ctx context.Context, rw http.ResponseWriter, request *htt
 	ended := make(chan struct{}, 2)
 	go func() { _, _ = io.Copy(to, buffered); ended <- struct{}{} }()
 	go func() { _, _ = io.Copy(from, to); ended <- struct{}{} }()
-	<-ended // either side may end it in any way
+	<-ended // either side may end in any way
 	_, _ = from.Close(), to.Close()
 	<-ended
 }

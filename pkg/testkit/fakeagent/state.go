@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// stateArchive is what rancher-machine keeps of a machine: a gzipped tar with the driver's config.json.
+// stateArchive returns what rancher-machine keeps of a machine: a gzipped tar with the driver's config.json.
 func stateArchive(args jobArguments, address string) ([]byte, error) {
 	config, err := json.Marshal(map[string]any{
 		"ConfigVersion": 3,
@@ -25,7 +25,7 @@ func stateArchive(args jobArguments, address string) ([]byte, error) {
 	return archive(map[string][]byte{"/home/machine/.docker/machine/machines/" + args.instance + "/config.json": config})
 }
 
-// emptyArchive is what rancher-machine leaves after it removed a machine.
+// emptyArchive returns what rancher-machine leaves after it removed a machine.
 func emptyArchive() ([]byte, error) { return archive(nil) }
 
 func archive(files map[string][]byte) ([]byte, error) {

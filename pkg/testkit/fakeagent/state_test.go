@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Those who read what a driver leaves behind understand what the fake leaves behind.
+// Drover's readers of driver state must understand the state that the fake leaves.
 func TestStateArchive_IsReadByItsReaders(t *testing.T) {
 	held, err := stateArchive(jobArguments{driver: "sim", instance: "demo-1", hostname: "demo-1"}, "127.64.0.2")
 	if err != nil {

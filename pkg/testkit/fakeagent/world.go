@@ -33,34 +33,36 @@ type Options struct {
 	Config *rest.Config
 	// API makes the API of one downstream cluster.
 	API func() http.Handler
-	// Serve makes an API reachable at an address, and is nil for TLS on port 6443 of that address. It returns what ends it.
+	// Serve makes an API reachable at an address and returns the function that stops it. Nil means TLS on port 6443 of
+	// that address.
 	Serve func(address string, api http.Handler, identity Identity) (stop func(), err error)
-	// Secrets is how the agent of a machine, given by its Cluster API Machine, reaches its plan Secret to report, and is nil for Config. An
-	// error is one of the network: the agent comes again.
+	// Secrets returns the client through which the agent of a Cluster API Machine reports to its plan Secret. Nil means
+	// that agents use Config. An error counts as a network error, and the agent retries.
 	Secrets func(ctx context.Context, machine types.NamespacedName) (typedcorev1.SecretInterface, error)
-	// Dial connects the agents inside clusters to the server whose HOST:PORT they were told: a name may lead elsewhere later. Nil dials that address.
+	// Dial connects the cluster agents to the server's HOST:PORT. It may redirect a name later. Nil dials the address
+	// itself.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Faults go wrong on machines. Nil means that nothing does.
+	// Faults injects failures of machines. Nil injects none.
 	Faults Faults
-	// Boot is the time from the end of a Job until the agent's first look at its plan, Install that of one application of a
-	// plan, Probe that from then until probes pass, Retry that between two attempts of a plan that failed. Zero is at once,
-	// for Probe 50 and for Retry 100 milliseconds.
+	// Boot is the time from the end of a Job until the agent's first pass. Install is the duration of one application
+	// of a plan. Probe is the time after that until probes pass. Retry is the time between two attempts of a failed
+	// plan. Zero means at once, except for Probe (50 milliseconds) and Retry (100 milliseconds).
 	Boot, Install, Probe, Retry time.Duration
-	// Log is told what happens on machines, if it is not nil.
+	// Log, if not nil, receives messages about the machines.
 	Log func(format string, args ...any)
 }
 
-// Faults say what goes wrong on machines. Its methods are called from several goroutines.
+// Faults injects failures of machines. Several goroutines call its methods.
 type Faults interface {
-	// Job returns why a Job fails, or "" when it does not. remove tells the Job that removes a machine from the one that makes
-	// it; attempt counts from 1 the Jobs for that machine and purpose.
+	// Job returns the reason why a Job fails, or "" if it succeeds. remove is true for the Job that removes a machine.
+	// attempt counts from 1 the Jobs for that machine and purpose.
 	Job(machine string, remove bool, attempt int) string
-	// Instruction returns the output with which an instruction of a plan fails, or nil when it does not; attempt counts from
-	// 1 the attempts at that plan.
+	// Instruction returns the output with which an instruction of a plan fails, or nil if it succeeds. attempt counts
+	// from 1 the attempts at that plan.
 	Instruction(machine, name string, attempt int) error
 }
 
-// NoFaults is a world in which nothing goes wrong. Embed it to override one kind of fault.
+// NoFaults injects no failures. Embed it to override one kind of fault.
 type NoFaults struct{}
 
 // Job never fails.
@@ -69,7 +71,7 @@ func (NoFaults) Job(string, bool, int) string { return "" }
 // Instruction never fails.
 func (NoFaults) Instruction(string, string, int) error { return nil }
 
-// World plays machines for one management API.
+// World simulates machines for one management API.
 type World struct {
 	opts   Options
 	client kubernetes.Interface
@@ -79,7 +81,7 @@ type World struct {
 	jobInformer    cache.SharedIndexInformer
 	secretInformer cache.SharedIndexInformer
 
-	// road is nil while Run has not begun, or where agents dial what they were told.
+	// road is nil until Run starts, and without Options.Dial.
 	road *road
 
 	mutex    sync.Mutex
@@ -125,8 +127,8 @@ func New(opts Options) (*World, error) {
 	return w, w.watch()
 }
 
-// Under returns a World of the same machines and clusters whose objects are in another management API now. The World they come from must
-// have ended. Its agents inside clusters dial as dial does, as Options.Dial.
+// Under returns a World with the same machines and clusters whose objects are now in another management API. The old
+// World must have ended. The new World's cluster agents dial through dial, like Options.Dial.
 func (w *World) Under(config *rest.Config, dial func(ctx context.Context, address string) (net.Conn, error)) (*World, error) {
 	opts := w.opts
 	opts.Config, opts.Dial = config, dial
@@ -171,7 +173,8 @@ func enqueueTo(queue workqueue.TypedRateLimitingInterface[types.NamespacedName])
 	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) }}
 }
 
-// Run plays until the context ends, then takes every cluster's API down. It returns when all of its goroutines have ended.
+// Run runs the World until the context ends, and then stops every cluster's API. It returns when all its goroutines
+// have ended.
 func (w *World) Run(ctx context.Context) error {
 	defer w.stopClusters()
 	ctx, cancel := context.WithCancel(ctx)
@@ -203,7 +206,7 @@ func (w *World) Run(ctx context.Context) error {
 	return nil
 }
 
-// handler handles one object and says when to look again; zero means at its next event.
+// handler handles one object and returns the time until its next pass. Zero means at the next event.
 type handler func(ctx context.Context, key types.NamespacedName) (again time.Duration, err error)
 
 func (w *World) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.NamespacedName], handle handler) {

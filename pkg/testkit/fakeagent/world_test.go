@@ -26,7 +26,7 @@ import (
 
 const namespace = "default"
 
-// theater is a management API with a World that plays in it.
+// theater is a management API with a World that runs on it.
 type theater struct {
 	t      *testing.T
 	world  *World
@@ -63,7 +63,7 @@ func play(t *testing.T, change func(*Options)) *theater {
 	return &theater{t: t, world: world, client: client}
 }
 
-// job makes the Job of a machine as Drover does, with its state Secret.
+// job creates the Job of a machine and its state Secret, as Drover does.
 func (th *theater) job(name, infra, capi string, remove bool) {
 	th.t.Helper()
 	args := []string{"--secret-namespace=" + namespace, "--secret-name=" + infra + "-state", "create", "--driver=sim", "--hostname-override=host-" + infra, infra}
@@ -92,7 +92,7 @@ func (th *theater) job(name, infra, capi string, remove bool) {
 	}
 }
 
-// plan delivers a plan to a machine.
+// plan writes a plan for a machine.
 func (th *theater) plan(capi string, roles []string, p plan.NodePlan) {
 	th.t.Helper()
 	encoded, err := nodeplan.Encode(p)
@@ -130,7 +130,7 @@ func serverPlan() plan.NodePlan {
 	}
 }
 
-// state waits until the machine's plan state is as wanted, and returns it.
+// state waits until the machine's plan state satisfies reached, and returns it.
 func (th *theater) state(capi, want string, reached func(nodeplan.State) bool) nodeplan.State {
 	th.t.Helper()
 	var last nodeplan.State
@@ -184,7 +184,7 @@ func TestWorld_ServerBringsUpItsCluster(t *testing.T) {
 		t.Errorf("want the Job succeeded, got %q", phase)
 	}
 
-	// The captured kubeconfig, with the machine's address, is a way in.
+	// The captured kubeconfig works with the machine's address.
 	access, err := proxy.Capture(state.PeriodicOutput["capture-kubeconfig"].Stdout)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func (c *Core) cluster(ctx context.Context, cluster *clusterv1.Cluster) error {
 	}
 	now := as[clusterv1.Cluster](c.get(clusterKind, cluster.Namespace, cluster.Name))
 	status := &now.Status
-	// Both are one way: once a cluster has been initialised, it stays so.
+	// Both fields are one-way: an initialized cluster stays initialized.
 	if nestedBool(infrastructure, "status", "initialization", "provisioned") {
 		status.Initialization.InfrastructureProvisioned = truth()
 	}
@@ -52,7 +52,8 @@ func (c *Core) cluster(ctx context.Context, cluster *clusterv1.Cluster) error {
 	return c.updateStatus(ctx, now, clusterKind)
 }
 
-// adopt makes the cluster the controller of what it refers to. It returns nil while that does not exist.
+// adopt makes the cluster the controller owner of the object that it refers to. It returns nil while the object does
+// not exist.
 func (c *Core) adopt(ctx context.Context, cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	u := c.get(kindOf(ref), cluster.Namespace, ref.Name)
 	if u == nil {
@@ -71,7 +72,8 @@ func (c *Core) copyEndpoint(ctx context.Context, cluster *clusterv1.Cluster, inf
 	})
 }
 
-// removeCluster deletes what belongs to a cluster, one kind after the other, and lets go of it when nothing is left.
+// removeCluster deletes the objects of a cluster, one kind after the other. It removes the finalizer when no object is
+// left.
 func (c *Core) removeCluster(ctx context.Context, stored *unstructured.Unstructured, cluster *clusterv1.Cluster) error {
 	for _, kind := range []schema.GroupVersionKind{deploymentKind, setKind, machineKind} {
 		left := false

@@ -25,9 +25,9 @@ import (
 const Agent = "fakecapi"
 
 const (
-	// period is how often the core looks whether anything was written.
+	// period is how often the core checks for writes.
 	period = 100 * time.Millisecond
-	// nodesPeriod is how often it looks nevertheless while a machine has no node: nodes are written elsewhere.
+	// nodesPeriod is how often the core runs without a write while a machine has no node. Nodes are in another API.
 	nodesPeriod = time.Second
 )
 
@@ -35,18 +35,18 @@ const (
 type Options struct {
 	// API is the management API.
 	API *memkube.Server
-	// Downstream returns a client of a cluster's own API, or nil while it cannot be reached. Without it no machine finds its
-	// node.
+	// Downstream returns a client of a cluster's own API, or nil while the cluster is unreachable. Without Downstream,
+	// no machine finds its node.
 	Downstream func(namespace, cluster string) kubernetes.Interface
-	// Log is told what could not be written, if it is not nil. Conflicts are no news.
+	// Log, if not nil, receives write errors except conflicts.
 	Log func(format string, args ...any)
 }
 
-// Core plays Cluster API's core. It is made by New.
+// Core simulates Cluster API's core. New makes it.
 type Core struct {
 	opts   Options
 	client dynamic.Interface
-	// seeking is true when the last pass looked for a node in vain.
+	// seeking is true when the last pass did not find some machine's node.
 	seeking bool
 }
 
@@ -65,7 +65,7 @@ func New(opts Options) (*Core, error) {
 	return &Core{opts: opts, client: client}, nil
 }
 
-// Run plays until the context ends.
+// Run runs the core until the context ends.
 func (c *Core) Run(ctx context.Context) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -90,7 +90,7 @@ var (
 	machineKind    = clusterv1.GroupVersion.WithKind("Machine")
 )
 
-// Pass looks at everything once.
+// Pass handles all objects once.
 func (c *Core) Pass(ctx context.Context) {
 	c.seeking = false
 	for _, u := range c.opts.API.Objects(clusterKind) {
@@ -113,7 +113,7 @@ func (c *Core) report(u *unstructured.Unstructured, err error) {
 	}
 }
 
-// paused tells whether a cluster, or the object itself, is paused: the core then leaves it alone.
+// paused reports whether a cluster or the object itself is paused. The core then leaves the object alone.
 func (c *Core) paused(cluster *clusterv1.Cluster, obj metav1.Object) bool {
 	_, annotated := obj.GetAnnotations()[clusterv1.PausedAnnotation]
 	return annotated || cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused
@@ -128,7 +128,7 @@ func (c *Core) clusterOf(namespace, name string) *clusterv1.Cluster {
 	return as[clusterv1.Cluster](u)
 }
 
-// as turns what is stored into a type.
+// as converts a stored object into a type.
 func as[T any](u *unstructured.Unstructured) *T {
 	out := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
@@ -137,7 +137,7 @@ func as[T any](u *unstructured.Unstructured) *T {
 	return out
 }
 
-// from turns a typed object into what is stored.
+// from converts a typed object into a stored one.
 func from(obj runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -148,7 +148,7 @@ func from(obj runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstruc
 	return u
 }
 
-// get returns what is stored, or nil.
+// get returns the stored object, or nil.
 func (c *Core) get(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
@@ -171,7 +171,7 @@ func (c *Core) resource(u *unstructured.Unstructured) dynamic.ResourceInterface 
 	return c.client.Resource(plural).Namespace(u.GetNamespace())
 }
 
-// update stores what change does to an object, if it changes anything.
+// update applies change to an object and stores the result if it differs.
 func (c *Core) update(ctx context.Context, u *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
 	next := u.DeepCopy()
 	change(next)
@@ -182,7 +182,7 @@ func (c *Core) update(ctx context.Context, u *unstructured.Unstructured, change 
 	return err
 }
 
-// updateStatus stores the status of a typed object, if it is new.
+// updateStatus stores the status of a typed object if it differs.
 func (c *Core) updateStatus(ctx context.Context, obj runtime.Object, gvk schema.GroupVersionKind) error {
 	next := from(obj, gvk)
 	now := c.get(gvk, next.GetNamespace(), next.GetName())
@@ -209,7 +209,7 @@ func own(u *unstructured.Unstructured, owner metav1.OwnerReference, cluster stri
 	labels[clusterv1.ClusterNameLabel] = cluster
 	u.SetLabels(labels)
 	references := slices.DeleteFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		// A machine takes over from the set that made its halves.
+		// The owner reference of a machine replaces that of the set that made its halves.
 		return r.UID == owner.UID || owner.Kind == "Machine" && r.Kind == "MachineSet"
 	})
 	u.SetOwnerReferences(append(references, owner))
@@ -230,7 +230,7 @@ func withFinalizer(u *unstructured.Unstructured, name string) {
 	}
 }
 
-// hasHook tells whether an annotation of a machine still asks to wait.
+// hasHook reports whether a hook annotation of a machine still blocks its deletion.
 func hasHook(annotations map[string]string, prefix string) bool {
 	for key := range annotations {
 		if strings.HasPrefix(key, prefix) {

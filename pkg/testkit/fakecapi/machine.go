@@ -36,7 +36,7 @@ func (c *Core) machine(ctx context.Context, machine *clusterv1.Machine) error {
 	return c.machineStatus(ctx, cluster, machine, bootstrap, infrastructure)
 }
 
-// half adopts the bootstrap configuration or the infrastructure of a machine. It returns nil while there is none.
+// half adopts the bootstrap configuration or the infrastructure of a machine. It returns nil while that does not exist.
 func (c *Core) half(ctx context.Context, machine *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	u := c.get(kindOf(ref), machine.Namespace, ref.Name)
 	if u == nil {
@@ -69,7 +69,7 @@ func (c *Core) machineStatus(ctx context.Context, cluster *clusterv1.Cluster, ma
 	if now.Spec.Bootstrap.DataSecretName != nil {
 		status.Initialization.BootstrapDataSecretCreated = truth()
 	}
-	// The core takes infrastructure for provisioned when it says so and has a provider ID.
+	// The core treats infrastructure as provisioned when its status says so and it has a provider ID.
 	if infrastructure != nil && now.Spec.ProviderID != "" {
 		status.Initialization.InfrastructureProvisioned = truth()
 		status.Addresses = addresses(infrastructure)
@@ -91,7 +91,7 @@ func (c *Core) machineStatus(ctx context.Context, cluster *clusterv1.Cluster, ma
 	return c.updateStatus(ctx, now, machineKind)
 }
 
-// ready mirrors the condition Ready of the infrastructure; the fallback counts when it has none.
+// ready mirrors the condition Ready of the infrastructure. Without that condition it uses the fallback.
 func ready(infrastructure *unstructured.Unstructured, fallback bool) bool {
 	if infrastructure == nil {
 		return false
@@ -148,7 +148,7 @@ func (c *Core) findNode(ctx context.Context, cluster *clusterv1.Cluster, provide
 	return nil
 }
 
-// removeMachine takes a machine away in the core's order: hooks, infrastructure, bootstrap configuration, node.
+// removeMachine deletes a machine in the core's order: hooks, infrastructure, bootstrap configuration, node.
 func (c *Core) removeMachine(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine) error {
 	if hasHook(machine.Annotations, clusterv1.PreDrainDeleteHookAnnotationPrefix) || hasHook(machine.Annotations, clusterv1.PreTerminateDeleteHookAnnotationPrefix) {
 		return nil

@@ -18,7 +18,8 @@ const (
 	clonedFromKind = "cluster.x-k8s.io/cloned-from-groupkind"
 )
 
-// deployment keeps one MachineSet for each machine template: the newest has the replicas, older ones shrink as it grows.
+// deployment keeps one MachineSet for each machine template. The newest set gets the replicas, and older sets shrink as
+// it grows.
 func (c *Core) deployment(ctx context.Context, deployment *clusterv1.MachineDeployment) error {
 	cluster := c.clusterOf(deployment.Namespace, deployment.Spec.ClusterName)
 	if cluster == nil || deployment.DeletionTimestamp != nil || cluster.DeletionTimestamp != nil || c.paused(cluster, deployment) {
@@ -47,7 +48,7 @@ func (c *Core) deployment(ctx context.Context, deployment *clusterv1.MachineDepl
 	return c.updateStatus(ctx, now, deploymentKind)
 }
 
-// ownTemplates makes the cluster an owner of its templates: they go with it.
+// ownTemplates makes the cluster an owner of its templates, so that they are deleted with it.
 func (c *Core) ownTemplates(ctx context.Context, cluster *clusterv1.Cluster, spec clusterv1.MachineSpec) error {
 	for _, ref := range []clusterv1.ContractVersionedObjectReference{spec.InfrastructureRef, spec.Bootstrap.ConfigRef} {
 		if u := c.get(kindOf(ref), cluster.Namespace, ref.Name); u != nil {
@@ -88,8 +89,8 @@ func (c *Core) makeSet(ctx context.Context, deployment *clusterv1.MachineDeploym
 	return err
 }
 
-// scaleSets gives the current set its replicas, and takes one from an older set for every machine of the current one that is a
-// node.
+// scaleSets gives the current set its replicas. It removes one machine from an older set for each machine of the
+// current set that has a node.
 func (c *Core) scaleSets(ctx context.Context, deployment *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, current *clusterv1.MachineSet) error {
 	want := *deployment.Spec.Replicas
 	if err := c.scale(ctx, current, want); err != nil {
@@ -136,7 +137,7 @@ func value(n *int32) int32 {
 	return *n
 }
 
-// set makes and deletes machines until there are as many as it says.
+// set creates and deletes machines until their number matches the set's replicas.
 func (c *Core) set(ctx context.Context, set *clusterv1.MachineSet) error {
 	cluster := c.clusterOf(set.Namespace, set.Spec.ClusterName)
 	if cluster == nil || set.DeletionTimestamp != nil || c.paused(cluster, set) {
@@ -169,7 +170,8 @@ func (c *Core) set(ctx context.Context, set *clusterv1.MachineSet) error {
 	return c.updateStatus(ctx, set, setKind)
 }
 
-// deleteFirst puts machines that somebody marked, then those that are no nodes yet, then newer ones first.
+// deleteFirst orders machines for deletion: machines marked for deletion first, then machines without a node, then
+// newer machines.
 func deleteFirst(a, b *unstructured.Unstructured) int {
 	rank := func(u *unstructured.Unstructured) int {
 		switch {
@@ -189,7 +191,7 @@ func deleteFirst(a, b *unstructured.Unstructured) int {
 	return strings.Compare(b.GetName(), a.GetName())
 }
 
-// makeMachine clones both templates and makes the Machine that refers to the clones.
+// makeMachine clones both templates and creates the Machine that refers to the clones.
 func (c *Core) makeMachine(ctx context.Context, set *clusterv1.MachineSet) error {
 	spec := set.Spec.Template.Spec
 	name := fmt.Sprintf("%s-%05d", set.Name, c.opts.API.Changes())

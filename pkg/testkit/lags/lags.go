@@ -1,5 +1,6 @@
-// Package lags tells stories with caches that are behind one another. In a real cluster each kind has a watch of its own, and what was written first
-// may be seen last: a handler that looked too early has to be woken again by what it did not see, and must do nothing twice.
+// Package lags runs stories with watch caches that lag behind one another. In a real cluster each kind has its own
+// watch, so a controller may see the first write last. A handler that ran too early must run again when the missing
+// event arrives, and must do nothing twice.
 package lags
 
 import (
@@ -12,12 +13,14 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// Most is how long a watch is behind at most: shorter than what controllers remember of their own writes, and longer than players take for a step.
+// Most is the longest lag of a watch. It is shorter than the time for which controllers remember their own writes, and
+// longer than one step of the simulated controllers.
 const Most = 3 * time.Second
 
-// Each tells a story in which the watches of clients with that user agent lag: once with none, then with each kind that it watched, one at a time, and
-// then with all of them, each by another time, in that many mixtures. Tell gets what it has to call before the clients start, and returns the server.
-// The race detector finds nothing in these that it does not find in the story itself: they are told without it.
+// Each runs a story in which the watches of clients with that user agent lag. It runs the story without a lag, then
+// with a lag of each watched kind, one at a time, and then with All. Tell calls prepare before the clients start and
+// returns the server. The stories skip the race detector, because it finds nothing that it does not find in the story
+// itself.
 func Each(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prepare func(*memkube.Server)) *memkube.Server) {
 	t.Helper()
 	crashpoints.SkipRaced(t)
@@ -35,7 +38,8 @@ func Each(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prep
 	All(t, agent, mixtures, tell)
 }
 
-// All tells a story with all watches behind, each by another time, in that many mixtures: what Each does last, for stories that take long.
+// All runs a story `mixtures` times with all watches lagging, each by a different time. Slow stories use it instead of
+// Each.
 func All(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prepare func(*memkube.Server)) *memkube.Server) {
 	t.Helper()
 	crashpoints.SkipRaced(t)
@@ -49,7 +53,7 @@ func All(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prepa
 	}
 }
 
-// mixed is the lag of a kind in a mixture: the same in every run.
+// mixed returns the lag of a kind in a mixture. It is the same in every run.
 func mixed(n int, resource string) time.Duration {
 	hash := fnv.New32a()
 	_, _ = fmt.Fprintf(hash, "%d %s", n, resource) // never fails

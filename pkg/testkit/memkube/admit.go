@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// admit gives an object its defaults and refuses what the API server would refuse. Current is nil when it is made.
+// admit sets the defaults of an object and rejects what the API server would reject. Current is nil for a new object.
 func (s *Server) admit(t *table, obj, current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch t.gr.String() {
 	case "secrets":
@@ -30,8 +30,8 @@ func (s *Server) admit(t *table, obj, current *unstructured.Unstructured) (*unst
 	return t.admitCustom(obj, current)
 }
 
-// admitCustom judges an object of a defined kind by its schema. Of a change counts only what it makes worse: an object that
-// was stored before a rule was made can still get a status and lose a finalizer.
+// admitCustom validates a custom resource by its schema. Of an update it rejects only new errors, so an object that is
+// older than a rule can still get a status and lose a finalizer.
 func (t *table) admitCustom(obj, current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	validator, err := t.schemaOf()
 	if err != nil {
@@ -51,7 +51,7 @@ func (t *table) admitCustom(obj, current *unstructured.Unstructured) (*unstructu
 	return &unstructured.Unstructured{Object: result.Stored}, nil
 }
 
-// admitSecret moves stringData into data. The type never changes, and neither do immutable Secrets.
+// admitSecret moves stringData into data. It rejects changes of the type and of immutable Secrets.
 func admitSecret(t *table, obj, current *unstructured.Unstructured) error {
 	if plain, found, _ := unstructured.NestedStringMap(obj.Object, "stringData"); found {
 		for key, value := range plain {
@@ -74,7 +74,7 @@ func admitSecret(t *table, obj, current *unstructured.Unstructured) error {
 	return nil
 }
 
-// admitJob keeps the template and what completes a Job as they were.
+// admitJob rejects changes of a Job's template and of its completion fields.
 func admitJob(t *table, obj, current *unstructured.Unstructured) error {
 	if current == nil {
 		return nil
@@ -93,8 +93,8 @@ func invalid(t *table, obj *unstructured.Unstructured, path *field.Path) error {
 	return apierrors.NewInvalid(t.gvk().GroupKind(), obj.GetName(), field.ErrorList{field.Invalid(path, "", "field is immutable")})
 }
 
-// afterPut does what follows from a write: definitions of resources are served, tokens are made. Before is nil when the object
-// is new.
+// afterPut handles the consequences of a write: it serves resources of new definitions and creates tokens. Before is
+// nil when the object is new.
 func (s *Server) afterPut(t *table, key string, before *item) {
 	it := t.items[key]
 	if it == nil {
@@ -112,7 +112,7 @@ func (s *Server) afterPut(t *table, key string, before *item) {
 	}
 }
 
-// afterRemove does what follows from a deletion.
+// afterRemove handles the consequences of a deletion.
 func (s *Server) afterRemove(t *table, obj *unstructured.Unstructured) {
 	if t.gr.String() == "customresourcedefinitions.apiextensions.k8s.io" {
 		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
@@ -124,7 +124,7 @@ func (s *Server) afterRemove(t *table, obj *unstructured.Unstructured) {
 	}
 }
 
-// establish serves the resource of a CRD, and says so in its status.
+// establish serves the resource of a CRD and sets the CRD's status.
 func (s *Server) establish(t *table, key string, obj *unstructured.Unstructured) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	must(runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, crd))

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// discover answers what is no request for a resource. Aggregated discovery is not spoken: clients fall back.
+// discover answers requests that name no resource. It does not implement aggregated discovery, and clients fall back.
 func (s *Server) discover(path string) (response, bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -18,7 +18,7 @@ func (s *Server) discover(path string) (response, bool) {
 		return answer(http.StatusOK, map[string]string{"major": "1", "minor": minor(s.version), "gitVersion": s.version, "platform": "linux/amd64"}), true
 	case path == "/healthz", path == "/livez", path == "/readyz":
 		return response{code: http.StatusOK, body: []byte("ok")}, true
-	case path == "/": // Cluster API asks for it to see whether a cluster can be reached
+	case path == "/": // Cluster API requests it to check whether a cluster is reachable
 		return answer(http.StatusOK, metav1.RootPaths{Paths: []string{"/api", "/apis", "/healthz", "/livez", "/readyz", "/version"}}), true
 	case path == "/api":
 		return answer(http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}), true
@@ -74,7 +74,7 @@ func (s *Server) groups() metav1.APIGroupList {
 	return list
 }
 
-// preferred puts stable versions before beta and alpha, and newer before older within them.
+// preferred orders stable versions before beta and alpha, and newer versions before older ones of the same stage.
 func preferred(a, b string) int {
 	stage := func(v string) int {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// filter selects objects: by namespace, labels and fields. Any field can be selected by its path.
+// filter selects objects by namespace, labels and fields. It can select any field by its path.
 type filter struct {
 	namespace string
 	labels    labels.Selector

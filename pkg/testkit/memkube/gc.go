@@ -32,7 +32,7 @@ func (s *Server) trackOwners(t *table, key string, before, after *item) {
 	s.uidsAlive[string(after.obj.GetUID())] = ref
 }
 
-// dependents returns what is owned, in a fixed order.
+// dependents returns the dependents of an owner in a fixed order.
 func (s *Server) dependents(uid types.UID) []itemRef { return sortedRefs(s.owners[string(uid)]) }
 
 func sortedRefs(set map[itemRef]bool) []itemRef {
@@ -41,7 +41,7 @@ func sortedRefs(set map[itemRef]bool) []itemRef {
 	})
 }
 
-// collect deletes what was owned by an object that is gone, unless another owner is alive.
+// collect deletes the dependents of a deleted object, unless another owner exists.
 func (s *Server) collect(gone types.UID) {
 	for _, ref := range s.dependents(gone) {
 		t := s.tables[ref.gr]
@@ -63,8 +63,8 @@ func (s *Server) collect(gone types.UID) {
 	s.finishForeground()
 }
 
-// hasLivingOwner follows the rules of the garbage collector: an owner counts when it exists in the same namespace, or has
-// none.
+// hasLivingOwner follows the rules of the garbage collector: an owner counts when it is in the same namespace or is
+// cluster-scoped.
 func (s *Server) hasLivingOwner(obj *unstructured.Unstructured) bool {
 	for _, reference := range obj.GetOwnerReferences() {
 		if ref, ok := s.uidsAlive[string(reference.UID)]; ok {
@@ -77,7 +77,7 @@ func (s *Server) hasLivingOwner(obj *unstructured.Unstructured) bool {
 	return false
 }
 
-// startDeletion marks an object for deletion, or removes it when nothing holds it.
+// startDeletion marks an object for deletion, or removes it if no finalizer holds it.
 func (s *Server) startDeletion(t *table, key string, obj *unstructured.Unstructured, policy metav1.DeletionPropagation) *item {
 	next := obj.DeepCopy()
 	switch policy {
@@ -114,7 +114,7 @@ func (s *Server) startDeletion(t *table, key string, obj *unstructured.Unstructu
 	return it
 }
 
-// orphan takes the owner out of its dependents.
+// orphan removes the owner reference from the owner's dependents.
 func (s *Server) orphan(owner *unstructured.Unstructured) {
 	for _, ref := range s.dependents(owner.GetUID()) {
 		t := s.tables[ref.gr]
@@ -127,7 +127,7 @@ func (s *Server) orphan(owner *unstructured.Unstructured) {
 	}
 }
 
-// finishForeground lets go of every owner whose deletion waited for dependents that are gone now.
+// finishForeground removes the finalizer of each owner whose dependents are gone.
 func (s *Server) finishForeground() {
 	for again := true; again; {
 		again = false
@@ -153,7 +153,7 @@ func waitsForDependents(obj *unstructured.Unstructured) bool {
 	return obj.GetDeletionTimestamp() != nil && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 
-// isBlocked reports whether a dependent that blocks the deletion of its owner is still there.
+// isBlocked reports whether a dependent still blocks the deletion of its owner.
 func (s *Server) isBlocked(owner *unstructured.Unstructured) bool {
 	for _, ref := range s.dependents(owner.GetUID()) {
 		t := s.tables[ref.gr]
@@ -169,7 +169,7 @@ func (s *Server) isBlocked(owner *unstructured.Unstructured) bool {
 	return false
 }
 
-// store puts an object, or removes it when it is being deleted and nothing holds it any more.
+// store puts an object, or removes it if it is being deleted and nothing holds it.
 func (s *Server) store(t *table, key string, obj *unstructured.Unstructured) *item {
 	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && !s.holdsNamespace(t, obj) {
 		return s.remove(t, key, obj)
@@ -184,7 +184,7 @@ func withFinalizer(finalizers []string, name string) []string {
 	return append(finalizers, name)
 }
 
-// checkDeletion compares the preconditions of a deletion.
+// checkDeletion checks the preconditions of a deletion.
 func checkDeletion(t *table, obj *unstructured.Unstructured, opts metav1.DeleteOptions) error {
 	p := opts.Preconditions
 	if p == nil {

@@ -14,17 +14,17 @@ func secondsOf(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // Entry is a request in the log.
 type Entry struct {
-	// Agent, Verb, Resource ("machines.cluster.x-k8s.io/status"), Namespace and Name are those of the request. Name is empty
-	// for an object that could not be made.
+	// Agent, Verb, Resource ("machines.cluster.x-k8s.io/status"), Namespace and Name describe the request. Name is
+	// empty for an object that could not be created.
 	Agent, Verb, Resource, Namespace, Name string
-	// Code is the HTTP status of the answer; 200 for every success.
+	// Code is the HTTP status of the answer. Every success is 200.
 	Code int
 }
 
-// Write reports whether the request could have changed something.
+// Write reports whether the verb of the request writes.
 func (e Entry) Write() bool { return e.Verb != "get" && e.Verb != "list" && e.Verb != "watch" }
 
-// String is a line for the output of tests.
+// String returns a line for the output of tests.
 func (e Entry) String() string {
 	return strings.Join([]string{e.Agent, e.Verb, e.Resource, e.Namespace + "/" + e.Name}, " ")
 }
@@ -53,17 +53,18 @@ func (s *Server) Log() []Entry {
 	return slices.Clone(s.log)
 }
 
-// Writes returns the writes of clients whose user agent has that prefix since the last ResetLog, refused ones included.
+// Writes returns the writes since the last ResetLog, including rejected ones, of clients whose user agent has that
+// prefix.
 func (s *Server) Writes(agent string) []Entry {
 	return slices.DeleteFunc(s.Log(), func(e Entry) bool { return !e.Write() || !strings.HasPrefix(e.Agent, agent) })
 }
 
-// Written returns how many of those writes went through: as many as CutAfter counts.
+// Written returns the number of successful writes of those clients, which CutAfter counts.
 func (s *Server) Written(agent string) int {
 	return len(slices.DeleteFunc(s.Writes(agent), func(e Entry) bool { return e.Code != http.StatusOK }))
 }
 
-// Count returns how often each "verb resource" was asked for by clients whose user agent has that prefix.
+// Count returns the number of requests per "verb resource" of clients whose user agent has that prefix.
 func (s *Server) Count(agent string) map[string]int {
 	counts := map[string]int{}
 	for _, e := range s.Log() {
@@ -74,29 +75,29 @@ func (s *Server) Count(agent string) map[string]int {
 	return counts
 }
 
-// ResetLog forgets all requests.
+// ResetLog clears the log.
 func (s *Server) ResetLog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = nil
 }
 
-// cut is what is planned for the clients with a prefix.
+// cut is a planned or active cut of the clients with a prefix.
 type cut struct {
-	left int // writes until the cut; 0 is cut
+	left int // writes until the cut; 0 means cut
 	then func()
 }
 
-// CutAfter lets clients whose user agent has that prefix write n more times, then breaks every connection of theirs, as if
-// their process had ended between two writes. Then, if it is not nil, runs in a goroutine of its own: it may stop the
-// process's controllers. With n = 0 they are cut off at once.
+// CutAfter lets clients whose user agent has that prefix write n more times. Then it breaks all their connections, as
+// if their process had ended between two writes. With n = 0 it cuts them off at once. After the cut, `then` runs in its
+// own goroutine if it is not nil, and may stop the process's controllers.
 func (s *Server) CutAfter(agent string, n int, then func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cuts[agent] = &cut{left: n, then: then}
 }
 
-// Mend lets clients with that prefix in again.
+// Mend lets clients with that prefix connect again.
 func (s *Server) Mend(agent string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +125,8 @@ func (s *Server) countDown(agent string) {
 	}
 }
 
-// Intercept calls f before each request; when it returns an error, that is the answer: a Status error of package apierrors
-// says which. Nil ends it. F must not call the Server.
+// Intercept calls f before each request. If f returns an error, that is the answer, usually a Status error of package
+// apierrors. Nil ends the interception. F must not call the Server.
 func (s *Server) Intercept(f func(Request) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

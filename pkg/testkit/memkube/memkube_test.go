@@ -332,7 +332,7 @@ func TestSecretsJobsAndTokens(t *testing.T) {
 	}
 }
 
-// An informer sees every change once, across lists, selectors and expired watches, in virtual time.
+// An informer sees every change exactly once, across lists, selectors and expired watches, in virtual time.
 func TestWatch_Informer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -376,7 +376,7 @@ func TestWatch_Informer(t *testing.T) {
 	})
 }
 
-// A watch that lags shows everything, in its order, and late; others show it at once, and a list is never late.
+// A lagging watch delivers all events late and in order. Other watches and all lists are immediate.
 func TestLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -452,7 +452,7 @@ func TestCutAfter_AndLog(t *testing.T) {
 	})
 }
 
-// Objects of another Server bring their UIDs, which are given to nobody else.
+// A Server does not give new objects the UIDs that objects from another Server have.
 func TestAdd_UIDsOfAnotherServerAreTaken(t *testing.T) {
 	first, second := newWorld(t), newWorld(t)
 	brought := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "brought"}}

@@ -32,7 +32,7 @@ func admitNamespace(obj, current *unstructured.Unstructured) {
 	}
 }
 
-// checkNamespace refuses new objects in a namespace that does not exist or is being deleted.
+// checkNamespace rejects new objects in a namespace that does not exist or is being deleted.
 func (s *Server) checkNamespace(t *table, obj *unstructured.Unstructured) error {
 	it := s.tables[namespaces].items[keyOf("", obj.GetNamespace())]
 	if it == nil {
@@ -56,7 +56,7 @@ func (terminating) Error() string {
 
 var errTerminating error = terminating{}
 
-// terminateNamespace deletes what is in a namespace, and then the namespace.
+// terminateNamespace deletes the content of a namespace, and then the namespace.
 func (s *Server) terminateNamespace(t *table, key string, next *unstructured.Unstructured) *item {
 	if next.GetDeletionTimestamp() == nil {
 		stamp := metav1.NewTime(now())
@@ -79,7 +79,7 @@ func (s *Server) terminateNamespace(t *table, key string, next *unstructured.Uns
 	return it
 }
 
-// finishNamespace removes a namespace that is being deleted once it is empty.
+// finishNamespace removes a deleted namespace once it is empty.
 func (s *Server) finishNamespace(name string) {
 	t := s.tables[namespaces]
 	it := t.items[keyOf("", name)]
@@ -103,7 +103,7 @@ func (s *Server) hasContent(namespace string) bool {
 	return false
 }
 
-// holdsNamespace reports whether the object is a namespace with something in it.
+// holdsNamespace reports whether the object is a namespace with content.
 func (s *Server) holdsNamespace(t *table, obj *unstructured.Unstructured) bool {
 	return t.gr == namespaces && s.hasContent(obj.GetName())
 }

@@ -11,8 +11,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Add stores objects as they are: status, UID and deletion time included. What is missing of the metadata is filled in, and
-// so is the namespace. It is how tests arrange a world; it leaves no trace in the log.
+// Add stores objects as they are, including status, UID and deletion time. It fills in missing metadata and creates
+// missing namespaces. Tests use it for their setup. The log does not contain it.
 func (s *Server) Add(objs ...runtime.Object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,8 @@ func (s *Server) add(obj runtime.Object) error {
 	return nil
 }
 
-// Get copies an object into obj, which has to have the type and the namespace and name of what is looked for. It reports
-// whether there is one.
+// Get copies an object into obj, which must have the type, namespace and name of the requested object. It returns false
+// if there is no such object.
 func (s *Server) Get(obj runtime.Object) (bool, error) {
 	u, err := s.toUnstructured(obj)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Server) Objects(gvk schema.GroupVersionKind) []*unstructured.Unstructur
 	return list
 }
 
-// Changes is how many times anything was stored or deleted: it stands still when nothing happens.
+// Changes returns the number of writes and deletions so far.
 func (s *Server) Changes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,7 @@ func (s *Server) decode(r *Request) (*unstructured.Unstructured, error) {
 	return toObject(body)
 }
 
-// fromProtobuf turns what typed clients of Kubernetes' own kinds send into JSON. They are answered in JSON.
+// fromProtobuf converts the body that typed clients send for Kubernetes' own kinds into JSON. The answer is JSON too.
 func fromProtobuf(body []byte) ([]byte, error) {
 	obj, _, err := serializer.NewCodecFactory(kubescheme.Scheme).UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
@@ -70,7 +70,7 @@ func unsupported(contentType string) error {
 	}}
 }
 
-// dropNulls removes the nulls that Go's types send for empty times.
+// dropNulls removes the nulls that Go types encode for empty times.
 func dropNulls(object map[string]any) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		for key, value := range metadata {

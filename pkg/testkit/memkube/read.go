@@ -28,7 +28,7 @@ func (s *Server) get(t *table, r *Request) (response, error) {
 	return response{code: http.StatusOK, body: it.raw}, nil
 }
 
-// partialOf is an object's metadata alone.
+// partialOf returns the metadata of an object.
 func partialOf(obj *unstructured.Unstructured) []byte {
 	encoded, err := json.Marshal(map[string]any{
 		"apiVersion": metav1.SchemeGroupVersion.String(), "kind": "PartialObjectMetadata", "metadata": obj.Object["metadata"],
@@ -37,7 +37,8 @@ func partialOf(obj *unstructured.Unstructured) []byte {
 	return encoded
 }
 
-// list answers a list, of metadata alone when that is asked for. It is never cut into pieces: a limit is a wish.
+// list answers a list request, with metadata only if the client asks for that. It ignores limits and always returns the
+// whole list.
 func (s *Server) list(t *table, r *Request) (response, error) {
 	f, err := newFilter(r)
 	if err != nil {

@@ -20,17 +20,17 @@ type Request struct {
 	Agent string
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection.
 	Verb string
-	// Resource is what is asked for, in the group and version of the request.
+	// Resource is the resource in the group and version of the request.
 	Resource schema.GroupVersionResource
 	// Subresource is status, token, eviction or empty.
 	Subresource string
 	// Namespace and Name are empty when the request has none.
 	Namespace, Name string
-	// Body is what was sent.
+	// Body is the body of the request.
 	Body []byte
 
 	query       url.Values
-	partial     bool // metadata alone are asked for
+	partial     bool // the client asks for metadata only
 	contentType string
 	user        string
 }
@@ -112,7 +112,7 @@ func parse(req *http.Request) (*Request, error) {
 	default:
 		return nil, noSuchPath()
 	}
-	// A namespace's own subresources are two: everything else below a namespace is a resource in it.
+	// A namespace has only two subresources. Any other path below a namespace is a resource in it.
 	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 		r.Namespace, parts = parts[1], parts[2:]
 	}
@@ -162,7 +162,7 @@ func verb(method string, r *Request) string {
 	return strings.ToLower(method)
 }
 
-// selectName turns a watch of one object into one with a field selector.
+// selectName converts a watch of one object into a watch with a field selector.
 func (r *Request) selectName() error {
 	if r.Verb != "watch" || r.Name == "" {
 		return nil

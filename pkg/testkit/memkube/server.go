@@ -14,24 +14,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options shape a Server. The zero value serves Kubernetes' own kinds.
+// Options configure a Server. The zero value serves Kubernetes' own kinds.
 type Options struct {
-	// Scheme has the kinds that are served from the start, and the types that strategic patches need. Kinds of Kubernetes'
-	// own are always served.
+	// Scheme has the kinds that are served from the start, and the types for strategic patches. The Server always
+	// serves Kubernetes' own kinds.
 	Scheme *runtime.Scheme
-	// CRDs are installed from the start. They take the place of the same kinds in Scheme.
+	// CRDs are installed from the start. They replace the same kinds in Scheme.
 	CRDs []*apiextensionsv1.CustomResourceDefinition
-	// Namespaces exist from the start, besides default and kube-system.
+	// Namespaces exist from the start, in addition to default and kube-system.
 	Namespaces []string
-	// Version is what /version says; v1.36.3 when it is empty.
+	// Version is the version that /version returns, v1.36.3 by default.
 	Version string
-	// Authorize may refuse a request before it is looked at: return a Status error of package apierrors.
+	// Authorize may reject a request before the Server handles it. It returns a Status error of package apierrors.
 	Authorize func(*http.Request) error
-	// Permit may refuse a request for a resource in the same way, when it is known what it asks for. It must not call the Server.
+	// Permit may reject a parsed request for a resource in the same way. It must not call the Server.
 	Permit func(Request) error
 }
 
-// Server is an API server in memory. Its methods may be called at the same time.
+// Server is an API server in memory. Its methods are safe for concurrent use.
 type Server struct {
 	scheme    *runtime.Scheme
 	version   string
@@ -92,15 +92,15 @@ func (s *Server) Config(userAgent string) *rest.Config {
 	return &rest.Config{Host: "http://memkube", Transport: s, QPS: -1, UserAgent: userAgent}
 }
 
-// response is what a request is answered with: a body, or a stream that lasts until its context ends.
+// response is the answer to a request: a body, or a stream that lasts until its context ends.
 type response struct {
 	code   int
 	body   []byte
 	stream func(write func([]byte) error, done <-chan struct{})
-	drop   bool // the connection breaks instead
+	drop   bool // the connection breaks without an answer
 }
 
-// errDropped is what a client that was cut off sees.
+// errDropped is the error of a client that was cut off.
 type errDropped struct{}
 
 func (errDropped) Error() string   { return "memkube: connection refused: the client was cut off" }
@@ -137,7 +137,8 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return out, nil
 }
 
-// CancelRequest does nothing: every request but a watch is answered at once. Clients with a time-out look for it.
+// CancelRequest does nothing, because the Server answers every request except a watch at once. Clients with a time-out
+// require the method.
 func (s *Server) CancelRequest(*http.Request) {}
 
 // ServeHTTP answers a request that came over a connection.
@@ -165,5 +166,5 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}, req.Context().Done())
 }
 
-// now is the time that objects are stamped with: whole seconds, as in the API.
+// now is the timestamp for objects, in whole seconds as in the API.
 func now() time.Time { return time.Now().UTC().Truncate(time.Second) }

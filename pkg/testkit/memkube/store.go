@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// keepHistory is how many changes of a resource a watch may be behind. Older watches get "410 Gone".
+// keepHistory is the number of changes of a resource that a watch may lag behind. Older watches get "410 Gone".
 const keepHistory = 20000
 
-// change is an event of a resource: what an object was and what it is. One of the two is nil when it was made or deleted.
+// change is an event of a resource: the object before and after. Before is nil for a new object, after is nil for a
+// deleted one.
 type change struct {
 	rv            int64
 	before, after *item
@@ -35,7 +36,7 @@ func (s *Server) put(t *table, key string, obj *unstructured.Unstructured) *item
 	return next
 }
 
-// remove deletes an object, and tells the garbage collector.
+// remove deletes an object and runs the garbage collector.
 func (s *Server) remove(t *table, key string, obj *unstructured.Unstructured) *item {
 	s.rv++
 	last := obj.DeepCopy()
@@ -71,7 +72,8 @@ func (s *Server) newUID() types.UID {
 // uidPrefix begins the UIDs that a Server gives.
 const uidPrefix = "00000000-0000-4000-8000-"
 
-// taken notes a UID that an object brought from another Server: given again, the end of one object would be that of another one's dependents.
+// taken records a UID that an object brought from another Server. If newUID gave it again, deleting one object would
+// delete the dependents of another.
 func (s *Server) taken(uid types.UID) {
 	if digits, ours := strings.CutPrefix(string(uid), uidPrefix); ours {
 		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
@@ -80,8 +82,8 @@ func (s *Server) taken(uid types.UID) {
 	}
 }
 
-// event turns a change into what a watcher with that filter sees: an object that comes to match is added, one that no longer
-// matches is deleted.
+// event converts a change into the event for a watcher with that filter. An object that starts to match is added, and
+// an object that stops to match is deleted.
 func (c change) event(f filter) (watch.EventType, *item) {
 	was := c.before != nil && f.matches(c.before.obj)
 	if c.after == nil {

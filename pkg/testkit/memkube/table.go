@@ -16,29 +16,29 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/admission"
 )
 
-// table holds the objects of one resource, whatever the version they are asked for in.
+// table holds the objects of one resource, in all its versions.
 type table struct {
 	gr         schema.GroupResource
 	kind       string
-	versions   []string // served, the preferred one first
+	versions   []string // served versions, the preferred one first
 	namespaced bool
 	status     bool // has the status subresource
 	custom     bool // is defined by a CRD
 	crd        *apiextensionsv1.CustomResourceDefinition
-	validator  *admission.Validator // of crd, made when it is first needed
+	validator  *admission.Validator // the validator of crd, made at first use
 
 	items    map[string]*item // by namespace/name
 	history  []change
 	watchers map[*watcher]bool
 }
 
-// item is an object as it is stored. Neither part is ever changed.
+// item is a stored object. Neither part ever changes.
 type item struct {
 	obj *unstructured.Unstructured
 	raw []byte
 }
 
-// itemRef is where an object is.
+// itemRef identifies a stored object.
 type itemRef struct {
 	gr  schema.GroupResource
 	key string
@@ -50,7 +50,7 @@ func (t *table) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: t.gr.Group, Version: t.versions[0], Kind: t.kind}
 }
 
-// clusterScoped are the kinds without namespaces among those that a scheme, which does not tell, may hold.
+// clusterScoped are the kinds without namespaces that a scheme may hold. A scheme does not record the scope.
 var clusterScoped = map[schema.GroupKind]bool{
 	{Kind: "Namespace"}:        true,
 	{Kind: "Node"}:             true,
@@ -75,7 +75,7 @@ var clusterScoped = map[schema.GroupKind]bool{
 	{Group: "management.cattle.io", Kind: "DynamicSchema"}:                            true,
 }
 
-// serveScheme makes tables for the kinds of a scheme, in the preferred version of each.
+// serveScheme creates tables for the kinds of a scheme, in the preferred version of each.
 func (s *Server) serveScheme(scheme *runtime.Scheme) {
 	best := map[schema.GroupKind]schema.GroupVersionKind{}
 	for gvk, goType := range scheme.AllKnownTypes() {
@@ -110,7 +110,7 @@ func newTable(gr schema.GroupResource, kind string, versions []string, namespace
 	}
 }
 
-// define serves the resource of a CRD. What is stored already stays.
+// define serves the resource of a CRD. It keeps objects that are already stored.
 func (s *Server) define(crd *apiextensionsv1.CustomResourceDefinition) {
 	gr := schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
 	var versions []string
@@ -132,7 +132,7 @@ func (s *Server) define(crd *apiextensionsv1.CustomResourceDefinition) {
 	t.crd, t.validator = crd, nil
 }
 
-// undefine removes a resource with everything in it. The history stays, for watches that have yet to see the end.
+// undefine removes a resource and its objects. It keeps the history for watches that have not seen the deletions yet.
 func (s *Server) undefine(gr schema.GroupResource) {
 	t := s.tables[gr]
 	if t == nil || !t.custom {

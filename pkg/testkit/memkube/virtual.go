@@ -22,10 +22,10 @@ var (
 	pods            = schema.GroupResource{Resource: "pods"}
 )
 
-// CACertificate is what tokens of service accounts come with.
+// CACertificate is the CA certificate in tokens of service accounts.
 const CACertificate = "-----BEGIN CERTIFICATE-----\nbWVta3ViZQ==\n-----END CERTIFICATE-----\n"
 
-// virtual answers requests for what is not stored.
+// virtual answers requests for resources that are not stored.
 func (s *Server) virtual(r *Request) (response, bool, error) {
 	if r.Verb != "create" {
 		return response{}, false, nil
@@ -48,12 +48,12 @@ func (s *Server) virtual(r *Request) (response, bool, error) {
 	return response{}, false, nil
 }
 
-// Token is the token of a service account: what a Secret of its gets and TokenRequests return.
+// Token is the token of a service account. Its Secret and TokenRequests contain it.
 func Token(namespace, serviceAccount string) string {
 	return "memkube." + base64.RawURLEncoding.EncodeToString([]byte(namespace+"/"+serviceAccount))
 }
 
-// userOf is the user behind a token, if the service account exists.
+// userOf returns the user of a token, if the service account exists.
 func (s *Server) userOf(token string) (string, bool) {
 	encoded, ok := strings.CutPrefix(token, "memkube.")
 	if !ok {
@@ -82,7 +82,7 @@ func (s *Server) reviewToken(r *Request) (response, error) {
 	return answer(http.StatusCreated, review), nil
 }
 
-// into reads the body into a typed object.
+// into decodes the body into a typed object.
 func (r *Request) into(obj any) error {
 	body := r.Body
 	if r.contentType == runtime.ContentTypeProtobuf {
@@ -135,7 +135,7 @@ func (s *Server) evict(r *Request) (response, error) {
 	return answer(http.StatusCreated, metav1.Status{Status: metav1.StatusSuccess}), nil
 }
 
-// fillToken does the work of the token controller for one Secret.
+// fillToken does the token controller's work for one Secret.
 func (s *Server) fillToken(t *table, key string, obj *unstructured.Unstructured) {
 	kind, _, _ := unstructured.NestedString(obj.Object, "type")
 	account := obj.GetAnnotations()[corev1.ServiceAccountNameKey]
@@ -162,7 +162,7 @@ func (s *Server) fillToken(t *table, key string, obj *unstructured.Unstructured)
 	s.put(t, key, next)
 }
 
-// fillTokensOf fills the Secrets that were there before their service account.
+// fillTokensOf fills the Secrets that were created before their service account.
 func (s *Server) fillTokensOf(account *unstructured.Unstructured) {
 	t := s.tables[secrets]
 	for _, key := range sortedKeys(t.items) {

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// VirtualTime prepares the process for tests in testing/synctest; call it in TestMain. client-go's last handler of errors sleeps
-// until a moment on the wall clock, which is decades away in virtual time; it and client-go's own error lines are removed. The
-// standard logger, which lasso and wrangler write to, is silenced.
+// VirtualTime prepares the process for tests in testing/synctest. Call it in TestMain. It removes client-go's error
+// handlers: the last one sleeps until a time of the wall clock, which is decades away in virtual time. It also silences
+// the standard logger, which lasso and wrangler use.
 func VirtualTime() {
 	runtime.ErrorHandlers = nil
 	logrus.SetOutput(io.Discard)

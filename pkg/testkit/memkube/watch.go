@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watcher is one watch. Changes are queued without a limit, so that a slow client never holds the server.
+// watcher is one watch. Its queue has no limit, so a slow client never blocks the server.
 type watcher struct {
 	filter filter
 	lag    time.Duration // set once
@@ -25,13 +25,13 @@ type watcher struct {
 	signal chan struct{} // has room for one
 }
 
-// queued is an event, and when it is sent.
+// queued is an event and the time to send it.
 type queued struct {
 	event []byte
 	due   time.Time
 }
 
-// offer queues a change, with the lag of the watch.
+// offer queues a change, delayed by the lag of the watch.
 func (w *watcher) offer(c change) {
 	kind, it := c.event(w.filter)
 	if it == nil {
@@ -77,7 +77,7 @@ func eventBytes(kind watch.EventType, object []byte) []byte {
 	return append(b, "}\n"...)
 }
 
-// watch answers a watch. The lock is held until it returns; the stream runs without it.
+// watch answers a watch request. The caller holds the lock until watch returns. The stream runs without it.
 func (s *Server) watch(t *table, r *Request) (response, error) {
 	f, err := newFilter(r)
 	if err != nil {
@@ -98,8 +98,8 @@ func (s *Server) watch(t *table, r *Request) (response, error) {
 	}}, nil
 }
 
-// fillInitial queues what a watch starts with: what there is, when it asks for no resource version, and everything since then
-// when it does.
+// fillInitial queues the first events of a watch. Without a resource version these are all objects, otherwise all
+// changes since that version.
 func (s *Server) fillInitial(t *table, r *Request, w *watcher) error {
 	initial := r.query.Get("sendInitialEvents") == "true"
 	from := r.query.Get("resourceVersion")
@@ -170,7 +170,7 @@ func (w *watcher) run(write func([]byte) error, done <-chan struct{}, timeout ti
 	}
 }
 
-// waits returns false when the watch ends first.
+// waits waits for a duration. It returns false if the watch ends first.
 func waits(d time.Duration, done <-chan struct{}, expired <-chan time.Time) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -183,8 +183,8 @@ func waits(d time.Duration, done <-chan struct{}, expired <-chan time.Time) bool
 	return false
 }
 
-// Lag makes the watches that clients with this user agent begin from now on show what changes only after a while, which depends on the resource
-// ("machines.cluster.x-k8s.io"): in a real cluster each watch is a stream of its own, and one may be behind another.
+// Lag delays the events of new watches of clients with this user agent. `of` returns the delay per resource
+// ("machines.cluster.x-k8s.io"). In a real cluster each watch is a separate stream and may lag behind others.
 func (s *Server) Lag(agent string, of func(resource string) time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

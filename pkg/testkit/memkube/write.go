@@ -119,7 +119,7 @@ func (s *Server) update(t *table, r *Request) (response, error) {
 	return response{code: http.StatusOK, body: stored.raw}, nil
 }
 
-// proposed is the object that a PUT or PATCH asks for.
+// proposed returns the object that a PUT or PATCH asks for.
 func (s *Server) proposed(t *table, r *Request, current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if r.Verb == "patch" {
 		return s.patched(t, r, current)
@@ -139,7 +139,7 @@ func (s *Server) proposed(t *table, r *Request, current *unstructured.Unstructur
 	return next, nil
 }
 
-// replace stores an existing object anew, if anything about it is new.
+// replace stores a changed object. It does nothing if the object is equal to the stored one.
 func (s *Server) replace(t *table, key string, it *item, next *unstructured.Unstructured, subresource string, dryRun bool) (*item, error) {
 	current := it.obj
 	if rv := next.GetResourceVersion(); rv != "" && rv != current.GetResourceVersion() {
@@ -169,7 +169,7 @@ func (s *Server) replace(t *table, key string, it *item, next *unstructured.Unst
 	return stored, nil
 }
 
-// mergeParts lets a write reach only its part of the object.
+// mergeParts limits a write to its part of the object: the status, or the rest.
 func (s *Server) mergeParts(t *table, current, next *unstructured.Unstructured, subresource string) *unstructured.Unstructured {
 	switch {
 	case subresource == "status":
@@ -190,7 +190,7 @@ func (s *Server) mergeParts(t *table, current, next *unstructured.Unstructured, 
 	return next
 }
 
-// keepServerFields restores what only the server sets.
+// keepServerFields restores the fields that only the server sets.
 func keepServerFields(current, next *unstructured.Unstructured) {
 	next.SetNamespace(current.GetNamespace())
 	next.SetName(current.GetName())
@@ -210,7 +210,7 @@ func keepServerFields(current, next *unstructured.Unstructured) {
 	}
 }
 
-// sameSpec reports whether anything but metadata and status is the same.
+// sameSpec reports whether two objects are equal except for metadata and status.
 func sameSpec(t *table, a, b *unstructured.Unstructured) bool {
 	without := func(u *unstructured.Unstructured) map[string]any {
 		rest := map[string]any{}
@@ -289,7 +289,7 @@ func policyOf(opts metav1.DeleteOptions) metav1.DeletionPropagation {
 	return metav1.DeletePropagationBackground
 }
 
-// transient is an object as it would be stored.
+// transient returns an object as the server would store it.
 func transient(obj *unstructured.Unstructured) *item {
 	raw, err := json.Marshal(obj.Object)
 	must(err)

@@ -1,6 +1,6 @@
-// Package recorded has the objects of clusters that other managers have made, as files. They were written by hand, after
-// the forms of docs/wire/capi.md, docs/wire/names.md and docs/wire/plan.md. So what is taken over in tests is not what
-// Drover itself has made.
+// Package recorded contains the objects of clusters made by other managers, as files. The files are written by hand
+// from docs/wire/capi.md, docs/wire/names.md and docs/wire/plan.md. With them, tests adopt objects that Drover did not
+// make.
 package recorded
 
 import (
@@ -26,9 +26,9 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// The clusters, all fleet-default/demo of driver pod.
+// The clusters. Each is fleet-default/demo with driver pod.
 const (
-	// RancherOneServer has a machine with all roles.
+	// RancherOneServer has one machine with all roles.
 	RancherOneServer = "rancher-one-server"
 	// RancherThreeServersTwoWorkers has two pools.
 	RancherThreeServersTwoWorkers = "rancher-three-servers-two-workers"
@@ -36,13 +36,13 @@ const (
 	DroverOtherInstance = "drover-other-instance"
 )
 
-// OtherInstance is whose mark DroverOtherInstance has.
+// OtherInstance is the instance that manages DroverOtherInstance.
 const OtherInstance = "instance-of-another"
 
-// appliedAnnotation is readable in the files, and compressed on objects.
+// appliedAnnotation is plain text in the files, and compressed on objects.
 const appliedAnnotation = "objectset.rio.cattle.io/applied"
 
-// Load reads the objects of a cluster, in an order in which they can be made.
+// Load returns the objects of a cluster, in an order in which they can be created.
 func Load(name string) ([]*unstructured.Unstructured, error) {
 	data, err := files.ReadFile(name + ".yaml")
 	if err != nil {
@@ -69,7 +69,8 @@ func Load(name string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// complete makes of a readable object the one that there is: data of Secrets encoded, notes of sets compressed.
+// complete converts a readable object into the real one. It encodes the data of Secrets and compresses the annotations
+// of apply sets.
 func complete(object *unstructured.Unstructured) error {
 	texts, _, err := unstructured.NestedStringMap(object.Object, "stringData")
 	if err != nil {
@@ -97,8 +98,7 @@ func complete(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// Create makes the objects. References between them follow the UIDs that they get. It returns
-// the objects as they are.
+// Create creates the objects and adapts references between them to the new UIDs. It returns the created objects.
 func Create(ctx context.Context, client dynamic.Interface, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	uids := map[string]string{}
 	var out []*unstructured.Unstructured
@@ -137,7 +137,7 @@ func create(ctx context.Context, client dynamic.Interface, object *unstructured.
 	made.Object["status"] = status
 	updated, err := resource.UpdateStatus(ctx, made, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		return made, nil // the kind has no such subresource: it came with the object
+		return made, nil // the kind has no such subresource, and its content came with the object
 	}
 	return updated, err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/admission"
 )
 
-// An API server takes the recorded objects as they are, and drops nothing of them.
+// An API server accepts the recorded objects unchanged and drops no field.
 func TestLoad_ObjectsAreValid(t *testing.T) {
 	own, err := crds.All()
 	if err != nil {

@@ -12,27 +12,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// File is where the chart has the rules of its roles, below the root of the repository.
+// File is the chart's file with the rules of its roles, relative to the root of the repository.
 const File = "charts/drover/files/rights.yaml"
 
 // The roles of the chart, as the file names them.
 const (
 	// Own is the ClusterRole of Drover's controllers and endpoints.
 	Own = "drover"
-	// System is their Role in SystemNamespace.
+	// System is the Role of the same service account in SystemNamespace.
 	System = "drover-system"
-	// Core is the ClusterRole of the core of Cluster API that runs in Drover.
+	// Core is the ClusterRole of Cluster API's core that runs in Drover.
 	Core = "cluster-api"
 )
 
-// SystemNamespace is where Drover is installed.
+// SystemNamespace is the namespace in which Drover is installed.
 const SystemNamespace = "drover-system"
 
-// Conditions of rules; the chart's template says when they hold.
+// Conditions of rules. The chart's template decides when they hold.
 const (
-	// WhenDefinitions holds where the server installs definitions of kinds, its own or those of Cluster API.
+	// WhenDefinitions holds where the server installs CRDs of Drover or of Cluster API.
 	WhenDefinitions = "definitions"
-	// WhenAdmission holds where the API server asks Drover's webhooks.
+	// WhenAdmission holds where the API server calls Drover's webhooks.
 	WhenAdmission = "admission"
 )
 
@@ -41,7 +41,7 @@ var (
 	verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind"}
 )
 
-// head has places for System and its namespace.
+// head has verbs for System and SystemNamespace.
 const head = `# The rules of the roles that Drover's service account has: %s is the Role in the namespace %s, the others are ClusterRoles.
 # Generated, do not edit: the verbs are what was asked for in tests, on a real API server and in memory, and what is in a list of exceptions
 # (tests/contract/leastprivilege/exceptions_test.go). What each rule is for is written in pkg/testkit/rights/purposes.go.
@@ -50,7 +50,7 @@ const head = `# The rules of the roles that Drover's service account has: %s is 
 #   go -C tests test -count=1 ./contract/leastprivilege -update    writes it anew
 `
 
-// Rule is a rule of a role in the file. With a condition, it is there where that holds.
+// Rule is a rule of a role in the file. A rule with a condition applies only where the condition holds.
 type Rule struct {
 	Purpose       string   `json:"purpose"`
 	When          string   `json:"when,omitempty"`
@@ -63,24 +63,26 @@ type Rule struct {
 // Rules are the rules of roles: Own, System and Core.
 type Rules map[string][]Rule
 
-// Purpose says what a role needs some resources for, and what narrows that down. Which verbs it needs for them is found out.
+// Purpose describes why a role needs some resources, and what limits the access. The tests find out which verbs are
+// needed.
 type Purpose struct {
 	// Role is Own, System or Core.
 	Role  string
 	Group string
-	// Resources is a list with blanks. "*" are all of the group.
+	// Resources is a list separated by blanks. "*" means all resources of the group.
 	Resources string
-	// Names, a list with blanks, are the only ones that the role needs, if there are any.
+	// Names, a list separated by blanks, limits the role to these objects if it is not empty.
 	Names string
-	// Verbs, a list with blanks, are the only ones that are for this purpose, if there are any.
+	// Verbs, a list separated by blanks, limits the purpose to these verbs if it is not empty.
 	Verbs string
-	// When is the condition under which the role needs them, or empty.
+	// When is the condition under which the role needs the resources, or empty.
 	When string
-	// Text is one line for who reads the chart.
+	// Text is one line for readers of the chart.
 	Text string
 }
 
-// serves tells whether the purpose is the request's, and for which of its resources. Requests of Drover's own controllers are in either of two roles.
+// serves reports whether the purpose covers a request, and which of its resources does. Requests of Drover's own
+// controllers belong to Own or System.
 func (p Purpose) serves(asked Grant) (resource string, ok bool) {
 	switch {
 	case p.Role == System && (asked.Role != Own && asked.Role != System || asked.Namespace != SystemNamespace),
@@ -94,7 +96,8 @@ func (p Purpose) serves(asked Grant) (resource string, ok bool) {
 	return asked.Resource, slices.Contains(strings.Fields(p.Resources), asked.Resource)
 }
 
-// Needless are the exceptions without any of which the rules are the same: what was asked for, or another exception, needs them already.
+// Needless returns the exceptions that do not change the rules, because requests or other exceptions already need the
+// same rights.
 func Needless(purposes []Purpose, asked, exceptions []Grant) ([]Grant, error) {
 	all, err := Generate(purposes, slices.Concat(asked, exceptions))
 	if err != nil {
@@ -103,15 +106,16 @@ func Needless(purposes []Purpose, asked, exceptions []Grant) ([]Grant, error) {
 	var out []Grant
 	for i, exception := range exceptions {
 		without, err := Generate(purposes, slices.Concat(asked, exceptions[:i], exceptions[i+1:]))
-		if err == nil && bytes.Equal(without.YAML(), all.YAML()) { // without it, a purpose may be for nothing
+		if err == nil && bytes.Equal(without.YAML(), all.YAML()) { // without the exception, a purpose may cover nothing
 			out = append(out, exception)
 		}
 	}
 	return out, nil
 }
 
-// Generate returns the rules that permit what was asked for, and nothing else but the same of other objects of the same kind, where the purpose has
-// no names. Purposes are tried in their order. It is an error when something serves none, and when one is served by nothing.
+// Generate returns the rules that permit the requests. Where a purpose has no names, the rules permit all objects of
+// the kind. Generate tries purposes in their order. It returns an error if no purpose covers a request, or if a purpose
+// covers no request.
 func Generate(purposes []Purpose, asked []Grant) (Rules, error) {
 	var problems []error
 	needs := make([]map[string][]string, len(purposes)) // verbs of the resources of each purpose
@@ -132,7 +136,7 @@ func Generate(purposes []Purpose, asked []Grant) (Rules, error) {
 		}
 		needs[index][resource] = append(needs[index][resource], one.Verb)
 		if one.Verb == "watch" {
-			// Where the API server streams lists, a watch brings them. Elsewhere it has a list before it.
+			// An API server that streams lists answers them with a watch. Other API servers need a list before it.
 			needs[index][resource] = append(needs[index][resource], "list")
 		}
 	}
@@ -153,7 +157,7 @@ func Generate(purposes []Purpose, asked []Grant) (Rules, error) {
 	return out, errors.Join(slices.CompactFunc(problems, func(a, b error) bool { return a.Error() == b.Error() })...)
 }
 
-// rules has one rule for resources that are used with the same verbs.
+// rules returns one rule for all resources that need the same verbs.
 func (p Purpose) rules(needs map[string][]string) []Rule {
 	resources := map[string][]string{}
 	for resource, used := range needs {
@@ -172,14 +176,15 @@ func (p Purpose) rules(needs map[string][]string) []Rule {
 	return out
 }
 
-// compare orders rules by group, kind and resources: what a role may do with the subresources of a kind is beside what it may do with the kind.
+// compare orders rules by group, kind and resources. The rules for subresources of a kind follow the rules for the
+// kind.
 func (r Rule) compare(other Rule) int {
 	kind := func(r Rule) string { kind, _, _ := strings.Cut(r.Resources[0], "/"); return kind }
 	return cmp.Or(slices.Compare(r.APIGroups, other.APIGroups), cmp.Compare(kind(r), kind(other)), slices.Compare(r.Resources, other.Resources),
 		slices.Compare(r.ResourceNames, other.ResourceNames), cmp.Compare(r.When, other.When), slices.Compare(r.Verbs, other.Verbs))
 }
 
-// Grants lists what the rules permit, with the name of the file for each role, sorted. What depends on a condition is among it.
+// Grants lists what the rules permit, sorted, with the file's name for each role. It includes rules with conditions.
 func (r Rules) Grants() []Grant {
 	var out []Grant
 	for _, role := range roles {
@@ -199,7 +204,7 @@ func (r Rule) policy() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames, Verbs: r.Verbs}
 }
 
-// YAML is the content of the file.
+// YAML returns the content of the file.
 func (r Rules) YAML() []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, head, System, SystemNamespace)
@@ -220,7 +225,7 @@ func (r Rules) YAML() []byte {
 	return out.Bytes()
 }
 
-// flow writes a list in one line. Names of resources need quotes only where they are none.
+// flow writes a list on one line. It quotes only strings that are not plain names of resources.
 func flow(list []string) string {
 	quoted := make([]string, len(list))
 	for i, s := range list {
@@ -245,8 +250,8 @@ func Parse(content []byte) (Rules, error) {
 	return out, nil
 }
 
-// Needs reads what a role needs from lines such as "get patch: secrets jobs.batch", with subresources as in Request.String. What a role needs by
-// its name alone has it behind "=".
+// Needs parses lines such as "get patch: secrets jobs.batch", with subresources as in Request.String. The name of an
+// object follows "=".
 func Needs(role, text string) ([]Grant, error) {
 	var out []Grant
 	for line := range strings.Lines(text) {

@@ -23,7 +23,7 @@ var purposes = []Purpose{
 	{Role: Core, Resources: "secrets", Text: "Kubeconfigs."},
 }
 
-// needs reads what roles need; names and namespaces are given to those that a test wants them for.
+// needs parses the requests of roles. Tests add names and namespaces where they need them.
 func needs(t *testing.T, role, text string) []Grant {
 	t.Helper()
 	out, err := Needs(role, text)
@@ -139,7 +139,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// An exception is for what nothing else needs.
+// Needless returns an exception exactly when something else needs the same right.
 func TestNeedless(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asked, exceptions, want string
@@ -164,7 +164,7 @@ func TestNeedless(t *testing.T) {
 	}
 }
 
-// TestFile_IsGenerated: whoever edits it by hand, or a purpose without it, is told here; -update writes the texts anew.
+// TestFile_IsGenerated checks that the file matches the purposes. The flag -update writes the texts again.
 func TestFile_IsGenerated(t *testing.T) {
 	root, err := findRoot()
 	if err != nil {

@@ -11,18 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Request is a request to the Kubernetes API, or what a role permits of it.
+// Request is a request to the Kubernetes API, or the permission for one.
 type Request struct {
 	Verb, Group string
-	// Resource has its subresource behind a slash. "*" in a permission is every one of the group, with no subresource of its own.
+	// Resource may have a subresource after a slash. In a permission, "*" means every resource of the group.
 	Resource string
-	// Namespace is empty for what is not in a namespace, for requests to all namespaces, and in permissions for any namespace.
+	// Namespace is empty for cluster-scoped resources and for requests to all namespaces. In a permission, an empty
+	// namespace means any namespace.
 	Namespace string
-	// Name is empty for requests that name nothing, and in permissions for any name.
+	// Name is empty for requests without a name. In a permission, an empty name means any name.
 	Name string
 }
 
-// String is the request as one line.
+// String returns the request as one line.
 func (r Request) String() string {
 	resource := r.Resource
 	if r.Group != "" {
@@ -46,7 +47,7 @@ func (r Request) Compare(other Request) int {
 	)
 }
 
-// Grant is one permission of a role: one verb for one resource.
+// Grant is one permission of a role: one verb on one resource.
 type Grant struct {
 	// Role is the name of the Role or ClusterRole.
 	Role string
@@ -57,18 +58,18 @@ func (g Grant) compare(other Grant) int {
 	return cmp.Or(strings.Compare(g.Role, other.Role), g.Request.Compare(other.Request))
 }
 
-// Covers tells whether the grant permits a request. "*" stands for subresources, too, as it does for the API server.
+// Covers reports whether the grant permits a request. Like in the API server, "*" includes subresources.
 func (g Grant) Covers(r Request) bool {
 	return g.Verb == r.Verb && g.Group == r.Group && (g.Resource == "*" || g.Resource == r.Resource) &&
 		(g.Namespace == "" || g.Namespace == r.Namespace) && (g.Name == "" || g.Name == r.Name)
 }
 
-// Grants lists what the roles among the objects permit to those who are bound to them by bindings among the objects, sorted.
+// Grants returns, sorted, the permissions that the role bindings among the objects grant.
 func Grants(objects []*unstructured.Unstructured) ([]Grant, error) {
 	roles := map[string][]rbacv1.PolicyRule{}
 	for _, object := range objects {
 		if kind := object.GetKind(); kind == "Role" || kind == "ClusterRole" {
-			// Both have their rules in the same place.
+			// Role and ClusterRole have their rules in the same place.
 			var role rbacv1.ClusterRole
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", kind, object.GetName(), err)

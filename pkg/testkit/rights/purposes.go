@@ -1,7 +1,7 @@
 package rights
 
-// Purposes are what the chart's roles are for. Where several are for the same resources, the first one that fits takes a request; so those of the
-// Role in Drover's own namespace are before those of the ClusterRole.
+// Purposes are the purposes of the chart's roles. The first purpose that matches a request covers it, so those of the
+// Role in Drover's own namespace precede those of the ClusterRole.
 var Purposes = []Purpose{
 	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "Which replica runs the controllers."},
 	{
@@ -139,5 +139,5 @@ var Purposes = []Purpose{
 	},
 }
 
-// owners is what rights on the subresource finalizers are for.
+// owners is the reason for rights on the subresource finalizers.
 const owners = "To make objects that keep their owner from going before them, where the API server asks for this right (OwnerReferencesPermissionEnforcement)."

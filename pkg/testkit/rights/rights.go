@@ -1,6 +1,6 @@
-// Package rights knows the rights that the chart gives to Drover's service account. It tells stories under them: an API in memory refuses what the
-// roles of the chart do not permit, and notes what is asked for. And it makes the rules of the roles out of what was asked for (Generate), so that
-// there is none that nobody needs.
+// Package rights checks the rights that the chart gives to Drover's service account. In stories, an API in memory
+// rejects what the chart's roles do not permit, and records all requests. Generate makes the rules of the roles from
+// the recorded requests, so every rule is needed.
 package rights
 
 import (
@@ -22,13 +22,14 @@ import (
 )
 
 const (
-	// Record names the environment variable with the folder into which test programs write what they have asked for.
+	// Record is the environment variable with the folder to which test programs write their requests.
 	Record = "DROVER_RIGHTS"
-	// Unbound names the environment variable that lets test programs ask for anything, to find out what they need, when it is not empty.
+	// Unbound is the environment variable that, if not empty, permits all requests. It serves to find out which rights
+	// are needed.
 	Unbound = "DROVER_RIGHTS_UNBOUND"
 )
 
-// own is what the chart permits to Drover's own controllers and endpoints, without what it permits to the core of Cluster API.
+// own is what the chart permits to Drover's own controllers and endpoints, without the rights of Cluster API's core.
 var own = sync.OnceValues(func() ([]Grant, error) {
 	root, err := findRoot()
 	if err != nil {
@@ -62,8 +63,8 @@ func findRoot() (string, error) {
 	return "", errors.New("the repository's root is not above the working directory")
 }
 
-// Permit is memkube's option of that name. It refuses clients whose user agents begin with agent what the chart does not permit, which fails the
-// test, and lets all others do everything.
+// Permit returns a function for memkube's option Permit. For clients whose user agent begins with agent, it rejects
+// what the chart does not permit and fails the test. It permits everything to other clients.
 func Permit(tb testing.TB, agent string) func(memkube.Request) error {
 	tb.Helper()
 	grants, err := own()
@@ -87,7 +88,7 @@ func Permit(tb testing.TB, agent string) func(memkube.Request) error {
 	}
 }
 
-// usage is what this process has asked for.
+// usage is the set of requests of this process.
 type usage struct {
 	mu   sync.Mutex
 	seen map[Request]bool
@@ -95,7 +96,7 @@ type usage struct {
 
 var record = usage{seen: map[Request]bool{}}
 
-// add writes down what is asked for the first time, at once: a test program does not know when it ends.
+// add writes a new request to the file at once, because a test program cannot tell when it ends.
 func (u *usage) add(asked Request) {
 	dir := os.Getenv(Record)
 	if dir == "" {
@@ -125,7 +126,8 @@ func write(path string, asked Request) error {
 	return errors.Join(err, file.Close())
 }
 
-// Used reads what test programs have written below a folder: what Drover's own controllers and endpoints asked for, sorted.
+// Used reads the requests that test programs wrote to a folder. It returns those of Drover's own controllers and
+// endpoints, sorted.
 func Used(dir string) ([]Grant, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

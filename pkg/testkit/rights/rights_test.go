@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// recorder is a test that may fail.
+// recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
 	failed int

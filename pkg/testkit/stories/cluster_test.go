@@ -25,7 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// childKinds are all kinds that a Cluster can lead to in these stories.
+// childKinds are all kinds that a Cluster can create in these stories.
 func childKinds() []kubeschema.GroupVersionKind {
 	return []kubeschema.GroupVersionKind{
 		{Group: "management.cattle.io", Version: "v3", Kind: "Cluster"},
@@ -42,7 +42,7 @@ func childKinds() []kubeschema.GroupVersionKind {
 	}
 }
 
-// children lists what there is of those kinds, without the random part of names.
+// children lists the objects of those kinds, without the random part of names.
 func (s *story) children() []string {
 	var found []string
 	for _, gvk := range childKinds() {
@@ -101,7 +101,7 @@ func TestCluster_IsMadeAndSettles(t *testing.T) {
 		if p := infra.Status.Initialization.Provisioned; p == nil || !*p || infra.Spec.ControlPlaneEndpoint.Host != "localhost" {
 			t.Errorf("RKECluster %+v %+v", infra.Spec, infra.Status)
 		}
-		const budget = 21 // of this layer, for a cluster of two pools
+		const budget = 21 // writes of this layer for a cluster of two pools
 		writes := slices.DeleteFunc(s.api.Writes(agent), func(e memkube.Entry) bool { return e.Code != 200 })
 		if len(writes) > budget {
 			t.Errorf("%d writes, the budget is %d: %v", len(writes), budget, writes)
@@ -151,8 +151,8 @@ func (s *story) delete() {
 	}
 }
 
-// TestCluster_BadInputWhereverTheProcessIsKilled: a condition within two seconds, and not one child; when
-// what was missing comes, the cluster goes on by itself.
+// TestCluster_BadInputWhereverTheProcessIsKilled: bad input sets a condition within two seconds and creates no child.
+// When the missing object arrives, the cluster continues without help.
 func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 	pool := func(c *provv1.Cluster) *provv1.RKEMachinePool { return &c.Spec.RKEConfig.MachinePools[1] }
 	cases := map[string]struct {
@@ -257,8 +257,8 @@ func (s *story) edit(change func(*provv1.Cluster)) {
 	s.core.update(provv1.SchemeGroupVersion.WithResource("clusters"), toUnstructured(content))
 }
 
-// TestCluster_KilledAfterEveryWrite makes and deletes a cluster once for every
-// write Drover does, and ends the process after that one.
+// TestCluster_KilledAfterEveryWrite creates and deletes a cluster once for each of Drover's writes, and kills the
+// process after that write.
 func TestCluster_KilledAfterEveryWrite(t *testing.T) {
 	for _, n := range crashpoints.Of(t, 24, 24) {
 		t.Run(fmt.Sprintf("write %d while it is made", n), func(t *testing.T) {
@@ -360,7 +360,7 @@ func TestCluster_DriftIsRepaired(t *testing.T) {
 	})
 }
 
-// What somebody else writes over what was applied is put right, object by object, whatever the kind.
+// Drover restores every applied object of every kind that another client overwrites.
 func TestCluster_WhatIsOverwrittenIsPutRight(t *testing.T) {
 	const applied = "objectset.rio.cattle.io/id"
 	tell(t, func(s *story) {

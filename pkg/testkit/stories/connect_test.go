@@ -33,7 +33,7 @@ contexts:
   context: {cluster: default, user: default}
 `
 
-// printsKubeconfig stores the plan Secret of a machine whose node printed text.
+// printsKubeconfig stores the plan Secret of a machine whose node printed the text.
 func (s *story) printsKubeconfig(machine, text, joinURL string) {
 	s.t.Helper()
 	output, err := nodeplan.EncodePeriodicOutput(map[string]plan.PeriodicInstructionOutput{
@@ -42,7 +42,7 @@ func (s *story) printsKubeconfig(machine, text, joinURL string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	// The planner's note of where a server is joined is on the Machine; the one on the plan Secret only repeats it.
+	// The planner writes the join URL on the Machine. The plan Secret only repeats it.
 	found := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: machine}}
 	if exists, err := s.api.Get(found); err == nil && exists {
 		found.SetGroupVersionKind(capiGroup.WithKind("Machine"))
@@ -143,8 +143,8 @@ func TestCluster_BecomesReadyWhenItsAPIAnswers(t *testing.T) {
 	})
 }
 
-// TestCluster_KubeconfigComesFromServersAlone: labels on a plan Secret are the
-// node's own to write, the role of a Machine is not.
+// TestCluster_KubeconfigComesFromServersAlone: a node can write the labels of its plan Secret, but not the role of its
+// Machine.
 func TestCluster_KubeconfigComesFromServersAlone(t *testing.T) {
 	cases := map[string]struct{ machine, text string }{
 		"a worker that says it is a server":    {"demo-worker-0", printed},
@@ -233,8 +233,8 @@ func TestCluster_AsksForANameWhereverTheProcessIsKilled(t *testing.T) {
 	})
 }
 
-// TestCluster_ManagementFollowsTheControlPlane: outcomes are repeated, progress
-// texts are not, wherever the process is killed.
+// TestCluster_ManagementFollowsTheControlPlane: the management Cluster repeats outcomes but no progress texts, wherever
+// the process is killed.
 func TestCluster_ManagementFollowsTheControlPlaneWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 4, settled, func(s *story) {
 		s.t.Helper()
@@ -276,8 +276,7 @@ func TestCluster_ManagementFollowsTheControlPlaneWhereverTheProcessIsKilled(t *t
 	})
 }
 
-// TestCluster_SetsAreFoundByTools pins how backup and support tooling find the
-// objects of a cluster.
+// TestCluster_SetsAreFoundByTools pins how backup and support tools find the objects of a cluster.
 func TestCluster_SetsAreFoundByTools(t *testing.T) {
 	tell(t, func(s *story) {
 		s.add(podSchema(), machineConfig("nc"), demo())

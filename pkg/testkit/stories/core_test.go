@@ -18,8 +18,8 @@ import (
 
 const capiFinalizer = "cluster.cluster.x-k8s.io"
 
-// core plays Cluster API's core controllers: it adopts what belongs to a
-// cluster, makes the machines of pools, and takes everything away in its order.
+// core simulates Cluster API's core controllers. It adopts the objects of a cluster, creates the machines of pools, and
+// deletes everything in order.
 type core struct {
 	t      *testing.T
 	api    *memkube.Server
@@ -94,7 +94,7 @@ func (c *core) own(gvr schema.GroupVersionResource, object, cluster *unstructure
 	c.update(gvr, object)
 }
 
-// scale makes the machines of a pool; each has a finalizer, as real ones have.
+// scale creates the machines of a pool. Each has a finalizer, like real machines.
 func (c *core) scale(object *unstructured.Unstructured) {
 	deployment := &clusterv1.MachineDeployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
@@ -126,8 +126,8 @@ func (c *core) scale(object *unstructured.Unstructured) {
 	}
 }
 
-// remove is one step of the removal of a cluster: pools and their machines, then
-// the control plane, then the infrastructure, then the cluster itself.
+// remove is one step of a cluster's removal. The order is: pools and their machines, control plane, infrastructure,
+// cluster.
 func (c *core) remove(cluster *unstructured.Unstructured) {
 	for _, step := range []struct {
 		gvr  schema.GroupVersionResource

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// wantNothing fails when anything is left of the cluster.
+// wantNothing fails if any object of the cluster is left.
 func (s *story) wantNothing() {
 	s.t.Helper()
 	if left := s.children(); len(left) > 0 || s.read() != nil {
@@ -26,9 +26,8 @@ func (s *story) wantNothing() {
 	}
 }
 
-// TestCluster_CutOffWhileItIsMadeAndThenDeleted: however little there is of a
-// cluster, it can be deleted. Cluster API never saw some of these, so nobody but
-// Drover deletes what is there.
+// TestCluster_CutOffWhileItIsMadeAndThenDeleted: a partly created cluster can be deleted. Cluster API never saw some of
+// these clusters, so Drover must delete their objects itself.
 func TestCluster_CutOffWhileItIsMadeAndThenDeleted(t *testing.T) {
 	for _, n := range crashpoints.Of(t, 24, 24) {
 		for _, order := range []string{"deleted while nobody is there", "deleted after the restart"} {
@@ -52,8 +51,8 @@ func TestCluster_CutOffWhileItIsMadeAndThenDeleted(t *testing.T) {
 	}
 }
 
-// TestCluster_RefusedByClusterAPIAndThenDeletedWhereverTheProcessIsKilled: the object that would delete all
-// others is never made.
+// TestCluster_RefusedByClusterAPIAndThenDeletedWhereverTheProcessIsKilled: Drover never creates the object whose
+// deletion would delete all others.
 func TestCluster_RefusedByClusterAPIAndThenDeletedWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 4, func(s *story) {
 		s.t.Helper()

@@ -1,9 +1,6 @@
-// Package stories tells how controllers work together, on the API server in
-// memory and in virtual time: a cluster is made, settles, is edited, is deleted;
-// the process is killed after every single write and started again.
+// Package stories tests how controllers work together, on the API server in memory and in virtual time. A cluster is
+// created, settles, is edited and is deleted. Tests kill the process after every single write and start it again.
 //
-// Its code is all in tests. The pieces they share are the story (a world with
-// the controllers of the cluster layer in it, which can be stopped and started)
-// and core, which plays Cluster API's core controllers as far as these stories
-// need them.
+// All code is in tests. They share the story and core. The story is a world with the cluster layer's controllers, which
+// a test can stop and start. The type core simulates Cluster API's core controllers as far as these stories need them.
 package stories

@@ -17,8 +17,9 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-// retell tells a part of a story once without a kill and then again for several points, with the process killed after that write of the part and
-// another one started at once. At the end the API must hold the same, and nothing more is written. Before is what comes first.
+// retell runs a part of a story once without a kill, and then again for several points. At each point it kills the
+// process after that write of the part and starts another one at once. In the end, the API must hold the same objects
+// and no more writes may follow. Before runs first.
 func retell(t *testing.T, most int, before, part func(s *story)) {
 	t.Helper()
 	var want map[string]any
@@ -29,7 +30,7 @@ func retell(t *testing.T, most int, before, part func(s *story)) {
 			s.killAfter(n)
 			part(s)
 			writes = s.api.Written(agent)
-			s.settle() // who was killed at the very end is replaced
+			s.settle() // replaces a process that was killed at the very end
 			got := crashpoints.Bare(s.objects())
 			if want == nil {
 				want = got
@@ -47,21 +48,21 @@ func retell(t *testing.T, most int, before, part func(s *story)) {
 	})
 }
 
-// drivers is what is there before any cluster.
+// drivers is the state before any cluster.
 func drivers(s *story) {
 	s.t.Helper()
 	s.add(podSchema(), machineConfig("nc"))
 	s.settle()
 }
 
-// settled is a cluster whose machines are made.
+// settled is a cluster whose machines exist.
 func settled(s *story) {
 	s.t.Helper()
 	s.add(podSchema(), machineConfig("nc"), demo())
 	s.settle()
 }
 
-// killAfter lets the process be killed after write n from now, if n is not 0, and another one take over.
+// killAfter kills the process after write n from now, and starts another one. With n = 0 it does nothing.
 func (s *story) killAfter(n int) {
 	s.api.ResetLog()
 	if n > 0 {
@@ -69,7 +70,7 @@ func (s *story) killAfter(n int) {
 	}
 }
 
-// objects are all clusters and what there is of them.
+// objects returns all clusters and their objects.
 func (s *story) objects() []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, gvk := range append(childKinds(), provv1.SchemeGroupVersion.WithKind("Cluster"), corev1.SchemeGroupVersion.WithKind("Namespace"),
@@ -79,8 +80,8 @@ func (s *story) objects() []*unstructured.Unstructured {
 	return objects
 }
 
-// TestCluster_ChangesAreKilledAfterEveryWrite: what happens to a cluster that is there comes to the same end when the process is killed after any
-// write that follows from it.
+// TestCluster_ChangesAreKilledAfterEveryWrite: a change of an existing cluster has the same result when the process is
+// killed after any write that follows from it.
 func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	answers := func(s *story) {
@@ -88,7 +89,7 @@ func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 		s.settle()
 		s.prober.answer()
 		s.settle()
-		s.prober.answer() // whoever took over asks anew
+		s.prober.answer() // the new process asks again
 		s.settle()
 	}
 	cases := map[string]struct{ before, happens, want func(s *story) }{

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// TestCluster_WatchesThatLagChangeNothing: a cluster is made, loses a pool and is deleted, and each time the objects are the same whichever of the
-// caches are behind.
+// TestCluster_WatchesThatLagChangeNothing: a cluster is created, loses a pool and is deleted. The objects are the same,
+// whichever caches lag.
 func TestCluster_WatchesThatLagChangeNothing(t *testing.T) {
 	var made, shrunk []string
 	lags.Each(t, agent, 6, func(t *testing.T, prepare func(*memkube.Server)) (api *memkube.Server) {

@@ -15,7 +15,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// refusals are what is refused, each time with another text, and how often the status may be written meanwhile.
+// refusals are the rejected writes, each with a different text per try, and how often the status may be written in that
+// time.
 var refusals = map[string]struct {
 	resource   string
 	message    func(n int) string
@@ -41,8 +42,8 @@ var refusals = map[string]struct {
 	},
 }
 
-// TestCluster_RefusalsThatAlwaysReadDifferently: a try that fails changes the status once, or now and then; the next one
-// comes by the queue's back-off.
+// TestCluster_RefusalsThatAlwaysReadDifferently: failed tries rarely change the status. The queue's back-off triggers
+// the next try.
 func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
 	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
 					case r.Verb == "create" && r.Resource.Resource == c.resource:
 						n := tries.Add(1)
 						if n > 1000 {
-							return nil // far too many, and a test that fails has to end
+							return nil // far too many, but a failing test has to end
 						}
 						return apierrors.NewInternalError(errors.New("failed calling webhook: " + c.message(int(n))))
 					}
@@ -84,7 +85,8 @@ func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
 	}
 }
 
-// TestCluster_RefusalsEndWhereverTheProcessIsKilled: what is made meanwhile is not made again, and what was refused is made in the end.
+// TestCluster_RefusalsEndWhereverTheProcessIsKilled: Drover creates each object once, and in the end also those that
+// were rejected.
 func TestCluster_RefusalsEndWhereverTheProcessIsKilled(t *testing.T) {
 	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) {

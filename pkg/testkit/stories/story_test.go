@@ -34,7 +34,7 @@ const (
 	agent = "drover"
 )
 
-// story is a world with the controllers of the cluster layer in it.
+// story is a world with the controllers of the cluster layer.
 type story struct {
 	t      *testing.T
 	api    *memkube.Server
@@ -44,7 +44,7 @@ type story struct {
 	stop func()
 }
 
-// tell runs a story in virtual time, beside others.
+// tell runs a story in virtual time, in parallel with others.
 func tell(t *testing.T, f func(s *story)) {
 	t.Helper()
 	t.Parallel()
@@ -164,7 +164,7 @@ func (s *story) restart() {
 	s.start()
 }
 
-// settle lets everybody work until nothing changes for ten virtual seconds.
+// settle runs all controllers until nothing changes for ten virtual seconds.
 func (s *story) settle() {
 	s.t.Helper()
 	for range 500 {
@@ -179,7 +179,7 @@ func (s *story) settle() {
 	s.t.Fatal("never settles")
 }
 
-// pass lets virtual time pass, and everybody finish what it brings.
+// pass lets virtual time pass and waits until all goroutines are idle.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -192,7 +192,7 @@ func (s *story) add(objects ...runtime.Object) {
 	}
 }
 
-// read returns the cluster as it is stored, nil when there is none.
+// read returns the stored cluster, or nil if there is none.
 func (s *story) read() *provv1.Cluster {
 	s.t.Helper()
 	found := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}}
@@ -206,7 +206,7 @@ func (s *story) read() *provv1.Cluster {
 	return found
 }
 
-// prober answers when a story says so.
+// prober succeeds only when a story says so.
 type prober struct {
 	mu    sync.Mutex
 	up    bool

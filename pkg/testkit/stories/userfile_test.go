@@ -12,7 +12,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// userFile is a Cluster as a user wrote it, with values that our Go types would leave out or add.
+// userFile is a Cluster as a user wrote it, with values that Drover's Go types would omit or add.
 const userFile = `{
   "apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster",
   "metadata": {"namespace": "fleet-default", "name": "demo", "labels": {"team": ""}, "annotations": {"note": ""}, "finalizers": ["example.org/theirs"]},
@@ -28,8 +28,9 @@ const userFile = `{
   }
 }`
 
-// TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled: neither the preparation of a Cluster, nor its status, nor its deletion changes a byte of what
-// the user wrote. What compares the Cluster with a repository would otherwise never come to rest.
+// TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled: Drover changes no byte that the user wrote,
+// neither at preparation, nor with the status, nor at deletion. Otherwise, tools that compare the Cluster with a
+// repository would never settle.
 func TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 4, drivers, func(s *story) {
 		t := s.t
@@ -77,7 +78,7 @@ func TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled(t *testin
 	})
 }
 
-// withoutSchemas takes out the one field that is ours: the copies of driver schemas.
+// withoutSchemas removes the one field that Drover adds: the copies of driver schemas.
 func withoutSchemas(t *testing.T, spec any) any {
 	t.Helper()
 	copied := map[string]any{}
@@ -99,7 +100,7 @@ func withoutSchemas(t *testing.T, spec any) any {
 	return copied
 }
 
-// bytesOf is a value as JSON with sorted keys.
+// bytesOf returns a value as JSON with sorted keys.
 func bytesOf(t *testing.T, value any) []byte {
 	t.Helper()
 	data, err := json.Marshal(value)

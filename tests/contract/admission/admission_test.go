@@ -21,7 +21,7 @@ const (
 	provisioning = "provisioning.cattle.io/v1"
 )
 
-// TestAdmission is one story, in the order in which its parts have to be told.
+// TestAdmission is one story, whose parts depend on their order.
 func TestAdmission(t *testing.T) {
 	var d *drover
 	st := stage.Start(t, stage.Settings{Drover: func(t *testing.T) { d = run(t) }})
@@ -42,7 +42,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("without Drover a namespace that goes takes nothing with it", func(t *testing.T) { keepsTheNamespace(t, alice, namespace) })
 }
 
-// awaitRegistered waits until webhooks and policies are in force, which the API server takes a moment for.
+// awaitRegistered waits until webhooks and policies are in force. The API server needs a moment for that.
 func awaitRegistered(t *testing.T, alice *person) {
 	t.Helper()
 	guarded := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "guarded-", Annotations: map[string]string{"drover.io/protect": "true"}}}
@@ -59,7 +59,7 @@ func awaitRegistered(t *testing.T, alice *person) {
 	alice.warned()
 }
 
-// cluster is a manifest as a user writes it.
+// cluster returns a manifest as a user writes it.
 func cluster(namespace, name string, edits ...func(spec map[string]any)) *unstructured.Unstructured {
 	o := object(provisioning, "Cluster", namespace, name)
 	spec := map[string]any{
@@ -114,7 +114,7 @@ func refusesManifests(t *testing.T, alice *person, namespace string) {
 	} {
 		refused(t, name, alice.apply(t, cluster(namespace, "wrong", tc.edit), client.DryRunAll), tc.text, tc.field)
 	}
-	// What it refers to may come later, as a GitOps tool brings it.
+	// Objects that it refers to may be created later, for example by a GitOps tool.
 	if err := alice.apply(t, cluster(namespace, "early"), client.DryRunAll); err != nil {
 		t.Errorf("a cluster whose machine config is still to come: %v", err)
 	}
@@ -129,7 +129,7 @@ func warns(t *testing.T, alice *person, namespace string) {
 	}
 }
 
-// refusesEdits does to a cluster what could not be taken back.
+// refusesEdits makes edits of a cluster that could not be undone.
 func refusesEdits(t *testing.T, alice *person, namespace string) {
 	patch := func(text string) error {
 		return alice.Patch(t.Context(), object(provisioning, "Cluster", namespace, "demo"), client.RawPatch("application/json-patch+json", []byte(text)))

@@ -1,4 +1,4 @@
-// Package admission runs Drover by its command line with the admission webhooks and policies that it installs, and does to
-// clusters what users do by mistake: what is wrong is refused with the field, what is protected stays, and while Drover does not
-// run, nothing of others waits for it.
+// Package admission runs Drover's command line with the admission webhooks and policies that it installs, and makes
+// users' mistakes with clusters. The API server rejects invalid objects and names the field. Protected objects stay.
+// While Drover does not run, requests of other programs do not wait for it.
 package admission

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
-// drover is a server that a test can end.
+// drover is a server that a test can stop.
 type drover struct {
 	cancel context.CancelFunc
 	once   sync.Once
@@ -80,7 +80,7 @@ func (d *drover) end(t *testing.T) {
 	})
 }
 
-// person is an administrator who is no program, as whom kubectl writes. It remembers what the API server warns of.
+// person is an administrator with the user agent of kubectl. It records the warnings of the API server.
 type person struct {
 	client.Client
 	mu       sync.Mutex
@@ -99,14 +99,14 @@ func newPerson(t *testing.T) *person {
 	return p
 }
 
-// HandleWarningHeaderWithContext remembers a warning.
+// HandleWarningHeaderWithContext records a warning.
 func (p *person) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.warnings = append(p.warnings, text)
 }
 
-// warned returns what there were warnings of since it was asked last.
+// warned returns the warnings since its last call.
 func (p *person) warned() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *person) apply(t *testing.T, object *unstructured.Unstructured, options 
 	return p.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()), append(options, client.FieldOwner("kubectl"), client.ForceOwnership)...)
 }
 
-// annotate is `kubectl annotate`. An empty value takes the annotation away.
+// annotate is `kubectl annotate`. An empty value removes the annotation.
 func (p *person) annotate(t *testing.T, object client.Object, value string) {
 	t.Helper()
 	patch := `{"metadata":{"annotations":{"drover.io/protect":null}}}`
@@ -131,7 +131,7 @@ func (p *person) annotate(t *testing.T, object client.Object, value string) {
 	check(t, p.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-// refused fails unless an error is a refusal with a text, and, when it is given, of a field.
+// refused fails unless the error is a rejection with the text and, if given, the field.
 func refused(t *testing.T, what string, err error, text, field string) {
 	t.Helper()
 	status := apierrors.APIStatus(nil)
@@ -150,7 +150,7 @@ func refused(t *testing.T, what string, err error, text, field string) {
 	}
 }
 
-// unlike says that an error is none with a text, empty when it is one.
+// unlike returns "" if the error contains the text, and a description otherwise.
 func unlike(what string, err error, text string) string {
 	if err == nil || !strings.Contains(err.Error(), text) {
 		return fmt.Sprintf("%s: got error %v, want one with %q", what, err, text)

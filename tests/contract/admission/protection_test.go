@@ -23,7 +23,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// protects tries every way to delete a protected cluster, and then the ways to change it that stay open.
+// protects tries every way to delete a protected cluster, and then the changes that are still allowed.
 func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 	demo := object(provisioning, "Cluster", namespace, "demo")
 	alice.annotate(t, demo, "true")
@@ -36,20 +36,20 @@ func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 		"is protected: remove its annotation drover.io/protect first", "")
 	for _, definition := range []string{"machines.cluster.x-k8s.io", "simmachines.rke-machine.cattle.io"} {
 		doomed := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", definition)
-		// The API server does without this webhook when it takes longer than two seconds, as it may on a busy machine.
+		// If the webhook takes longer than two seconds, as it may on a busy machine, the API server ignores it.
 		plane.Until(t, time.Minute, func() string {
 			return unlike(definition, alice.Delete(t.Context(), doomed, client.DryRunAll), "protected Cluster "+namespace+"/demo needs the kind")
 		})
 	}
 	refused(t, "its namespace", alice.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}), "has a protected cluster", "")
 
-	// Cluster API scales.
+	// Cluster API may scale.
 	st.Edit(namespace, "demo", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
 	st.AwaitMachines(namespace, 2)
-	// A pool that is not wanted any more goes.
+	// A removed pool is deleted.
 	st.Edit(namespace, "demo", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
 	st.AwaitMachines(namespace, 1)
-	// One machine is excepted by name, and is replaced.
+	// One machine is exempt by name and is replaced.
 	machine := alice.list(t, capi, "Machine", namespace)[0]
 	alice.annotate(t, &machine, "false")
 	if err := alice.Delete(t.Context(), &machine, client.DryRunAll); err != nil {
@@ -58,7 +58,7 @@ func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 	alice.annotate(t, &machine, "")
 }
 
-// everything are the objects of a cluster that each take something of it along.
+// everything returns the objects of a cluster whose deletion deletes a part of it.
 func everything(t *testing.T, alice *person, namespace string) []unstructured.Unstructured {
 	t.Helper()
 	var out []unstructured.Unstructured
@@ -76,7 +76,7 @@ func everything(t *testing.T, alice *person, namespace string) []unstructured.Un
 	return out
 }
 
-// awaitParameter waits until the API server's own policies know the Clusters of a namespace.
+// awaitParameter waits until the API server's policies know the Clusters of a namespace.
 func awaitParameter(t *testing.T, alice *person, namespace string) {
 	t.Helper()
 	plane.Until(t, time.Minute, func() string {
@@ -87,7 +87,8 @@ func awaitParameter(t *testing.T, alice *person, namespace string) {
 	})
 }
 
-// holds takes the policies away, lets deletions in, and expects the hosts and everything else to stay for as long as the annotation does.
+// holds removes the policies, so that deletions succeed. The hosts and all other objects must stay while the annotation
+// exists.
 func holds(t *testing.T, st *stage.Stage, alice *person) {
 	policies := alice.list(t, "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "")
 	for i := range policies {
@@ -124,7 +125,7 @@ func holds(t *testing.T, st *stage.Stage, alice *person) {
 	if hosts := st.World.Machines(namespace); len(hosts) != 2 {
 		t.Errorf("%d hosts are left of 2", len(hosts))
 	}
-	// The policies let it go to the end, too.
+	// The policies also allow the end of the deletion.
 	for i := range policies {
 		policies[i].SetResourceVersion("")
 		check(t, alice.Create(t.Context(), &policies[i]))
@@ -142,7 +143,7 @@ func holds(t *testing.T, st *stage.Stage, alice *person) {
 	st.AwaitNothingLeft(namespace, identities)
 }
 
-// conditionOf is the reason of a condition.
+// conditionOf returns the reason of a condition.
 func conditionOf(o *unstructured.Unstructured, kind string) string {
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, item := range list {
@@ -154,7 +155,7 @@ func conditionOf(o *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// goesOn does what has nothing to do with Drover, and what a webhook would have said something about.
+// goesOn makes requests that do not concern Drover, and requests that a webhook would have changed or rejected.
 func goesOn(t *testing.T, alice *person, namespace string) {
 	begin := time.Now()
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "others-"}}
@@ -174,7 +175,7 @@ func goesOn(t *testing.T, alice *person, namespace string) {
 	})
 	check(t, alice.apply(t, cluster(namespace, "unreviewed", set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"}, "rkeConfig", "dataDirectories")), client.DryRunAll))
 	t.Logf("all of it took %s", time.Since(begin).Round(time.Millisecond))
-	// The policies need nobody.
+	// The policies work without a server.
 	plane.Until(t, time.Minute, func() string {
 		if err := alice.Delete(t.Context(), object(provisioning, "Cluster", namespace, "demo"), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return "the cluster could be deleted"
@@ -183,7 +184,7 @@ func goesOn(t *testing.T, alice *person, namespace string) {
 	})
 }
 
-// keepsTheNamespace deletes the namespace of a protected cluster, which only Drover would have refused.
+// keepsTheNamespace deletes the namespace of a protected cluster. Only Drover would have rejected that.
 func keepsTheNamespace(t *testing.T, alice *person, namespace string) {
 	awaitParameter(t, alice, namespace)
 	counts := func() map[string]int {

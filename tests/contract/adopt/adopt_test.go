@@ -46,8 +46,9 @@ func TestMain(m *testing.M) {
 
 const fleet = "fleet-default"
 
-// TestAdopt has a server of Drover start beside recorded clusters, one after the other: it writes nothing to them, and `drover adopt` lists what differs,
-// which is what Drover then writes, and nothing else. Taken over, they keep machines, plans and UIDs until their user edits them.
+// TestAdopt starts a Drover server next to recorded clusters, one after the other. It writes nothing to them. `drover
+// adopt` lists exactly what Drover then writes. Adopted clusters keep machines, plans and UIDs until their user edits
+// them.
 func TestAdopt(t *testing.T) {
 	install(t)
 	for _, tc := range []struct{ name, from string }{
@@ -100,7 +101,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// install brings all definitions into the API server: those of Drover and Cluster API, and those of the driver of the recorded machines.
+// install installs all CRDs: those of Drover and Cluster API, and those of the driver of the recorded machines.
 func install(t *testing.T) {
 	t.Helper()
 	all, err := crds.All()
@@ -139,7 +140,7 @@ func newWorld(t *testing.T) *world {
 	return &world{T: t, live: live, kube: kube}
 }
 
-// make makes a recorded cluster, and takes it away by force when the test ends.
+// make creates a recorded cluster. At the end of the test it removes the cluster by force.
 func (w *world) make(name string) []*unstructured.Unstructured {
 	w.Helper()
 	objects, err := recorded.Load(name)
@@ -147,7 +148,7 @@ func (w *world) make(name string) []*unstructured.Unstructured {
 	return w.makeAll(objects)
 }
 
-// namespace makes the namespace of the clusters.
+// namespace creates the namespace of the clusters.
 func (w *world) namespace() {
 	w.Helper()
 	_, err := w.kube.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}}, metav1.CreateOptions{})
@@ -168,7 +169,7 @@ func (w *world) takeAway(made []*unstructured.Unstructured) {
 		_ = w.client(object).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
 	}
 	left := ""
-	// The context of the test has ended already, as it has whenever a test cleans up.
+	// The context of the test has ended, as always during a cleanup.
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, object := range made {
 			if _, err := w.client(object).Get(ctx, object.GetName(), metav1.GetOptions{}); err == nil {
@@ -183,7 +184,8 @@ func (w *world) takeAway(made []*unstructured.Unstructured) {
 	}
 }
 
-// startDrover runs Drover by the chart's account until the test ends, beside a core of Cluster API that does nothing.
+// startDrover runs Drover with the chart's account until the test ends, together with a Cluster API core that does
+// nothing.
 func (w *world) startDrover() {
 	w.Helper()
 	log := logrus.New()
@@ -210,7 +212,7 @@ func (w *world) startDrover() {
 	})
 }
 
-// writes are those of Drover's server to anything of the cluster.
+// writes returns the writes of Drover's server to objects of the cluster.
 func (w *world) writes(since time.Time) []managementplane.Write {
 	w.Helper()
 	return slices.DeleteFunc(plane.Writes(w.T, "drover/contract", since), func(write managementplane.Write) bool {
@@ -218,13 +220,13 @@ func (w *world) writes(since time.Time) []managementplane.Write {
 	})
 }
 
-// rest is for how long nothing must be written.
+// rest is the time in which there must be no write.
 const rest = 20 * time.Second
 
-// writesNothing watches Drover look at the cluster.
+// writesNothing checks that Drover sees the cluster without writing to it.
 func (w *world) writesNothing() {
 	w.Helper()
-	plane.Until(w.T, time.Minute, func() string { // its settings are the first thing that it writes, when its controllers run
+	plane.Until(w.T, time.Minute, func() string { // Drover writes its settings first, once its controllers run
 		list, err := w.kube.CoreV1().ConfigMaps("drover-system").List(w.Context(), metav1.ListOptions{LabelSelector: "drover.io/settings=true"})
 		if err != nil || len(list.Items) == 0 {
 			return "Drover has not published its settings"
@@ -242,7 +244,7 @@ func (w *world) writesNothing() {
 	}
 }
 
-// settles waits until Drover has written all that adoption makes it write.
+// settles waits until Drover has made all writes of an adoption.
 func (w *world) settles() {
 	w.Helper()
 	plane.Until(w.T, time.Minute, func() string {
@@ -259,7 +261,7 @@ func (w *world) settles() {
 	})
 }
 
-// drover runs the program and returns its exit code and all that it says.
+// drover runs the program and returns its exit code and its output.
 func (w *world) drover(args ...string) (code int, out string) {
 	w.Helper()
 	program, err := plane.Binary("drover")
@@ -304,7 +306,7 @@ func changed(before, after map[string]string) int {
 	return n
 }
 
-// edit changes the configuration, as the user of the cluster would.
+// edit changes the configuration as the user of the cluster would.
 func (w *world) edit() {
 	w.Helper()
 	clusters := w.live.Resource(schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}).Namespace(fleet)

@@ -13,8 +13,9 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// TestAdopt_ClaimsNothingBesideRancher starts Drover beside Rancher, which has the cluster that it runs in, one that was imported, and one that its
-// user has just applied, one to make and one to import. Drover takes these two, and no other, once Rancher is gone.
+// TestAdopt_ClaimsNothingBesideRancher starts Drover next to Rancher. Rancher has its local cluster, an imported one
+// and an unfinished one. A user has just applied two more, one to create and one to import. Drover claims only these
+// two, and only once Rancher is gone.
 func TestAdopt_ClaimsNothingBesideRancher(t *testing.T) {
 	install(t)
 	w := newWorld(t)
@@ -46,7 +47,7 @@ func TestAdopt_ClaimsNothingBesideRancher(t *testing.T) {
 	}
 }
 
-// theirs is a Cluster without children.
+// theirs returns a Cluster without children.
 func theirs(name string, config any, clusterName string) *unstructured.Unstructured {
 	spec := map[string]any{}
 	if config != nil {
@@ -64,7 +65,7 @@ func theirs(name string, config any, clusterName string) *unstructured.Unstructu
 	return cluster
 }
 
-// makeAll makes objects, and takes them away by force when the test ends.
+// makeAll creates objects. At the end of the test it removes them by force.
 func (w *world) makeAll(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	w.Helper()
 	w.namespace()
@@ -75,7 +76,7 @@ func (w *world) makeAll(objects []*unstructured.Unstructured) []*unstructured.Un
 	return made
 }
 
-// marks are the instances that clusters are marked with, by name.
+// marks returns the instance marks of clusters by name.
 func (w *world) marks(made []*unstructured.Unstructured) map[string]string {
 	w.Helper()
 	out := map[string]string{}

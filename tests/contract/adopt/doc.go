@@ -1,2 +1,2 @@
-// Package adopt has Drover take over clusters that somebody else has made, on a real API server.
+// Package adopt tests how Drover adopts clusters of other managers on a real API server.
 package adopt

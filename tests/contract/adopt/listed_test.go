@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// listed are the objects that `drover adopt` says would be written, as the audit log names them.
+// listed returns the objects that `drover adopt` lists as future writes, with the names of the audit log.
 func (w *world) listed() []string {
 	w.Helper()
 	program, err := plane.Binary("drover")
@@ -32,7 +32,7 @@ func (w *world) listed() []string {
 	return slices.Compact(out)
 }
 
-// written are the objects of the cluster that Drover has written since they were made: a write that was refused has written nothing.
+// written returns the objects of the cluster that Drover has written since they were created, without rejected writes.
 func (w *world) written() []string {
 	w.Helper()
 	var out []string
@@ -45,7 +45,8 @@ func (w *world) written() []string {
 	return slices.Compact(out)
 }
 
-// objectIn names an object. Of clusters there are three resources. A namespace is in itself for the audit log.
+// objectIn returns the name of an object. There are three resources for clusters. In the audit log, a namespace is in
+// itself.
 func objectIn(resource, group, namespace, name string) string {
 	switch resource {
 	case "clusters":

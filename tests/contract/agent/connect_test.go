@@ -29,7 +29,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// machines records the identity of machines, which no other one has; nothing else of the client is used.
+// machines records the identity of machines, which is unique. The tests use nothing else of the client.
 type machines struct{ capicontrollers.MachineClient }
 
 func (machines) List(string, metav1.ListOptions) (*clusterv1.MachineList, error) {
@@ -40,7 +40,7 @@ func (machines) Patch(string, string, types.PatchType, []byte, ...string) (*clus
 	return &clusterv1.Machine{}, nil
 }
 
-// bootstraps take what is noted on them.
+// bootstraps accepts patches.
 type bootstraps struct {
 	rkecontrollers.RKEBootstrapClient
 }
@@ -50,8 +50,8 @@ func (bootstraps) Patch(string, string, types.PatchType, []byte, ...string) (*rk
 	return &rkev1.RKEBootstrap{}, nil
 }
 
-// TestConnect_FromTokenToAppliedPlan takes a machine through the server's endpoints: its bootstrap token is exchanged for a
-// connection, and with that the agent finds its plan behind the passthrough, on which it streams and updates.
+// TestConnect_FromTokenToAppliedPlan takes a machine through the server's endpoints. It exchanges its bootstrap token
+// for a connection. With that, the agent reads, watches and updates its plan Secret through the passthrough.
 func TestConnect_FromTokenToAppliedPlan(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -87,7 +87,7 @@ func TestConnect_FromTokenToAppliedPlan(t *testing.T) {
 	if string(s.Output["a"]) != "through the server\n" || m.ended() != 0 {
 		t.Errorf("output %q, the agent ended %d times", s.Output, m.ended())
 	}
-	// A second plan arrives by the watch: the stream is not held back.
+	// A second plan arrives through the watch without delay.
 	start := time.Now()
 	m.deliver(m.run("b", "true"))
 	m.awaitApplied()
@@ -99,13 +99,13 @@ func TestConnect_FromTokenToAppliedPlan(t *testing.T) {
 	}
 }
 
-// serveEndpoints starts the endpoints on the plane's API server. Machine and RKEBootstrap are given, the rest is real.
+// serveEndpoints starts the endpoints on the plane's API server. Machine and RKEBootstrap are fakes, the rest is real.
 func (m *machine) serveEndpoints() *httptest.Server {
 	m.t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	server.StartTLS()
 	m.t.Cleanup(func() {
-		m.stop(syscall.SIGTERM) // else closing waits for the end of its watch
+		m.stop(syscall.SIGTERM) // otherwise closing waits for the end of the agent's watch
 		server.Close()
 	})
 	log := logrus.New()
@@ -135,7 +135,7 @@ func (m *machine) serveEndpoints() *httptest.Server {
 	return server
 }
 
-// label gives the plan account of the machine what the bootstrap controller gives it.
+// label sets the labels of the bootstrap controller on the machine's plan account.
 func (m *machine) label() {
 	m.t.Helper()
 	account, err := m.client.CoreV1().ServiceAccounts(m.namespace).Get(m.t.Context(), secretName, metav1.GetOptions{})
@@ -152,8 +152,8 @@ func bootstrapOwner() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "rke.cattle.io/v1", Kind: "RKEBootstrap", Name: "b", UID: "boot-uid"}}
 }
 
-// bootstrapAccount makes the account that a machine introduces itself with, and returns its token once the token controller
-// has made it.
+// bootstrapAccount creates the account that a machine uses for its first request, and returns its token once the token
+// controller has created it.
 func (m *machine) bootstrapAccount() string {
 	m.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: m.namespace, Name: "b-machine-bootstrap", OwnerReferences: bootstrapOwner(), Labels: map[string]string{

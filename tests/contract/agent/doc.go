@@ -1,6 +1,6 @@
-// Package agent holds the protocol suite: what any node agent must do with the plan secret of its machine, on a real API
-// server. AGENT_BIN names the agent under test, so that the one of another make can be put through exactly the same cases;
-// without it, bin/drover is started under the agent's name.
+// Package agent contains the protocol suite: what any node agent must do with the plan Secret of its machine, on a real
+// API server. AGENT_BIN names the agent under test, so that other agents can run exactly the same cases. Without it,
+// the tests start bin/drover under the agent's name.
 //
-// What our agent does beyond the protocol is tested where a test calls ours: those parts are skipped for other agents.
+// Behavior of Drover's agent beyond the protocol is skipped for other agents.
 package agent

@@ -33,7 +33,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The tests wait more than they compute.
+	// The tests mostly wait, so many can run in parallel.
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
@@ -46,14 +46,14 @@ const (
 	agentBin   = "AGENT_BIN"
 	secretName = "machine-plan"
 	secretType = "rke.cattle.io/machine-plan"
-	// soon is how long an agent may take for what it does at once.
+	// soon is the time limit for immediate actions of an agent.
 	soon = 20 * time.Second
 )
 
-// ours tells whether the agent under test is Drover's.
+// ours reports whether the agent under test is Drover's.
 func ours() bool { return os.Getenv(agentBin) == "" }
 
-// program returns the agent under test, under the name it has on a node.
+// program returns the path of the agent under test, with its name on a node.
 func program(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv(agentBin)
@@ -70,7 +70,7 @@ func program(t *testing.T) string {
 	return link
 }
 
-// machine is a node with an agent: a directory instead of a disk, and what systemd would do for the agent.
+// machine is a node with an agent. It has a directory instead of a disk, and restarts the agent as systemd does.
 type machine struct {
 	t         *testing.T
 	client    kubernetes.Interface
@@ -103,8 +103,8 @@ func (b *safeBuffer) String() string {
 	return b.buf.String()
 }
 
-// newMachine makes an empty plan secret, the account that may use it, and the files an install script writes. The agent is not
-// started yet.
+// newMachine creates an empty plan Secret, its account, and the files of the install script. It does not start the
+// agent.
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	config := plane.Config(t, "agent-suite")
@@ -178,7 +178,7 @@ func (m *machine) must(err error) {
 	}
 }
 
-// start runs the agent, and again whenever it ends, as systemd does.
+// start runs the agent, and restarts it whenever it ends, as systemd does.
 func (m *machine) start() {
 	m.t.Helper()
 	m.mu.Lock()
@@ -191,7 +191,7 @@ func (m *machine) start() {
 			m.mu.Lock()
 			cmd := m.cmd
 			m.mu.Unlock()
-			_ = cmd.Wait() // its end is what counts
+			_ = cmd.Wait() // only its end matters
 			m.mu.Lock()
 			stopped := m.stopped
 			m.exits++
@@ -212,13 +212,13 @@ func (m *machine) launch() error {
 	cmd := exec.Command(m.program, "sentinel")
 	cmd.Env = append(os.Environ(), "CATTLE_AGENT_CONFIG="+filepath.Join(m.dir, "config.yaml"), "CATTLE_LOGLEVEL=debug", "CATTLE_AGENT_STRICT_VERIFY=true")
 	cmd.Stdout, cmd.Stderr = m.log, m.log
-	// As a unit has a control group, the agent has a process group: a test leaves nothing behind.
+	// The agent has a process group, as a unit has a control group, so that a test leaves no process behind.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	m.cmd = cmd
 	return cmd.Start()
 }
 
-// stop ends the agent with a signal and waits for it. Without start it does nothing.
+// stop ends the agent with a signal and waits for it. It does nothing if the agent was not started.
 func (m *machine) stop(signal syscall.Signal) {
 	m.mu.Lock()
 	cmd, done, stopped := m.cmd, m.done, m.stopped
@@ -237,7 +237,7 @@ func (m *machine) stop(signal syscall.Signal) {
 	}
 }
 
-// ended is how often the agent ended by itself.
+// ended returns how often the agent ended by itself.
 func (m *machine) ended() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -268,7 +268,7 @@ func (m *machine) describe() string {
 	return b.String()
 }
 
-// state reads the secret as the server does.
+// state reads the Secret as the server does.
 func (m *machine) state() nodeplan.State {
 	m.t.Helper()
 	state, err := nodeplan.Parse(m.namespace, m.secret().Data)
@@ -276,7 +276,7 @@ func (m *machine) state() nodeplan.State {
 	return state
 }
 
-// patch changes data keys and annotations of the secret without knowing its version, as a careless server would.
+// patch changes data keys and annotations of the Secret without checking its version, like a careless server.
 func (m *machine) patch(body map[string]any) {
 	m.t.Helper()
 	data, err := json.Marshal(body)
@@ -285,7 +285,7 @@ func (m *machine) patch(body map[string]any) {
 	m.must(err)
 }
 
-// deliver writes a plan as the server does, with further data keys given as texts; an empty text deletes the key.
+// deliver writes a plan as the server does, with additional data keys as texts. An empty text deletes the key.
 func (m *machine) deliver(p plan.NodePlan, pairs ...string) {
 	m.t.Helper()
 	raw, err := nodeplan.Encode(p)
@@ -302,7 +302,7 @@ func (m *machine) deliverRaw(raw []byte, pairs ...string) {
 	m.patch(map[string]any{"data": data})
 }
 
-// await waits until the secret says what is wanted.
+// await waits until the Secret has the wanted state.
 func (m *machine) await(what string, within time.Duration, done func(nodeplan.State) bool) nodeplan.State {
 	m.t.Helper()
 	deadline := time.Now().Add(within)
@@ -337,7 +337,7 @@ func (m *machine) awaitFile(name string) string {
 	}
 }
 
-// never fails when something happens within a time in which it would have happened.
+// never fails if something happens within a time in which it would normally happen.
 func (m *machine) never(what string, within time.Duration, happened func() bool) {
 	m.t.Helper()
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); m.pause(100 * time.Millisecond) {
@@ -358,7 +358,7 @@ func (m *machine) pause(d time.Duration) {
 
 func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
 
-// lines counts the lines of a file, which instructions use to count their runs.
+// lines counts the lines of a file in which instructions count their runs.
 func (m *machine) lines(name string) int {
 	data, err := os.ReadFile(m.path(name))
 	if err != nil {
@@ -367,7 +367,7 @@ func (m *machine) lines(name string) int {
 	return bytes.Count(data, []byte("\n"))
 }
 
-// shell is an instruction that runs a script; $M is the machine's directory.
+// shell returns an instruction that runs a script. $M is the machine's directory.
 func (m *machine) shell(name, script string) plan.OneTimeInstruction {
 	return plan.OneTimeInstruction{SaveOutput: true, CommonInstruction: plan.CommonInstruction{
 		Name: name, Command: "sh", Args: []string{"-c", script}, Env: []string{"M=" + m.dir},
@@ -380,7 +380,7 @@ func (m *machine) run(name, script string) plan.NodePlan {
 
 func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// alive tells whether a process runs. One that has ended and only waits for its parent does not.
+// alive reports whether a process runs. A zombie does not.
 func alive(pid string) bool {
 	data, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	return err == nil && !bytes.Contains(data, []byte(") Z "))

@@ -19,7 +19,7 @@ func TestPlan_AppliedAndReported(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.patch(map[string]any{"data": map[string]any{"foreign": []byte("kept")}, "metadata": map[string]any{"labels": map[string]string{"foreign": "kept"}}})
-	m.start() // the secret holds no plan yet
+	m.start() // the Secret has no plan yet
 	m.deliver(plan.NodePlan{
 		Files: []plan.File{
 			{Path: m.path("etc/file"), Content: b64("hello from plan"), Permissions: "0640"},
@@ -282,7 +282,8 @@ func TestPlan_UnreadablePlanIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// awaitFailure waits for a reported failure of a plan that may not even be readable, and returns what our agent says about it.
+// awaitFailure waits for a reported failure of a plan, which may be unreadable. It returns the error text of Drover's
+// agent.
 func (m *machine) awaitFailure() string {
 	m.t.Helper()
 	deadline := time.Now().Add(soon)
@@ -344,7 +345,7 @@ func TestInterlock_NothingStartsWhileAnInstallScriptWaits(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.must(os.WriteFile(m.path("interlock/restart-pending"), nil, 0o600))
-	m.must(os.WriteFile(m.path("interlock/applyinator-active"), nil, 0o600)) // of an agent that was killed
+	m.must(os.WriteFile(m.path("interlock/applyinator-active"), nil, 0o600)) // left by an agent that was killed
 	m.deliver(m.run("a", "ls $M/interlock; true"))
 	m.start()
 	m.never("a plan runs although the agent is about to be restarted", 7*time.Second, func() bool { return m.state().InSync })

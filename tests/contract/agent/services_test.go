@@ -186,7 +186,7 @@ func TestTLS_AnotherAuthorityEndsTheAgent(t *testing.T) {
 	}
 }
 
-// unrelatedAuthority makes a certificate authority that has signed nothing.
+// unrelatedAuthority returns a certificate authority that has signed nothing.
 func unrelatedAuthority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

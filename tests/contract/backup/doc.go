@@ -1,3 +1,3 @@
-// Package backup tells how clusters come from one management cluster to another: by drover backup and drover restore when the first one is
-// lost, and by clusterctl move while both live.
+// Package backup tests how clusters move to another management cluster: with drover backup and drover restore after the
+// loss of the first one, and with clusterctl move while both exist.
 package backup

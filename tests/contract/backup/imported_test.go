@@ -22,17 +22,19 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// imported is a cluster that was made elsewhere, and what its agent is made from: the manifest that a person has applied there carries a token.
+// imported is an imported cluster with the manifest of its agent. A user has applied that manifest, which contains a
+// token, in the cluster.
 type imported struct {
 	key             client.ObjectKey
 	id, path, token string
 	agent           []string
 }
 
-// kept are the parts of a manifest by which the agent that runs in the cluster knows Drover, and Drover it. The address is the test's.
+// kept matches the parts of a manifest by which the running agent and Drover identify each other. The address is the
+// test's.
 var kept = regexp.MustCompile(`(?m)^  token: \S+$|CATTLE_CA_CHECKSUM\n +value: \S+$`)
 
-// importCluster makes the Cluster of one that was made elsewhere, and fetches its manifest.
+// importCluster creates the Cluster of an imported cluster and fetches its manifest.
 func importCluster(t *testing.T, st *stage.Stage, namespace, name string) imported {
 	t.Helper()
 	check(t, st.Client.Create(t.Context(), &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
@@ -58,7 +60,7 @@ func importCluster(t *testing.T, st *stage.Stage, namespace, name string) import
 	return out
 }
 
-// present is the token that a stage gives to the agent of the cluster.
+// present returns the token that a stage gives to the agent of the cluster.
 func (i imported) present(t *testing.T, st *stage.Stage) (string, error) {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -66,8 +68,9 @@ func (i imported) present(t *testing.T, st *stage.Stage) (string, error) {
 	return string(secret.Data["token"]), err
 }
 
-// expectSame waits until a stage that has adopted the cluster is done with it, and expects the token and the authority that the agent there has to be the
-// present ones. A manifest alone does not tell: it repeats the token that it is asked for with, also when that is the one before.
+// expectSame waits until a stage has finished the adoption of the cluster. It checks that the token and the authority
+// are still those of the running agent. The manifest alone is no proof, because it repeats the token of the request,
+// even an old one.
 func (i imported) expectSame(t *testing.T, st *stage.Stage, p *managementplane.Plane) {
 	t.Helper()
 	plane.Until(t, time.Minute, func() string {
@@ -95,7 +98,7 @@ func (i imported) expectSame(t *testing.T, st *stage.Stage, p *managementplane.P
 	}
 }
 
-// remove deletes the cluster and waits until nothing of it is left.
+// remove deletes the cluster and waits until none of its objects is left.
 func (i imported) remove(t *testing.T, st *stage.Stage) {
 	t.Helper()
 	cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: i.key.Namespace, Name: i.key.Name}}

@@ -24,14 +24,15 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestMove moves clusters, protected ones too, with the stock clusterctl from one management cluster to another, with a Drover in each.
+// TestMove moves clusters, including protected ones, with the stock clusterctl to another management cluster. A Drover
+// runs in each.
 func TestMove(t *testing.T) {
 	first := stage.Start(t, stage.Settings{InstanceID: "first"})
 	namespace := "moved"
 	first.Namespace(namespace)
 	clusters := first.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
 	clusters.AwaitReady()
-	// What the second one refuses of a new Cluster was there before, and so was who made it.
+	// The second Drover must accept fields and creators that it would reject on a new Cluster.
 	first.Edit(namespace, "k3s", func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.MachinePools[1].UnhealthyRange = new("[5-3]")
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, provv1.CreatorIDAnnotation, "alice")
@@ -49,7 +50,7 @@ func TestMove(t *testing.T) {
 	letGo(t, first, namespace, "k3s")
 	begin := time.Now()
 	move(t, namespace, asPerson(t, plane.Kubeconfig(t)), other)
-	time.Sleep(15 * time.Second) // whatever the first one would do about its loss, it does now
+	time.Sleep(15 * time.Second) // the first Drover would react to the loss within this time
 	for _, write := range plane.Writes(t, stage.DroverAgent, begin) {
 		if write.Namespace == namespace && (write.Resource == "jobs" || write.Verb == "create") {
 			t.Errorf("the first Drover does something about clusters that have gone: %+v", write)
@@ -85,7 +86,7 @@ func TestMove(t *testing.T) {
 	manages(t, third, namespace, made, clusters.On(third))
 }
 
-// protect protects a cluster, and waits until the policies hold to it.
+// protect protects a cluster and waits until the policies apply.
 func protect(t *testing.T, st *stage.Stage, namespace, name string) {
 	t.Helper()
 	st.Edit(namespace, name, func(c *provv1.Cluster) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, rkev1.ProtectAnnotation, "true") })
@@ -98,7 +99,8 @@ func protect(t *testing.T, st *stage.Stage, namespace, name string) {
 	})
 }
 
-// awaitReviews waits until the API server asks the Drover of a stage, which it does some time after it was told to.
+// awaitReviews waits until the API server calls the webhooks of a stage's Drover, which takes a moment after their
+// registration.
 func awaitReviews(t *testing.T, st *stage.Stage) {
 	t.Helper()
 	plane.Until(t, time.Minute, func() string {
@@ -115,7 +117,8 @@ func awaitReviews(t *testing.T, st *stage.Stage) {
 	})
 }
 
-// asPerson is a kubeconfig with which one is an administrator, and none of the programs that delete parts of protected clusters.
+// asPerson returns a kubeconfig of an administrator that is not one of the programs that may delete parts of protected
+// clusters.
 func asPerson(t *testing.T, kubeconfig string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)
@@ -128,7 +131,7 @@ func asPerson(t *testing.T, kubeconfig string) string {
 	return path
 }
 
-// letGo makes the Drover of a stage let go of a cluster.
+// letGo makes the Drover of a stage release a cluster.
 func letGo(t *testing.T, st *stage.Stage, namespace, name string) {
 	t.Helper()
 	c, err := clients.New(st.Config("tester"), clients.Options{Version: "test", WithoutDynamic: true})
@@ -145,7 +148,7 @@ func move(t *testing.T, namespace, from string, to *managementplane.Plane) {
 	clusterctl, err := plane.Binary("clusterctl")
 	check(t, err)
 	cmd := exec.CommandContext(t.Context(), clusterctl, "move", "--namespace="+namespace, "--kubeconfig="+from, "--to-kubeconfig="+to.Kubeconfig(), "-v=1")
-	// Nothing here asks the internet whether there is a newer clusterctl.
+	// Do not ask the internet for a newer clusterctl.
 	cmd.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "HOME="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	t.Logf("clusterctl move:\n%s", out)

@@ -22,7 +22,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestBackupRestore: the management cluster is lost after a backup, and another one carries on. The restore is cut off in the middle once.
+// TestBackupRestore: the management cluster is lost after a backup, and another one takes over. The restore is
+// interrupted once.
 func TestBackupRestore(t *testing.T) {
 	first := stage.Start(t, stage.Settings{})
 	namespace := "backup-restore"
@@ -44,15 +45,15 @@ func TestBackupRestore(t *testing.T) {
 	other := plane.Another(t)
 	restore(t, other.RESTConfig(), saved)
 	begin := time.Now()
-	// Even a Drover of the same name only watches.
+	// A Drover with the same name must not act on the objects either.
 	second := stage.Start(t, stage.Settings{Plane: other, World: first.World})
 	awaitLetIn(t, second, plans[0], token)
 	if code := ask(t, second, plans[1], token); code != http.StatusForbidden {
 		t.Errorf("the agent is answered %d for the plan of another machine", code)
 	}
-	time.Sleep(10 * time.Second) // nothing happens, which has no event
+	time.Sleep(10 * time.Second) // nothing must happen, which produces no event
 	for _, write := range writes(t, other, namespace, begin) {
-		if write.Resource != "secrets" { // the token of the account that the agent was let in with
+		if write.Resource != "secrets" { // the token of the account with which the agent was accepted
 			t.Errorf("a cluster that nobody has adopted was written to: %+v", write)
 		}
 	}
@@ -68,11 +69,11 @@ func TestBackupRestore(t *testing.T) {
 	manages(t, second, namespace, made, clusters.On(second))
 }
 
-// manages expects a stage to manage clusters that have come to it, without having touched one of their machines.
+// manages checks that a stage manages the new clusters and has not touched their machines.
 func manages(t *testing.T, st *stage.Stage, namespace string, made record, clusters *stage.Clusters) {
 	t.Helper()
 	clusters.AwaitReady()
-	time.Sleep(15 * time.Second) // what would go wrong goes wrong now
+	time.Sleep(15 * time.Second) // any failure happens within this time
 	if diff := cmp.Diff(made, recordOf(t, st, namespace)); diff != "" {
 		t.Errorf("after the adoption (-before +after):\n%s", diff)
 	}
@@ -92,7 +93,7 @@ func manages(t *testing.T, st *stage.Stage, namespace string, made record, clust
 	clusters.Delete()
 }
 
-// saved is a backup of a stage, written and read.
+// saved returns a backup of a stage, written and read again.
 func saved(t *testing.T, st *stage.Stage) *backup.Backup {
 	t.Helper()
 	client, err := dynamic.NewForConfig(st.Config("tester"))
@@ -109,7 +110,7 @@ func saved(t *testing.T, st *stage.Stage) *backup.Backup {
 	return read
 }
 
-// expectComplete fails for everything in a namespace that is not in the backup and that nobody makes again.
+// expectComplete fails for every object of a namespace that is not in the backup and that no program creates again.
 func expectComplete(t *testing.T, st *stage.Stage, namespace string, saved *backup.Backup) {
 	t.Helper()
 	for _, object := range st.Objects(namespace) {
@@ -120,7 +121,7 @@ func expectComplete(t *testing.T, st *stage.Stage, namespace string, saved *back
 	}
 }
 
-// cutOff lets so many writes through, and none after.
+// cutOff passes a number of writes and then fails.
 type cutOff struct {
 	http.RoundTripper
 	left *atomic.Int32
@@ -136,7 +137,7 @@ func (c cutOff) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// restore restores a backup; the first attempt is cut off in the middle, and a third one has nothing left to do.
+// restore restores a backup. The first attempt is interrupted, and the third one has nothing left to do.
 func restore(t *testing.T, config *rest.Config, saved *backup.Backup) {
 	t.Helper()
 	config.UserAgent, config.QPS = "drover-restore", -1

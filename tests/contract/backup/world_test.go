@@ -39,9 +39,9 @@ func check(t *testing.T, err error) {
 
 // record is what no move and no restore may change.
 type record struct {
-	// Plans are the plans of machines, by the names of their Secrets, as sums: they hold secrets.
+	// Plans are the plans of machines by the names of their Secrets. They are checksums, because plans contain secrets.
 	Plans map[string]string
-	// Machines are the names of all Machines, Hosts what was done on their hosts.
+	// Machines are the names of all Machines. Hosts record what was done on their hosts.
 	Machines []string
 	Hosts    map[string]fakeagent.Machine
 }
@@ -74,7 +74,7 @@ func plansOf(t *testing.T, st *stage.Stage, namespace string) []corev1.Secret {
 	return out
 }
 
-// ask asks Drover's endpoint for a plan Secret, as an agent does, and returns the code of the answer.
+// ask requests a plan Secret from Drover's endpoint as an agent does, and returns the status code.
 func ask(t *testing.T, st *stage.Stage, plan corev1.Secret, token string) int {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/"+plan.Namespace+"/secrets/"+plan.Name, nil)
@@ -84,7 +84,7 @@ func ask(t *testing.T, st *stage.Stage, plan corev1.Secret, token string) int {
 	return answer.Code
 }
 
-// awaitLetIn waits until an agent is let in: caches may be behind.
+// awaitLetIn waits until the endpoint accepts an agent, because caches may lag.
 func awaitLetIn(t *testing.T, st *stage.Stage, plan corev1.Secret, token string) {
 	t.Helper()
 	plane.Until(t, time.Minute, func() string {
@@ -95,7 +95,7 @@ func awaitLetIn(t *testing.T, st *stage.Stage, plan corev1.Secret, token string)
 	})
 }
 
-// writes are those of Drover to a management plane in a namespace since a moment.
+// writes returns Drover's writes to a namespace of a management plane since a moment.
 func writes(t *testing.T, p *managementplane.Plane, namespace string, since time.Time) []managementplane.Write {
 	t.Helper()
 	all, err := managementplane.ReadWrites(p.AuditLog())
@@ -109,7 +109,7 @@ func writes(t *testing.T, p *managementplane.Plane, namespace string, since time
 	return out
 }
 
-// take adopts a cluster with everything a person would have to agree to switched off: nothing may be restarted or replaced.
+// take adopts a cluster without agreeing to anything optional. No machine may be restarted or replaced.
 func take(t *testing.T, st *stage.Stage, namespace, name string) {
 	t.Helper()
 	a := adoption(t, st, namespace, name)

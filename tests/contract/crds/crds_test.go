@@ -1,4 +1,4 @@
-// Package crds compares what a real API server makes of Drover's kinds with what the packages below pkg say about them.
+// Package crds compares how a real API server handles Drover's kinds with the expectations of the packages in pkg.
 package crds
 
 import (
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(plane.Main(m, plane.Options{WithoutCRDs: t
 
 var clusters = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}
 
-// install brings Drover's definitions and those of Cluster API into the API server.
+// install installs the CRDs of Drover and Cluster API.
 func install(t *testing.T) []*apiextv1.CustomResourceDefinition {
 	t.Helper()
 	own, err := crds.All()
@@ -52,7 +52,7 @@ func install(t *testing.T) []*apiextv1.CustomResourceDefinition {
 	return all
 }
 
-// What Ensure sends comes back from a real API server with defaults filled in; a second run must not take them for a change.
+// A real API server adds defaults to the objects that Ensure sends. A second run must not treat these as changes.
 func TestEnsure_SecondRunWritesNothing(t *testing.T) {
 	all := install(t)
 	client, err := apiextclient.NewForConfig(plane.Config(t, "contract-tests"))
@@ -108,8 +108,8 @@ func TestEnsure_UpgradesAndLeavesForeignAlone(t *testing.T) {
 	}
 }
 
-// The in-process judge that the faster tiers use, and the API server, come to the same verdict: the same acceptance, the same
-// errors, and the same stored object.
+// The in-process validator of the faster tests and the API server agree: they accept the same objects, report the same
+// errors, and store the same object.
 func TestAdmission_AgreesWithTheAPIServer(t *testing.T) {
 	all := install(t)
 	index := slices.IndexFunc(all, func(crd *apiextv1.CustomResourceDefinition) bool {
@@ -151,14 +151,14 @@ func TestAdmission_AgreesWithTheAPIServer(t *testing.T) {
 	}
 }
 
-// complaints are fields and details of the errors of a verdict, sorted.
+// complaints returns fields and details of the errors of a result, sorted.
 func complaints(verdict admission.Result) []string {
 	out := []string{}
 	for _, path := range verdict.Unknown {
 		out = append(out, fmt.Sprintf("unknown field %q", path))
 	}
 	if len(out) > 0 {
-		return out // a strict API server says no more
+		return out // a strict API server reports no more
 	}
 	for _, err := range verdict.Errors {
 		out = append(out, err.Field+": "+err.ErrorBody())
@@ -184,7 +184,7 @@ func apiComplaints(t *testing.T, err error) []string {
 		t.Fatal(err)
 	}
 	for _, cause := range status.ErrStatus.Details.Causes {
-		// The API server adds this when structural errors kept it from evaluating rules.
+		// The API server adds this when structural errors prevent the evaluation of rules.
 		if strings.Contains(cause.Message, "some validation rules were not checked") {
 			continue
 		}
@@ -194,7 +194,7 @@ func apiComplaints(t *testing.T, err error) []string {
 	return slices.Compact(out)
 }
 
-// specs are the specs of the documented examples and of small cases about single fields.
+// specs returns the specs of the documented examples and of small cases for single fields.
 func specs(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}

@@ -1,4 +1,4 @@
-// Package external tells the story of tests/contract/simulated with the stock core manager of Cluster API beside Drover, on a
-// management plane of its own. Its twenty clusters are told with DROVER_TEST_ALL only: they say how much the two cores bear, and
-// nothing that the first two do not say.
+// Package external runs the story of tests/contract/simulated with Cluster API's stock core manager next to Drover, on
+// its own management plane. The story with twenty clusters runs only with DROVER_TEST_ALL. It measures the load of the
+// two cores, and the first two clusters cover everything else.
 package external

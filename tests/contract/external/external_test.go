@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
-// TestExternalCAPI runs the same story on the stock core manager of Cluster API, built from the pinned module, as an operator
-// finds it in a cluster where Cluster API was installed before.
+// TestExternalCAPI runs the same story with Cluster API's stock core manager, built from the pinned module. This is the
+// situation in a cluster where Cluster API was installed before Drover.
 func TestExternalCAPI(t *testing.T) {
 	installCAPI(t)
 	startCoreManager(t)
@@ -44,7 +44,7 @@ func TestExternalCAPI(t *testing.T) {
 	clusters.Delete()
 }
 
-// installCAPI installs Cluster API's definitions as somebody else's.
+// installCAPI installs Cluster API's CRDs as another program would.
 func installCAPI(t *testing.T) {
 	t.Helper()
 	definitions, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "kube", "capi", "crds")))
@@ -66,7 +66,7 @@ func installCAPI(t *testing.T) {
 	}
 }
 
-// startCoreManager builds and starts the stock core manager, and stops it when the test ends.
+// startCoreManager builds and starts the stock core manager. It stops the manager when the test ends.
 func startCoreManager(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,7 +102,7 @@ func startCoreManager(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = command.Wait() // it ends when it is told to
+		_ = command.Wait() // it ends on the signal
 	}()
 	t.Cleanup(func() {
 		if err := command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -114,7 +114,7 @@ func startCoreManager(t *testing.T) {
 			_ = command.Process.Kill() // it did not stop by itself
 			<-done
 		}
-		_ = log.Close() // the program that wrote it has ended
+		_ = log.Close() // the program that writes it has ended
 	})
 	plane.Until(t, time.Minute, func() string { return healthy(t.Context(), "http://127.0.0.1:"+health+"/readyz") })
 }

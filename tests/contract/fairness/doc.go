@@ -1,3 +1,3 @@
-// Package fairness shows that a tenant whose clusters all fail does not hold up another one's. It has a management plane of its own, because hundreds
-// of clusters that fail take long to be removed.
+// Package fairness checks that a tenant with failing clusters does not delay another tenant's clusters. It has its own
+// management plane, because the removal of hundreds of failing clusters takes long.
 package fairness

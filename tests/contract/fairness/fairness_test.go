@@ -20,12 +20,12 @@ import (
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
 const (
-	// failing begins the names of clusters whose machines can never be made.
+	// failing is the name prefix of clusters whose machines can never be created.
 	failing = "bad-"
-	// crowd is how many of them the one tenant has, and slower by how much they may slow the other one.
+	// crowd is the number of failing clusters. slower is the limit for the slowdown of the other tenant.
 	crowd  = 200
 	slower = 1.2
-	// runs is how often the other tenant makes its clusters in each case. The middle one counts.
+	// runs is how often the other tenant creates its clusters in each case. The median counts.
 	runs = 3
 )
 
@@ -39,9 +39,10 @@ func (faults) Job(machine string, remove bool, _ int) string {
 	return ""
 }
 
-// TestTenancy_FailingClustersSlowNobody: b's clusters are made alone, and then beside two hundred of a's whose machines never come.
+// TestTenancy_FailingClustersSlowNobody: tenant b creates its clusters alone, and then next to two hundred failing
+// clusters of tenant a.
 func TestTenancy_FailingClustersSlowNobody(t *testing.T) {
-	// Machines take their time to boot and to install, as real ones do, only less of it.
+	// Machines need time to boot and to install, like real machines but less.
 	st := stage.Start(t, stage.Settings{Machines: func(o *fakeagent.Options) {
 		o.Faults, o.Boot, o.Install = faults{}, 3*time.Second, 3*time.Second
 	}})
@@ -52,7 +53,7 @@ func TestTenancy_FailingClustersSlowNobody(t *testing.T) {
 	for i := range crowd {
 		st.Cluster(a, fmt.Sprintf("%s%03d", failing, i), stage.RKE2, stage.Pool("server", "ec", 1))
 	}
-	// Two hundred clusters that are new are work, whether they fail or not, and what that costs others is printed only.
+	// Two hundred new clusters cause load whether they fail or not. The effect on the other tenant is only printed.
 	provision(t, st, "beside new clusters that will fail")
 	awaitFailures(t, st, a)
 	t.Logf("all %d clusters have failed and wait for their next attempt %s after they were made", crowd, time.Since(began).Round(time.Second))
@@ -75,7 +76,7 @@ func middle(t *testing.T, st *stage.Stage, title string) time.Duration {
 	return all[runs/2]
 }
 
-// provision makes five clusters of two machines in a namespace of their own, removes them, and says how long it took to make them.
+// provision creates and removes five clusters of two machines in a new namespace. It returns the time of the creation.
 func provision(t *testing.T, st *stage.Stage, title string) time.Duration {
 	t.Helper()
 	namespace := plane.Namespace(t)
@@ -92,7 +93,7 @@ func provision(t *testing.T, st *stage.Stage, title string) time.Duration {
 	return took
 }
 
-// awaitFailures waits until each cluster has failed, and its next attempt is put off.
+// awaitFailures waits until each cluster has failed and its next attempt is delayed.
 func awaitFailures(t *testing.T, st *stage.Stage, namespace string) {
 	t.Helper()
 	failed := map[string]bool{}

@@ -1,6 +1,7 @@
-// Package helmlifecycle installs, tests, upgrades and removes Drover with Helm, as docs/install.md tells, while clusters live. The chart has
-// its default values: two replicas that are replaced one after another, by whose Services machines and the API server reach them.
+// Package helmlifecycle installs, tests, upgrades and removes Drover with Helm, as docs/install.md describes, while
+// clusters exist. The chart has its default values: two replicas that are replaced one after another. Machines and the
+// API server reach them through Services.
 //
-// That takes what a cluster has and the plane alone has not. The test program moves into a network of its own (network_test.go), where
-// every pod has an address and the addresses and names of Services lead to pods that are ready (services_test.go).
+// The plane alone lacks the network for that. The test program moves into its own network (network_test.go), where
+// every pod has an address. The addresses and names of Services lead to ready pods (services_test.go).
 package helmlifecycle

@@ -20,10 +20,10 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// installation is Drover as its administrator sees it.
+// installation is Drover from its administrator's view.
 type installation struct {
 	t *testing.T
-	// kubeconfig is the administrator's.
+	// kubeconfig is the administrator's kubeconfig.
 	kubeconfig string
 	kube       *kubernetes.Clientset
 	// values are arguments of helm.
@@ -32,11 +32,11 @@ type installation struct {
 
 const (
 	release = "drover"
-	// serverName is the host in server.url, whose address is that of the release's Service.
+	// serverName is the host in server.url. Its address is that of the release's Service.
 	serverName = "drover.test"
 )
 
-// newInstallation readies an administrator who has done nothing yet, and knows no value but the one that the chart asks for.
+// newInstallation returns an installation before the first helm command, with only the value that the chart requires.
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	for _, variable := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
@@ -53,7 +53,7 @@ func newInstallation(t *testing.T) *installation {
 	return &installation{t: t, kubeconfig: plane.Kubeconfig(t), kube: kube, values: []string{"--set", "server.url=https://" + serverName}}
 }
 
-// helm runs a command of Helm's, in the namespace of Drover, and returns what it prints.
+// helm runs a Helm command in Drover's namespace and returns its output.
 func (in *installation) helm(args ...string) string {
 	in.t.Helper()
 	args = append(args, "--namespace", charts.SystemNamespace, "--kubeconfig", in.kubeconfig)
@@ -77,8 +77,8 @@ func (in *installation) install() {
 	in.test()
 }
 
-// test runs the chart's own test, as docs/install.md and docs/upgrade.md tell: a pod asks the server, by its Service, what a machine
-// asks it first.
+// test runs the chart's own test, as docs/install.md and docs/upgrade.md describe. A pod sends a machine's first
+// request to the server through its Service.
 func (in *installation) test() {
 	in.t.Helper()
 	if said := in.helm("test", "drover", "--timeout", "3m", "--logs"); !strings.Contains(said, "can be used by machines") {
@@ -86,7 +86,7 @@ func (in *installation) test() {
 	}
 }
 
-// upgrade moves to a version of the charts that only has another number, and with it to the program of that number.
+// upgrade upgrades to another version of the charts and of the program. Only the version number differs.
 func (in *installation) upgrade(version string) {
 	in.t.Helper()
 	dir := in.t.TempDir()
@@ -115,7 +115,7 @@ func (in *installation) chart(name string) string {
 	return filepath.Join(plane.Root(in.t), "charts", name)
 }
 
-// tellPods logs what became of the pods, and their last words.
+// tellPods logs the states of the pods and the end of their logs.
 func tellPods(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -18,17 +18,18 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// drover is an image as scripts/image assembles it: pods run what is in it, and nothing else of Drover's.
+// drover is an image from scripts/image. Pods contain only this image's programs of Drover.
 type drover struct {
 	// Layout is the directory of the image.
 	Layout string
-	// Digest is what scripts/image says that it is.
+	// Digest is the digest that scripts/image prints.
 	Digest string
 }
 
 var printed = regexp.MustCompile(`(?m)^drover-io/drover:.*@(sha256:[0-9a-f]{64})$`)
 
-// assemble assembles the image of a version, or of the present one. The folder is kept: what it has already is not built again.
+// assemble builds the image of a version, or of the present one. It keeps the folder, so that finished parts are not
+// built again.
 func assemble(ctx context.Context, folder, version string) (drover, error) {
 	repository, err := plane.FindRoot()
 	if err != nil {
@@ -51,7 +52,7 @@ func assemble(ctx context.Context, folder, version string) (drover, error) {
 	return drover{Layout: filepath.Join(dist, "image", "drover"), Digest: string(digest[1])}, nil
 }
 
-// expectImage fails unless all pods run that image, by its name and by its content.
+// expectImage fails unless all pods run that image, by name and by content.
 func expectImage(t *testing.T, st *stage.Stage, version string, image drover) {
 	t.Helper()
 	pods := &corev1.PodList{}

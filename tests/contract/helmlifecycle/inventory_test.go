@@ -16,8 +16,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// kept is what is no cluster and stays without Drover, as docs/install.md tells: what machines and users know the next Drover by, the
-// definitions, with the objects that say what drivers there are, and namespaces.
+// kept are the objects outside clusters that remain without Drover, as docs/install.md describes: identities that
+// machines and users know, CRDs with the objects that describe drivers, and namespaces.
 var kept = []string{
 	"Secret drover-system/drover-ca", "Secret drover-system/drover-grants", "Secret drover-system/proxy-token-*",
 	"* drover-system/drover-settings-*", "Lease drover-system/drover", "Lease drover-system/drover-replica-*",
@@ -25,12 +25,12 @@ var kept = []string{
 	"Namespace /drover-system", "Namespace /cattle-global-data", "Namespace /fleet-default", "ConfigMap */kube-root-ca.crt", "ServiceAccount */default",
 }
 
-// object is one of the management cluster.
+// object is an object of the management cluster.
 type object struct{ Kind, Namespace, Name string }
 
 func (o object) String() string { return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name) }
 
-// everything lists what there is in the whole management cluster but Events.
+// everything lists all objects of the management cluster except Events.
 func everything(t *testing.T) []object {
 	t.Helper()
 	config := plane.Config(t, "contract-tests")
@@ -59,7 +59,8 @@ func everything(t *testing.T) []object {
 	return out
 }
 
-// expectOnlyClusters fails unless all that there is now, and was not before Drover was installed, is of these clusters' namespaces, or is kept.
+// expectOnlyClusters fails for objects that did not exist before Drover's installation, unless they are in the
+// namespaces of these clusters or are kept.
 func expectOnlyClusters(t *testing.T, before []object, namespaces []string) {
 	t.Helper()
 	had := map[object]bool{}
@@ -74,7 +75,7 @@ func expectOnlyClusters(t *testing.T, before []object, namespaces []string) {
 	}
 }
 
-// matches tells whether a text is like a pattern, in which * stands for anything.
+// matches reports whether a text matches a pattern in which * stands for any text.
 func matches(pattern, text string) bool {
 	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(text, "/", "\x00"))
 	return ok && err == nil

@@ -27,10 +27,11 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// next is the version that the story upgrades to.
+// next is the version that the test upgrades to.
 const next = "99.0.0"
 
-// alone are values for one replica with other ports, which ends before the next one starts. Nobody who asks by the Services sees another address.
+// alone are values for one replica with other ports. The old replica ends before the new one starts. The Services keep
+// their addresses.
 var alone = []string{
 	"--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
 	"--set", "server.port=9001", "--set", "server.healthPort=9002", "--set", "admission.port=9003",
@@ -45,10 +46,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// images are those before and after the upgrade. A program that wrote its version into plans would change them.
+// images are the images before and after the upgrade. A program that wrote its version into plans would change them.
 var images struct{ Present, Newer drover }
 
-// main assembles the images, for which the network of the machine may be needed, and runs the tests in another.
+// main builds the images, which may need the machine's network, and then runs the tests in another network.
 func main(ctx context.Context, m *testing.M) (code int, err error) {
 	if carried, ok := os.LookupEnv(moved); ok {
 		if err := arrive(carried, &images); err != nil {
@@ -66,7 +67,8 @@ func main(ctx context.Context, m *testing.M) (code int, err error) {
 }
 
 func run(m *testing.M) int {
-	ctrllog.SetLogger(logr.Discard()) // the client tells warnings of the API server, which are about kinds that nobody here chose
+	// The client logs warnings of the API server about kinds that this test did not choose.
+	ctrllog.SetLogger(logr.Discard())
 	return stage.Main(m, func(opts *plane.Options) {
 		opts.Components = append(opts.Components, managementplane.Scheduler, managementplane.ProcessKubelet)
 		opts.Controllers = append(opts.Controllers, "deployment-controller", "replicaset-controller", "node-lifecycle-controller", "endpointslice-controller", "disruption-controller")
@@ -75,15 +77,15 @@ func run(m *testing.M) int {
 	})
 }
 
-// TestHelmLifecycle installs Drover as its chart comes, makes clusters, upgrades, loses the replica that leads, uninstalls and installs again: no
-// plan changes, nobody who asks notices, and nothing is lost.
+// TestHelmLifecycle installs Drover with the chart's defaults, creates clusters, upgrades, loses the leader, uninstalls
+// and installs again. No plan changes, no client notices, and nothing is lost.
 func TestHelmLifecycle(t *testing.T) {
 	in, empty := newInstallation(t), everything(t)
 	st := stage.Start(t, stage.Settings{Drover: func(*testing.T) { in.install() }})
 	leader := in.awaitReplicas(2)
 	t.Logf("pod %s leads", leader.Name)
 	namespace := plane.Namespace(t)
-	plane.Until(t, 30*time.Second, func() string { // the API server takes a moment until it asks
+	plane.Until(t, 30*time.Second, func() string { // the API server needs a moment until it calls the webhooks
 		return text(expectRefusal(st.Client.Create(t.Context(), badCluster(namespace), client.DryRunAll)))
 	})
 	clusters := st.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
@@ -129,11 +131,11 @@ func TestHelmLifecycle(t *testing.T) {
 	stage.AwaitQuiet(t, time.Minute)
 	expect("after Drover was installed again")
 	in.expectNoDisruption()
-	scale(2) // it manages what it has found
+	scale(2) // Drover manages the existing cluster
 	clusters.Delete()
 }
 
-// text says what an error does, and nothing without one.
+// text returns the text of an error, or "" for nil.
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -141,13 +143,13 @@ func text(err error) string {
 	return err.Error()
 }
 
-// record is what may not change by itself.
+// record is what must not change without a user's edit.
 type record struct {
-	// Plans are the plans of machines, by the names of their Secrets, as sums: they hold secrets.
+	// Plans are the plans of machines by the names of their Secrets. They are checksums, because plans contain secrets.
 	Plans map[string]string
-	// Machines are the UIDs of Machines, by name.
+	// Machines are the UIDs of Machines by name.
 	Machines map[string]types.UID
-	// Objects are all that there are.
+	// Objects are all objects of the namespace.
 	Objects []string
 }
 
@@ -167,7 +169,7 @@ func recordOf(t *testing.T, st *stage.Stage, namespace string) record {
 	for i := range machines.Items {
 		out.Machines[machines.Items[i].Name] = machines.Items[i].UID
 	}
-	// Jobs are removed a while after they have ended.
+	// Jobs are removed some time after they have ended.
 	out.Objects = slices.DeleteFunc(st.Inventory(namespace), func(object string) bool { return len(object) > 4 && object[:4] == "Job " })
 	return out
 }

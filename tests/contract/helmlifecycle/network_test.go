@@ -19,28 +19,28 @@ import (
 )
 
 const (
-	// moved is set, to the images that were assembled before, where the program is in its own network.
+	// moved is set in the program's own network. Its value describes the images that were built before.
 	moved = "DROVER_TEST_MOVED"
-	// serviceRange holds the addresses of the plane's Services.
+	// serviceRange is the address range of the plane's Services.
 	serviceRange = "10.43.0.0/16"
-	// pods is how many there may be: two replicas with their successors, one more to come, and that of helm test.
+	// pods is the maximum number of pods: two replicas with their successors, one surge pod and the pod of helm test.
 	pods     = 8
 	firstPod = 10
 )
 
-// network is the program's own: the namespace with everything but pods, and theirs. Two of that name do not meet, because neither can be seen
-// outside.
+// network is the program's network: the namespace of everything except pods, and the namespaces of the pods. Several
+// networks can have the same name, because they are invisible outside.
 var network = lab.Network{Namespace: "drover-helm"}
 
-// move runs this program anew where nothing it makes is on the machine, and returns its exit code: with mounts of its own, below which the names
-// of network namespaces are, and /etc/hosts, which pods inherit; in a network of its own; and as the first of processes that end with it,
-// however it ends. With the last of them all of it is gone.
+// move runs this program again in an isolated environment and returns its exit code. The new process has its own mounts
+// for /run/netns and for /etc/hosts, which pods inherit. It has its own network and is the first process of a PID
+// namespace, whose processes all end with it. The environment disappears with the last process.
 func move(ctx context.Context, images any) (int, error) {
 	carried, err := json.Marshal(images)
 	if err != nil {
 		return 0, err
 	}
-	runtime.LockOSThread() // mounts and network are those of this thread, whose end would be that of the program
+	runtime.LockOSThread() // mounts and network belong to this thread, and the program would end with it
 	if err := separateMounts(); err != nil {
 		return 0, fmt.Errorf("leave the machine's mounts: %w", err)
 	}
@@ -62,7 +62,7 @@ func move(ctx context.Context, images any) (int, error) {
 	return 0, err
 }
 
-// arrive finishes the move: the machine's /proc knows the processes by other numbers.
+// arrive completes the move. It mounts a new /proc, because the machine's /proc has other process IDs.
 func arrive(carried string, images any) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
@@ -79,7 +79,7 @@ func makeNetwork(ctx context.Context) error {
 			return err
 		}
 	}
-	// Every address of a Service is one of this network.
+	// All addresses of Services are local to this network.
 	route := exec.CommandContext(ctx, "ip", "-n", network.Namespace, "route", "add", "local", serviceRange, "dev", "lo")
 	if out, err := route.CombinedOutput(); err != nil {
 		return fmt.Errorf("take the addresses of Services: %w: %s", err, out)
@@ -87,7 +87,7 @@ func makeNetwork(ctx context.Context) error {
 	return nil
 }
 
-// separateMounts gives this thread mounts of its own. The machine's files stay as they are.
+// separateMounts gives this thread its own mounts. It does not change the machine's files.
 func separateMounts() error {
 	const names = "/run/netns"
 	if err := os.MkdirAll(names, 0o755); err != nil {
@@ -129,7 +129,7 @@ func podAddress(i int) netip.Addr {
 	return netip.AddrFrom4(address)
 }
 
-// podNetworks are for the process kubelet.
+// podNetworks returns the networks for the process kubelet.
 func podNetworks() []managementplane.Network {
 	out := make([]managementplane.Network, pods)
 	for i := range out {

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// pods are those of the program.
+// pods returns the program's pods.
 func (in *installation) pods() []corev1.Pod {
 	in.t.Helper()
 	pods, err := in.list(in.t.Context())
@@ -36,7 +36,7 @@ func (in *installation) list(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, nil
 }
 
-// isReady tells whether a Service leads to a pod.
+// isReady reports whether a Service routes to a pod.
 func isReady(pod corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
@@ -46,7 +46,7 @@ func isReady(pod corev1.Pod) bool {
 	return false
 }
 
-// metrics asks a pod for them, at the port that it has for them.
+// metrics returns the metrics of a pod from its metrics port.
 func (in *installation) metrics(pod corev1.Pod) ([]byte, error) {
 	for _, port := range pod.Spec.Containers[0].Ports {
 		if port.Name != "health" {
@@ -69,7 +69,7 @@ func (in *installation) metrics(pod corev1.Pod) ([]byte, error) {
 
 var leads = regexp.MustCompile(`(?m)^drover_leader 1$`)
 
-// awaitReplicas waits until there are so many pods, all of them ready, and one of them leads. It returns that one.
+// awaitReplicas waits until the number of pods is right, all are ready and one leads. It returns the leader.
 func (in *installation) awaitReplicas(want int) (leader corev1.Pod) {
 	in.t.Helper()
 	plane.Until(in.t, time.Minute, func() string {
@@ -96,8 +96,8 @@ func (in *installation) awaitReplicas(want int) (leader corev1.Pod) {
 	return leader
 }
 
-// evictLeader evicts the pod that leads, as a node that is drained does, and waits until another leads, the one that was there or the one that
-// comes, and there are two again. The one that was there is not evicted meanwhile.
+// evictLeader evicts the leader, as a drain does. It waits until another pod leads and two pods exist again. The
+// eviction must not hit the other existing pod.
 func (in *installation) evictLeader() {
 	in.t.Helper()
 	old := in.awaitReplicas(2)
@@ -124,7 +124,8 @@ func (in *installation) evict(pod corev1.Pod) error {
 	return in.kube.PolicyV1().Evictions(pod.Namespace).Evict(in.t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
 }
 
-// expectReplicas says what is wrong when fewer pods are ready than the chart promises while they are replaced, or when there is more than one more.
+// expectReplicas returns a check that fails if fewer pods are ready than the chart promises during a replacement, or if
+// more than one additional pod exists.
 func (in *installation) expectReplicas(want int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := in.list(ctx)

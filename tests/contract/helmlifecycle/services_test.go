@@ -29,10 +29,10 @@ import (
 
 const hostsFile = "/etc/hosts"
 
-// services does for Drover's namespace what kube-proxy and DNS do in a cluster: connections to the address of a Service go to its pods that are
-// ready, in turn, and pods that start find it by its name.
+// services replaces kube-proxy and DNS for Drover's namespace. Connections to the address of a Service go to its ready
+// pods in turn, and new pods find it by its name.
 type services struct {
-	ctx       context.Context // what is forwarded is so until the test ends
+	ctx       context.Context // forwarding ends with the test
 	t         *testing.T
 	hosts     []byte
 	services  corelisters.ServiceNamespaceLister
@@ -42,7 +42,7 @@ type services struct {
 	forwarded map[string]*lab.Forwarder
 }
 
-// runServices runs them until the test ends.
+// runServices runs services until the test ends.
 func runServices(t *testing.T) {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(plane.Config(t, "contract-tests"))
@@ -56,7 +56,7 @@ func runServices(t *testing.T) {
 		ctx: ctx, t: t, hosts: hosts, services: known.Lister().Services(charts.SystemNamespace),
 		slices: endpoints.Lister().EndpointSlices(charts.SystemNamespace), forwarded: map[string]*lab.Forwarder{},
 	}
-	endpoints.Informer() // is asked for by name alone
+	endpoints.Informer() // requested by name only
 	_, err = known.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { s.sync() }, UpdateFunc: func(any, any) { s.sync() }, DeleteFunc: func(any) { s.sync() },
 	})
@@ -72,7 +72,7 @@ func runServices(t *testing.T) {
 	})
 }
 
-// sync makes forwarded and the file of names say what Services there are.
+// sync updates the forwarded addresses and the hosts file to match the Services.
 func (s *services) sync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,8 @@ func (s *services) sync() {
 	for _, service := range all {
 		fmt.Fprintf(names, "%s %s.%s.svc\n", service.Spec.ClusterIP, service.Name, service.Namespace)
 		if service.Name == release {
-			fmt.Fprintf(names, "%s %s\n", service.Spec.ClusterIP, serverName) // as its administrator tells the DNS of the site
+			// Like an administrator's entry in the site's DNS.
+			fmt.Fprintf(names, "%s %s\n", service.Spec.ClusterIP, serverName)
 		}
 		for i := range service.Spec.Ports {
 			port := &service.Spec.Ports[i]
@@ -105,7 +106,8 @@ func (s *services) sync() {
 	}
 }
 
-// replace writes a file in its place, because it is a mount, and at once, because it is read meanwhile.
+// replace overwrites a file in place, because it is a mount, and in one write, because other processes read it at the
+// same time.
 func replace(path string, content []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -136,7 +138,7 @@ func (s *services) forward(address string, service *corev1.Service, port string)
 	s.forwarded[address] = forwarder
 }
 
-// endpoint chooses a pod: one that is ready or, as kube-proxy does, one that ends and still serves, when there is no other.
+// endpoint chooses a ready pod. If there is none, it chooses a terminating pod that still serves, as kube-proxy does.
 func (s *services) endpoint(service, port string) (string, error) {
 	all, err := s.slices.List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}))
 	if err != nil {

@@ -23,19 +23,20 @@ import (
 )
 
 const (
-	// pause is how long a client waits between two requests.
+	// pause is the time between two requests of a client.
 	pause = 100 * time.Millisecond
-	// told is of how many failures the test tells.
+	// told is the maximum number of failures that the test logs.
 	told = 5
 )
 
-// traffic is what clients ask all the time.
+// traffic is continuous requests of clients.
 type traffic struct {
 	t         *testing.T
 	questions map[string]func(ctx context.Context) error
 }
 
-// newTraffic makes clients of both Services: machines, who ask the server by its address, and users, whom the API server asks Drover about.
+// newTraffic makes clients of both Services: machines, which call the server's address, and users, for whose requests
+// the API server calls Drover.
 func newTraffic(t *testing.T, st *stage.Stage, namespace string) *traffic {
 	t.Helper()
 	machine := newMachine(t, st)
@@ -47,7 +48,8 @@ func newTraffic(t *testing.T, st *stage.Stage, namespace string) *traffic {
 	}}
 }
 
-// newMachine asks the server as a machine does that has just been made: by its name, with the authority that it was told, on a new connection.
+// newMachine sends a new machine's first request: by the server's name, with the authority from its bootstrap data, on
+// a new connection.
 func newMachine(t *testing.T, st *stage.Stage) func(context.Context) error {
 	t.Helper()
 	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: charts.SystemNamespace, Name: "drover-ca"}}
@@ -76,10 +78,10 @@ func newMachine(t *testing.T, st *stage.Stage) func(context.Context) error {
 	}
 }
 
-// badField is what is wrong with badCluster.
+// badField is the invalid field of badCluster.
 const badField = "spec.agentEnvVars[0].name"
 
-// badCluster is one that only Drover's webhook refuses: no shell has such a variable.
+// badCluster returns a Cluster that only Drover's webhook rejects, because no shell accepts such a variable.
 func badCluster(namespace string) *unstructured.Unstructured {
 	bad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"kubernetesVersion": stage.RKE2, "rkeConfig": map[string]any{"machinePools": []any{}},
@@ -92,7 +94,8 @@ func badCluster(namespace string) *unstructured.Unstructured {
 	return bad
 }
 
-// expectRefusal says what is wrong with an answer about badCluster. The API server lets it in when it does not reach Drover.
+// expectRefusal returns an error unless badCluster was rejected. The API server accepts it when it does not reach
+// Drover.
 func expectRefusal(err error) error {
 	switch {
 	case err == nil:
@@ -103,20 +106,20 @@ func expectRefusal(err error) error {
 	return nil
 }
 
-// and are these clients and another.
+// and returns these clients and one more.
 func (tr *traffic) and(name string, ask func(context.Context) error) *traffic {
 	all := maps.Clone(tr.questions)
 	all[name] = ask
 	return &traffic{t: tr.t, questions: all}
 }
 
-// during lets the clients ask while something is done, and fails the test for each that had to ask more than twice.
+// during runs the clients while do runs. It fails the test for each client that needed more than two attempts.
 func (tr *traffic) during(what string, do func()) {
 	tr.t.Helper()
 	ctx, cancel := context.WithCancel(tr.t.Context())
 	var clients sync.WaitGroup
 	stop := func() { cancel(); clients.Wait() }
-	defer stop() // also when do ends the test
+	defer stop() // also if do ends the test
 	for name, ask := range tr.questions {
 		clients.Go(func() { tr.keepAsking(ctx, what+", "+name, ask) })
 	}
@@ -128,7 +131,7 @@ func (tr *traffic) keepAsking(ctx context.Context, what string, ask func(context
 	defer tick.Stop()
 	asked, again, lost := 0, 0, 0
 	for ctx.Err() == nil {
-		// A question under way is answered: the end of asking is no failure.
+		// A request in flight completes: the end of the traffic is no failure.
 		lasting := context.WithoutCancel(ctx)
 		asked++
 		if err := ask(lasting); err != nil {

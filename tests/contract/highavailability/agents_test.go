@@ -25,23 +25,23 @@ import (
 	"github.com/drover-io/drover/tests/contract/replica"
 )
 
-// reads is how often an agent reads its Secret.
+// reads is the interval at which an agent reads its Secret.
 const reads = 250 * time.Millisecond
 
-// agents are those of all machines. Each introduces itself with its bootstrap token, and then watches its plan Secret, reads it again and
-// again, and reports into it, all through the balancer.
+// agents are the agents of all machines. Each registers with its bootstrap token, watches its plan Secret, reads it
+// periodically, and reports to it. All requests go through the balancer.
 type agents struct {
 	balancer *balancer
 	upstream *rest.Config
 	admin    kubernetes.Interface
-	ctx      context.Context // that of the streams, which live as long as the test
+	ctx      context.Context // the context of the streams, which live as long as the test
 	group    sync.WaitGroup
 
 	mu        sync.Mutex
 	connected map[types.NamespacedName]*connection
 }
 
-// connection is what a machine got for its bootstrap token.
+// connection is the answer to a machine's bootstrap token.
 type connection struct {
 	KubeConfig string `json:"kubeConfig"`
 	Namespace  string `json:"namespace"`
@@ -63,7 +63,7 @@ func newAgents(t *testing.T, b *balancer) *agents {
 	return a
 }
 
-// secrets is how the agent of a machine reports.
+// secrets returns the client with which the agent of a machine reports.
 func (a *agents) secrets(ctx context.Context, machine types.NamespacedName) (typedcorev1.SecretInterface, error) {
 	a.mu.Lock()
 	known := a.connected[machine]
@@ -124,7 +124,8 @@ func (a *agents) connect(ctx context.Context, machine types.NamespacedName) (*co
 	return made, a.known(ctx, made, config.BearerToken)
 }
 
-// known waits until the API server knows the token, whatever way it is asked. Real agents start seconds after their tokens were made.
+// known waits until the API server accepts the token on every path. Real agents start seconds after the creation of
+// their tokens.
 func (a *agents) known(ctx context.Context, c *connection, token string) error {
 	direct := rest.AnonymousClientConfig(a.upstream)
 	direct.BearerToken = token
@@ -138,7 +139,7 @@ func (a *agents) known(ctx context.Context, c *connection, token string) error {
 	})
 }
 
-// bootstrapToken reads what the install script on the machine has.
+// bootstrapToken returns the token that the install script on the machine has.
 func (a *agents) bootstrapToken(ctx context.Context, machine types.NamespacedName) (string, error) {
 	accounts, err := a.admin.CoreV1().ServiceAccounts(machine.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: rkev1.ServiceAccountRoleLabel + "=" + rkev1.ServiceAccountRoleBootstrap + "," + rkev1.MachineNameLabel + "=" + machine.Name,
@@ -166,12 +167,12 @@ func (a *agents) bootstrapToken(ctx context.Context, machine types.NamespacedNam
 	return "", fmt.Errorf("machine %s has no bootstrap token", machine.Name)
 }
 
-// watch watches the plan Secret, and begins anew when the watch ends.
+// watch watches the plan Secret, and restarts the watch when it ends.
 func (a *agents) watch(c *connection) {
 	for a.ctx.Err() == nil {
 		stream, err := c.secrets.Watch(a.ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, c.SecretName).String()})
 		if err != nil {
-			a.pause() // the balancer has noted it
+			a.pause() // the balancer has recorded it
 			continue
 		}
 		for range stream.ResultChan() {
@@ -182,7 +183,7 @@ func (a *agents) watch(c *connection) {
 
 func (a *agents) read(c *connection) {
 	for a.ctx.Err() == nil {
-		_, _ = c.secrets.Get(a.ctx, c.SecretName, metav1.GetOptions{}) // the balancer notes what fails
+		_, _ = c.secrets.Get(a.ctx, c.SecretName, metav1.GetOptions{}) // the balancer records failures
 		a.pause()
 	}
 }

@@ -17,27 +17,27 @@ import (
 	"github.com/drover-io/drover/tests/contract/replica"
 )
 
-// balancer is what stands between machines and replicas, as a Service does: it sends each request to one of those that are ready. It is
-// also the client of all agents, who try a request that has failed once more, and counts what they see.
+// balancer stands between machines and replicas, like a Service. It sends each request to a ready replica. It also acts
+// as the client of all agents, which retry a failed request once, and counts failures.
 type balancer struct {
 	backends []*backend
 	next     atomic.Int64
 	asked    atomic.Int64
 
 	mu sync.Mutex
-	// failures are requests, and watches, that failed on a replica, by its name; lost are those that failed twice.
+	// failures are failed requests and watches, by the name of the replica. lost are requests that failed twice.
 	failures map[string][]string
 	lost     []string
 }
 
-// backend is a replica as the balancer sees it.
+// backend is a replica from the balancer's view.
 type backend struct {
 	*replica.Replica
 	transport *http.Transport
 	ready     atomic.Bool
 }
 
-// notice is how often a balancer looks whether a replica is ready.
+// notice is the interval at which a balancer checks the readiness of a replica.
 const notice = 100 * time.Millisecond
 
 func newBalancer(t *testing.T, all ...*replica.Replica) *balancer {
@@ -63,7 +63,7 @@ func newBalancer(t *testing.T, all ...*replica.Replica) *balancer {
 	return b
 }
 
-// trust lets connections be made to replicas with a certificate of this authority for the server's name only.
+// trust restricts connections to replicas with a certificate from this authority for the server's name.
 func (b *balancer) trust(authority []byte) error {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
@@ -76,7 +76,7 @@ func (b *balancer) trust(authority []byte) error {
 	return nil
 }
 
-// watchReady asks the health endpoint, as the kubelet does.
+// watchReady polls the health endpoint, as the kubelet does.
 func (b *backend) watchReady(ctx context.Context) {
 	tick := time.NewTicker(notice)
 	defer tick.Stop()
@@ -105,7 +105,8 @@ func (b *backend) isReady(ctx context.Context) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// choose returns a replica that is ready and not the given one. When there is none, as long as nobody has noticed, any other.
+// choose returns a ready replica other than the given one. If there is none, because the balancer has not noticed a
+// change yet, it returns any other replica.
 func (b *balancer) choose(not *backend) *backend {
 	n := int(b.next.Add(1))
 	for _, ready := range []bool{true, false} {
@@ -118,7 +119,7 @@ func (b *balancer) choose(not *backend) *backend {
 	return b.backends[0]
 }
 
-// RoundTrip sends a request to a replica, and to another one if that fails.
+// RoundTrip sends a request to a replica. If that fails, it sends the request to another one.
 func (b *balancer) RoundTrip(request *http.Request) (*http.Response, error) {
 	b.asked.Add(1)
 	first := b.choose(nil)
@@ -150,8 +151,8 @@ func (b *balancer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, errors.New(second)
 }
 
-// try says what an agent takes for a failure: that there is no answer, and answers that say that the server cannot do it, or does not know
-// who asks.
+// try sends a request and describes its failure from an agent's view: no answer, a server error, or an answer that
+// rejects the credential.
 func (b *balancer) try(one *backend, request *http.Request) (*http.Response, string) {
 	what := fmt.Sprintf("%s %s %s on %s", time.Now().Format("15:04:05.000"), request.Method, request.URL.Path, one.Name)
 	answer, err := one.transport.RoundTrip(request)
@@ -175,10 +176,10 @@ func (b *balancer) failed(one *backend, problem string) {
 	b.failures[one.Name] = append(b.failures[one.Name], problem)
 }
 
-// watched is the stream of a watch, which is to end and not to break.
+// watched is the stream of a watch, which must end without breaking.
 type watched struct {
 	io.ReadCloser
-	ctx   context.Context // that of the request
+	ctx   context.Context // the context of the request
 	broke func(error)
 	once  sync.Once
 	ended atomic.Bool
@@ -197,7 +198,8 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// expect ends a part of the story: nothing was lost, and at most those replicas failed whose end nobody could know. Counting begins anew.
+// expect ends a part of the story. No request may be lost. Requests may fail only on replicas whose end the balancer
+// could not know. Then expect resets the counts.
 func (b *balancer) expect(t *testing.T, moment string, mayFail ...string) {
 	t.Helper()
 	b.mu.Lock()

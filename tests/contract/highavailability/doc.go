@@ -1,3 +1,3 @@
-// Package highavailability tells what happens to three replicas of the program and to the machines that they serve when one of them is
-// killed, loses the lease, is told to end or is replaced by another version.
+// Package highavailability tests three replicas of the program and the machines that they serve. A replica is killed,
+// loses the lease, is terminated or is replaced by another version.
 package highavailability

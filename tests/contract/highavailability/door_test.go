@@ -19,8 +19,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// door is the way of one replica to the API server. What goes through it is told from what others ask by the replica's name at
-// the end of the user agent, in the audit log, too. It can be shut, and can keep a write under way.
+// door is one replica's path to the API server. It appends the replica's name to the user agent of requests, so that
+// the audit log distinguishes them. It can be closed, and can hold a write in flight.
 type door struct {
 	name       string
 	kubeconfig string
@@ -31,11 +31,11 @@ type door struct {
 	hold *heldWrite
 }
 
-// heldWrite is a write that has arrived and is not passed on yet.
+// heldWrite is a write that has arrived and is not forwarded yet.
 type heldWrite struct {
-	// arrived gets what it is.
+	// arrived receives a description of the write.
 	arrived chan string
-	// release lets it go, and answered gets how the API server answered, or 0 when nobody waited for the answer any more.
+	// release forwards it. answered receives the status code of the API server, or 0 if the client no longer waits.
 	release  chan struct{}
 	answered chan int
 }
@@ -82,7 +82,8 @@ func newDoor(t *testing.T, name string) *door {
 	return d
 }
 
-// byCredential passes on what agents ask with their own credentials, and gives the replica those of the chart's account.
+// byCredential forwards requests of agents with their own credentials, and requests of the replica with the chart's
+// account.
 type byCredential struct{ agents, replica http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -104,7 +105,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	d.mu.Unlock()
 	if shut {
-		panic(http.ErrAbortHandler) // as if there were no API server
+		panic(http.ErrAbortHandler) // as if no API server were there
 	}
 	if hold == nil {
 		d.proxy.ServeHTTP(w, r)
@@ -124,28 +125,29 @@ type answerOf struct {
 	code int
 }
 
-// WriteHeader notes the code.
+// WriteHeader records the code.
 func (a *answerOf) WriteHeader(code int) {
 	a.code = code
 	a.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap lets the proxy flush.
+// Unwrap allows the proxy to flush.
 func (a *answerOf) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func isWrite(r *http.Request) bool { return r.Method != http.MethodGet }
 
 func isLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases") }
 
-// isDrover tells controllers of Drover's own from those of Cluster API, and from agents.
+// isDrover reports whether a request comes from Drover's own controllers, and not from Cluster API's controllers or an
+// agent.
 func isDrover(r *http.Request) bool {
 	return strings.HasPrefix(r.UserAgent(), "drover/") && r.Header.Get("Authorization") == ""
 }
 
-// isReplica tells what a replica asks by its own right.
+// isReplica reports whether a replica sends the request with its own credential.
 func isReplica(r *http.Request) bool { return r.Header.Get("Authorization") == "" }
 
-// close shuts the door for some requests, and open opens it for all.
+// close closes the door for some requests, and open opens it for all.
 func (d *door) close(some func(*http.Request) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,7 +156,7 @@ func (d *door) close(some func(*http.Request) bool) {
 
 func (d *door) open() { d.close(func(*http.Request) bool { return false }) }
 
-// holdWrite keeps the next write of Drover's own controllers under way.
+// holdWrite holds the next write of Drover's own controllers.
 func (d *door) holdWrite() *heldWrite {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,11 +27,11 @@ import (
 )
 
 const (
-	// takeOver is the promise: from the death of a leader to the first write of the next.
+	// takeOver is the promised limit from the death of a leader to the first write of the next leader.
 	takeOver = 20 * time.Second
-	// handOver is the time from the moment at which a leader has given the lease back to the next leader's first write.
+	// handOver is the time from the moment at which a leader releases the lease to the next leader's first write.
 	handOver = 5 * time.Second
-	// drain is for how long replicas of these stories serve on.
+	// drain is how long a terminated replica continues to serve.
 	drain = 2 * time.Second
 )
 
@@ -50,7 +50,7 @@ type hall struct {
 	made     *made
 }
 
-// made notes for which machines a host was made, and how often.
+// made counts how often a host was created for each machine.
 type made struct {
 	fakeagent.NoFaults
 	mu    sync.Mutex
@@ -126,16 +126,17 @@ func (h *hall) expectServing(moment string, all ...*replica.Replica) {
 	}
 }
 
-// writesBy are the writes of the controllers of a replica, that of its endpoints not among them.
+// writesBy returns the writes of a replica's controllers, without those of its endpoints.
 func (h *hall) writesBy(r *replica.Replica, since time.Time) []managementplane.Write {
 	h.Helper()
 	return slices.DeleteFunc(plane.Writes(h.T, r.Name, since), func(w managementplane.Write) bool {
-		// Every replica notes on a Machine which host has introduced itself. And agents' reports pass through every replica.
+		// Every replica records on a Machine which host has registered, and agents' reports pass through every replica.
 		return !strings.Contains(w.UserAgent, "drover") || w.Resource == "machines" && w.Verb == "patch" || w.Code >= 400
 	})
 }
 
-// awaitWrite waits for the first write of the controllers of one of these replicas, and returns how long after a moment it came, and whose it is.
+// awaitWrite waits for the first write of the controllers of one of these replicas. It returns the time since a moment,
+// and the replica.
 func (h *hall) awaitWrite(since time.Time, timeout time.Duration, by ...*replica.Replica) (time.Duration, *replica.Replica) {
 	h.Helper()
 	var after time.Duration
@@ -153,7 +154,7 @@ func (h *hall) awaitWrite(since time.Time, timeout time.Duration, by ...*replica
 	return after, who
 }
 
-// expectNothingDoubled fails unless there are that many machines, and one host was made for each.
+// expectNothingDoubled fails unless there are that many machines with one created host each.
 func (h *hall) expectNothingDoubled(namespaces []string, want int) {
 	h.Helper()
 	hosts := 0
@@ -175,7 +176,7 @@ func (h *hall) expectNothingDoubled(namespaces []string, want int) {
 	}
 }
 
-// provision applies clusters of three machines and returns once some, not all, have been made.
+// provision applies clusters of three machines. It returns once some, but not all, are created.
 func (h *hall) provision(namespace string, names ...string) *stage.Clusters {
 	h.Helper()
 	versions := map[string]string{}
@@ -192,7 +193,8 @@ func (h *hall) provision(namespace string, names ...string) *stage.Clusters {
 	return clusters
 }
 
-// TestLeaderKilled tells what may end the rule of a leader. All the while clusters are provisioned, and agents are served.
+// TestLeaderKilled ends the term of a leader in every possible way, while clusters are provisioned and agents are
+// served.
 func TestLeaderKilled(t *testing.T) {
 	h := newHall(t)
 	namespaces := []string{plane.Namespace(t), plane.Namespace(t), plane.Namespace(t), plane.Namespace(t)}
@@ -219,7 +221,7 @@ func TestLeaderKilled(t *testing.T) {
 	h.expectNothingDoubled(namespaces, 24)
 }
 
-// killLeader kills the leader, and starts it again when another leads.
+// killLeader kills the leader, and restarts it when another replica leads.
 func (h *hall) killLeader() *replica.Replica {
 	h.Helper()
 	killed := h.leader()
@@ -237,7 +239,8 @@ func (h *hall) killLeader() *replica.Replica {
 	return killed
 }
 
-// stealLease gives the lease to somebody who does not exist. The leader ends its controllers and serves on; when the lease is over somebody leads.
+// stealLease gives the lease to a holder that does not exist. The leader ends its controllers and continues to serve.
+// When the lease expires, a replica leads again.
 func (h *hall) stealLease() {
 	h.Helper()
 	robbed := h.leader()
@@ -246,7 +249,7 @@ func (h *hall) stealLease() {
 	h.must(h.Client.Get(h.Context(), client.ObjectKey{Namespace: "drover-system", Name: "drover"}, lease))
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
 	at := time.Now()
-	for h.Client.Update(h.Context(), lease) != nil { // the leader renews it at the same time
+	for h.Client.Update(h.Context(), lease) != nil { // the leader renews the lease at the same time
 		h.must(h.Client.Get(h.Context(), client.ObjectKeyFromObject(lease), lease))
 		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
 	}
@@ -265,8 +268,8 @@ func (h *hall) stealLease() {
 	}
 }
 
-// shutDoor keeps the leader from the API server, but not the agents that it serves. It ends its controllers and serves on, another leads, and it
-// leads again when the others cannot.
+// shutDoor disconnects the leader, but not the agents that it serves, from the API server. The leader ends its
+// controllers and continues to serve, and another replica leads. The first one leads again when the others cannot.
 func (h *hall) shutDoor() {
 	h.Helper()
 	alone := h.leader()
@@ -296,7 +299,8 @@ func (h *hall) shutDoor() {
 	}
 }
 
-// terminateLeader tells the leader to end while a write of its is under way: the write is done, then the lease is given back, and then another leads.
+// terminateLeader terminates the leader during a write. The write completes, then the leader releases the lease, and
+// then another replica leads.
 func (h *hall) terminateLeader(namespace, cluster string) {
 	h.Helper()
 	old := h.leader()
@@ -344,7 +348,7 @@ func (h *hall) lease() *coordinationv1.Lease {
 	return lease
 }
 
-// roll replaces one replica after the other, as an update of a Deployment does.
+// roll replaces one replica after the other, as a rollout of a Deployment does.
 func (h *hall) roll() {
 	h.Helper()
 	for _, r := range h.replicas {

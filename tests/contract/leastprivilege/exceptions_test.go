@@ -6,16 +6,16 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
-// exception are permissions that the roles have although the stories do not use them.
+// exception is permissions that the roles have although the stories do not use them.
 type exception struct {
-	// reason says why they are given.
+	// reason is why the roles have them.
 	reason string
 	role   string
-	// needs are the permissions, one by one, as rights.Needs reads them.
+	// needs are the permissions, in the format of rights.Needs.
 	needs string
 }
 
-// exceptions are what the stories never use. What they use all the same is none, and fails.
+// exceptions are permissions that the stories never use. A used permission is no exception and fails the test.
 var exceptions = []exception{
 	{
 		"an apply set removes what is not wanted any more; with whole clusters the garbage collector removes these", rights.Own,
@@ -54,7 +54,7 @@ var exceptions = []exception{
 	{"a health check that changes its own annotations", rights.Core, "patch: machinehealthchecks.cluster.x-k8s.io"},
 }
 
-// atTimes is what the stories use only when time has it so.
+// atTimes are permissions that the stories use only with certain timing.
 var atTimes = []exception{
 	{
 		"an apply set repairs what somebody else has changed, and reads what is there already, if it comes to that", rights.Own,
@@ -74,7 +74,7 @@ var atTimes = []exception{
 	{"read live after a conflict", rights.Core, "get: rkebootstraps.rke.cattle.io *.rke-machine.cattle.io"},
 }
 
-// granted are the permissions of exceptions.
+// granted returns the permissions of exceptions.
 func granted(t *testing.T, exceptions []exception) []rights.Grant {
 	t.Helper()
 	var out []rights.Grant

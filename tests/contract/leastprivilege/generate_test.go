@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the rules of the chart's roles anew")
 
-// unbind lets Drover do everything, so that what the roles do not permit yet is found as well: after a refusal it would not ask for the rest.
+// unbind permits everything to Drover, so that the test also finds the requests that would follow a rejected one.
 func unbind(t *testing.T, admin client.Client) {
 	t.Helper()
 	check(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -33,8 +33,8 @@ func unbind(t *testing.T, admin client.Client) {
 	}))
 }
 
-// check compares the rules of the chart's roles with those that permit what was asked for, and what the exceptions name, and fails for exceptions that nothing
-// needs. With -update it writes the rules.
+// check compares the rules of the chart's roles with the rules for the requests and the exceptions. It fails for
+// unnecessary exceptions. With -update it writes the rules.
 func (in *installation) check(t *testing.T) {
 	t.Helper()
 	asked := slices.Concat(in.recorder.report(t), usedInMemory(t))
@@ -83,7 +83,7 @@ func compare(t *testing.T, path string, want rights.Rules) {
 	}
 }
 
-// report returns what was asked for, and fails the test for what was refused.
+// report returns the requests, and fails the test for rejected ones.
 func (r *recorder) report(t *testing.T) []rights.Grant {
 	t.Helper()
 	r.mu.Lock()
@@ -106,7 +106,7 @@ func (r *recorder) report(t *testing.T) []rights.Grant {
 	return out
 }
 
-// summary leaves out names.
+// summary counts the requests without names.
 func summary(all map[rights.Request]int) map[string]int {
 	out := map[string]int{}
 	for asked, times := range all {

@@ -33,19 +33,19 @@ func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
 // installation is the chart in the management cluster.
 type installation struct {
-	// arguments of the program, as its Deployment has them.
+	// arguments are the program's arguments from its Deployment.
 	arguments []string
 	recorder  *recorder
 }
 
-// TestLeastPrivilege tells the life of clusters to a Drover with the rights that the chart gives it.
+// TestLeastPrivilege runs the life of clusters with a Drover that has the chart's rights.
 func TestLeastPrivilege(t *testing.T) {
 	port, health, admission := stage.FreePort(t), stage.FreePort(t), stage.FreePort(t)
 	in := install(t, map[string]any{
 		"server":   map[string]any{"url": "https://127.0.0.1:" + port, "crds": "host"},
 		"machines": map[string]any{"provisionImage": map[string]any{"registry": "", "tag": "test", "pullPolicy": "IfNotPresent"}},
 	})
-	defer in.check(t) // also when something else has failed, which a refusal may explain
+	defer in.check(t) // also after another failure, because a rejection may explain it
 	st := stage.Start(t, stage.Settings{Drover: func(t *testing.T) {
 		in.run(t, "--bind-address=127.0.0.1", "--port="+port, "--health-address=127.0.0.1:"+health, "--admission-address=127.0.0.1:"+admission,
 			"--data-dir="+t.TempDir())
@@ -67,7 +67,7 @@ func TestLeastPrivilege(t *testing.T) {
 	removeDriver(t, st, namespace)
 }
 
-// removeDriver removes the driver and what is configured with it, and waits until the kinds that it brought are gone.
+// removeDriver removes the driver with its configuration, and waits until its kinds are gone.
 func removeDriver(t *testing.T, st *stage.Stage, namespace string) {
 	t.Helper()
 	config := &unstructured.Unstructured{}
@@ -88,7 +88,7 @@ func removeDriver(t *testing.T, st *stage.Stage, namespace string) {
 	})
 }
 
-// ping asks what the chart's test asks: it trusts the authority that Drover has made.
+// ping sends the request of the chart's test. It trusts the authority that Drover has created.
 func (in *installation) ping(t *testing.T, st *stage.Stage, port string) {
 	t.Helper()
 	authority := &corev1.Secret{}
@@ -109,7 +109,7 @@ func (in *installation) ping(t *testing.T, st *stage.Stage, port string) {
 	}
 }
 
-// asStranger sends a request with a token that the management cluster does not know, and returns the answer's code.
+// asStranger sends a request with a token that the management cluster does not know, and returns the status code.
 func asStranger(t *testing.T, trusted *x509.CertPool, url string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -122,7 +122,8 @@ func asStranger(t *testing.T, trusted *x509.CertPool, url string) int {
 	return answer.StatusCode
 }
 
-// install renders both charts and makes the objects that Drover needs to run outside of a pod. All others have to be valid.
+// install renders both charts and creates the objects that Drover needs to run outside a pod. All other objects must be
+// valid.
 func install(t *testing.T, values map[string]any) *installation {
 	t.Helper()
 	admin, err := client.New(plane.Config(t, "contract-tests"), client.Options{})
@@ -172,7 +173,7 @@ func argumentsOf(t *testing.T, deployment *unstructured.Unstructured) []string {
 	return arguments
 }
 
-// run runs the program with the chart's arguments, and others behind them, until the test ends.
+// run runs the program with the chart's arguments and overrides until the test ends.
 func (in *installation) run(t *testing.T, overrides ...string) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// told are stories that are told in memory, where the same roles refuse: operations, restores, hosts that exist already, replacements, drivers
-// that change, and what others overwrite.
+// told are stories that run in memory under the same roles: operations, restores, existing hosts, replacements, changes
+// of drivers, and objects overwritten by other clients.
 var told = []struct{ folder, tests string }{
 	{"./pkg/testkit/stories", "PutRight|IsDeletedWithout|PoolsComeAndGo"},
 	{"./pkg/controllers/planner", "TestStory_(Restore|Snapshots|ThereAre|PausedPoolsAnd|LostServers)"},
@@ -23,7 +23,8 @@ var told = []struct{ folder, tests string }{
 	{"./pkg/controllers/nodedriver", "TestStory"},
 }
 
-// usedInMemory tells those stories, which fail for every refusal, and returns what they ask for. With -update nothing is refused.
+// usedInMemory runs those stories, which fail for every rejected request, and returns their requests. With -update
+// nothing is rejected.
 func usedInMemory(t *testing.T) []rights.Grant {
 	t.Helper()
 	record := t.TempDir()

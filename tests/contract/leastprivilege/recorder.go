@@ -19,17 +19,17 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
-// part says which part of Drover asks, by the name of its role.
+// part is the part of Drover that sends a request, named after its role.
 type part string
 
 const (
-	// own are Drover's controllers and endpoints.
+	// own is Drover's controllers and endpoints.
 	own part = rights.Own
-	// core is the core of Cluster API, which runs in Drover.
+	// core is Cluster API's core, which runs in Drover.
 	core part = rights.Core
 )
 
-// recorder stands between Drover and the API server and notes what is asked with Drover's token.
+// recorder is a proxy between Drover and the API server. It records the requests with Drover's token.
 type recorder struct {
 	// kubeconfig leads to the recorder.
 	kubeconfig []byte
@@ -41,7 +41,7 @@ type recorder struct {
 	refused  map[rights.Request]part
 }
 
-// newRecorder starts one before the API server of a configuration, until the test ends.
+// newRecorder starts a recorder in front of the API server until the test ends.
 func newRecorder(t *testing.T, upstream *rest.Config, token string) *recorder {
 	t.Helper()
 	r := &recorder{
@@ -49,7 +49,7 @@ func newRecorder(t *testing.T, upstream *rest.Config, token string) *recorder {
 		bearer:   "Bearer " + token,
 		asked:    map[part]map[rights.Request]int{own: {}, core: {}}, refused: map[rights.Request]part{},
 	}
-	// Who asks is told by the token alone.
+	// Only the token identifies the client.
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(upstream))
 	if err != nil {
 		t.Fatal(err)
@@ -90,18 +90,18 @@ func newRecorder(t *testing.T, upstream *rest.Config, token string) *recorder {
 
 func (r *recorder) note(response *http.Response) {
 	if response.Request.Header.Get("Authorization") != r.bearer {
-		return // an agent, by its own right
+		return // an agent with its own credential
 	}
 	info, err := r.resolver.NewRequestInfo(response.Request)
 	if err != nil || !info.IsResourceRequest {
-		return // discovery, which everybody may use
+		return // discovery, which every user may use
 	}
 	asked := rights.Request{Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource, Namespace: info.Namespace, Name: info.Name}
 	if info.Subresource != "" {
 		asked.Resource += "/" + info.Subresource
 	}
 	if asked.Group == "" && asked.Resource == "namespaces" {
-		asked.Namespace = "" // a Namespace is in itself for the resolver
+		asked.Namespace = "" // for the resolver, a Namespace is in itself
 	}
 	by := own
 	if strings.Contains(response.Request.UserAgent(), "cluster.x-k8s.io/") {
@@ -111,7 +111,7 @@ func (r *recorder) note(response *http.Response) {
 	defer r.mu.Unlock()
 	r.asked[by][asked]++
 	if asked.Verb == "patch" && response.StatusCode == http.StatusCreated {
-		made := asked // an apply of what is not there has to be allowed as both
+		made := asked // an apply of a missing object needs both permissions
 		made.Verb = "create"
 		r.asked[by][made]++
 	}

@@ -1,6 +1,6 @@
-// Package machine holds the Jobs that make machines against the real programs: the command lines and Secrets that Drover
-// renders are given to machine-entrypoint and rancher-machine, with a node driver that is fetched by URL, on a real API
-// server and with no more rights than the Job's account has.
+// Package machine tests the Jobs that create machines with the real programs. machine-entrypoint and rancher-machine
+// get the command lines and Secrets that Drover renders, and download a node driver by URL. They run against a real API
+// server, with only the rights of the Job's account.
 package machine
 
 import (
@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m, plane.Options{})) }
 
-// host is where the pods of one machine run: one after the other, each with the same home.
+// host is where the pods of one machine run, one after the other, with the same home.
 type host struct {
 	*testing.T
 	client     kubernetes.Interface
@@ -46,7 +46,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newHost makes what Drover makes before the Job.
+// newHost creates the objects that Drover creates before the Job.
 func newHost(t *testing.T, spec map[string]any) *host {
 	t.Helper()
 	config := plane.Config(t, "tester")
@@ -86,7 +86,7 @@ func newHost(t *testing.T, spec map[string]any) *host {
 	return h
 }
 
-// serveDriver builds the driver of simulated machines and serves it as a vendor would.
+// serveDriver builds the driver of simulated machines and serves it like a vendor.
 func serveDriver(t *testing.T) (url, sum string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "docker-machine-driver-sim-linux")
@@ -103,7 +103,7 @@ func serveDriver(t *testing.T) (url, sum string) {
 	return server.URL + "/" + filepath.Base(program), hex.EncodeToString(digest[:])
 }
 
-// pod runs the container of a Job: its command line, its environment and its mounts, under a home of this host.
+// pod runs the container of a Job with its command line, environment and mounts, in this host's home.
 func (h *host) pod(objects machinejob.Objects) (int, string) {
 	h.Helper()
 	entrypoint, err := plane.Binary("machine-entrypoint")
@@ -143,7 +143,7 @@ func (h *host) state() (archive []byte, secret *corev1.Secret) {
 	return secret.Data[rkev1.MachineStateKey], secret
 }
 
-// TestMachineIsMadeAndRemoved also holds the exit statuses of what is repeated, on which the decisions about Jobs rest.
+// TestMachineIsMadeAndRemoved also checks the exit statuses of repeated Jobs, on which Drover's decisions depend.
 func TestMachineIsMadeAndRemoved(t *testing.T) {
 	h := newHost(t, map[string]any{"size": "large", "cpuCount": "4", "monitoring": true, "tags": []any{"a=1", "b=2"}, "userdata": "#cloud-config\nusers: []\n"})
 	if archive, _ := h.state(); len(archive) > 0 {
@@ -199,7 +199,7 @@ func TestMachineThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestDriverThatWasChanged: what the pod fetches has to be what the server has asked for its flags.
+// TestDriverThatWasChanged: the pod must download the same driver whose flags the server has read.
 func TestDriverThatWasChanged(t *testing.T) {
 	h := newHost(t, nil)
 	h.input.Driver.SHA256 = strings.Repeat("0", 64)

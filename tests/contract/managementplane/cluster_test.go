@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane"
 )
 
-// cluster is a complete plane; "shell:*" stands for /bin/sh -c.
+// cluster is a complete plane. The image "shell:*" runs /bin/sh -c.
 type cluster struct {
 	plane *managementplane.Plane
 	kubernetes.Interface
@@ -43,7 +43,7 @@ func startCluster(t *testing.T) cluster {
 	return cluster{plane: plane, Interface: client(t, plane), dir: config.Dir}
 }
 
-// job makes a Job of one pod that runs a script.
+// job returns a Job of one pod that runs a script.
 func job(name, image, script string, alter ...func(*corev1.PodSpec)) *batchv1.Job {
 	spec := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
@@ -130,4 +130,4 @@ func terminated(t *testing.T, pod corev1.Pod) corev1.ContainerStateTerminated {
 	return *pod.Status.ContainerStatuses[0].State.Terminated
 }
 
-// One plane serves the whole story: starting one takes longer than all the pods.
+// One plane serves the whole story, because starting a plane takes longer than all the pods.

@@ -1,4 +1,4 @@
-// Package managementplane_test puts the embedded management plane through its life with the real programs.
+// Package managementplane_test tests the life of the embedded management plane with the real programs.
 package managementplane_test
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane"
 )
 
-// kubeBinary finds the program that scripts/build-kube makes.
+// kubeBinary returns the program that scripts/build-kube builds.
 func kubeBinary(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("DROVER_BIN")
@@ -62,7 +62,7 @@ func client(t *testing.T, plane *managementplane.Plane) *kubernetes.Clientset {
 	return clientset
 }
 
-// eventually waits for a condition; the error it returns says what was seen instead.
+// eventually waits for a condition. The condition's error describes the current state.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
 	deadline := time.After(90 * time.Second)

@@ -208,7 +208,7 @@ func testExec(t *testing.T, c cluster) {
 	})
 }
 
-// A pod's ports are this machine's: the kubelet's own health endpoint stands for one.
+// A pod's ports are this machine's ports. The test uses the kubelet's own health endpoint.
 func testPortForward(t *testing.T, c cluster, pod string) {
 	t.Helper()
 	var ports managementplane.Ports
@@ -260,7 +260,7 @@ func (c cluster) running(ctx context.Context, jobName string) error {
 	return nil
 }
 
-// The pod of testExec is deleted: it gets its signal, and is gone long before its grace period of 30 s ends.
+// When the pod of testExec is deleted, it gets its signal, and is gone long before its grace period of 30 s ends.
 func testDelete(t *testing.T, c cluster) {
 	t.Helper()
 	pod := c.pod(t, "waits")
@@ -288,7 +288,7 @@ func testDelete(t *testing.T, c cluster) {
 	})
 }
 
-// The kubelet is killed while one pod runs and while another ends. Neither runs twice, and both are reported.
+// The kubelet is killed while one pod runs and another ends. Neither runs twice, and both are reported.
 func testKubeletKilled(t *testing.T, c cluster) {
 	t.Helper()
 	shared := t.TempDir()
@@ -312,7 +312,7 @@ func testKubeletKilled(t *testing.T, c cluster) {
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	touch("short.go") // ends while nobody watches, or nearly so
+	touch("short.go") // ends while no kubelet watches, or nearly so
 	eventually(t, "another kubelet runs", func() error {
 		if pid := c.plane.PID(managementplane.ProcessKubelet); pid == 0 || pid == old {
 			return errors.New("not yet")

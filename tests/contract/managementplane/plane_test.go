@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane"
 )
 
-// helperDir makes the test program a parent that runs a plane there until it is killed.
+// helperDir makes the test program a parent that runs a plane in that directory until it is killed.
 const helperDir = "MANAGEMENTPLANE_HELPER_DIR"
 
 func TestMain(m *testing.M) {
@@ -117,7 +117,7 @@ func writeOne(ctx context.Context, c kubernetes.Interface) error {
 	return err
 }
 
-// The parent dies without a chance to stop anything; the next run must end its children before it can use their data.
+// After a kill of the parent, the next run must end its children before it uses their data.
 func TestChildrenOfKilledRunAreEndedAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

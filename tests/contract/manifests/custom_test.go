@@ -16,9 +16,9 @@ import (
 // host is the name of the machine that registers itself: "custom-" and the beginning of a hash of its identity.
 const host = "custom-0123456789ab"
 
-// registerHost makes what the registration of a host with all roles makes of a custom cluster
-// (docs/wire/endpoints.md#register-a-host): the three objects of a machine, under one name, with what the host said of
-// itself. The host exists, so its infrastructure is ready.
+// registerHost creates what the registration of a host with all roles creates in a custom cluster
+// (docs/wire/endpoints.md#register-a-host): the three objects of a machine, with one name and the host's own data. The
+// host exists, so its infrastructure is ready.
 func registerHost(t *testing.T, c client.Client, cluster string) {
 	t.Helper()
 	labels := map[string]string{
@@ -55,7 +55,7 @@ func registerHost(t *testing.T, c client.Client, cluster string) {
 	}
 }
 
-// withoutPlan says what the registered host waits for.
+// withoutPlan returns what the registered host waits for.
 func withoutPlan(t *testing.T, c client.Client, cluster string) string {
 	t.Helper()
 	secrets := &corev1.SecretList{}

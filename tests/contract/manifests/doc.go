@@ -1,5 +1,5 @@
-// Package manifests applies the documented Cluster manifests to a real API server, as their users would, and compares what
-// Drover makes of them with golden files: the Cluster API objects, and the first plans of the machine that starts the cluster,
-// of a server that joins it, and of a worker. `go test ./contract/manifests -update` writes the golden files anew; read the
-// difference before committing it.
+// Package manifests applies the documented Cluster manifests to a real API server as users would, and compares the
+// results with golden files. These are the Cluster API objects, and the first plans of the init node, of a joining
+// server and of a worker. `go test ./contract/manifests -update` rewrites the golden files. Read the difference before
+// you commit it.
 package manifests

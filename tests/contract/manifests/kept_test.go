@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// expectKept fails when something that the manifest says is not stored as it says, after the controllers have worked.
+// expectKept fails if a field of the manifest is not stored as written after the controllers have run.
 func expectKept(t *testing.T, c client.Client, object *unstructured.Unstructured) {
 	t.Helper()
 	stored := &unstructured.Unstructured{}
@@ -38,7 +38,7 @@ func expectKept(t *testing.T, c client.Client, object *unstructured.Unstructured
 	}
 }
 
-// encodeStringData turns stringData, which is never stored, into the data that a Secret holds because of it.
+// encodeStringData converts stringData, which is never stored, into the Secret's data.
 func encodeStringData(t *testing.T, secret *unstructured.Unstructured) {
 	t.Helper()
 	texts, _, err := unstructured.NestedStringMap(secret.Object, "stringData")
@@ -59,8 +59,8 @@ func encodeStringData(t *testing.T, secret *unstructured.Unstructured) {
 	secret.Object["data"] = data
 }
 
-// expectKeptByTypes fails when a program that reads and writes the Cluster by its Go type, as controllers of a host do, would
-// take something away that the manifest says. Nothing is changed: the API server only answers what it would store.
+// expectKeptByTypes fails if a program with Go types, such as a controller of a host, would drop a field of the
+// manifest when it writes the Cluster. It changes nothing: the API server only answers what it would store.
 func expectKeptByTypes(t *testing.T, c client.Client, written *unstructured.Unstructured) {
 	t.Helper()
 	answer := &unstructured.Unstructured{}
@@ -85,7 +85,7 @@ func expectKeptByTypes(t *testing.T, c client.Client, written *unstructured.Unst
 	}
 }
 
-// loss is a place at which what was written is not what is stored.
+// loss is a path whose stored value differs from the written one.
 type loss struct {
 	path            string
 	written, stored any
@@ -103,8 +103,8 @@ func lines(lost []loss) string {
 	return out.String()
 }
 
-// missing lists what was written and is not stored so. What was added is fine: a controller fills in fields. Only null may be
-// gone: it is how one writes that a field has no value.
+// missing lists written values that are not stored as written. Additional fields are allowed, because controllers fill
+// them in. Only null may be dropped, because it means that a field has no value.
 func missing(at string, written, stored any) []loss {
 	if stored == nil && written == nil {
 		return nil
@@ -134,8 +134,8 @@ func missing(at string, written, stored any) []loss {
 	return []loss{{path: at, written: written, stored: stored}}
 }
 
-// zeros are the fields whose explicit zero a Go program cannot tell from no value, because the released type is no pointer
-// there. Each has the reason why nothing but the spelling is lost.
+// zeros are fields without a pointer in the released type, so a Go program cannot distinguish their explicit zero from
+// no value. Each has the reason why nothing but the spelling is lost.
 var zeros = map[*regexp.Regexp]string{
 	path(`.spec.defaultPodSecurityAdmissionConfigurationTemplateName`): "a name: empty names none",
 	path(`.spec.localClusterAuthEndpoint`):                             "a struct: without enabled it is off",
@@ -153,12 +153,13 @@ var zeros = map[*regexp.Regexp]string{
 	path(`.spec.rkeConfig.rotateCertificates.services`):                "a list: an empty one means all services, as none does",
 }
 
-// path is a pattern in which * stands for any text.
+// path returns a pattern in which * stands for any text.
 func path(text string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".+") + "$")
 }
 
-// sameMeaning tells what only a Go type spells another way: the zeros above, and durations ("15m" becomes "15m0s").
+// sameMeaning reports whether a difference is only another spelling by a Go type: the zeros above, and durations ("15m"
+// becomes "15m0s").
 func sameMeaning(l loss) bool {
 	if before, after := duration(l.written), duration(l.stored); before != "" && before == after {
 		return true
@@ -185,7 +186,7 @@ func isZero(value any) bool {
 	}
 }
 
-// duration is a duration in Go's notation, "" for anything else.
+// duration returns a duration in Go's notation, and "" for anything else.
 func duration(value any) string {
 	text, _ := value.(string)
 	if d, err := time.ParseDuration(text); err == nil {
@@ -194,7 +195,7 @@ func duration(value any) string {
 	return ""
 }
 
-// What is lost is found: a test that compares with tolerance has to show what it does not tolerate.
+// The comparison has tolerances, so this test shows what it does not tolerate.
 func TestMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		written, stored any

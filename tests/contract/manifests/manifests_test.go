@@ -26,9 +26,9 @@ func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 // manifest is an example.
 type manifest struct {
 	cluster string
-	// machines is how many it asks for; none where hosts register themselves.
+	// machines is the number of machines that it requests. It is zero where hosts register themselves.
 	machines int
-	// plans are the first plans that are compared: of the server that starts the cluster, of one that joins, of a worker.
+	// plans are the first plans to compare: of the init node, of a joining server, of a worker.
 	plans []string
 }
 
@@ -47,7 +47,7 @@ var manifests = map[string]manifest{
 	"vmwarevsphere": {cluster: "plant", machines: 3, plans: []string{planOfFirst, planOfJoining}},
 }
 
-// namespace is where the examples put their clusters.
+// namespace is the namespace of the examples' clusters.
 const namespace = "fleet-default"
 
 func TestManifests(t *testing.T) {
@@ -86,7 +86,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// apply makes the objects of an example, strictly: a field that is not in the schema is an error.
+// apply creates the objects of an example strictly: a field outside the schema is an error.
 func apply(t *testing.T, st *stage.Stage, name string) []*unstructured.Unstructured {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(plane.Root(t), "docs", "examples", name+".yaml"))

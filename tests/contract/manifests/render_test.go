@@ -21,7 +21,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// generatedKinds are the kinds that a Cluster is translated into.
+// generatedKinds are the kinds that Drover creates from a Cluster.
 var generatedKinds = []schema.GroupVersionKind{
 	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster"},
 	{Group: "rke.cattle.io", Version: "v1", Kind: "RKECluster"},
@@ -35,13 +35,13 @@ var generatedKinds = []schema.GroupVersionKind{
 	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineHealthCheck"},
 }
 
-// ofCluster is whether an object belongs to a cluster, by the places in which kinds say so.
+// ofCluster reports whether an object belongs to a cluster, by the fields and labels of its kind.
 func ofCluster(object *unstructured.Unstructured, cluster string) bool {
 	name, _, _ := unstructured.NestedString(object.Object, "spec", "clusterName")
 	return name == cluster || object.GetName() == cluster
 }
 
-// notAdopted says what Cluster API has not taken over yet of a cluster without machines.
+// notAdopted returns what Cluster API has not adopted yet in a cluster without machines.
 func notAdopted(t *testing.T, c client.Client, cluster string) string {
 	t.Helper()
 	key := client.ObjectKey{Namespace: namespace, Name: cluster}
@@ -57,7 +57,7 @@ func notAdopted(t *testing.T, c client.Client, cluster string) string {
 	return ""
 }
 
-// generated is what a Cluster was translated into, as YAML, without what differs from run to run.
+// generated returns the objects created from a Cluster as YAML, without parts that differ between runs.
 func generated(t *testing.T, c client.Client, cluster string) string {
 	t.Helper()
 	var out strings.Builder
@@ -84,11 +84,11 @@ func generated(t *testing.T, c client.Client, cluster string) string {
 
 var (
 	managementName = regexp.MustCompile(`c-m-[a-z0-9]{8}`)
-	// volatile annotations hold encodings of other content, or the state of an apply set.
+	// volatile annotations contain encodings of other content, or the state of an apply set.
 	volatile = []string{"objectset.rio.cattle.io/applied", "rke.cattle.io/cluster-spec", "machinedeployment.clusters.x-k8s.io/revision"}
 )
 
-// stable keeps of an object what Drover decides.
+// stable returns the parts of an object that Drover decides.
 func stable(object *unstructured.Unstructured) map[string]any {
 	annotations := object.GetAnnotations()
 	for _, key := range volatile {
@@ -115,8 +115,8 @@ func stable(object *unstructured.Unstructured) map[string]any {
 	return map[string]any{"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(), "metadata": metadata, "spec": object.Object["spec"]}
 }
 
-// firstPlans are the plans of a cluster's machines as texts, without what differs from run to run, by the names of their
-// golden files: of the machine that started the cluster, of the first server that joined it, and of the first worker.
+// firstPlans returns the plans of a cluster's machines as texts by the names of their golden files, without parts that
+// differ between runs. They are the plans of the init node, of the first joining server, and of the first worker.
 func firstPlans(t *testing.T, c client.Client, cluster string) map[string]string {
 	t.Helper()
 	secrets := &corev1.SecretList{}
@@ -156,7 +156,8 @@ func planText(t *testing.T, c client.Client, cluster string, secret *corev1.Secr
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasSuffix(file.Path, "/cluster-agent.yaml") { // its bytes are kept in pkg/decide/clustermanifest; here, that it is there
+		// The tests of pkg/decide/clustermanifest check its content. Here it only has to exist.
+		if strings.HasSuffix(file.Path, "/cluster-agent.yaml") {
 			content = bytes.Join(kinds.FindAll(content, -1), []byte("\n"))
 		}
 		fmt.Fprintf(&out, "== file %s mode %q dynamic %t minor %t\n%s\n", file.Path, file.Permissions, file.Dynamic, file.Minor, content)
@@ -181,7 +182,7 @@ var (
 	encoded = regexp.MustCompile(`[A-Za-z0-9+/]{120,}={0,2}`)
 )
 
-// masked replaces names, tokens, addresses and hashes that differ from run to run.
+// masked replaces names, tokens, addresses and hashes that differ between runs.
 func masked(t *testing.T, c client.Client, plan *corev1.Secret, cluster, text string) string {
 	t.Helper()
 	state := &corev1.Secret{}

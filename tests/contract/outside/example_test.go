@@ -21,11 +21,11 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// exampleLines is how long the program that the documentation shows may be, without imports, comments and empty lines.
+// exampleLines is the maximum length of the documented program, without imports, comments and empty lines.
 const exampleLines = 40
 
-// TestExampleHost: the program of docs/examples/embed, built in a module outside the repository, makes a Cluster ready, serves its own
-// page beside Drover's endpoints, and ends when it is told to.
+// TestExampleHost: the program of docs/examples/embed, built outside the repository, makes a Cluster ready, serves its
+// own page next to Drover's endpoints, and ends on request.
 func TestExampleHost(t *testing.T) {
 	source := read(t, filepath.Join(plane.Root(t), "docs", "examples", "embed", "main.go"))
 	if n := codeLines(string(source)); n >= exampleLines {
@@ -65,7 +65,7 @@ func startHost(t *testing.T, program string) {
 	ended := make(chan error, 1)
 	go func() { ended <- host.Wait() }()
 	t.Cleanup(func() {
-		_ = host.Process.Signal(syscall.SIGTERM) // if it has ended already, that is told below
+		_ = host.Process.Signal(syscall.SIGTERM) // the code below reports an earlier end
 		select {
 		case err := <-ended:
 			if err != nil {
@@ -83,7 +83,7 @@ func startHost(t *testing.T, program string) {
 	}
 }
 
-// clientTrusting returns a function that says what is wrong with what a URL answers.
+// clientTrusting returns a function that describes what is wrong with the answer of a URL.
 func clientTrusting(certificate []byte) func(url, want string) string {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certificate)
@@ -102,7 +102,7 @@ func clientTrusting(certificate []byte) func(url, want string) string {
 	}
 }
 
-// codeLines counts the lines of a program that hold code, after its imports.
+// codeLines counts the lines of code of a program after its imports.
 func codeLines(source string) int {
 	_, code, _ := strings.Cut(source, "\n)\n")
 	n := 0

@@ -14,23 +14,23 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
-// TestEmbedHost: a host has its own Go types for Drover's kinds in the scheme that lasso and wrangler share with the whole
-// process, and starts Drover beside its own factory; another host lends Drover its factory.
+// TestEmbedHost: one host has its own Go types for Drover's kinds in the process-wide scheme of lasso and wrangler, and
+// starts Drover next to its own factory. Another host lends Drover its factory.
 func TestEmbedHost(t *testing.T) {
 	testOutside(t, "embedhost", []string{
 		"TestBesideAHostWithTypesOfItsOwn", "TestInAHostsFactory", "TestInAFactoryWithOtherTypes",
 	}, "KUBECONFIG="+plane.Kubeconfig(t))
 }
 
-// TestFakes: controllers are driven with wrangler's generated fakes, through what they export.
+// TestFakes drives controllers with wrangler's generated fakes, through their exported API.
 func TestFakes(t *testing.T) {
 	testOutside(t, "fakes", []string{
 		"TestProvisioningCluster", "TestRKECluster", "TestBootstrap", "TestMachineProvision", "TestDynamicSchema", "TestPlanner", "TestPlanSecret",
 	})
 }
 
-// testOutside runs the tests of a module of testdata/ in a directory outside the repository. All of them have to pass, and to
-// have run.
+// testOutside runs the tests of a module of testdata/ in a directory outside the repository. All of them must run and
+// pass.
 func testOutside(t *testing.T, module string, want []string, env ...string) {
 	t.Helper()
 	m := newModule(t, copyModule(t, module))
@@ -44,19 +44,19 @@ func testOutside(t *testing.T, module string, want []string, env ...string) {
 	m.checkResolved(t)
 }
 
-// module is a Go module in a directory outside the repository, which gets Drover from a proxy.
+// module is a Go module in a directory outside the repository. It gets Drover from a proxy.
 type module struct {
 	dir     string
 	env     []string
 	version string
 }
 
-// newModule lets the module in a directory require Drover.
+// newModule makes the module in a directory require Drover.
 func newModule(t *testing.T, dir string) *module {
 	t.Helper()
 	root := plane.Root(t)
 	p := newProxy(t, root)
-	// What Drover needs is checked against the sums that Drover has; only Drover itself is in no database of sums.
+	// Drover's dependencies are checked against Drover's go.sum. Only Drover itself is in no checksum database.
 	write(t, filepath.Join(dir, "go.sum"), read(t, filepath.Join(root, "go.sum")))
 	m := &module{dir: dir, version: p.version, env: []string{
 		"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false " + os.Getenv("GOFLAGS"), "GOPROXY=" + p.url + "," + ambientProxy(t),
@@ -99,7 +99,7 @@ func ambientProxy(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// run runs a command, shows what it says in the log of the test, and fails the test when the command fails.
+// run runs a command and logs its output. It fails the test if the command fails.
 func (m *module) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -112,7 +112,7 @@ func (m *module) run(t *testing.T, name string, args ...string) string {
 	return out.String()
 }
 
-// tee keeps what it shows.
+// tee stores and shows what is written to it.
 type tee struct {
 	kept *bytes.Buffer
 	t    *testing.T

@@ -23,19 +23,21 @@ const (
 	apisModule = mainModule + "/pkg/apis"
 )
 
-// published is the time of the versions: it is part of a version's name, and must not change while the content does not.
+// published is the time of the versions. It is part of a version's name, and must not change while the content stays
+// the same.
 const published = "2006-01-02T15:04:05Z"
 
-// proxy is a module proxy in a directory, with the modules of the repository that others import.
+// proxy is a module proxy in a directory, with the modules of the repository that other modules import.
 type proxy struct {
-	// url is for GOPROXY.
+	// url is the value for GOPROXY.
 	url string
-	// version of both modules. It is made from what they hold, so that no cache confuses two states of the tree.
+	// version is the version of both modules. It is derived from their content, so that no cache confuses two states of
+	// the tree.
 	version string
 }
 
-// newProxy publishes the files of the work tree that git knows or would add. When the test ends, it takes what the go command
-// has unpacked out of the module cache again.
+// newProxy publishes the files of the work tree that git knows or would add. When the test ends, it removes the
+// unpacked modules from the module cache.
 func newProxy(t *testing.T, root string) proxy {
 	t.Helper()
 	files, nested := workTree(t, root)
@@ -53,16 +55,16 @@ func newProxy(t *testing.T, root string) proxy {
 	p := proxy{url: "file://" + filepath.ToSlash(dir), version: "v0.0.1-0.20060102150405-" + sum(t, root, slices.Concat(modules[mainModule], modules[apisModule]))}
 	p.publish(t, dir, mainModule, root, root, modules[mainModule])
 	p.publish(t, dir, apisModule, root, filepath.Join(root, "pkg", "apis"), modules[apisModule])
-	// The main module asks for this version of its sibling, which is in no release. The go command may read its requirements;
-	// it takes the newer one, which the outside modules ask for.
+	// The main module requires this unreleased version of its sibling. The go command may read its requirements, but
+	// selects the newer version that the outside modules require.
 	write(t, filepath.Join(dir, apisModule, "@v", "v0.0.0.mod"), read(t, filepath.Join(root, "pkg", "apis", "go.mod")))
 	write(t, filepath.Join(dir, apisModule, "@v", "v0.0.0.info"), info(t, "v0.0.0"))
 	t.Cleanup(func() { p.forget(t) })
 	return p
 }
 
-// workTree lists the files below root, and the directories of modules in it. Generated and ignored files are not in it, as
-// they are in no release.
+// workTree lists the files below root, and the directories of modules in it. Like a release, it excludes generated and
+// ignored files.
 func workTree(t *testing.T, root string) (files, nested []string) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -72,7 +74,7 @@ func workTree(t *testing.T, root string) (files, nested []string) {
 	}
 	for file := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		if found, err := os.Lstat(filepath.Join(root, file)); err != nil || !found.Mode().IsRegular() {
-			continue // deleted but not yet committed, or a link, which modules cannot hold
+			continue // deleted but not committed, or a link, which modules cannot contain
 		}
 		files = append(files, file)
 		if dir := path.Dir(file); dir != "." && path.Base(file) == "go.mod" {
@@ -85,7 +87,7 @@ func workTree(t *testing.T, root string) (files, nested []string) {
 	return files, nested
 }
 
-// sum is the end of a version: twelve digits made from names and contents.
+// sum returns the end of a version: twelve digits derived from names and contents.
 func sum(t *testing.T, root string, files []string) string {
 	t.Helper()
 	hash := sha256.New()
@@ -105,7 +107,8 @@ func info(t *testing.T, version string) []byte {
 	return out
 }
 
-// publish writes what the go command asks a proxy for (`go help goproxy`). Names of files are relative to root.
+// publish writes the files that the go command requests from a proxy (`go help goproxy`). File names are relative to
+// root.
 func (p proxy) publish(t *testing.T, dir, module, root, moduleRoot string, files []string) {
 	t.Helper()
 	var archive bytes.Buffer
@@ -134,7 +137,7 @@ func (p proxy) publish(t *testing.T, dir, module, root, moduleRoot string, files
 	write(t, filepath.Join(versions, p.version+".zip"), archive.Bytes())
 }
 
-// forget takes the versions out of the module cache: nobody else will ask for them.
+// forget removes the versions from the module cache, because no later run uses them.
 func (p proxy) forget(t *testing.T) {
 	t.Helper()
 	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "go", "env", "GOMODCACHE").Output()
@@ -147,7 +150,7 @@ func (p proxy) forget(t *testing.T) {
 		unpacked := filepath.Join(cache, module+"@"+p.version)
 		_ = filepath.WalkDir(unpacked, func(name string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
-				return os.Chmod(name, 0o700) // the go command takes the right to write away
+				return os.Chmod(name, 0o700) // the go command removes write permission
 			}
 			return nil
 		})

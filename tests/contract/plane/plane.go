@@ -1,10 +1,10 @@
-// Package plane gives the contract tests of a package a management plane of their own.
+// Package plane starts a management plane for the contract tests of a package.
 //
 //	func TestMain(m *testing.M) { os.Exit(plane.Main(m, plane.Options{})) }
 //
 //	func TestSomething(t *testing.T) { config := plane.Config(t, "tester") … }
 //
-// The plane is started once per test program and stopped when its tests are done. Every test takes a namespace of its own
+// The plane starts once per test program and stops when its tests are done. Every test uses its own namespace
 // (Namespace), so that tests of one package do not see each other's objects.
 package plane
 
@@ -30,23 +30,23 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane"
 )
 
-// Options say what the tests of a package need besides etcd and the API server.
+// Options are what the tests of a package need in addition to etcd and the API server.
 type Options struct {
-	// Components are further components, as managementplane names them.
+	// Components are additional components, with the names of managementplane.
 	Components []string
 	// Controllers limits the controller manager, in the syntax of its flag.
 	Controllers []string
-	// Images tells the process kubelet, if that is one of the components, which programs stand for images.
+	// Images maps images to programs for the process kubelet, if that is one of the components.
 	Images []managementplane.Image
-	// Networks are network namespaces for pods of the process kubelet, and BindAddress is where these reach the API server: 127.0.0.1 when it is
-	// empty.
+	// Networks are network namespaces for pods of the process kubelet. BindAddress is the address at which they reach
+	// the API server, 127.0.0.1 by default.
 	Networks    []managementplane.Network
 	BindAddress string
-	// WithoutCRDs leaves the installation of Drover's kinds to the tests.
+	// WithoutCRDs leaves the installation of Drover's CRDs to the tests.
 	WithoutCRDs bool
 }
 
-// Account is the name of the service account by which the Drover of the chart acts. What it asks for is in the audit log.
+// Account is the name of the service account of the chart's Drover. The audit log contains its requests.
 const Account = "system:serviceaccount:drover-system:drover"
 
 var (
@@ -117,7 +117,7 @@ func start(dir string, opts Options, apiServerArgs ...string) (*managementplane.
 	return plane, nil
 }
 
-// Another starts a management plane like the one that runs, for stories of two, whose API server may have further flags. It is stopped when the test is done.
+// Another starts a second management plane for the duration of a test. Its API server may have additional flags.
 func Another(tb testing.TB, apiServerArgs ...string) *managementplane.Plane {
 	tb.Helper()
 	another, err := start(tb.TempDir(), options, apiServerArgs...)
@@ -147,7 +147,7 @@ func Running(tb testing.TB) *managementplane.Plane {
 	return plane(tb)
 }
 
-// Binary returns the path of a program that scripts/build made: in the directory that DROVER_BIN names, else in bin/.
+// Binary returns the path of a program from scripts/build, in the directory in DROVER_BIN or in bin/.
 func Binary(name string) (string, error) {
 	dir := os.Getenv("DROVER_BIN")
 	if dir == "" {
@@ -188,7 +188,7 @@ func Root(tb testing.TB) string {
 	return root
 }
 
-// Config returns an administrator's client configuration that calls itself userAgent, by which Writes tells clients apart.
+// Config returns an administrator's client configuration with a user agent, by which Writes distinguishes clients.
 func Config(tb testing.TB, userAgent string) *rest.Config {
 	tb.Helper()
 	config := plane(tb).RESTConfig()
@@ -219,7 +219,7 @@ func plane(tb testing.TB) *managementplane.Plane {
 
 var unfit = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Namespace makes a namespace for a test, named after it, and deletes it when the test is done.
+// Namespace creates a namespace for a test, named after it, and deletes it when the test is done.
 func Namespace(tb testing.TB) string {
 	tb.Helper()
 	client, err := kubernetes.NewForConfig(Config(tb, "contract-tests"))
@@ -242,7 +242,8 @@ func Namespace(tb testing.TB) string {
 	return made.Name
 }
 
-// Writes returns the writes since a moment by clients whose user agents hold a text, without those of Leases and Events.
+// Writes returns the writes since a moment by clients whose user agents contain a text, without those of Leases and
+// Events.
 func Writes(tb testing.TB, userAgent string, since time.Time) []managementplane.Write {
 	tb.Helper()
 	all, err := managementplane.ReadWrites(plane(tb).AuditLog())
@@ -258,7 +259,7 @@ func Writes(tb testing.TB, userAgent string, since time.Time) []managementplane.
 	return out
 }
 
-// Until asks condition until it returns an empty text, which is what it still waits for. It fails the test at the deadline
+// Until calls condition until it returns "". Other texts describe what it waits for. At the deadline it fails the test
 // with the last text.
 func Until(tb testing.TB, timeout time.Duration, condition func() string) {
 	tb.Helper()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Usage is what a process has used.
+// Usage is the resource usage of a process.
 type Usage struct {
 	// CPU is the time on all cores since the process started.
 	CPU time.Duration
@@ -18,23 +18,23 @@ type Usage struct {
 	Resident int64
 }
 
-// UsageOf returns what a component of the plane has used.
+// UsageOf returns the usage of a component of the plane.
 func UsageOf(tb testing.TB, component string) Usage {
 	tb.Helper()
 	return UsageOfProcess(tb, plane(tb).PID(component))
 }
 
-// ticks is how many of the kernel's clock ticks make a second. It is 100 on every Linux that Go runs on.
+// ticks is the number of the kernel's clock ticks per second. It is 100 on every Linux that Go supports.
 const ticks = 100
 
-// UsageOfProcess returns what a process has used.
+// UsageOfProcess returns the usage of a process.
 func UsageOfProcess(tb testing.TB, pid int) Usage {
 	tb.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// The name of the program, in parentheses, may hold anything; what follows it is numbers.
+	// The name of the program, in parentheses, may contain anything. The fields after it are numbers.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	number := func(field int) int64 {
 		value, err := strconv.ParseInt(fields[field-3], 10, 64)

@@ -32,9 +32,9 @@ import (
 
 const (
 	crowdSize = 64
-	// flapEvery is how often all agents lose their sessions.
+	// flapEvery is the interval at which all agents lose their sessions.
 	flapEvery = 5 * time.Second
-	// slowest is the longest that a request may take. A watch ends by itself before.
+	// slowest is the longest time of a request. A watch ends by itself earlier.
 	slowest, watched = 20 * time.Second, 2 * time.Second
 )
 
@@ -48,9 +48,10 @@ type crowd struct {
 	answered, lost, watches atomic.Int64
 }
 
-// TestCrowd_EveryAnswerIsForWhoAsked: many users ask two clusters, again and again, whose agents lose their sessions every five seconds. Nobody gets what
-// somebody else asked for, or from another cluster; nothing takes longer than it may; and who reads in vain is told to come back. It lasts a quarter of a
-// minute, and a minute with DROVER_TEST_ALL, which `make test-contract` sets with RUN=TestCrowd or FULL=1.
+// TestCrowd_EveryAnswerIsForWhoAsked: many users send requests to two clusters whose agents lose their sessions every
+// five seconds. No user gets another user's or another cluster's answer. No request takes too long, and failed reads
+// ask the client to retry. The test takes 16 seconds. With DROVER_TEST_ALL, which `make test-contract` sets with
+// RUN=TestCrowd or FULL=1, it takes a minute.
 func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 	lasts := 16 * time.Second
 	if os.Getenv("DROVER_TEST_ALL") != "" {
@@ -94,7 +95,7 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 	}
 	asking.Wait()
 	for user := range crowdSize {
-		// Agents whose sessions have ended soon, over and over, pause for up to half a minute.
+		// Agents whose sessions repeatedly end early pause for up to half a minute.
 		plane.Until(t, time.Minute, func() string {
 			if err := errors.Join(c.ask(user, 0), c.ask(user, 1)); err != nil {
 				return err.Error()
@@ -108,10 +109,10 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 	}
 }
 
-// errLost is the end of a request whose agent's session has ended, or was not there.
+// errLost is the error of a request whose agent's session has ended or did not exist.
 var errLost = errors.New("the cluster was not reached")
 
-// count notes how a request ended.
+// count counts the result of a request.
 func (c *crowd) count(err error) {
 	switch {
 	case err == nil:
@@ -123,7 +124,7 @@ func (c *crowd) count(err error) {
 	}
 }
 
-// enroll makes the users, who may get all Clusters of the namespace.
+// enroll creates the users, which may get all Clusters of the namespace.
 func (c *crowd) enroll(namespace string) {
 	c.Helper()
 	c.kubectlOK(plane.Kubeconfig(c), "", "-n", namespace, "create", "role", "crowd", "--verb=get", "--resource=clusters.provisioning.cattle.io")
@@ -140,7 +141,8 @@ func (c *crowd) enroll(namespace string) {
 
 func userName(user int) string { return fmt.Sprint("user-", user) }
 
-// join makes a cluster, in which each user may read what is theirs alone, and runs its agent here: two pods of agents would share the ports of this host.
+// join creates a cluster in which users can read only their own objects. It runs the cluster's agent in this process,
+// because two agent pods would share the ports of this host.
 func (c *crowd) join(namespace, name string, downstream *managementplane.Plane) {
 	c.Helper()
 	id := c.cluster(namespace, name)
@@ -167,7 +169,7 @@ func (c *crowd) join(namespace, name string, downstream *managementplane.Plane) 
 	c.awaitCondition(id, "Connected", "True", time.Minute)
 }
 
-// furnish makes what one user may read in one cluster.
+// furnish creates the objects that one user may read in one cluster.
 func (c *crowd) furnish(client kubernetes.Interface, namespace, cluster, user string) {
 	c.Helper()
 	named := metav1.ObjectMeta{Name: user}
@@ -211,7 +213,7 @@ func (c *crowd) runAgent(id, address string, downstream *managementplane.Plane) 
 	c.Cleanup(func() { cancel(); running.Wait() })
 }
 
-// ask does one of the things that a user does, and checks that the answer is for this user and from this cluster.
+// ask sends one of the requests of a user, and checks that the answer is for this user and from this cluster.
 func (c *crowd) ask(user, cluster int) error {
 	path, method, body := "/api/v1/namespaces/crowd/configmaps/"+userName(user), http.MethodGet, ""
 	check := func(answer []byte) error { return c.isOf(answer, user, cluster) }
@@ -241,14 +243,14 @@ func (c *crowd) ask(user, cluster int) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s asks for %s: no answer in %s", userName(user), path, slowest)
 	case answer.StatusCode == http.StatusServiceUnavailable && (answer.Header.Get("Retry-After") != "" || method == http.MethodPost), err != nil:
-		return errLost // what was posted may have arrived: nobody is told to do it again
+		return errLost // the post may have arrived, so the answer does not ask for a retry
 	case answer.StatusCode/100 != 2:
 		return fmt.Errorf("%s asks for %s: %s with Retry-After %q: %s", userName(user), path, answer.Status, answer.Header.Get("Retry-After"), content)
 	}
 	return check(content)
 }
 
-// isOf fails for a ConfigMap that is not the user's one of the cluster.
+// isOf fails unless the ConfigMap is the user's ConfigMap of the cluster.
 func (c *crowd) isOf(content []byte, user, cluster int) error {
 	var got corev1.ConfigMap
 	if err := json.Unmarshal(content, &got); err != nil {
@@ -260,7 +262,7 @@ func (c *crowd) isOf(content []byte, user, cluster int) error {
 	return nil
 }
 
-// isWatched fails for events that are not of the user's ConfigMap. A watch that a cut has ended before it began to tell has none.
+// isWatched fails for events of other ConfigMaps than the user's. A watch that was cut before its first event has none.
 func (c *crowd) isWatched(content []byte, user, cluster int) error {
 	for line := range strings.Lines(string(content)) {
 		var event struct {
@@ -278,7 +280,7 @@ func (c *crowd) isWatched(content []byte, user, cluster int) error {
 	return nil
 }
 
-// isCalled fails when the cluster takes the user for another one.
+// isCalled fails if the cluster sees another user.
 func isCalled(content []byte, user int) error {
 	var got authenticationv1.SelfSubjectReview
 	if err := json.Unmarshal(content, &got); err != nil {

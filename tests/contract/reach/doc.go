@@ -1,4 +1,5 @@
-// Package reach shows that a cluster that nobody can connect to is used through its agent: a second management plane stands for it, whose kubelet runs
-// the agent from the very manifest that the import command fetches. As whom requests are made is told by its API server. Many users of two such clusters get
-// each what is theirs while the agents' sessions are cut again and again.
+// Package reach tests the use of a cluster without incoming connections through its agent. A second management plane is
+// that cluster. Its kubelet runs the agent from the manifest that the import command downloads. Its API server shows
+// the user of each request. Many users of two such clusters must each get their own data while the agents' sessions are
+// cut repeatedly.
 package reach

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// webhook is the file that plans of servers have for an API server.
+// webhook is the file for an API server in the plans of servers.
 const webhook = `apiVersion: v1
 kind: Config
 clusters: [{name: Default, cluster: {insecure-skip-tls-verify: true, server: "http://localhost:6440/v1/authenticate"}}]
@@ -32,7 +32,8 @@ contexts: [{name: webhook, context: {user: Default, cluster: Default}}]
 current-context: webhook
 `
 
-// provisioned makes a Cluster of Drover's own with an authorized endpoint, which has no machines, and returns the name of its management cluster.
+// provisioned creates a Cluster without machines and with an authorized endpoint. It returns the name of its management
+// Cluster.
 func (w *world) provisioned(namespace, name, fqdn, caCerts string) string {
 	w.Helper()
 	return w.make(namespace, name, map[string]any{
@@ -41,7 +42,7 @@ func (w *world) provisioned(namespace, name, fqdn, caCerts string) string {
 	})
 }
 
-// endpointToken has drover token get one for a cluster.
+// endpointToken gets a token for a cluster with drover token.
 func (w *world) endpointToken(management, cluster string) (string, error) {
 	w.Helper()
 	program, err := plane.Binary("drover")
@@ -55,7 +56,7 @@ func (w *world) endpointToken(management, cluster string) (string, error) {
 	return credential.Status.Token, nil
 }
 
-// whoami asks an API server who shows a token.
+// whoami asks an API server for the user of a token.
 func (w *world) whoami(config *rest.Config, token string) (authenticationv1.UserInfo, error) {
 	w.Helper()
 	anonymous := rest.AnonymousClientConfig(config)
@@ -69,8 +70,9 @@ func (w *world) whoami(config *rest.Config, token string) (authenticationv1.User
 	return review.Status.UserInfo, nil
 }
 
-// TestAuthorizedEndpoint uses a cluster without Drover on the way: Drover installs what its API server asks about tokens, and gives out tokens for that
-// cluster. Those of another cluster open nothing there, and none opens anything here.
+// TestAuthorizedEndpoint uses a cluster without Drover in between. Drover installs the webhook that the cluster's API
+// server asks about tokens, and issues tokens for that cluster. Tokens of another cluster do not work there, and none
+// works in the management cluster.
 func TestAuthorizedEndpoint(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "webhook.yaml")
@@ -159,13 +161,13 @@ func TestAuthorizedEndpoint(t *testing.T) {
 	w.switchedOff(namespace, management)
 }
 
-// machine is a server of demo that nobody manages.
+// machine is a server of demo that is paused for all controllers.
 const machine = `{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "demo-server",
 	"labels": {"cluster.x-k8s.io/cluster-name": "demo", "rke.cattle.io/control-plane-role": "true"}, "annotations": {"cluster.x-k8s.io/paused": "true"}},
 	"spec": {"clusterName": "demo", "bootstrap": {"dataSecretName": "none"}, "infrastructureRef": {"apiGroup": "rke-machine.cattle.io", "kind": "SimMachine", "name": "none"}}}`
 
-// singleServer expects a context for a server of the endpoint, with the cluster's own authority. In this world no API server has the port that there is always, so kubectl
-// is told the address.
+// singleServer checks the context for one server of the endpoint, with the cluster's own authority. In this test no API
+// server has the usual port, so kubectl gets the address.
 func (w *world) singleServer(namespace, user, address string) {
 	w.Helper()
 	w.kubectlOK(plane.Kubeconfig(w), machine, "-n", namespace, "apply", "-f", "-")
@@ -190,7 +192,7 @@ func (w *world) singleServer(namespace, user, address string) {
 	}
 }
 
-// refusedOnce expects kubectl to get another token when the one that is kept has ended before its time.
+// refusedOnce checks that kubectl gets another token when the cached one ends early.
 func (w *world) refusedOnce(kubeconfig string) {
 	w.Helper()
 	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "drover", "endpoint-tokens", "*.json"))
@@ -212,7 +214,7 @@ func (w *world) refusedOnce(kubeconfig string) {
 	w.kubectlOK(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami")
 }
 
-// bearerIn is the token in a kubeconfig.
+// bearerIn returns the token in a kubeconfig.
 func bearerIn(t *testing.T, path string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(path)
@@ -222,7 +224,7 @@ func bearerIn(t *testing.T, path string) string {
 	return config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo].Token
 }
 
-// switchedOff expects nothing to be left of an endpoint that is switched off.
+// switchedOff checks that nothing is left of an endpoint that is switched off.
 func (w *world) switchedOff(namespace, management string) {
 	w.Helper()
 	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "patch", "clusters.provisioning.cattle.io", "demo", "--type=merge",

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/replica"
 )
 
-// gate is an address at which each connection goes to the next of the replicas that takes it.
+// gate is an address that forwards each connection to the next replica that accepts it.
 type gate struct {
 	address string
 
@@ -61,7 +61,7 @@ func (g *gate) forget(conn net.Conn) {
 	delete(g.open, conn)
 }
 
-// cut ends all connections that go through the gate, and returns how many there were.
+// cut closes all connections through the gate, and returns their number.
 func (g *gate) cut() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +71,7 @@ func (g *gate) cut() int {
 	return len(g.open)
 }
 
-// carry takes a connection to a replica until one of the two sides ends it.
+// carry forwards a connection to a replica until one side closes it.
 func carry(ctx context.Context, from net.Conn, dial func(context.Context, string) (net.Conn, error)) {
 	defer from.Close()
 	to, err := dial(ctx, "")
@@ -83,7 +83,7 @@ func carry(ctx context.Context, from net.Conn, dial func(context.Context, string
 	over := make(chan struct{}, 2)
 	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
 		go func() {
-			_, _ = io.Copy(way[0], way[1]) // either side may end it in any way
+			_, _ = io.Copy(way[0], way[1]) // either side may end in any way
 			over <- struct{}{}
 		}()
 	}

@@ -25,14 +25,14 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// identityCase is a request with headers of impersonation.
+// identityCase is a request with impersonation headers.
 type identityCase struct {
-	// rights are what the caller may impersonate in the management cluster, as GROUP/RESOURCE or GROUP/RESOURCE=NAME.
+	// rights are the caller's impersonation rights in the management cluster, as GROUP/RESOURCE or GROUP/RESOURCE=NAME.
 	rights []string
 	header http.Header
-	// as is whom the cluster takes the caller for: NAME | UID | groups | extras.
+	// as is the user that the cluster sees: NAME | UID | groups | extras.
 	as string
-	// refused is the status of the answer and a part of its message, when the request does not go through.
+	// refused is the status code and a part of the message of a rejected request.
 	refused string
 }
 
@@ -100,7 +100,7 @@ func identityCases(namespace string) map[string]identityCase {
 	}
 }
 
-// identities shows as whom the cluster takes requests, by what its API server says of it; all of them may get the Cluster.
+// identities checks which user the cluster sees, by the answers of its API server. All callers may get the Cluster.
 func (w *world) identities(namespace, id, administrator string) {
 	w.Helper()
 	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "callers", "--verb=get", "--resource=clusters.provisioning.cattle.io", "--resource-name=imported")
@@ -124,7 +124,7 @@ func (w *world) identities(namespace, id, administrator string) {
 	})
 }
 
-// identity asks the cluster who a caller is. Rights take a moment until they are known.
+// identity asks the cluster for the user of a caller. It retries, because new rights take effect with a delay.
 func (w *world) identity(namespace, id, caller string, test identityCase) {
 	w.Helper()
 	kubeconfig := w.userKubeconfig(namespace, caller, id)
@@ -151,7 +151,7 @@ func (w *world) identity(namespace, id, caller string, test identityCase) {
 	})
 }
 
-// permit lets a caller impersonate in the management cluster, until the test ends.
+// permit lets a caller impersonate in the management cluster until the test ends.
 func (w *world) permit(namespace, caller string, rights []string) {
 	w.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + caller}}
@@ -200,7 +200,7 @@ func (w *world) review(client *http.Client, host string, header http.Header) (in
 	return response.StatusCode, body.String()
 }
 
-// said is whom a SelfSubjectReview names. The UID of an account is no fixed one.
+// said returns the user of a SelfSubjectReview. It omits the UID of an account, which varies.
 func said(body string) string {
 	var review authenticationv1.SelfSubjectReview
 	if err := json.Unmarshal([]byte(body), &review); err != nil {
@@ -221,7 +221,7 @@ func said(body string) string {
 	return strings.Join([]string{who.Username, who.UID, strings.Join(who.Groups, ","), strings.Join(extras, " ")}, " | ")
 }
 
-// canI asks as kubectl does what a user may do there.
+// canI asks what a user may do in the cluster, as kubectl does.
 func (w *world) canI(namespace, id, administrator string) {
 	w.Helper()
 	kubeconfig := w.userKubeconfig(namespace, "asker", id)
@@ -241,7 +241,7 @@ func (w *world) canI(namespace, id, administrator string) {
 	if out := w.kubectlOK(administrator, "", "auth", "can-i", "*", "*"); out != "yes" {
 		w.Errorf("Drover itself is told %q", out)
 	}
-	// A credential of the cluster itself opens nothing here: it stays there.
+	// A credential of the cluster itself works only in the cluster, and not at Drover.
 	token := w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "create", "token", "cattle")
 	content, err := os.ReadFile(kubeconfig)
 	w.must(err)

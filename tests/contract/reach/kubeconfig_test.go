@@ -32,7 +32,7 @@ func (w *world) kubeconfig(namespace, name string) string {
 	return path
 }
 
-// account makes a service account of the management cluster and returns a token of it.
+// account creates a service account of the management cluster and returns its token.
 func (w *world) account(namespace, name string) string {
 	w.Helper()
 	accounts := w.upstream.CoreV1().ServiceAccounts(namespace)
@@ -43,7 +43,8 @@ func (w *world) account(namespace, name string) string {
 	return w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "token", name)
 }
 
-// userKubeconfig writes a kubeconfig with which a service account of the management cluster asks for a cluster, which it may or may not get.
+// userKubeconfig writes a kubeconfig for a cluster with a service account of the management cluster, which may or may
+// not have the right to get it.
 func (w *world) userKubeconfig(namespace, account, id string) string {
 	w.Helper()
 	token := w.account(namespace, account)
@@ -55,7 +56,7 @@ clusters: [{name: c, cluster: {server: "%s/k8s/clusters/%s", certificate-authori
 	return path
 }
 
-// managementOf writes a kubeconfig with which a service account reaches the management cluster.
+// managementOf writes a kubeconfig for the management cluster with a service account.
 func (w *world) managementOf(namespace, account string) string {
 	w.Helper()
 	config, err := clientcmd.LoadFromFile(plane.Kubeconfig(w))
@@ -66,7 +67,8 @@ func (w *world) managementOf(namespace, account string) string {
 	return path
 }
 
-// writtenKubeconfig has drover kubeconfig write one, as a service account of the management cluster that may do nothing there but get the Cluster.
+// writtenKubeconfig runs drover kubeconfig as a service account of the management cluster whose only right is to get
+// the Cluster.
 func (w *world) writtenKubeconfig(namespace, account, cluster string) string {
 	w.Helper()
 	management, path := w.managementOf(namespace, account), filepath.Join(w.dir, account+"-"+cluster)

@@ -2,7 +2,8 @@ package reach
 
 import "fmt"
 
-// agentLeft says what there is in the cluster of what its agent was installed with; empty when there is nothing.
+// agentLeft lists the objects of the agent's installation that are left in the cluster. It returns "" if there are
+// none.
 func (w *world) agentLeft() string {
 	w.Helper()
 	for _, objects := range [][]string{

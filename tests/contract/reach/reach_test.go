@@ -72,7 +72,7 @@ func newWorld(t *testing.T, apiServerArgs ...string) *world {
 	return newWorldOf(t, server, apiServerArgs...)
 }
 
-// newWorldOf is a world whose Drover runs already.
+// newWorldOf returns a world whose Drover already runs.
 func newWorldOf(t *testing.T, server *replica.Replica, apiServerArgs ...string) *world {
 	t.Helper()
 	config := plane.Config(t, "contract-tests")
@@ -86,7 +86,7 @@ func newWorldOf(t *testing.T, server *replica.Replica, apiServerArgs ...string) 
 	return w
 }
 
-// of is the world for a test within a test.
+// of returns the world for a subtest.
 func (w *world) of(t *testing.T) *world {
 	within := *w
 	within.T = t
@@ -100,7 +100,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// kubectl runs kubectl with a kubeconfig and returns what it prints.
+// kubectl runs kubectl with a kubeconfig and returns its output.
 func (w *world) kubectl(kubeconfig, stdin string, args ...string) (string, error) {
 	w.Helper()
 	program, err := plane.Binary("kubectl")
@@ -109,7 +109,8 @@ func (w *world) kubectl(kubeconfig, stdin string, args ...string) (string, error
 	defer cancel()
 	command := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	command.Stdin = strings.NewReader(stdin)
-	command.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH")) // where kubeconfigs find drover token
+	// Kubeconfigs find drover token there.
+	command.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
 	out, err := command.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -123,13 +124,13 @@ func (w *world) kubectlOK(kubeconfig, stdin string, args ...string) string {
 	return out
 }
 
-// cluster makes a Cluster to import and returns the name of its management cluster.
+// cluster creates a Cluster to import and returns the name of its management Cluster.
 func (w *world) cluster(namespace, name string) string {
 	w.Helper()
 	return w.make(namespace, name, map[string]any{})
 }
 
-// make makes a Cluster and returns the name of its management cluster.
+// make creates a Cluster and returns the name of its management Cluster.
 func (w *world) make(namespace, name string, spec map[string]any) string {
 	w.Helper()
 	cluster := &unstructured.Unstructured{Object: map[string]any{
@@ -150,7 +151,7 @@ func (w *world) make(namespace, name string, spec map[string]any) string {
 	return id
 }
 
-// command returns the address in the command that imports a cluster, with its token.
+// command returns the address in the import command of a cluster, with its token.
 func (w *world) command(id string) string {
 	w.Helper()
 	address := ""
@@ -174,7 +175,7 @@ func (w *world) command(id string) string {
 	return address
 }
 
-// fetch gets what the server answers there to those who trust its authority.
+// fetch requests an address and trusts only the server's authority.
 func (w *world) fetch(address string, header http.Header) (int, string) {
 	w.Helper()
 	pool := x509.NewCertPool()
@@ -216,7 +217,7 @@ func (w *world) awaitCondition(id, kind, status string, within time.Duration) {
 	})
 }
 
-// condition is the status of a condition; empty when there is none.
+// condition returns the status of a condition, or "" if there is none.
 func (w *world) condition(ctx context.Context, id, kind string) (string, error) {
 	found, err := w.objects.Resource(managementResource).Get(ctx, id, metav1.GetOptions{})
 	if err != nil {
@@ -242,7 +243,7 @@ func (w *world) secret(namespace, name string) (*corev1.Secret, error) {
 	return w.upstream.CoreV1().Secrets(namespace).Get(w.Context(), name, metav1.GetOptions{})
 }
 
-// TestImport imports a cluster by its command, uses it as kubectl does, and removes it.
+// TestImport imports a cluster with its command, uses it with kubectl, and removes it.
 func TestImport(t *testing.T) {
 	w := newWorld(t)
 	namespace := plane.Namespace(t)
@@ -285,7 +286,8 @@ func TestImport(t *testing.T) {
 		w.server.AwaitReady()
 		plane.Until(w, time.Minute, func() string {
 			agent, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "deployment", "cattle-cluster-agent", "-o",
-				"jsonpath={.spec.template.spec.containers[0].image}") // how many run is not said: here they share the ports of one host
+				// The number of replicas is not compared: here they share the ports of one host.
+				"jsonpath={.spec.template.spec.containers[0].image}")
 			if err != nil || agent != "drover.test/drover:next" {
 				return fmt.Sprintf("the agent is %q: %v", agent, err)
 			}
@@ -312,7 +314,7 @@ func TestImport(t *testing.T) {
 	})
 }
 
-// useAsAdministrator does what people and programs do with a cluster.
+// useAsAdministrator does what users and programs do with a cluster.
 func (w *world) useAsAdministrator(kubeconfig string) {
 	w.Helper()
 	if who := w.kubectlOK(kubeconfig, "", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"); !strings.HasPrefix(who, "system:provisioning:") {
@@ -338,7 +340,8 @@ func (w *world) useAsAdministrator(kubeconfig string) {
 	w.kubectlOK(kubeconfig, "", "delete", "namespace", "work", "--wait=false")
 }
 
-// follow runs kubectl until it has printed so many lines, and returns them. What a watch waits for is made meanwhile.
+// follow runs kubectl until it has printed that many lines, and returns them. Meanwhile it creates the object that a
+// watch waits for.
 func (w *world) follow(kubeconfig string, lines int, args ...string) string {
 	w.Helper()
 	program, err := plane.Binary("kubectl")
@@ -368,7 +371,7 @@ func (w *world) follow(kubeconfig string, lines int, args ...string) string {
 	return read.String()
 }
 
-// users shows who gets where: by rights on the Cluster here, and by rights in the cluster there.
+// users checks access by rights on the Cluster in the management cluster, and by rights in the cluster.
 func (w *world) users(namespace, id, other, administrator string) {
 	w.Helper()
 	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "user-of-imported", "--verb=get", "--resource=clusters.provisioning.cattle.io", "--resource-name=imported")
@@ -407,7 +410,7 @@ func (w *world) users(namespace, id, other, administrator string) {
 	if len(refused) != 1 {
 		w.Errorf("a stranger is told clusters apart: %v", refused)
 	}
-	// The token of the one cluster does not open the other.
+	// The token of one cluster does not work for the other.
 	content, err := os.ReadFile(administrator)
 	w.must(err)
 	elsewhere := filepath.Join(w.dir, "elsewhere")

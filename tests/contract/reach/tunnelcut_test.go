@@ -18,9 +18,9 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestTunnelCut_TwoReplicas: an agent has a session to each of two replicas behind one address. When the one that leads is killed, who asks the other
-// does not notice, and the cluster never counts as disconnected; who watches goes on where he was, and misses nothing; and the one that is started again gets its
-// session.
+// TestTunnelCut_TwoReplicas: an agent has a session to each of two replicas behind one address. When the leader is
+// killed, requests to the other replica succeed, and the cluster never counts as disconnected. Watches resume where
+// they were and miss no event. The restarted replica gets its session.
 func TestTunnelCut_TwoReplicas(t *testing.T) {
 	one, two := newServer(t, "one"), newServer(t, "two")
 	gate := newGate(t, one, two)
@@ -64,13 +64,13 @@ func TestTunnelCut_TwoReplicas(t *testing.T) {
 	asker.await(killed, time.Minute)
 }
 
-// newServer is a replica whose clusters run the program under test as their agent.
+// newServer returns a replica whose clusters run the program under test as their agent.
 func newServer(t *testing.T, name string) *replica.Replica {
 	t.Helper()
 	return replica.New(t, name, stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--cluster-agent-image=drover.test/drover:test")
 }
 
-// asker asks replicas for something of a cluster.
+// asker sends a request for a cluster to replicas.
 type asker struct {
 	*world
 	client    *http.Client
@@ -121,7 +121,7 @@ func (a *asker) await(r *replica.Replica, within time.Duration) {
 	})
 }
 
-// keepAsking fails the test when a request fails.
+// keepAsking fails the test if a request fails.
 func (a *asker) keepAsking(r *replica.Replica) func(context.Context) {
 	return func(ctx context.Context) {
 		a.asked.Add(1)
@@ -131,7 +131,7 @@ func (a *asker) keepAsking(r *replica.Replica) func(context.Context) {
 	}
 }
 
-// staysConnected fails the test when the cluster counts as disconnected.
+// staysConnected fails the test if the cluster counts as disconnected.
 func (w *world) staysConnected(id string) func(context.Context) {
 	return func(ctx context.Context) {
 		for _, kind := range []string{"Connected", "Ready"} {
@@ -142,7 +142,7 @@ func (w *world) staysConnected(id string) func(context.Context) {
 	}
 }
 
-// inBackground does things again and again until the function that it returns is called.
+// inBackground repeats functions until the returned function is called.
 func (w *world) inBackground(things ...func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(w.Context())
 	var group sync.WaitGroup

@@ -17,34 +17,36 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// watchers are watches of ConfigMaps in a cluster, each over a connection of its own. Those that end are resumed where they were, as client-go does it.
+// watchers are watches of ConfigMaps in a cluster, each with its own connection. They resume like client-go when they
+// end.
 type watchers struct {
 	*world
 	cluster kubernetes.Interface
 	each    []*watcher
 }
 
-// watcher is one of them.
+// watcher is one of the watches.
 type watcher struct {
 	*watchtools.RetryWatcher
 	cluster kubernetes.Interface
 	begun   atomic.Int64
 }
 
-// WatchWithContext begins to watch.
+// WatchWithContext starts the watch.
 func (w *watcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w.begun.Add(1)
 	return w.cluster.CoreV1().ConfigMaps(metav1.NamespaceDefault).Watch(ctx, options)
 }
 
-// watch begins watches by a kubeconfig.
+// watch starts watches with a kubeconfig.
 func (w *world) watch(kubeconfig string, many int) *watchers {
 	w.Helper()
 	all := &watchers{world: w}
 	for range many {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		w.must(err)
-		config.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext // a dialer of its own is a connection of its own
+		// A separate dialer means a separate connection.
+		config.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 		one := &watcher{}
 		one.cluster, err = kubernetes.NewForConfig(config)
 		w.must(err)
@@ -60,7 +62,7 @@ func (w *world) watch(kubeconfig string, many int) *watchers {
 	return all
 }
 
-// see writes something, again and again while it fails, and fails the test unless all watches tell of it.
+// see writes an object, with retries, and fails the test unless all watches see it.
 func (w *watchers) see(name string) {
 	w.Helper()
 	plane.Until(w, 30*time.Second, func() string {
@@ -92,7 +94,7 @@ func (w *watchers) see(name string) {
 	}
 }
 
-// resumed fails the test unless some were.
+// resumed fails the test unless some watches have resumed.
 func (w *watchers) resumed() {
 	w.Helper()
 	var times []string

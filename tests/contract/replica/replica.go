@@ -1,4 +1,4 @@
-// Package replica runs the program `drover server` as a process of its own, which tests end, kill and start again.
+// Package replica runs `drover server` as a separate process that tests can stop, kill and restart.
 package replica
 
 import (
@@ -23,20 +23,20 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// ServerName is the host in the address under which machines know the server; the certificate of every replica is for it.
+// ServerName is the host in the server's address for machines. The certificate of every replica is for it.
 const ServerName = "drover.test"
 
-// Replica is one process, and those that follow it under the same name with the same ports.
+// Replica is one process and its successors with the same name and ports.
 type Replica struct {
-	// Name tells replicas apart.
+	// Name distinguishes replicas.
 	Name string
-	// Program is the file that is run. It may be changed between two processes.
+	// Program is the file to run. It may change between two processes.
 	Program string
-	// ServerURL is the address that it tells machines, https://ServerName unless it is changed before Start.
+	// ServerURL is the address for machines, https://ServerName unless it is changed before Start.
 	ServerURL string
-	// More are further arguments. They may be changed between two processes.
+	// More are additional arguments. They may change between two processes.
 	More []string
-	// Address is where machines are served, Health that of health checks and metrics, both HOST:PORT.
+	// Address serves machines. Health serves health checks and metrics. Both are HOST:PORT.
 	Address, Health string
 
 	t          *testing.T
@@ -47,7 +47,8 @@ type Replica struct {
 	log        string
 }
 
-// New describes a replica that reaches the API server by a kubeconfig. Nothing runs before Start. More are further arguments.
+// New returns a replica that reaches the API server with a kubeconfig. It starts no process. More are additional
+// arguments.
 func New(t *testing.T, name, kubeconfig string, more ...string) *Replica {
 	t.Helper()
 	program, err := plane.Binary("drover")
@@ -61,7 +62,7 @@ func New(t *testing.T, name, kubeconfig string, more ...string) *Replica {
 	}
 }
 
-// Start starts a process; AwaitReady says when it serves.
+// Start starts a process. AwaitReady waits until it serves.
 func (r *Replica) Start() {
 	r.t.Helper()
 	log, err := os.OpenFile(r.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -95,7 +96,7 @@ func (r *Replica) Start() {
 	})
 }
 
-// tell copies the log to that of the test when that has failed, once.
+// tell copies the log to that of a failed test, once.
 func (r *Replica) tell() {
 	if text, err := os.ReadFile(r.log); err == nil && r.t.Failed() {
 		r.t.Logf("log of %s:\n%s", r.Name, text)
@@ -126,8 +127,8 @@ func (r *Replica) unready() string {
 	return ""
 }
 
-// Dial connects to one of the replicas, to another each time, as a balancer of connections does; one that does not listen is passed over. It is for
-// fakeagent.Options.Dial: the name in ServerURL leads nowhere here.
+// Dial connects to the next of the replicas, like a connection balancer. It skips replicas that do not listen. It is
+// for fakeagent.Options.Dial, because the name in ServerURL does not resolve here.
 func Dial(all ...*Replica) func(ctx context.Context, address string) (net.Conn, error) {
 	var turn atomic.Uint64
 	return func(ctx context.Context, _ string) (conn net.Conn, err error) {
@@ -141,15 +142,15 @@ func Dial(all ...*Replica) func(ctx context.Context, address string) (net.Conn, 
 	}
 }
 
-// PID of the process.
+// PID returns the process ID.
 func (r *Replica) PID() int { return r.process.Process.Pid }
 
-// Runs tells whether there is a process.
+// Runs reports whether the process runs.
 func (r *Replica) Runs() bool {
 	return r.process != nil && r.process.Process.Signal(syscall.Signal(0)) == nil && len(r.ended) == 0
 }
 
-// Kill ends the process as a power failure does.
+// Kill kills the process, like a power failure.
 func (r *Replica) Kill() {
 	_ = r.process.Process.Kill()
 	if err := <-r.ended; err == nil {
@@ -158,7 +159,8 @@ func (r *Replica) Kill() {
 	r.process = nil
 }
 
-// Terminate orders the process to end, as Kubernetes does, and returns what waits for that and returns how it ended.
+// Terminate sends SIGTERM to the process, as Kubernetes does. The returned function waits for its end and returns its
+// error.
 func (r *Replica) Terminate() (wait func() error) {
 	r.t.Helper()
 	if err := r.process.Process.Signal(syscall.SIGTERM); err != nil {
@@ -175,7 +177,7 @@ func (r *Replica) Terminate() (wait func() error) {
 	}
 }
 
-// Stop orders the process to end, and fails the test if it ends with an error.
+// Stop terminates the process and fails the test if it ends with an error.
 func (r *Replica) Stop() {
 	r.t.Helper()
 	if err := r.Terminate()(); err != nil {
@@ -183,7 +185,7 @@ func (r *Replica) Stop() {
 	}
 }
 
-// Metrics are the values of all metrics that have no labels.
+// Metrics returns the values of all metrics without labels.
 func (r *Replica) Metrics() (map[string]float64, error) {
 	response, err := http.Get("http://" + r.Health + "/metrics") //nolint:noctx // answered at once
 	if err != nil {
@@ -206,7 +208,7 @@ func (r *Replica) Metrics() (map[string]float64, error) {
 	return values, nil
 }
 
-// Disruptions are the restarts, drains and replacements of machines that the process has counted, by cause.
+// Disruptions returns the restarts, drains and replacements of machines that the process has counted, by cause.
 func (r *Replica) Disruptions() (disruptions.Counts, error) {
 	response, err := http.Get("http://" + r.Health + "/metrics") //nolint:noctx // answered at once
 	if err != nil {
@@ -216,7 +218,7 @@ func (r *Replica) Disruptions() (disruptions.Counts, error) {
 	return disruptions.Scraped(response.Body)
 }
 
-// Leads tells whether the controllers run there.
+// Leads reports whether the controllers run in this replica.
 func (r *Replica) Leads() bool {
 	values, err := r.Metrics()
 	return err == nil && values["drover_leader"] == 1

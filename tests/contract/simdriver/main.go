@@ -1,5 +1,5 @@
-// Command simdriver is the node driver `sim` as a plugin of rancher/machine. Drover runs it to learn its flags, as it does
-// with any third-party driver. No machine is ever made with it: the Jobs that would are ended by the fake agents.
+// Command simdriver is the node driver `sim` as a plugin of rancher/machine. Drover runs it to learn its flags, as with
+// any third-party driver. It never creates a machine, because the fake agents complete the Jobs.
 package main
 
 import (

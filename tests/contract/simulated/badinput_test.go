@@ -19,15 +19,15 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestBadInput applies what users get wrong. The Cluster says which field it is and what would be right, soon, and nothing is
-// made from it.
+// TestBadInput applies typical mistakes of users. The Cluster soon names the field and the remedy in a condition, and
+// Drover creates nothing from it.
 func TestBadInput(t *testing.T) {
 	st, all := stage.Start(t, stage.Settings{}), t
 	tests := map[string]struct {
 		change func(*provv1.Cluster)
-		// want are words of the message, or of the refusal: the field, and the remedy.
+		// want are words of the message or the rejection: the field and the remedy.
 		want []string
-		// refused is set where the API server itself refuses the object.
+		// refused is set where the API server itself rejects the object.
 		refused bool
 	}{
 		"pool without a role": {
@@ -70,7 +70,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			namespace := plane.Namespace(all) // its deletion would have Drover write while the next case is watched
+			namespace := plane.Namespace(all) // its deletion would make Drover write during the next case
 			config := &unstructured.Unstructured{Object: map[string]any{"size": "small"}}
 			config.SetAPIVersion("rke-machine-config.cattle.io/v1")
 			config.SetKind("SimConfig")
@@ -84,7 +84,7 @@ func TestBadInput(t *testing.T) {
 			}}
 			cluster.Spec.RKEConfig.MachinePools[0].NodeConfig.Name = "good"
 			test.change(cluster)
-			stage.AwaitQuiet(t, time.Minute) // what the case before left is done
+			stage.AwaitQuiet(t, time.Minute) // wait for the end of the previous case
 			applied := time.Now()
 			err := st.Client.Create(t.Context(), cluster)
 			if test.refused {
@@ -114,7 +114,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// complaintMissing says what the Cluster's conditions do not say yet.
+// complaintMissing returns what is still missing in the Cluster's conditions.
 func complaintMissing(t *testing.T, st *stage.Stage, cluster *provv1.Cluster, want []string) string {
 	t.Helper()
 	if err := st.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
@@ -131,9 +131,9 @@ func complaintMissing(t *testing.T, st *stage.Stage, cluster *provv1.Cluster, wa
 	return ""
 }
 
-// expectNothingMade waits until everything that the Cluster has set off has come to rest, and fails if the namespace holds
-// anything but what the test itself made, or if Drover has written anything since but what it says in the Cluster's status:
-// not even something that is gone again, and nothing outside of the namespace.
+// expectNothingMade waits until Drover and Cluster API are idle. It fails if the namespace has any object that the test
+// did not create. It also fails if Drover has written anything except the Cluster's status, even objects that are gone
+// again or outside the namespace.
 func expectNothingMade(t *testing.T, st *stage.Stage, namespace string, applied time.Time, given ...string) {
 	t.Helper()
 	stage.AwaitQuiet(t, time.Minute)

@@ -1,3 +1,3 @@
-// Package simulated tells whole stories on a real API server: clusters are applied as their users would apply them, Drover
-// and Cluster API's controllers run as they do in production, and the machines are played by pkg/testkit/fakeagent.
+// Package simulated runs whole stories on a real API server. The tests apply clusters as users would. Drover and
+// Cluster API's controllers run as in production. pkg/testkit/fakeagent simulates the machines.
 package simulated

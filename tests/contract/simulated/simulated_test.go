@@ -10,8 +10,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
-// TestOneClusterSimulated tells the life of clusters: one of each distribution, with a server and two workers, becomes ready, then
-// twenty with four machines each beside them. All are watched from the moment they are ready. The first two are deleted without a trace.
+// TestOneClusterSimulated runs the life of clusters. One cluster of each distribution, with a server and two workers,
+// becomes ready. Then twenty more with four machines each become ready. From then on nothing must be written. The first
+// two are deleted without a trace.
 func TestOneClusterSimulated(t *testing.T) {
 	st := stage.Start(t, stage.Settings{})
 	few := st.Apply(plane.Namespace(t), 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})

@@ -27,15 +27,15 @@ import (
 // tokenTTL is longer than any story.
 const tokenTTL = 6 * time.Hour
 
-// AccountConfig returns the configuration of a client that acts by the chart's account, as the chart makes it for one Cluster API or the other. See
-// AccountKubeconfig.
+// AccountConfig returns the client configuration of the chart's account, with the chart's rights for the given Cluster
+// API. See AccountKubeconfig.
 func AccountConfig(t *testing.T, capi server.CAPIMode) *rest.Config {
 	t.Helper()
 	return chartAccount(t, plane.Running(t), capi)
 }
 
-// AccountKubeconfig returns the path of a kubeconfig for a Drover that is a program of its own, with the chart's account: it has no rights but those
-// that the chart gives it, and the test fails when it asks for more.
+// AccountKubeconfig returns the path of a kubeconfig with the chart's account, for a Drover in a separate process. The
+// account has only the chart's rights, and the test fails if Drover requests more.
 func AccountKubeconfig(t *testing.T) string {
 	t.Helper()
 	config := AccountConfig(t, server.CAPIEmbedded)
@@ -51,8 +51,9 @@ func AccountKubeconfig(t *testing.T) string {
 	return kubeconfig
 }
 
-// chartAccount makes the chart's account, its rights and its share of the API server's time in a management plane, if they are not there, and returns the configuration of a client that acts by it.
-// In the end the test fails for everything that the account was refused meanwhile.
+// chartAccount creates the chart's account, its rights and its API priority in a management plane, if they do not
+// exist. It returns a client configuration for the account. At its end, the test fails for all rejected requests of the
+// account.
 func chartAccount(t *testing.T, p *managementplane.Plane, capi server.CAPIMode) *rest.Config {
 	t.Helper()
 	admin := p.RESTConfig()
@@ -78,7 +79,7 @@ func chartAccount(t *testing.T, p *managementplane.Plane, capi server.CAPIMode) 
 	return withToken(t, admin)
 }
 
-// ensure makes an object, or gives one of a set-up with other values the rules of this one.
+// ensure creates an object, or updates an object of a set-up with other values.
 func ensure(t *testing.T, c client.Client, object client.Object) {
 	t.Helper()
 	err := c.Create(t.Context(), object)
@@ -108,7 +109,8 @@ func withToken(t *testing.T, admin *rest.Config) *rest.Config {
 	return config
 }
 
-// expectNoRefusals fails the test in the end for what the chart's account was refused since a moment, when Drover has ended and asks for nothing more.
+// expectNoRefusals fails the test at its end for the chart account's rejected requests since a moment. Drover has ended
+// then and sends no more requests.
 func expectNoRefusals(t *testing.T, log string, since time.Time) {
 	t.Helper()
 	t.Cleanup(func() {

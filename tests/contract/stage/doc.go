@@ -1,3 +1,3 @@
-// Package stage sets up what the stories on a real API server need: Drover as it runs in production, the controllers of
-// Cluster API, and machines played by pkg/testkit/fakeagent. Main is for TestMain, Start for every story.
+// Package stage sets up the stories on a real API server: Drover as in production, Cluster API's controllers, and
+// machines simulated by pkg/testkit/fakeagent. Main is for TestMain, Start for every story.
 package stage

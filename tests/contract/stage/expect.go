@@ -48,7 +48,8 @@ func (st *Stage) AwaitMachines(namespace string, want int) {
 	})
 }
 
-// AwaitQuiet waits until Drover has written nothing for a second, which is when what follows readiness has been reported.
+// AwaitQuiet waits until Drover has written nothing for a second. By then it has reported everything that follows
+// readiness.
 func AwaitQuiet(t *testing.T, timeout time.Duration) {
 	t.Helper()
 	plane.Until(t, timeout, func() string {
@@ -59,9 +60,9 @@ func AwaitQuiet(t *testing.T, timeout time.Duration) {
 	})
 }
 
-// ExpectRest fails for every write by Drover itself since the moment at which clusters were settled: ready, and their machines
-// running. The core of Cluster API in Drover may still count the machines upwards, from MachineSets to the Cluster, for as
-// long as rollUp; what it writes later is an error as well.
+// ExpectRest fails for every write by Drover itself since the clusters settled: they are ready and their machines run.
+// For the time rollUp, Drover's Cluster API core may still update the counts of machines from MachineSets up to the
+// Cluster. Later writes of the core are errors too.
 func ExpectRest(t *testing.T, settled time.Time, rollUp time.Duration) {
 	t.Helper()
 	for _, write := range plane.Writes(t, DroverAgent, settled) {
@@ -73,7 +74,7 @@ func ExpectRest(t *testing.T, settled time.Time, rollUp time.Duration) {
 	}
 }
 
-// leftovers are the kinds of which a deleted cluster must leave nothing in its namespace.
+// leftovers are the kinds that must have no object in a deleted cluster's namespace.
 var leftovers = []schema.GroupVersionKind{
 	{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster"},
 	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster"},
@@ -93,11 +94,11 @@ var leftovers = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 }
 
-// given are objects that the cluster did not bring.
+// given are objects that do not belong to the cluster.
 var given = map[string]bool{"ServiceAccount default": true}
 
-// ManagementNames are the identities of the clusters in a namespace: the names of their management Clusters, and of the
-// namespaces that belong to these.
+// ManagementNames returns the names of the management Clusters of a namespace's clusters. Their namespaces have the
+// same names.
 func (st *Stage) ManagementNames(namespace string) []string {
 	st.t.Helper()
 	clusters := &provv1.ClusterList{}
@@ -115,7 +116,7 @@ func (st *Stage) ManagementNames(namespace string) []string {
 	return names
 }
 
-// managementLeft says what exists of an identity.
+// managementLeft lists what exists under such a name.
 func (st *Stage) managementLeft(name string) string {
 	for _, object := range []client.Object{
 		&mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
@@ -127,8 +128,8 @@ func (st *Stage) managementLeft(name string) string {
 	return ""
 }
 
-// AwaitNothingLeft waits until deleted clusters have left no host, nothing under the identities they had, and no object in
-// their namespace but their machine configs.
+// AwaitNothingLeft waits until deleted clusters have left no host, nothing under their management names, and no object
+// in their namespace except machine configs.
 func (st *Stage) AwaitNothingLeft(namespace string, identities []string) {
 	st.t.Helper()
 	plane.Until(st.t, time.Minute, func() string {

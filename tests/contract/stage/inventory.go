@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// everywhere is in every namespace, and made by Kubernetes itself.
+// everywhere are the objects that Kubernetes creates in every namespace.
 var everywhere = []string{"ServiceAccount default", "ConfigMap kube-root-ca.crt"}
 
-// Inventory lists the objects in a namespace, of every kind that the API server has, each as "KIND NAME", sorted. Events, and
-// what Kubernetes puts into every namespace, are left out.
+// Inventory lists the objects of all kinds in a namespace as "KIND NAME", sorted. It omits Events and the objects that
+// Kubernetes creates in every namespace.
 func (st *Stage) Inventory(namespace string) []string {
 	st.t.Helper()
 	var out []string
@@ -26,7 +26,7 @@ func (st *Stage) Inventory(namespace string) []string {
 	return out
 }
 
-// Objects lists the objects in a namespace, of every kind that the API server has but Events.
+// Objects lists the objects of all kinds except Events in a namespace.
 func (st *Stage) Objects(namespace string) []*unstructured.Unstructured {
 	st.t.Helper()
 	var out []*unstructured.Unstructured
@@ -43,7 +43,7 @@ func (st *Stage) Objects(namespace string) []*unstructured.Unstructured {
 	return out
 }
 
-// Kinds are all that can be listed in namespaces, without Events.
+// Kinds returns all namespaced kinds that can be listed, except Events.
 func (st *Stage) Kinds() []schema.GroupVersionKind {
 	st.t.Helper()
 	kinds, err := discovery.NewDiscoveryClientForConfig(st.Config("contract-tests"))

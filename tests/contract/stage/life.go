@@ -13,40 +13,41 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// The versions that clusters in stories have.
+// The versions of clusters in stories.
 const (
 	RKE2 = "v1.36.2+rke2r1"
 	K3s  = "v1.36.2+k3s1"
 )
 
 const (
-	// quiet is how long ready clusters are watched: Drover writes nothing at all, Cluster API may count replicas until rollUp.
+	// quiet is how long ready clusters are watched. Drover must write nothing. Cluster API may count replicas until
+	// rollUp.
 	quiet  = 60 * time.Second
 	rollUp = 45 * time.Second
-	// underWay is how long the management Cluster may take to repeat that its Cluster is ready.
+	// underWay is the limit until the management Cluster repeats that its Cluster is ready.
 	underWay = 2 * time.Second
 )
 
-// Clusters are some of one namespace, with one server each and the other machines workers.
+// Clusters are clusters of one namespace. Each has one server, and all other machines are workers.
 type Clusters struct {
 	st        *Stage
 	Namespace string
-	// Machines is how many each cluster has.
+	// Machines is the number of machines of each cluster.
 	Machines int32
 	names    []string
 	begin    time.Time
-	// ready is when the last of them was.
+	// ready is the time at which the last of them became ready.
 	ready time.Time
 }
 
-// On are the same clusters, whose objects are on another stage now.
+// On returns the same clusters on another stage that has their objects now.
 func (c *Clusters) On(st *Stage) *Clusters {
 	moved := *c
 	moved.st, moved.begin = st, time.Now()
 	return &moved
 }
 
-// Apply applies clusters side by side, each with the given version.
+// Apply applies clusters in parallel, each with the given version.
 func (st *Stage) Apply(namespace string, machines int32, versions map[string]string) *Clusters {
 	st.t.Helper()
 	c := &Clusters{st: st, Namespace: namespace, Machines: machines, names: slices.Sorted(maps.Keys(versions)), begin: time.Now()}
@@ -82,11 +83,12 @@ func (c *Clusters) AwaitReady() {
 	}
 }
 
-// all is how many machines the clusters have together.
+// all returns the number of machines of all clusters.
 func (c *Clusters) all() int { return int(c.Machines) * len(c.names) }
 
-// WatchRest watches clusters that have settled for a minute, in which nothing is written: Cluster API may count their machines for a
-// moment longer, and Drover had nothing left to write from the moment at which each was ready, which speaks of the plans of all machines.
+// WatchRest watches settled clusters for a minute in which nothing may be written. Cluster API may count their machines
+// for a moment longer. Drover must write nothing from the moment at which a cluster is ready, because that covers the
+// plans of all machines.
 func WatchRest(t *testing.T, all ...*Clusters) {
 	t.Helper()
 	settled := time.Now()
@@ -114,10 +116,10 @@ func (c *Clusters) expectUntouched() {
 	}
 }
 
-// LogWrites logs what was written since the clusters were applied, for each of their machines.
+// LogWrites logs the number of writes per machine since the clusters were applied.
 func (c *Clusters) LogWrites() { LogWrites(c.st.t, c.begin, c.all()) }
 
-// Delete deletes all, and waits until nothing is left of them.
+// Delete deletes all clusters and waits until none of their objects is left.
 func (c *Clusters) Delete() {
 	t := c.st.t
 	t.Helper()

@@ -10,8 +10,9 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// Main is what TestMain of a package with stories calls: it builds the driver, starts a plane without a Job controller,
-// because Jobs are ended by the simulated machines, runs the tests and returns the exit code. Edits may ask for more of the plane.
+// Main is for TestMain of a package with stories. It builds the driver, starts a plane, runs the tests and returns the
+// exit code. The plane has no Job controller, because the simulated machines complete Jobs. Edits may change the
+// options of the plane.
 func Main(m *testing.M, edits ...func(*plane.Options)) int {
 	dir, err := os.MkdirTemp("", "drover-driver-")
 	if err != nil {

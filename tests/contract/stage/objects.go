@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// createOrUpdate writes an object so that it looks as mutate makes it. It says whether it was made.
+// createOrUpdate creates or updates an object with mutate. It reports whether it created the object.
 func createOrUpdate(st *Stage, object client.Object, mutate func()) (created bool, err error) {
 	err = st.Client.Get(st.t.Context(), client.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
@@ -35,7 +35,7 @@ func createOrUpdate(st *Stage, object client.Object, mutate func()) (created boo
 // simConfig is the API version of the machine configs of the driver `sim`.
 const simConfig = "rke-machine-config.cattle.io/v1"
 
-// kindsMissing says which kinds, each given as "GROUP/VERSION KIND", cannot be listed yet.
+// kindsMissing lists the kinds, each given as "GROUP/VERSION KIND", that cannot be listed yet.
 func (st *Stage) kindsMissing(kinds ...string) string {
 	var missing []string
 	for _, text := range kinds {
@@ -50,13 +50,13 @@ func (st *Stage) kindsMissing(kinds ...string) string {
 	return strings.Join(missing, "; ")
 }
 
-// AwaitKinds waits until kinds that drivers bring, each given as "GROUP/VERSION KIND", can be used.
+// AwaitKinds waits until kinds of drivers, each given as "GROUP/VERSION KIND", are served.
 func (st *Stage) AwaitKinds(kinds ...string) {
 	st.t.Helper()
 	plane.Until(st.t, time.Minute, func() string { return st.kindsMissing(kinds...) })
 }
 
-// Pool is a machine pool of the driver `sim`. Its roles are some of the letters e, c, w.
+// Pool returns a machine pool of the driver `sim`. Its roles are some of the letters e, c, w.
 func Pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	return provv1.RKEMachinePool{
 		Name: name, Quantity: &quantity,
@@ -65,7 +65,7 @@ func Pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	}
 }
 
-// Cluster makes a Cluster and the machine configs of its pools, one each.
+// Cluster creates a Cluster and one machine config for each of its pools.
 func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMachinePool) *provv1.Cluster {
 	st.t.Helper()
 	for i := range pools {
@@ -92,7 +92,8 @@ func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMac
 	return cluster
 }
 
-// Namespace makes a namespace that stays until its management plane ends: other than one of plane.Namespace it may have the same name in two.
+// Namespace creates a namespace that stays until its management plane ends. Unlike with plane.Namespace, two planes may
+// have the same name.
 func (st *Stage) Namespace(name string) {
 	st.t.Helper()
 	if err := st.Client.Create(st.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -100,7 +101,7 @@ func (st *Stage) Namespace(name string) {
 	}
 }
 
-// WaitingFor says what a cluster still lacks to be ready, "" when nothing.
+// WaitingFor returns what a cluster still lacks to be ready, or "".
 func (st *Stage) WaitingFor(namespace, name string) string {
 	cluster := &provv1.Cluster{}
 	if err := st.Client.Get(st.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster); err != nil {
@@ -135,7 +136,7 @@ func (st *Stage) Edit(namespace, name string, change func(*provv1.Cluster)) {
 	}
 }
 
-// Condition returns the condition of a type, zero when there is none.
+// Condition returns the condition of a type, or its zero value.
 func Condition(conditions []rkev1.GenericCondition, kind string) rkev1.GenericCondition {
 	for _, c := range conditions {
 		if c.Type == kind {
@@ -145,7 +146,7 @@ func Condition(conditions []rkev1.GenericCondition, kind string) rkev1.GenericCo
 	return rkev1.GenericCondition{}
 }
 
-// Gone says whether an object is gone, and what holds it when it is not.
+// Gone returns "" if an object is gone, and otherwise what holds it.
 func (st *Stage) Gone(object client.Object) string {
 	err := st.Client.Get(st.t.Context(), client.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FreePort returns a port of loopback that nobody listens at.
+// FreePort returns a free port on loopback.
 func FreePort(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -39,42 +39,43 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// DroverAgent is in the user agents of Drover's clients, and of no other's. Those of the embedded Cluster API begin with the
-// name of the program and have it in second place.
+// DroverAgent is part of the user agents of Drover's clients, and of no others. In those of the embedded Cluster API,
+// the program's name comes first and this text second.
 const DroverAgent = "drover"
 
 // Stage is a running Drover with a World of simulated machines.
 type Stage struct {
 	t     *testing.T
 	plane *managementplane.Plane
-	// ends stop what runs, the last first.
+	// ends are the functions that stop what runs, called in reverse order.
 	ends []func()
-	// address is where the endpoints of Server are, as a string; nothing when it is another program that serves them.
+	// address is the address of Server's endpoints as a string. It is unset if another program serves them.
 	address atomic.Value
-	// Client is an administrator, who calls himself contract-tests.
+	// Client is an administrator's client with the user agent contract-tests.
 	Client client.Client
-	// World is where the machines are.
+	// World simulates the machines.
 	World *fakeagent.World
 	// Server is Drover, unless Settings.Drover started it.
 	Server *server.Server
 }
 
-// Settings shape a Stage.
+// Settings configure a Stage.
 type Settings struct {
-	// CAPI says whose Cluster API core runs; the one in Drover when it is empty.
+	// CAPI selects the Cluster API core. The default is the one in Drover.
 	CAPI server.CAPIMode
-	// Machines changes how machines behave, if it is not nil.
+	// Machines, if not nil, changes the behavior of machines.
 	Machines func(*fakeagent.Options)
-	// Admission has the API server ask Drover's admission webhooks.
+	// Admission makes the API server call Drover's admission webhooks.
 	Admission bool
-	// Plane is the management plane; that of the package when it is nil.
+	// Plane is the management plane. The default is that of the package.
 	Plane *managementplane.Plane
-	// World has machines whose objects were in another management plane, and has ended. With nil there are no machines yet.
+	// World has machines whose objects were in another management plane, and has ended. If it is nil, there are no
+	// machines yet.
 	World *fakeagent.World
-	// InstanceID marks the clusters of this Drover; empty is one that all stages share.
+	// InstanceID marks the clusters of this Drover. If it is empty, all stages share one.
 	InstanceID string
-	// Drover starts Drover in another way than as a library, such as by its command line, until the test ends. It returns when
-	// machines can use it. Server is nil then.
+	// Drover starts Drover in another way than as a library, such as by its command line, until the test ends. It
+	// returns when machines can use Drover. Server is nil then.
 	Drover func(t *testing.T)
 }
 
@@ -96,7 +97,7 @@ func Start(t *testing.T, s Settings) *Stage {
 	return st
 }
 
-// Config returns an administrator's client configuration for the management plane of the stage, as plane.Config does.
+// Config returns an administrator's client configuration for the stage's management plane, like plane.Config.
 func (st *Stage) Config(userAgent string) *rest.Config {
 	st.t.Helper()
 	if st.plane == nil {
@@ -107,7 +108,7 @@ func (st *Stage) Config(userAgent string) *rest.Config {
 	return config
 }
 
-// End ends Drover and the machines before the test does. Hosts go on, without anybody who looks after them.
+// End ends Drover and the machines before the end of the test. Hosts continue without a Drover.
 func (st *Stage) End() {
 	for len(st.ends) > 0 {
 		end := st.ends[len(st.ends)-1]
@@ -160,7 +161,8 @@ func (st *Stage) startDrover(s Settings) {
 	log := logrus.New()
 	log.SetOutput(st.t.Output())
 	registry := prometheus.NewRegistry()
-	st.t.Cleanup(func() { disruptions.Check(st.t, registry) }) // after drover has ended, which is run later
+	// This runs after Drover has ended, because cleanups run in reverse order.
+	st.t.Cleanup(func() { disruptions.Check(st.t, registry) })
 	admission, reviews := st.admission(s)
 	drover, err := server.New(server.Options{
 		Admission: admission, RESTConfig: st.account(s), InstanceID: cmp.Or(s.InstanceID, "contract"), Version: "contract", CAPI: s.CAPI,
@@ -181,7 +183,8 @@ func (st *Stage) startDrover(s Settings) {
 	handler.set(drover.Handler())
 	st.address.Store(endpoint.Listener.Addr().String())
 	st.run("drover", drover.Start)
-	st.ends = append(st.ends, handler.shut) // first of all: an agent that comes back finds nobody, as when the process has gone
+	// Shut it first, so that a returning agent finds no server, as after the end of the process.
+	st.ends = append(st.ends, handler.shut)
 	plane.Until(st.t, time.Minute, func() string {
 		if err := drover.Ready(); err != nil {
 			return err.Error()
@@ -190,7 +193,8 @@ func (st *Stage) startDrover(s Settings) {
 	})
 }
 
-// account is as whom Drover acts: as the chart's account, with the chart's rights. Where it installs webhooks itself, which that does not do, it is an administrator.
+// account returns the client configuration for Drover. It is the chart's account, with the chart's rights. A Drover
+// that installs its own webhooks is an administrator, because the chart's account may not do that.
 func (st *Stage) account(s Settings) *rest.Config {
 	st.t.Helper()
 	if s.Admission {
@@ -199,7 +203,7 @@ func (st *Stage) account(s Settings) *rest.Config {
 	return chartAccount(st.t, cmp.Or(st.plane, plane.Running(st.t)), s.CAPI)
 }
 
-// dial connects agents inside clusters: to Server, whatever address the one before it had, or to the address that they were told.
+// dial connects cluster agents to Server, whatever the address of its predecessor, or to the address in their manifest.
 func (st *Stage) dial(ctx context.Context, address string) (net.Conn, error) {
 	if known, ok := st.address.Load().(string); ok {
 		address = known
@@ -207,12 +211,12 @@ func (st *Stage) dial(ctx context.Context, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
-// later is a handler that is known after its address is.
+// later is a handler that is set after its address is known.
 type later struct{ handler atomic.Pointer[http.Handler] }
 
 func (l *later) set(handler http.Handler) { l.handler.Store(&handler) }
 
-// shut forgets the handler.
+// shut clears the handler.
 func (l *later) shut() { l.handler.Store(nil) }
 
 func (l *later) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -223,7 +227,7 @@ func (l *later) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "not ready yet", http.StatusServiceUnavailable)
 }
 
-// admission opens the address of the webhooks, if there are any. Nil: there are none.
+// admission opens the address of the webhooks. It returns nil if there are none.
 func (st *Stage) admission(s Settings) (server.Admission, *later) {
 	if !s.Admission {
 		return server.Admission{}, nil
@@ -235,7 +239,7 @@ func (st *Stage) admission(s Settings) (server.Admission, *later) {
 	return server.Admission{Mode: server.AdmissionInstall, URL: reviews.URL, CACerts: string(ca)}, handler
 }
 
-// run starts something that runs until the test ends, and waits for its end then.
+// run runs a function until the test ends, and then waits for its end.
 func (st *Stage) run(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(st.t.Context()))
 	done := make(chan error, 1)
@@ -266,7 +270,7 @@ func buildDriver(ctx context.Context, dir string) error {
 	return build.Run()
 }
 
-// host is the address of the API server, where Drover reaches this machine as well.
+// host returns the host of the API server's address, at which Drover also reaches this process.
 func (st *Stage) host() string {
 	st.t.Helper()
 	api, err := url.Parse(st.Config("").Host)
@@ -276,8 +280,8 @@ func (st *Stage) host() string {
 	return api.Hostname()
 }
 
-// registerDriver makes the NodeDriver, by URL and checksum as a third-party driver's administrator would, and waits until its
-// kinds can be used.
+// registerDriver creates the NodeDriver with URL and checksum, as an administrator does for a third-party driver, and
+// waits until its kinds are served.
 func (st *Stage) registerDriver() {
 	st.t.Helper()
 	program, err := os.ReadFile(driverProgram)

@@ -10,7 +10,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// TokenOf makes a token of the account to which a plan Secret belongs, as the endpoint for machines does for an agent, and waits until it is signed.
+// TokenOf creates a token of a plan Secret's account, as the endpoint for machines does for an agent, and waits until
+// it is signed.
 func (st *Stage) TokenOf(plan corev1.Secret) string {
 	st.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{

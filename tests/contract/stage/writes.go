@@ -34,8 +34,8 @@ func part(write managementplane.Write) string {
 	return clusterAPI
 }
 
-// LogWrites logs how many writes Drover, and the Cluster API in it, did since a moment, for each machine and by kind. It
-// returns their number.
+// LogWrites logs the number of writes of Drover and its Cluster API since a moment, per machine and by kind. It returns
+// the total.
 func LogWrites(t *testing.T, since time.Time, machines int) int {
 	t.Helper()
 	writes := plane.Writes(t, DroverAgent, since)
@@ -55,7 +55,7 @@ func LogWrites(t *testing.T, since time.Time, machines int) int {
 	return len(writes)
 }
 
-// LogLast logs how long after a moment each part of Drover wrote for the last time, and what.
+// LogLast logs the last write of each part of Drover and its time since a moment.
 func LogLast(t *testing.T, since time.Time) {
 	t.Helper()
 	last, counts := map[string]managementplane.Write{}, map[string]int{}

@@ -1,3 +1,3 @@
-// Package tenancy shows that a namespace is a tenant: a user with the rights that the chart gives to tenants tries the doors of another
-// tenant, and a tenant whose clusters all fail does not hold up another one's.
+// Package tenancy checks that a namespace is a tenant. A user with the chart's tenant rights tries to get at another
+// tenant's objects, and a tenant with failing clusters does not delay another one.
 package tenancy

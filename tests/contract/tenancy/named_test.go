@@ -18,10 +18,11 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// ofB is what must never come to a machine of a.
+// ofB is what must never reach a machine of tenant a.
 const ofB = "the-secret-of-b-s-tenant"
 
-// namedDoors are references that have no namespace: what they name is in the cluster's own, however the name is written.
+// namedDoors tries references without a namespace. They must name an object in the cluster's own namespace, however the
+// name is written.
 func (w *world) namedDoors() {
 	ctx := w.Context()
 	for name, kind := range map[string]corev1.SecretType{"only-b-file": corev1.SecretTypeOpaque, "only-b-registry": corev1.SecretTypeBasicAuth} {
@@ -74,12 +75,12 @@ func (w *world) namedDoors() {
 	}
 }
 
-// offered are the annotations of a Secret that clusters named demo may use.
+// offered returns the annotations of a Secret that clusters named demo may use.
 func offered() map[string]string {
 	return map[string]string{rkev1.AuthorizedObjectAnnotation: "demo", rkev1.AuthorizedSecretAnnotation: "demo"}
 }
 
-// file lets machines get a file from a Secret.
+// file gives machines a file from a Secret.
 func file(name string) func(*provv1.Cluster) {
 	return func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{{
@@ -88,7 +89,7 @@ func file(name string) func(*provv1.Cluster) {
 	}
 }
 
-// fromOwnNamespace shows that a leak would be seen: with the same Secret in a, machines of a get what is in it.
+// fromOwnNamespace shows that the test would detect a leak: with the same Secret in a, machines of a get its content.
 func (w *world) fromOwnNamespace() {
 	own := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: "own-file", Annotations: offered()},
@@ -111,7 +112,7 @@ func (w *world) fromOwnNamespace() {
 	check(w.T, w.alice.Delete(w.Context(), own))
 }
 
-// alices changes her cluster demo, as she.
+// alices changes alice's cluster demo as alice.
 func (w *world) alices(edit func(*provv1.Cluster)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		mine := w.cluster(w.a, "demo")
@@ -120,7 +121,7 @@ func (w *world) alices(edit func(*provv1.Cluster)) error {
 	})
 }
 
-// outcome is shut when a condition of a cluster of a's says what is wrong with a name, and nil when its machines get what is b's.
+// outcome returns shut if a condition of a's cluster reports a wrong name, and nil if its machines get b's content.
 func (w *world) outcome(cluster, name string) (err error) {
 	w.Helper()
 	plane.Until(w.T, time.Minute, func() string {
@@ -137,7 +138,7 @@ func (w *world) outcome(cluster, name string) (err error) {
 	return err
 }
 
-// mentions is what a condition of a cluster of a's says about a name.
+// mentions returns what the conditions of a's cluster report about a name.
 func (w *world) mentions(cluster, name string) string {
 	w.Helper()
 	for _, condition := range w.cluster(w.a, cluster).Status.Conditions {
@@ -148,7 +149,7 @@ func (w *world) mentions(cluster, name string) string {
 	return ""
 }
 
-// leaked reports whether a plan of a's has what is b's.
+// leaked reports whether a plan of a contains b's content.
 func (w *world) leaked() bool {
 	w.Helper()
 	var list corev1.SecretList

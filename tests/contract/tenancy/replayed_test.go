@@ -13,7 +13,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// replayed: what bob may, his cluster was granted once; carol, who may not, brings the text of the grant back. Who may renews it.
+// replayed: bob has the right to a credential, and bob's cluster got a grant. carol lacks the right and restores the
+// text of the grant. A user with the right renews it.
 func (w *world) replayed(bob client.Client) {
 	ctx := w.Context()
 	carol := tenant(w.T, w.st, "carol", w.b)
@@ -26,7 +27,7 @@ func (w *world) replayed(bob client.Client) {
 		})
 	}
 	grants := func() string { return w.cluster(w.b, "replay").Annotations[rkev1.GrantsAnnotation] }
-	// Its machine config is missing, so no machine is made.
+	// Its machine config is missing, so no machine is created.
 	check(w.T, bob.Create(ctx, naming(w.b, "replay", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = reference })))
 	kept := grants()
 	check(w.T, edit(bob, func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "" }))
@@ -35,7 +36,7 @@ func (w *world) replayed(bob client.Client) {
 	}
 	plane.Until(w.T, time.Minute, func() string {
 		if err := edit(carol, func(c *provv1.Cluster) { c.Labels = map[string]string{"of": "carol"} }); err != nil {
-			return err.Error() // the API server's own view of rights may be behind
+			return err.Error() // the API server's cache of rights may lag
 		}
 		return ""
 	})

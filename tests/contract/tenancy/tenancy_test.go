@@ -33,12 +33,13 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestMain has the rules of Kubernetes' own roles filled in, as every cluster has them: a tenant who may nothing proves nothing.
+// TestMain aggregates the rules of Kubernetes' own roles, as in every cluster. A test with a tenant without rights
+// would prove nothing.
 func TestMain(m *testing.M) {
 	os.Exit(stage.Main(m, func(o *plane.Options) { o.Controllers = append(o.Controllers, "clusterrole-aggregation-controller") }))
 }
 
-// failing begins the names of clusters whose machines can never be made.
+// failing is the name prefix of clusters whose machines can never be created.
 const failing = "bad-"
 
 // faults make the Jobs of those clusters fail.
@@ -51,7 +52,7 @@ func (faults) Job(machine string, remove bool, _ int) string {
 	return ""
 }
 
-// machines take their time to boot and to install, as real ones do, only less of it.
+// machines makes machines need time to boot and to install, like real machines but less.
 func machines(o *fakeagent.Options) {
 	o.Faults, o.Boot, o.Install = faults{}, 3*time.Second, 3*time.Second
 }
@@ -63,7 +64,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// tenant is a user with the rights of a tenant in one namespace: those of Kubernetes' own role edit, and what the chart adds to it.
+// tenant returns the client of a user with a tenant's rights in one namespace: Kubernetes' own role edit, and the
+// chart's additions.
 func tenant(t *testing.T, st *stage.Stage, name, namespace string) client.Client {
 	t.Helper()
 	objects, err := charts.Objects(filepath.Join(plane.Root(t), "charts", "drover"), charts.Release{}, map[string]any{
@@ -95,7 +97,7 @@ func tenant(t *testing.T, st *stage.Stage, name, namespace string) client.Client
 	return user
 }
 
-// world is two tenants, of whom the first one tries what the second one has.
+// world is two tenants. The first one tries to get at the second one's objects.
 type world struct {
 	*testing.T
 	st      *stage.Stage
@@ -107,12 +109,12 @@ type world struct {
 	secrets map[string]string
 }
 
-// shut is why nothing came of an attempt that nobody refused.
+// shut is the reason why an attempt had no effect although it was not rejected.
 type shut string
 
 func (s shut) Error() string { return string(s) }
 
-// door reports one attempt. It is closed when open returns that it was refused, or that nothing came of it. Another error proves nothing.
+// door reports one attempt. It is closed if open returns a rejection or shut. Another error proves nothing.
 func (w *world) door(what string, open func() error) {
 	w.Helper()
 	if err := open(); err != nil {
@@ -127,7 +129,8 @@ func (w *world) door(what string, open func() error) {
 	w.rows = append(w.rows, fmt.Sprintf("%-72s OPEN", what))
 }
 
-// TestTenancy: alice, who may all in namespace a that a tenant may, has clusters of her own and tries the doors of b's tenant.
+// TestTenancy: alice has all rights of a tenant in namespace a. alice's own clusters work, and attempts on tenant b's
+// objects fail.
 func TestTenancy(t *testing.T) {
 	st := stage.Start(t, stage.Settings{Machines: machines, Admission: true})
 	w := &world{T: t, st: st, a: plane.Namespace(t), b: plane.Namespace(t)}
@@ -150,7 +153,7 @@ func TestTenancy(t *testing.T) {
 	}
 }
 
-// furnish makes a cluster for each, of the same name, and the things of b's tenant that there are to be had.
+// furnish creates a cluster of the same name for each tenant, and the objects of b that are worth an attempt.
 func (w *world) furnish() {
 	w.Helper()
 	ctx := w.Context()
@@ -191,7 +194,7 @@ func (w *world) cluster(namespace, name string) *provv1.Cluster {
 	return cluster
 }
 
-// awaitWebhooks waits until the API server asks, which it does some time after it was told to.
+// awaitWebhooks waits until the API server calls the webhooks, which takes a moment after their registration.
 func (w *world) awaitWebhooks() {
 	plane.Until(w.T, time.Minute, func() string {
 		probe := naming(w.a, "probe", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-b" })
@@ -280,7 +283,7 @@ func (w *world) writeDoors() {
 	})
 }
 
-// naming is a cluster of one machine.
+// naming returns a cluster of one machine.
 func naming(namespace, name string, edits ...func(*provv1.Cluster)) *provv1.Cluster {
 	pool := stage.Pool("server", "ecw", 1)
 	pool.NodeConfig.Name = name + "-server"
@@ -326,7 +329,7 @@ func (w *world) referenceDoors() {
 				return w.alice.Update(ctx, mine, client.DryRunAll)
 			})
 		})
-		// For an administrator the same is open: nothing else is wrong with it.
+		// An administrator may do the same, so nothing else is wrong with the request.
 		check(w.T, w.st.Client.Create(ctx, naming(w.a, "x", edit), client.DryRunAll))
 	}
 	unnamed := naming(w.a, "", func(c *provv1.Cluster) {
@@ -342,7 +345,7 @@ func (w *world) referenceDoors() {
 	}
 }
 
-// endpointDoors are those for machines: the token of a's machine is used for b's.
+// endpointDoors tries the endpoints for machines with the token of a's machine and the Secret of b's.
 func (w *world) endpointDoors() {
 	planOf := func(namespace string) corev1.Secret {
 		var list corev1.SecretList
@@ -389,7 +392,7 @@ func refusal(handler http.Handler, request *http.Request) error {
 	return errors.New(text)
 }
 
-// kubeconfigDoor has Drover read a kubeconfig that would send a file of the server to whom alice likes.
+// kubeconfigDoor gives Drover a kubeconfig that would send a file of the server to an address of alice's choice.
 func (w *world) kubeconfigDoor() {
 	file := filepath.Join(w.TempDir(), "token")
 	check(w.T, os.WriteFile(file, []byte("the-server-s-own-token"), 0o600))
@@ -439,7 +442,8 @@ current-context: x
 	})
 }
 
-// withdrawn: bob may get a credential and uses it; when he may not any more, his cluster says so, makes no machine, and can be deleted.
+// withdrawn: bob may get a credential and uses it. When the right is withdrawn, bob's cluster reports that, creates no
+// machine, and can be deleted.
 func (w *world) withdrawn() {
 	ctx := w.Context()
 	bob := tenant(w.T, w.st, "bob", w.b)
@@ -462,7 +466,7 @@ func (w *world) withdrawn() {
 	plane.Until(w.T, time.Minute, func() string {
 		err := bob.Create(ctx, naming(w.b, "bobs", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-bob" }))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return err.Error() // the API server's own view of rights may be behind
+			return err.Error() // the API server's cache of rights may lag
 		}
 		return ""
 	})
@@ -477,7 +481,7 @@ func (w *world) withdrawn() {
 		return ""
 	})
 	w.st.Edit(w.b, "bobs", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(3)) })
-	w.st.AwaitMachines(w.b, 3) // two of demo, one of bobs: none is made
+	w.st.AwaitMachines(w.b, 3) // two of demo, one of bob's: none is created
 	check(w.T, bob.Delete(ctx, naming(w.b, "bobs")))
 	plane.Until(w.T, 3*time.Minute, func() string { return w.st.Gone(naming(w.b, "bobs")) })
 	w.Log("a right that was withdrawn is noticed; nothing is made with it, and the cluster goes")

@@ -1,2 +1,2 @@
-// Package upgrade tells what an upgrade of Drover does to clusters that live, and what it does when it is taken back: nothing.
+// Package upgrade tests that an upgrade of Drover, and its rollback, change nothing in existing clusters.
 package upgrade

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 )
 
-// change is how the next version differs in a file: the text that is there, once, and what it has instead.
+// change is a difference of the next version in a file: a text that occurs once, and its replacement.
 type change struct{ file, old, next string }
 
-// nextVersion is a program that follows this one, and that a careless upgrade would show in: it renders other plans, its definitions have a field
-// more, and it keeps something more beside each plan.
+// nextVersion are the changes of a program version that a careless upgrade would expose: it renders other plans, its
+// CRDs have one more field, and it stores one more value with each plan.
 var nextVersion = []change{
 	{
 		file: "pkg/decide/planner/render/versions.go",
@@ -37,7 +37,7 @@ func (v Versions) list() []rendering {`,
 	},
 }
 
-// buildNext builds the next version of the program from this tree, without changing it.
+// buildNext builds the next version of the program from this tree, without changing the tree.
 func buildNext(ctx context.Context, root, dir string) (string, error) {
 	contents := map[string][]byte{}
 	for _, c := range nextVersion {

@@ -30,13 +30,13 @@ import (
 )
 
 const (
-	// many is how many clusters live through the upgrade, with one machine each.
+	// many is the number of clusters during the upgrade, with one machine each.
 	many = 100
-	// atATime is how many of them are made at the same time.
+	// atATime is the number of clusters that are created at the same time.
 	atATime = 25
-	// rest is for how long nothing is written before clusters count as settled.
+	// rest is the time without a write after which clusters count as settled.
 	rest = 5 * time.Second
-	// nextRendering is the render version of plans that the next version makes.
+	// nextRendering is the render version of the next version's plans.
 	nextRendering = "2"
 )
 
@@ -67,8 +67,8 @@ func run(m *testing.M) int {
 	return stage.Main(m)
 }
 
-// TestUpgradeDowngrade upgrades Drover while a hundred clusters live, makes one more, and takes the upgrade back. No plan changes, no machine is
-// replaced, nothing that Cluster API acts on changes, and hardly anything is written.
+// TestUpgradeDowngrade upgrades Drover with a hundred existing clusters, creates one more, and rolls the upgrade back.
+// No plan changes, no machine is replaced, nothing that Cluster API acts on changes, and almost nothing is written.
 func TestUpgradeDowngrade(t *testing.T) {
 	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s")
 	present := server.Program
@@ -93,7 +93,7 @@ func TestUpgradeDowngrade(t *testing.T) {
 		t.Errorf("the plan that the next version has made changed when the upgrade was taken back (-before +after):\n%s", diff)
 	}
 	u.expectKept("next")
-	// It manages what it has found.
+	// Drover manages the existing clusters.
 	st.Edit(u.namespace, "c-000", func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, stage.Pool("more", "w", 1))
 		c.Spec.RKEConfig.MachinePools[1].NodeConfig.Name = c.Spec.RKEConfig.MachinePools[0].NodeConfig.Name
@@ -143,7 +143,8 @@ func (u *upgrade) settle() {
 	})
 }
 
-// restart ends the program, starts another one, and waits until that has looked at everything. It wrote next to nothing by itself.
+// restart ends the program, starts another one, and waits until that has handled all objects. It checks that the
+// program wrote almost nothing by itself.
 func (u *upgrade) restart(program string) {
 	u.Helper()
 	u.expectNoDisruption()
@@ -155,8 +156,9 @@ func (u *upgrade) restart(program string) {
 	replica.Leader(u.T, time.Minute, u.server)
 	leads := time.Since(begin)
 	u.settle()
-	// Not counted is what concerns no cluster: the definitions, the settings that are published. Cluster API's core applies every object once more when
-	// it starts, because what it has applied is known to its memory only, and counts nodes anew; what it could change is in the record.
+	// Writes outside clusters do not count: CRDs and published settings. At its start, Cluster API's core applies every
+	// object again, because it remembers applied objects only in memory, and counts nodes again. The record contains
+	// everything that it could change.
 	counts, own := map[string]int{}, 0
 	for _, w := range plane.Writes(u.T, stage.DroverAgent, begin) {
 		if w.Resource == "customresourcedefinitions" || w.Namespace == "drover-system" {
@@ -176,7 +178,8 @@ func (u *upgrade) restart(program string) {
 	u.expectNoDisruption()
 }
 
-// makeNext makes a cluster with the next version, as that does it: its plan shows it, and something is kept in fields that this version does not know.
+// makeNext creates a cluster with the next version and returns its plan. The plan shows the next version, and a status
+// field that this version does not know has a value.
 func (u *upgrade) makeNext() map[string]string {
 	u.Helper()
 	u.Cluster(u.namespace, "next", stage.K3s, stage.Pool("all", "ecw", 1))
@@ -200,7 +203,8 @@ func (u *upgrade) makeNext() map[string]string {
 	return plan
 }
 
-// expectKept fails unless the older program says that it keeps the plans of a cluster, which it cannot make, and does not disturb it.
+// expectKept fails unless the older program reports that it keeps the plans of a cluster, which it cannot render, and
+// leaves the cluster alone.
 func (u *upgrade) expectKept(cluster string) {
 	u.Helper()
 	controlPlane := &rkev1.RKEControlPlane{}
@@ -223,7 +227,7 @@ func (u *upgrade) statusOf(cluster string) map[string]any {
 	return status
 }
 
-// planOf are the plans of a cluster, by the names of their Secrets.
+// planOf returns the plans of a cluster by the names of their Secrets.
 func (u *upgrade) planOf(cluster string) map[string]string {
 	u.Helper()
 	secrets := &corev1.SecretList{}
@@ -237,9 +241,9 @@ func (u *upgrade) planOf(cluster string) map[string]string {
 	return plans
 }
 
-// record is what an upgrade may not change.
+// record is what an upgrade must not change.
 type record struct {
-	// Plans are the bytes of plans with what is kept beside them, by the names of their Secrets.
+	// Plans are the bytes of plans and of the values stored with them, by the names of their Secrets.
 	Plans map[string]string
 	// Objects are the UID and the generation of all objects that Cluster API or Drover acts on.
 	Objects map[string]string
@@ -248,7 +252,7 @@ type record struct {
 // kept are the groups whose objects are recorded.
 var kept = []string{"cluster.x-k8s.io", "rke.cattle.io", "rke-machine.cattle.io", "rke-machine-config.cattle.io", "provisioning.cattle.io"}
 
-// record leaves out what belongs to the cluster that the next version makes, and the machine of an edit.
+// record returns the record without the cluster of the next version and the machine of an edit.
 func (u *upgrade) record() record {
 	u.Helper()
 	out := record{Plans: map[string]string{}, Objects: map[string]string{}}
@@ -277,7 +281,7 @@ func (u *upgrade) record() record {
 
 func ofNext(name string) bool { return name == "next" || strings.HasPrefix(name, "next-") }
 
-// kinds are all kinds in the recorded groups that the API server has in namespaces.
+// kinds returns all namespaced kinds of the recorded groups.
 func (u *upgrade) kinds() []schema.GroupVersionKind {
 	u.Helper()
 	all := map[schema.GroupVersionKind]bool{}

@@ -1,4 +1,4 @@
-// Package heap tells what holds the memory of a program, by the profile of its heap.
+// Package heap attributes the memory of a program to packages by its heap profile.
 package heap
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// CoreCaches are the packages of Cluster API that remember objects by their resource version, of which a cluster has more the busier the machine is, whether
-// the objects are still there or not. They forget every ten hours, and let nobody else make them.
+// CoreCaches are Cluster API packages that remember objects by their resource version, even deleted ones. They keep
+// more objects per cluster on a busier machine. Entries expire after ten hours, and no setting changes that.
 var CoreCaches = []string{"sigs.k8s.io/cluster-api/internal/util/ssa", "sigs.k8s.io/cluster-api/util/cache"}
 
-// Read asks a profiler, by its host and port, what is on its heap.
+// Read downloads a heap profile from a profiler at host and port.
 func Read(ctx context.Context, address string) (*profile.Profile, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/debug/pprof/heap", http.NoBody)
 	if err != nil {
@@ -33,7 +33,7 @@ func Read(ctx context.Context, address string) (*profile.Profile, error) {
 	return profile.ParseData(data)
 }
 
-// HeldBy is how much of a heap, in bytes, functions of some packages have allocated, or what they have called.
+// HeldBy returns the bytes of a heap that functions of some packages, or functions that they called, have allocated.
 func HeldBy(heap *profile.Profile, packages []string) float64 {
 	of := slices.IndexFunc(heap.SampleType, func(value *profile.ValueType) bool { return value.Type == "inuse_space" })
 	var sum int64

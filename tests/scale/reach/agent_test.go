@@ -7,9 +7,10 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// Agent is the memory of the agent's process. The pages of the program that it shows are in it, although other processes of the same program share them.
+// Agent is the memory of the agent's process. It includes the pages of the program, which other processes of the same
+// program share.
 type Agent struct {
-	// MostMiB is the most that it had while requests went through it, and ResidentMiB what it had afterwards.
+	// MostMiB is the peak during requests, and ResidentMiB the memory afterwards.
 	MostMiB     float64 `json:"mostMiB"`
 	ResidentMiB float64 `json:"residentMiB"`
 	Target      float64 `json:"target"`
@@ -21,14 +22,14 @@ const (
 	memoryEvery = 50 * time.Millisecond
 )
 
-// observed is the most memory that the agent had.
+// observed is the peak memory of the agent.
 type observed struct {
 	most atomic.Int64
 	stop chan struct{}
 	done chan struct{}
 }
 
-// observe looks at the agent's memory until it is asked for.
+// observe samples the agent's memory until the result is read.
 func (w *world) observe() *observed {
 	o := &observed{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {

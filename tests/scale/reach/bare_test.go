@@ -19,11 +19,11 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// bareTarget makes this program one bare proxy, which is to pass requests on to that URL.
+// bareTarget makes this program a bare proxy, which forwards requests to the URL in this variable.
 const bareTarget = "DROVER_BENCH_BARE"
 
-// serveBare is a reverse proxy of the standard library and nothing else: TLS, HTTP/2 and headers, in and out, with most options of Drover's own.
-// It ends with the program that started it.
+// serveBare is only a reverse proxy of the standard library: TLS, HTTP/2 and headers on both sides, with most of
+// Drover's options. It ends with its parent process.
 func serveBare(target string) {
 	to, err := url.Parse(target)
 	if err != nil {
@@ -45,7 +45,7 @@ func serveBare(target string) {
 	select {}
 }
 
-// bareBuffers are the buffers in which answers are copied.
+// bareBuffers are the buffers for copying answers.
 type bareBuffers struct{ pool sync.Pool }
 
 func (p *bareBuffers) Get() []byte {
@@ -57,16 +57,17 @@ func (p *bareBuffers) Get() []byte {
 
 func (p *bareBuffers) Put(used []byte) { p.pool.Put((*[32 << 10]byte)(used)) }
 
-// bare is the way to the API server through two bare proxies in a row, processes of their own like Drover's server and the agent. It is what such a way costs
-// with net/http before anybody is authenticated, authorized or impersonated, and without a tunnel.
+// bare is a connection to the API server through two bare proxies in a row. They are separate processes, like Drover's
+// server and the agent. It shows the cost of net/http alone, without authentication, authorization, impersonation and a
+// tunnel.
 func (w *world) bare() *rest.Config {
 	w.Helper()
-	agent := w.bareProxy(w.direct.Host, "GOMAXPROCS=1", "GOGC=50") // as the agent has it
+	agent := w.bareProxy(w.direct.Host, "GOMAXPROCS=1", "GOGC=50") // with the agent's settings
 	server := w.bareProxy(agent)
 	return unlimited(&rest.Config{Host: server, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, BearerToken: w.direct.BearerToken})
 }
 
-// bareProxy starts one and returns its URL.
+// bareProxy starts a bare proxy and returns its URL.
 func (w *world) bareProxy(target string, environ ...string) string {
 	w.Helper()
 	program, err := os.Executable()

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// result names the file for what was measured.
+// result is the environment variable with the file for the result.
 const result = "DROVER_BENCH"
 
 func TestMain(m *testing.M) {
@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 		serveBare(target)
 	}
 	if os.Getenv(result) == "" {
-		os.Exit(m.Run()) // there is nothing to start a plane for
+		os.Exit(m.Run()) // no test needs a plane
 	}
-	logrus.SetLevel(logrus.ErrorLevel) // the library below the agents complains of each session that ends
+	logrus.SetLevel(logrus.ErrorLevel) // the library of the agents logs an error for each session that ends
 	os.Exit(plane.Main(m, plane.Options{
 		Components: []string{managementplane.ControllerManager},
 		Controllers: []string{
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// Figures is what one run measured. Each part says what is aimed at, and whether that was reached.
+// Figures is the result of one run. Each part has its target and whether it was reached.
 type Figures struct {
 	Get  Get    `json:"get"`
 	List []List `json:"list"`
@@ -47,7 +47,8 @@ type Figures struct {
 	Storm    Storm    `json:"storm"`
 }
 
-// TestBench measures what docs/performance.md says of reaching clusters. It runs when DROVER_BENCH names a file for the result.
+// TestBench measures the figures of docs/performance.md about reaching clusters. It runs when DROVER_BENCH names a file
+// for the result.
 func TestBench(t *testing.T) {
 	target := os.Getenv(result)
 	if target == "" {
@@ -76,14 +77,14 @@ func TestBench(t *testing.T) {
 	w.must(os.WriteFile(target, out, 0o600))
 }
 
-// of is the world for a part of the test.
+// of returns the world for a part of the test.
 func (w *world) of(t *testing.T) *world {
 	part := *w
 	part.T = t
 	return &part
 }
 
-// say shows figures as soon as they are known.
+// say prints figures as soon as they are known.
 func (w *world) say(figures any) {
 	out, err := json.Marshal(figures)
 	w.must(err)
@@ -97,7 +98,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// await waits for something that takes a while; missing says what is not yet.
+// await waits until missing returns "". Other texts describe what is missing.
 func (w *world) await(within time.Duration, missing func() (string, error)) {
 	w.Helper()
 	plane.Until(w, within, func() string {
@@ -109,7 +110,7 @@ func (w *world) await(within time.Duration, missing func() (string, error)) {
 	})
 }
 
-// quantile of durations in milliseconds.
+// quantile returns a quantile of durations in milliseconds.
 func quantile(all []time.Duration, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(all))
 	return float64(sorted[int(q*float64(len(sorted)-1))]) / float64(time.Millisecond)

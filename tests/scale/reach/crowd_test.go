@@ -21,26 +21,29 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// Sessions is what the server keeps for a session of an agent: all that it has more than before they came, its clients of these clusters among it.
+// Sessions is the server's memory per agent session. It includes everything beyond the server's memory without agents,
+// such as its clients of these clusters.
 type Sessions struct {
 	Agents int `json:"agents"`
-	// LiveKiB is live heap and stacks for each, ResidentKiB the memory of the process, which holds what is free again, too.
+	// LiveKiB is live heap and stacks per session. ResidentKiB is the memory of the process, including free memory.
 	LiveKiB     float64 `json:"liveKiBPerSession"`
 	ResidentKiB float64 `json:"residentKiBPerSession"`
 	Goroutines  float64 `json:"goroutinesPerSession"`
-	// Percent is what their signs of life cost the server.
+	// Percent is the server's CPU usage for keepalives.
 	Percent float64 `json:"serverPercentOfOneCore"`
 	Target  float64 `json:"target"`
 	Within  bool    `json:"within"`
 }
 
-// Storm is how all agents come back when the server was restarted, while a user goes on asking for a cluster.
+// Storm is the return of all agents after a restart of the server, while a user sends requests for a cluster.
 type Storm struct {
 	Agents int `json:"agents"`
-	// Seconds is from the end of the old server until all are connected to the new one, and ReadySeconds until that was ready.
+	// Seconds is the time from the end of the old server until all agents are connected to the new one. ReadySeconds is
+	// the time until the new server is ready.
 	Seconds      float64 `json:"seconds"`
 	ReadySeconds float64 `json:"readySeconds"`
-	// UserSeconds is from the end of the old server until the user was answered. From then on, Requests were asked and Refused of them refused.
+	// UserSeconds is the time from the end of the old server until a request of the user succeeds. After that, the user
+	// sent Requests requests, and Refused of them failed.
 	UserSeconds float64 `json:"userSeconds"`
 	Requests    int     `json:"requests"`
 	Refused     int     `json:"refused"`
@@ -76,7 +79,7 @@ func (w *world) crowd() (Sessions, Storm) {
 	return sessions, w.storm()
 }
 
-// populate makes the Clusters and returns the tokens of their agents, by the clusters' IDs.
+// populate creates the Clusters and returns the tokens of their agents by the clusters' IDs.
 func (w *world) populate() map[string]string {
 	w.Helper()
 	known, err := w.tokens()
@@ -95,7 +98,7 @@ func (w *world) populate() map[string]string {
 	w.must(errors.Join(problems...))
 	var found map[string]string
 	w.await(10*time.Minute, func() (string, error) {
-		time.Sleep(time.Second) // it is much to read
+		time.Sleep(time.Second) // the list is large
 		if found, err = w.tokens(); err != nil {
 			return "", err
 		}
@@ -113,7 +116,7 @@ func (w *world) populate() map[string]string {
 	return found
 }
 
-// connect runs the agents, until the test is over. The API server behind them knows nothing and has a version.
+// connect runs the agents until the end of the test. Their API server only returns a version.
 func (w *world) connect(tokens map[string]string) {
 	w.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -158,7 +161,7 @@ func (w *world) awaitAgents(within time.Duration) {
 	})
 }
 
-// connected is how many agents are; 0 while the server does not say.
+// connected returns the number of connected agents. It returns 0 if the server does not answer.
 func (w *world) connected() int {
 	values, err := w.metrics()
 	if err != nil {
@@ -167,7 +170,7 @@ func (w *world) connected() int {
 	return int(values[`drover_tunnel_sessions{kind="agent"}`])
 }
 
-// metrics are the lines of the server's metrics that have one value.
+// metrics returns the server's metrics that have a single value.
 func (w *world) metrics() (map[string]float64, error) {
 	response, err := http.Get("http://" + w.server.Health + "/metrics")
 	if err != nil {
@@ -185,10 +188,10 @@ func (w *world) metrics() (map[string]float64, error) {
 	return values, lines.Err()
 }
 
-// sight is what the server has, when nothing happens.
+// sight is the usage of an idle server.
 type sight struct{ live, resident, goroutines, percent float64 }
 
-// look waits until the server has done what there was to do, and has collected its garbage afterwards.
+// look waits until the server is idle and has collected its garbage.
 func (w *world) look() sight {
 	w.Helper()
 	cpu := func() float64 { return plane.UsageOfProcess(w, w.server.PID()).CPU.Seconds() }
@@ -205,7 +208,7 @@ func (w *world) look() sight {
 	}
 	begun := time.Now()
 	var values map[string]float64
-	w.await(3*time.Minute, func() (string, error) { // it collects every two minutes at least
+	w.await(3*time.Minute, func() (string, error) { // the server collects at least every two minutes
 		var err error
 		values, err = w.metrics()
 		if err != nil || values["go_memstats_last_gc_time_seconds"] < float64(begun.Unix()+1) {
@@ -213,7 +216,7 @@ func (w *world) look() sight {
 		}
 		return "", nil
 	})
-	// The next collection begins when there is twice as much live heap, and as much again as stacks are.
+	// The next collection starts at twice the live heap plus the size of the stacks.
 	stacks := values["go_memstats_stack_inuse_bytes"]
 	return sight{
 		live: (values["go_memstats_next_gc_bytes"] + stacks) / 2, resident: values["process_resident_memory_bytes"],
@@ -221,7 +224,7 @@ func (w *world) look() sight {
 	}
 }
 
-// storm restarts the server while a user asks for the cluster again and again.
+// storm restarts the server while a user sends requests for the cluster.
 func (w *world) storm() Storm {
 	w.Helper()
 	client, err := rest.HTTPClientFor(w.tunnel)
@@ -252,7 +255,8 @@ func (w *world) storm() Storm {
 	return out
 }
 
-// live is a user who goes on asking. What is refused before the first answer does not count: server and agent are on their way.
+// live is a user that keeps sending requests. Failures before the first success do not count, because server and agent
+// are still starting.
 type live struct {
 	begin time.Time
 
@@ -290,7 +294,7 @@ func (l *live) ask(ctx context.Context, client *http.Client, address string) {
 	}
 }
 
-// get asks once, and does not try again as client-go would.
+// get sends one request, without the retries of client-go.
 func get(ctx context.Context, client *http.Client, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// Get is how long a small GET takes, at the API server itself and through proxy, tunnel and agent. The two alternate, so that both
-// see the same machine.
+// Get is the latency of a small GET, at the API server itself and through proxy, tunnel and agent. The requests
+// alternate, so that both have the same conditions.
 type Get struct {
 	Requests  int     `json:"requests"`
 	DirectP50 float64 `json:"directP50Milliseconds"`
@@ -25,9 +25,10 @@ type Get struct {
 	TunnelP99 float64 `json:"tunnelP99Milliseconds"`
 	AddedP50  float64 `json:"addedP50Milliseconds"`
 	Ratio     float64 `json:"ratio"`
-	// BareRatio is that of two bare proxies in a row.
+	// BareRatio is the ratio for two bare proxies in a row.
 	BareRatio float64 `json:"bareRatio"`
-	// ServerCPU and AgentCPU are the processor time of one request in the two processes on the way. It depends less on what else the machine does.
+	// ServerCPU and AgentCPU are the CPU times of one request in the two processes in between. They depend less on the
+	// load of the machine.
 	ServerCPU float64 `json:"serverCPUMicroseconds"`
 	AgentCPU  float64 `json:"agentCPUMicroseconds"`
 	Target    float64 `json:"target"`
@@ -57,7 +58,7 @@ func (w *world) gets() Get {
 	}
 }
 
-// alternate is how long small GETs take at the API server itself, and how long on another way.
+// alternate returns the latencies of small GETs at the API server itself and through another connection.
 func (w *world) alternate(way *rest.Config) (direct, other []time.Duration) {
 	w.Helper()
 	one := func(client kubernetes.Interface) time.Duration {
@@ -76,24 +77,25 @@ func (w *world) alternate(way *rest.Config) (direct, other []time.Duration) {
 	return direct, other
 }
 
-// List is how fast a long answer comes: ConfigMaps with much in them.
+// List is the throughput of a long answer: a list of large ConfigMaps.
 type List struct {
-	// Compressed is how client-go asks by itself: the API server compresses then, which takes most of the time. Without it the way is what limits.
+	// Compressed is client-go's default. The API server then compresses, which takes most of the time. Without
+	// compression, the connection is the limit.
 	Compressed         bool    `json:"compressed"`
 	MiB                float64 `json:"mib"`
 	DirectMiBPerSecond float64 `json:"directMiBPerSecond"`
 	TunnelMiBPerSecond float64 `json:"tunnelMiBPerSecond"`
 	Ratio              float64 `json:"ratio"`
-	// BareRatio is that of two bare proxies in a row.
+	// BareRatio is the ratio for two bare proxies in a row.
 	BareRatio float64 `json:"bareRatio"`
-	// ServerCPU and AgentCPU are the processor time of one list in the two processes on the way.
+	// ServerCPU and AgentCPU are the CPU times of one list in the two processes in between.
 	ServerCPU float64 `json:"serverCPUSeconds"`
 	AgentCPU  float64 `json:"agentCPUSeconds"`
 	Target    float64 `json:"target"`
 	Within    bool    `json:"within"`
 }
 
-// spent is the processor time of server and agent so far.
+// spent returns the CPU times of server and agent so far.
 func (w *world) spent() (server, agent time.Duration) {
 	w.Helper()
 	return plane.UsageOfProcess(w, w.server.PID()).CPU, plane.UsageOfProcess(w, w.agent.Process.Pid).CPU
@@ -130,7 +132,8 @@ func (w *world) list(bare *rest.Config, compressed bool) List {
 	}
 }
 
-// compare is how fast lists come on a way, and at the API server itself, in MiB per second, and how long they are.
+// compare returns the throughput of lists through a connection and at the API server itself, in MiB per second, and
+// their length.
 func (w *world) compare(way *rest.Config, compressed bool) (other, direct float64, bytes int64) {
 	w.Helper()
 	open := func(config *rest.Config) kubernetes.Interface {
@@ -154,7 +157,7 @@ func (w *world) compare(way *rest.Config, compressed bool) (other, direct float6
 	return speed(through), speed(atOnce), bytes
 }
 
-// readAll reads a list and throws it away: decoding it would take the same time on either way.
+// readAll reads a list without decoding it, because decoding takes the same time on either connection.
 func (w *world) readAll(client kubernetes.Interface) (time.Duration, int64) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
@@ -168,7 +171,7 @@ func (w *world) readAll(client kubernetes.Interface) (time.Duration, int64) {
 	return time.Since(begin), n
 }
 
-// noise is text that compresses little, always the same.
+// noise returns a constant text that hardly compresses.
 func noise(seed uint64, bytes int) string {
 	random := rand.New(rand.NewPCG(seed, 0))
 	out := make([]byte, bytes)

@@ -10,11 +10,12 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// Watches is what watches cost of which nothing comes: the processor time of server and agent together, as a share of one core.
+// Watches is the cost of idle watches: the CPU usage of server and agent together, as a share of one core.
 type Watches struct {
 	Watches int     `json:"watches"`
 	Seconds float64 `json:"seconds"`
-	// WithoutPercent is what server and agent need anyway, ServerPercent and AgentPercent what they need with the watches.
+	// WithoutPercent is the usage of server and agent without watches. ServerPercent and AgentPercent are the usages
+	// with them.
 	WithoutPercent float64 `json:"withoutPercentOfOneCore"`
 	ServerPercent  float64 `json:"serverPercentOfOneCore"`
 	AgentPercent   float64 `json:"agentPercentOfOneCore"`
@@ -32,7 +33,7 @@ const (
 
 func (w *world) watches() Watches {
 	w.Helper()
-	time.Sleep(settleFor) // what was read before is cleared away meanwhile
+	time.Sleep(settleFor) // wait for the cleanup after earlier reads
 	server, agent := w.share(w.server.PID(), w.agent.Process.Pid)
 	out := Watches{Watches: idleWatches, Seconds: idleFor.Seconds(), WithoutPercent: round(server+agent, 2), Target: watchesTarget}
 	client := w.client(w.tunnel)
@@ -55,7 +56,7 @@ func (w *world) watches() Watches {
 	return out
 }
 
-// share is how much of one core two processes use, in percent.
+// share returns how much of one core two processes use, in percent.
 func (w *world) share(one, other int) (ofOne, ofOther float64) {
 	w.Helper()
 	cpu := func(pid int) float64 { return plane.UsageOfProcess(w, pid).CPU.Seconds() }

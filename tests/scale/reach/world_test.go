@@ -34,14 +34,14 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// Namespaces of the cluster that is reached.
+// Namespaces of the cluster.
 const (
 	small = "small"
 	large = "large"
 	quiet = "quiet"
 )
 
-// Names of the user, and of what it may do.
+// Names of the user and of its rights.
 const (
 	user    = "user"
 	reader  = "reader"
@@ -50,7 +50,7 @@ const (
 
 var clusters = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}
 
-// world is Drover's server, and a cluster that is reached through its agent: all of them are processes of their own.
+// world is Drover's server, and a cluster that is reached through its agent. All of them are separate processes.
 type world struct {
 	*testing.T
 	server    *replica.Replica
@@ -63,7 +63,8 @@ type world struct {
 	other                *managementplane.Plane
 	agent                *exec.Cmd
 
-	// direct and tunnel are the two ways of a user to the cluster. It has a token and the same rights on both.
+	// direct and tunnel are the user's two connections to the cluster. The user has a token and the same rights on
+	// both.
 	direct, tunnel *rest.Config
 }
 
@@ -97,7 +98,7 @@ func (w *world) client(config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// fetch gets what the server answers to everybody.
+// fetch requests a public path from the server.
 func (w *world) fetch(path string) []byte {
 	w.Helper()
 	body, err := w.ask(path)
@@ -119,7 +120,7 @@ func (w *world) ask(path string) ([]byte, error) {
 	return body, err
 }
 
-// create makes a Cluster that is imported.
+// create creates a Cluster to import.
 func (w *world) create(name string) error {
 	cluster := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"namespace": w.namespace, "name": name}, "spec": map[string]any{},
@@ -128,7 +129,7 @@ func (w *world) create(name string) error {
 	return err
 }
 
-// tokens are those of all agents, by the ID of their cluster.
+// tokens returns the tokens of all agents by the ID of their cluster.
 func (w *world) tokens() (map[string]string, error) {
 	all, err := w.upstream.CoreV1().Secrets(metav1.NamespaceAll).List(w.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + tokenOf})
 	if err != nil {
@@ -141,7 +142,8 @@ func (w *world) tokens() (map[string]string, error) {
 	return found, nil
 }
 
-// join makes a Cluster, installs its agent's manifest in the other plane, runs the agent, and returns the ID of the cluster.
+// join creates a Cluster, installs its agent's manifest in the other plane, runs the agent, and returns the ID of the
+// cluster.
 func (w *world) join(name string) string {
 	w.Helper()
 	w.must(w.create(name))
@@ -159,7 +161,7 @@ func (w *world) join(name string) string {
 		return "there is no token yet", nil
 	})
 	var manifest []byte
-	w.await(time.Minute, func() (missing string, err error) { // the server has heard of the token a moment later
+	w.await(time.Minute, func() (missing string, err error) { // the server sees the token with a delay
 		manifest, err = w.ask("/v3/import/" + token + "_" + id + ".yaml")
 		return "", err
 	})
@@ -191,7 +193,7 @@ func (w *world) join(name string) string {
 	return id
 }
 
-// file writes one and returns its path.
+// file writes a file and returns its path.
 func (w *world) file(name string, content []byte) string {
 	w.Helper()
 	path := filepath.Join(w.dir, name)
@@ -208,8 +210,8 @@ func (w *world) token(client kubernetes.Interface, namespace, account string) st
 	return made.Status.Token
 }
 
-// users lets one user get the Cluster, and read in it: through the tunnel as the account of the management cluster, and at the API server as an account of
-// the cluster itself.
+// users lets one user get the Cluster and read in it. Through the tunnel, the user is an account of the management
+// cluster. At the API server, the user is an account of the cluster itself.
 func (w *world) users(id string) {
 	w.Helper()
 	get := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{clusters.Group}, Resources: []string{clusters.Resource}}
@@ -232,7 +234,7 @@ func (w *world) users(id string) {
 		BearerToken: w.token(w.upstream, w.namespace, user),
 	})
 	for name, config := range map[string]*rest.Config{"the API server": w.direct, "the tunnel": w.tunnel} {
-		w.await(30*time.Second, func() (string, error) { // roles take a moment until they are known
+		w.await(30*time.Second, func() (string, error) { // roles take effect with a delay
 			if _, err := w.client(config).CoreV1().ConfigMaps(small).List(w.Context(), metav1.ListOptions{}); err != nil {
 				return "", fmt.Errorf("ask %s: %w", name, err)
 			}
@@ -245,7 +247,7 @@ func (w *world) subject() rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: w.namespace, Name: user}
 }
 
-// account makes an account, and a role that is bound to subjects.
+// account creates an account, and a role that is bound to subjects.
 func (w *world) account(client kubernetes.Interface, namespace string, rule rbacv1.PolicyRule, subjects ...rbacv1.Subject) {
 	w.Helper()
 	_, err := client.CoreV1().ServiceAccounts(namespace).Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: user}}, metav1.CreateOptions{})

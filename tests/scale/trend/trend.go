@@ -1,4 +1,4 @@
-// Package trend tells whether a figure that was sampled for a while grows.
+// Package trend decides whether a sampled figure grows.
 package trend
 
 import (
@@ -10,9 +10,9 @@ import (
 // Series is one figure over time.
 type Series struct {
 	Name, Unit string
-	// Allowed is how much it may grow between the first sample that counts and the last.
+	// Allowed is the allowed growth between the first and the last sample that count.
 	Allowed float64
-	// At are seconds, and Values what was found then.
+	// At are times in seconds, and Values the values at these times.
 	At, Values []float64
 }
 
@@ -21,16 +21,17 @@ func (s *Series) Add(at, value float64) {
 	s.At, s.Values = append(s.At, at), append(s.Values, value)
 }
 
-// certain is by how many of its standard errors a slope has to be above zero.
+// certain is the number of standard errors by which a slope must exceed zero.
 const certain = 3
 
-// Trend is what became of a figure in the last two thirds of a run; in the first, caches fill.
+// Trend is the trend of a figure in the last two thirds of a run. In the first third, caches fill.
 type Trend struct {
-	// First and Last are medians of the first and the last third of what counts.
+	// First and Last are medians of the first and the last third of the samples that count.
 	First, Mean, Last float64
 	// Growth is the slope of the line through the samples, times the time from the first to the last.
 	Growth float64
-	// Growing is whether the figure grew by more than it may: steadily, and more than its swings explain, or by a jump that stayed.
+	// Growing reports whether the figure grew by more than allowed: either steadily and beyond its noise, or by a
+	// permanent jump.
 	Growing bool
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A figure that grows is told from one that swings, one that grows until its caches are full, and one that grows by next to nothing: with a dozen samples,
-// and whatever the swings are just like.
+// Of detects a growing figure with a dozen samples. A fluctuating figure, a figure that grows until its caches are
+// full, and a negligible growth do not count as growing, whatever the noise.
 func TestOf(t *testing.T) {
 	tests := map[string]struct {
 		value func(lap int, noise float64) float64

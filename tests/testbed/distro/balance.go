@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// balancer passes connections on to the first of its targets that takes them, beginning with the one that took the last: what a node
-// needs from the servers outlives each of them.
+// balancer forwards each connection to the first target that accepts it, starting with the last one that did. A node
+// can therefore continue when any single server fails.
 type balancer struct {
 	mu      sync.Mutex
 	targets []string
 }
 
-// set replaces the targets, each HOST:PORT. The one in use stays the first while it is among them. An empty list changes nothing:
-// servers that cannot be asked are still the ones that were known.
+// set replaces the targets, each HOST:PORT. The current target stays first if it is in the new list. An empty list
+// changes nothing, because the known servers may still exist while they do not answer.
 func (b *balancer) set(targets []string) {
 	if len(targets) == 0 {
 		return
@@ -52,7 +52,7 @@ func (b *balancer) failed(target string) {
 	}
 }
 
-// dial connects to a target. Each is tried once.
+// dial connects to a target. It tries each target once.
 func (b *balancer) dial(ctx context.Context) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: 2 * time.Second}
 	errs := []error{errors.New("no server answers")}
@@ -67,7 +67,7 @@ func (b *balancer) dial(ctx context.Context) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// listenOwn opens a port of this host's own.
+// listenOwn listens on a port of this host's loopback.
 func listenOwn(ctx context.Context, port int) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -77,7 +77,7 @@ func listenOwn(ctx context.Context, port int) (net.Listener, error) {
 	return listener, nil
 }
 
-// serve passes connections on until ctx ends.
+// serve forwards connections until ctx ends.
 func (b *balancer) serve(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
@@ -101,7 +101,7 @@ func (b *balancer) serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// splice copies both ways until both have ended, or ctx has.
+// splice copies in both directions until both have ended or ctx ends.
 func splice(ctx context.Context, a, b net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _, _ = a.Close(), b.Close() })
 	defer stop()

@@ -30,7 +30,7 @@ func TestBalancer_Targets(t *testing.T) {
 	}
 }
 
-// TestBalancer_LeadsToWhoeverAnswers: of two servers one is gone; what is said through the port reaches the other, and its
+// TestBalancer_LeadsToWhoeverAnswers: with one of two servers gone, a connection reaches the other server, and its
 // answer comes back.
 func TestBalancer_LeadsToWhoeverAnswers(t *testing.T) {
 	gone := listenLocal(t)

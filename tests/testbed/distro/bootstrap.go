@@ -21,30 +21,32 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// bootstrapPrefix is below which K3s and RKE2 keep the bootstrap data in etcd. What follows is derived from the token.
+// bootstrapPrefix is the key prefix of K3s' and RKE2's bootstrap data in etcd. The rest of the key is derived from the
+// token.
 const bootstrapPrefix = "/bootstrap/"
 
-// bootstrapRequired are the files that all servers of a cluster have in common, by their path in the server's folder.
+// bootstrapRequired are the files that all servers of a cluster share, by their path in the server's folder.
 var bootstrapRequired = []string{
 	"tls/server-ca.crt", "tls/server-ca.key", "tls/client-ca.crt", "tls/client-ca.key", "tls/request-header-ca.crt", "tls/request-header-ca.key",
 	"tls/service.key", "tls/service.pub", "tls/etcd/server-ca.crt", "tls/etcd/server-ca.key", "tls/etcd/peer-ca.crt", "tls/etcd/peer-ca.key",
 }
 
-// The files with the encryption of Secrets.
+// The files for the encryption of Secrets.
 const (
 	bootstrapEncryptionConfig = "cred/encryption-config.json"
 	bootstrapEncryptionState  = "cred/encryption-state.json"
 )
 
-// bootstrapChanging are files of that kind that a server may not have, and that change while the cluster lives: those of the encryption of Secrets.
-// The ones in etcd are right, others are of before the last rotation.
+// bootstrapChanging are shared files that a server may lack and that change during the life of the cluster: the files
+// for the encryption of Secrets. The version in etcd is current. Other versions are from before the last rotation.
 var bootstrapChanging = []string{bootstrapEncryptionConfig, bootstrapEncryptionState}
 
-// errOtherToken is that the cluster was made with another token.
+// errOtherToken means that the cluster was created with another token.
 var errOtherToken = errors.New("bootstrap data already found and encrypted with different token")
 
-// bootstrap is what a server needs to be one of its cluster: files by their path in the server's folder. Joining servers get it from the one
-// they join, and etcd keeps it, encrypted with the token: so a server whose certificates are gone is one of the same cluster with them again.
+// bootstrap is what a server needs to belong to its cluster: files by their path in the server's folder. Joining
+// servers get it from the server that they join. etcd stores it, encrypted with the token, so that a server without its
+// certificates can recover them.
 type bootstrap map[string][]byte
 
 // readBootstrap reads this server's bootstrap data.
@@ -63,7 +65,7 @@ func readBootstrap(l Layout) (bootstrap, error) {
 	return found, nil
 }
 
-// lacksBootstrap tells that this server is without a file that it cannot be one of its cluster without.
+// lacksBootstrap reports whether this server lacks a required file.
 func (l Layout) lacksBootstrap() (bool, error) {
 	for _, name := range bootstrapRequired {
 		switch _, err := os.Stat(l.server(name)); {
@@ -76,17 +78,18 @@ func (l Layout) lacksBootstrap() (bool, error) {
 	return false, nil
 }
 
-// writeMissing writes what this server does not have. Files that are there stay: keys in use are never replaced.
+// writeMissing writes the files that this server lacks. It keeps existing files, because keys in use are never
+// replaced.
 func (b bootstrap) writeMissing(l Layout) error {
 	return b.write(l, func(name string, missing bool) bool { return missing || slices.Contains(bootstrapChanging, name) })
 }
 
-// writeChanging writes the files that change while the cluster lives.
+// writeChanging writes the files that change during the life of the cluster.
 func (b bootstrap) writeChanging(l Layout) error {
 	return b.write(l, func(name string, _ bool) bool { return slices.Contains(bootstrapChanging, name) })
 }
 
-// writeAll makes this server's files those of the bootstrap data, whatever it had: they belong to the data that were restored.
+// writeAll replaces this server's files with the bootstrap data, which belong to the restored data.
 func (b bootstrap) writeAll(l Layout) error {
 	for _, name := range bootstrapChanging {
 		if _, given := b[name]; given {
@@ -129,13 +132,13 @@ type bootstrapStore struct {
 	token   string
 }
 
-// key is where the data of a cluster with this token are.
+// key returns the etcd key of a cluster with this token.
 func (s bootstrapStore) key() string {
 	sum := sha256.Sum256([]byte(s.token))
 	return bootstrapPrefix + hex.EncodeToString(sum[:])[:12]
 }
 
-// load reads the data, nil when there are none.
+// load returns the data, or nil if there are none.
 func (s bootstrapStore) load(ctx context.Context) (found bootstrap, err error) {
 	err = s.members.do(ctx, func(ctx context.Context, client *clientv3.Client) error {
 		reply, err := client.Get(ctx, bootstrapPrefix, clientv3.WithPrefix())
@@ -156,7 +159,7 @@ func (s bootstrapStore) load(ctx context.Context) (found bootstrap, err error) {
 	return found, err
 }
 
-// create writes the data unless there are some.
+// create writes the data if there are none.
 func (s bootstrapStore) create(ctx context.Context, data bootstrap) error {
 	sealed, err := sealBootstrap(s.token, data)
 	if err != nil {
@@ -174,7 +177,7 @@ func (s bootstrapStore) create(ctx context.Context, data bootstrap) error {
 	})
 }
 
-// change changes the data that there are. It fails when another server does so at the same time.
+// change updates the existing data. It fails if another server does so at the same time.
 func (s bootstrapStore) change(ctx context.Context, f func(bootstrap) error) error {
 	return s.members.do(ctx, func(ctx context.Context, client *clientv3.Client) error {
 		reply, err := client.Get(ctx, s.key())
@@ -207,7 +210,7 @@ func (s bootstrapStore) change(ctx context.Context, f func(bootstrap) error) err
 	})
 }
 
-// share writes this server's bootstrap data into etcd if there are none, and takes from there what changes.
+// share writes this server's bootstrap data to etcd if there are none. It copies the changing files from etcd.
 func (s bootstrapStore) share(ctx context.Context, l Layout) error {
 	kept, err := s.load(ctx)
 	if err != nil {
@@ -223,7 +226,7 @@ func (s bootstrapStore) share(ctx context.Context, l Layout) error {
 	return s.create(ctx, own)
 }
 
-// shareBootstrap is share until it succeeds: etcd may have no leader for a moment.
+// shareBootstrap retries share until it succeeds, because etcd may have no leader for a moment.
 func (r *run) shareBootstrap(ctx context.Context) error {
 	var fatal error
 	r.insist(ctx, "share bootstrap data", func() error {
@@ -236,7 +239,8 @@ func (r *run) shareBootstrap(ctx context.Context) error {
 	return fatal
 }
 
-// sealBootstrap encrypts with the token, in the form of the real distributions: the salt, a colon, and the rest in base64.
+// sealBootstrap encrypts with the token, in the format of the real distributions: the salt, a colon, and the rest in
+// base64.
 func sealBootstrap(token string, data bootstrap) (string, error) {
 	plain, err := json.Marshal(data)
 	if err != nil {
@@ -283,8 +287,8 @@ func bootstrapCipher(token, salt string) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// recoverBootstrap gets the bootstrap data of a server that has its part of etcd and lost its certificates: a copy of the data runs
-// alone for as long as it takes to read them, since etcd itself cannot run without the certificates.
+// recoverBootstrap gets the bootstrap data of a server that has etcd data but lost its certificates. etcd cannot run
+// without the certificates, so a copy of the data runs alone while the server reads from it.
 func (r *run) recoverBootstrap(ctx context.Context) error {
 	lacks, err := r.layout.lacksBootstrap()
 	if err != nil || !lacks || r.config.DisableEtcd || !r.layout.votes() {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What servers share is the same on each, keys in use are never replaced, and what was restored replaces everything.
+// All servers get the same shared files. Keys in use are never replaced, and a restore replaces every file.
 func TestBootstrap_IsWrittenForItsPurpose(t *testing.T) {
 	all := bootstrap{"cred/encryption-config.json": []byte("given")}
 	for _, name := range bootstrapRequired {

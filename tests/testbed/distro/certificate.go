@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// service is what certificates are rotated by: a component, or one of the parts of the distribution itself.
+// service is the unit of certificate rotation: a component, or a part of the distribution itself.
 type service struct {
 	name string
-	// agent services have their certificates in the agent's folder, on servers and workers.
+	// agent services keep their certificates in the agent's folder, on servers and workers.
 	agent bool
-	// certificates are the paths of their certificates without the endings of certificate and key.
+	// certificates are paths without the suffixes of certificate and key.
 	certificates []string
 }
 
-// services are all that have certificates, by the names that the real distributions know
+// services returns all services with certificates, by the names of the real distributions
 // (docs/wire/planner.md#certificate-rotation).
 func services(l Layout) []service {
 	program := string(l.Runtime)
@@ -42,8 +42,8 @@ func services(l Layout) []service {
 	}
 }
 
-// RotateCertificates moves the certificates of some services aside, of all that the node has if none is named, so that the next start issues new
-// ones. The authorities stay.
+// RotateCertificates moves the certificates of the named services aside, so that the next start issues new ones.
+// Without names, it moves those of all services of the node. The authorities stay.
 func RotateCertificates(runtime Runtime, dataDir string, names []string, out io.Writer) error {
 	return rotateCertificates(NewLayout(runtime, dataDir), names, time.Now(), out)
 }
@@ -79,7 +79,7 @@ func rotateCertificates(l Layout, names []string, now time.Time, out io.Writer) 
 	return nil
 }
 
-// chosenServices are those named, or those that a server or a worker has when none is.
+// chosenServices returns the named services. Without names, it returns all services of a server or a worker.
 func chosenServices(all []service, names []string, server bool) ([]service, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(s service) bool { return s.name == name }) {
@@ -94,13 +94,14 @@ func chosenServices(all []service, names []string, server bool) ([]service, erro
 	}), nil
 }
 
-// moveAside removes a service's certificates. Those of the agent's folder are copied before, which is not part of the backup of a server.
+// moveAside removes a service's certificates. It first copies those in the agent's folder, because the backup of a
+// server does not contain them.
 func (s service) moveAside(backup string) error {
 	for _, base := range s.certificates {
 		for _, path := range []string{base + ".crt", base + ".key"} {
 			data, err := os.ReadFile(path)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // a server without an API server has no use for some of them
+				continue // a server without an API server does not use some of them
 			}
 			if err == nil && s.agent {
 				err = writeFile(filepath.Join(backup, filepath.Base(path)), data)
@@ -116,7 +117,7 @@ func (s service) moveAside(backup string) error {
 	return nil
 }
 
-// copyFolder copies a folder of keys: only root can read the copy.
+// copyFolder copies a folder of keys. Only root can read the copy.
 func copyFolder(from, to string) error {
 	from = filepath.Clean(from)
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {

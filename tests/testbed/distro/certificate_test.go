@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// certificateFiles makes a node with its certificates, and returns what is where.
+// certificateFiles creates a node with its certificates, and returns its files with their content.
 func certificateFiles(t *testing.T, l Layout, server bool) map[string]string {
 	t.Helper()
 	node, err := NewNode(Config{NodeName: "n1", NodeIP: values{"192.0.2.1"}})
@@ -22,7 +22,7 @@ func certificateFiles(t *testing.T, l Layout, server bool) map[string]string {
 	}
 	of := l
 	if !server {
-		of.Data = t.TempDir() // a worker's are made elsewhere
+		of.Data = t.TempDir() // a worker's certificates are made elsewhere
 	}
 	if err := ensureServerCerts(of, node, Config{}); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestRotateCertificates_MovesThoseOfServices(t *testing.T) {
 	tests := map[string]struct {
 		server   bool
 		services []string
-		// gone are certificates without their endings, or folders all of whose certificates but the authorities go.
+		// gone are certificates without their suffixes, or folders that lose all certificates except authorities.
 		gone []string
 	}{
 		"all of a server":       {true, nil, []string{"server/tls", "agent"}},
@@ -103,7 +103,7 @@ func TestRotateCertificates_MovesThoseOfServices(t *testing.T) {
 	}
 }
 
-// shared reports that a file is an authority or a key of the cluster.
+// shared reports whether a file is an authority or a key of the cluster.
 func shared(file string) bool {
 	return strings.Contains(file, "-ca.") || strings.HasPrefix(filepath.Base(file), "service.")
 }

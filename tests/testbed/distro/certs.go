@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// serverCA and clientCA sign what the API server and the kubelets show and trust.
+// serverCA and clientCA sign the server and client certificates of the API server and the kubelets.
 func serverCA(l Layout) (*pki.Authority, error) {
 	return pki.OpenAuthority(l.tls(""), "server-ca", time.Now)
 }
@@ -20,7 +20,7 @@ func clientCA(l Layout) (*pki.Authority, error) {
 	return pki.OpenAuthority(l.tls(""), "client-ca", time.Now)
 }
 
-// ensureServerCerts makes what a server needs, named and placed as in the real distributions.
+// ensureServerCerts makes a server's certificates, with the names and paths of the real distributions.
 func ensureServerCerts(l Layout, node Node, config Config) error {
 	service, err := firstServiceIP(config)
 	if err != nil {
@@ -37,7 +37,8 @@ func ensureServerCerts(l Layout, node Node, config Config) error {
 			if _, err := ca.Serving("serving-kube-apiserver", api...); err != nil {
 				return err
 			}
-			_, err := ca.Serving("dynamic-cert", api...) // the supervisor's; the real ones keep it in a file and a Secret of that name
+			// The supervisor's certificate: the real distributions use this name for a file and a Secret.
+			_, err := ca.Serving("dynamic-cert", api...)
 			return err
 		}},
 		{l.tls(""), "client-ca", func(ca *pki.Authority) error { return issueClients(ca, l.Runtime) }},
@@ -88,13 +89,14 @@ func issueClients(ca *pki.Authority, runtime Runtime) error {
 	return nil
 }
 
-// nodeFiles are a node's certificates and the authorities it trusts, by their file names in the agent's folder.
+// nodeFiles are a node's certificates and trusted authorities, by their file names in the agent's folder.
 type nodeFiles map[string][]byte
 
-// issuing is held while a node's certificates lie on the server, for which its requests may come twice at a time.
+// issuing is held while a node's certificates are files on the server, because the node may send two requests at the
+// same time.
 var issuing sync.Mutex
 
-// issueNode signs a node's certificates on a server. They are new each time, and the server does not keep them.
+// issueNode signs new certificates for a node. The server does not keep them.
 func issueNode(l Layout, node Node) (nodeFiles, error) {
 	issuing.Lock()
 	defer issuing.Unlock()
@@ -127,7 +129,7 @@ func issueNode(l Layout, node Node) (nodeFiles, error) {
 	return files, nil
 }
 
-// issue adds a new certificate, which an authority makes in a file of the server.
+// issue adds a new certificate that an authority writes to a file on the server.
 func (f nodeFiles) issue(l Layout, name, file string, issue func(string) (pki.Pair, error)) error {
 	forget := func() error { return errors.Join(os.RemoveAll(l.tls(file+".crt")), os.RemoveAll(l.tls(file+".key"))) }
 	if err := forget(); err != nil {
@@ -143,7 +145,7 @@ func (f nodeFiles) issue(l Layout, name, file string, issue func(string) (pki.Pa
 	return errors.Join(certErr, keyErr, forget())
 }
 
-// write puts a node's files where its kubelet reads them.
+// write writes a node's files where its kubelet reads them.
 func (f nodeFiles) write(l Layout) error {
 	for name, data := range f {
 		if err := writeFile(l.agent(name), data); err != nil {
@@ -153,7 +155,7 @@ func (f nodeFiles) write(l Layout) error {
 	return nil
 }
 
-// writeFile writes a file whole or not at all, for root only.
+// writeFile writes a file atomically. Only root can read it.
 func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make folder of %s: %w", path, err)

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// component is one program that runs below the stand-in.
+// component is a program that the stand-in runs.
 type component struct {
-	// program is a name by which drover-kube knows it.
+	// program is the name of a program in drover-kube.
 	program string
 	args    []string
-	// needsAPI components give up when they find no API server.
+	// needsAPI components exit if they find no API server.
 	needsAPI bool
 }
 
-// apiComponents returns what runs beside etcd on a server with the given configuration, in the order of their start.
+// apiComponents returns the components that run next to etcd on a server with this configuration, in start order.
 func apiComponents(l Layout, node Node, config Config) []component {
 	list := []component{apiServer(l, node, config)}
 	if !config.DisableControllerManager {
@@ -64,7 +64,8 @@ func apiServer(l Layout, node Node, config Config) component {
 	args := []string{
 		"--advertise-address=" + advertise,
 		"--allow-privileged=true",
-		"--shutdown-watch-termination-grace-period=1s", // without it, it waits until those who watch go, up to a minute
+		// Without it, a stopping server waits up to a minute for watches to end.
+		"--shutdown-watch-termination-grace-period=1s",
 		"--anonymous-auth=false",
 		"--authorization-mode=Node,RBAC",
 		"--client-ca-file=" + l.tls("client-ca.crt"),
@@ -120,7 +121,7 @@ func scheduler(l Layout, config Config) component {
 	}, config.SchedulerArg)}
 }
 
-// withUserArgs adds "key=value" settings of the configuration; they replace our own of the same key.
+// withUserArgs adds "key=value" settings of the configuration. They replace the stand-in's arguments with the same key.
 func withUserArgs(args []string, user []string) []string {
 	for _, setting := range user {
 		setting = strings.TrimPrefix(setting, "--")
@@ -131,8 +132,8 @@ func withUserArgs(args []string, user []string) []string {
 	return args
 }
 
-// etcdMemberName returns the name under which this server's etcd is a member: the node's name and a part that is made once, as in the
-// real distributions, which keep it in the data directory's file "name".
+// etcdMemberName returns the name of this server's etcd member: the node's name and a random suffix. Like the real
+// distributions, it stores the name in the data directory's file "name".
 func etcdMemberName(l Layout, node Node) (string, error) {
 	data, err := os.ReadFile(l.etcdMemberName())
 	if err == nil {

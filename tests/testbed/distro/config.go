@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Runtime is the distribution a process stands in for.
+// Runtime is the distribution that the process replaces.
 type Runtime string
 
 // The two runtimes.
@@ -21,7 +21,7 @@ const (
 	K3s  Runtime = "k3s"
 )
 
-// SupervisorPort is where servers take joining nodes.
+// SupervisorPort is the port at which joining nodes call a server.
 func (r Runtime) SupervisorPort() int {
 	if r == K3s {
 		return apiPort
@@ -29,10 +29,10 @@ func (r Runtime) SupervisorPort() int {
 	return 9345
 }
 
-// values are words or lists of words: the configuration takes either wherever it takes a list.
+// values are one or more words. The configuration accepts one word instead of a list.
 type values []string
 
-// UnmarshalJSON accepts one word, a number, a truth value or a list of them.
+// UnmarshalJSON accepts a word, a number, a boolean or a list of them.
 func (v *values) UnmarshalJSON(data []byte) error {
 	var value any
 	if err := yaml.Unmarshal(data, &value); err != nil {
@@ -51,8 +51,8 @@ func (v *values) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Config is the part of the distributions' configuration that the stand-in honours. Unknown keys are ignored here: Drover's
-// own checks are elsewhere, and a real server's many flags are not the stand-in's business.
+// Config is the part of the distributions' configuration that the stand-in implements. It ignores unknown keys, because
+// a real server has many more flags and Drover's checks are elsewhere.
 type Config struct {
 	ClusterInit              bool   `json:"cluster-init"`
 	Server                   string `json:"server"`
@@ -82,8 +82,8 @@ type Config struct {
 	EtcdS3                   bool   `json:"etcd-s3"`
 }
 
-// LoadConfig reads config.yaml and then config.yaml.d/*.yaml by name below dir. A later file's key replaces an earlier one's, except that a
-// key written with a trailing "+" is added to the list before it, as in the real distributions.
+// LoadConfig reads config.yaml and then config.yaml.d/*.yaml by name below dir. A key of a later file replaces the
+// earlier one. As in the real distributions, a key with a trailing "+" appends to the list instead.
 func LoadConfig(dir string) (Config, error) {
 	files := []string{filepath.Join(dir, "config.yaml")}
 	dropIns, err := filepath.Glob(filepath.Join(dir, "config.yaml.d", "*.yaml"))

@@ -11,12 +11,14 @@ import (
 	"time"
 )
 
-// supervisorProtocol is what a joining stand-in node offers in its TLS greeting beside HTTP; it is never chosen. Real K3s serves supervisor and API from one process;
-// here they are two, told apart before a byte of either is read.
+// supervisorProtocol is an additional protocol that a joining stand-in node offers in its TLS ClientHello. No server
+// ever selects it. Real K3s serves supervisor and API from one process. The stand-in has two processes, and the
+// ClientHello decides between them.
 const supervisorProtocol = "supervisor"
 
-// demux accepts on listener and gives each connection to the supervisor if its greeting asks for it, else to the API server
-// at the address api, untouched: client certificates reach the API server.
+// demux accepts connections on listener. It passes a connection to the supervisor if its ClientHello offers
+// supervisorProtocol. It forwards all others unchanged to the API server at the address api, so that client
+// certificates reach the API server.
 func demux(ctx context.Context, listener net.Listener, supervisor *queue, api string) error {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
@@ -55,7 +57,7 @@ func route(ctx context.Context, conn net.Conn, supervisor *queue, api string) {
 	splice(ctx, replayed, inner)
 }
 
-// readGreeting reads a TLS ClientHello and returns its bytes and the protocols it offers.
+// readGreeting reads a TLS ClientHello. It returns its bytes and the offered protocols.
 func readGreeting(conn net.Conn) ([]byte, []string, error) {
 	var seen bytes.Buffer
 	var protocols []string
@@ -73,7 +75,7 @@ func readGreeting(conn net.Conn) ([]byte, []string, error) {
 	return seen.Bytes(), protocols, nil
 }
 
-// readOnlyConn lets the TLS library read a greeting and say nothing.
+// readOnlyConn lets the TLS library read a ClientHello without writing.
 type readOnlyConn struct{ reader io.Reader }
 
 func (c readOnlyConn) Read(p []byte) (int, error)     { return c.reader.Read(p) }
@@ -85,7 +87,7 @@ func (readOnlyConn) SetDeadline(time.Time) error      { return nil }
 func (readOnlyConn) SetReadDeadline(time.Time) error  { return nil }
 func (readOnlyConn) SetWriteDeadline(time.Time) error { return nil }
 
-// replayConn is a connection whose first bytes were read already.
+// replayConn is a connection whose first bytes have been read already.
 type replayConn struct {
 	net.Conn
 	reader io.Reader
@@ -93,7 +95,7 @@ type replayConn struct {
 
 func (c *replayConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
 
-// queue is a listener fed by demux.
+// queue is a listener that gets its connections from demux.
 type queue struct {
 	address net.Addr
 	conns   chan net.Conn

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// TestDemux_TellsSupervisorAndAPIApart sends two kinds of clients to one port and sees where each arrives.
+// TestDemux_TellsSupervisorAndAPIApart: of two kinds of clients at one port, each reaches its own server.
 func TestDemux_TellsSupervisorAndAPIApart(t *testing.T) {
 	ca, err := pki.OpenAuthority(t.TempDir(), "ca", time.Now)
 	must(t, err)

@@ -24,26 +24,27 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// deployInterval is how soon a changed manifest is applied. The real distributions look every 15 seconds. A file that cannot be applied, such as one
-// with kinds that only the real ones have, is tried again after longer and longer, up to longestDeployPause.
+// deployInterval is how soon a changed manifest is applied. The real distributions check every 15 seconds. A file that
+// cannot be applied, for example because only the real distributions have its kinds, is retried with a growing pause up
+// to longestDeployPause.
 const (
 	deployInterval     = 2 * time.Second
 	longestDeployPause = time.Minute
 )
 
-// deployer applies what lies in a server's folder of manifests, as the real distributions do: each file once, and again when it has changed or could
-// not be applied. Objects that a file no longer has stay, other than there.
+// deployer applies the files in a server's folder of manifests. As in the real distributions, it applies a file once,
+// and again after a change or a failure. Unlike them, it keeps objects that a file no longer contains.
 type deployer struct {
 	folder  string
 	objects dynamic.Interface
 	kinds   meta.ResettableRESTMapper
 	log     io.Writer
-	// applied are the digests of files that were applied, failed what became of the others.
+	// applied are the digests of applied files. failed are the failures of other files.
 	applied map[string][sha256.Size]byte
 	failed  map[string]failure
 }
 
-// failure is how a file could not be applied.
+// failure records why a file could not be applied.
 type failure struct {
 	digest [sha256.Size]byte
 	said   string
@@ -72,7 +73,7 @@ func (r *run) deploy(ctx context.Context) error {
 	return every(ctx, deployInterval, func() error { return d.look(ctx) })
 }
 
-// look applies every file that needs it. What is wrong with one is said once, and holds up no other.
+// look applies every file that needs it. It logs each failure once, and a failure does not delay other files.
 func (d *deployer) look(ctx context.Context) error {
 	err := filepath.WalkDir(d.folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
@@ -104,7 +105,7 @@ func (d *deployer) look(ctx context.Context) error {
 	return err
 }
 
-// fail notes that a file could not be applied, and says why unless that was said.
+// fail records the failure of a file, and logs it if it is new.
 func (d *deployer) fail(path string, digest [sha256.Size]byte, err error) {
 	last := d.failed[path]
 	if last.digest != digest {
@@ -119,7 +120,7 @@ func (d *deployer) fail(path string, digest [sha256.Size]byte, err error) {
 	d.failed[path] = last
 }
 
-// apply applies the documents of a manifest in their order. One that fails does not stop the ones after it.
+// apply applies the documents of a manifest in order. A failure does not stop the documents after it.
 func (d *deployer) apply(ctx context.Context, content []byte) error {
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
 	var problems []error
@@ -145,7 +146,7 @@ func (d *deployer) applyObject(ctx context.Context, object *unstructured.Unstruc
 	kind := object.GroupVersionKind()
 	mapping, err := d.kinds.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
-		d.kinds.Reset() // it may be of a definition that has come since
+		d.kinds.Reset() // its kind may have been defined since
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", kind.Kind, object.GetName(), err)

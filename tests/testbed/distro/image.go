@@ -20,12 +20,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// runScript is what a plan's install instruction runs in the unpacked image.
+// runScript is the script in the unpacked image that a plan's install instruction runs.
 //
 //go:embed installer/run.sh
 var runScript []byte
 
-// killAllScript stops everything of a runtime on a machine.
+// killAllScript stops all processes of a runtime on a machine.
 //
 //go:embed installer/killall.sh
 var killAllScript string
@@ -36,12 +36,12 @@ var serverUnit string
 //go:embed installer/agent.service
 var agentUnit string
 
-// ImageReference is the installer image's name: "+" cannot be in a tag.
+// ImageReference returns the name of the installer image. It replaces "+", which a tag cannot contain.
 func ImageReference(runtime Runtime, version string) string {
 	return "rancher/system-agent-installer-" + string(runtime) + ":" + strings.ReplaceAll(version, "+", "-")
 }
 
-// unitNames are those of a runtime's systemd units, the real distributions'.
+// unitNames returns the names of a runtime's systemd units, which are those of the real distributions.
 func unitNames(runtime Runtime) (server, agent string) {
 	if runtime == K3s {
 		return "k3s.service", "k3s-agent.service"
@@ -56,15 +56,16 @@ func units(runtime Runtime) map[string]string {
 	return map[string]string{server: fill.Replace(serverUnit), agent: fill.Replace(agentUnit)}
 }
 
-// killAll is a runtime's script that stops everything.
+// killAll returns a runtime's script that stops everything.
 func killAll(runtime Runtime) File {
 	server, agent := unitNames(runtime)
 	fill := strings.NewReplacer("@RUNTIME@", string(runtime), "@SERVER@", server, "@AGENT@", agent)
 	return File{Name: string(runtime) + "-killall.sh", Mode: 0o755, Data: []byte(fill.Replace(killAllScript))}
 }
 
-// BuildImage writes the installer image of one runtime and version as a docker archive into dir, as a node agent looks for it in its
-// images folder. program is the stand-in and kube is drover-kube. The file is complete once it has its final name.
+// BuildImage writes the installer image of one runtime and version into dir as a docker archive. A node agent finds it
+// there in its images folder. program is the stand-in and kube is drover-kube. The file gets its final name when it is
+// complete.
 func BuildImage(dir string, runtime Runtime, version, program, kube string) (string, error) {
 	tag, err := name.NewTag(ImageReference(runtime, version))
 	if err != nil {
@@ -118,7 +119,7 @@ type File struct {
 	Data []byte
 }
 
-// ImageFiles are the installer image's files: the script, the version, the units and the programs.
+// ImageFiles returns the files of the installer image: the script, the version, the units and the programs.
 func ImageFiles(runtime Runtime, version, program, kube string) ([]File, error) {
 	files := []File{
 		{Name: "run.sh", Mode: 0o755, Data: runScript},
@@ -139,7 +140,7 @@ func ImageFiles(runtime Runtime, version, program, kube string) ([]File, error) 
 	return files, nil
 }
 
-// imageContent is the image's one layer.
+// imageContent returns the only layer of the image.
 func imageContent(files []File) ([]byte, error) {
 	var buffer bytes.Buffer
 	archive := tar.NewWriter(&buffer)

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// joiner asks a server on behalf of a node that is about to be one of the cluster.
+// joiner sends the requests of a joining node to a server.
 type joiner struct {
 	layout Layout
 	node   Node
@@ -26,8 +26,8 @@ type joiner struct {
 	log    io.Writer
 }
 
-// asWorker asks until a server answers, the configured one or one of those whose API was known, and writes the node's certificates: it gets new ones
-// with every start. It keeps asking: a server may be slow to come.
+// asWorker asks the configured server and the known API servers until one answers, and writes the node's certificates.
+// The node gets new ones at every start. asWorker keeps asking, because servers may start slowly.
 func (j joiner) asWorker(ctx context.Context, known []string) (servers []string, err error) {
 	var reply joinReply
 	query := url.Values{"name": {j.node.Name}, "ip": {j.node.IP.String()}}
@@ -41,7 +41,7 @@ func (j joiner) asWorker(ctx context.Context, known []string) (servers []string,
 	return reply.Servers, reply.Files.write(j.layout)
 }
 
-// asServer asks until a server answers, and writes what servers share.
+// asServer asks until a server answers, and writes the files that servers share.
 func (j joiner) asServer(ctx context.Context) (etcd []string, err error) {
 	var reply serverReply
 	if _, err := j.insist(ctx, nil, http.MethodGet, "server", nil, &reply); err != nil {
@@ -50,8 +50,8 @@ func (j joiner) asServer(ctx context.Context) (etcd []string, err error) {
 	return reply.Etcd, reply.Files.writeMissing(j.layout)
 }
 
-// insist repeats a question until there is an answer or ctx ends, and logs each new reason why there is none. It asks the configured server and, after
-// it, those whose API was known, and returns the authority of whoever answered.
+// insist repeats a request until it succeeds or ctx ends, and logs each new error. It tries the configured server first
+// and then the known servers. It returns the authority of the server that answered.
 func (j joiner) insist(ctx context.Context, known []string, method, path string, query url.Values, reply any) ([]byte, error) {
 	server, err := url.Parse(j.config.Server)
 	if err != nil || server.Host == "" {
@@ -83,8 +83,8 @@ func (j joiner) insist(ctx context.Context, known []string, method, path string,
 	}
 }
 
-// ask asks once. The first call trusts whoever answers, as the distributions do with a token that carries no CA hash; the
-// second does not.
+// ask sends the request once. A first call accepts any certificate, as the distributions do with a token without a CA
+// hash. The second call trusts only the authority from the first call.
 func (j joiner) ask(ctx context.Context, server *url.URL, method, path string, query url.Values, reply any) ([]byte, error) {
 	anyone := httpClient(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{supervisorProtocol, "http/1.1"}})
 	ca, err := fetch(ctx, anyone, http.MethodGet, server.JoinPath("/cacerts"), "")
@@ -108,7 +108,7 @@ func (j joiner) ask(ctx context.Context, server *url.URL, method, path string, q
 	return ca, nil
 }
 
-// supervisorOf is where the supervisor is of a server whose API is at HOST:PORT.
+// supervisorOf returns the supervisor's URL of a server whose API is at HOST:PORT.
 func (j joiner) supervisorOf(api string) (*url.URL, error) {
 	host, _, err := net.SplitHostPort(api)
 	if err != nil {
@@ -117,7 +117,7 @@ func (j joiner) supervisorOf(api string) (*url.URL, error) {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(j.layout.Runtime.SupervisorPort()))}, nil
 }
 
-// joined is where the API of the server is that the configuration names.
+// joined returns the API address of the configured server.
 func (j joiner) joined() []string {
 	server, err := url.Parse(j.config.Server)
 	if err != nil || server.Hostname() == "" {
@@ -126,7 +126,8 @@ func (j joiner) joined() []string {
 	return []string{net.JoinHostPort(server.Hostname(), strconv.Itoa(apiPort))}
 }
 
-// followServers keeps a balancer's targets equal to the API servers there are, and what the next start knows, by asking the supervisors of those it knows.
+// followServers keeps a balancer's targets, and the list for the next start, equal to the current API servers. It asks
+// the supervisors of the servers that it knows.
 func (j joiner) followServers(ctx context.Context, b *balancer) error {
 	return every(ctx, 5*time.Second, func() error {
 		for _, target := range b.all() {
@@ -148,7 +149,7 @@ func httpClient(config *tls.Config) *http.Client {
 	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 }
 
-// fetch gets what a server says; the token is shown unless it is empty.
+// fetch returns a server's answer. It sends the token unless it is empty.
 func fetch(ctx context.Context, client *http.Client, method string, target *url.URL, token string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// writeKubeconfig writes a kubeconfig in the form the distributions write theirs: one cluster, user and context called "default".
-// The certificate data is inside when embed is true, as in the admin's file that people copy; else it names the files.
+// writeKubeconfig writes a kubeconfig in the distributions' format: one cluster, user and context called "default".
+// With embed it contains the certificate data, for the admin's file, which users copy. Otherwise it contains file
+// names.
 func writeKubeconfig(path, server, caFile, certBase string, embed bool) error {
 	cluster, user := clientcmdapi.NewCluster(), clientcmdapi.NewAuthInfo()
 	cluster.Server, cluster.CertificateAuthority = server, caFile
@@ -32,7 +33,7 @@ func writeKubeconfig(path, server, caFile, certBase string, embed bool) error {
 
 // writeServerKubeconfigs writes the admin's kubeconfig and those of a server's own components.
 func writeServerKubeconfigs(l Layout) error {
-	// The admin's file names the port users know; the components talk to the API server itself.
+	// The admin's file has the port that users know. The components connect to the API server directly.
 	if err := writeKubeconfig(l.adminKubeconfig(), fmt.Sprintf("https://127.0.0.1:%d", apiPort), l.tls("server-ca.crt"), l.tls("client-admin"), true); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeletConfig is drover-kube's configuration file of a kubelet whose pods are local processes.
+// kubeletConfig is the configuration file of drover-kube's process kubelet.
 type kubeletConfig struct {
 	NodeName       string               `json:"nodeName"`
 	Dir            string               `json:"dir"`
@@ -31,8 +31,8 @@ type kubeletConfig struct {
 	Version        string               `json:"version"`
 }
 
-// images is what can run on a node: something that does nothing until it is told to end, and Drover's agent inside the cluster, which is the same
-// program as the agent of the node that the install script has put there.
+// images are the images that a node can run: a program that waits until it is stopped, and Drover's cluster agent. The
+// install script has put the agent's program on the node as the node agent.
 func (r *run) images() []map[string]any {
 	return []map[string]any{
 		{"match": "drover.test/pause*", "program": "/usr/bin/sleep", "args": []string{"infinity"}, "user": 65534},
@@ -67,7 +67,7 @@ func (r *run) kubelet(api string) task {
 	}
 }
 
-// nodeLabels turns "key=value" settings into labels.
+// nodeLabels parses "key=value" settings.
 func nodeLabels(config Config) map[string]string {
 	labels := map[string]string{}
 	for _, setting := range config.NodeLabel {
@@ -77,7 +77,7 @@ func nodeLabels(config Config) map[string]string {
 	return labels
 }
 
-// nodeTaints turns "key=value:effect" settings into taints; the value may be missing.
+// nodeTaints parses "key=value:effect" settings. The value is optional.
 func nodeTaints(config Config) []corev1.Taint {
 	var taints []corev1.Taint
 	for _, setting := range config.NodeTaint {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Labels by which kubectl shows a server's roles. A kubelet may not give them to itself; in the real distributions a
-// controller of the server does.
+// Labels with which kubectl shows a server's roles. A kubelet may not set them on its own node. In the real
+// distributions, a controller of the server does.
 const (
 	etcdRole         = "node-role.kubernetes.io/etcd"
 	controlPlaneRole = "node-role.kubernetes.io/control-plane"
@@ -28,7 +28,8 @@ func roleLabels(config Config) map[string]string {
 	return labels
 }
 
-// labelRoles labels this server's node once it is there, and notes which member of etcd it is, if it is one.
+// labelRoles waits for this server's node and labels it. If the server is an etcd member, it also annotates the node
+// with the member.
 func (r *run) labelRoles(ctx context.Context, client kubernetes.Interface, member string) error {
 	annotations := map[string]string{}
 	if member != "" {
@@ -43,7 +44,7 @@ func (r *run) labelRoles(ctx context.Context, client kubernetes.Interface, membe
 		return fmt.Errorf("label node: %w", err)
 	}
 	nodes := client.CoreV1().Nodes()
-	// An error is the node not being there yet, or the API server restarting: asking again is right for both.
+	// On an error the node does not exist yet, or the API server restarts. Both need a retry.
 	_ = poll(ctx, func() bool {
 		_, err := nodes.Patch(ctx, r.node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		return err == nil

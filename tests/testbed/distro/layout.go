@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// Ports of a node, the real distributions'.
+// Ports of a node, as in the real distributions.
 const (
 	apiPort         = 6443
-	innerAPIPort    = 6444 // the API server's own port where K3s' shared port is in front of it
+	innerAPIPort    = 6444 // the API server's own port behind K3s' shared port
 	etcdClientPort  = 2379
 	etcdPeerPort    = 2380
 	etcdMetricsPort = 2381
@@ -19,7 +19,8 @@ const (
 	calicoHealth    = 9099
 )
 
-// Layout says where a node keeps its files, as the real distributions do: probes and people look there.
+// Layout has the paths of a node's files. They match the real distributions, because probes and users expect them
+// there.
 type Layout struct {
 	Runtime Runtime
 	// Data is the data directory, /var/lib/rancher/<runtime> unless configured.
@@ -28,7 +29,7 @@ type Layout struct {
 	Etc string
 }
 
-// NewLayout returns the places of a runtime with the given data-dir setting, which may be empty.
+// NewLayout returns the layout of a runtime with the setting data-dir, which may be empty.
 func NewLayout(runtime Runtime, dataDir string) Layout {
 	if dataDir == "" {
 		dataDir = "/var/lib/rancher/" + string(runtime)
@@ -57,13 +58,13 @@ func (l Layout) serverAPIPort() int {
 	return apiPort
 }
 
-// Node is who this machine is in its cluster.
+// Node is this machine's name and address in its cluster.
 type Node struct {
 	Name string
 	IP   net.IP
 }
 
-// NewNode takes name and address from the configuration, else the host's own.
+// NewNode takes the name and address from the configuration, or else from the host.
 func NewNode(config Config) (Node, error) {
 	node := Node{Name: config.NodeName}
 	if node.Name == "" {

@@ -21,24 +21,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// apiServersPrefix is below which each server that has an API server writes where it is, in the cluster's etcd.
+// apiServersPrefix is the prefix of etcd keys under which each API server registers its address.
 const apiServersPrefix = "/stand-in/apiservers/"
 
-// members speaks with the cluster's etcd, as a server that has its keys.
+// members is a client of the cluster's etcd with a server's keys.
 type members struct {
 	layout Layout
 	// endpoints are client URLs.
 	endpoints []string
-	// plain tells that they are spoken with without encryption.
+	// plain means that the endpoints use no encryption.
 	plain bool
 }
 
-// localMembers asks through this server's own port, behind which is its own member or a balancer before all.
+// localMembers uses this server's own port, which leads to its own member or to a balancer.
 func localMembers(l Layout) members {
 	return members{layout: l, endpoints: []string{fmt.Sprintf("https://127.0.0.1:%d", etcdClientPort)}}
 }
 
-// do runs one question with a client of its own.
+// do calls question with a new client.
 func (m members) do(ctx context.Context, question func(context.Context, *clientv3.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -51,11 +51,11 @@ func (m members) do(ctx context.Context, question func(context.Context, *clientv
 	if err != nil {
 		return fmt.Errorf("reach etcd: %w", err)
 	}
-	defer func() { _ = client.Close() }() // nothing is left to be said to it
+	defer func() { _ = client.Close() }() // the client is not used again
 	return question(ctx, client)
 }
 
-// config is that of a client.
+// config returns the configuration of a client.
 func (m members) config() (clientv3.Config, error) {
 	config := clientv3.Config{Endpoints: m.endpoints, Logger: zap.NewNop()}
 	if m.plain {
@@ -87,7 +87,7 @@ func (m members) list(ctx context.Context) (list []*etcdserverpb.Member, err err
 	return list, err
 }
 
-// voters are the client URLs of the members that vote.
+// voters returns the client URLs of the voting members.
 func (m members) voters(ctx context.Context) ([]string, error) {
 	list, err := m.list(ctx)
 	var urls []string
@@ -99,7 +99,7 @@ func (m members) voters(ctx context.Context) ([]string, error) {
 	return urls, err
 }
 
-// apiServers are HOST:PORT of the API servers.
+// apiServers returns the API servers as HOST:PORT.
 func (m members) apiServers(ctx context.Context) (servers []string, err error) {
 	err = m.do(ctx, func(ctx context.Context, client *clientv3.Client) error {
 		reply, err := client.Get(ctx, apiServersPrefix, clientv3.WithPrefix())
@@ -114,7 +114,7 @@ func (m members) apiServers(ctx context.Context) (servers []string, err error) {
 	return servers, err
 }
 
-// announce writes where a node's API server is.
+// announce registers the address of a node's API server.
 func (m members) announce(ctx context.Context, node, address string) error {
 	return m.do(ctx, func(ctx context.Context, client *clientv3.Client) error {
 		_, err := client.Put(ctx, apiServersPrefix+node, address)
@@ -122,7 +122,8 @@ func (m members) announce(ctx context.Context, node, address string) error {
 	})
 }
 
-// remove takes a member with that name out of the cluster's etcd, and the node's API server from the list. Who is gone already is no error.
+// remove removes the member with that name from the cluster's etcd, and the node's API server from the list. A missing
+// member is no error.
 func (m members) remove(ctx context.Context, node, name string) error {
 	list, err := m.list(ctx)
 	if err != nil {
@@ -139,24 +140,26 @@ func (m members) remove(ctx context.Context, node, name string) error {
 	})
 }
 
-// seat is a server's place among the members of etcd.
+// seat is a server's membership in etcd.
 type seat struct {
 	name string
-	// peers is etcd's initial cluster, and existing tells that there is one already. Once etcd has data it knows better.
+	// peers is etcd's initial cluster. existing means that the cluster exists already. etcd ignores both once it has
+	// data.
 	peers    string
 	existing bool
-	// learner is the number of a member that does not vote yet, 0 for others.
+	// learner is the ID of a member that does not vote yet, or 0.
 	learner uint64
 }
 
-// votes tells whether this server's etcd has been a voter: from then on it needs nobody to start.
+// votes reports whether this server's etcd has been a voter. From then on it can start without other servers.
 func (l Layout) votes() bool {
 	_, err := os.Stat(l.etcdVoter())
 	return err == nil
 }
 
-// takeSeat finds or makes this server's place. A server that begins a cluster is its first member. A further one is added as a learner, which
-// no quorum waits for; adding one that was added before, by a process that was killed, finds it.
+// takeSeat finds or creates this server's membership. A server that starts a cluster is the first member. Every other
+// server is added as a learner, which does not count for the quorum. takeSeat finds a learner that a killed process
+// added before.
 func takeSeat(ctx context.Context, l Layout, node Node, voters []string) (seat, error) {
 	name, err := etcdMemberName(l, node)
 	if err != nil {
@@ -196,7 +199,7 @@ func takeSeat(ctx context.Context, l Layout, node Node, voters []string) (seat, 
 				place.learner = m.ID
 			}
 		case called == "":
-			called = strconv.FormatUint(m.ID, 16) // added, not started yet: only its address counts
+			called = strconv.FormatUint(m.ID, 16) // added but not started yet: it has only an address
 		}
 		for _, peer := range m.PeerURLs {
 			peers = append(peers, called+"="+peer)
@@ -206,7 +209,7 @@ func takeSeat(ctx context.Context, l Layout, node Node, voters []string) (seat, 
 	return place, nil
 }
 
-// promote makes a learner a voter as soon as it has caught up. It returns false when ctx ended before.
+// promote makes a learner a voter as soon as it has caught up. It returns false if ctx ends first.
 func promote(ctx context.Context, l Layout, place seat, voters []string) (bool, error) {
 	if place.learner == 0 {
 		return true, nil
@@ -229,7 +232,7 @@ func promote(ctx context.Context, l Layout, place seat, voters []string) (bool, 
 
 func peerURL(node Node) string { return fmt.Sprintf("https://%s:%d", node.IP, etcdPeerPort) }
 
-// hostsOf are the HOST:PORT of URLs.
+// hostsOf returns the HOST:PORT of URLs.
 func hostsOf(urls []string) []string {
 	var hosts []string
 	for _, text := range urls {
@@ -240,7 +243,7 @@ func hostsOf(urls []string) []string {
 	return hosts
 }
 
-// readList reads a list that was kept, nil when there is none.
+// readList reads a stored list. It returns nil if there is none.
 func readList(path string) ([]string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -256,7 +259,7 @@ func readList(path string) ([]string, error) {
 	return list, nil
 }
 
-// keepList writes a list for the next start.
+// keepList stores a list for the next start.
 func keepList(path string, list []string) error {
 	data, err := json.Marshal(list)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// removeMembers takes members out of etcd whose nodes are told to leave it, and says so on the node, as the real distributions' controller
-// does (docs/wire/names.md#leaving-etcd). Every server does it: it is done once whoever is first.
+// removeMembers removes members from etcd whose nodes request it, and records that on the node, as the real
+// distributions' controller does (docs/wire/names.md#leaving-etcd). Every server runs it, and the first server does the
+// work.
 func (r *run) removeMembers(ctx context.Context, client kubernetes.Interface) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -50,7 +51,7 @@ func (r *run) removeMember(ctx context.Context, client kubernetes.Interface, nod
 	return err
 }
 
-// annotation is the key of a Node's annotation about etcd.
+// annotation returns the key of a Node's annotation about etcd.
 func (r *run) annotation(name string) string {
 	return "etcd." + string(r.Runtime) + ".cattle.io/" + name
 }

@@ -15,21 +15,21 @@ import (
 	"go.uber.org/zap"
 )
 
-// ServerFlags are what the server takes on its command line beside its configuration.
+// ServerFlags are the flags of the server command that supplement its configuration.
 type ServerFlags struct {
-	// ClusterReset makes etcd begin anew with this server as its only member, and ends.
+	// ClusterReset makes this server the only member of a new etcd cluster, and exits.
 	ClusterReset bool
-	// RestorePath is a snapshot to begin with, relative to the server's folder.
+	// RestorePath is the snapshot to restore, relative to the server's folder.
 	RestorePath string
-	// EtcdArg are arguments of etcd, in addition to those of the configuration.
+	// EtcdArg are additional arguments of etcd.
 	EtcdArg []string
-	// DisableSnapshots is accepted: there is no schedule.
+	// DisableSnapshots has no effect, because there is no schedule.
 	DisableSnapshots bool
-	// S3 is refused.
+	// S3 is rejected.
 	S3 bool
 }
 
-// apply adds the flags to the configuration, and refuses what the stand-in does not have.
+// apply adds the flags to the configuration. It rejects flags that the stand-in does not implement.
 func (f ServerFlags) apply(config Config) (Config, error) {
 	config.EtcdArg = append(config.EtcdArg, f.EtcdArg...)
 	switch {
@@ -47,7 +47,7 @@ func (f ServerFlags) apply(config Config) (Config, error) {
 	return config, nil
 }
 
-// Ports of an etcd that runs alone, the real distributions'.
+// Ports of an etcd that runs alone, as in the real distributions.
 const (
 	aloneClientPort = 2399
 	alonePeerPort   = 2400
@@ -56,8 +56,9 @@ const (
 func (l Layout) tombstone() string { return filepath.Join(l.etcdData(), "tombstone") }
 func (l Layout) resetFlag() string { return l.server("db/reset-flag") }
 
-// afterReset is what a start has to do about resets of the cluster. This server's own reset is over, and another one may be made; and one whose
-// data were declared dead, because another server begins the cluster anew, puts them aside and joins as a new one.
+// afterReset handles earlier cluster resets at a start. It removes the flag of this server's own reset, so that another
+// reset is possible. If another server reset the cluster and this server's data were declared dead, it moves them
+// aside, and the server joins as a new member.
 func (r *run) afterReset() error {
 	if err := os.Remove(r.layout.resetFlag()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove reset flag: %w", err)
@@ -75,14 +76,14 @@ func (r *run) afterReset() error {
 	return setAside(r.layout.etcdData())
 }
 
-// setAside renames a folder of data. Of those put aside before, only the last are kept.
+// setAside renames a folder of data. It keeps only the latest of the folders that were renamed before.
 func setAside(folder string) error {
 	const kept = 5
 	old, err := filepath.Glob(folder + "-old-*")
 	if err != nil {
 		return fmt.Errorf("list data put aside: %w", err)
 	}
-	for len(old) >= kept { // by time: the names are equally long
+	for len(old) >= kept { // by time, because the names have equal length
 		if err := os.RemoveAll(old[0]); err != nil {
 			return fmt.Errorf("remove data put aside: %w", err)
 		}
@@ -95,8 +96,8 @@ func setAside(folder string) error {
 	return nil
 }
 
-// clusterReset makes this server the only member of etcd, with the data it has or with those of a snapshot. The certificates come from the
-// data: the cluster is the same one, for everybody who knows it.
+// clusterReset makes this server the only member of etcd, with its own data or those of a snapshot. The certificates
+// come from the data, so clients see the same cluster.
 func (r *run) clusterReset(ctx context.Context, snapshotPath string) error {
 	if err := r.mayReset(ctx, snapshotPath); err != nil {
 		return err
@@ -137,9 +138,10 @@ func (r *run) clusterReset(ctx context.Context, snapshotPath string) error {
 	return nil
 }
 
-// mayReset tells why there may be no reset.
+// mayReset returns the reason why a reset is not allowed.
 func (r *run) mayReset(ctx context.Context, snapshotPath string) error {
-	if snapshotPath == "" { // restoring is repeated at will, as in the real ones: the snapshot stays what it is
+	// Only a reset without a snapshot is limited. A restore can be repeated, as in the real distributions.
+	if snapshotPath == "" {
 		switch _, err := os.Stat(r.layout.resetFlag()); {
 		case err == nil:
 			return fmt.Errorf("managed etcd cluster membership was previously reset, please remove the cluster-reset flag and start %s normally. "+
@@ -151,7 +153,7 @@ func (r *run) mayReset(ctx context.Context, snapshotPath string) error {
 			return fmt.Errorf("etcd has no data to reset: %w", err)
 		}
 	}
-	// The port tells whether a server runs here, whose data this would pull away.
+	// An open port means that a server runs here. The reset would delete the data that it uses.
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", etcdClientPort))
 	if err != nil {
@@ -160,7 +162,7 @@ func (r *run) mayReset(ctx context.Context, snapshotPath string) error {
 	return listener.Close()
 }
 
-// restoreSnapshot makes a snapshot etcd's data, with this server as the only member.
+// restoreSnapshot replaces etcd's data with a snapshot, with this server as the only member.
 func (r *run) restoreSnapshot(path string) error {
 	if !filepath.IsAbs(path) {
 		path = r.layout.server(path)
@@ -185,7 +187,7 @@ func (r *run) restoreSnapshot(path string) error {
 	return writeFile(r.layout.etcdMemberName(), []byte(name))
 }
 
-// onlyMember makes sure that etcd has one member, which votes.
+// onlyMember checks that etcd has exactly one member, which votes.
 func onlyMember(list []*etcdserverpb.Member) error {
 	if len(list) != 1 || list[0].IsLearner {
 		return fmt.Errorf("etcd has %d members, and should have one that votes", len(list))
@@ -193,7 +195,7 @@ func onlyMember(list []*etcdserverpb.Member) error {
 	return nil
 }
 
-// etcdAlone runs an etcd that knows no other member, on ports of its own, and asks it something.
+// etcdAlone runs etcd as a single member on separate ports, and calls question with it.
 func (r *run) etcdAlone(ctx context.Context, data string, question func(context.Context, members) error) error {
 	name, err := os.ReadFile(filepath.Join(data, "name"))
 	if err != nil {

@@ -38,7 +38,7 @@ func TestServerFlags_RefuseWhatTheRealOnesRefuse(t *testing.T) {
 	}
 }
 
-// serverIn is a server with these files in its folder.
+// serverIn returns a server with these files in its folder.
 func serverIn(t *testing.T, config Config, files ...string) (*run, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer

@@ -22,26 +22,26 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// stopTimeout is how long a component may take to end before it is killed.
+// stopTimeout is the time that a component has to end before it is killed.
 const stopTimeout = 15 * time.Second
 
-// Options are what the command line and the installation say.
+// Options come from the command line and the installation.
 type Options struct {
 	// Runtime is the distribution to stand in for.
 	Runtime Runtime
-	// Version is the Kubernetes version the node reports, the installer image's.
+	// Version is the Kubernetes version that the node reports. It is the installer image's version.
 	Version string
 	// Kube is the path of drover-kube.
 	Kube string
-	// Log receives the stand-in's own lines; components log to files in the data directory.
+	// Log receives the stand-in's own messages. Components log to files in the data directory.
 	Log io.Writer
 	// Ready is called once the node serves.
 	Ready func()
-	// Flags are those of the server's command line.
+	// Flags are the flags of the server command.
 	Flags ServerFlags
 }
 
-// run bundles what the functions of one run share.
+// run holds the shared state of one run.
 type run struct {
 	Options
 	layout Layout
@@ -64,10 +64,11 @@ func newRun(options Options) (*run, error) {
 	return r, r.linkTools()
 }
 
-// nodeAgent is where the install script puts the agent of the node.
+// nodeAgent is the path at which the install script puts the node agent.
 const nodeAgent = "/usr/local/bin/rancher-system-agent"
 
-// linkTools puts kubectl where plans expect it, and drover under its own name, by which it is told apart from the agent of the node.
+// linkTools links kubectl to the path that plans use. It links drover under its own name, which selects a different
+// program than the node agent's name.
 func (r *run) linkTools() error {
 	for name, program := range map[string]string{"kubectl": r.Kube, "drover": nodeAgent} {
 		link := r.layout.bin(name)
@@ -84,8 +85,8 @@ func (r *run) linkTools() error {
 	return nil
 }
 
-// RunAgent runs a worker until ctx ends or one of its components does. It reaches the API through a port of its own, which leads to whichever
-// server answers: those it has known keep it running while the one it joined is gone.
+// RunAgent runs a worker until ctx or one of its components ends. It reaches the API through its own local port, which
+// leads to any server that answers. The worker therefore survives the loss of the server that it joined.
 func RunAgent(ctx context.Context, options Options) error {
 	r, err := newRun(options)
 	if err != nil {
@@ -116,11 +117,11 @@ func RunAgent(ctx context.Context, options Options) error {
 	})
 }
 
-// task is one thing that runs as long as the node does.
+// task runs as long as the node does.
 type task func(ctx context.Context) error
 
-// together runs all tasks. The first that ends with an error ends the others: a node with half its components is worse than one that
-// systemd starts again.
+// together runs all tasks. The first error ends the others: systemd restarts the node, which is better than a node with
+// half its components.
 func together(ctx context.Context, tasks []task) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -139,7 +140,8 @@ func together(ctx context.Context, tasks []task) error {
 	return nil
 }
 
-// upon runs tasks that need another one until their end: an API server whose etcd is gone does not stop by itself. The base may be nil.
+// upon runs tasks that need a base task until they end. For example, an API server does not stop when its etcd is gone.
+// The base may be nil.
 func upon(ctx context.Context, base task, tasks []task) error {
 	if base == nil {
 		return together(ctx, tasks)
@@ -177,7 +179,7 @@ func (r *run) program(c component) task {
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = stopTimeout
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		// Readiness of the unit is ours to report.
+		// This program reports the readiness of the unit.
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "NOTIFY_SOCKET=") })
 		if err := cmd.Run(); ctx.Err() == nil {
 			return fmt.Errorf("%s ended: %w (see %s)", c.program, errors.Join(err), path)
@@ -186,7 +188,7 @@ func (r *run) program(c component) task {
 	}
 }
 
-// supervise serves the supervisor port; for K3s it also stands in front of the API server.
+// supervise serves the supervisor port. For K3s it also forwards connections to the API server.
 func (r *run) supervise(ctx context.Context, snapshots *snapshotter) error {
 	var listenConfig net.ListenConfig
 	listener, err := listenConfig.Listen(ctx, "tcp", fmt.Sprintf(":%d", r.Runtime.SupervisorPort()))
@@ -214,7 +216,7 @@ func (r *run) supervise(ctx context.Context, snapshots *snapshotter) error {
 	return nil
 }
 
-// serveCalico answers where RKE2's network plugin would.
+// serveCalico answers the health check of RKE2's network plugin.
 func (r *run) serveCalico(ctx context.Context) error {
 	if r.Runtime != RKE2 {
 		return nil
@@ -230,7 +232,7 @@ func (r *run) serveCalico(ctx context.Context) error {
 	return nil
 }
 
-// onceServed delays a task until the API server is ready: components that find none give up.
+// onceServed delays a task until the API server is ready, because some components exit if they find none.
 func onceServed(client kubernetes.Interface, t task) task {
 	return func(ctx context.Context) error {
 		if !poll(ctx, func() bool { return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil }) {
@@ -271,7 +273,7 @@ func answers(ctx context.Context, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// poll asks until the answer is yes; false means that ctx ended before.
+// poll calls done until it returns true. It returns false if ctx ends first.
 func poll(ctx context.Context, done func() bool) bool {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()

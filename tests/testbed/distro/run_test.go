@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What stands upon something ends before it, and what fails underneath ends everything, with its error.
+// Tasks end before their base. If the base fails, everything ends with its error.
 func TestUpon_TheBaseEndsLast(t *testing.T) {
 	broken := errors.New("etcd ended")
 	tests := map[string]struct {

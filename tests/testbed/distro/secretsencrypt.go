@@ -18,8 +18,8 @@ import (
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 )
 
-// Stages of a rotation of the keys with which Secrets are encrypted, as the real distributions name them. The second and third of reencryption are
-// only ever on the node that does it: after a restart it is where it was before.
+// Stages of a rotation of the keys that encrypt Secrets, with the names of the real distributions. The second and third
+// stage of a reencryption exist only on the node that runs it. After a restart, that node is in the stage before.
 const (
 	stageStart             = "start"
 	stagePrepare           = "prepare"
@@ -29,15 +29,16 @@ const (
 	stageReencryptFinished = "reencrypt_finished"
 )
 
-// encryption is what the servers of a cluster have in common about the encryption of Secrets, as it lies in their files.
+// encryption is the shared configuration for the encryption of Secrets, as in the servers' files.
 type encryption struct {
-	// Config is what API servers read.
+	// Config is the configuration that API servers read.
 	Config []byte `json:"config"`
-	// State is STAGE-HASH: how far the rotation is, and of which Config. It is also on the servers' nodes, for all to compare.
+	// State is STAGE-HASH: the stage of the rotation and the hash of Config. The servers' nodes have it too, so that
+	// servers can compare it.
 	State string `json:"state"`
 }
 
-// newEncryption is that of a new cluster.
+// newEncryption returns the encryption of a new cluster.
 func newEncryption() (encryption, error) {
 	key, err := newEncryptionKey("aescbckey")
 	if err != nil {
@@ -54,7 +55,7 @@ func newEncryptionKey(name string) (apiserverv1.Key, error) {
 	return apiserverv1.Key{Name: name, Secret: base64.StdEncoding.EncodeToString(key)}, nil
 }
 
-// encryptionWith has API servers write with the first of the keys, and read with any of them.
+// encryptionWith returns a configuration in which API servers write with the first key and read with all keys.
 func encryptionWith(keys []apiserverv1.Key, stage string) (encryption, error) {
 	config, err := json.Marshal(apiserverv1.EncryptionConfiguration{
 		TypeMeta: metav1.TypeMeta{Kind: "EncryptionConfiguration", APIVersion: "apiserver.config.k8s.io/v1"},
@@ -62,7 +63,7 @@ func encryptionWith(keys []apiserverv1.Key, stage string) (encryption, error) {
 			Resources: []string{"secrets"},
 			Providers: []apiserverv1.ProviderConfiguration{
 				{AESCBC: &apiserverv1.AESConfiguration{Keys: keys}},
-				{Identity: &apiserverv1.IdentityConfiguration{}}, // what was written before there was encryption
+				{Identity: &apiserverv1.IdentityConfiguration{}}, // objects written before encryption was on
 			},
 		}},
 	})
@@ -77,11 +78,11 @@ func hashOf(config []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// stage and hash are the two parts of the state.
+// stage and hash return the two parts of the state.
 func (e encryption) stage() string { stage, _, _ := strings.Cut(e.State, "-"); return stage }
 func (e encryption) hash() string  { _, hash, _ := strings.Cut(e.State, "-"); return hash }
 
-// keys are those of the configuration, in their order.
+// keys returns the keys of the configuration in order.
 func (e encryption) keys() ([]apiserverv1.Key, error) {
 	var config apiserverv1.EncryptionConfiguration
 	if err := json.Unmarshal(e.Config, &config); err != nil {
@@ -97,7 +98,7 @@ func (e encryption) keys() ([]apiserverv1.Key, error) {
 	return nil, errors.New("the encryption configuration has no keys")
 }
 
-// prepared has a new key, which all servers can read with before anybody writes with it.
+// prepared adds a new key that all servers can read with before any server writes with it.
 func (e encryption) prepared(now time.Time) (encryption, error) {
 	keys, err := e.keys()
 	if err != nil {
@@ -120,7 +121,7 @@ func (e encryption) rotated() (encryption, error) {
 	return encryptionWith(append([]apiserverv1.Key{keys[last]}, keys[:last]...), stageRotate)
 }
 
-// reencrypted has lost the last key, with which nothing is written any more.
+// reencrypted drops the last key, which encrypts no Secret any more.
 func (e encryption) reencrypted() (encryption, error) {
 	keys, err := e.keys()
 	if err != nil {
@@ -132,15 +133,15 @@ func (e encryption) reencrypted() (encryption, error) {
 	return encryptionWith(keys[:len(keys)-1], stageReencryptFinished)
 }
 
-// turns are the stages in which a command can be run.
+// turns are the stages in which each command is allowed.
 var turns = map[string][]string{
 	"prepare":   {stageStart, stageReencryptFinished},
 	"rotate":    {stagePrepare},
 	"reencrypt": {stageRotate},
 }
 
-// refuse is why a command cannot be run now: it was not its turn, or servers disagree. states are those on the nodes of the servers that have an API
-// server, by their names; the node's own is the one called by name.
+// refuse returns the reason why a command cannot run now: the stage is wrong, or the servers disagree. states are the
+// states on the nodes with an API server, by node name. name is this server's node.
 func (e encryption) refuse(command, name string, states map[string]string) error {
 	if err := compareStates(states); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (e encryption) refuse(command, name string, states map[string]string) error
 	return nil
 }
 
-// compareStates fails unless all servers have the same configuration and are equally far.
+// compareStates fails unless all servers have the same configuration and stage.
 func compareStates(states map[string]string) error {
 	first := ""
 	for _, name := range slices.Sorted(maps.Keys(states)) {
@@ -171,7 +172,7 @@ func compareStates(states map[string]string) error {
 	return nil
 }
 
-// encryptionStatus is what a server tells about the encryption of Secrets.
+// encryptionStatus is a server's status of the encryption of Secrets.
 type encryptionStatus struct {
 	Stage        string   `json:"stage,omitempty"`
 	ActiveKey    string   `json:"activekey,omitempty"`
@@ -181,7 +182,7 @@ type encryptionStatus struct {
 	HashError    string   `json:"hasherror,omitempty"`
 }
 
-// String is the status as the real distributions print it.
+// String returns the status as the real distributions print it.
 func (s encryptionStatus) String() string {
 	if s.Enable == nil {
 		return "Encryption Status: Disabled, no configuration file found\n"
@@ -197,6 +198,6 @@ func (s encryptionStatus) String() string {
 	for _, name := range s.InactiveKeys {
 		fmt.Fprintf(table, "\tAES-CBC\t%s\n", name)
 	}
-	_ = table.Flush() // a builder takes everything
+	_ = table.Flush() // a strings.Builder accepts all writes
 	return text.String()
 }

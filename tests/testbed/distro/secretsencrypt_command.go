@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// SecretsEncrypt asks the server of this host for the status of secrets encryption, or has it take the rotation of keys one stage further.
-// As the real command it does not read the configuration: an empty dataDir is the default one.
+// SecretsEncrypt asks the server of this host for the status of secrets encryption, or makes it run the next stage of
+// the key rotation. Like the real command, it does not read the configuration. An empty dataDir means the default.
 func SecretsEncrypt(ctx context.Context, runtime Runtime, dataDir, command string, out io.Writer) error {
 	layout := NewLayout(runtime, dataDir)
 	token, err := os.ReadFile(layout.server("token"))

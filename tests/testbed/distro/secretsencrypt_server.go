@@ -16,23 +16,23 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// secretsPage is how many Secrets are read at a time.
+// secretsPage is the number of Secrets per list request.
 const secretsPage = 500
 
-// secretsEncryption is a server's part in the encryption of Secrets. It is nil on servers that have none.
+// secretsEncryption is a server's part in the encryption of Secrets. It is nil on servers without encryption.
 type secretsEncryption struct {
 	layout Layout
 	node   Node
 	client kubernetes.Interface
 	store  bootstrapStore
 	log    io.Writer
-	// commands come one after the other.
+	// commands serializes commands.
 	commands sync.Mutex
-	// requests are those to reencrypt.
+	// requests are requests to reencrypt.
 	requests chan struct{}
 }
 
-// encrypts tells whether Secrets are encrypted: always in RKE2, in K3s when it was told to.
+// encrypts reports whether Secrets are encrypted: always in RKE2, and in K3s if configured.
 func (c Config) encrypts(runtime Runtime) bool {
 	return !c.DisableAPIServer && (runtime == RKE2 || c.SecretsEncryption)
 }
@@ -68,12 +68,13 @@ func (e *secretsEncryption) known(t task) task {
 	}
 }
 
-// annotation is the key of a Node's annotation with the state of its server's encryption.
+// annotation returns the key of a Node's annotation with its server's encryption state.
 func (e *secretsEncryption) annotation() string {
 	return string(e.layout.Runtime) + ".io/encryption-config-hash"
 }
 
-// annotate adds the state of the server's files to annotations of its node: a rotation goes on from there after a restart.
+// annotate adds the state of the server's files to annotations of its node, so that a rotation continues after a
+// restart.
 func (e *secretsEncryption) annotate(annotations map[string]string) error {
 	if e == nil {
 		return nil
@@ -83,13 +84,13 @@ func (e *secretsEncryption) annotate(annotations map[string]string) error {
 	return err
 }
 
-// answerStatus and answerCommand answer who administers a host.
+// answerStatus and answerCommand answer requests of the host's administrator.
 func (e *secretsEncryption) answerStatus(ctx context.Context, _ url.Values) (any, error) {
 	return e.status(ctx)
 }
 
 func (e *secretsEncryption) answerCommand(ctx context.Context, query url.Values) (any, error) {
-	// Who asks may give up before the answer: half of a step would be one that no other follows.
+	// The client may cancel the request, but a half-done step would block all later steps.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return struct{}{}, e.command(ctx, query.Get("stage"))
@@ -121,7 +122,7 @@ func (e *secretsEncryption) status(ctx context.Context) (encryptionStatus, error
 	return status, nil
 }
 
-// states are those on the nodes that have an API server.
+// states returns the states on the nodes with an API server.
 func (e *secretsEncryption) states(ctx context.Context) (map[string]string, error) {
 	nodes, err := e.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: controlPlaneRole + "=true"})
 	if err != nil {
@@ -137,7 +138,7 @@ func (e *secretsEncryption) states(ctx context.Context) (map[string]string, erro
 	return states, nil
 }
 
-// command takes a rotation one stage further.
+// command runs the next stage of a rotation.
 func (e *secretsEncryption) command(ctx context.Context, command string) error {
 	if e == nil {
 		return errors.New("secrets encryption is disabled")
@@ -173,8 +174,8 @@ func (e *secretsEncryption) command(ctx context.Context, command string) error {
 	return e.replace(ctx, files)
 }
 
-// replace gives the cluster another encryption. Other servers learn it with their next start. The cluster comes first: a server that ends half-way
-// takes it from there.
+// replace gives the cluster a new encryption. Other servers get it at their next start. It updates the cluster first: a
+// server that is interrupted reads it from there.
 func (e *secretsEncryption) replace(ctx context.Context, by encryption) error {
 	if err := e.store.keepEncryption(ctx, by); err != nil {
 		return err
@@ -215,14 +216,14 @@ func (e *secretsEncryption) reencryptOnRequest(ctx context.Context) error {
 	}
 }
 
-// reencrypt writes all Secrets with the first key, and drops the last.
+// reencrypt writes all Secrets with the first key and drops the last key.
 func (e *secretsEncryption) reencrypt(ctx context.Context) error {
 	files, err := readEncryption(e.layout)
 	if err != nil {
 		return err
 	}
 	if files.stage() == stageReencryptFinished {
-		return e.mark(ctx, files.State) // an earlier try came so far
+		return e.mark(ctx, files.State) // an earlier try got this far
 	}
 	if err := e.mark(ctx, stageReencryptActive+"-"+files.hash()); err != nil {
 		return err
@@ -238,7 +239,8 @@ func (e *secretsEncryption) reencrypt(ctx context.Context) error {
 	return e.replace(ctx, files)
 }
 
-// rewriteSecrets updates each Secret as it is: the API server stores it anew when it is stored under another key than the first.
+// rewriteSecrets updates each Secret without a change. The API server stores it again if it is not encrypted with the
+// first key.
 func (e *secretsEncryption) rewriteSecrets(ctx context.Context) (written int, err error) {
 	options := metav1.ListOptions{Limit: secretsPage}
 	for {
@@ -249,7 +251,7 @@ func (e *secretsEncryption) rewriteSecrets(ctx context.Context) (written int, er
 		for i := range page.Items {
 			secret := &page.Items[i]
 			_, err := e.client.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{})
-			// One that is another by now was written by an API server that does so with the first key.
+			// On a conflict, an API server has just written the Secret with the first key.
 			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				return written, fmt.Errorf("rewrite Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 			}

@@ -8,11 +8,12 @@ import (
 	"os"
 )
 
-// Where a server keeps its encryption, as the real distributions do. The files are part of the bootstrap data: whoever has a snapshot alone has no keys.
+// Paths of a server's encryption files, as in the real distributions. The files are part of the bootstrap data, so a
+// snapshot alone does not contain the keys.
 func (l Layout) encryptionConfig() string { return l.server(bootstrapEncryptionConfig) }
 func (l Layout) encryptionState() string  { return l.server(bootstrapEncryptionState) }
 
-// readEncryption reads the files of a server. There are none before its first start.
+// readEncryption reads the files of a server. They do not exist before its first start.
 func readEncryption(l Layout) (encryption, error) {
 	config, err := os.ReadFile(l.encryptionConfig())
 	if err != nil {
@@ -32,7 +33,7 @@ func (e encryption) write(l Layout) error {
 	return writeFile(l.encryptionState(), []byte(e.State))
 }
 
-// shareEncryption gives a server that starts the encryption that the cluster has. The first server of all makes it, or brings its own.
+// shareEncryption gives a starting server the cluster's encryption. The first server creates it, or shares its own.
 func (s bootstrapStore) shareEncryption(ctx context.Context, l Layout) error {
 	kept, err := s.load(ctx)
 	switch {
@@ -63,7 +64,7 @@ func (s bootstrapStore) shareEncryption(ctx context.Context, l Layout) error {
 	return own.write(l)
 }
 
-// keepEncryption writes what the cluster has.
+// keepEncryption stores the cluster's encryption.
 func (s bootstrapStore) keepEncryption(ctx context.Context, e encryption) error {
 	return s.change(ctx, func(kept bootstrap) error {
 		kept.setEncryption(e)
@@ -71,7 +72,7 @@ func (s bootstrapStore) keepEncryption(ctx context.Context, e encryption) error 
 	})
 }
 
-// encrypts tells whether the cluster has made its encryption.
+// encrypts reports whether the cluster has an encryption.
 func (b bootstrap) encrypts() bool { return b[bootstrapEncryptionConfig] != nil }
 
 func (b bootstrap) setEncryption(e encryption) {

@@ -11,7 +11,7 @@ var rotationDay = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 
 const secondKey = "aescbckey-2030-05-17T12:00:00Z"
 
-// newKeysAt is the encryption of a cluster whose rotation has come to a stage.
+// newKeysAt returns the encryption of a cluster at a stage of its rotation.
 func newKeysAt(t *testing.T, stage string) encryption {
 	t.Helper()
 	e, err := newEncryption()
@@ -148,7 +148,7 @@ Active  Key Type  Name
 	}
 }
 
-// The encryption is part of what servers share, for those that come, and for a cluster that goes back to a snapshot.
+// The bootstrap data contain the encryption, for joining servers and for restores of a snapshot.
 func TestBootstrap_HasTheEncryption(t *testing.T) {
 	data := bootstrap{}
 	if data.encrypts() {

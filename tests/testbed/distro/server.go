@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// RunServer runs a server until ctx ends or one of its components does.
+// RunServer runs a server until ctx or one of its components ends.
 func RunServer(ctx context.Context, options Options) error {
 	r, err := newRun(options)
 	if err != nil {
@@ -68,9 +68,9 @@ func RunServer(ctx context.Context, options Options) error {
 	return upon(ctx, s.base, s.tasks)
 }
 
-// voters are client URLs of the cluster's etcd that this server needs to start, none if it begins the cluster or its own etcd votes
-// already. A server that has been one of the cluster starts without the others; a new one, and one whose certificates are gone, asks for the
-// cluster's keys.
+// voters returns the client URLs of the cluster's etcd that this server needs to start. It returns none if the server
+// starts the cluster or if its own etcd already votes. A former voter starts without the others. A new server, or one
+// without certificates, requests the cluster's keys.
 func (r *run) voters(ctx context.Context) ([]string, error) {
 	if r.config.Server == "" {
 		return nil, nil
@@ -108,17 +108,17 @@ func (r *run) prepareServer() error {
 	return writeServerKubeconfigs(r.layout)
 }
 
-// server puts together what runs on one server.
+// server collects the tasks of one server.
 type server struct {
 	*run
 	client kubernetes.Interface
-	// base is etcd, which all others need until their end; nil where it is on other servers.
+	// base is etcd, which all other tasks need until they end. It is nil where etcd is on other servers.
 	base   task
 	tasks  []task
 	member string
-	// voting is closed once the cluster's etcd can be read through this server's port.
+	// voting is closed once the cluster's etcd is readable through this server's port.
 	voting chan struct{}
-	// etcd and api are where these are on other servers.
+	// etcd and api are balancers for components on other servers.
 	etcd, api *balancer
 }
 
@@ -129,7 +129,7 @@ func (s *server) withEtcd(ctx context.Context, voters []string) error {
 	last := ""
 	joined := poll(ctx, func() bool {
 		if place, err = takeSeat(ctx, s.layout, s.node, voters); err != nil && err.Error() != last {
-			last = err.Error() // another server may be joining: one learner at a time
+			last = err.Error() // another server may be joining, and etcd allows one learner at a time
 			fmt.Fprintf(s.Log, "waiting for a place in etcd: %v\n", err)
 		}
 		return err == nil
@@ -159,7 +159,7 @@ func (s *server) withEtcd(ctx context.Context, voters []string) error {
 	return nil
 }
 
-// withoutEtcd leads this server's port of etcd to the members on other servers.
+// withoutEtcd forwards this server's etcd port to the members on other servers.
 func (s *server) withoutEtcd(ctx context.Context, voters []string) error {
 	s.etcd.set(hostsOf(voters))
 	listener, err := listenOwn(ctx, etcdClientPort)
@@ -190,7 +190,7 @@ func (s *server) withoutEtcd(ctx context.Context, voters []string) error {
 	return nil
 }
 
-// withAPI runs an API server and what goes with it.
+// withAPI runs an API server and the components that need it.
 func (s *server) withAPI() {
 	api := fmt.Sprintf("https://127.0.0.1:%d", s.layout.serverAPIPort())
 	for _, c := range apiComponents(s.layout, s.node, s.config) {
@@ -217,7 +217,7 @@ func (s *server) withAPI() {
 		}))
 }
 
-// withoutAPI leads this server's port of the API to the API servers on other servers. Until there is one, nothing but etcd runs.
+// withoutAPI forwards this server's API port to the API servers on other servers. Until one exists, only etcd runs.
 func (s *server) withoutAPI(ctx context.Context) error {
 	listener, err := listenOwn(ctx, s.layout.serverAPIPort())
 	if err != nil {
@@ -240,8 +240,8 @@ func (s *server) withoutAPI(ctx context.Context) error {
 	return nil
 }
 
-// healthyUntilServed answers on the kubelet's port of health from the start, as a kubelet does that finds no API server yet, and
-// runs the kubelet once there is one.
+// healthyUntilServed serves the kubelet's health port from the start, like a kubelet without an API server. It starts
+// the kubelet once an API server exists.
 func (s *server) healthyUntilServed(ctx context.Context) error {
 	health := &http.Server{
 		Addr: fmt.Sprintf("127.0.0.1:%d", kubeletHealth), ReadHeaderTimeout: 10 * time.Second,
@@ -260,7 +260,7 @@ func (s *server) healthyUntilServed(ctx context.Context) error {
 	return s.kubelet(fmt.Sprintf("https://127.0.0.1:%d", s.layout.serverAPIPort()))(ctx)
 }
 
-// onceVoting delays a task until etcd can be read through this server's port.
+// onceVoting delays a task until etcd is readable through this server's port.
 func (s *server) onceVoting(t task) task {
 	return func(ctx context.Context) error {
 		select {
@@ -272,7 +272,7 @@ func (s *server) onceVoting(t task) task {
 	}
 }
 
-// every does something now and then until ctx ends or it fails.
+// every calls do at intervals until ctx ends or do fails.
 func every(ctx context.Context, interval time.Duration, do func() error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -288,7 +288,7 @@ func every(ctx context.Context, interval time.Duration, do func() error) error {
 	}
 }
 
-// keepChanged writes a list when it is another one than was kept.
+// keepChanged stores a list if it differs from the stored one.
 func keepChanged(path string, list []string) error {
 	kept, err := readList(path)
 	if err != nil || slices.Equal(kept, list) {

@@ -30,17 +30,18 @@ type snapshotFile struct {
 	Location string
 	Size     int64
 	Created  time.Time
-	// Metadata are those of the cluster at the time of the snapshot.
+	// Metadata is the metadata of the cluster at the time of the snapshot.
 	Metadata map[string]string `json:",omitempty"`
 }
 
-// snapshotFolder is a server's folder of snapshots. Metadata are beside it, in a file with the name of the snapshot.
+// snapshotFolder is a server's folder of snapshots. The metadata of a snapshot are in a second folder, in a file with
+// the same name.
 type snapshotFolder struct {
 	dir  string
 	node string
 }
 
-// snapshots is where a server keeps its snapshots.
+// snapshots returns the snapshot folder of a server.
 func (l Layout) snapshots(node Node, config Config) snapshotFolder {
 	dir := config.EtcdSnapshotDir
 	if dir == "" {
@@ -54,10 +55,10 @@ func (f snapshotFolder) metadata(name string) string {
 	return filepath.Join(filepath.Dir(f.dir), ".metadata", name)
 }
 
-// prefix is what the names of all snapshots begin with that were asked for under one name.
+// prefix returns the prefix of all snapshots with the same requested name.
 func (f snapshotFolder) prefix(name string) string { return name + "-" + f.node + "-" }
 
-// list reads the folder, the oldest snapshot first.
+// list returns the snapshots, the oldest first.
 func (f snapshotFolder) list() ([]snapshotFile, error) {
 	entries, err := os.ReadDir(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +89,7 @@ func (f snapshotFolder) list() ([]snapshotFile, error) {
 	return files, nil
 }
 
-// createdAt is the time at the end of a snapshot's name, or that of the file when somebody has given it another name.
+// createdAt returns the time at the end of a snapshot's name, or the file's time if the name has no time.
 func createdAt(info fs.FileInfo) time.Time {
 	name := info.Name()
 	if seconds, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64); err == nil {
@@ -152,7 +153,8 @@ func (f snapshotFolder) remove(name string) error {
 	return nil
 }
 
-// prune removes the oldest snapshots of a name but for the last ones, and returns what it has removed. All are kept when that number is 0.
+// prune removes the oldest snapshots of a name, keeps the last ones, and returns the removed ones. With keep 0 it
+// removes none.
 func (f snapshotFolder) prune(name string, keep int) ([]string, error) {
 	files, err := f.list()
 	if err != nil || keep < 1 {

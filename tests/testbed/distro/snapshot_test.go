@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 )
 
-// snapshotsIn are the snapshots of a node in a folder of the test's own, with files of these names.
+// snapshotsIn returns the snapshots of a node in a test folder, with files of these names.
 func snapshotsIn(t *testing.T, names ...string) *snapshotter {
 	t.Helper()
 	l := NewLayout(RKE2, t.TempDir())
@@ -104,8 +104,7 @@ func TestSnapshotFolder_RemovesOnlySnapshots(t *testing.T) {
 	}
 }
 
-// Objects follow files, whatever there was before: those of another time of the cluster, of which the files are gone, and files of which the
-// restored cluster knows nothing.
+// After a restore, objects match the files again: objects without files are removed, and files without objects get one.
 func TestReconcile_ObjectsAreThoseOfTheFiles(t *testing.T) {
 	s := snapshotsIn(t, "on-demand-n1-1", "on-demand-n1-2")
 	if err := writeFile(s.folder.metadata("on-demand-n1-2"), []byte(`{"spec":"whole"}`)); err != nil {
@@ -115,7 +114,7 @@ func TestReconcile_ObjectsAreThoseOfTheFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := s.object(files[0]) // made by one who was killed before it wrote the status
+	half := s.object(files[0]) // from a server that was killed before it wrote the status
 	delete(half.Object, "status")
 	gone := s.object(snapshotFile{Name: "on-demand-n1-0"})
 	others := s.object(snapshotFile{Name: "on-demand-n2-0"})

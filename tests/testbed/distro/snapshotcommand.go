@@ -21,10 +21,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// snapshotPath is where the supervisor takes requests about snapshots: the command line asks the server that runs, as in the real distributions.
+// snapshotPath is the supervisor's path for snapshot requests. As in the real distributions, the command line calls the
+// running server.
 const snapshotPath = "/db/snapshot"
 
-// What the command line asks for.
+// Operations of the command line.
 const (
 	SnapshotSave   = "save"
 	SnapshotList   = "list"
@@ -32,29 +33,29 @@ const (
 	SnapshotPrune  = "prune"
 )
 
-// SnapshotRequest is what a server is asked to do with its snapshots.
+// SnapshotRequest is a request for an operation on a server's snapshots.
 type SnapshotRequest struct {
 	Operation string
-	// Names are the beginning of the name for a save and a prune, and whole names for a delete.
+	// Names are the prefix of the name for a save and a prune, and whole names for a delete.
 	Names []string
-	// Retention is in place of the configuration's.
+	// Retention overrides the configuration's.
 	Retention *int
 }
 
-// snapshotReply tells what was done: the snapshots there are, or the names of those that were made and removed.
+// snapshotReply is the result: all snapshots, or the names of created and removed ones.
 type snapshotReply struct {
 	Files            []snapshotFile
 	Created, Deleted []string
 }
 
-// snapshotter carries out requests about the snapshots of one server.
+// snapshotter handles snapshot requests of one server.
 type snapshotter struct {
 	*run
 	client kubernetes.Interface
 	folder snapshotFolder
-	// running is locked by the request that changes something.
+	// running is held by a request that changes snapshots.
 	running sync.Mutex
-	// changed wakes up who tells the cluster what files there are.
+	// changed wakes followFiles.
 	changed chan struct{}
 }
 
@@ -71,7 +72,7 @@ func (s *snapshotter) wake() {
 	}
 }
 
-// before answers requests about snapshots, and leaves all others to another handler.
+// before handles snapshot requests and passes all others to another handler.
 func (s *snapshotter) before(others http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+snapshotPath, s)
@@ -145,7 +146,8 @@ func (s *snapshotter) carryOut(ctx context.Context, request SnapshotRequest) (re
 	return reply, err
 }
 
-// metadata are what the cluster wants every snapshot to carry along. A snapshot without them is better than none.
+// metadata returns the metadata that the cluster wants in every snapshot. On an error it returns none, because a
+// snapshot without metadata is better than no snapshot.
 func (s *snapshotter) metadata(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -159,7 +161,7 @@ func (s *snapshotter) metadata(ctx context.Context) map[string]string {
 	return found.Data
 }
 
-// RunSnapshot asks the server of this machine, and prints what it says.
+// RunSnapshot sends a request to the server of this machine and prints the answer.
 func RunSnapshot(ctx context.Context, options Options, request SnapshotRequest, out io.Writer) error {
 	config, err := LoadConfig("/etc/rancher/" + string(options.Runtime))
 	if err != nil {
@@ -198,7 +200,7 @@ func askSnapshot(ctx context.Context, l Layout, token string, request SnapshotRe
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	client := httpClient(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{supervisorProtocol, "http/1.1"}})
-	client.Timeout = 0 // a snapshot takes as long as it takes
+	client.Timeout = 0 // a snapshot may take any time
 	body, err := json.Marshal(request)
 	if err != nil {
 		return reply, fmt.Errorf("encode request: %w", err)

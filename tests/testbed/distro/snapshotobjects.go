@@ -36,7 +36,7 @@ func (r *run) dynamicClient() (dynamic.Interface, error) {
 	return dynamic.NewForConfig(config)
 }
 
-// installDefinition makes the cluster know snapshot files.
+// installDefinition installs the CRD of snapshot files.
 func (r *run) installDefinition(ctx context.Context) error {
 	objects, err := r.dynamicClient()
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *run) installDefinition(ctx context.Context) error {
 	return nil
 }
 
-// insist does something until it succeeds or ctx ends, and logs each new reason why it does not.
+// insist calls do until it succeeds or ctx ends, and logs each new error.
 func (r *run) insist(ctx context.Context, what string, do func() error) {
 	last := ""
 	poll(ctx, func() bool {
@@ -66,8 +66,8 @@ func (r *run) insist(ctx context.Context, what string, do func() error) {
 	})
 }
 
-// followFiles keeps the cluster's list of this server's snapshots equal to its files: at the start, when the data may be from before or after them,
-// and whenever a request has been carried out.
+// followFiles keeps the cluster's list of this server's snapshots equal to its files. It runs at the start, when
+// restored data may differ from the files, and after every request.
 func (s *snapshotter) followFiles(ctx context.Context) error {
 	objects, err := s.dynamicClient()
 	if err != nil {
@@ -83,7 +83,8 @@ func (s *snapshotter) followFiles(ctx context.Context) error {
 	}
 }
 
-// reconcile makes objects for files that have none, and removes those whose files are gone. Other servers' objects are theirs.
+// reconcile creates objects for files without one, and deletes objects without a file. It does not touch objects of
+// other servers.
 func (s *snapshotter) reconcile(ctx context.Context, objects dynamic.ResourceInterface) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -122,7 +123,7 @@ func (s *snapshotter) reconcile(ctx context.Context, objects dynamic.ResourceInt
 	return nil
 }
 
-// writeObject makes an object and then its status, of which somebody may have made the first half.
+// writeObject creates an object and then its status. The object may exist already without a status.
 func writeObject(ctx context.Context, objects dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	status := object.Object["status"]
 	made, err := objects.Create(ctx, object, metav1.CreateOptions{})
@@ -139,7 +140,7 @@ func writeObject(ctx context.Context, objects dynamic.ResourceInterface, object 
 	return nil
 }
 
-// object is what the cluster knows of a file, in the form of the real distributions.
+// object returns the object for a file, in the format of the real distributions.
 func (s *snapshotter) object(file snapshotFile) *unstructured.Unstructured {
 	spec := map[string]any{"snapshotName": file.Name, "nodeName": s.node.Name, "location": file.Location}
 	if len(file.Metadata) > 0 {
@@ -167,7 +168,8 @@ func (s *snapshotter) object(file snapshotFile) *unstructured.Unstructured {
 	}}
 }
 
-// objectName is the name of a file's object. A name that objects cannot have is replaced by one of the node and the time.
+// objectName returns the name of a file's object. If the file name is not a valid object name, it uses the node and the
+// time.
 func objectName(file snapshotFile, node string) string {
 	sum := sha256.Sum256([]byte(node + file.Location))
 	suffix := "-" + hex.EncodeToString(sum[:])[:6]

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// joinReply is what a joining worker gets: its own certificates, the authorities to trust, and where the API is.
+// joinReply is the answer to a joining worker: its certificates, the authorities to trust, and the API servers.
 type joinReply struct {
 	Files nodeFiles
-	// Servers are HOST:PORT of the API servers known now.
+	// Servers are the currently known API servers as HOST:PORT.
 	Servers []string
 }
 
-// serverReply is what a joining server gets: the keys of the cluster, with which it is a server as any other.
+// serverReply is the answer to a joining server: the keys of the cluster, which make it equal to other servers.
 type serverReply struct {
 	Files bootstrap
-	// Etcd are the client URLs of the members that vote.
+	// Etcd are the client URLs of the voting members.
 	Etcd []string
 }
 
-// supervisor answers joining nodes. Workers show either token of the cluster, and what they get opens their own node only;
-// servers show the servers' token.
+// supervisor answers joining nodes. Workers may use either token of the cluster, and their credentials work only for
+// their own node. Servers need the servers' token.
 type supervisor struct {
 	layout Layout
 	config Config
-	// members are asked for the cluster's etcd and for what is kept there.
+	// members is the client of the cluster's etcd.
 	members members
 	// encryption is nil where Secrets are not encrypted.
 	encryption *secretsEncryption
@@ -62,10 +62,10 @@ func (s supervisor) handler() http.Handler {
 	return mux
 }
 
-// errBadRequest is for what the asking node did wrong.
+// errBadRequest is an error of the joining node.
 var errBadRequest = errors.New("name and ip are required")
 
-// with answers those who know one of the tokens, with what an answer gives as JSON.
+// with returns a handler that checks the token and returns the answer as JSON.
 func (s supervisor) with(tokens []string, answer func(context.Context, url.Values) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, token, _ := r.BasicAuth(); !knownToken(token, tokens) {
@@ -121,7 +121,7 @@ func (s supervisor) admitServer(ctx context.Context, _ url.Values) (any, error) 
 	return serverReply{Files: files, Etcd: voters}, nil
 }
 
-// databaseInfo tells programs of this host who the members of etcd are (docs/wire/planner.md#saved-output).
+// databaseInfo returns the members of etcd to programs of this host (docs/wire/planner.md#saved-output).
 func (s supervisor) databaseInfo(w http.ResponseWriter, r *http.Request) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !net.ParseIP(host).IsLoopback() {
 		http.Error(w, "not for other hosts", http.StatusForbidden)
@@ -145,5 +145,5 @@ func (s supervisor) databaseInfo(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(info)
 }
 
-// askTimeout bounds one question to etcd.
+// askTimeout limits one request to etcd.
 const askTimeout = 5 * time.Second

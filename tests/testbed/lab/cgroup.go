@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// cgroupParents returns, for every mounted control group hierarchy, the folder this process is in: one with cgroup v2, about ten
-// with v1. A machine gets its own group below each: the systemd inside sees that as its root, and two machines
-// in one group would manage each other's services.
+// cgroupParents returns this process's folder in every mounted control group hierarchy: one with cgroup v2, about ten
+// with v1. Each machine gets its own group below each. The systemd inside treats that group as its root, so two
+// machines in one group would manage each other's services.
 func cgroupParents() ([]string, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -56,7 +56,7 @@ func cgroupParents() ([]string, error) {
 	return slices.Compact(parents), nil
 }
 
-// hierarchyPath finds this process's path in the v1 hierarchy that is mounted with the given options.
+// hierarchyPath returns this process's path in the v1 hierarchy with the given mount options.
 func hierarchyPath(paths map[string]string, options []string) string {
 	for controllers, path := range paths {
 		for controller := range strings.SplitSeq(controllers, ",") {
@@ -68,7 +68,8 @@ func hierarchyPath(paths map[string]string, options []string) string {
 	return ""
 }
 
-// makeCgroup makes a group that processes can be put into. A v1 cpuset takes none before it was told its CPUs and memory nodes.
+// makeCgroup creates a control group that accepts processes. A v1 cpuset accepts none until its CPUs and memory nodes
+// are set.
 func makeCgroup(path string) error {
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make control group: %w", err)
@@ -85,7 +86,7 @@ func makeCgroup(path string) error {
 	return nil
 }
 
-// removeCgroup removes a group and those below it, which must hold no process any more.
+// removeCgroup removes a group and its subgroups, which must hold no process.
 func removeCgroup(path string) error {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,7 @@ type Client struct {
 	http  *http.Client
 }
 
-// NewClient returns a client of the lab at an https URL whose certificate was signed by ca (PEM).
+// NewClient returns a client of the lab at an https URL. ca (PEM) signed the server's certificate.
 func NewClient(address, token string, ca []byte) (*Client, error) {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Scheme != "https" {
@@ -35,7 +35,7 @@ func NewClient(address, token string, ca []byte) (*Client, error) {
 	}}, nil
 }
 
-// Create makes a machine with a tag that may be empty, or returns the one with that name.
+// Create creates a machine, or returns the existing one with that name. The tag may be empty.
 func (c *Client) Create(ctx context.Context, name, authorizedKey, tag string) (Machine, error) {
 	var m Machine
 	return m, c.call(ctx, http.MethodPost, "/v1/machines", createRequest{Name: name, AuthorizedKey: authorizedKey, Tag: tag}, &m)
@@ -47,7 +47,7 @@ func (c *Client) Get(ctx context.Context, name string) (Machine, error) {
 	return m, c.call(ctx, http.MethodGet, "/v1/machines/"+url.PathEscape(name), nil, &m)
 }
 
-// Delete removes a machine; one that does not exist is no error.
+// Delete deletes a machine. A missing machine is no error.
 func (c *Client) Delete(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/machines/"+url.PathEscape(name), nil, nil)
 }

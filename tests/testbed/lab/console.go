@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// consoleEnd is how much of the end of a console is worth reading, in bytes.
+// consoleEnd is the size in bytes of the returned end of a console.
 const consoleEnd = 16 << 10
 
-// Console returns the end of what a machine printed on its console, oldest first, over its reboots.
+// Console returns the end of a machine's console output, oldest first, including earlier boots.
 func (l *Lab) Console(machine string) ([]byte, error) {
 	file, err := os.Open(filepath.Join(l.folder(machine), "console.log"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -31,7 +31,7 @@ func (l *Lab) Console(machine string) ([]byte, error) {
 		return nil, fmt.Errorf("read console of %s: %w", machine, err)
 	}
 	if info.Size() > consoleEnd {
-		_, data, _ = bytes.Cut(data, []byte("\n")) // the first line is not whole
+		_, data, _ = bytes.Cut(data, []byte("\n")) // the first line is incomplete
 	}
 	return data, nil
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Forwarder carries connections from a socket on the host's loopback to an address inside a network namespace, so that people
-// reach the lab with ordinary tools while nothing of it listens anywhere else.
+// Forwarder forwards connections from a socket on the host's loopback to an address inside a network namespace. Users
+// can reach the lab with ordinary tools, and the lab listens nowhere else on the host.
 type Forwarder struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -20,7 +20,7 @@ func Forward(ctx context.Context, host, namespace, target string) (*Forwarder, e
 	return ForwardTo(ctx, host, func(ctx context.Context) (net.Conn, error) { return DialIn(ctx, namespace, target) })
 }
 
-// ForwardTo listens on an address and carries each connection to one that dial makes.
+// ForwardTo listens on an address and forwards each connection to a connection from dial.
 func ForwardTo(ctx context.Context, host string, dial func(context.Context) (net.Conn, error)) (*Forwarder, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", host)
@@ -41,10 +41,10 @@ func ForwardTo(ctx context.Context, host string, dial func(context.Context) (net
 	return f, nil
 }
 
-// Address is where the forwarder listens on the host.
+// Address returns the address on which the forwarder listens on the host.
 func (f *Forwarder) Address() string { return f.listener.Addr().String() }
 
-// Close ends the listener and every connection.
+// Close closes the listener and every connection.
 func (f *Forwarder) Close() {
 	f.cancel()
 	_ = f.listener.Close()

@@ -12,12 +12,13 @@ import (
 	"strings"
 )
 
-// imageBuild is the script that builds the machine image, or finds it. It names the image by a hash of itself.
+// imageBuild is the script that builds or finds the machine image. The image's name contains a hash of the script.
 //
 //go:embed image/build
 var imageBuild []byte
 
-// EnsureImage returns the folder of the machine image below cache, and builds it the first time, with progress to log.
+// EnsureImage returns the folder of the machine image below cache. It builds the image the first time and writes
+// progress to log.
 func EnsureImage(ctx context.Context, cache string, log io.Writer) (string, error) {
 	folder, err := os.MkdirTemp("", "drover-image-")
 	if err != nil {

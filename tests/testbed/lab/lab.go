@@ -18,30 +18,31 @@ import (
 	"time"
 )
 
-// Errors that callers of the API tell apart.
+// Errors that callers of the API distinguish.
 var (
 	ErrNotFound = errors.New("machine not found")
 	ErrInvalid  = errors.New("invalid request")
 	ErrFault    = errors.New("injected fault")
 )
 
-// names that are host names, network namespaces and folder names at once.
+// validName matches names that are valid as host name, network namespace and folder name.
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// Config says what lab to open.
+// Config configures a lab.
 type Config struct {
-	// Name distinguishes labs on one host; the network namespace is drover-<Name>. At most 20 lower-case letters, digits and dashes.
+	// Name distinguishes labs on one host; the network namespace is drover-<Name>. At most 20 lower-case letters,
+	// digits and dashes.
 	Name string
-	// Dir keeps the lab's state: machines, their disks, the record and the log.
+	// Dir is the folder for the lab's state: machines, their disks, the record and the log.
 	Dir string
 	// Image is the folder of the machine image (EnsureImage).
 	Image string
-	// Images, when set, is a host folder shown read-only to every machine as /var/lib/rancher/agent/images, where the node
-	// agent looks for installer images before it asks a registry.
+	// Images, if set, is a host folder that every machine sees read-only as /var/lib/rancher/agent/images. The node
+	// agent searches it for installer images before it asks a registry.
 	Images string
 }
 
-// Lab is an open lab. Its methods may be called from several goroutines.
+// Lab is an open lab. Its methods are safe for concurrent use.
 type Lab struct {
 	name      string
 	namespace string
@@ -50,15 +51,15 @@ type Lab struct {
 	binds     []string
 	record    *record
 
-	// mu orders everything that changes machines: booting one takes under a second.
+	// mu serializes all changes of machines. Booting one takes less than a second.
 	mu       sync.Mutex
 	machines map[string]*Machine
 	faults   []Fault
 	held     *Hold
 }
 
-// Open makes the lab's network unless it exists, and adopts the machines of an earlier run. Machines that should run and do
-// not are booted again.
+// Open creates the lab's network if it does not exist, and adopts the machines of an earlier run. It boots machines
+// that should run but do not.
 func Open(ctx context.Context, config Config) (*Lab, error) {
 	if len(config.Name) > 20 || !validName.MatchString(config.Name) {
 		return nil, fmt.Errorf("%w: lab name %q: use at most 20 lower-case letters, digits and dashes", ErrInvalid, config.Name)
@@ -77,7 +78,8 @@ func Open(ctx context.Context, config Config) (*Lab, error) {
 	for _, name := range names {
 		m, err := l.load(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			// Killed between the folder and the record in it: nobody was told of this machine.
+			// The lab was killed after it created the folder and before it wrote the record, so no caller knows this
+			// machine.
 			if err := os.RemoveAll(l.folder(name)); err != nil {
 				return nil, fmt.Errorf("remove unfinished machine %s: %w", name, err)
 			}
@@ -89,7 +91,7 @@ func Open(ctx context.Context, config Config) (*Lab, error) {
 		l.machines[name] = m
 		if m.Power == On && !m.Running {
 			if err := l.boot(ctx, m); err != nil {
-				// Nobody gets this lab, so nobody else can stop what runs in it.
+				// Open fails, so only this call can stop the machines that run already.
 				return nil, errors.Join(err, l.Stop(context.WithoutCancel(ctx)))
 			}
 		}
@@ -124,14 +126,15 @@ func (l *Lab) storedMachines() ([]string, error) {
 	return names, nil
 }
 
-// Namespace is the network namespace in which everything that manages machines runs.
+// Namespace returns the network namespace for everything that manages machines.
 func (l *Lab) Namespace() string { return l.namespace }
 
-// MachineNamespace is the network namespace of one machine.
+// MachineNamespace returns the network namespace of one machine.
 func (l *Lab) MachineNamespace(machine string) string { return l.machineNamespace(machine) }
 
-// Create makes and boots a machine on which root may log in with the private key of authorizedKey. A machine with that name is
-// returned as it is, booted if it should run; so a caller that did not hear the answer asks again. The tag may be empty.
+// Create creates and boots a machine. Root can log in with the private key of authorizedKey. If a machine with that
+// name exists, Create returns it and boots it if it should run. A caller that lost the answer can therefore retry. The
+// tag may be empty.
 func (l *Lab) Create(ctx context.Context, name, authorizedKey, tag string) (Machine, error) {
 	if !validName.MatchString(name) {
 		return Machine{}, fmt.Errorf("%w: machine name %q: use lower-case letters, digits and dashes, at most 63", ErrInvalid, name)
@@ -187,7 +190,7 @@ func (l *Lab) freeAddress() (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("%w: every address of the lab is taken", ErrInvalid)
 }
 
-// Delete ends a machine at once and removes its disk. A machine that does not exist is deleted already.
+// Delete ends a machine at once and removes its disk. A missing machine is no error.
 func (l *Lab) Delete(ctx context.Context, name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +246,7 @@ func (l *Lab) List() []Machine {
 	return machines
 }
 
-// SetPower turns a machine on or off. atOnce pulls the plug instead of shutting down. The disk stays as it is.
+// SetPower turns a machine on or off. atOnce cuts the power instead of shutting down. The disk is kept.
 func (l *Lab) SetPower(ctx context.Context, name string, power Power, atOnce bool) error {
 	return l.change(name, func(m *Machine) error {
 		if power == On {
@@ -257,7 +260,7 @@ func (l *Lab) SetPower(ctx context.Context, name string, power Power, atOnce boo
 	})
 }
 
-// Partition cuts a machine off from everybody, or joins it again.
+// Partition disconnects a machine from the network, or connects it again.
 func (l *Lab) Partition(ctx context.Context, name string, cut bool) error {
 	return l.change(name, func(m *Machine) error {
 		m.Partitioned = cut
@@ -278,7 +281,7 @@ func (l *Lab) change(name string, do func(*Machine) error) error {
 	return do(m)
 }
 
-// Stop shuts every machine down and keeps their disks. The next Open boots those that were on.
+// Stop shuts down all machines and keeps their disks. The next Open boots those that were on.
 func (l *Lab) Stop(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -297,8 +300,8 @@ func (l *Lab) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Destroy removes everything a lab ever made, whether it is open or its process was killed: machines, control groups, namespaces
-// and its folder.
+// Destroy removes everything that a lab ever created, even if its process was killed: machines, control groups,
+// namespaces and its folder.
 func Destroy(ctx context.Context, config Config) error {
 	l := newLab(config)
 	entries, err := l.record.open()
@@ -341,7 +344,7 @@ func (l *Lab) destroyEntry(ctx context.Context, e entry) error {
 	return nil
 }
 
-// Event is one line of the lab's log: the proof of what was made how often.
+// Event is one line of the lab's log, which proves how often each machine was created.
 type Event struct {
 	Time    time.Time `json:"time"`
 	Action  string    `json:"action"` // create or delete

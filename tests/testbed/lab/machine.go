@@ -17,14 +17,14 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
-// How long a machine may take. They bound a wait for a condition, nothing sleeps for them.
+// Time limits for machines. They limit waits for conditions. No code sleeps for them.
 const (
 	bootTimeout     = 60 * time.Second
 	shutdownTimeout = 20 * time.Second
 	plugTimeout     = 5 * time.Second
 )
 
-// Power is whether a machine runs.
+// Power is the power state of a machine.
 type Power string
 
 // The two states of Power.
@@ -35,25 +35,25 @@ const (
 
 // Machine is one machine as the API shows it.
 type Machine struct {
-	// Name is unique in the lab; a create with a name that exists returns the existing machine.
+	// Name is unique in the lab. A create with an existing name returns the existing machine.
 	Name string `json:"name"`
-	// ID is unique for ever: a machine deleted and made again gets another.
+	// ID is never reused: a machine that is deleted and created again gets another ID.
 	ID string `json:"id"`
 	// Address is the machine's IPv4 address on the lab's network.
 	Address netip.Addr `json:"address"`
-	// Tag is any text that was given when the machine was made.
+	// Tag is an optional text from the create call.
 	Tag string `json:"tag,omitempty"`
-	// Power is what the machine should be, kept over a restart of the lab.
+	// Power is the desired state. It survives a restart of the lab.
 	Power Power `json:"power"`
-	// Running is whether it runs now.
+	// Running reports whether the machine runs now.
 	Running bool `json:"running"`
-	// Partitioned machines cannot exchange a packet with anybody.
+	// Partitioned machines have no network connection.
 	Partitioned bool `json:"partitioned,omitempty"`
 
 	process procid.ID
 }
 
-// folder holds everything of one machine: its record, its disk and its console log.
+// folder returns the folder of one machine, with its record, its disk and its console log.
 func (l *Lab) folder(machine string) string { return filepath.Join(l.dir, "machines", machine) }
 
 func (l *Lab) disk(machine string) string { return filepath.Join(l.folder(machine), "disk") }
@@ -64,7 +64,7 @@ type stored struct {
 	Process procid.ID `json:"process"`
 }
 
-// save writes the machine's record whole or not at all.
+// save writes the machine's record atomically.
 func (l *Lab) save(m *Machine) error {
 	data, err := json.Marshal(stored{Machine: *m, Process: m.process})
 	if err != nil {
@@ -92,11 +92,11 @@ func (l *Lab) load(name string) (*Machine, error) {
 	return &m, nil
 }
 
-// prepareDisk puts on a new machine's disk what makes it somebody: name, host key and who may log in.
+// prepareDisk writes the identity of a new machine to its disk: its name, host key and authorized key.
 func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string) error {
 	disk := l.disk(m.Name)
-	// From the outside to the inside: MkdirAll gives its mode to the folders above too. The disk is laid over the image, and its folder is
-	// the machine's "/", which every user of the machine has to get through.
+	// In order from the outside to the inside, because MkdirAll also applies its mode to parent folders. The disk is an
+	// overlay over the image. Its folder is the machine's "/", which every user of the machine must be able to enter.
 	for _, folder := range []struct {
 		path string
 		mode os.FileMode
@@ -132,8 +132,8 @@ func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string)
 	return nil
 }
 
-// boot starts a machine that does not run, and returns when its sshd answers. That the machine shall run is on disk before it does, and
-// what a lab killed in the moment between its start and its record left behind is ended first: two systems on one disk would destroy it.
+// boot starts a machine that does not run, and returns when its sshd answers. It first stores that the machine should
+// run. Then it ends processes that a killed lab started but did not record: two systems on one disk would destroy it.
 func (l *Lab) boot(ctx context.Context, m *Machine) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
@@ -163,7 +163,7 @@ func (l *Lab) boot(ctx context.Context, m *Machine) error {
 	return nil
 }
 
-// start starts systemd-nspawn for a machine, in the machine's control groups, and records its process.
+// start starts systemd-nspawn in the machine's control groups, and records its process.
 func (l *Lab) start(m *Machine, groups []string) error {
 	args := []string{
 		"-D", l.image, "--overlay=" + l.image + ":" + l.disk(m.Name) + ":/",
@@ -179,7 +179,8 @@ func (l *Lab) start(m *Machine, groups []string) error {
 		return fmt.Errorf("open console of %s: %w", m.Name, err)
 	}
 	defer console.Close()
-	// The shell enters the machine's control groups before it becomes systemd-nspawn, so that nothing of it is ever elsewhere.
+	// The shell enters the machine's control groups before it becomes systemd-nspawn, so that no process of the machine
+	// is ever outside them.
 	enter := `for group in $GROUPS_OF_MACHINE; do echo $$ >"$group/cgroup.procs" || exit 1; done; exec systemd-nspawn "$@"`
 	cmd := exec.Command("sh", append([]string{"-c", enter, "sh"}, args...)...) //nolint:noctx // a machine outlives the call that made it
 	cmd.Env = append(os.Environ(), "GROUPS_OF_MACHINE="+strings.Join(groups, " "), l.mark(m.Name))
@@ -188,7 +189,7 @@ func (l *Lab) start(m *Machine, groups []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start machine %s: %w", m.Name, err)
 	}
-	go func() { _ = cmd.Wait() }() // reap it; whether it runs is read from /proc
+	go func() { _ = cmd.Wait() }() // reap it; /proc shows whether it runs
 	if m.process, err = procid.Of(cmd.Process.Pid); err != nil {
 		return fmt.Errorf("start machine %s: it ended at once: %s", m.Name, l.consoleTail(m.Name))
 	}
@@ -196,7 +197,8 @@ func (l *Lab) start(m *Machine, groups []string) error {
 	return l.save(m)
 }
 
-// awaitSSH returns once sshd sent its greeting. It asks from inside the machine, so that a partition does not matter.
+// awaitSSH returns once sshd sends its greeting. It connects from inside the machine, so that it works during a
+// partition.
 func (l *Lab) awaitSSH(ctx context.Context, m *Machine) error {
 	return until(ctx, 50*time.Millisecond, func() bool {
 		if !m.process.Alive() {
@@ -214,13 +216,13 @@ func (l *Lab) awaitSSH(ctx context.Context, m *Machine) error {
 	})
 }
 
-// halt stops a running machine: orderly as by its power button, or at once as by pulling the plug.
+// halt stops a running machine, in an orderly way or at once.
 func (l *Lab) halt(ctx context.Context, m *Machine, atOnce bool) error {
 	if !m.process.Alive() {
 		return l.stopped(m)
 	}
 	if !atOnce {
-		// systemd-nspawn passes SIGTERM on to the machine as the request for an orderly shutdown.
+		// systemd-nspawn converts SIGTERM into an orderly shutdown of the machine.
 		if err := m.process.Signal(syscall.SIGTERM); err != nil {
 			return err
 		}
@@ -249,7 +251,7 @@ func (l *Lab) setPartition(ctx context.Context, m *Machine) error {
 	return ip(ctx, "-n", l.namespace, "link", "set", linkName(m.Name), state)
 }
 
-// makeCgroups makes the machine's group in every hierarchy and returns their paths.
+// makeCgroups creates the machine's group in every hierarchy and returns their paths.
 func (l *Lab) makeCgroups(machine string) ([]string, error) {
 	parents, err := cgroupParents()
 	if err != nil {
@@ -269,8 +271,8 @@ func (l *Lab) makeCgroups(machine string) ([]string, error) {
 	return groups, nil
 }
 
-// removeCgroups removes a machine's groups with whatever still is in them: those of the record, because the lab's own group, below which
-// they are made, may have been another one in the run that made them.
+// removeCgroups removes a machine's groups and their processes. It uses the recorded paths, because an earlier run may
+// have had a different parent group.
 func (l *Lab) removeCgroups(ctx context.Context, machine string) error {
 	entries, err := l.record.open()
 	if err != nil {
@@ -286,7 +288,7 @@ func (l *Lab) removeCgroups(ctx context.Context, machine string) error {
 	return nil
 }
 
-// dropCgroup ends what is left in a group and removes it once the kernel has let go of the last process.
+// dropCgroup kills the processes in a group and removes it once the kernel has released the last process.
 func (l *Lab) dropCgroup(ctx context.Context, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
@@ -302,7 +304,7 @@ func (l *Lab) dropCgroup(ctx context.Context, group string) error {
 	return l.record.remove(kindCgroup, group)
 }
 
-// rootOf is a running machine's PID 1 as a process of this host: its folder in /proc shows the machine's files.
+// rootOf returns the host's pid of a running machine's PID 1. Its folder in /proc shows the machine's files.
 func (l *Lab) rootOf(name string) (int, error) {
 	m, err := l.Get(name)
 	if err != nil {
@@ -314,7 +316,7 @@ func (l *Lab) rootOf(name string) (int, error) {
 	return 0, fmt.Errorf("machine %s does not run", name)
 }
 
-// WriteFile writes a file on a running machine, from outside, as a person at its disk could.
+// WriteFile writes a file on a running machine from outside.
 func (l *Lab) WriteFile(name, path string, data []byte, mode os.FileMode) error {
 	pid, err := l.rootOf(name)
 	if err != nil {
@@ -330,7 +332,7 @@ func (l *Lab) WriteFile(name, path string, data []byte, mode os.FileMode) error 
 	return nil
 }
 
-// FileExists says whether a running machine has a file.
+// FileExists reports whether a running machine has a file.
 func (l *Lab) FileExists(name, path string) (bool, error) {
 	pid, err := l.rootOf(name)
 	if err != nil {
@@ -343,7 +345,7 @@ func (l *Lab) FileExists(name, path string) (bool, error) {
 	return err == nil, err
 }
 
-// Exec runs a shell command on a running machine, from outside, and returns what it printed.
+// Exec runs a shell command on a running machine from outside and returns its output.
 func (l *Lab) Exec(ctx context.Context, name, command string) (string, error) {
 	pid, err := l.rootOf(name)
 	if err != nil {
@@ -353,7 +355,7 @@ func (l *Lab) Exec(ctx context.Context, name, command string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// consoleTail is the end of what the machine printed, for errors.
+// consoleTail returns the end of the machine's console output, for errors.
 func (l *Lab) consoleTail(machine string) string {
 	data, err := os.ReadFile(filepath.Join(l.folder(machine), "console.log"))
 	if err != nil {

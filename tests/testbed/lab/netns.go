@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespacePath is where iproute2 keeps a named network namespace.
+// namespacePath is the path at which iproute2 keeps a named network namespace.
 func namespacePath(name string) string { return "/run/netns/" + name }
 
-// InNamespace runs do on a thread that has entered the network namespace called name. A socket belongs to the namespace
-// in which it was created, so a listener or connection made by do stays there after InNamespace returned.
-// do must not start goroutines that create sockets: they would run on other threads.
+// InNamespace runs do on a thread that has entered the network namespace. A socket belongs to the namespace in which it
+// was created, so listeners and connections from do stay there after InNamespace returns. do must not start goroutines
+// that create sockets, because they would run on other threads.
 func InNamespace(name string, do func() error) error {
 	runtime.LockOSThread()
 	own, err := os.Open("/proc/thread-self/ns/net")
@@ -36,7 +36,7 @@ func InNamespace(name string, do func() error) error {
 	}
 	doErr := do()
 	if err := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); err != nil {
-		// The thread stays locked and ends with its goroutine: nobody else must run in the wrong namespace.
+		// The thread stays locked and ends with its goroutine, so that no other goroutine runs in the wrong namespace.
 		return fmt.Errorf("leave network namespace %s: %w", name, err)
 	}
 	runtime.UnlockOSThread()

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The lab's network: the benchmarking range of RFC 2544, which no real network uses.
+// The lab's network is the benchmarking range of RFC 2544, which no real network uses.
 const (
 	subnetBits  = 24
 	gatewayText = "198.18.0.1"
@@ -23,7 +23,7 @@ const (
 // Gateway is the address of everything that manages machines: Drover, the management plane and the lab's API.
 var Gateway = netip.MustParseAddr(gatewayText)
 
-// ip runs iproute2's ip. Its error carries what ip said.
+// ip runs iproute2's ip. Its error contains the output of ip.
 func ip(ctx context.Context, args ...string) error {
 	out, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput()
 	if err != nil {
@@ -32,16 +32,17 @@ func ip(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Network is a network namespace with a bridge, which has the gateway address, and further namespaces that are joined to it.
+// Network is a network namespace with a bridge that has the gateway address, and member namespaces that are connected
+// to it.
 type Network struct {
-	// Namespace is its name; those that are joined to it begin with it.
+	// Namespace is the name of the namespace. The names of members begin with it.
 	Namespace string
 }
 
-// Member is the name of the namespace of a member.
+// Member returns the name of a member's namespace.
 func (n Network) Member(member string) string { return n.Namespace + "-" + member }
 
-// Make makes the namespace and its bridge.
+// Make creates the namespace and its bridge.
 func (n Network) Make(ctx context.Context) error {
 	return each(ctx, [][]string{
 		{"netns", "add", n.Namespace},
@@ -52,7 +53,7 @@ func (n Network) Make(ctx context.Context) error {
 	})
 }
 
-// Join makes the namespace of a member with an address, and joins it to the bridge.
+// Join creates the namespace of a member with an address and connects it to the bridge.
 func (n Network) Join(ctx context.Context, member string, address netip.Addr) error {
 	namespace, link := n.Member(member), linkName(member)
 	return each(ctx, [][]string{
@@ -66,7 +67,7 @@ func (n Network) Join(ctx context.Context, member string, address netip.Addr) er
 	})
 }
 
-// each runs commands of ip until one fails.
+// each runs ip commands until one fails.
 func each(ctx context.Context, commands [][]string) error {
 	for _, args := range commands {
 		if err := ip(ctx, args...); err != nil {
@@ -76,13 +77,14 @@ func each(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// makeNetwork makes the lab's namespace and bridge unless they exist.
+// makeNetwork creates the lab's namespace and bridge if they do not exist.
 func (l *Lab) makeNetwork(ctx context.Context) error {
 	if _, err := os.Stat(namespacePath(l.namespace)); err == nil {
 		if ip(ctx, "-n", l.namespace, "link", "show", bridge) == nil {
 			return nil
 		}
-		// A run killed between the two: the namespace is ours by the record and empty, so it is made anew.
+		// A run was killed between the two steps. The record shows that the namespace is the lab's, and it is empty, so
+		// it is created again.
 		if err := ip(ctx, "netns", "del", l.namespace); err != nil {
 			return err
 		}
@@ -95,16 +97,17 @@ func (l *Lab) makeNetwork(ctx context.Context) error {
 
 func (l *Lab) network() Network { return Network{Namespace: l.namespace} }
 
-// linkName is the name of a machine's end in the lab's namespace: 15 bytes at most, so a hash of the machine's name.
+// linkName returns the name of a machine's veth end in the lab's namespace. It is a hash of the machine's name, because
+// the limit is 15 bytes.
 func linkName(machine string) string {
 	sum := sha256.Sum256([]byte(machine))
 	return "m" + hex.EncodeToString(sum[:])[:12]
 }
 
-// machineNamespace is the network namespace of one machine.
+// machineNamespace returns the network namespace of one machine.
 func (l *Lab) machineNamespace(machine string) string { return l.network().Member(machine) }
 
-// attach makes a machine's namespace and joins it to the bridge, unless that was done before.
+// attach creates a machine's namespace and connects it to the bridge, if that is not done yet.
 func (l *Lab) attach(ctx context.Context, machine string, address netip.Addr) error {
 	namespace := l.machineNamespace(machine)
 	if ip(ctx, "-n", namespace, "link", "show", "host0") == nil {
@@ -127,7 +130,8 @@ func (l *Lab) detach(ctx context.Context, machine string) error {
 			return err
 		}
 	}
-	// The pair goes when the last process of the namespace is gone; not waiting would let a new pair meet the old name.
+	// The pair disappears with the last process of the namespace. Delete it now, so that a new pair cannot collide with
+	// its name.
 	_ = ip(ctx, "-n", l.namespace, "link", "del", linkName(machine))
 	return l.record.remove(kindNamespace, namespace)
 }

@@ -12,7 +12,7 @@ func awaitEnd(ctx context.Context, p procid.ID) error {
 	return until(ctx, 20*time.Millisecond, func() bool { return !p.Alive() })
 }
 
-// until polls a condition that the kernel tells nobody about.
+// until polls a condition for which the kernel sends no event.
 func until(ctx context.Context, every time.Duration, done func() bool) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

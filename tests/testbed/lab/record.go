@@ -11,21 +11,22 @@ import (
 	"sync"
 )
 
-// Kinds of things a lab makes outside its folder. Processes are found by what they are in and by a mark (stray.go).
+// Kinds of things that a lab creates outside its folder. Processes are not recorded: the lab finds them by control
+// group and mark (stray.go).
 const (
 	kindNamespace = "namespace" // a network namespace, by name
 	kindCgroup    = "cgroup"    // a control group folder, by path
 )
 
-// entry is one line of the record: a thing about to be made, or one that is gone again.
+// entry is one line of the record: a thing that is about to be created, or that was removed.
 type entry struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Removed bool   `json:"removed,omitempty"`
 }
 
-// record is the append-only list of what the lab made outside its folder. A line is on disk before its thing exists: whoever
-// reads the record later knows all there can be, never less.
+// record is the append-only list of things that the lab created outside its folder. The line is on disk before the
+// thing exists, so the record is always complete.
 type record struct {
 	mu   sync.Mutex
 	path string
@@ -54,7 +55,7 @@ func (r *record) append(e entry) error {
 	return file.Sync()
 }
 
-// open returns what was made and not removed, newest first: the order in which to take it down.
+// open returns the things that were created and not removed, newest first. That is the order of their removal.
 func (r *record) open() ([]entry, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +71,7 @@ func (r *record) open() ([]entry, error) {
 	for scanner := bufio.NewScanner(file); scanner.Scan(); {
 		var e entry
 		if json.Unmarshal(scanner.Bytes(), &e) != nil {
-			continue // the last line of a run killed while writing it: its thing was not made yet
+			continue // a run was killed while it wrote the last line, so the thing does not exist yet
 		}
 		entries = slices.DeleteFunc(entries, func(other entry) bool { return other.Kind == e.Kind && other.Name == e.Name })
 		if !e.Removed {

@@ -11,15 +11,15 @@ import (
 	"sync"
 )
 
-// Fault makes the next matching calls fail, as clouds do.
+// Fault makes the next matching calls fail, as a cloud's calls sometimes do.
 type Fault struct {
 	// Action is create or delete.
 	Action string `json:"action"`
-	// Machine is a name, or empty for any.
+	// Machine is a name, or empty for any machine.
 	Machine string `json:"machine,omitempty"`
-	// Times is how many calls fail. Zero means one.
+	// Times is the number of calls that fail. Zero means one.
 	Times int `json:"times,omitempty"`
-	// Message is what the caller is told.
+	// Message is the error message for the caller.
 	Message string `json:"message"`
 }
 
@@ -31,14 +31,14 @@ func (l *Lab) Inject(fault Fault) {
 	l.faults = append(l.faults, fault)
 }
 
-// Hold keeps back the API's answers to creates, with the machines made: so a test can act while a cloud has made a machine that nobody has
-// heard of yet.
+// Hold delays the API's answers to creates after the machines are created. A test can then act while the cloud has a
+// machine that its caller does not know yet.
 type Hold struct {
 	released, sent chan struct{}
 	release, send  func()
 }
 
-// HoldCreates keeps back the API's answers to creates until they are released.
+// HoldCreates delays the API's answers to creates until they are released.
 func (l *Lab) HoldCreates() *Hold {
 	h := &Hold{released: make(chan struct{}), sent: make(chan struct{})}
 	h.release = sync.OnceFunc(func() { close(h.released) })
@@ -49,13 +49,13 @@ func (l *Lab) HoldCreates() *Hold {
 	return h
 }
 
-// Release lets the answers go.
+// Release sends the answers.
 func (h *Hold) Release() { h.release() }
 
-// Sent is closed once an answer has gone out.
+// Sent is closed once an answer was sent.
 func (h *Hold) Sent() <-chan struct{} { return h.sent }
 
-// await waits while answers to creates are kept back, and returns what to call once the answer was written.
+// await waits while answers to creates are held. It returns the function to call after the answer was written.
 func (l *Lab) await(ctx context.Context) (written func(http.ResponseWriter)) {
 	l.mu.Lock()
 	h := l.held

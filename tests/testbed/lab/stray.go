@@ -16,24 +16,24 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
-// Who a process belongs to can be recorded only after it was started, and a lab may be killed in between. So a machine's processes are
-// found without a record as well: its control groups, which are recorded before they are made, hold all of them but the first for the
-// moment until it has entered; and that one carries the mark in its environment.
+// The lab can record a process only after its start, and may be killed in between. It therefore finds a machine's
+// processes without a record too. The control groups are recorded before they are created. They hold all processes
+// except the first one until it has entered them. That first process has the mark in its environment.
 
-// markVariable is set in the environment of every process of this host that boots a machine, to LAB/MACHINE.
+// markVariable is an environment variable of every host process that boots a machine. Its value is LAB/MACHINE.
 const markVariable = "DROVER_LAB"
 
 func (l *Lab) mark(machine string) string { return markVariable + "=" + l.name + "/" + machine }
 
-// marked returns the processes whose environment has a variable, name and value, that begins with prefix.
+// marked returns the processes with an environment variable, as NAME=VALUE, that begins with prefix.
 func marked(prefix string) ([]procid.ID, error) {
 	return procid.Find("environ", func(environment []byte) bool {
 		return bytes.Contains(append([]byte{0}, environment...), append([]byte{0}, prefix...))
 	})
 }
 
-// endStrays ends whatever a killed run left of a machine, and removes its control groups. The caller knows that the machine
-// does not run as far as it is recorded.
+// endStrays kills what a killed run left of a machine, and removes its control groups. The caller has checked that the
+// recorded process does not run.
 func (l *Lab) endStrays(ctx context.Context, machine string) error {
 	strays, err := marked(l.mark(machine) + "\x00")
 	if err != nil {
@@ -47,8 +47,9 @@ func (l *Lab) endStrays(ctx context.Context, machine string) error {
 	return l.removeCgroups(ctx, machine)
 }
 
-// pullPlug ends a machine at once, given the process that boots it. The machine's PID 1 is a child of systemd-nspawn: with it ends every
-// process of the machine, and systemd-nspawn tidies up and ends by itself. One that has no child yet is given the time to get one.
+// pullPlug kills a machine at once, given the process that boots it. The machine's PID 1 is a child of systemd-nspawn.
+// When PID 1 is killed, every process of the machine ends, and systemd-nspawn cleans up and exits. pullPlug waits for a
+// child if there is none yet.
 func pullPlug(ctx context.Context, p procid.ID) error {
 	bounded, cancel := context.WithTimeout(ctx, plugTimeout)
 	defer cancel()
@@ -66,8 +67,8 @@ func pullPlug(ctx context.Context, p procid.ID) error {
 	return awaitEnd(ctx, p)
 }
 
-// killCgroup sends SIGKILL to every process in a control group and those below it: in one go where the kernel has cgroup.kill (v2),
-// else one by one.
+// killCgroup sends SIGKILL to every process in a control group and its subgroups. It uses cgroup.kill where the kernel
+// has it (v2), and otherwise signals each process.
 func killCgroup(group string) error {
 	if err := os.WriteFile(filepath.Join(group, "cgroup.kill"), []byte("1"), 0); err == nil {
 		return nil
@@ -81,7 +82,7 @@ func killCgroup(group string) error {
 			return ignoreGone(err)
 		}
 		for line := range strings.Lines(string(content)) {
-			// 0 stands for a process of a namespace that this one cannot see.
+			// 0 stands for a process in a namespace that this process cannot see.
 			pid, err := strconv.Atoi(strings.TrimSpace(line))
 			if err != nil || pid <= 1 || pid == os.Getpid() {
 				continue
@@ -94,7 +95,7 @@ func killCgroup(group string) error {
 	})
 }
 
-// ignoreGone takes what vanished while it was looked at for what it is: done.
+// ignoreGone ignores errors about processes or groups that have disappeared meanwhile.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil

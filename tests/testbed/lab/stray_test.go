@@ -12,13 +12,13 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
-// A lab killed in the moment between the start of a machine and its record leaves processes that nothing on disk names.
+// The lab ends processes of a run that was killed after it started a machine and before it recorded the process.
 func TestStrays_AreEndedWithoutARecordOfThem(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("control groups are made by root alone")
 	}
 	tests := map[string]struct {
-		// start starts what the killed lab left of machine "one".
+		// start starts the processes that the killed lab left of machine "one".
 		start func(t *testing.T, l *Lab, groups []string) procid.ID
 	}{
 		"the first process before it entered its control groups": {func(t *testing.T, l *Lab, _ []string) procid.ID {
@@ -71,10 +71,10 @@ func TestStrays_AreEndedWithoutARecordOfThem(t *testing.T) {
 	}
 }
 
-// enter is what puts a shell into control groups.
+// enter is shell code that enters the control groups.
 const enter = `for group in $GROUPS_OF_MACHINE; do echo $$ >"$group/cgroup.procs" || exit 1; done; `
 
-// play starts a shell script in the place of systemd-nspawn and returns once it has printed a line.
+// play starts a shell script instead of systemd-nspawn and returns once it has printed a line.
 func play(t *testing.T, script string, environment ...string) procid.ID {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", script)

@@ -1,6 +1,6 @@
-// Package nspawn is the node driver of the lab: a plugin in the form rancher/machine loads, registered with Drover like any
-// third-party driver. It only calls the lab's API, with the lab's token as the cloud credential. It has no user-data flag, so
-// rancher-machine delivers the install script over SSH.
+// Package nspawn is the node driver of the lab, as a plugin for rancher/machine. It is registered with Drover like any
+// third-party driver. It only calls the lab's API, with the lab's token as the cloud credential. It has no user-data
+// flag, so rancher-machine delivers the install script over SSH.
 package nspawn
 
 import (
@@ -19,24 +19,24 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// Name is the driver's name: flags are called nspawn-…, the machine config NspawnConfig.
+// Name is the driver's name. Its flags are called nspawn-…, its machine config NspawnConfig.
 const Name = "nspawn"
 
-// callTimeout bounds one call to the lab, which boots a machine in about a second.
+// callTimeout limits one call to the lab, which boots a machine in about a second.
 const callTimeout = 2 * time.Minute
 
-// Driver makes machines in a lab. rancher-machine stores its exported fields between create and remove.
+// Driver creates machines in a lab. rancher-machine stores its exported fields between create and remove.
 type Driver struct {
 	*drivers.BaseDriver
 	// URL is the lab's https address.
 	URL string
 	// Token is the lab's bearer token.
 	Token string
-	// CA is the certificate authority of the lab's certificate, base64 of PEM.
+	// CA is the certificate authority of the lab's certificate, as base64 of PEM.
 	CA string
-	// Tag is kept with the machine in the lab, as clouds do it.
+	// Tag is stored with the machine, as in other clouds.
 	Tag string
-	// ID is the machine's identity in the lab. Empty until the machine was made.
+	// ID is the machine's ID in the lab. It is empty until the machine is created.
 	ID string
 }
 
@@ -50,7 +50,7 @@ func New(machine, store string) *Driver {
 // DriverName is the plugin's name.
 func (d *Driver) DriverName() string { return Name }
 
-// GetCreateFlags tells which settings the driver has. Their names and types become the NspawnConfig kind.
+// GetCreateFlags returns the driver's settings. Their names and types become the NspawnConfig kind.
 func (d *Driver) GetCreateFlags() []mcnflag.Flag {
 	return []mcnflag.Flag{
 		mcnflag.StringFlag{Name: "nspawn-url", Usage: "Address of the lab, https://HOST:PORT", EnvVar: "NSPAWN_URL"},
@@ -60,7 +60,7 @@ func (d *Driver) GetCreateFlags() []mcnflag.Flag {
 	}
 }
 
-// SetConfigFromFlags takes over the settings of a create, or of a remove with fresh credentials.
+// SetConfigFromFlags reads the settings of a create, or of a remove with new credentials.
 func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	d.URL, d.Token, d.CA = flags.String("nspawn-url"), flags.String("nspawn-token"), flags.String("nspawn-ca")
 	d.Tag = flags.String("nspawn-tag")
@@ -87,7 +87,7 @@ func (d *Driver) call(do func(context.Context, *lab.Client) error) error {
 	return do(ctx, client)
 }
 
-// PreCreateCheck asks the lab whether it knows the token before anything is made.
+// PreCreateCheck checks that the lab accepts the token before the machine is created.
 func (d *Driver) PreCreateCheck() error {
 	return d.call(func(ctx context.Context, client *lab.Client) error {
 		_, err := client.Get(ctx, d.MachineName)
@@ -98,7 +98,7 @@ func (d *Driver) PreCreateCheck() error {
 	})
 }
 
-// Create makes the machine. The key exists before the machine does, so that asking again finds the same machine with the same key.
+// Create creates the machine. It makes the key first, so that a retry finds the same machine with the same key.
 func (d *Driver) Create() error {
 	key := d.GetSSHKeyPath()
 	if _, err := os.Stat(key); errors.Is(err, os.ErrNotExist) {
@@ -120,13 +120,13 @@ func (d *Driver) Create() error {
 	})
 }
 
-// GetSSHHostname is the address to which rancher-machine connects.
+// GetSSHHostname returns the address to which rancher-machine connects.
 func (d *Driver) GetSSHHostname() (string, error) { return d.GetIP() }
 
-// GetURL would be a container engine's address; these machines have none.
+// GetURL returns "". It would be a container engine's address, which these machines lack.
 func (d *Driver) GetURL() (string, error) { return "", nil }
 
-// GetState asks the lab.
+// GetState returns the state from the lab.
 func (d *Driver) GetState() (state.State, error) {
 	current := state.None
 	err := d.call(func(ctx context.Context, client *lab.Client) error {
@@ -147,7 +147,7 @@ func (d *Driver) GetState() (state.State, error) {
 	return current, err
 }
 
-// Remove deletes the machine. One that is gone already is no error.
+// Remove deletes the machine. A missing machine is no error.
 func (d *Driver) Remove() error {
 	return d.call(func(ctx context.Context, client *lab.Client) error { return client.Delete(ctx, d.MachineName) })
 }
@@ -164,7 +164,7 @@ func (d *Driver) Start() error { return d.power(lab.On, false) }
 // Stop shuts the machine down.
 func (d *Driver) Stop() error { return d.power(lab.Off, false) }
 
-// Kill pulls the machine's plug.
+// Kill cuts the machine's power.
 func (d *Driver) Kill() error { return d.power(lab.Off, true) }
 
 // Restart shuts the machine down and boots it.

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// objectTimeout is how long a kind may take to be listed, and a kubeconfig to be written.
+// objectTimeout is the limit until a new kind is listed, and until a kubeconfig is written.
 const objectTimeout = 20 * time.Second
 
 // Apply applies the objects of a manifest as "kubectl apply --server-side" does.
@@ -57,8 +57,8 @@ func (r *Rig) Apply(ctx context.Context, manifest []byte) error {
 	}
 }
 
-// KubectlApply applies a file with kubectl, as a user does: a later "kubectl apply" of the edited file is an ordinary
-// change.
+// KubectlApply applies a file with kubectl as a user does. A later "kubectl apply" of the edited file is then an
+// ordinary change.
 func (r *Rig) KubectlApply(ctx context.Context, forwarded *Forwarded, file string) error {
 	kubectl := filepath.Join(r.Bin, "kubectl")
 	arguments := []string{
@@ -69,14 +69,14 @@ func (r *Rig) KubectlApply(ctx context.Context, forwarded *Forwarded, file strin
 	var failure error
 	if err := poll(kinds, func() (bool, error) {
 		cmd := exec.CommandContext(ctx, kubectl, arguments...)
-		cmd.Env = append(os.Environ(), "KUBECTL_KUBERC=false") // preferences of the user, which root would obey
+		cmd.Env = append(os.Environ(), "KUBECTL_KUBERC=false") // ignore the user's preferences, which root would follow
 		out, err := cmd.CombinedOutput()
 		if err == nil {
 			return true, nil
 		}
 		failure = fmt.Errorf("kubectl apply -f %s: %w: %s", file, err, bytes.TrimSpace(out))
 		if bytes.Contains(out, []byte("no matches for kind")) {
-			return false, nil // Drover defines the kinds of a node driver some moments after it starts
+			return false, nil // Drover defines the kinds of a node driver shortly after it starts
 		}
 		return false, failure
 	}); err != nil {
@@ -85,8 +85,7 @@ func (r *Rig) KubectlApply(ctx context.Context, forwarded *Forwarded, file strin
 	return nil
 }
 
-// mapping finds the resource of a kind. A kind that was defined a moment ago may not be listed yet, so it asks for a
-// while.
+// mapping finds the resource of a kind. It retries for a while, because a new kind may not be listed yet.
 func (r *Rig) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(r.Config)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// The objects by which an administrator makes a cloud known: its driver, and a credential for it.
+// The objects with which an administrator registers a cloud: its driver, and a credential.
 const (
 	driverName          = "nspawn"
 	credentialNamespace = "cattle-global-data"
@@ -27,8 +27,8 @@ const (
 
 var nodeDrivers = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: "nodedrivers"}
 
-// prepareCloud registers the lab's node driver by URL and checksum and stores the lab's token as a cloud credential, as an administrator
-// would with any third-party driver; then it waits until machine configs of the driver can be made.
+// prepareCloud registers the lab's node driver by URL and checksum and stores the lab's token as a cloud credential, as
+// an administrator does with a third-party driver. Then it waits until machine configs of the driver can be created.
 func (r *Rig) prepareCloud(ctx context.Context) error {
 	clients, err := kubernetes.NewForConfig(r.Config)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *Rig) nodeDriver() *unstructured.Unstructured {
 	}}
 }
 
-// awaitKind waits until the driver's machine configs are a kind of the API.
+// awaitKind waits until the API serves the driver's machine configs.
 func (r *Rig) awaitKind(ctx context.Context, objects dynamic.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

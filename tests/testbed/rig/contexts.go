@@ -11,12 +11,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// The contexts of a rig in the user's own kubeconfig. kubectl and drover find them there by name.
+// The contexts of a rig in the user's kubeconfig. kubectl and drover find them there by name.
 
 func (o Options) clusterContext() string    { return "drover-" + o.Name }
 func (o Options) managementContext() string { return "drover-" + o.Name + "-management" }
 
-// singleContext is a kubeconfig with one cluster, one user and one context, all of the same name.
+// singleContext returns a kubeconfig with one cluster, one user and one context, all with the same name.
 func singleContext(name string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *clientcmdapi.Config {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name], config.AuthInfos[name] = cluster, user
@@ -25,8 +25,8 @@ func singleContext(name string, cluster *clientcmdapi.Cluster, user *clientcmdap
 	return config
 }
 
-// mergeContext adds the context of a kubeconfig to the user's own (KUBECONFIG, or ~/.kube/config), in place of one of
-// the same name. The user's current context stays.
+// mergeContext adds the context of a kubeconfig to the user's (KUBECONFIG, or ~/.kube/config). It replaces a context
+// with the same name and keeps the user's current context.
 func (o Options) mergeContext(name string, from *clientcmdapi.Config) error {
 	return o.editUserKubeconfig(func(config *clientcmdapi.Config) {
 		config.Clusters[name], config.AuthInfos[name], config.Contexts[name] = from.Clusters[name], from.AuthInfos[name], from.Contexts[name]
@@ -73,8 +73,7 @@ func missing(paths ...string) []string {
 	return list
 }
 
-// take gives files and folders that this process has made, as root, to their owner. Paths that do not exist are left
-// out.
+// take changes the owner of files and folders that this process created as root. It ignores paths that do not exist.
 func (o *Owner) take(paths ...string) error {
 	if o == nil {
 		return nil

@@ -21,7 +21,7 @@ users: [{name: work, user: {token: secret}}]
 contexts: [{name: work, context: {cluster: work, user: work}}]
 `
 	for name, test := range map[string]struct {
-		files           []string // contents of the files in KUBECONFIG, "" for one that is missing
+		files           []string // contents of the files in KUBECONFIG, "" for a missing one
 		added, removed  []string
 		current, failed string
 	}{

@@ -9,10 +9,10 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 
-// healthAddress is where drover server answers about itself, on the loopback of the lab's namespace.
+// healthAddress is the address of drover server's health endpoint, on the loopback of the lab's namespace.
 const healthAddress = "http://127.0.0.1:8081"
 
-// ask asks drover server about itself. The caller closes the answer's body.
+// ask sends a request to drover server's health endpoint. The caller closes the answer's body.
 func (r *Rig) ask(ctx context.Context, path string) (*http.Response, error) {
 	client := http.Client{Transport: &http.Transport{DialContext: r.Dial, DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthAddress+path, nil)
@@ -22,8 +22,8 @@ func (r *Rig) ask(ctx context.Context, path string) (*http.Response, error) {
 	return client.Do(req)
 }
 
-// Disruptions are the restarts, drains and replacements that Drover has begun since the rig was started, by cause. What a server that
-// crashed by itself had counted is lost; what one had that KillPlane ended is not.
+// Disruptions returns the restarts, drains and replacements that Drover has begun since the start of the rig, by cause.
+// It includes counts of servers that KillPlane ended, but not of servers that crashed by themselves.
 func (r *Rig) Disruptions(ctx context.Context) (disruptions.Counts, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -1,7 +1,7 @@
-// Package rig puts the pieces together that make one real cluster on this machine: a lab (the cloud), the installer images of the
-// stand-in distribution, the lab's API and its node driver, and "drover server --embedded" inside the lab's network. The quickstart and the
-// end-to-end tests use the same rig, so what the tests show is what a person gets.
+// Package rig runs everything for one real cluster on this machine: a lab (the cloud), the installer images of the
+// stand-in distribution, the lab's API and its node driver, and "drover server --embedded" inside the lab's network.
+// The quickstart and the end-to-end tests use the same rig, so the tests cover what users get.
 //
-// Everything lives in one folder and one set of network namespaces named after the rig; Start goes on where an earlier run
-// stopped or was killed, Stop keeps the data, Destroy removes everything.
+// All state is in one folder and one set of network namespaces named after the rig. Start continues after an earlier
+// run that was stopped or killed. Stop keeps the data. Destroy removes everything.
 package rig

@@ -17,8 +17,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Explain tells at which step each machine of a cluster is, with the end of the last output there is: that of the instruction that failed
-// on it, its console as long as it has not reported, and the logs of the pods that make and remove machines.
+// Explain describes the step of each machine of a cluster, with the end of its last output. That is the output of the
+// instruction that failed, or the console of a machine that has not reported. It adds the logs of the pods that create
+// and remove machines.
 func (r *Rig) Explain(ctx context.Context, cluster string) string {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -63,7 +64,7 @@ func plansOf(ctx context.Context, clients kubernetes.Interface) (map[string]*cor
 	return plans, nil
 }
 
-// console is what a machine printed. The cloud knows it by the name of its infrastructure machine.
+// console returns a machine's console output. The cloud knows the machine by the name of its infrastructure machine.
 func (r *Rig) console(machine unstructured.Unstructured) string {
 	name, _, _ := unstructured.NestedString(machine.Object, "spec", "infrastructureRef", "name")
 	if r.Lab == nil || name == "" {
@@ -85,7 +86,7 @@ func explainConditions(out *strings.Builder, what string, object *unstructured.U
 	}
 }
 
-// explainPods adds the end of the output of pods that failed or still run.
+// explainPods adds the end of the output of failed and running pods.
 func explainPods(ctx context.Context, clients kubernetes.Interface, out *strings.Builder) {
 	pods, err := clients.CoreV1().Pods(clusterNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -99,7 +100,7 @@ func explainPods(ctx context.Context, clients kubernetes.Interface, out *strings
 	}
 }
 
-// podOutput is the end of what a pod printed, below a line that names it.
+// podOutput returns the end of a pod's output, below a line that names the pod.
 func podOutput(ctx context.Context, clients kubernetes.Interface, pod *corev1.Pod) string {
 	lines := int64(mostLines)
 	log, err := clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)

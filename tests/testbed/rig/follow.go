@@ -21,8 +21,8 @@ var (
 	machines = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
 )
 
-// Progress writes what happens to a cluster: on a terminal one line that is written over, with the elapsed time; elsewhere a line for each
-// change.
+// Progress writes the progress of a cluster. On a terminal it overwrites one line with the elapsed time. Elsewhere it
+// writes a line for each change.
 type Progress struct {
 	Out      io.Writer
 	Terminal bool
@@ -71,7 +71,7 @@ func condition(object *unstructured.Unstructured, kind string) (status, message 
 	return status, message
 }
 
-// errStillThere means that an object that should go has not gone.
+// errStillThere means that an object is not deleted yet.
 var errStillThere = errors.New("still there")
 
 // DeleteCluster deletes a cluster and returns when it is gone.
@@ -93,7 +93,7 @@ func (r *Rig) DeleteCluster(ctx context.Context, name string) error {
 	return nil
 }
 
-// poll asks until the answer is yes or an error.
+// poll calls done until it returns true or an error.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()

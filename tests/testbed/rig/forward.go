@@ -18,18 +18,18 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// Ports on the host's loopback at which users reach the lab; the next free one where it is taken.
+// Ports on the host's loopback at which users reach the lab. If one is taken, the rig uses the next free one.
 const (
 	managementPort = 6443
 	droverPort     = 8443
 	clusterPort    = 16443
 )
 
-// Forwarded is a rig as users of this host reach it: with ordinary tools through sockets on 127.0.0.1.
+// Forwarded is a rig that users of this host can reach with ordinary tools, through sockets on 127.0.0.1.
 type Forwarded struct {
-	// ManagementKubeconfig is a file that reaches the management plane.
+	// ManagementKubeconfig is a kubeconfig file for the management plane.
 	ManagementKubeconfig string
-	// Management and Cluster are the flags with which kubectl and drover reach each of the two: "--context NAME".
+	// Management and Cluster are the flags with which kubectl and drover select each of the two: "--context NAME".
 	Management, Cluster string
 
 	rig        *Rig
@@ -80,16 +80,16 @@ func (f *Forwarded) AwaitCluster(ctx context.Context) error {
 	return err
 }
 
-// Close ends every socket.
+// Close closes all sockets.
 func (f *Forwarded) Close() {
 	for _, forwarder := range f.forwarders {
 		forwarder.Close()
 	}
 }
 
-// open forwards the server of a kubeconfig and writes the kubeconfig that uses the socket: to a file of its own, and
-// as a context of the user's kubeconfig. The server's certificate names the address in the lab, so the kubeconfig
-// says which name to expect.
+// open forwards the server of a kubeconfig. It writes a kubeconfig that uses the socket, to a file and as a context of
+// the user's kubeconfig. The kubeconfig sets the expected server name, because the server's certificate has the address
+// in the lab.
 func (f *Forwarded) open(ctx context.Context, name string, port int, kubeconfig []byte) (file, flag string, err error) {
 	config, err := clientcmd.Load(kubeconfig)
 	if err != nil {

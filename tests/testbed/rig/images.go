@@ -15,11 +15,11 @@ import (
 	"github.com/drover-io/drover/tests/testbed/distro"
 )
 
-// installers is the folder of the installer images. They are made of the programs in the folder above, and rigs of
+// installers is the folder of the installer images. They are built from the programs in the parent folder. Rigs with
 // the same programs share them.
 func (o Options) installers() string { return filepath.Join(o.Bin, "installers") }
 
-// ensureImages writes the installer images of the rig's versions unless they are there for these very programs.
+// ensureImages writes the installer images of the rig's versions, unless images of the same programs exist.
 func (o Options) ensureImages() error {
 	program, kube := filepath.Join(o.Bin, "drover-distro"), filepath.Join(o.Bin, "drover-kube")
 	sum, err := fingerprint(program, kube)

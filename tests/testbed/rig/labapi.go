@@ -19,11 +19,11 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// driverFile is the node driver's program; rancher-machine derives the driver's name from it.
+// driverFile is the node driver's program. rancher-machine derives the driver's name from it.
 const driverFile = "docker-machine-driver-nspawn"
 
-// labAPI is the lab's cloud API as Drover's users would know it: an address, a token and a certificate authority, and a place
-// from which the node driver is downloaded.
+// labAPI is the lab's cloud API as Drover's users see it: an address, a token, a certificate authority, and the
+// download URL of the node driver.
 type labAPI struct {
 	URL       string
 	Token     string
@@ -86,7 +86,7 @@ func serveLab(l *lab.Lab, dir, bin string) (*labAPI, error) {
 	return api, nil
 }
 
-// close ends the servers. A request that takes longer, as the making of a machine may, is cut off: its client asks again.
+// close stops the servers. It cuts off requests that take longer than a second, such as creates. Their clients retry.
 func (a *labAPI) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -97,7 +97,7 @@ func (a *labAPI) close() {
 	}
 }
 
-// keepSecret returns the random text in a file, made the first time.
+// keepSecret returns the random text in a file. It creates the file the first time.
 func keepSecret(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err == nil {

@@ -20,12 +20,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// answerTimeout is how long the API of a cluster may take for one answer.
+// answerTimeout is the limit for one answer of a cluster's API.
 const answerTimeout = 5 * time.Second
 
-// AwaitReady follows a cluster until it can be used: its condition Ready is True and status.ready is set, its API answers through its
-// kubeconfig, and its nodes are ready and alive. What is stored is not believed alone, because after a restart it tells of the time before. When
-// ctx ends before, the error says which machine is at which step, with the end of the last output there is.
+// AwaitReady waits until a cluster is usable: its condition Ready is True, status.ready is set, its API answers through
+// its kubeconfig, and its nodes are ready and alive. The stored status is not enough, because after a restart it
+// describes the time before. If ctx ends first, the error names the step of each machine, with the end of its last
+// output.
 func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) error {
 	f, err := r.follow(name)
 	if err != nil {
@@ -43,7 +44,7 @@ func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) e
 	})
 	progress.done()
 	if errors.Is(err, context.Canceled) {
-		return err // nobody wants to know any more
+		return err // the caller has canceled
 	}
 	if err != nil {
 		return fmt.Errorf("cluster %s did not become ready: %w\n%s", name, err, r.Explain(context.WithoutCancel(ctx), name)+f.failures())
@@ -51,7 +52,7 @@ func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) e
 	return nil
 }
 
-// follower looks at one cluster again and again.
+// follower checks one cluster repeatedly.
 type follower struct {
 	rig     *Rig
 	name    string
@@ -59,11 +60,12 @@ type follower struct {
 	objects dynamic.Interface
 	clients kubernetes.Interface
 
-	// nodes is a client of the cluster, made for a kubeconfig.
+	// nodes is a client of the cluster, built from kubeconfig.
 	nodes      kubernetes.Interface
 	kubeconfig []byte
 
-	// failed are the pods that failed, with the end of their output: a machine that could not be made is replaced, and its pods go with it.
+	// failed are the failed pods with the end of their output. A machine that could not be created is replaced, and its
+	// pods are deleted with it.
 	failed []failure
 }
 
@@ -73,11 +75,11 @@ type failure struct {
 	output string
 }
 
-// noteFailures keeps what pods printed that have failed since the last look.
+// noteFailures stores the output of pods that have failed since the last check.
 func (f *follower) noteFailures(ctx context.Context) {
 	pods, err := f.clients.CoreV1().Pods(clusterNamespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=" + string(corev1.PodFailed)})
 	if err != nil {
-		return // the next look sees them
+		return // the next check sees them
 	}
 	for _, pod := range pods.Items {
 		if slices.ContainsFunc(f.failed, func(known failure) bool { return known.pod == pod.UID }) {
@@ -87,7 +89,7 @@ func (f *follower) noteFailures(ctx context.Context) {
 	}
 }
 
-// failures tells of the pod that failed last, which may be gone by now.
+// failures describes the pod that failed last. The pod may have been deleted.
 func (f *follower) failures() string {
 	if len(f.failed) == 0 {
 		return ""
@@ -107,7 +109,7 @@ func (r *Rig) follow(name string) (*follower, error) {
 	return f, nil
 }
 
-// look sums a cluster and its machines up in one line.
+// look describes a cluster and its machines in one line.
 func (f *follower) look(ctx context.Context) (state string, ready bool, err error) {
 	cluster, err := f.objects.Resource(clusters).Namespace(clusterNamespace).Get(ctx, f.name, metav1.GetOptions{})
 	if err != nil {
@@ -136,7 +138,7 @@ func usable(cluster *unstructured.Unstructured) bool {
 	return ready
 }
 
-// missing asks the cluster itself, and says what keeps it from being used.
+// missing asks the cluster itself and describes why it is not usable yet.
 func (f *follower) missing(ctx context.Context, machines int) string {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -154,7 +156,7 @@ func (f *follower) missing(ctx context.Context, machines int) string {
 	return missingNodes(nodes.Items, leases.Items, machines, f.since)
 }
 
-// connect makes the client of the cluster anew when its kubeconfig has changed.
+// connect builds a new client of the cluster when its kubeconfig has changed.
 func (f *follower) connect(ctx context.Context) error {
 	secret, err := f.clients.CoreV1().Secrets(clusterNamespace).Get(ctx, f.name+"-kubeconfig", metav1.GetOptions{})
 	if err != nil {
@@ -175,8 +177,8 @@ func (f *follower) connect(ctx context.Context) error {
 	return nil
 }
 
-// missingNodes says how many nodes are not there yet, "" when each machine has one that is ready. A node is alive when it has renewed its
-// lease since the given time: its conditions outlive it.
+// missingNodes describes how many nodes are missing. It returns "" when each machine has a ready node that is alive. A
+// node is alive if it has renewed its lease since the given time. Its conditions may be older than a restart.
 func missingNodes(nodes []corev1.Node, leases []coordinationv1.Lease, machines int, since time.Time) string {
 	alive := map[string]bool{}
 	for _, lease := range leases {

@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// A cluster whose machines boot again after a stop still has the nodes and conditions of the time before.
+// After a stop, a cluster whose machines boot again still has its old nodes and conditions. missingNodes must not count
+// them.
 func TestMissingNodes(t *testing.T) {
 	since := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	node := func(name string, ready corev1.ConditionStatus) corev1.Node {
@@ -47,7 +48,7 @@ func TestMissingNodes(t *testing.T) {
 	}
 }
 
-// A machine that could not be made is replaced again and again: at the end its pods are gone, and what they printed is still told.
+// The error shows the output of failed pods even after the machine was replaced and its pods were deleted.
 func TestFailures_OutliveTheirPods(t *testing.T) {
 	clients := fake.NewClientset(
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: clusterNamespace, Name: "first", UID: "1"}, Status: corev1.PodStatus{Phase: corev1.PodFailed}},

@@ -12,13 +12,14 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "(hidden)"
 
-// shortestSecret is the length from which a value of a plan is taken out of what is printed; masking shorter ones would only garble it.
+// shortestSecret is the minimum length of plan values that are masked. Masking shorter values would only garble the
+// output.
 const shortestSecret = 6
 
-// Names under which secrets go, and the forms in which programs print them.
+// Names of secrets, and the forms in which programs print them.
 var (
 	secretName = regexp.MustCompile(`(?i)token|passw|secret|credential|auth|key(-data)?$`)
 	secretPair = regexp.MustCompile(`(?i)([\w.-]*(?:token|passw\w*|secret|credential|key-data|authorization)[\w.-]*["']?\s*[:=]\s*["']?(?:(?:bearer|basic)\s+)?)[^\s"',]+`)
@@ -26,7 +27,8 @@ var (
 	assignment = regexp.MustCompile(`^(?:--)?([\w.-]+)=(.+)$`)
 )
 
-// redact takes secrets out of a text that a machine reported: those of its plan, wherever they stand, and whatever looks like one.
+// redact masks secrets in a text that a machine reported: the secrets of its plan, and everything that looks like a
+// secret.
 func redact(text string, p plan.NodePlan) string {
 	text = privateKey.ReplaceAllString(text, hidden)
 	for _, secret := range planSecrets(p) {
@@ -35,8 +37,8 @@ func redact(text string, p plan.NodePlan) string {
 	return secretPair.ReplaceAllString(text, "${1}"+hidden)
 }
 
-// planSecrets are the secret values in a plan's files, environments and arguments, the longest first, so that none hides only the
-// beginning of another one.
+// planSecrets returns the secret values in a plan's files, environments and arguments. The longest come first, so that
+// none masks only the beginning of another.
 func planSecrets(p plan.NodePlan) []string {
 	found := map[string]bool{}
 	note := func(value string) {
@@ -69,7 +71,7 @@ func planSecrets(p plan.NodePlan) []string {
 	return slices.SortedFunc(maps.Keys(found), func(a, b string) int { return len(b) - len(a) })
 }
 
-// noteSecrets walks through a document and notes the texts below names of secrets.
+// noteSecrets walks through a document and calls note for the texts below names of secrets.
 func noteSecrets(node any, secret bool, note func(string)) {
 	switch value := node.(type) {
 	case map[string]any:

@@ -24,35 +24,35 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-// How long starting and stopping may take.
+// Time limits for starting and stopping.
 const (
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 60 * time.Second
-	// explainTimeout bounds what is asked after something failed: whoever waits has waited long enough.
+	// explainTimeout limits the requests after a failure, because the user has waited long enough.
 	explainTimeout = 15 * time.Second
 )
 
-// Options say what rig to start.
+// Options configure a rig.
 type Options struct {
-	// Name distinguishes rigs on one host; it becomes the lab's name.
+	// Name distinguishes rigs on one host. It is also the lab's name.
 	Name string
-	// Dir keeps everything the rig makes outside network namespaces and control groups.
+	// Dir contains everything that the rig creates outside network namespaces and control groups.
 	Dir string
 	// Bin is the folder with the programs.
 	Bin string
-	// Cache keeps machine images over rigs.
+	// Cache is the folder for machine images, which rigs share.
 	Cache string
 	// Versions of Kubernetes for which installer images are needed, as v1.36.3+k3s1.
 	Versions []string
-	// Log receives what is done.
+	// Log receives progress messages.
 	Log io.Writer
-	// Owner, when set, is the user to whom files belong that a user of the rig reads or removes. Without it they belong to root.
+	// Owner, if set, is the owner of files that a user of the rig reads or removes. The default is root.
 	Owner *Owner
 	// ServerArgs are added to the command line of drover server.
 	ServerArgs []string
 }
 
-// Owner is a user and a group, by their numbers.
+// Owner is a user ID and a group ID.
 type Owner struct{ UID, GID int }
 
 // Rig is a running rig.
@@ -60,12 +60,12 @@ type Rig struct {
 	Options
 	// Lab is the cloud.
 	Lab *lab.Lab
-	// Config reaches the management plane from this process, from outside the lab's network.
+	// Config is the client configuration for the management plane, for this process outside the lab's network.
 	Config *rest.Config
 
 	api        *labAPI
 	supervisor *supervise.Supervisor
-	// disruptions are those that servers had counted which KillPlane has ended.
+	// disruptions are the counts of servers that KillPlane ended.
 	disruptions disruptions.Counts
 }
 
@@ -76,8 +76,8 @@ func (o Options) labConfig(image string) lab.Config {
 // DataDir is the data directory of drover server.
 func (o Options) DataDir() string { return filepath.Join(o.Dir, "drover") }
 
-// Start brings everything up. What an earlier run left running or stopped is taken over. When it cannot, or ctx ends before,
-// it stops what it had started.
+// Start starts everything and adopts what an earlier run left. If it fails or ctx ends first, it stops what it has
+// started.
 func Start(ctx context.Context, options Options) (*Rig, error) {
 	r := &Rig{Options: options}
 	if err := r.start(ctx); err != nil {
@@ -106,7 +106,7 @@ func (r *Rig) start(ctx context.Context) error {
 	return r.prepareCloud(ctx)
 }
 
-// buildLog is where a build's many lines go.
+// buildLog returns the log file for the output of a build.
 func (o Options) buildLog(name string) io.Writer {
 	path := filepath.Join(o.Dir, "logs", name+".log")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -119,10 +119,10 @@ func (o Options) buildLog(name string) io.Writer {
 	return file
 }
 
-// serverName is drover server as the rig's child process.
+// serverName is the name of drover server as the rig's child process.
 const serverName = "drover-server"
 
-// supervision is where the rig keeps track of its child processes.
+// supervision configures the supervisor of the rig's child processes.
 func (o Options) supervision() supervise.Options {
 	log := logrus.New()
 	log.SetOutput(o.Log)
@@ -130,8 +130,8 @@ func (o Options) supervision() supervise.Options {
 	return supervise.Options{RunDir: filepath.Join(o.Dir, "run"), LogDir: filepath.Join(o.Dir, "logs"), Log: log}
 }
 
-// startServer starts drover server with its embedded management plane inside the lab's network, and returns when the
-// Kubernetes API and Drover answer. A server that ends is started again, as systemd would.
+// startServer starts drover server with its embedded management plane inside the lab's network. It returns when the
+// Kubernetes API and Drover answer. A server that ends is restarted, as systemd would do.
 func (r *Rig) startServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -169,7 +169,7 @@ func (r *Rig) serverReady(ctx context.Context) error {
 // Answers returns nil when the Kubernetes API and Drover answer.
 func (r *Rig) Answers(ctx context.Context) error { return r.serverReady(ctx) }
 
-// droverReady asks Drover's readiness endpoint, which listens on the loopback of the lab's namespace.
+// droverReady calls Drover's readiness endpoint, which listens on the loopback of the lab's namespace.
 func (r *Rig) droverReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -189,14 +189,14 @@ func (r *Rig) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return lab.DialIn(ctx, r.Lab.Namespace(), address)
 }
 
-// ServerPID is the process id of drover server, 0 while it does not run.
+// ServerPID returns the process ID of drover server, or 0 if it does not run.
 func (r *Rig) ServerPID() int { return r.supervisor.PID(serverName) }
 
-// KillPlane ends drover server and the management plane's processes at once, as a crash of their host would. Each of them leads a process
-// group of its own, so that a terminal's interrupt reaches their parent alone: all these groups together are the plane, and all get
-// SIGKILL. What runs in pods is in other groups and goes on, and drover server is started again.
+// KillPlane kills drover server and the processes of the management plane at once, like a crash of their host. Each of
+// them leads its own process group. These groups together are the plane, and all get SIGKILL. Pods are in other groups
+// and continue. drover server is then restarted.
 func (r *Rig) KillPlane() error {
-	if counts, err := r.Disruptions(context.Background()); err == nil { // one that does not answer has nothing to tell
+	if counts, err := r.Disruptions(context.Background()); err == nil { // a server that does not answer has no counts
 		r.disruptions = counts
 	}
 	files, err := filepath.Glob(filepath.Join(r.DataDir(), "run", "*.json"))
@@ -231,12 +231,13 @@ func (r *Rig) KillPlane() error {
 	return errors.Join(errs...)
 }
 
-// Destroy removes everything a rig with these options ever made. One that still runs in another process is an error.
+// Destroy removes everything that a rig with these options ever created. It fails if the rig still runs in another
+// process.
 func Destroy(ctx context.Context, options Options) error {
 	if _, err := os.Stat(options.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	// Opening ends what a killed run left behind: first drover server, then the management plane it had started.
+	// Open ends what a killed run left: first drover server, then its management plane.
 	for _, dir := range []string{options.Dir, options.DataDir()} {
 		supervision := options.supervision()
 		supervision.RunDir = filepath.Join(dir, "run")

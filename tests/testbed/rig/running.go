@@ -12,12 +12,12 @@ import (
 	"syscall"
 )
 
-// A rig in the foreground of a terminal says in a file which process it is, locked for as long as it runs: so the file of a killed one is
-// told from that of a live one, and somebody else can ask a live one to stop.
+// A rig in the foreground of a terminal writes its process ID to a file and locks the file while it runs. The lock
+// distinguishes a live rig from a killed one. Another process can read the file and ask the rig to stop.
 
 func (o Options) runningFile() string { return filepath.Join(o.Dir, "foreground.pid") }
 
-// Claim says that this process runs the rig in the foreground, until the returned function is called.
+// Claim records that this process runs the rig in the foreground, until the returned function is called.
 func (o Options) Claim() (release func(), err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
@@ -42,7 +42,7 @@ func writeText(file *os.File, text string) error {
 	return err
 }
 
-// EndForeground asks a rig that runs in the foreground elsewhere to stop, and waits until it has.
+// EndForeground asks a rig in the foreground of another process to stop, and waits until it has ended.
 func (o Options) EndForeground(ctx context.Context) error {
 	file, err := os.Open(o.runningFile())
 	if errors.Is(err, fs.ErrNotExist) {

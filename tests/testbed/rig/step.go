@@ -12,20 +12,20 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// mostLines is how much of the end of an output is printed.
+// mostLines is the number of lines that are printed from the end of an output.
 const mostLines = 20
 
-// machineFacts are what tells at which step a machine is.
+// machineFacts are the inputs that determine a machine's step.
 type machineFacts struct {
-	// Machine is the object of Cluster API.
+	// Machine is the Cluster API object.
 	Machine unstructured.Unstructured
-	// Plan is the machine's plan Secret, nil when there is none.
+	// Plan is the machine's plan Secret, or nil.
 	Plan *corev1.Secret
-	// Console is what the machine printed; empty when the cloud knows no such machine.
+	// Console is the machine's console output. It is empty if the cloud does not know the machine.
 	Console string
 }
 
-// explainMachine says at which step a machine is, what its conditions say, and the last output there is of that step.
+// explainMachine describes the step of a machine, its conditions, and the last output of that step.
 func explainMachine(m machineFacts) string {
 	what := "machine " + m.Machine.GetName()
 	var out strings.Builder
@@ -38,7 +38,7 @@ func explainMachine(m machineFacts) string {
 	return out.String()
 }
 
-// step names the step and the output that belongs to it.
+// step returns the step and its output.
 func (m machineFacts) step() (step, title, output string) {
 	phase, _, _ := unstructured.NestedString(m.Machine.Object, "status", "phase")
 	console := "its console"
@@ -69,14 +69,14 @@ func (m machineFacts) step() (step, title, output string) {
 	}
 }
 
-// reported says whether an agent ever wrote to the plan Secret.
+// reported reports whether an agent has ever written to the plan Secret.
 func reported(state nodeplan.State) bool {
 	return state.AppliedChecksum != "" || state.FailedChecksum != "" || state.FailureCount > 0 || len(state.ProbeStatuses) > 0 ||
 		state.Phase != "" && state.Phase != nodeplan.PhasePending
 }
 
-// lastOutput is the output of the last instruction of the plan that has one, without the secrets of the plan. Outputs of instructions
-// that the plan no longer has are left out; that the agent could not even start comes first.
+// lastOutput returns the output of the plan's last instruction with an output, with the plan's secrets masked. It
+// ignores outputs of instructions that are not in the plan. The agent's own error has priority.
 func lastOutput(state nodeplan.State, outputs map[string][]byte) (title, text string) {
 	if output := outputs[nodeplan.OutputAgentError]; len(output) > 0 {
 		title, text = "the report of its agent", string(output)
@@ -89,7 +89,7 @@ func lastOutput(state nodeplan.State, outputs map[string][]byte) (title, text st
 	return title, redact(text, state.Plan)
 }
 
-// lastLines is the end of a text as it can be printed on a terminal.
+// lastLines returns the end of a text in a form that is safe for a terminal.
 func lastLines(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {

@@ -27,7 +27,7 @@ func testPlan() plan.NodePlan {
 	}
 }
 
-// planSecret is a plan Secret with what an agent reported.
+// planSecret returns a plan Secret with what an agent reported.
 func planSecret(t *testing.T, reported map[string]string, outputs map[string]map[string][]byte) *corev1.Secret {
 	t.Helper()
 	encoded, err := nodeplan.Encode(testPlan())

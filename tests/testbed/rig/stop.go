@@ -13,14 +13,15 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
-// podGrace is how long the processes around a pod may take to end it.
+// podGrace is the time that the processes around a pod have to end it.
 const podGrace = 10 * time.Second
 
-// ErrStop means that something that was started may still run.
+// ErrStop means that a process that was started may still run.
 var ErrStop = errors.New("not everything could be stopped")
 
-// Stop ends everything and keeps the data: first drover server with the management plane, so that nobody starts anything anew, then what
-// runs in pods, then the cloud and its machines. It may be called on a rig of which only a part was started, and more than once.
+// Stop stops everything and keeps the data. It stops drover server and the management plane first, so that they cannot
+// start new processes, then the pods, then the cloud and its machines. It also works on a partly started rig, and may
+// be called more than once.
 func (r *Rig) Stop(ctx context.Context) error {
 	if r.supervisor != nil {
 		r.supervisor.Close()
@@ -40,9 +41,9 @@ func (r *Rig) Stop(ctx context.Context) error {
 	return nil
 }
 
-// endPods ends what runs in pods: like containers, they outlive the kubelet. Each has a shim, which is found by the pod's folder in its
-// command line, and which ends the container with everything that the container started, and keeps how it ended for the next kubelet.
-// What a shim does not manage in time is ended from here.
+// endPods ends the processes in pods, which outlive the kubelet as containers do. Each has a shim, which endPods finds
+// by the pod's folder in its command line. The shim ends the container with all its processes and records how it ended
+// for the next kubelet. After the grace period, endPods kills what is left.
 func endPods(ctx context.Context, dataDir string, grace time.Duration) error {
 	bounded, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -54,7 +55,7 @@ func endPods(ctx context.Context, dataDir string, grace time.Duration) error {
 	return eachPod(ctx, dataDir, killTree)
 }
 
-// eachPod acts on the processes of pods until there are none.
+// eachPod calls act for the processes of pods until there are none.
 func eachPod(ctx context.Context, dataDir string, act func(procid.ID) error) error {
 	return poll(ctx, func() (bool, error) {
 		pods, err := podProcesses(dataDir)
@@ -65,12 +66,12 @@ func eachPod(ctx context.Context, dataDir string, act func(procid.ID) error) err
 	})
 }
 
-// podProcesses are the shims of pods, and containers that have not become their program yet.
+// podProcesses returns the shims of pods, and containers that have not become their program yet.
 func podProcesses(dataDir string) ([]procid.ID, error) {
 	return procid.Find("cmdline", func(line []byte) bool { return inPodFolder(line, dataDir) })
 }
 
-// inPodFolder says whether a command line is that of a process around a pod of this data directory.
+// inPodFolder reports whether a command line belongs to a process around a pod of this data directory.
 func inPodFolder(line []byte, dataDir string) bool {
 	arguments := bytes.Split(line, []byte{0})
 	if len(arguments) < 3 || !bytes.HasPrefix(arguments[1], []byte("process-")) {
@@ -79,7 +80,8 @@ func inPodFolder(line []byte, dataDir string) bool {
 	return strings.HasPrefix(string(arguments[2]), filepath.Join(dataDir, "kubelet")+"/")
 }
 
-// killTree ends a process and, before it, all that it started: once it has ended, its children are nobody's.
+// killTree kills the descendants of a process and then the process. Once the process has ended, its children can no
+// longer be found.
 func killTree(root procid.ID) error {
 	var errs []error
 	for _, child := range root.Children() {

@@ -35,7 +35,7 @@ func TestInPodFolder(t *testing.T) {
 	}
 }
 
-// A shim ends its container when it is asked to. Here one stands in that does, and one that does not and has a child.
+// A shim ends its container on request. The test has a fake shim that does so, and a stopped one with a child.
 func TestEndPods(t *testing.T) {
 	for name, script := range map[string]string{
 		"a shim that ends its container":        `trap 'kill -9 $child; exit' USR1; sleep 1000 & child=$!; echo $child >"$1/pid"; while :; do wait; done`,
@@ -47,7 +47,7 @@ func TestEndPods(t *testing.T) {
 			if err := os.MkdirAll(attempt, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			// The shell is called as the shim is: its second word is the program, the third the folder.
+			// The shell has the shim's command line: the second word is the program, the third is the folder.
 			program := filepath.Join(t.TempDir(), "process-shim")
 			if err := os.WriteFile(program, []byte(script), 0o600); err != nil {
 				t.Fatal(err)

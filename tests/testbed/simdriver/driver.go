@@ -1,6 +1,6 @@
-// Package simdriver is the node driver of simulated machines, as a plugin of rancher/machine. It is a real program that a
-// NodeDriver's URL can lead to, so that its flags are asked for and become kinds like those of any other driver; the machines
-// themselves exist only in its own state. In tests without pods nobody runs its Jobs: package fakeagent plays them.
+// Package simdriver is the node driver of simulated machines, as a plugin of rancher/machine. It is a real program
+// behind a NodeDriver's URL, so its flags become kinds like those of any other driver. The machines exist only in its
+// state. In tests without pods its Jobs do not run. Package fakeagent simulates them.
 package simdriver
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/rancher/machine/libmachine/state"
 )
 
-// Name is the driver's name: flags are called sim-…, the machine config SimConfig.
+// Name is the driver's name. Its flags are called sim-…, its machine config SimConfig.
 const Name = "sim"
 
-// Driver pretends to make machines. rancher-machine stores its exported fields between create and remove.
+// Driver simulates machines. rancher-machine stores its exported fields between create and remove.
 type Driver struct {
 	*drivers.BaseDriver
-	// Token stands for a credential.
+	// Token is the credential.
 	Token string
-	// Size, CPUs and Tags are there for their types.
+	// Size, CPUs and Tags cover different types of flags.
 	Size string
 	CPUs int
 	Tags []string
@@ -42,7 +42,7 @@ func New(machine, store string) *Driver {
 // DriverName is the plugin's name.
 func (d *Driver) DriverName() string { return Name }
 
-// GetCreateFlags has one flag of every type, a credential and a file.
+// GetCreateFlags returns one flag of every type, including a credential and a file.
 func (d *Driver) GetCreateFlags() []mcnflag.Flag {
 	return []mcnflag.Flag{
 		mcnflag.StringFlag{Name: "sim-token", Usage: "Token of the simulated cloud", EnvVar: "SIM_TOKEN"},
@@ -55,7 +55,7 @@ func (d *Driver) GetCreateFlags() []mcnflag.Flag {
 	}
 }
 
-// SetConfigFromFlags takes over the settings of a create, or of a remove with fresh credentials.
+// SetConfigFromFlags reads the settings of a create, or of a remove with new credentials.
 func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	d.Token = flags.String("sim-token")
 	d.Size = flags.String("sim-size")
@@ -66,7 +66,7 @@ func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	return nil
 }
 
-// PreCreateCheck refuses a machine without processors.
+// PreCreateCheck rejects a machine without processors.
 func (d *Driver) PreCreateCheck() error {
 	if d.CPUs < 1 {
 		return fmt.Errorf("sim-cpu-count is %d, want at least 1", d.CPUs)
@@ -74,7 +74,7 @@ func (d *Driver) PreCreateCheck() error {
 	return nil
 }
 
-// Create pretends.
+// Create simulates a creation.
 func (d *Driver) Create() error {
 	if d.FailCreate != "" {
 		return errors.New(d.FailCreate)
@@ -83,13 +83,13 @@ func (d *Driver) Create() error {
 	return nil
 }
 
-// Remove pretends.
+// Remove simulates a removal.
 func (d *Driver) Remove() error {
 	d.Made = false
 	return nil
 }
 
-// GetState is Running from creation to removal.
+// GetState returns Running from creation to removal.
 func (d *Driver) GetState() (state.State, error) {
 	if d.Made {
 		return state.Running, nil
@@ -97,20 +97,20 @@ func (d *Driver) GetState() (state.State, error) {
 	return state.NotFound, nil
 }
 
-// GetURL has no answer: there is no Docker.
+// GetURL returns "", because there is no Docker.
 func (d *Driver) GetURL() (string, error) { return "", nil }
 
-// GetSSHHostname is the machine's address.
+// GetSSHHostname returns the machine's address.
 func (d *Driver) GetSSHHostname() (string, error) { return d.IPAddress, nil }
 
-// Start has nothing to do.
+// Start does nothing.
 func (d *Driver) Start() error { return nil }
 
-// Stop has nothing to do.
+// Stop does nothing.
 func (d *Driver) Stop() error { return nil }
 
-// Restart has nothing to do.
+// Restart does nothing.
 func (d *Driver) Restart() error { return nil }
 
-// Kill has nothing to do.
+// Kill does nothing.
 func (d *Driver) Kill() error { return nil }

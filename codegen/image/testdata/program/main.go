@@ -1,4 +1,4 @@
-// Command program stands in for Drover's programs: small, static, and with a dependency.
+// Command program replaces Drover's programs in tests. It is small and static, and has a dependency.
 package main
 
 import (

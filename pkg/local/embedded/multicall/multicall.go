@@ -11,14 +11,14 @@ import (
 
 // Program is one of the programs.
 type Program struct {
-	// Run runs it with its own arguments; args[0] is its name. It returns the exit code.
+	// Run runs the program and returns its exit code. args[0] is the program's name.
 	Run func(args []string) int
-	// Internal programs are started by the others and not offered to people.
+	// Internal programs are started by other programs and are not listed for users.
 	Internal bool
 }
 
-// Dispatch runs the program that argv asks for, by the name the file was started under or by the first argument, and
-// returns its exit code. When there is none it says on stderr which there are and returns 2.
+// Dispatch runs the program named by the file or by the first argument, and returns its exit code. If neither names a
+// program, it lists the programs on stderr and returns 2.
 func Dispatch(programs map[string]Program, argv []string, stderr io.Writer) int {
 	if len(argv) > 0 {
 		if program, ok := programs[filepath.Base(argv[0])]; ok {

@@ -16,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt is one execution of one container, in a directory of its own. Everything that is known about it is on disk.
+// attempt is one execution of one container, in its own directory. All its state is on disk.
 type attempt struct {
 	dir string
 }
 
-// prepared tells whether the specification was written, which is the point from which the attempt belongs to its shim.
+// prepared reports whether the specification is written. From then on, the attempt belongs to its shim.
 func (a attempt) prepared() bool {
 	_, err := os.Stat(filepath.Join(a.dir, specFile))
 	return err == nil
 }
 
-// prepare makes the directory and writes the specification.
+// prepare creates the directory and writes the specification.
 func (a attempt) prepare(spec containerSpec) error {
 	if err := os.MkdirAll(spec.RootDir, 0o700); err != nil {
 		return fmt.Errorf("make directory for container: %w", err)
@@ -36,15 +36,15 @@ func (a attempt) prepare(spec containerSpec) error {
 	if err := os.WriteFile(termination, nil, 0o600); err != nil {
 		return fmt.Errorf("make termination message: %w", err)
 	}
-	// Any user of the container may write it.
+	// Any user of the container may write the termination message.
 	if err := os.Chmod(termination, 0o666); err != nil {
 		return fmt.Errorf("make termination message: %w", err)
 	}
 	return writeJSON(filepath.Join(a.dir, specFile), spec)
 }
 
-// run brings the attempt to its end: it starts a shim, or takes up the one that runs already. started is called once
-// the container runs. When ctx ends first, the error is ctx's and the container runs on.
+// run runs the attempt to its end: it starts a shim or resumes the running one. It calls started once the container
+// runs. If ctx ends first, run returns ctx's error and the container continues.
 func (a attempt) run(ctx context.Context, started func(startRecord)) (exitRecord, error) {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +64,7 @@ func (a attempt) run(ctx context.Context, started func(startRecord)) (exitRecord
 			continue
 		}
 		if exit, ok := a.ended(); ok {
-			return exit, nil // it ended between the two looks
+			return exit, nil // the shim ended between the two checks
 		}
 		if _, err := os.Stat(filepath.Join(a.dir, claimFile)); err == nil {
 			return a.lost(), nil
@@ -86,8 +86,8 @@ func (a attempt) ended() (exitRecord, bool) {
 	return exit, err == nil
 }
 
-// lost is the end of a container whose shim is gone without a record: the machine was switched off, or somebody killed
-// the shim. Running it again could do twice what it did once.
+// lost is the exit of a container whose shim left no record, because the machine was switched off or the shim was
+// killed. The container is not run again, because it may have done its work already.
 func (a attempt) lost() exitRecord {
 	exit := exitRecord{
 		ExitCode: 137, Reason: reasonLost, FinishedAt: time.Now().UnixNano(),
@@ -101,12 +101,12 @@ func (a attempt) lost() exitRecord {
 	return exit
 }
 
-// endLeftOver kills a container that outlived its shim. The pid alone proves nothing: the process must have this
-// attempt's termination message mounted.
+// endLeftOver kills a container that outlived its shim. The pid is not proof enough: the process must have mounted this
+// attempt's termination message.
 func endLeftOver(pid int, dir string) {
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
-	// The mount table tells paths from the root of the file system they are on: the end of the path, with the pod's UID,
-	// is what identifies it.
+	// Paths in the mount table start at the root of their file system. The end of the path, with the pod's UID,
+	// identifies it.
 	end := strings.Split(filepath.Join(dir, terminationFile), "/")
 	end = end[max(0, len(end)-5):]
 	if err == nil && strings.Contains(string(mounts), "/"+strings.Join(end, "/")+" ") {
@@ -114,7 +114,7 @@ func endLeftOver(pid int, dir string) {
 	}
 }
 
-// shimRuns tells whether a shim holds the lock.
+// shimRuns reports whether a shim holds the lock.
 func (a attempt) shimRuns() (bool, error) {
 	lock, err := os.OpenFile(filepath.Join(a.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -131,7 +131,7 @@ func (a attempt) shimRuns() (bool, error) {
 	return false, nil
 }
 
-// startShim starts a shim in a session of its own and waits for its end.
+// startShim starts a shim in its own session and waits for its end.
 func (a attempt) startShim(ctx context.Context) error {
 	output, err := os.OpenFile(filepath.Join(a.dir, shimLogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a attempt) startShim(ctx context.Context) error {
 	return waitFor(ctx, func() { _ = cmd.Wait() }) // its result is the exit record
 }
 
-// waitForShim waits until the shim of an earlier kubelet lets go of the lock.
+// waitForShim waits until the shim of an earlier kubelet releases the lock.
 func (a attempt) waitForShim(ctx context.Context) error {
 	return waitFor(ctx, func() {
 		lock, err := os.OpenFile(filepath.Join(a.dir, lockFile), os.O_RDWR, 0o600)
@@ -162,8 +162,8 @@ func (a attempt) waitForShim(ctx context.Context) error {
 	})
 }
 
-// waitFor runs a blocking wait beside the context. When the context ends first the wait goes on in the background, for
-// as long as this process lives.
+// waitFor runs a blocking wait until it returns or the context ends. In the second case the wait continues in the
+// background.
 func waitFor(ctx context.Context, wait func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -198,7 +198,7 @@ func (a attempt) watchStart(ctx context.Context, started func(startRecord)) {
 	}
 }
 
-// signal asks the shim to stop or kill the container; nothing happens when it does not run.
+// signal asks the shim to stop or kill the container. It does nothing if no shim runs.
 func (a attempt) signal(sig syscall.Signal) {
 	if held, err := a.shimRuns(); err != nil || !held {
 		return
@@ -208,12 +208,12 @@ func (a attempt) signal(sig syscall.Signal) {
 		return
 	}
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(content))); err == nil && pid > 1 {
-		_ = syscall.Kill(pid, sig) // it may end in this moment
+		_ = syscall.Kill(pid, sig) // the shim may end at this moment
 	}
 }
 
-// terminationMessage is what the container wrote for its user, the last 4096 bytes of it. When it wrote nothing, failed
-// and asked for it, the end of its log stands in.
+// terminationMessage returns the last 4096 bytes of the container's termination message. If a failed container wrote
+// none and fallBackToLog is set, it returns the end of the log.
 func (a attempt) terminationMessage(logFile string, exit exitRecord, fallBackToLog bool) string {
 	const maxMessage, maxFallBack = 4096, 2048
 	message, err := tail(filepath.Join(a.dir, terminationFile), maxMessage)

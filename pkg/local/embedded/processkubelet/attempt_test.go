@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The processes around a container are this program under another name: here the test program plays them.
+// The test program also runs as the shim, init and exec programs, which are this program under other names.
 func TestMain(m *testing.M) {
 	programs := map[string]func([]string) int{ShimProgram: ShimMain, InitProgram: InitMain, ExecProgram: ExecMain}
 	if len(os.Args) > 1 {
@@ -152,7 +152,7 @@ func TestAttemptRunsExactlyOnce(t *testing.T) {
 	}
 }
 
-// A kubelet that stops leaves its containers alone; the next one takes them up.
+// A kubelet that stops leaves its containers running, and the next kubelet resumes them.
 func TestAttemptIsTakenUpAgain(t *testing.T) {
 	a, out := scriptAttempt(t, "touch /out/running; until test -e /out/go; do sleep 0.02; done; exit 8")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -183,7 +183,7 @@ func TestAttemptIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-// A shim that was killed leaves no exit code. The container is reported lost, ended, and not run again.
+// A killed shim leaves no exit code. The container is reported as lost and ended, and does not run again.
 func TestAttemptWhoseShimWasKilledIsLost(t *testing.T) {
 	a, out := scriptAttempt(t, "echo run >> /out/runs; while :; do sleep 0.05; done")
 	started := make(chan startRecord, 1)
@@ -214,7 +214,7 @@ func TestAttemptWhoseShimWasKilledIsLost(t *testing.T) {
 	}
 }
 
-// alive: a process that ended but was not waited for is not.
+// alive reports whether a process runs. A zombie does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
@@ -251,7 +251,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// What a container leaves running ends with it, even when it tried to get away.
+// Processes that a container leaves running end with it, even those that left its session.
 func TestNothingOutlivesAContainer(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("no setsid on this machine")

@@ -13,36 +13,37 @@ import (
 type Config struct {
 	// NodeName is the name of the Node.
 	NodeName string `json:"nodeName"`
-	// Labels, Annotations, Taints and ProviderID are given to the Node when it is created.
+	// The Node gets Labels, Annotations, Taints and ProviderID when it is created.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Taints      []corev1.Taint    `json:"taints,omitempty"`
 	ProviderID  string            `json:"providerID,omitempty"`
-	// Version is reported as the kubelet's version; default the version of this program.
+	// Version is the kubelet version that the Node reports. The default is the version of this program.
 	Version string `json:"version,omitempty"`
-	// Dir keeps pods and their logs.
+	// Dir is the directory for pods and their logs.
 	Dir string `json:"dir"`
 	// Kubeconfig is the path of the credentials for the API server. A node's identity (system:node:NAME) suffices.
 	Kubeconfig string `json:"kubeconfig"`
-	// Address is the node's address, told to the API server and given to every pod that has no other; Port serves logs, exec and port
+	// Address is the address of the node, and of every pod without its own network. Port serves logs, exec and port
 	// forwarding there.
 	Address string `json:"address"`
-	// ExtraAddresses are reported on the Node after Address.
+	// ExtraAddresses follow Address in the Node's status.
 	ExtraAddresses []corev1.NodeAddress `json:"extraAddresses,omitempty"`
 	Port           int                  `json:"port"`
-	// HealthAddress is where /healthz and /readyz answer in plain HTTP.
+	// HealthAddress serves /healthz and /readyz over plain HTTP.
 	HealthAddress string `json:"healthAddress"`
-	// TLSCertFile and TLSKeyFile serve on Port. ClientCAFile and AllowedClients (common names) say who may ask.
+	// TLSCertFile and TLSKeyFile are the serving certificate for Port. Clients need a certificate from ClientCAFile
+	// with one of the common names AllowedClients.
 	TLSCertFile    string   `json:"tlsCertFile"`
 	TLSKeyFile     string   `json:"tlsKeyFile"`
 	ClientCAFile   string   `json:"clientCAFile"`
 	AllowedClients []string `json:"allowedClients"`
-	// EndPodsOnExit ends the pods when the kubelet is told to stop. Otherwise they run on and are found again.
+	// EndPodsOnExit ends the pods when the kubelet stops. Without it they continue, and the next kubelet resumes them.
 	EndPodsOnExit bool `json:"endPodsOnExit,omitempty"`
-	// Networks are namespaces for pods, each of which has one as long as it lives, unless it asks for the host's network. Without any, all pods
-	// have Address.
+	// Networks are network namespaces for pods. Each pod has one for its lifetime, unless it uses the host's network.
+	// Without Networks, all pods have Address.
 	Networks []Network `json:"networks,omitempty"`
-	// Images is the image table; the first match wins.
+	// Images is the image table. The first match wins.
 	Images []Image `json:"images"`
 }
 

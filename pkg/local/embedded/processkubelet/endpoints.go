@@ -17,7 +17,7 @@ import (
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
 )
 
-// podHandler is what kubectl logs, exec and port-forward reach through the API server.
+// podHandler serves kubectl logs, exec and port-forward, which arrive through the API server.
 func (k *kubelet) podHandler() http.Handler {
 	return api.PodHandler(api.PodHandlerConfig{
 		RunInContainer:        k.runInContainer,
@@ -28,7 +28,7 @@ func (k *kubelet) podHandler() http.Handler {
 	}, false)
 }
 
-// onlyAllowed lets only the configured clients through: exec is as good as root on this machine.
+// onlyAllowed rejects all but the configured clients, because exec is equivalent to root on this machine.
 func (k *kubelet) onlyAllowed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || !slices.Contains(k.config.AllowedClients, r.TLS.PeerCertificates[0].Subject.CommonName) {
@@ -86,7 +86,7 @@ func (k *kubelet) workerOf(namespace, pod, container string) (*worker, error) {
 	return w, nil
 }
 
-// runInContainer runs a command beside a running container, in its mounts and as its user. There is no terminal.
+// runInContainer runs a command in a running container's mounts and as its user. It has no terminal.
 func (k *kubelet) runInContainer(ctx context.Context, namespace, pod, container string, command []string, attach api.AttachIO) error {
 	w, err := k.workerOf(namespace, pod, container)
 	if err != nil {
@@ -122,7 +122,7 @@ func (k *kubelet) runInContainer(ctx context.Context, namespace, pod, container 
 	return exitStatus(cmd.Run())
 }
 
-// exitStatus gives an exit code in the form that the streaming server passes on to the client.
+// exitStatus converts an exit code into the error that the streaming server passes to the client.
 func exitStatus(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return codeError{exit}
@@ -134,7 +134,7 @@ type codeError struct{ *exec.ExitError }
 
 func (e codeError) ExitStatus() int { return e.ExitCode() }
 
-// portForward connects to a port of the pod: one of this machine's loopback, or one of the pod's own address.
+// portForward connects to a port of the pod, on this machine's loopback or on the pod's own address.
 func (k *kubelet) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
 	w := k.find(namespace, pod)
 	if w == nil {

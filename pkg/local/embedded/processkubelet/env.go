@@ -11,17 +11,18 @@ import (
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
-// sources gives access to the objects a pod refers to. A missing object is an error for which apierrors.IsNotFound holds.
+// sources reads the objects that a pod refers to. For a missing object it returns an error that satisfies
+// apierrors.IsNotFound.
 type sources interface {
 	Secret(namespace, name string) (*corev1.Secret, error)
 	ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
 }
 
-// nodeFacts is what a container learns about where it runs.
+// nodeFacts is what a container can read about its node and pod.
 type nodeFacts struct {
 	Name    string
 	Address string
-	// PodAddress is the pod's: the same, or that in the network of its own.
+	// PodAddress is the pod's address: the node's, or that of the pod's own network.
 	PodAddress string
 	// APIHost and APIPort are the real address of the API server.
 	APIHost string
@@ -29,7 +30,7 @@ type nodeFacts struct {
 }
 
 // environment builds a container's environment as a kubelet does: image, API address, envFrom, env with $(NAME)
-// references; later ones win. Nothing of the kubelet's own environment gets in. The result is sorted.
+// references. Later values win. It contains none of the kubelet's own variables. The result is sorted.
 func environment(pod *corev1.Pod, container *corev1.Container, image Image, home string, node nodeFacts, from sources) ([]string, error) {
 	values := map[string]string{
 		"PATH":                          "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -65,8 +66,7 @@ func environment(pod *corev1.Pod, container *corev1.Container, image Image, home
 	return out, nil
 }
 
-// addAll adds every usable key of a Secret or ConfigMap; keys that are no variable names are passed over, as a kubelet
-// does.
+// addAll adds every key of a Secret or ConfigMap that is a valid variable name. Like a kubelet, it skips other keys.
 func addAll(values map[string]string, namespace string, source corev1.EnvFromSource, from sources) error {
 	var data map[string]string
 	switch {
@@ -91,7 +91,7 @@ func addAll(values map[string]string, namespace string, source corev1.EnvFromSou
 	return nil
 }
 
-// variableValue resolves one entry of env; found is false when an optional source lacks it.
+// variableValue resolves one entry of env. found is false when an optional source lacks it.
 func variableValue(pod *corev1.Pod, container *corev1.Container, variable corev1.EnvVar, values map[string]string, node nodeFacts,
 	from sources,
 ) (value string, found bool, err error) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ExecMain runs a command in the namespaces of a running container: args are the name, the container's pid, the
-// path of its specification and the command.
+// ExecMain runs a command in the namespaces of a running container. args are the name, the container's pid, the path of
+// its specification and the command.
 func ExecMain(args []string) int {
 	if len(args) < 4 {
 		fmt.Fprintln(os.Stderr, "process-exec: needs a pid, a specification and a command; the process kubelet starts it")
@@ -31,8 +31,8 @@ func becomeExec(pid, specPath string, command []string) error {
 	if _, err := strconv.Atoi(pid); err != nil {
 		return fmt.Errorf("pid %q: %w", pid, err)
 	}
-	// A thread can enter another mount namespace only when it shares its root and working directory with no other; the
-	// program that replaces the process then runs where this thread is.
+	// A thread can enter another mount namespace only when no other thread shares its root and working directory. The
+	// program that replaces the process then runs in this thread's namespaces.
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("separate thread: %w", err)

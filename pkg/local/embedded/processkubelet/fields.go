@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// missing turns a failed look-up into nil when the object is optional and does not exist.
+// missing returns nil for a not-found error of an optional object.
 func missing(err error, optional *bool) error {
 	if apierrors.IsNotFound(err) && optional != nil && *optional {
 		return nil
@@ -18,7 +18,7 @@ func missing(err error, optional *bool) error {
 	return err
 }
 
-// fieldValue reads a field of the downward API, in env and in volumes.
+// fieldValue reads a field of the downward API for env and volumes.
 func fieldValue(pod *corev1.Pod, node nodeFacts, path string) (string, error) {
 	switch path {
 	case "metadata.name":

@@ -8,31 +8,32 @@ import (
 	"strings"
 )
 
-// Image says what stands for a container image: a local program, or an image in a directory of this machine.
+// Image maps a container image to a local program or to an image in a directory of this machine.
 type Image struct {
-	// Match is a glob over the whole image reference: * stands for any text, slashes included, ? for one character.
+	// Match is a glob over the whole image reference. "*" matches any text, including slashes. "?" matches one
+	// character.
 	Match string `json:"match"`
-	// Program stands for the image's entrypoint; Args come before the container's own arguments. A container with a
-	// command replaces both, as with a real image.
+	// Program replaces the image's entrypoint. Args precede the container's own arguments. A command of the container
+	// replaces both, as with a real image.
 	Program string   `json:"program,omitempty"`
 	Args    []string `json:"args,omitempty"`
 	// Env is the environment that the image itself sets, as NAME=value.
 	Env []string `json:"env,omitempty"`
-	// WorkingDir is the image's working directory and the home of its user.
+	// WorkingDir is the image's working directory and its user's home.
 	WorkingDir string `json:"workingDir,omitempty"`
-	// User is the numeric user id of the image; 0 is root.
+	// User is the numeric user ID of the image. 0 is root.
 	User int64 `json:"user,omitempty"`
-	// Files maps absolute paths inside the container to files of this machine, which appear there read-only.
+	// Files maps absolute paths inside the container to files of this machine. They are read-only in the container.
 	Files map[string]string `json:"files,omitempty"`
-	// Layout, in place of Program, Args, Env, WorkingDir and User, is the absolute path of a layout of the OCI image format. Containers
-	// run its image for this machine: its files are their root, and its configuration says the rest.
+	// Layout is the absolute path of an OCI image layout. It replaces Program, Args, Env, WorkingDir and User.
+	// Containers run its image for this machine: the files are their root, and the configuration sets the rest.
 	Layout string `json:"layout,omitempty"`
 
-	// layout is filled in when a layout was read.
+	// layout is set once the layout has been read.
 	layout layoutImage
 }
 
-// check says what is wrong with an entry of the table.
+// check returns the errors in an entry of the table.
 func (i Image) check() error {
 	var problems []error
 	if i.Match == "" {
@@ -49,7 +50,7 @@ func (i Image) check() error {
 	return errors.Join(problems...)
 }
 
-// id names what a container runs, for its status.
+// id identifies what a container runs, for its status.
 func (i Image) id() string {
 	if i.layout.id != "" {
 		return "oci://" + i.layout.id

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reportFD is the pipe on which the init process tells its shim why it could not become the container's program. It is
-// closed by a successful exec.
+// reportFD is the pipe on which the init process reports to its shim why it could not become the container's program. A
+// successful exec closes it.
 const reportFD = 3
 
-// InitMain is the first process of a container, in a mount namespace of its own: it builds the root file system, gives up
-// its privileges and becomes the program. args[1] is the path of the specification.
+// InitMain is the first process of a container, in its own mount namespace. It builds the root file system, drops its
+// privileges and becomes the program. args[1] is the path of the specification.
 func InitMain(args []string) int {
 	report := os.NewFile(reportFD, "report")
 	syscall.CloseOnExec(reportFD)
@@ -39,7 +39,7 @@ func becomeContainer(args []string) error {
 	if err := readJSON(args[1], &spec); err != nil {
 		return err
 	}
-	// The program that replaces the process runs where this thread is.
+	// The program that replaces the process runs in this thread's namespaces.
 	runtime.LockOSThread()
 	if spec.Network != "" {
 		if err := enterNetwork(spec.Network); err != nil {
@@ -79,7 +79,7 @@ func enterNetwork(path string) error {
 	return nil
 }
 
-// ownDirectory makes a directory that belongs to the user; one that exists is left as it is.
+// ownDirectory creates a directory that belongs to the user. It does not change an existing directory.
 func ownDirectory(dir string, uid, gid int) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -93,7 +93,7 @@ func ownDirectory(dir string, uid, gid int) error {
 	return nil
 }
 
-// become changes user and replaces this process by the program. It returns only an error.
+// become changes the user and replaces this process with the program. It returns only on error.
 func become(uid, gid int, groups []int, program string, args, env []string) error {
 	path, err := lookUp(program, env)
 	if err != nil {
@@ -114,7 +114,7 @@ func become(uid, gid int, groups []int, program string, args, env []string) erro
 	return nil
 }
 
-// lookUp finds a program that is named without a path in the PATH of the container.
+// lookUp finds a program without a slash in its name in the container's PATH.
 func lookUp(program string, env []string) (string, error) {
 	if strings.Contains(program, "/") {
 		return program, nil

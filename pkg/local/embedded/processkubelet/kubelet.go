@@ -37,24 +37,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// podWorkers is how many pods the pod controller looks at in parallel; none of its calls takes long.
+// podWorkers is the number of pods that the pod controller handles in parallel. None of its calls takes long.
 const podWorkers = 4
 
-// kubelet is the node: provider of the pod controller, source of objects and tokens.
+// kubelet is the node: the provider of the pod controller and the source of objects and tokens.
 type kubelet struct {
 	config Config
 	client kubernetes.Interface
 	node   nodeFacts
-	// life ends when the pods are to be left alone: later than the kubelet's own work.
-	life context.Context // a worker's life is not that of the call that made it
+	// life is the context of the workers. It ends after the kubelet's own context, when the pods are to be left
+	// running.
+	life context.Context // outlives the call that started the worker
 
 	mu      sync.Mutex
 	workers map[types.UID]*worker
 	notify  func(*corev1.Pod)
-	// networks are those that pods have.
+	// networks are the networks in use by pods.
 	networks networks
 	ready    atomic.Bool
-	// unpacking: one image after the other, because two pods may want the same.
+	// unpacking serializes unpacking, because two pods may want the same image.
 	unpacking sync.Mutex
 }
 
@@ -142,7 +143,7 @@ func newKubelet(life context.Context, config Config) (*kubelet, error) {
 	}, nil
 }
 
-// controllers are virtual-kubelet's halves of a kubelet and the informer they live on.
+// controllers are virtual-kubelet's controllers and their informers.
 type controllers struct {
 	node      *node.NodeController
 	pods      *node.PodController
@@ -150,8 +151,8 @@ type controllers struct {
 	events    record.EventBroadcaster
 }
 
-// controllers builds them from the low-level parts: the convenient constructor would watch every Secret of the cluster,
-// which a node may not and need not.
+// controllers builds the controllers from low-level parts. The convenient constructor would watch every Secret of the
+// cluster, which a node has no right and no need to do.
 func (k *kubelet) controllers() (controllers, error) {
 	var c controllers
 	var err error
@@ -187,7 +188,7 @@ func (k *kubelet) runControllers(ctx context.Context, c controllers) error {
 	defer c.events.Shutdown()
 	c.informers.Start(ctx.Done())
 
-	go func() { _ = c.pods.Run(ctx, podWorkers) }() // its error is read below
+	go func() { _ = c.pods.Run(ctx, podWorkers) }() // Err returns its error below
 	select {
 	case <-c.pods.Ready():
 	case <-c.pods.Done():
@@ -195,7 +196,7 @@ func (k *kubelet) runControllers(ctx context.Context, c controllers) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	go func() { _ = c.node.Run(ctx) }() // its error is read below
+	go func() { _ = c.node.Run(ctx) }() // Err returns its error below
 	select {
 	case <-c.node.Ready():
 		k.ready.Store(true)
@@ -219,7 +220,7 @@ func (k *kubelet) runControllers(ctx context.Context, c controllers) error {
 	return err
 }
 
-// sources reads objects straight from the API server: a node may read only those that its pods refer to.
+// sources reads objects directly from the API server. A node may read only the objects that its pods refer to.
 func (k *kubelet) sources(ctx context.Context) sources { return apiSources{ctx: ctx, client: k.client} }
 
 type apiSources struct {
@@ -235,7 +236,7 @@ func (s apiSources) ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
 	return s.client.CoreV1().ConfigMaps(namespace).Get(s.ctx, name, metav1.GetOptions{})
 }
 
-// Token requests a token of the pod's service account that is good only as long as the pod lives.
+// Token requests a token of the pod's service account. The token is valid only while the pod exists.
 func (k *kubelet) Token(ctx context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) ([]byte, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: projection.ExpirationSeconds,
@@ -251,14 +252,14 @@ func (k *kubelet) Token(ctx context.Context, pod *corev1.Pod, projection *corev1
 	return []byte(answer.Status.Token), nil
 }
 
-// fromLayout reads the image that an entry of the table names.
+// fromLayout reads the image of a table entry with a layout.
 func (k *kubelet) fromLayout(entry Image) (Image, error) {
 	k.unpacking.Lock()
 	defer k.unpacking.Unlock()
 	return fromLayout(entry, filepath.Join(k.config.Dir, "images"))
 }
 
-// serve answers logs, exec and port forwarding to the API server, and health to this machine.
+// serve serves logs, exec and port forwarding to the API server, and health checks to this machine.
 func (k *kubelet) serve(ctx context.Context) (func(), error) {
 	authority, err := os.ReadFile(k.config.ClientCAFile)
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// layoutImage is what an image from a layout has that a local program has not.
+// layoutImage has the parts of a layout's image that a local program lacks.
 type layoutImage struct {
-	// id names the image by its digest.
+	// id is the digest of the image.
 	id string
-	// root is the directory with its files. Empty is an image that a local program stands for.
+	// root is the directory with the image's files. It is empty for a local program.
 	root string
-	// group is the numeric group id of its user.
+	// group is the numeric group ID of the image's user.
 	group int64
 	// command follows Program and Args when a container has no arguments of its own.
 	command []string
 }
 
-// fromLayout completes an entry of the table that names a layout: everything but the files the layout's image says itself. Its files are
-// unpacked below the directory images, once for each digest.
+// fromLayout completes a table entry with a layout. All fields except Files come from the layout's image. It unpacks
+// the files below the directory images, once per digest.
 func fromLayout(entry Image, images string) (Image, error) {
 	found, err := openLayout(entry.Layout)
 	if err != nil {
@@ -67,8 +67,8 @@ func openLayout(dir string) (v1.Image, error) {
 	return index.Image(chosen.Digest)
 }
 
-// chooseImage finds the image for this machine. Others are for other machines, or are no images: bills of materials have no platform. An
-// image that is alone need not say its platform.
+// chooseImage returns the image for this machine. It skips images for other platforms and entries without a platform,
+// such as bills of materials. A single image needs no platform.
 func chooseImage(manifests []v1.Descriptor, architecture string) (v1.Descriptor, error) {
 	var found []v1.Descriptor
 	for _, descriptor := range manifests {
@@ -83,7 +83,7 @@ func chooseImage(manifests []v1.Descriptor, architecture string) (v1.Descriptor,
 	return found[0], nil
 }
 
-// configured fills an entry with what the configuration of its image says.
+// configured fills an entry from the configuration of its image.
 func configured(entry Image, config v1.Config) (Image, error) {
 	if len(config.Entrypoint)+len(config.Cmd) == 0 {
 		return Image{}, errors.New("the image names no program")
@@ -102,8 +102,8 @@ func configured(entry Image, config v1.Config) (Image, error) {
 	return entry, nil
 }
 
-// userOf reads the user of an image. Names would have to be looked up in the image, and Kubernetes takes none for images that may not run
-// as root.
+// userOf parses the user of an image. It accepts only numeric IDs. Names need a lookup in the image, and Kubernetes
+// rejects them too for images that may not run as root.
 func userOf(user string) (uid, gid int64, err error) {
 	if user == "" {
 		return 0, 0, nil

@@ -23,7 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// file is an entry of a layer that belongs to whoever runs the test, as others may not give files away.
+// file returns a layer entry that belongs to the user of the test, because only root may change owners.
 func file(name, content string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, PAXRecords: map[string]string{"TEST.content": content}}
 }
@@ -55,7 +55,7 @@ func archive(t *testing.T, entries ...tar.Header) []byte {
 	return out.Bytes()
 }
 
-// imageOf makes an image of layers, the lowest first.
+// imageOf makes an image from layers, the lowest first.
 func imageOf(t *testing.T, config v1.Config, layers ...[]byte) v1.Image {
 	t.Helper()
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
@@ -75,7 +75,7 @@ func imageOf(t *testing.T, config v1.Config, layers ...[]byte) v1.Image {
 	return image
 }
 
-// writeLayout writes an image as scripts/image does, with something beside it that is no image for any machine.
+// writeLayout writes an image as scripts/image does, together with an entry that is not an image for any machine.
 func writeLayout(t *testing.T, image v1.Image) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -177,7 +177,7 @@ func listed(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// A layout whose files are not those it names is refused: nobody else looks.
+// Unpacking rejects a layout whose files do not match their digests. No other code checks them.
 func TestUnpackOfADamagedLayout(t *testing.T) {
 	image := imageOf(t, v1.Config{Entrypoint: []string{"/a"}}, archive(t, file("a", "right")))
 	dir := writeLayout(t, image)
@@ -295,7 +295,8 @@ func TestImageIsConfigured(t *testing.T) {
 	}
 }
 
-// TestContainerOfALayout: what an image says is how its program runs, with its files and nothing of the machine's.
+// TestContainerOfALayout: a container runs as the image's configuration says, with the image's files and none of the
+// machine's.
 func TestContainerOfALayout(t *testing.T) {
 	needRoot(t)
 	program := filepath.Join(t.TempDir(), "program")
@@ -333,7 +334,7 @@ func TestContainerOfALayout(t *testing.T) {
 		t.Errorf("the second time it is %s, %v; want %s", again.id(), err, image.id())
 	}
 	unpacked := listed(t, image.layout.root)
-	delete(unpacked, "bin/tell") // a program is nothing to print
+	delete(unpacked, "bin/tell") // too long to print
 	want := map[string]string{
 		"bin": "drwxr-xr-x", "etc": "drwxr-xr-x", "etc/hostname": "-rw-r--r-- image", "etc/motd": "-rw-r--r-- welcome", "home": "drwxr-xr-x",
 		"home/teller": "drwxr-xr-x",
@@ -343,7 +344,7 @@ func TestContainerOfALayout(t *testing.T) {
 	}
 }
 
-// tell runs a container of the image and returns what it tells.
+// tell runs a container of the image and returns what it prints.
 func tell(t *testing.T, image Image, readOnly bool) map[string]any {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,12 +14,12 @@ import (
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
 )
 
-// openLog opens a container's log. Lines have no times of their own, so options about time are passed over. over tells,
-// for a reader that follows, that nothing more will be written.
+// openLog opens a container's log. It ignores options about time, because lines have no timestamps. over returns true
+// when the log is complete, which ends a follow.
 func openLog(ctx context.Context, path string, options api.ContainerLogOpts, over func() bool) (io.ReadCloser, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return io.NopCloser(strings.NewReader("")), nil // the container wrote nothing yet
+		return io.NopCloser(strings.NewReader("")), nil // the container has written nothing yet
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
@@ -49,7 +49,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// lastLines finds where the last n lines of a file begin.
+// lastLines returns the offset of the last n lines of a file.
 func lastLines(file *os.File, n int) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -69,7 +69,7 @@ func lastLines(file *os.File, n int) (int64, error) {
 			if i < 0 {
 				break
 			}
-			// The line feed that ends the file begins no line.
+			// The line feed at the end of the file starts no line.
 			if position+int64(i) != end-1 {
 				if found++; found == n {
 					return position + int64(i) + 1, nil
@@ -81,9 +81,9 @@ func lastLines(file *os.File, n int) (int64, error) {
 	return 0, nil
 }
 
-// follower reads a file that grows until it is over.
+// follower reads a growing file until it is complete.
 type follower struct {
-	ctx  context.Context // io.Reader has none
+	ctx  context.Context // io.Reader has no context
 	file *os.File
 	over func() bool
 }

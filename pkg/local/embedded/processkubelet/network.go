@@ -12,11 +12,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Network is a network namespace of this machine, made by whoever starts the kubelet. One pod at a time has it.
+// Network is an existing network namespace of this machine. One pod at a time uses it.
 type Network struct {
-	// Path is where the namespace is, such as /run/netns/NAME.
+	// Path is the path of the namespace, such as /run/netns/NAME.
 	Path string `json:"path"`
-	// Address is the IP address of the pod that has it.
+	// Address is the IP address of the pod that uses it.
 	Address string `json:"address"`
 }
 
@@ -27,13 +27,13 @@ func (n Network) check() error {
 	return nil
 }
 
-// networkFile is the network of a pod, in its directory: the next kubelet must not give it to another.
+// networkFile stores the network of a pod in its directory, so that the next kubelet does not give it to another pod.
 const networkFile = "network.json"
 
-// networks are those that pods have, by the paths of the namespaces.
+// networks maps the paths of namespaces in use to the pods that use them.
 type networks map[string]types.UID
 
-// free returns the first of all that no pod has.
+// free returns the first network that no pod uses.
 func (n networks) free(all []Network) (Network, bool) {
 	for _, network := range all {
 		if _, taken := n[network.Path]; !taken {
@@ -43,12 +43,12 @@ func (n networks) free(all []Network) (Network, bool) {
 	return Network{}, false
 }
 
-// hasOwnNetwork tells whether a pod gets a network of its own, in place of the machine's.
+// hasOwnNetwork reports whether a pod gets its own network instead of the machine's.
 func (k *kubelet) hasOwnNetwork(pod *corev1.Pod) bool {
 	return len(k.config.Networks) > 0 && !pod.Spec.HostNetwork
 }
 
-// keepNetwork takes up the network that the pod has got from an earlier kubelet, if there is one.
+// keepNetwork restores the network that an earlier kubelet gave the pod, if any.
 func (w *worker) keepNetwork() {
 	if !w.kubelet.hasOwnNetwork(w.pod) || readJSON(filepath.Join(w.dir, networkFile), &w.network) != nil {
 		return
@@ -58,7 +58,7 @@ func (w *worker) keepNetwork() {
 	w.kubelet.networks[w.network.Path] = w.pod.UID
 }
 
-// takeNetwork gives the pod a network, for which it waits as long as others have all of them.
+// takeNetwork gives the pod a network. It waits while other pods use all of them.
 func (w *worker) takeNetwork(ctx context.Context) error {
 	if !w.kubelet.hasOwnNetwork(w.pod) || w.network.Path != "" {
 		return nil
@@ -88,7 +88,7 @@ func (k *kubelet) reserve(pod types.UID) (Network, bool) {
 	return network, found
 }
 
-// leaveNetwork lets others have the network of a pod of which nothing runs any more.
+// leaveNetwork frees the network of a pod that has no running process.
 func (w *worker) leaveNetwork() {
 	if w.network.Path == "" {
 		return
@@ -102,7 +102,7 @@ func (w *worker) leaveNetwork() {
 	delete(w.kubelet.networks, w.network.Path)
 }
 
-// node is what the pod learns about where it runs. Its address is not known before it has got a network.
+// node returns what the pod can read about its node. The pod's address is unknown until it has a network.
 func (w *worker) node() nodeFacts {
 	facts := w.kubelet.node
 	facts.PodAddress = facts.Address
@@ -112,7 +112,7 @@ func (w *worker) node() nodeFacts {
 	return facts
 }
 
-// address is the pod's, for those who do not run it.
+// address returns the pod's address. It is safe for other goroutines.
 func (w *worker) address() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

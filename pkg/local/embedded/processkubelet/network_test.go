@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// networkedKubelet has two networks, and what an earlier kubelet left in dir.
+// networkedKubelet returns a kubelet with two networks and the state of an earlier kubelet in dir.
 func networkedKubelet(dir string) *kubelet {
 	return &kubelet{
 		config:   Config{Dir: dir, Networks: []Network{{Path: "/run/netns/one", Address: "10.0.0.11"}, {Path: "/run/netns/two", Address: "10.0.0.12"}}},
@@ -24,7 +24,7 @@ func networkedKubelet(dir string) *kubelet {
 	}
 }
 
-// arrive is a pod that came to the node and got a network, if there is one.
+// arrive returns a new pod of the node, with a network if one is free.
 func arrive(t *testing.T, k *kubelet, name string, hostNetwork bool) *worker {
 	t.Helper()
 	pod := podWith(corev1.Container{Name: "main"})
@@ -34,7 +34,7 @@ func arrive(t *testing.T, k *kubelet, name string, hostNetwork bool) *worker {
 	}
 	w := newWorker(k, pod)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody waits for a network
+	cancel() // do not wait for a network
 	if err := w.takeNetwork(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestNetworks_EachPodHasItsOwn(t *testing.T) {
 		t.Errorf("the pod without a network has the addresses %q, %v", status.PodIP, status.PodIPs)
 	}
 
-	// The pods are there when the kubelet starts again, whichever comes first, and nobody gets their networks.
+	// After a restart of the kubelet the pods keep their networks, in whatever order the pods are read.
 	k = networkedKubelet(k.config.Dir)
 	second = newWorker(k, second.pod)
 	first = newWorker(k, first.pod)
@@ -71,7 +71,7 @@ func TestNetworks_EachPodHasItsOwn(t *testing.T) {
 		t.Errorf("a pod got %s, which another has", late.address())
 	}
 
-	// What an ended pod had is the next one's.
+	// The next pod gets the network of an ended pod.
 	second.leaveNetwork()
 	if late := arrive(t, k, "fifth", false); late.address() != "10.0.0.12" {
 		t.Errorf("a pod got the address %q, want that of the pod that has ended", late.address())
@@ -82,13 +82,13 @@ func TestNetworks_EachPodHasItsOwn(t *testing.T) {
 	}
 }
 
-// The container, and what is run beside it, are in the namespace.
+// The container, and commands that run in it, are in the namespace.
 func TestNetwork_OfContainer(t *testing.T) {
 	needRoot(t)
 	made, leave := make(chan string), make(chan struct{})
 	defer close(leave)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			close(made)
 			return

@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// nodeObject is the Node as it is registered.
+// nodeObject returns the Node to register.
 func (k *kubelet) nodeObject() *corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname: k.config.NodeName, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
@@ -78,7 +78,7 @@ func osName() string {
 	return ""
 }
 
-// memory is the machine's memory in bytes.
+// memory returns the machine's memory in bytes.
 func memory() int64 {
 	content, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -17,36 +17,36 @@ import (
 )
 
 const (
-	// retryPause is how long a pod waits before it looks again for an object that is missing.
+	// retryPause is the pause before a pod checks again for a missing object.
 	retryPause = time.Second
 	// firstRestartPause and lastRestartPause bound the pause before a container that ended starts again.
 	firstRestartPause = 2 * time.Second
 	lastRestartPause  = 5 * time.Minute
 )
 
-// worker runs one pod in one goroutine and one more per running container.
+// worker runs one pod, in one goroutine plus one per running container.
 type worker struct {
 	kubelet *kubelet
 	dir     string
 
-	// pod is the pod as it was when it came to this node; it never changes.
+	// pod is the pod as it was when it arrived on this node. It never changes.
 	pod *corev1.Pod
 
 	mu sync.Mutex
-	// current is the pod with its present labels and status.
+	// current is the pod with its current labels and status.
 	current *corev1.Pod
 	state   podState
-	// network is the pod's own, if it gets one.
+	// network is the pod's own network, if it has one.
 	network Network
-	// publishing keeps an older status from being told after a newer one.
+	// publishing prevents an older status from following a newer one.
 	publishing sync.Mutex
 
-	stop     chan struct{} // closed when the pod is to end
-	kill     chan struct{} // closed when it is to end at once
-	done     chan struct{} // closed when nothing of it runs and it will not change any more
+	stop     chan struct{} // closed when the pod has to end
+	kill     chan struct{} // closed when the pod has to end at once
+	done     chan struct{} // closed when no process of the pod runs and its status is final
 	stopOnce sync.Once
 	killOnce sync.Once
-	// finishOnce: a pod is taken out of the API once.
+	// finishOnce: the pod is removed from the API once.
 	finishOnce sync.Once
 }
 
@@ -71,7 +71,7 @@ func newWorker(k *kubelet, pod *corev1.Pod) *worker {
 	return w
 }
 
-// run brings the pod to its end. When ctx ends first, the kubelet is stopping: everything stays as it is, on disk.
+// run runs the pod to its end. If ctx ends first, the kubelet is stopping, and the pod stays as it is on disk.
 func (w *worker) run(ctx context.Context) {
 	defer close(w.done)
 	err := w.runPod(ctx)
@@ -84,13 +84,13 @@ func (w *worker) run(ctx context.Context) {
 		w.fail(reasonError, err.Error())
 	}
 	w.leaveNetwork()
-	// Volumes hold secrets; nobody needs them any more.
+	// Volumes contain Secrets, which a finished pod does not need.
 	if err := os.RemoveAll(w.volumesDir()); err != nil {
 		klog.ErrorS(err, "Removing volumes of a finished pod", "pod", klog.KObj(w.pod))
 	}
 }
 
-// podFailure ends a pod for a reason of its own.
+// podFailure is the reason for which the pod as a whole fails.
 type podFailure struct{ reason, message string }
 
 func (f podFailure) Error() string { return f.message }
@@ -134,7 +134,7 @@ func (w *worker) runPod(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// ignoreStop: a pod that ends because it was asked to has not failed by that.
+// ignoreStop returns nil for errStopped. A pod that ends on request has not failed.
 func ignoreStop(err error) error {
 	if errors.Is(err, errStopped) {
 		return nil
@@ -142,7 +142,7 @@ func ignoreStop(err error) error {
 	return err
 }
 
-// images finds what all containers run before anything runs.
+// images finds the images of all containers before any container runs.
 func (w *worker) images() (map[string]Image, error) {
 	out := map[string]Image{}
 	for _, container := range append(append([]corev1.Container{}, w.pod.Spec.InitContainers...), w.pod.Spec.Containers...) {
@@ -161,7 +161,7 @@ func (w *worker) images() (map[string]Image, error) {
 	return out, nil
 }
 
-// prepareVolumes makes the volumes, waiting for objects that do not exist yet. It is done once in a pod's life.
+// prepareVolumes creates the volumes once in a pod's life. It waits for missing objects.
 func (w *worker) prepareVolumes(ctx context.Context) error {
 	marker := filepath.Join(w.dir, "volumes-ready")
 	if _, err := os.Stat(marker); err == nil {
@@ -222,7 +222,7 @@ func openDirectory(dir string, group *int64) error {
 	return os.Chmod(dir, 0o777)
 }
 
-// runContainer runs a container until it ended for good; ok tells whether it ended well.
+// runContainer runs a container, with restarts, to its final end. ok reports whether it succeeded.
 func (w *worker) runContainer(ctx context.Context, container *corev1.Container, image Image, init bool) (ok bool, err error) {
 	pause := firstRestartPause
 	for number := w.latestAttempt(container.Name); ; number++ {
@@ -249,7 +249,7 @@ func (w *worker) runContainer(ctx context.Context, container *corev1.Container, 
 	}
 }
 
-// pauseBeforeRestart shows the container as waiting and remembers how it ended.
+// pauseBeforeRestart shows the container as waiting and records how it ended.
 func (w *worker) pauseBeforeRestart(ctx context.Context, container string, pause time.Duration) error {
 	w.change(container, func(s *containerState) {
 		s.last, s.ended = s.ended, nil
@@ -264,7 +264,7 @@ func (w *worker) pauseBeforeRestart(ctx context.Context, container string, pause
 	return err
 }
 
-// runAttempt runs one attempt, or takes up one that an earlier kubelet started.
+// runAttempt runs one attempt, or resumes the attempt that an earlier kubelet started.
 func (w *worker) runAttempt(ctx context.Context, container *corev1.Container, image Image, number int) (exitRecord, error) {
 	place := w.place(container.Name, number)
 	a := attempt{dir: place.attemptDir}
@@ -287,7 +287,7 @@ func (w *worker) runAttempt(ctx context.Context, container *corev1.Container, im
 	}
 	if w.stopping() {
 		if _, err := os.Stat(filepath.Join(a.dir, claimFile)); err != nil {
-			return exitRecord{}, errStopped // it never began
+			return exitRecord{}, errStopped // the attempt never started
 		}
 	}
 	over := make(chan struct{})
@@ -309,8 +309,8 @@ func (w *worker) runAttempt(ctx context.Context, container *corev1.Container, im
 	})
 }
 
-// passSignals tells the shim when the pod is to end: first SIGTERM, at the end of the grace period SIGKILL. A signal is
-// repeated until the attempt is over, because the shim may not have been ready for the first one.
+// passSignals signals the shim when the pod has to end: SIGTERM first, and SIGKILL after the grace period. It repeats
+// each signal until the attempt is over, because the shim may not have been ready for the first one.
 func (w *worker) passSignals(a attempt, over <-chan struct{}) {
 	select {
 	case <-over:
@@ -336,7 +336,7 @@ func (w *worker) passSignals(a attempt, over <-chan struct{}) {
 	}
 }
 
-// end asks the pod to end within grace; it returns at once.
+// end asks the pod to end within grace. It returns at once.
 func (w *worker) end(grace time.Duration) {
 	w.stopOnce.Do(func() { close(w.stop) })
 	if grace <= 0 {
@@ -361,7 +361,7 @@ func (w *worker) stopping() bool {
 	}
 }
 
-// pause waits, unless the pod is to end or the kubelet stops.
+// pause waits for a duration, or until the pod has to end or the kubelet stops.
 func (w *worker) pause(ctx context.Context, duration time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -373,7 +373,7 @@ func (w *worker) pause(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// latestAttempt is the number of the newest attempt on disk, 0 when there is none.
+// latestAttempt returns the number of the newest attempt on disk, or 0.
 func (w *worker) latestAttempt(container string) int {
 	entries, err := os.ReadDir(filepath.Join(w.dir, "containers", container))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// change alters the state of one container.
+// change changes the state of one container.
 func (w *worker) change(container string, alter func(*containerState)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -15,7 +15,7 @@ func (w *worker) change(container string, alter func(*containerState)) {
 	w.state.containers[container] = state
 }
 
-// waitingAll shows every container that did not start yet as waiting for this reason.
+// waitingAll sets this waiting reason on every container that has not started.
 func (w *worker) waitingAll(reason, message string) {
 	w.mu.Lock()
 	for name, state := range w.state.containers {
@@ -28,7 +28,7 @@ func (w *worker) waitingAll(reason, message string) {
 	w.publish()
 }
 
-// fail ends the pod as a whole. Containers that never ran say why, too.
+// fail fails the pod as a whole. Containers that never ran get the same reason.
 func (w *worker) fail(reason, message string) {
 	w.mu.Lock()
 	w.state.failureReason, w.state.failureMessage = reason, message
@@ -44,7 +44,7 @@ func (w *worker) fail(reason, message string) {
 	w.publish()
 }
 
-// publish computes the status and tells the pod controller, which writes it when it differs from the last one.
+// publish computes the status and passes it to the pod controller, which writes it if it differs from the last one.
 func (w *worker) publish() {
 	w.publishing.Lock()
 	defer w.publishing.Unlock()
@@ -56,15 +56,14 @@ func (w *worker) publish() {
 	w.kubelet.tell(pod)
 }
 
-// snapshot is the pod with its present status.
+// snapshot returns the pod with its current status.
 func (w *worker) snapshot() *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.current.DeepCopy()
 }
 
-// update takes over what may change in a pod's description: labels, annotations and the deletion time. Its containers
-// run on as they were started.
+// update copies the labels, annotations and deletion time of a changed pod. It does not change running containers.
 func (w *worker) update(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// readiness counts what a probe says.
+// readiness counts the answers of a probe.
 type readiness struct {
-	// succeeds and fails are how many answers in a row make a container ready, and not ready.
+	// succeeds and fails are the numbers of consecutive answers that make a container ready, and not ready.
 	succeeds, fails int32
 	succeeded       int32
 	failed          int32
@@ -27,7 +27,7 @@ func newReadiness(probe *corev1.Probe) *readiness {
 	return &readiness{succeeds: cmp.Or(probe.SuccessThreshold, 1), fails: cmp.Or(probe.FailureThreshold, 3)}
 }
 
-// observe takes one answer, and tells whether another state follows from it.
+// observe counts one answer. It returns true if the state changes.
 func (r *readiness) observe(ok bool) (changed bool) {
 	before := r.ready
 	if ok {
@@ -44,13 +44,14 @@ func (r *readiness) observe(ok bool) (changed bool) {
 	return r.ready != before
 }
 
-// asksReadiness tells whether a container is ready when it says so: only where its port is its own, and not that of any pod of the machine.
+// asksReadiness reports whether to run the readiness probe of a container. That requires a network of its own, because
+// otherwise another pod may serve the port.
 func (w *worker) asksReadiness(container *corev1.Container) bool {
 	return w.network.Path != "" && container.ReadinessProbe != nil && container.ReadinessProbe.HTTPGet != nil
 }
 
-// watchReadiness asks a running container whether it is ready until it has ended. Until it was ready once it is asked every second, in place
-// of a probe of its start.
+// watchReadiness probes a running container until it has ended. Until the container is ready for the first time, it
+// probes every second, which replaces a startup probe.
 func (w *worker) watchReadiness(ctx context.Context, container *corev1.Container, over <-chan struct{}) {
 	probe, state := container.ReadinessProbe, newReadiness(container.ReadinessProbe)
 	client := &http.Client{
@@ -101,7 +102,7 @@ func (w *worker) isReady(ctx context.Context, client *http.Client, container *co
 	return response.StatusCode >= http.StatusOK && response.StatusCode < http.StatusBadRequest
 }
 
-// probeURL is what the readiness probe of a container asks.
+// probeURL returns the URL of a container's readiness probe.
 func probeURL(container *corev1.Container, address string) (string, error) {
 	get := container.ReadinessProbe.HTTPGet
 	port := get.Port.IntVal

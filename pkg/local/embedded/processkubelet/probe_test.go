@@ -12,7 +12,7 @@ func TestReadiness_FollowsAnswersInARow(t *testing.T) {
 	tests := map[string]struct {
 		probe   corev1.Probe
 		answers string // + and -
-		want    string // what it is after each: ready or not
+		want    string // the state after each answer: ready or not
 	}{
 		"by default one answer makes it ready, and three fail": {answers: "-+--+---+", want: "-+++++" + "+-+"},
 		"thresholds of the pod":                                {probe: corev1.Probe{SuccessThreshold: 2, FailureThreshold: 1}, answers: "++-+++", want: "-+--++"},

@@ -14,19 +14,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The methods of this file are what virtual-kubelet's pod controller asks. None of them waits for a pod: each pod has a
-// worker that reports when something changed.
+// virtual-kubelet's pod controller calls the methods in this file. None of them waits for a pod. Each pod has a worker
+// that reports changes.
 
-// podFile is the pod as it came, in its directory.
+// podFile is the original pod, in the pod's directory.
 const podFile = "pod.json"
 
-// endOfPodsGrace is how long pods may take when they end with the kubelet.
+// endOfPodsGrace is the grace period of pods that end with the kubelet.
 const endOfPodsGrace = 5 * time.Second
 
 func (k *kubelet) podsDir() string { return filepath.Join(k.config.Dir, "pods") }
 
-// NotifyPods takes the function that reports a changed pod, and then takes up the pods of an earlier run: not before,
-// because what they report must not get lost.
+// NotifyPods stores the function that reports a changed pod, and then resumes the pods of an earlier run. This order
+// ensures that no report is lost.
 func (k *kubelet) NotifyPods(ctx context.Context, notify func(*corev1.Pod)) {
 	k.mu.Lock()
 	k.notify = notify
@@ -54,8 +54,8 @@ func (k *kubelet) adopt(ctx context.Context) error {
 	return nil
 }
 
-// repeat reports all pods again from time to time. The pod controller passes over what it knows; a report that got lost
-// while the API server was away arrives this way.
+// repeat reports all pods periodically, in case a report was lost while the API server was down. The pod controller
+// ignores reports without news.
 func (k *kubelet) repeat(ctx context.Context) {
 	ticker := time.NewTicker(10 * time.Second)
 	defer ticker.Stop()
@@ -80,8 +80,8 @@ func (k *kubelet) tell(pod *corev1.Pod) {
 	}
 }
 
-// CreatePod takes a pod. It fails only when the pod cannot be kept on disk: whatever else is wrong with it, its worker
-// tells in its status, and waits where waiting helps.
+// CreatePod accepts a pod. It fails only when it cannot store the pod on disk. The worker reports all other errors in
+// the pod's status and retries where that helps.
 func (k *kubelet) CreatePod(_ context.Context, pod *corev1.Pod) error {
 	if old := k.find(pod.Namespace, pod.Name); old != nil {
 		if old.pod.UID == pod.UID {
@@ -108,7 +108,7 @@ func (k *kubelet) startWorker(ctx context.Context, pod *corev1.Pod) {
 	go w.run(ctx)
 }
 
-// UpdatePod takes over changed labels and annotations.
+// UpdatePod applies changed labels and annotations.
 func (k *kubelet) UpdatePod(ctx context.Context, pod *corev1.Pod) error {
 	w := k.find(pod.Namespace, pod.Name)
 	if w == nil || w.pod.UID != pod.UID {
@@ -118,8 +118,8 @@ func (k *kubelet) UpdatePod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// DeletePod asks a pod to end and returns at once. When it has ended its last status is written and the Pod removed: the
-// pod controller alone would wait for the whole grace period.
+// DeletePod asks a pod to end and returns at once. When the pod has ended, the kubelet writes its last status and
+// removes the Pod. The pod controller alone would wait for the whole grace period.
 func (k *kubelet) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	k.mu.Lock()
 	w := k.workers[pod.UID]
@@ -135,7 +135,7 @@ func (k *kubelet) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// finish ends a pod and forgets it, in the background.
+// finish ends a pod and removes it from the list, in the background.
 func (k *kubelet) finish(w *worker, grace time.Duration) {
 	w.end(grace)
 	w.finishOnce.Do(func() {
@@ -156,12 +156,13 @@ func (k *kubelet) finish(w *worker, grace time.Duration) {
 	})
 }
 
-// removeFromAPI writes how the pod ended and then removes it, if it is marked for deletion and still the same pod.
+// removeFromAPI writes the last status of a pod. It then removes the pod, if that is marked for deletion and is still
+// the same pod.
 func (k *kubelet) removeFromAPI(ctx context.Context, last *corev1.Pod) {
 	pods := k.client.CoreV1().Pods(last.Namespace)
 	present, err := pods.Get(ctx, last.Name, metav1.GetOptions{})
 	if err != nil || present.UID != last.UID || present.DeletionTimestamp == nil {
-		return // the pod controller repeats what is still to be done
+		return // the pod controller retries what is left
 	}
 	if present.Status.Phase != corev1.PodSucceeded && present.Status.Phase != corev1.PodFailed {
 		present.Status = last.Status
@@ -176,7 +177,7 @@ func (k *kubelet) removeFromAPI(ctx context.Context, last *corev1.Pod) {
 	}
 }
 
-// GetPod returns the pod with its present status.
+// GetPod returns the pod with its current status.
 func (k *kubelet) GetPod(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 	if w := k.find(namespace, name); w != nil {
 		return w.snapshot(), nil
@@ -184,7 +185,7 @@ func (k *kubelet) GetPod(_ context.Context, namespace, name string) (*corev1.Pod
 	return nil, errdefs.NotFound("pod does not run here")
 }
 
-// GetPodStatus returns the present status of a pod.
+// GetPodStatus returns the current status of a pod.
 func (k *kubelet) GetPodStatus(ctx context.Context, namespace, name string) (*corev1.PodStatus, error) {
 	pod, err := k.GetPod(ctx, namespace, name)
 	if err != nil {

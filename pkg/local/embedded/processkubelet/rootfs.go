@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The container's root is a tmpfs. Programs and libraries are the machine's, read-only; of /etc only what programs need
-// to resolve names, users and certificates. Nothing else of the machine is visible: no home, no /var, no /run.
+// The container's root is a tmpfs. It has the machine's programs and libraries, read-only. Of /etc it has only what
+// programs need to resolve names, users and certificates. Nothing else of the machine is visible, not even /home, /var
+// or /run.
 var (
 	systemDirs = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 	etcEntries = []string{
@@ -23,7 +24,7 @@ var (
 	devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 )
 
-// enterRoot builds the root file system with the mounts and makes it this process's root.
+// enterRoot builds the root file system with its mounts and makes it this process's root.
 func enterRoot(spec containerSpec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("separate mounts from the machine's: %w", err)
@@ -48,7 +49,7 @@ func enterRoot(spec containerSpec) error {
 	return switchRoot(root)
 }
 
-// switchRoot makes root the root of the mount namespace and lets go of the machine's.
+// switchRoot makes root the root of the mount namespace and detaches the machine's root.
 func switchRoot(root string) error {
 	old := filepath.Join(root, ".old")
 	if err := os.Mkdir(old, 0o700); err != nil {
@@ -92,8 +93,8 @@ func addSystem(root string, _ containerSpec) error {
 	return addLocal(root)
 }
 
-// addLocal replaces /usr/local by a place of the container's own, because that is where images keep their programs. What
-// else the machine has there, libraries for example, stays visible.
+// addLocal replaces the program directories of /usr/local, because images keep their programs there. Other directories
+// of the machine's /usr/local, such as libraries, stay visible.
 func addLocal(root string) error {
 	const local = "/usr/local"
 	entries, err := os.ReadDir(local)
@@ -153,7 +154,7 @@ func addDevices(root string, _ containerSpec) error {
 	return makeScratch(root, "dev/shm")
 }
 
-// addKernel shows the machine's /proc and /sys: the container shares its process ids and network.
+// addKernel mounts the machine's /proc and /sys, because the container shares its process IDs and network.
 func addKernel(root string, _ containerSpec) error {
 	if err := bind(root, mountSpec{Source: "/proc", Target: "/proc", Recursive: true}); err != nil {
 		return err
@@ -218,7 +219,7 @@ func bind(root string, mount mountSpec) error {
 	if !mount.ReadOnly {
 		return nil
 	}
-	// Flags that the file system already has must be kept, or an unprivileged namespace may not remount it.
+	// A remount must keep the existing flags of the file system, or an unprivileged namespace may not do it.
 	var stat unix.Statfs_t
 	if err := unix.Statfs(target, &stat); err != nil {
 		return fmt.Errorf("mount %s read-only: %w", mount.Target, err)
@@ -230,8 +231,8 @@ func bind(root string, mount mountSpec) error {
 	return nil
 }
 
-// mountPoint makes what is missing of target below root and returns where it is. Links inside root are followed inside
-// root: /var/run leads to /run, wherever the machine's own links lead.
+// mountPoint creates the missing parts of target below root and returns the path. It resolves links inside root:
+// /var/run leads to the root's /run, not the machine's.
 func mountPoint(root, target string, dir bool) (string, error) {
 	inside, err := resolveInside(root, target)
 	if err != nil {
@@ -261,7 +262,7 @@ func explainReadOnly(err error) error {
 	return err
 }
 
-// resolveInside resolves the links of path as if root were the root directory. What does not exist is kept as it is.
+// resolveInside resolves the links of path as if root were the root directory. It keeps parts that do not exist.
 func resolveInside(root, path string) (string, error) {
 	const maxLinks = 40
 	rest, done := filepath.Clean("/"+path), "/"
@@ -271,7 +272,7 @@ func resolveInside(root, path string) (string, error) {
 		rest = "/" + after
 		link, err := os.Readlink(filepath.Join(root, next))
 		if err != nil {
-			done = next // no link, or nothing there yet
+			done = next // no link, or it does not exist yet
 			continue
 		}
 		if links++; links > maxLinks {
@@ -285,7 +286,7 @@ func resolveInside(root, path string) (string, error) {
 	return done, nil
 }
 
-// copyTree copies files, directories and links as they are; what does not exist is passed over.
+// copyTree copies files, directories and links. It ignores a source that does not exist.
 func copyTree(source, target string) error {
 	info, err := os.Lstat(source)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -324,8 +325,8 @@ func copyTree(source, target string) error {
 	return nil
 }
 
-// copyLinkOrFile keeps links into /usr and relative ones inside /etc, and copies what any other link leads to: a
-// resolv.conf that is a link into /run would lead nowhere inside.
+// copyLinkOrFile keeps links into /usr and relative links inside /etc. It copies the targets of other links: a
+// resolv.conf that links into /run would be broken inside the container.
 func copyLinkOrFile(source, target string) error {
 	resolved, err := filepath.EvalSymlinks(source)
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runtimeDirs are where this node adds something to an image. A link in the place of one of them could lead what is added to the machine.
+// runtimeDirs are the directories in which this node adds files to an image. A link in their place could redirect those
+// files to the machine.
 var runtimeDirs = []string{"dev", "etc", "proc", "sys"}
 
-// mountImage shows the files of an image below dir, a tmpfs that takes what is written to them, and returns where they are.
+// mountImage mounts the files of an image below dir with a tmpfs for writes. It returns the path of the mount.
 func mountImage(dir, image string) (string, error) {
 	for _, name := range []string{"image", "changes", "work", "root"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
@@ -24,7 +25,7 @@ func mountImage(dir, image string) (string, error) {
 		return "", err
 	}
 	root := filepath.Join(dir, "root")
-	// Options have no room for every path: these are relative.
+	// Mount options have no room for long paths, so these are relative.
 	if err := os.Chdir(dir); err != nil {
 		return "", fmt.Errorf("mount image: %w", err)
 	}
@@ -45,7 +46,7 @@ func mountImage(dir, image string) (string, error) {
 	return root, nil
 }
 
-// addImageDev hides what an image has in /dev: devices are the machine's.
+// addImageDev hides the image's /dev, because devices are the machine's.
 func addImageDev(root string, _ containerSpec) error {
 	dev := filepath.Join(root, "dev")
 	if err := os.MkdirAll(dev, 0o755); err != nil {
@@ -57,7 +58,7 @@ func addImageDev(root string, _ containerSpec) error {
 	return nil
 }
 
-// addImageEtc adds what every runtime does: how names are resolved is the machine's matter, the host's name the pod's.
+// addImageEtc adds the files that every runtime adds: the machine's resolver configuration and the pod's host name.
 func addImageEtc(root string, spec containerSpec) error {
 	files := map[string][]byte{"hostname": []byte(spec.Hostname + "\n")}
 	for _, name := range []string{"hosts", "resolv.conf"} {

@@ -24,23 +24,24 @@ const (
 	ExecProgram = "process-exec"
 )
 
-// killSignal asks a shim to kill its container at once. (SIGTERM asks it to pass SIGTERM on.)
+// killSignal asks a shim to kill its container at once. SIGTERM asks it to pass SIGTERM on.
 const killSignal = syscall.SIGUSR1
 
-// ShimMain runs one container of one attempt; args[1] is the attempt's directory.
+// ShimMain runs one attempt of one container. args[1] is the attempt's directory.
 //
-// Exactly one execution: a kubelet that was killed cannot tell whether its shim had started, so it starts another for
-// the same directory. A shim first takes a lock, which it holds as long as it lives, and then makes the claim file,
-// which must not exist. Whoever comes second fails at one of the two and ends without touching the container. A kubelet
-// that gets the lock knows that no shim is running; a claim without an exit record then means that shim and container
-// were lost (the machine was switched off), and the container is reported so, not run again.
+// It ensures that a container runs exactly once. A restarted kubelet cannot tell whether its shim had started, so it
+// starts another shim for the same directory. A shim first takes a lock for its lifetime, and then creates the claim
+// file, which must not exist. A second shim fails at one of the two steps and ends without touching the container. When
+// a kubelet gets the lock, no shim runs. A claim without an exit record then means that the shim and the container were
+// lost, for example when the machine was switched off. The kubelet reports the container as lost and does not run it
+// again.
 func ShimMain(args []string) int {
 	if len(args) != 2 {
 		fmt.Fprintln(os.Stderr, "process-shim: needs the directory of an attempt; the process kubelet starts it")
 		return 2
 	}
 	dir := args[1]
-	// From here on a signal cannot end this process any more: a claimed attempt always gets an exit record.
+	// From here on, no signal except SIGKILL ends this process, so a claimed attempt gets an exit record.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, killSignal, syscall.SIGINT, syscall.SIGHUP)
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
@@ -73,7 +74,8 @@ func ShimMain(args []string) int {
 	return 0
 }
 
-// recordPID writes this process's id into the lock: whoever finds the lock held knows whom to signal.
+// recordPID writes this process's ID into the lock file, so that a process that finds the lock held knows which process
+// to signal.
 func recordPID(lock *os.File) error {
 	if err := lock.Truncate(0); err != nil {
 		return err
@@ -82,13 +84,13 @@ func recordPID(lock *os.File) error {
 	return err
 }
 
-// runContainer starts the container, passes signals on, waits for its end and ends everything it left running.
+// runContainer starts the container, forwards signals, waits for its end and kills its remaining processes.
 func runContainer(dir string, signals <-chan os.Signal) exitRecord {
 	var spec containerSpec
 	if err := readJSON(filepath.Join(dir, specFile), &spec); err != nil {
 		return failedStart(err)
 	}
-	// Orphans of the container come to this process, which can so find and end them.
+	// This process becomes the parent of the container's orphans, so that it can find and kill them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return failedStart(fmt.Errorf("become the reaper of the container's processes: %w", err))
 	}
@@ -134,16 +136,16 @@ func runContainer(dir string, signals <-chan os.Signal) exitRecord {
 	return exit
 }
 
-// recordStart tells the kubelet that the program itself runs now, with its mounts and as its user. A record that cannot
-// be written costs no more than the container being shown as waiting.
+// recordStart records that the program itself now runs, with its mounts and as its user. If the record cannot be
+// written, the kubelet shows the container as waiting, which does no other harm.
 func recordStart(dir string, start startRecord) {
 	if err := writeJSON(filepath.Join(dir, startFile), start); err != nil {
 		fmt.Fprintln(os.Stderr, "process-shim:", err)
 	}
 }
 
-// startInit starts the container's first process, which builds the mount namespace and becomes the program. What it
-// writes to the report pipe before that is why it could not.
+// startInit starts the container's first process, which builds the mount namespace and becomes the program. On failure
+// it writes the reason to the report pipe.
 func startInit(dir string, spec containerSpec) (*exec.Cmd, *os.File, error) {
 	report, reportWriter, err := os.Pipe()
 	if err != nil {
@@ -168,7 +170,7 @@ func startInit(dir string, spec containerSpec) (*exec.Cmd, *os.File, error) {
 	return cmd, report, nil
 }
 
-// forward passes a signal to the container. A request to kill reaches the container's processes all at once.
+// forward passes a signal to the container. A kill reaches all its processes at once.
 func forward(pid int, received os.Signal) {
 	if received == killSignal {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
@@ -179,8 +181,8 @@ func forward(pid int, received os.Signal) {
 	}
 }
 
-// endDescendants kills what the container left running, generation by generation: as their parents end, grandchildren
-// become children of this process.
+// endDescendants kills the processes that the container left running, one generation after the other. When parents end,
+// their children become children of this process.
 func endDescendants() {
 	for {
 		children := childrenOf(os.Getpid())
@@ -237,7 +239,7 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// writeJSON writes a file whole or not at all, and durably: these records decide whether a container runs again.
+// writeJSON writes a file atomically and durably, because these records decide whether a container runs again.
 func writeJSON(path string, value any) error {
 	content, err := json.Marshal(value)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
-// containerPlace is where the files of one attempt are.
+// containerPlace holds the paths of one attempt's files.
 type containerPlace struct {
 	attemptDir string
 	logFile    string
 	volumesDir string
 }
 
-// buildSpec says how a container runs. It makes what its mounts need on this machine (subPaths, host paths).
+// buildSpec returns the specification of a container. It creates the subPaths and host paths that the mounts need.
 func buildSpec(pod *corev1.Pod, container *corev1.Container, image Image, node nodeFacts, place containerPlace, from sources) (containerSpec, error) {
 	uid, gid, groups := identity(pod, container, image)
 	home := homeDirectory(image, uid)
@@ -44,7 +44,7 @@ func buildSpec(pod *corev1.Pod, container *corev1.Container, image Image, node n
 	}, nil
 }
 
-// identity is the user a container runs as: its own setting, its pod's, its image's.
+// identity returns the user of a container, from the container, the pod or the image, in this order.
 func identity(pod *corev1.Pod, container *corev1.Container, image Image) (uid, gid int, groups []int) {
 	uid = int(image.User)
 	gid = uid
@@ -87,8 +87,8 @@ func homeDirectory(image Image, uid int) string {
 	return "/home/pod"
 }
 
-// commandLine follows the rules of the Pod API: a command replaces the image's program and arguments; without one the
-// arguments follow the program's. $(NAME) in both stands for the environment.
+// commandLine follows the rules of the Pod API. A command replaces the image's program and arguments. Without a
+// command, the container's arguments follow the program's. $(NAME) in both expands to the environment.
 func commandLine(container *corev1.Container, image Image, env []string) (string, []string) {
 	values := map[string]string{}
 	for _, entry := range env {
@@ -115,7 +115,8 @@ func commandLine(container *corev1.Container, image Image, env []string) (string
 	return image.Program, append(append([]string{}, image.Args...), args...)
 }
 
-// readOnlyRoot tells whether a container may write only to its volumes. Programs that stand for images have no files of an image to protect.
+// readOnlyRoot reports whether a container may write only to its volumes. Local programs have no image files to
+// protect.
 func readOnlyRoot(container *corev1.Container) bool {
 	context := container.SecurityContext
 	return context != nil && context.ReadOnlyRootFilesystem != nil && *context.ReadOnlyRootFilesystem
@@ -130,8 +131,7 @@ func variable(env []string, name string) string {
 	return ""
 }
 
-// mountsOf lists the mounts of a container in order: what the image needs, then the pod's volumes, then the termination
-// message.
+// mountsOf lists the mounts of a container in order: the image's, the pod's volumes, the termination message.
 func mountsOf(pod *corev1.Pod, container *corev1.Container, image Image, place containerPlace) ([]mountSpec, error) {
 	var mounts []mountSpec
 	if image.layout.root == "" && !visible(image.Program) {
@@ -157,14 +157,14 @@ func mountsOf(pod *corev1.Pod, container *corev1.Container, image Image, place c
 		if err != nil {
 			return nil, fmt.Errorf("mount %s: %w", mount.MountPath, err)
 		}
-		// Secrets and their like are read-only for everyone, as a kubelet mounts them.
+		// Like a kubelet, mount Secrets and similar volumes read-only.
 		readOnly := mount.ReadOnly || volume.HostPath == nil && volume.EmptyDir == nil
 		mounts = append(mounts, mountSpec{Source: source, Target: mount.MountPath, ReadOnly: readOnly, Recursive: volume.HostPath != nil})
 	}
 	return append(mounts, mountSpec{Source: filepath.Join(place.attemptDir, terminationFile), Target: terminationPath(container)}), nil
 }
 
-// visible tells whether a program of this machine is in every container anyway.
+// visible reports whether every container sees a program of this machine without a mount.
 func visible(program string) bool {
 	if strings.HasPrefix(program, "/usr/local/") {
 		return false
@@ -184,7 +184,7 @@ func terminationPath(container *corev1.Container) string {
 	return corev1.TerminationMessagePathDefault
 }
 
-// makeHostPath makes what a hostPath volume asks to be made, and checks what it asks to be there.
+// makeHostPath creates or checks the path of a hostPath volume, as its type requires.
 func makeHostPath(source *corev1.HostPathVolumeSource) error {
 	if source.Type != nil && *source.Type == corev1.HostPathDirectoryOrCreate {
 		if err := os.MkdirAll(source.Path, 0o755); err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// objects plays the API server; Secrets and ConfigMaps by name, with their keys.
+// objects simulates the API server. It has Secrets and ConfigMaps by name, with their keys.
 type objects struct {
 	secrets    map[string]map[string]string
 	configMaps map[string]map[string]string
@@ -105,7 +105,7 @@ func TestEnvironment(t *testing.T) {
 		image   Image
 		from    []corev1.EnvFromSource
 		env     []corev1.EnvVar
-		want    map[string]string // beyond base
+		want    map[string]string // in addition to base
 		wantErr string
 	}{
 		"nothing of the kubelet's own": {},

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reasons that this node gives. Those it shares with other kubelets have the same text there.
+// Reasons that this node reports. Reasons that real kubelets also have use the same text.
 const (
 	reasonUnknownImage      = "UnknownImage"
 	reasonBadImage          = "InvalidImage"
@@ -25,34 +25,34 @@ const (
 	reasonCrashLoop         = "CrashLoopBackOff"
 )
 
-// containerState is where one container is in its life. Exactly one of waiting, running and ended is set.
+// containerState is the state of one container. Exactly one of waiting, running and ended is set.
 type containerState struct {
 	waiting *corev1.ContainerStateWaiting
 	running *corev1.ContainerStateRunning
 	ended   *corev1.ContainerStateTerminated
-	// final: it will not be started again.
+	// final: the container will not start again.
 	final bool
-	// last is how the attempt before ended; attempt counts from 0.
+	// last is the end of the previous attempt. attempt counts from 0.
 	last    *corev1.ContainerStateTerminated
 	attempt int
-	image   string // what it runs
-	// unready: it runs, and has not said that it is ready.
+	image   string // the image of the container
+	// unready: the container runs but is not ready yet.
 	unready bool
 }
 
-// failed tells whether the container ended, and badly.
+// failed reports whether the container ended with an error.
 func (s containerState) failed() bool { return s.ended != nil && s.ended.ExitCode != 0 }
 
-// podState is everything a pod's status follows from.
+// podState is the input for a pod's status.
 type podState struct {
-	// failure, when set, is why the pod as a whole failed.
+	// failureReason, if set, is the reason why the pod as a whole failed.
 	failureReason  string
 	failureMessage string
 	started        metav1.Time
 	containers     map[string]containerState
 }
 
-// podStatus computes the status of a pod. previous supplies transition times and what others wrote.
+// podStatus computes the status of a pod. The previous status supplies transition times and fields of other writers.
 func podStatus(pod *corev1.Pod, state podState, node nodeFacts, now time.Time) corev1.PodStatus {
 	previous := pod.Status
 	status := corev1.PodStatus{
@@ -112,7 +112,7 @@ func podCondition(previous []corev1.PodCondition, kind corev1.PodConditionType, 
 	return condition
 }
 
-// phase follows the rules of the Pod API: failed when a container failed for good, succeeded when all ended well.
+// phase follows the rules of the Pod API: failed when a container finally failed, succeeded when all succeeded.
 func phase(pod *corev1.Pod, state podState) corev1.PodPhase {
 	if state.failureReason != "" {
 		return corev1.PodFailed
@@ -184,7 +184,7 @@ func containerID(pod *corev1.Pod, container string, attempt int) string {
 	return fmt.Sprintf("process://%s/%s/%d", pod.UID, container, attempt)
 }
 
-// terminated turns an exit record into a container state. message is what the container left as its termination message.
+// terminated converts an exit record into a container state. message is the container's termination message.
 func terminated(exit exitRecord, id, message string) *corev1.ContainerStateTerminated {
 	reason := exit.Reason
 	if reason == "" {
@@ -202,12 +202,13 @@ func terminated(exit exitRecord, id, message string) *corev1.ContainerStateTermi
 	}
 }
 
-// seconds cuts to whole seconds, which is all that the API keeps: the same state must look the same after a round trip.
+// seconds truncates to whole seconds, the precision of the API. Otherwise an unchanged state would differ after a round
+// trip.
 func seconds(nanoseconds int64) metav1.Time {
 	return metav1.NewTime(time.Unix(0, nanoseconds).Truncate(time.Second))
 }
 
-// restarts tells whether the restart policy starts a container again after it ended with this code.
+// restarts reports whether the restart policy restarts a container that ended with this code.
 func restarts(policy corev1.RestartPolicy, init bool, code int) bool {
 	switch policy {
 	case corev1.RestartPolicyNever:

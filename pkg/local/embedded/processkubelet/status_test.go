@@ -71,7 +71,7 @@ func TestPhaseAndReadiness(t *testing.T) {
 			if status.Reason != test.failure {
 				t.Errorf("reason %q, want %q", status.Reason, test.failure)
 			}
-			// A status that says the same must be the same, or every look at a pod would be a write.
+			// An unchanged state must give an equal status. Otherwise every sync of a pod would be a write.
 			pod.Status = status
 			if diff := cmp.Diff(status, podStatus(pod, state, somewhere, time.Unix(200, 0))); diff != "" {
 				t.Errorf("the second status differs:\n%s", diff)

@@ -15,10 +15,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// whiteout begins the name of an entry that removes something of the layers below.
+// whiteout is the prefix of entries that remove a file of the layers below.
 const whiteout = ".wh."
 
-// unpackOnce makes the directory root with the files of an image. It is there with all of them or not at all.
+// unpackOnce creates the directory root with the files of an image, atomically.
 func unpackOnce(image v1.Image, root string) error {
 	if _, err := os.Stat(root); err == nil {
 		return nil
@@ -30,7 +30,7 @@ func unpackOnce(image v1.Image, root string) error {
 	if err := os.MkdirAll(unfinished, 0o755); err != nil {
 		return err
 	}
-	// Every user of the container must get in, whatever this process's umask.
+	// Every user of the container must be able to enter it, whatever this process's umask.
 	if err := os.Chmod(unfinished, 0o755); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func unpackOnce(image v1.Image, root string) error {
 	return os.Rename(unfinished, root)
 }
 
-// unpack writes the layers, the lowest first. No entry gets out of dir, whatever its name and whatever links came before it.
+// unpack writes the layers, the lowest first. No entry can leave dir, whatever its name and the links before it.
 func unpack(image v1.Image, dir string) error {
 	config, err := image.ConfigFile()
 	if err != nil {
@@ -67,7 +67,7 @@ func unpack(image v1.Image, dir string) error {
 	return nil
 }
 
-// unpackLayer also checks that the layer is the one that the image's configuration names: reading a layout does not.
+// unpackLayer also checks the digest of the layer against the image's configuration, because reading a layout does not.
 func unpackLayer(root *os.Root, layer v1.Layer, want v1.Hash) error {
 	stream, err := layer.Uncompressed()
 	if err != nil {
@@ -120,7 +120,7 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 		return err
 	}
 	if header.Typeflag == tar.TypeLink {
-		return root.Link(filepath.Clean(header.Linkname), name) // mode and owner are those of the file
+		return root.Link(filepath.Clean(header.Linkname), name) // a link has the mode and owner of its file
 	}
 	if err := makeEntry(root, name, header, content); err != nil {
 		return err
@@ -131,7 +131,7 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	return root.Chmod(name, header.FileInfo().Mode()&(fs.ModePerm|fs.ModeSticky|fs.ModeSetuid|fs.ModeSetgid))
 }
 
-// makeEntry makes what an entry is, without its owner and mode.
+// makeEntry creates an entry without its owner and mode.
 func makeEntry(root *os.Root, name string, header *tar.Header, content io.Reader) error {
 	switch header.Typeflag {
 	case tar.TypeDir:
@@ -145,7 +145,7 @@ func makeEntry(root *os.Root, name string, header *tar.Header, content io.Reader
 	}
 }
 
-// clearPlace removes what a lower layer has in the place of an entry. A directory in the place of a directory stays.
+// clearPlace removes an entry of a lower layer that a new entry replaces. A directory stays if a directory replaces it.
 func clearPlace(root *os.Root, name string, dir bool) error {
 	if info, err := root.Lstat(name); err == nil && info.IsDir() && dir {
 		return nil

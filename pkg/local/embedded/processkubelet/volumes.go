@@ -23,8 +23,7 @@ type tokens interface {
 	Token(ctx context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) ([]byte, error)
 }
 
-// volumeFiles computes the files of a volume by relative path. Volumes that are directories of this machine (emptyDir,
-// hostPath) have none.
+// volumeFiles computes the files of a volume by relative path. emptyDir and hostPath volumes have none.
 func volumeFiles(ctx context.Context, pod *corev1.Pod, volume corev1.Volume, node nodeFacts, from sources, issue tokens) (map[string]payload, error) {
 	files := map[string]payload{}
 	switch {
@@ -49,7 +48,7 @@ func volumeFiles(ctx context.Context, pod *corev1.Pod, volume corev1.Volume, nod
 	return nil, fmt.Errorf("volume %s: %w", volume.Name, errUnsupportedVolume)
 }
 
-// errUnsupportedVolume will not go away by trying again.
+// errUnsupportedVolume is permanent: a retry cannot help.
 var errUnsupportedVolume = errors.New("its kind is not supported by this node; use secret, configMap, projected, downwardAPI, emptyDir or hostPath")
 
 func addProjection(ctx context.Context, files map[string]payload, pod *corev1.Pod, source corev1.VolumeProjection, mode *int32, node nodeFacts,
@@ -94,7 +93,7 @@ func addConfigMap(files map[string]payload, namespace, name string, items []core
 	return addKeys(files, data, items, mode, optional, "ConfigMap "+name)
 }
 
-// addKeys adds all keys, or the listed ones under the listed paths.
+// addKeys adds all keys, or the listed keys under the listed paths.
 func addKeys(files map[string]payload, data map[string][]byte, items []corev1.KeyToPath, mode *int32, optional *bool, where string) error {
 	if len(items) == 0 {
 		for key, value := range data {
@@ -129,7 +128,7 @@ func addFields(files map[string]payload, pod *corev1.Pod, node nodeFacts, items 
 	return nil
 }
 
-// fileMode chooses the mode of one file: its own, its volume's, 0644.
+// fileMode returns the mode of one file: its own, the volume's, or 0644.
 func fileMode(own, volume *int32) os.FileMode {
 	if own != nil {
 		return os.FileMode(*own)
@@ -140,7 +139,8 @@ func fileMode(own, volume *int32) os.FileMode {
 	return 0o644
 }
 
-// writeVolume makes the directory of a volume with its files. fsGroup, when not nil, owns the files and may read them.
+// writeVolume creates the directory of a volume with its files. If fsGroup is not nil, that group owns the files and
+// may read them.
 func writeVolume(dir string, files map[string]payload, fsGroup *int64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make volume: %w", err)
@@ -171,11 +171,11 @@ func writeOwned(target string, file payload, fsGroup *int64) error {
 			return err
 		}
 	}
-	// The mode is set apart: WriteFile's is subject to the umask and does nothing to a file that exists.
+	// The umask applies to WriteFile's mode, and an existing file keeps its mode. Chmod sets it in both cases.
 	return os.Chmod(target, mode)
 }
 
-// subPath finds a path inside a volume without following a link out of it.
+// subPath resolves a path inside a volume without following a link out of it.
 func subPath(volumeDir, path string) (string, error) {
 	if path == "" {
 		return volumeDir, nil

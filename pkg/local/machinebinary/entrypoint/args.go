@@ -9,15 +9,16 @@ const (
 
 // Invocation is a parsed command line.
 type Invocation struct {
-	// DriverURL is where the driver is downloaded from. Empty when it is compiled into rancher-machine.
+	// DriverURL is the URL of the driver. It is empty for a driver that is compiled into rancher-machine.
 	DriverURL string
-	// DriverHash is the SHA-256 of the download in hexadecimal. Empty when it is not to be checked.
+	// DriverHash is the SHA-256 of the download in hexadecimal. If it is empty, the download is not checked.
 	DriverHash string
-	// Arguments are what rancher-machine gets.
+	// Arguments are the arguments for rancher-machine.
 	Arguments []string
 }
 
-// ParseInvocation takes the flags of the driver off args and separates the values of all others from their names.
+// ParseInvocation removes the flags of the driver from args and separates the values of all other flags from their
+// names.
 func ParseInvocation(args []string) Invocation {
 	var in Invocation
 	for _, arg := range args {

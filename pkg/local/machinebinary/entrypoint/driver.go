@@ -20,17 +20,18 @@ import (
 	"time"
 )
 
-// driverPrefix starts the file name of every driver; rancher-machine looks drivers up by it.
+// driverPrefix begins the file name of every driver. rancher-machine finds drivers by it.
 const driverPrefix = "docker-machine-driver-"
 
-// maxDriverBytes is the largest download or archive member that is accepted: a wrong URL must not fill the disk.
+// maxDriverBytes is the largest accepted download or archive member, so that a wrong URL cannot fill the disk.
 const maxDriverBytes = 1 << 30
 
-// downloadAttempts is how often a download is tried: the server may be restarting.
+// downloadAttempts is the number of download attempts. The server may be restarting.
 const downloadAttempts = 5
 
-// InstallDriver downloads a driver, checks that its SHA-256 is hash (no check when empty) and installs it into directory
-// under the name that rancher-machine looks for. It returns the path of the program. Attempts are retryAfter apart.
+// InstallDriver downloads a driver and compares its SHA-256 with hash, unless hash is empty. It installs the driver
+// into directory under the name that rancher-machine expects, and returns its path. retryAfter is the time between
+// attempts.
 func InstallDriver(ctx context.Context, client *http.Client, location, hash, directory string, retryAfter time.Duration) (string, error) {
 	content, err := download(ctx, client, location, retryAfter)
 	if err != nil {
@@ -80,13 +81,13 @@ func download(ctx context.Context, client *http.Client, location string, retryAf
 	return nil, last
 }
 
-// get reports whether another attempt can help.
+// get also reports whether a retry can help.
 func get(ctx context.Context, client *http.Client, location string) (content []byte, retry bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
 	if err != nil {
 		return nil, false, fmt.Errorf("download the driver: %w", err)
 	}
-	// What is said ends up in conditions, and the query may be a signature.
+	// The error ends up in conditions, and the query may be a signature.
 	shown, _, _ := strings.Cut(request.URL.Redacted(), "?")
 	response, err := client.Do(request)
 	if err != nil {
@@ -115,7 +116,7 @@ func readLimited(r io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// unpack returns the name of the driver, without its prefix, and the program itself. fileName is that of the download.
+// unpack returns the program and the driver's name without its prefix. fileName is the name of the download.
 func unpack(fileName string, content []byte) (name string, program []byte, err error) {
 	switch {
 	case isProgram(content):
@@ -188,7 +189,8 @@ func fromTar(content []byte) (string, []byte, error) {
 
 func isProgram(content []byte) bool { return bytes.HasPrefix(content, []byte("\x7fELF")) }
 
-// driverName is what follows the prefix up to the first "-", "_" or ".": releases append platform and version.
+// driverName returns the text after the prefix up to the first "-", "_" or ".", because releases append platform and
+// version.
 func driverName(fileName string) (string, bool) {
 	rest, ok := strings.CutPrefix(fileName, driverPrefix)
 	if !ok {

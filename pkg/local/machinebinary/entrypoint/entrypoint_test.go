@@ -177,7 +177,7 @@ func TestInstallDriver_TriesAgainWhileTheServerRestarts(t *testing.T) {
 	}
 }
 
-// fakeMachine is a stand-in for rancher-machine that shows what it was given.
+// fakeMachine replaces rancher-machine and prints its arguments.
 const fakeMachine = "#!/bin/sh\necho \"args: $*\"\nfor d in docker-machine-driver-sim; do command -v $d >/dev/null && echo has $d; done\nexit 3\n"
 
 func TestRun(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// NewRelay is a relay to the API of a kubeconfig.
+// NewRelay returns a relay to the API of a kubeconfig.
 func NewRelay(kubeconfig string, output io.Writer) (http.Handler, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

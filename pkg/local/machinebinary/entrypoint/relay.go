@@ -29,24 +29,24 @@ import (
 )
 
 const (
-	// patience is how long a request is tried while the API is away.
+	// patience is how long the relay retries a request while the API is unreachable.
 	patience = 15 * time.Minute
-	// refusalPatience is how long it is tried while the API refuses it: for a moment after its start an API server knows
-	// neither accounts nor rights.
+	// refusalPatience is how long the relay retries a request that the API rejects. Shortly after its start, an API
+	// server knows neither accounts nor rights.
 	refusalPatience = time.Minute
-	// attemptTimeout bounds one attempt.
+	// attemptTimeout is the limit of one attempt.
 	attemptTimeout = 30 * time.Second
-	// maxBody is more than an API server takes.
+	// maxBody is more than an API server accepts.
 	maxBody = 8 << 20
 )
 
-// relay stands between rancher-machine and the API server that keeps its state, and repeats what an API server that is
-// being restarted lost. rancher-machine asks once: after the driver has made a machine in the cloud, one refused request
-// makes the create fail, and its machine has to be given up (docs/wire/machines.md#machine-state).
+// relay forwards requests from rancher-machine to the API server that stores its state. It repeats requests that a
+// restart of the API server lost. rancher-machine itself sends each request once. After the driver has created a
+// machine, one failed request fails the Job, and the machine must be replaced (docs/wire/machines.md#machine-state).
 type relay struct {
 	upstream  *url.URL
 	transport http.RoundTripper
-	// token is what rancher-machine shows; others on this host have no use for the Job's rights.
+	// token authenticates rancher-machine, so that other processes on this host cannot use the Job's rights.
 	token  string
 	pause  time.Duration
 	output io.Writer
@@ -57,8 +57,8 @@ type relay struct {
 	silent bool
 }
 
-// withRelay lets rancher-machine speak to the API through a relay, by a kubeconfig in directory. The arguments come back
-// unchanged when they name no Secret, or there is no API to speak to. stop ends the relay.
+// withRelay makes rancher-machine use a relay, with a kubeconfig in directory. It returns the arguments unchanged if
+// they name no Secret or there is no API. stop stops the relay.
 func withRelay(ctx context.Context, c Config, args []string, directory string, output io.Writer) (changed []string, stop func(), err error) {
 	stop = func() {}
 	if !slices.Contains(args, "--secret-name") {
@@ -107,7 +107,8 @@ func newRelay(config *rest.Config, pause time.Duration, output io.Writer) (*rela
 	return &relay{upstream: upstream, transport: transport, token: rand.Text(), pause: pause, output: output, now: time.Now}, nil
 }
 
-// server prepares to serve at an address, and writes the kubeconfig for it. A token goes over TLS alone: client-go insists.
+// server returns the HTTP server for an address and writes its kubeconfig. It uses TLS because client-go sends a token
+// only over TLS.
 func (r *relay) server(address, kubeconfig string) (*http.Server, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -132,14 +133,14 @@ func (r *relay) server(address, kubeconfig string) (*http.Server, error) {
 	}, nil
 }
 
-// answer is what the API said.
+// answer is the API's answer.
 type answer struct {
 	status      int
 	contentType string
 	body        []byte
 }
 
-// ServeHTTP forwards one request, again and again if need be.
+// ServeHTTP forwards one request, with retries.
 func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	shown := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if subtle.ConstantTimeCompare([]byte(shown), []byte(r.token)) != 1 {
@@ -167,7 +168,7 @@ func (r *relay) insist(request *http.Request, body []byte) (answer, error) {
 	for {
 		got, err := r.once(request, request.Method, body)
 		if err == nil && got.status == http.StatusConflict && lost && r.holds(request, body) {
-			// An earlier attempt was carried out, and its answer was lost.
+			// The API processed an earlier attempt, but its answer was lost.
 			return answer{status: http.StatusOK, contentType: request.Header.Get("Content-Type"), body: body}, nil
 		}
 		if request.Context().Err() != nil || final(got, err, r.now().Sub(began)) {
@@ -182,7 +183,7 @@ func (r *relay) insist(request *http.Request, body []byte) (answer, error) {
 	}
 }
 
-// final tells whether an attempt's outcome is what rancher-machine gets.
+// final reports whether rancher-machine gets the result of an attempt.
 func final(got answer, err error, waited time.Duration) bool {
 	switch {
 	case err != nil, got.status == http.StatusTooManyRequests, got.status >= http.StatusInternalServerError:
@@ -218,7 +219,7 @@ func (r *relay) once(request *http.Request, method string, body []byte) (answer,
 	return answer{status: response.StatusCode, contentType: response.Header.Get("Content-Type"), body: content}, err
 }
 
-// holds tells whether the API has the data of the Secret that request wanted to write.
+// holds reports whether the Secret in the API has the data that the request wanted to write.
 func (r *relay) holds(request *http.Request, body []byte) bool {
 	if request.Method != http.MethodPut {
 		return false
@@ -231,7 +232,7 @@ func (r *relay) holds(request *http.Request, body []byte) bool {
 	return want != nil && stored != nil && maps.EqualFunc(want.Data, stored.Data, bytes.Equal)
 }
 
-// secretOf decodes a Secret, in JSON or protobuf; nil when it is none.
+// secretOf decodes a Secret from JSON or protobuf. It returns nil for other content.
 func secretOf(content []byte) *corev1.Secret {
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(content, nil, nil)
 	if err != nil {
@@ -241,7 +242,7 @@ func secretOf(content []byte) *corev1.Secret {
 	return secret
 }
 
-// sayOnce says what is waited for, once in the life of the relay: the output is what a user reads when a machine failed.
+// sayOnce prints once what the relay waits for, because users read the output when a machine failed.
 func (r *relay) sayOnce(got answer, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,7 +28,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/machinebinary/entrypoint"
 )
 
-// role makes the test program play rancher-machine, which reads its state and saves it.
+// role makes the test program act as rancher-machine, which reads and saves its state.
 const role = "ENTRYPOINT_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// saveState reads and writes the Secret as rancher-machine does, once each.
+// saveState reads and writes the Secret once each, as rancher-machine does.
 func saveState(args []string) error {
 	at := slices.Index(args, "--kubeconfig")
 	if at < 0 {
@@ -74,7 +74,7 @@ func saveState(args []string) error {
 	return nil
 }
 
-// stateAPI serves one Secret. trouble is asked first, and says what happens instead, or after the write.
+// stateAPI serves one Secret. It calls trouble first, which decides what happens instead of the write or after it.
 type stateAPI struct {
 	mu      sync.Mutex
 	calls   map[string]int

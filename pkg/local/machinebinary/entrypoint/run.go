@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// Config is the surroundings of one run.
+// Config is the environment of one run.
 type Config struct {
 	// Args is the command line without the program's name.
 	Args []string
-	// Environment is what rancher-machine gets, as NAME=VALUE.
+	// Environment is rancher-machine's environment, as NAME=VALUE.
 	Environment []string
 	// Program is the path of rancher-machine.
 	Program string
-	// DriverDirectory is an existing directory that drivers are installed into.
+	// DriverDirectory is an existing directory for drivers.
 	DriverDirectory string
-	// PrivateDirectory is an existing directory that only this user reads.
+	// PrivateDirectory is an existing directory that only this user can read.
 	PrivateDirectory string
-	// TerminationLog is a file that all output is appended to. A file that cannot be opened is left out.
+	// TerminationLog is a file to which all output is appended. A file that cannot be opened is ignored.
 	TerminationLog string
-	// Output gets all output.
+	// Output receives all output.
 	Output io.Writer
 	// Client downloads the driver.
 	Client *http.Client
@@ -37,13 +37,14 @@ type Config struct {
 	RetryAfter time.Duration
 }
 
-// failed is the exit status when rancher-machine could not be started.
+// failed is the exit status when rancher-machine could not start.
 const failed = 1
 
-// stopGrace is how long rancher-machine may take to end after the pod was asked to.
+// stopGrace is the time that rancher-machine has to end after the pod is stopped.
 const stopGrace = 20 * time.Second
 
-// Run does one invocation and returns the exit status of the process. Canceling ctx ends rancher-machine with SIGTERM.
+// Run runs one invocation and returns the exit status of the process. When ctx is canceled, Run ends rancher-machine
+// with SIGTERM.
 func Run(ctx context.Context, c Config) int {
 	output := io.Writer(&shared{w: c.Output})
 	if log, err := os.OpenFile(c.TerminationLog, os.O_APPEND|os.O_WRONLY, 0); err == nil {
@@ -88,7 +89,7 @@ func execute(ctx context.Context, c Config, args []string, output io.Writer) int
 	return 0
 }
 
-// withPath puts directories in front of the PATH of an environment.
+// withPath prepends directories to the PATH of an environment.
 func withPath(environment []string, directories ...string) []string {
 	front := strings.Join(directories, string(os.PathListSeparator))
 	out := make([]string, 0, len(environment)+1)
@@ -105,7 +106,7 @@ func withPath(environment []string, directories ...string) []string {
 	return out
 }
 
-// shared takes what rancher-machine and we write at the same time.
+// shared serializes the writes of rancher-machine and this program.
 type shared struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -10,18 +10,18 @@ import (
 type Invocation struct {
 	// Output is the file to write.
 	Output string
-	// Volume is the name of the file system; cloud-init looks for "cidata".
+	// Volume is the name of the file system. cloud-init expects "cidata".
 	Volume string
-	// Source is the folder whose content becomes that of the image.
+	// Source is the folder with the content of the image.
 	Source string
 }
 
-// valueless are the options that choose what is always written: long names by Rock Ridge and Joliet, beside short ones. Names for
-// Macintosh (-hfs) are left out: no guest that is configured in this way reads them.
+// valueless are options for features that are always written: short names, and long names by Rock Ridge and Joliet.
+// Names for Macintosh (-hfs) are never written, because no guest that uses these images reads them.
 var valueless = map[string]bool{"-J": true, "-r": true, "-R": true, "-hfs": true, "-graft-points": true}
 
-// ParseInvocation reads the options that the driver gives. Others are refused: leaving one out unnoticed would make another image than
-// the caller wanted.
+// ParseInvocation parses the driver's options. It rejects other options, because ignoring one would produce a different
+// image than the caller wanted.
 func ParseInvocation(args []string) (Invocation, error) {
 	var out Invocation
 	for len(args) > 0 {

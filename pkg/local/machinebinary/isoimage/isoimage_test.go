@@ -17,7 +17,7 @@ func driver(output, source string) []string {
 	return []string{"-J", "-r", "-hfs", "-iso-level", "1", "-V", "cidata", "-output", output, "-graft-points", source}
 }
 
-// TestWrite_WhatCloudInitLooksFor reads an image back: its name, and both files under their long names.
+// TestWrite_WhatCloudInitLooksFor: an image has the right name, and both files under their long names.
 func TestWrite_WhatCloudInitLooksFor(t *testing.T) {
 	source, output := t.TempDir(), filepath.Join(t.TempDir(), "user-data.iso")
 	want := map[string]string{"user-data": "#cloud-config\n" + strings.Repeat("# long\n", 5000), "meta-data": "local-hostname: one\n"}
@@ -30,7 +30,7 @@ func TestWrite_WhatCloudInitLooksFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // A second attempt replaces the first.
+	for range 2 { // the second run replaces the first image
 		if err := isoimage.Write(invocation); err != nil {
 			t.Fatal(err)
 		}

@@ -14,11 +14,11 @@ import (
 
 const (
 	sector = 2048
-	// overhead is more than descriptors, path tables and folders of a few files take.
+	// overhead is more than the descriptors, path tables and folders of a few files need.
 	overhead = 1 << 20
 )
 
-// Write makes the image. A file that exists already is replaced.
+// Write writes the image. It replaces an existing file.
 func Write(i Invocation) error {
 	content, err := bytesBelow(i.Source)
 	if err != nil {
@@ -50,7 +50,7 @@ func fill(disk backend.Storage, size int64, i Invocation) error {
 	return image.Finalize(iso9660.FinalizeOptions{RockRidge: true, Joliet: true, VolumeIdentifier: i.Volume})
 }
 
-// bytesBelow is the room that files take, in whole sectors.
+// bytesBelow returns the size of the files in whole sectors.
 func bytesBelow(dir string) (int64, error) {
 	var sum int64
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {

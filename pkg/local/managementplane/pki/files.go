@@ -21,7 +21,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readPair reads both files and checks that they belong together.
+// readPair reads both files and checks that they match.
 func readPair(pair Pair) (*x509.Certificate, crypto.Signer, error) {
 	both, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
 	if err != nil {
@@ -34,8 +34,7 @@ func readPair(pair Pair) (*x509.Certificate, crypto.Signer, error) {
 	return both.Leaf, signer, nil
 }
 
-// writePair writes the key first: a certificate without a key is reported as damage, a key without a certificate is
-// simply replaced.
+// writePair writes the key first. A certificate without a key is an error, but a key without a certificate is replaced.
 func writePair(pair Pair, der []byte, key *ecdsa.PrivateKey) error {
 	encoded, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -51,8 +50,8 @@ func encodeCert(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// WriteFile replaces a file whole, so that a crash leaves the old one or the new one. Only its owner can read it: CreateTemp makes
-// files 0600.
+// WriteFile replaces a file atomically, so that a crash leaves the old or the new file. Only the owner can read it,
+// because CreateTemp makes files with mode 0600.
 func WriteFile(path string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {

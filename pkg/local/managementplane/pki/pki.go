@@ -1,9 +1,9 @@
 // Package pki makes the certificates of a management plane once and keeps them in files.
 //
-// An Authority is a self-signed certificate with its key in a directory; it signs serving and client certificates into
-// the same directory. Everything is idempotent: a file that is there and still good is left alone, a leaf that is
-// about to expire, names other hosts or was signed by another authority is made anew, and an authority is never
-// replaced behind the back of those who trust it. Keys are written with mode 0600 before anything refers to them.
+// An Authority is a self-signed certificate with its key in a directory. It signs serving and client certificates into
+// the same directory. All functions are idempotent. They keep valid files. They replace a leaf certificate that expires
+// soon, names other hosts or was signed by another authority. They never replace an authority, because clients trust
+// it. They write keys with mode 0600 before any file refers to them.
 package pki
 
 import (
@@ -29,9 +29,9 @@ import (
 const (
 	authorityLifetime = 20 * 365 * 24 * time.Hour
 	leafLifetime      = 10 * 365 * 24 * time.Hour
-	// renewBefore is how long before its end a leaf is made anew.
+	// renewBefore is the remaining lifetime at which a leaf is renewed.
 	renewBefore = 60 * 24 * time.Hour
-	// backdate tolerates machines whose clocks run behind.
+	// backdate tolerates machines whose clocks are slow.
 	backdate = time.Hour
 )
 
@@ -45,7 +45,7 @@ type Pair struct {
 type Authority struct {
 	// Pair holds the authority's own certificate and key.
 	Pair
-	// CertPEM is the certificate that others trust.
+	// CertPEM is the certificate that clients trust.
 	CertPEM []byte
 
 	dir  string
@@ -54,8 +54,9 @@ type Authority struct {
 	now  func() time.Time
 }
 
-// OpenAuthority reads the authority DIR/<name>.crt, DIR/<name>.key, or makes it when neither file is there. It is an
-// error when only one of them is: making a new authority would break everyone who trusts the old one.
+// OpenAuthority reads the authority DIR/<name>.crt and DIR/<name>.key. If both files are missing, it makes the
+// authority. If one file is missing, it returns an error, because a new authority would break all clients of the old
+// one.
 func OpenAuthority(dir, name string, now func() time.Time) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory for certificates: %w", err)
@@ -78,8 +79,8 @@ func OpenAuthority(dir, name string, now func() time.Time) (*Authority, error) {
 	return &Authority{Pair: pair, CertPEM: encodeCert(cert.Raw), dir: dir, cert: cert, key: key, now: now}, nil
 }
 
-// Serving returns a certificate DIR/<name>.crt for a server that is reached under hosts, which are names and addresses.
-// It also serves as a client certificate, because etcd's members and gateways use one for both.
+// Serving returns a certificate DIR/<name>.crt for a server with the names and addresses hosts. It is also a client
+// certificate, because etcd's members and gateways use one certificate for both.
 func (a *Authority) Serving(name string, hosts ...string) (Pair, error) {
 	want := leaf{commonName: name, usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	for _, host := range hosts {
@@ -92,13 +93,13 @@ func (a *Authority) Serving(name string, hosts ...string) (Pair, error) {
 	return a.ensure(name, want)
 }
 
-// Client returns a certificate DIR/<name>.crt that identifies user as a member of groups, as Kubernetes reads a client
-// certificate: common name and organizations.
+// Client returns a certificate DIR/<name>.crt that identifies a user and its groups by common name and organizations,
+// as Kubernetes reads them.
 func (a *Authority) Client(name, user string, groups ...string) (Pair, error) {
 	return a.ensure(name, leaf{commonName: user, groups: groups, usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// leaf is what a signed certificate says.
+// leaf is the content of a signed certificate.
 type leaf struct {
 	commonName string
 	groups     []string
@@ -138,8 +139,8 @@ func (a *Authority) ensure(name string, want leaf) (Pair, error) {
 	return pair, writePair(pair, der, key)
 }
 
-// stillGood tells whether a certificate found on disk says what is wanted, was signed by this authority and has not
-// come close to its end.
+// stillGood reports whether an existing certificate has the wanted content, was signed by this authority and does not
+// expire soon.
 func (a *Authority) stillGood(cert *x509.Certificate, want leaf) bool {
 	return cert.CheckSignatureFrom(a.cert) == nil &&
 		a.now().Add(renewBefore).Before(cert.NotAfter) &&
@@ -150,8 +151,8 @@ func (a *Authority) stillGood(cert *x509.Certificate, want leaf) bool {
 		slices.EqualFunc(cert.IPAddresses, want.addresses, net.IP.Equal)
 }
 
-// SigningKey returns the RSA key pair DIR/<name>.key, DIR/<name>.pub with which service account tokens are signed and
-// checked; it is made once. Tokens outlive processes, so losing it would lock every pod out.
+// SigningKey returns the RSA key pair DIR/<name>.key and DIR/<name>.pub for service account tokens. It makes the pair
+// once. Without the old key, all existing tokens of pods would be invalid.
 func SigningKey(dir, name string) (keyFile, publicFile string, err error) {
 	keyFile, publicFile = filepath.Join(dir, name+".key"), filepath.Join(dir, name+".pub")
 	if exists(keyFile) && exists(publicFile) {

@@ -1,4 +1,4 @@
-// Package procid tells one process from another that got the same pid later.
+// Package procid distinguishes a process from a later one with the same pid.
 package procid
 
 import (
@@ -12,23 +12,23 @@ import (
 	"syscall"
 )
 
-// ID names a process of this boot: a pid alone may have been given to another one since.
+// ID identifies a process of this boot. A pid alone may be reused.
 type ID struct {
 	PID int `json:"pid"`
 	// Start is the process's start in clock ticks after boot: field 22 of /proc/PID/stat.
 	Start uint64 `json:"startTime"`
 }
 
-// Of identifies a running process. The error is fs.ErrNotExist when there is none, or only its zombie.
+// Of identifies a running process. The error is fs.ErrNotExist if no such process runs, or if it is a zombie.
 func Of(pid int) (ID, error) {
 	start, _, err := stat(pid)
 	return ID{PID: pid, Start: start}, err
 }
 
-// String is what Parse reads.
+// String returns the text that Parse reads.
 func (id ID) String() string { return fmt.Sprintf("%d:%d", id.PID, id.Start) }
 
-// Parse reads what String wrote.
+// Parse parses the result of String.
 func Parse(text string) (ID, error) {
 	pid, start, _ := strings.Cut(text, ":")
 	p, err := strconv.Atoi(pid)
@@ -42,7 +42,7 @@ func Parse(text string) (ID, error) {
 	return ID{PID: p, Start: s}, nil
 }
 
-// Alive tells whether this very process still runs; a zombie does not.
+// Alive reports whether this process still runs. A zombie does not.
 func (id ID) Alive() bool {
 	if id.PID <= 0 {
 		return false
@@ -51,7 +51,7 @@ func (id ID) Alive() bool {
 	return err == nil && start == id.Start
 }
 
-// Signal sends a signal if this very process still runs. One that has ended is no error.
+// Signal sends a signal if this process still runs. It returns no error for an ended process.
 func (id ID) Signal(sig syscall.Signal) error {
 	if !id.Alive() {
 		return nil
@@ -62,7 +62,7 @@ func (id ID) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Children returns the processes whose parent this process is.
+// Children returns the child processes of this process.
 func (id ID) Children() []ID {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -81,8 +81,8 @@ func (id ID) Children() []ID {
 	return out
 }
 
-// Find returns the other processes of which match accepts a file of /proc/PID, such as environ or cmdline. One that cannot be
-// read, because it ended meanwhile or is another user's, is passed over.
+// Find returns the other processes for which match accepts a file of /proc/PID, such as environ or cmdline. It skips
+// files that it cannot read, because the process has ended or belongs to another user.
 func Find(file string, match func(content []byte) bool) ([]ID, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/" + file)
 	if err != nil {
@@ -105,8 +105,8 @@ func Find(file string, match func(content []byte) bool) ([]ID, error) {
 	return found, nil
 }
 
-// stat reads a process's start time and parent. Field 2, the program's name in parentheses, may itself hold spaces and
-// parentheses, so counting begins after the last one.
+// stat reads the start time and the parent of a process. Field 2, the program's name in parentheses, may contain spaces
+// and parentheses, so parsing starts after the last parenthesis.
 func stat(pid int) (start uint64, parent int, err error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
-// markVariable is set in the environment of every child to the run directory of its supervisor. It finds children that
-// were started in the moment before their record was written.
+// markVariable is an environment variable of every child, with the run directory of its supervisor. It finds children
+// that started just before their record was written.
 const markVariable = "DROVER_SUPERVISED_BY"
 
-// staleGrace is how long children of a killed run may take to stop. It is short: that run got no grace either, so whatever
-// they keep is safe from a crash, and while they stop nobody serves the API.
+// staleGrace is the time that children of a killed run have to stop. It is short because that run got no grace either,
+// so their data are safe from a crash. Until they stop, no API is available.
 const staleGrace = time.Second
 
 // record identifies a child on disk.
 type record struct {
 	procid.ID
-	// BootID is the boot in which the process means something.
+	// BootID is the boot of the process.
 	BootID string `json:"bootID"`
 }
 
@@ -57,8 +57,7 @@ func writeRecord(runDir, name string, pid int) error {
 
 func removeRecord(runDir, name string) { _ = os.Remove(recordFile(runDir, name)) }
 
-// endStale ends the processes that an earlier run of this directory left behind. The caller holds the lock, so that
-// run is dead.
+// endStale ends the processes of an earlier run of this directory. The caller holds the lock, so that run has ended.
 func endStale(ctx context.Context, opts Options) error {
 	stale, err := recorded(opts.RunDir)
 	if err != nil {
@@ -88,7 +87,8 @@ func endStale(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// recorded reads the records of the run directory by pid. A damaged record is passed over: the mark finds its process.
+// recorded returns the records of the run directory by pid. It skips damaged records, because the mark finds their
+// processes.
 func recorded(runDir string) (map[int]procid.ID, error) {
 	files, err := filepath.Glob(recordFile(runDir, "*"))
 	if err != nil {
@@ -108,7 +108,7 @@ func recorded(runDir string) (map[int]procid.ID, error) {
 	return out, nil
 }
 
-// marked finds the processes whose environment carries the mark of runDir.
+// marked returns the processes with the mark of runDir in their environment.
 func marked(runDir string) ([]procid.ID, error) {
 	mark := []byte(environmentMark(runDir))
 	return procid.Find("environ", func(environment []byte) bool {
@@ -121,7 +121,8 @@ func marked(runDir string) ([]procid.ID, error) {
 	})
 }
 
-// endProcesses sends SIGTERM to all, waits, then sends SIGKILL. They are not our children: their end shows in /proc alone.
+// endProcesses sends SIGTERM to all processes, waits, and then sends SIGKILL. They are not children of this process, so
+// it detects their end in /proc.
 func endProcesses(ctx context.Context, opts Options, stale map[int]procid.ID) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -162,8 +163,8 @@ func bootID() string {
 	return strings.TrimSpace(string(content))
 }
 
-// takeLock locks the file for this process; the kernel releases it when the process ends, however it ends. Children do
-// not inherit it.
+// takeLock locks the file for this process. The kernel releases the lock when the process ends. Children do not inherit
+// it.
 func takeLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

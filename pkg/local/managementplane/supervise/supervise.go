@@ -20,40 +20,40 @@ const (
 	defaultGrace      = 10 * time.Second
 	// readyPoll is the pause between two ready checks.
 	readyPoll = 50 * time.Millisecond
-	// earlyExits is how often a child may end before it was ever ready until Start gives up.
+	// earlyExits is the number of exits before the first ready check after which Start gives up.
 	earlyExits = 3
 )
 
 // Child describes one process as data.
 type Child struct {
-	// Name is unique in its supervisor; it names the log file and the record.
+	// Name is unique in its supervisor. The log file and the record have the same name.
 	Name string
-	// Path is the program, Args its arguments without the program itself.
+	// Path is the program. Args are its arguments without the program itself.
 	Path string
 	Args []string
-	// Env is the child's whole environment; nothing is inherited.
+	// Env is the child's whole environment. It inherits nothing.
 	Env []string
-	// Dir is the working directory; empty means the supervisor's.
+	// Dir is the working directory. If it is empty, the child runs in the supervisor's.
 	Dir string
-	// Ready returns nil when the child serves. A nil function means: ready as soon as it runs.
+	// Ready returns nil when the child serves. If it is nil, the child is ready as soon as it runs.
 	Ready func(ctx context.Context) error
-	// Grace is how long the child may take to stop after SIGTERM before it is killed; 10 s when zero.
+	// Grace is the time between SIGTERM and SIGKILL. Zero means 10 s.
 	Grace time.Duration
 }
 
-// Options of a Supervisor.
+// Options configure a Supervisor.
 type Options struct {
-	// RunDir holds the lock and one record per running child.
+	// RunDir contains the lock and one record per running child.
 	RunDir string
-	// LogDir holds <name>.log, the child's output.
+	// LogDir contains <name>.log, the child's output.
 	LogDir string
-	// MinBackoff and MaxBackoff bound the pause before a child that ended is started again; 250 ms and 30 s when zero.
+	// MinBackoff and MaxBackoff limit the pause before a restart. Zero means 250 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
 	// Log receives starts, exits and stops.
 	Log logrus.FieldLogger
 }
 
-// Supervisor runs children. Make it with Open, end it with Close.
+// Supervisor runs children. Open creates it, and Close ends it.
 type Supervisor struct {
 	opts Options
 	lock *os.File
@@ -62,8 +62,8 @@ type Supervisor struct {
 	workers []*worker
 }
 
-// Open takes the lock of opts.RunDir and ends whatever an earlier, killed run left running. When a live process holds
-// the lock the error names it.
+// Open takes the lock of opts.RunDir and ends the processes of an earlier, killed run. If a live process holds the
+// lock, the error names it.
 func Open(ctx context.Context, opts Options) (*Supervisor, error) {
 	opts.MinBackoff = orDefault(opts.MinBackoff, defaultMinBackoff)
 	opts.MaxBackoff = orDefault(opts.MaxBackoff, defaultMaxBackoff)
@@ -91,8 +91,8 @@ func Open(ctx context.Context, opts Options) (*Supervisor, error) {
 	return &Supervisor{opts: opts, lock: lock}, nil
 }
 
-// Start starts child and returns when it is ready. When it cannot be started, ends again and again, or is not ready
-// before ctx ends, it is stopped and the error names it and quotes the end of its log.
+// Start starts a child and returns when it is ready. If the child cannot start, ends repeatedly or is not ready before
+// ctx ends, Start stops it. The error names the child and quotes the end of its log.
 func (s *Supervisor) Start(ctx context.Context, child Child) error {
 	child.Grace = orDefault(child.Grace, defaultGrace)
 	w := newWorker(s.opts, child)
@@ -149,13 +149,13 @@ func (s *Supervisor) waitReady(ctx context.Context, w *worker) error {
 	}
 }
 
-// Close stops the children, the last one started first, and releases the lock. It returns when all have ended.
+// Close stops the children in reverse order and releases the lock. It returns when all have ended.
 func (s *Supervisor) Close() {
 	s.StopAll()
 	s.lock.Close()
 }
 
-// StopAll stops the children, the last one started first. Others may be started afterwards.
+// StopAll stops the children in reverse order. The caller may start others afterwards.
 func (s *Supervisor) StopAll() {
 	s.mu.Lock()
 	workers := slices.Clone(s.workers)
@@ -166,7 +166,7 @@ func (s *Supervisor) StopAll() {
 	}
 }
 
-// PID returns the process id of a child, 0 while it is not running.
+// PID returns the process ID of a child, or 0 if it does not run.
 func (s *Supervisor) PID(name string) int {
 	if w := s.find(name); w != nil {
 		return w.pid()
@@ -174,7 +174,7 @@ func (s *Supervisor) PID(name string) int {
 	return 0
 }
 
-// Restarts returns how often a child ended and was started again.
+// Restarts returns the number of restarts of a child.
 func (s *Supervisor) Restarts(name string) int {
 	if w := s.find(name); w != nil {
 		return w.restartCount()

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/supervise"
 )
 
-// role makes the test program play one of the processes below instead of running tests.
+// role makes the test program act as one of the processes below instead of running tests.
 const role = "SUPERVISE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serve appends a line for its start and one for its orderly stop, and says that it is ready.
+// serve appends a line at its start and at its orderly stop, and reports that it is ready.
 func serve() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
@@ -51,7 +51,7 @@ func serve() {
 	note("stop " + os.Getenv("CHILD_NAME"))
 }
 
-// parent runs two children, one of which does not listen, until it is killed.
+// parent runs two children until it is killed. One of them ignores SIGTERM.
 func parent() {
 	s, err := supervise.Open(context.Background(), optionsIn(os.Getenv("TEST_DIR")))
 	if err == nil {
@@ -270,8 +270,8 @@ func TestLiveRunIsNotDisturbed(t *testing.T) {
 	}
 }
 
-// A parent that was killed leaves its child running. The next run finds it: by its record, or, when it was killed before
-// the record was written, by the mark in the child's environment.
+// After a kill of the parent, the next run finds the child by its record. If the parent was killed before it wrote the
+// record, the next run finds the child by the mark in its environment.
 func TestNextRunEndsChildrenOfKilledRun(t *testing.T) {
 	tests := map[string]func(t *testing.T, runDir string){
 		"by record":                  func(*testing.T, string) {},
@@ -326,7 +326,7 @@ func TestNextRunEndsChildrenOfKilledRun(t *testing.T) {
 	}
 }
 
-// A pid on record may belong to somebody else by now: the start time tells.
+// Another process may have a recorded pid. The start time distinguishes it.
 func TestForeignProcessWithRecordedPIDIsSpared(t *testing.T) {
 	dir := t.TempDir()
 	bystander := exec.CommandContext(t.Context(), os.Args[0])

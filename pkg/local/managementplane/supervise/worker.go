@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// steadyAfter is how long a child must have run for its next restart to start with the shortest pause again.
+	// steadyAfter is the run time after which the next restart uses the shortest pause again.
 	steadyAfter = time.Minute
-	// rotateAt is the size in bytes at which a log is moved aside before the child starts.
+	// rotateAt is the size in bytes at which a log is renamed before the child starts.
 	rotateAt = 64 << 20
-	// tailLines and tailBytes bound what an error quotes of a log.
+	// tailLines and tailBytes limit the part of a log that an error quotes.
 	tailLines = 12
 	tailBytes = 4096
 )
 
-// exit is how a child ended; its error is never nil.
+// exit is how a child ended. Its error is never nil.
 type exit struct {
 	err error
-	// fatal: trying again cannot help.
+	// fatal: a retry cannot help.
 	fatal bool
 }
 
@@ -40,7 +40,7 @@ type worker struct {
 	exits chan exit
 	quit  chan struct{}
 	done  chan struct{}
-	// logFrom is the size in bytes of the log before this run: an error quotes only what came after.
+	// logFrom is the size in bytes of the log before this run. An error quotes only what follows.
 	logFrom int64
 
 	mu       sync.Mutex
@@ -60,7 +60,7 @@ func newWorker(opts Options, child Child) *worker {
 	return w
 }
 
-// run starts the child again and again until end is called.
+// run restarts the child until end is called.
 func (w *worker) run() {
 	defer close(w.done)
 	pause := w.opts.MinBackoff
@@ -76,7 +76,7 @@ func (w *worker) run() {
 		w.log.WithError(end.err).WithField("pause", pause.String()).Warn("Child ended, starting it again")
 		select {
 		case w.exits <- end:
-		default: // nobody waits for this child to become ready any more
+		default: // no caller waits for this child to become ready
 		}
 		select {
 		case <-w.quit:
@@ -90,8 +90,8 @@ func (w *worker) run() {
 	}
 }
 
-// once starts the child and waits for its end. The error is never nil: a child that ends by itself is news even when
-// its exit status is 0.
+// once starts the child and waits for its end. The error is never nil, because any exit of a child is unexpected, even
+// with status 0.
 func (w *worker) once() exit {
 	output, err := w.openLog()
 	if err != nil {
@@ -103,7 +103,8 @@ func (w *worker) once() exit {
 	cmd.Env = append([]string{}, w.child.Env...)
 	cmd.Env = append(cmd.Env, environmentMark(w.opts.RunDir))
 	cmd.Stdout, cmd.Stderr = output, output
-	// A group of its own: an interrupt typed at a terminal must reach the parent alone, which stops children in order.
+	// A separate process group: an interrupt typed at a terminal must reach only the parent, which stops the children
+	// in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
 	if err := w.launch(cmd); err != nil {
@@ -120,7 +121,7 @@ func (w *worker) once() exit {
 	return exit{err: fmt.Errorf("ended: %w", waitErr)}
 }
 
-// launch starts the command and records it, unless the worker is being ended.
+// launch starts the command and records it, unless the worker is ending.
 func (w *worker) launch(cmd *exec.Cmd) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +133,7 @@ func (w *worker) launch(cmd *exec.Cmd) error {
 	}
 	w.process = cmd.Process
 	if err := writeRecord(w.opts.RunDir, w.child.Name, cmd.Process.Pid); err != nil {
-		// The mark in its environment still finds the child after a crash.
+		// After a crash, the mark in its environment still finds the child.
 		w.log.WithError(err).Warn("Child runs without a record")
 	}
 	return nil
@@ -148,7 +149,7 @@ func (w *worker) end() {
 	process := w.process
 	w.mu.Unlock()
 	if process != nil {
-		_ = process.Signal(syscall.SIGTERM) // it may have ended in this moment
+		_ = process.Signal(syscall.SIGTERM) // it may end at this moment
 	}
 	select {
 	case <-w.done:
@@ -198,7 +199,7 @@ func (w *worker) openLog() (*os.File, error) {
 	return file, nil
 }
 
-// logTail returns the last lines of the child's log as the end of an error message, empty when there is none.
+// logTail returns the last lines of the child's log for an error message, or "" if there are none.
 func (w *worker) logTail() string {
 	file, err := os.Open(w.logFile())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command drover-distro is the stand-in for RKE2 and K3s on the lab's machines, where it is installed under the name of the one
-// it stands in for. "drover-distro image" makes the installer image.
+// Command drover-distro is the stand-in for RKE2 and K3s on the lab's machines. Its installed name, rke2 or k3s,
+// selects the distribution. "drover-distro image" makes the installer image.
 package main
 
 import (
@@ -65,7 +65,7 @@ func optionsOf(runtime distro.Runtime, cmd *cobra.Command) (distro.Options, erro
 	}, nil
 }
 
-// notifyReady tells systemd that the unit is up.
+// notifyReady notifies systemd that the unit is up.
 func notifyReady() {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

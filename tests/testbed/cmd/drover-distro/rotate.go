@@ -9,12 +9,13 @@ import (
 	"github.com/drover-io/drover/tests/testbed/distro"
 )
 
-// dataDirFlag is how commands learn the data folder that do not read the configuration: by a flag, or by the environment.
+// dataDirFlag adds the flag for the data folder, with a default from the environment, for commands that do not read the
+// configuration.
 func dataDirFlag(group *cobra.Command, runtime distro.Runtime) *string {
 	return group.PersistentFlags().StringP("data-dir", "d", os.Getenv(strings.ToUpper(string(runtime))+"_DATA_DIR"), "folder of the node's data")
 }
 
-// certificateCommand is "certificate", of which there is "rotate".
+// certificateCommand is "certificate" with the subcommand "rotate".
 func certificateCommand(runtime distro.Runtime) *cobra.Command {
 	group := &cobra.Command{Use: "certificate", Short: "Manage the node's certificates"}
 	var services []string
@@ -30,7 +31,7 @@ func certificateCommand(runtime distro.Runtime) *cobra.Command {
 	return group
 }
 
-// secretsEncryptCommand is "secrets-encrypt" with the steps of a rotation of keys.
+// secretsEncryptCommand is "secrets-encrypt" with the steps of a key rotation.
 func secretsEncryptCommand(runtime distro.Runtime) *cobra.Command {
 	group := &cobra.Command{Use: "secrets-encrypt", Short: "Control the encryption of Secrets and the rotation of its keys"}
 	dataDir := dataDirFlag(group, runtime)

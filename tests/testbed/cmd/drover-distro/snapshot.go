@@ -6,7 +6,7 @@ import (
 	"github.com/drover-io/drover/tests/testbed/distro"
 )
 
-// serverCommand runs a server, or resets the cluster and ends.
+// serverCommand runs a server, or resets the cluster and exits.
 func serverCommand(runtime distro.Runtime) *cobra.Command {
 	var flags distro.ServerFlags
 	cmd := &cobra.Command{Use: "server", Short: "Run a server", Args: cobra.NoArgs}
@@ -27,7 +27,7 @@ func serverCommand(runtime distro.Runtime) *cobra.Command {
 	return cmd
 }
 
-// snapshotCommand is "etcd-snapshot" with what it can be asked for.
+// snapshotCommand is "etcd-snapshot" with its subcommands.
 func snapshotCommand(runtime distro.Runtime) *cobra.Command {
 	root := &cobra.Command{Use: "etcd-snapshot", Short: "Manage snapshots of etcd"}
 	named := func(use, short string) *cobra.Command {

@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// flags are what both commands take.
+// flags are the flags of both commands.
 type flags struct {
 	bin, name, dataDir string
 }
@@ -120,7 +120,8 @@ func (f flags) options(log io.Writer) (rig.Options, error) {
 	}, nil
 }
 
-// callingUser is the user who runs the quickstart through sudo, as scripts/host passes it on; nil for root.
+// callingUser returns the user who runs the quickstart through sudo, from variables that scripts/host sets. It returns
+// nil for root.
 func callingUser() *rig.Owner {
 	var owner rig.Owner
 	if _, err := fmt.Sscanf(os.Getenv("DROVER_BUILD_USER"), "%d:%d", &owner.UID, &owner.GID); err != nil {
@@ -129,7 +130,7 @@ func callingUser() *rig.Owner {
 	return &owner
 }
 
-// dir is where the data is kept.
+// dir returns the data folder.
 func (f flags) dir() (string, error) {
 	if f.dataDir != "" {
 		dir, err := filepath.Abs(f.dataDir)

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/tests/testbed/rig"
 )
 
-// steps shows numbered steps, as scripts/steps does for those before them: on a terminal one line with the elapsed
-// time while a step runs, elsewhere a line when it begins and another when it ends.
+// steps shows numbered steps, and continues the numbers of scripts/steps. On a terminal a running step is one line with
+// the elapsed time. Elsewhere it prints a line when a step begins and another when it ends.
 type steps struct {
 	out           io.Writer
 	terminal      bool
@@ -41,7 +41,7 @@ func (s *steps) run(title string, do func() error) error {
 	})
 }
 
-// runWithProgress shows a step that tells what happens in it.
+// runWithProgress shows a step that reports its progress.
 func (s *steps) runWithProgress(title string, do func(*rig.Progress) error) error {
 	return s.show(title, func(line string) error {
 		if s.terminal {
@@ -66,7 +66,7 @@ func (s *steps) show(title string, do func(line string) error) error {
 	return nil
 }
 
-// log is where messages go while a step is shown: on a terminal they take the place of its line.
+// log is the output for messages while a step is shown. On a terminal, a message replaces the step's line.
 func (s *steps) log() io.Writer {
 	if !s.terminal {
 		return s.out

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/tests/testbed/rig"
 )
 
-// runUp runs the quickstart until ctx ends, which is an orderly end at any moment. Whatever happens, it ends all that
+// runUp runs the quickstart until ctx ends, which is always an orderly end. Before it returns, it stops everything that
 // it started.
 func runUp(ctx context.Context, options rig.Options, manifest string, shown *steps) (err error) {
 	release, err := options.Claim()
@@ -32,7 +32,7 @@ func runUp(ctx context.Context, options rig.Options, manifest string, shown *ste
 	return ignoreInterrupt(ctx, present(ctx, r, manifest, shown))
 }
 
-// present brings the cluster up, says how to use it, and stays until ctx ends.
+// present starts the cluster, prints how to use it, and waits until ctx ends.
 func present(ctx context.Context, r *rig.Rig, manifest string, shown *steps) error {
 	forwarded, err := r.Forward(ctx, clusterName)
 	if err != nil {
@@ -59,7 +59,7 @@ func present(ctx context.Context, r *rig.Rig, manifest string, shown *steps) err
 	return nil
 }
 
-// writeLastScreen says how to use, stop and remove what runs now. It fits on a terminal of 24 lines.
+// writeLastScreen prints how to use, stop and remove the quickstart. It fits on a terminal of 24 lines.
 func writeLastScreen(out io.Writer, forwarded *rig.Forwarded, manifest, removal string, after time.Duration) {
 	fmt.Fprintf(out, `
 Cluster %[1]s is Ready, %[2]s after it was applied. A stand-in for K3s runs real Kubernetes components on its machine.
@@ -75,7 +75,7 @@ Remove everything     %[6]s
 `, clusterName, after.Round(time.Second), forwarded.Cluster, forwarded.Management, manifest, removal)
 }
 
-// removal is the command that removes this quickstart.
+// removal returns the command that removes this quickstart.
 func removal(options rig.Options) string {
 	if options.Name == "quickstart" {
 		return "make quickstart-down"
@@ -83,7 +83,8 @@ func removal(options rig.Options) string {
 	return fmt.Sprintf("scripts/quickstart-down --name=%s --data-dir=%s", options.Name, options.Dir)
 }
 
-// ignoreInterrupt makes Ctrl-C an orderly end: what it interrupted is no error, but what could not be stopped is.
+// ignoreInterrupt makes Ctrl-C an orderly end. It ignores errors of interrupted calls, but not the failure to stop
+// something.
 func ignoreInterrupt(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, rig.ErrStop) {
 		return err

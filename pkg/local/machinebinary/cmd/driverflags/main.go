@@ -1,5 +1,5 @@
-// Command driverflags prints the create flags of the drivers that are compiled into rancher-machine, as the JSON table
-// that the server embeds. It asks the drivers of the very module version that the program is built from.
+// Command driverflags prints the create flags of rancher-machine's built-in drivers, as the JSON table that the server
+// embeds. It uses the module version from which the program is built.
 package main
 
 import (
@@ -36,7 +36,7 @@ type flag struct {
 	List    []string `json:"list,omitempty"`
 }
 
-// table is what is printed.
+// table is the output.
 type table struct {
 	// Version is the release of rancher-machine.
 	Version string            `json:"version"`

@@ -1,4 +1,4 @@
-// Command machine-entrypoint is what the container of a provisioning Job starts; see package entrypoint.
+// Command machine-entrypoint is the program that the container of a provisioning Job starts. See package entrypoint.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const (
 	terminationLog = "/dev/termination-log"
-	// certificates is where the Job mounts authorities beside the system's.
+	// certificates is where the Job mounts additional certificate authorities.
 	certificates = "/etc/rancher/ssl"
 	systemCerts  = "/etc/ssl/certs"
 )
@@ -65,7 +65,7 @@ func run(ctx context.Context) (int, error) {
 	}), nil
 }
 
-// rancherMachine prefers the program that was built together with this one.
+// rancherMachine prefers the program from the same build as this one.
 func rancherMachine() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), "rancher-machine")
@@ -76,8 +76,8 @@ func rancherMachine() (string, error) {
 	return exec.LookPath("rancher-machine")
 }
 
-// trustMounted makes this process and its children, all of them programs in Go, trust mounted authorities in addition to
-// the system's. An image that has set the variable itself is left alone.
+// trustMounted makes this process and its children, all Go programs, trust mounted authorities in addition to the
+// system's. It does nothing if the image sets the variable itself.
 func trustMounted() error {
 	if os.Getenv("SSL_CERT_DIR") != "" {
 		return nil

@@ -1,4 +1,5 @@
-// Command mkisofs writes the disk image that the driver vmwarevsphere configures a virtual machine by; see package isoimage.
+// Command mkisofs writes the disk image with which the driver vmwarevsphere configures a virtual machine. See package
+// isoimage.
 package main
 
 import (

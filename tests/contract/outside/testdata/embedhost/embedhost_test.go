@@ -1,4 +1,4 @@
-// Package embedhost is a program that has lasso controllers of its own and starts Drover beside them.
+// Package embedhost is a program with its own lasso controllers that also starts Drover.
 package embedhost
 
 import (
@@ -34,7 +34,7 @@ import (
 const (
 	namespace = "fleet-default"
 	version   = "v1.36.2+k3s1"
-	// instance is the annotation by which Drover marks the Clusters that it manages.
+	// instance is the annotation with which Drover marks the Clusters that it manages.
 	instance = "drover.io/instance"
 )
 
@@ -84,7 +84,7 @@ func until(t *testing.T, condition func() string) {
 	}
 }
 
-// run runs Drover until the returned function is called, and waits until it is ready. Drover has to end when it is told to.
+// run runs Drover until the returned function is called, and waits until it is ready. Drover must end on request.
 func run(t *testing.T, opts server.Options) (stop func()) {
 	t.Helper()
 	opts.Version, opts.DataDir, opts.Settings.ServerURL = "embedded", t.TempDir(), "https://host.example.org"
@@ -131,7 +131,7 @@ func logger(t *testing.T) logrus.FieldLogger {
 	return log
 }
 
-// seen is what a handler of the host has seen: the newest state of each object, as Go objects of the host's types.
+// seen records what a handler of the host has seen: the newest state of each object, as the host's Go types.
 type seen struct {
 	mu      sync.Mutex
 	objects map[string]runtime.Object
@@ -143,7 +143,7 @@ func (s *seen) get(name string) runtime.Object {
 	return s.objects[namespace+"/"+name]
 }
 
-// watch adds a handler of the host to its own factory.
+// watch adds a handler of the host to the host's factory.
 func watch(t *testing.T, ctx context.Context, factory lassocontroller.SharedControllerFactory, gvk schema.GroupVersionKind) *seen {
 	t.Helper()
 	s := &seen{objects: map[string]runtime.Object{}}
@@ -165,7 +165,7 @@ func clientOf(t *testing.T, factory lassocontroller.SharedControllerFactory, gvk
 	return client
 }
 
-// The host's types are in the scheme of the whole process. Drover works with its own, and each sees the other's objects.
+// The host's types are in the process-wide scheme. Drover uses its own scheme, and each sees the other's objects.
 func TestBesideAHostWithTypesOfItsOwn(t *testing.T) {
 	run(t, server.Options{InstanceID: "beside", CAPI: server.CAPIEmbedded})
 
@@ -203,7 +203,8 @@ func TestBesideAHostWithTypesOfItsOwn(t *testing.T) {
 	})
 }
 
-// A host whose factory has Drover's types lends it, with its caches. Its own handlers go on when Drover ends.
+// A host with Drover's types in its factory lends it to Drover, with its caches. Its own handlers continue when Drover
+// ends.
 func TestInAHostsFactory(t *testing.T) {
 	installDefinitions(t)
 	scheme, err := clients.NewScheme()
@@ -246,7 +247,7 @@ func TestInAHostsFactory(t *testing.T) {
 	}
 }
 
-// Drover would panic on the first object of such a factory. It says so before, and what to do.
+// Drover would panic on the first object of such a factory. It returns an error instead, which describes the remedy.
 func TestInAFactoryWithOtherTypes(t *testing.T) {
 	factory, err := lassocontroller.NewSharedControllerFactoryFromConfig(config(t, "the-host"), schemes.All)
 	must(t, err)
@@ -260,7 +261,7 @@ func TestInAFactoryWithOtherTypes(t *testing.T) {
 	}
 }
 
-// installDefinitions is what a product that embeds Drover has done long before.
+// installDefinitions installs the CRDs, which a product that embeds Drover does long before.
 func installDefinitions(t *testing.T) {
 	t.Helper()
 	client, err := apiextclient.NewForConfig(config(t, "the-host"))

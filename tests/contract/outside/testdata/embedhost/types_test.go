@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Cluster is what this host knows of a provisioning Cluster.
+// Cluster is the host's type for a provisioning Cluster.
 type Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -37,7 +37,7 @@ type ClusterList struct {
 func (c *Cluster) DeepCopyObject() runtime.Object     { return copied(c) }
 func (l *ClusterList) DeepCopyObject() runtime.Object { return copied(l) }
 
-// Other is what this host knows of every other kind that Drover has.
+// Other is the host's type for every other kind of Drover.
 type Other struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -76,8 +76,8 @@ var (
 	}
 )
 
-// registerTypes adds the host's types to the scheme that lasso and wrangler share with the whole process. A library that had
-// added its own types for these kinds would make it panic.
+// registerTypes adds the host's types to the process-wide scheme of lasso and wrangler. It would panic if a library had
+// registered its own types for these kinds.
 func registerTypes() error {
 	return schemes.Register(func(scheme *runtime.Scheme) error {
 		scheme.AddKnownTypes(provisioning, &Cluster{}, &ClusterList{})

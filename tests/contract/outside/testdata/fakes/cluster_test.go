@@ -21,7 +21,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/access"
 )
 
-// provisioning has one Cluster with one pool, of which nothing is made yet.
+// provisioning has one Cluster with one pool and no children yet.
 type provisioning struct {
 	*world
 	clusters *table[*provv1.Cluster]
@@ -71,7 +71,7 @@ func (p *provisioning) pass() error {
 	return p.clusters.handle("rke-cluster", namespace, "demo")
 }
 
-// named gives the Cluster its name on the management side, as controller cluster does once it is marked.
+// named gives the Cluster the name of its management Cluster, as controller cluster does for a marked Cluster.
 func (p *provisioning) named() {
 	p.Helper()
 	p.clusters.must(namespace, "demo").Status.ClusterName = "c-m-q5wzxk7d"

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// kinds plays kinds of node drivers, which have no generated clients.
+// kinds simulates the kinds of node drivers, which have no generated clients.
 type kinds struct {
 	*table[*unstructured.Unstructured]
 	unserved bool
@@ -75,7 +75,7 @@ func (k *kinds) EnqueueAfter(_ schema.GroupVersionKind, _, _ string, after time.
 	k.w.after = append(k.w.after, after)
 }
 
-// sets plays apply sets: what says the same as before is no write.
+// sets simulates apply sets. Applying an equal object is no write.
 type sets struct {
 	w    *world
 	last map[string]string
@@ -126,7 +126,7 @@ func nameOf(obj runtime.Object) string {
 	return named.GetName()
 }
 
-// secretSets plays sets of Secrets.
+// secretSets simulates apply sets of Secrets.
 type secretSets struct{ *sets }
 
 func (s secretSets) Apply(_ context.Context, setID string, _ runtime.Object, _ applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error) {

@@ -30,7 +30,7 @@ import (
 
 var machineKind = schema.GroupVersionKind{Group: "rke-machine.cattle.io", Version: "v1", Kind: "DigitaloceanMachine"}
 
-// What there is of a cluster whose infrastructure is ready, with one machine.
+// The objects of a cluster whose infrastructure is ready, with one machine.
 func cluster() *provv1.Cluster {
 	c := &provv1.Cluster{ObjectMeta: meta("demo"), Status: provv1.ClusterStatus{ClusterName: "c-m-q5wzxk7d"}}
 	c.Annotations = map[string]string{"drover.io/instance": instance}
@@ -75,7 +75,7 @@ func ofMachine() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m1", UID: "uid-m1", Controller: new(true)}}
 }
 
-// unreachable is a way to clusters that leads nowhere.
+// unreachable is a connection to clusters that always fails.
 type unreachable struct{}
 
 func (unreachable) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
@@ -224,7 +224,7 @@ func (m *making) pass() error {
 	return m.kinds.handler(machineKind, namespace+"/m1", m.kinds.rows[namespace+"/m1"])
 }
 
-// condition is "status reason message" of a condition of the machine.
+// condition returns "status reason message" of a condition of the machine.
 func (m *making) condition(kind string) string {
 	m.Helper()
 	list, _, err := unstructured.NestedSlice(m.kinds.must(namespace, "m1").Object, "status", "conditions")
@@ -338,7 +338,7 @@ func TestDynamicSchema(t *testing.T) {
 	must(t, s.pass())
 	s.wantWrites("once")
 
-	// The driver goes; there are machines of it.
+	// The driver is removed while it has machines.
 	s.crds.set(&apiextv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "podmachines.rke-machine.cattle.io", Annotations: map[string]string{
 			"objectset.rio.cattle.io/id":         "dynamic-driver-crd",

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/access"
 )
 
-// planned has one machine that is there and has no plan.
+// planned has one machine that exists and has no plan.
 type planned struct {
 	*world
 	controlPlanes *table[*rkev1.RKEControlPlane]

@@ -1,5 +1,5 @@
-// Package fakes drives Drover's controllers from outside: it registers them with wrangler's generated fakes, catches the
-// handlers, and plays the events.
+// Package fakes drives Drover's controllers from outside. It registers them with wrangler's generated fakes, captures
+// the handlers, and calls them like events do.
 package fakes
 
 import (
@@ -52,15 +52,15 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// world is what all fakes of a test have in common.
+// world is the shared state of all fakes of a test.
 type world struct {
 	*testing.T
 	mocks *gomock.Controller
-	// writes are what was asked for, refused or not, as "verb Kind name", in order.
+	// writes are the requested writes, including rejected ones, as "verb Kind name", in order.
 	writes []string
-	// fail are answers to writes.
+	// fail maps writes to their errors.
 	fail map[string]error
-	// after are the delays after which handlers asked to be run again.
+	// after are the delays that handlers requested until their next run.
 	after   []time.Duration
 	version int
 }
@@ -76,7 +76,7 @@ func (w *world) write(verb, kind, name string) error {
 	return w.fail[what]
 }
 
-// wantWrites compares what was written since it was called last.
+// wantWrites compares the writes since its last call.
 func (w *world) wantWrites(story string, want ...string) {
 	w.Helper()
 	if diff := cmp.Diff(want, w.writes); diff != "" {
@@ -85,7 +85,7 @@ func (w *world) wantWrites(story string, want ...string) {
 	w.writes = nil
 }
 
-// table holds the objects of one kind for the fakes: caches show every write at once.
+// table holds the objects of one kind for the fakes. Caches show every write at once.
 type table[T generic.RuntimeMetaObject] struct {
 	w        *world
 	kind     string
@@ -104,7 +104,7 @@ func newTable[T generic.RuntimeMetaObject](w *world, kind string, rows []T) *tab
 
 func (s *table[T]) set(obj T) { s.rows[obj.GetNamespace()+"/"+obj.GetName()] = obj }
 
-// handle runs a handler with an object of the cache, as its event would. An absent object is a deleted one.
+// handle runs a handler with an object of the cache, as an event would. A missing object counts as deleted.
 func (s *table[T]) handle(handler, namespace, name string) error {
 	s.w.Helper()
 	handle, ok := s.handlers[handler]
@@ -159,7 +159,7 @@ func (s *table[T]) byIndex(index, key string) ([]T, error) {
 	return found, nil
 }
 
-// store is the answer to create, update and update status.
+// store answers create, update and update status.
 func (s *table[T]) store(verb string) func(T) (T, error) {
 	return func(obj T) (T, error) {
 		var none T
@@ -238,7 +238,7 @@ func (s *table[T]) onChange(_ context.Context, name string, handler generic.Obje
 	s.handlers[name] = handler
 }
 
-// mockCache is the generated fake of a cache over the table.
+// mockCache returns the generated fake of a cache for the table.
 func mockCache[T generic.RuntimeMetaObject](s *table[T]) *fake.MockCacheInterface[T] {
 	m := fake.NewMockCacheInterface[T](s.w.mocks)
 	m.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(s.get).AnyTimes()
@@ -248,7 +248,7 @@ func mockCache[T generic.RuntimeMetaObject](s *table[T]) *fake.MockCacheInterfac
 	return m
 }
 
-// namespaced is the generated fake of the controller of a namespaced kind.
+// namespaced returns the generated fake of the controller of a namespaced kind.
 func namespaced[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kind string, rows ...T) (*fake.MockControllerInterface[T, TList], *table[T]) {
 	s := newTable(w, kind, rows)
 	m := fake.NewMockControllerInterface[T, TList](w.mocks)
@@ -272,7 +272,7 @@ func namespaced[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kin
 	return m, s
 }
 
-// clusterScoped is the generated fake of the controller of a kind without namespaces.
+// clusterScoped returns the generated fake of the controller of a cluster-scoped kind.
 func clusterScoped[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kind string, rows ...T) (*fake.MockNonNamespacedControllerInterface[T, TList], *table[T]) {
 	s := newTable(w, kind, rows)
 	reader := fake.NewMockNonNamespacedCacheInterface[T](w.mocks)

@@ -1,4 +1,4 @@
-// Program is what the test image has: it tells what it sees, as a container without a shell can.
+// Program is the program of the test image. It prints its surroundings, because the container has no shell.
 package main
 
 import (
