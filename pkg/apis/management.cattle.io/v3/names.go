@@ -54,7 +54,8 @@ const (
 	// SystemRegistrationTokenName is the ClusterRegistrationToken of the agent inside a cluster whose default one is for hosts.
 	SystemRegistrationTokenName = "system"
 	// TokenPurposeLabel on a ClusterRegistrationToken, and on the Secret with its token, says whom the token lets in: TokenPurposeAgent or
-	// TokenPurposeNode. A token without the label lets in both, one with another value nobody.
+	// TokenPurposeNode. A token without the label admits both. A token with another value
+	// admits neither.
 	TokenPurposeLabel = "drover.io/token-purpose"
 	// TokenPurposeAgent is a token for the agent inside the cluster.
 	TokenPurposeAgent = "agent"

@@ -9,7 +9,7 @@ const (
 	ManagementClusterNameAnnotation = "provisioning.cattle.io/management-cluster-name"
 	// FleetWorkspaceNameAnnotation chooses the Fleet workspace.
 	FleetWorkspaceNameAnnotation = "provisioning.cattle.io/fleet-workspace-name"
-	// ExternallyManagedAnnotation, neither empty nor "false", leaves Fleet to somebody else.
+	// ExternallyManagedAnnotation leaves Fleet to another manager, unless it is empty or "false".
 	ExternallyManagedAnnotation = "provisioning.cattle.io/externally-managed"
 	// EnableSchedulingCustomizationAnnotation is "true" or "false": fills in or removes the default of that customization.
 	EnableSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-scheduling-customization"

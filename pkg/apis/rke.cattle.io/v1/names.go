@@ -104,7 +104,7 @@ const (
 const (
 	// JoinURLAnnotation is the URL under which others join this machine.
 	JoinURLAnnotation = "rke.cattle.io/join-url"
-	// JoinedToAnnotation is the URL that this machine joined. Empty on the machine that joined nobody.
+	// JoinedToAnnotation is the URL that this machine joined. Empty on the machine that joined no other.
 	JoinedToAnnotation = "rke.cattle.io/joined-to"
 	// JoinURLAutosetDisabledAnnotation, whatever its value, leaves the join URL to the user.
 	JoinURLAutosetDisabledAnnotation = "rke.cattle.io/join-url-autoset-disabled"
@@ -206,7 +206,7 @@ const (
 	RegistrationRefusedAnnotation = "drover.io/registration-refused"
 	// InstanceAnnotation is the identifier of the Drover that manages a PC, written once when it was adopted.
 	InstanceAnnotation = "drover.io/instance"
-	// ReleasedByAnnotation is the identifier of the Drover that let go of a PC, until somebody adopts it.
+	// ReleasedByAnnotation is the identifier of the Drover that released a PC, until another instance adopts it.
 	ReleasedByAnnotation = "drover.io/released-by"
 	// NotedAnnotation tells on a PC up to which resource version of Machines an adoption has noted what it found: UID of PC, colon, version.
 	// A cache of Machines that is older does not have the notes yet. In another management cluster, where PC has another UID, it says nothing.
@@ -214,9 +214,10 @@ const (
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
 	// MachineUIDAnnotation is the UID by which the node of an M knows it, on M: the first one that M had. A Machine that was moved or
-	// restored to another management cluster has another UID there, and its node must not be configured anew for that.
+	// restored to another management cluster has another UID there, and its node must not be configured again for that.
 	MachineUIDAnnotation = "drover.io/machine-uid"
-	// MemoryAnnotation repeats on CP what its status remembers of operations, as JSON: whoever moves or restores objects loses the status.
+	// MemoryAnnotation repeats on CP what its status remembers of operations, as JSON, because a move or a restore of objects
+	// loses the status.
 	MemoryAnnotation = "drover.io/memory"
 	// RestoredFromAnnotation is the backup that "drover restore" made an object from.
 	RestoredFromAnnotation = "drover.io/restored-from"

@@ -1,6 +1,6 @@
 // Package v1 holds the kinds of the API group rke.cattle.io: what Cluster API sees of a cluster that Drover manages.
 //
-// Nobody writes these objects by hand. A provisioning.cattle.io/v1 Cluster is translated into
+// Users do not write these objects. A provisioning.cattle.io/v1 Cluster is translated into
 //
 //   - one RKECluster, the infrastructure cluster of the Cluster API contract (it holds nothing real),
 //   - one RKEControlPlane, the control plane of that contract: the configuration of the whole cluster and the state of

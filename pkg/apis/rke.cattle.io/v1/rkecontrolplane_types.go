@@ -114,7 +114,7 @@ type RKEControlPlaneStatus struct {
 	// +optional
 	AppliedSpec *RKEControlPlaneSpec `json:"appliedSpec,omitempty"`
 
-	// ConfigGeneration counts the times that all nodes had to be configured anew, for example after a restore.
+	// ConfigGeneration counts the times that all nodes had to be configured again, for example after a restore.
 	// +optional
 	ConfigGeneration int64 `json:"configGeneration,omitempty"`
 
