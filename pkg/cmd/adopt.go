@@ -30,12 +30,8 @@ type adoptOptions struct {
 // defaultIdle is the default minimum time since another manager's last write.
 const defaultIdle = 5 * time.Minute
 
-func newAdoptCommand(environ []string, o *inspectOptions) *cobra.Command {
-	a := &adoptOptions{inspectOptions: o}
-	cmd := &cobra.Command{
-		Use:   "adopt CLUSTER",
-		Short: "Adopt a cluster that Rancher or another Drover manages, or release a cluster",
-		Long: `Show what it would mean to take over a cluster. With --yes, the command takes it over.
+// adoptHelp is the long help text of drover adopt.
+const adoptHelp = `Show what it would mean to take over a cluster. With --yes, the command takes it over.
 
 A Drover acts only on clusters with the mark of its instance. It marks new clusters for which no
 manager has created anything yet, while no Rancher runs in the management cluster. Drover only
@@ -93,7 +89,14 @@ the cluster uses them in your name.
 Exit codes: 0 nothing changes by itself, or the command has succeeded; 1 an error or a refusal; 2
 machines would change; 3 some machines would be replaced, added or removed.
 
--o json and -o yaml print the type Adoption of package pkg/operate/inspect.`,
+-o json and -o yaml print the type Adoption of package pkg/operate/inspect.`
+
+func newAdoptCommand(environ []string, o *inspectOptions) *cobra.Command {
+	a := &adoptOptions{inspectOptions: o}
+	cmd := &cobra.Command{
+		Use:   "adopt CLUSTER",
+		Short: "Adopt a cluster that Rancher or another Drover manages, or release a cluster",
+		Long:  adoptHelp,
 		Example: `  # which manager does the cluster have, and what would change?
   drover adopt demo
 

@@ -5,7 +5,7 @@
 //
 //	the definition is missing               Ensure creates it, and marks it as Drover's
 //	the definition is Drover's              Ensure updates it, unless a newer Drover wrote it
-//	it has another owner or no mark         Ensure does not change it; it has to serve the required version
+//	another owner has it, or it has no mark Ensure leaves it; the required version must be served
 //
 // The mark is the label app.kubernetes.io/managed-by. A larger server with the same kinds therefore keeps its
 // definitions, and an existing Cluster API keeps its conversion webhooks.

@@ -67,14 +67,14 @@ func TestProse_IsPlain(t *testing.T) {
 }
 
 func TestUnplain(t *testing.T) {
-	long := strings.TrimSpace(strings.Repeat("word ", mostWords+1))
+	long := strings.TrimSpace(strings.Repeat("one two ", mostWords/2) + "three")
 	for name, test := range map[string]struct {
 		text string
 		want []string
 	}{
 		"short sentences":      {text: "Drover waits until the machine works. Then it goes on."},
-		"a long sentence":      {text: "Short. " + long + ".", want: []string{"31 words, want at most 30: word word word word word word …"}},
-		"a list of long items": {text: "- a\n- " + long, want: []string{"31 words, want at most 30: word word word word word word …"}},
+		"a long sentence":      {text: "Short. " + long + ".", want: []string{"31 words, want at most 30: one two one two one two …"}},
+		"a list of long items": {text: "- a\n- " + long, want: []string{"31 words, want at most 30: one two one two one two …"}},
 		"unclear words":        {text: "Nobody knows that somebody reads.", want: []string{`unclear word "Nobody"`, `unclear word "somebody"`}},
 		"code":                 {text: "```\n" + long + " somebody\n```\n`nobody`\n\tsomebody"},
 		"targets of links":     {text: "[a page](nobody.md)"},

@@ -26,8 +26,8 @@ func (t *table) await(s *session, most int) []*session {
 	return slices.Clone(list[:max(0, len(list)-most)])
 }
 
-// add makes a session available for use. It returns the surplus sessions, which the caller must end so that at most
-// most remain.
+// add makes a session available for use. It returns the surplus sessions, which the caller must end so that no
+// more than most remain.
 func (t *table) add(s *session, most int) []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +118,7 @@ func newestAlive(list []vital) int {
 	return found
 }
 
-// surplus returns the indexes of sessions to end, so that at most most remain. Sessions without signs of life come
+// surplus returns the indexes of sessions to end, so that no more than most remain. Sessions without signs of life come
 // first, then the oldest. The newest session always remains.
 func surplus(list []vital, most int) []int {
 	var order []int

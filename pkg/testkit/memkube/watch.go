@@ -170,7 +170,7 @@ func (w *watcher) run(write func([]byte) error, done <-chan struct{}, timeout ti
 	}
 }
 
-// waits waits for a duration. It returns false if the watch ends first.
+// waits returns true after a duration. It returns false if the watch ends first.
 func waits(d time.Duration, done <-chan struct{}, expired <-chan time.Time) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
