@@ -26,16 +26,7 @@ const maxText = 1 << 20
 // TestCitations_PointToTheWireReference checks that every page and heading cited in code, scripts and documents exists.
 func TestCitations_PointToTheWireReference(t *testing.T) {
 	files, cited, pages := 0, 0, map[string]map[string]bool{}
-	check(t, filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		switch name := entry.Name(); {
-		case entry.IsDir() && (slices.Contains([]string{"bin", "dist", "testdata"}, name) || name[0] == '.' && file != root):
-			return filepath.SkipDir
-		case entry.IsDir() || !slices.Contains([]string{"", ".go", ".md", ".sh", ".ps1", ".tpl", ".yaml"}, filepath.Ext(name)):
-			return nil
-		}
+	eachFile(t, []string{"", ".go", ".md", ".sh", ".ps1", ".tpl", ".yaml"}, func(file, name string, entry fs.DirEntry) error {
 		info, err := entry.Info()
 		if err != nil || info.Size() > maxText || !info.Mode().IsRegular() {
 			return err
@@ -47,13 +38,31 @@ func TestCitations_PointToTheWireReference(t *testing.T) {
 		found, problems := citations(root, string(text), pages)
 		files, cited = files+1, cited+found
 		for _, problem := range problems {
-			t.Errorf("%s: %s", strings.TrimPrefix(filepath.ToSlash(file), root+"/"), problem)
+			t.Errorf("%s: %s", name, problem)
 		}
 		return nil
-	}))
+	})
 	if files < 500 || cited < 100 {
 		t.Errorf("found %d citations in %d files only: the test looks for them in the wrong place", cited, files)
 	}
+}
+
+// eachFile visits the files of the repository with one of the extensions. It leaves out programs, test data and hidden
+// folders. The name of a file is its path from the root of the repository.
+func eachFile(t *testing.T, extensions []string, visit func(file, name string, entry fs.DirEntry) error) {
+	t.Helper()
+	check(t, filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := entry.Name(); {
+		case entry.IsDir() && (slices.Contains([]string{"bin", "dist", "testdata"}, name) || name[0] == '.' && file != root):
+			return filepath.SkipDir
+		case entry.IsDir() || !slices.Contains(extensions, filepath.Ext(name)):
+			return nil
+		}
+		return visit(file, strings.TrimPrefix(filepath.ToSlash(file), root+"/"), entry)
+	}))
 }
 
 // citations counts the citations of a text and lists those without a target. It caches the headings of pages.

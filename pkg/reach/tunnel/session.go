@@ -193,7 +193,7 @@ func (s *session) cleanUp() {
 	s.server.metrics.Streams(-len(streams))
 }
 
-// allows reports whether this session may dial an address.
+// allows reports whether a tunnel session may dial an address.
 func (s *session) allows(network, address string) bool {
 	if network != wire.AgentNetwork {
 		return false
