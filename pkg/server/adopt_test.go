@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/operate/adopt"
 	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 
@@ -144,6 +145,7 @@ func (w *world) limits(from string) adopt.Limits {
 
 // Drover observes a cluster of Rancher, adopts it on request without changing a plan, and rolls out the next edit.
 func TestStory_AdoptedFromRancher(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	for name, size := range map[string]struct{ servers, workers int32 }{"one server and a worker": {1, 1}, "three servers and two workers": {3, 2}} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {

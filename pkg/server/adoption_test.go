@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/operate/adopt"
 	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
@@ -72,6 +73,7 @@ const recordedID = "c-m-q5wzxk7d"
 // Drover observes, compares and adopts clusters of other managers without any effect on their nodes. The next edit is
 // rolled out.
 func TestRecorded_Adoption(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	for name, tc := range map[string]struct {
 		owner            inspect.Ownership
 		from             string

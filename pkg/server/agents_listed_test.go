@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/drover-io/drover/pkg/operate/adopt"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
 // Where clusters get agents, adoption lists the Secrets of the agents too, and lists only what it then writes.
 func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	deployed := func(o map[string]any) {
 		status := o["status"].(map[string]any)
 		status["conditions"] = append(status["conditions"].([]any), map[string]any{"type": "AgentDeployed", "status": "True"}, map[string]any{"type": "Connected", "status": "True"})

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/backup"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/fakecapi"
 )
 
@@ -135,6 +136,7 @@ func (w *world) adopted() {
 // Drover only observes a cluster that moves to another management cluster until it is adopted. Then Drover manages it
 // as before, although all UIDs differ and some tools drop the status. Finished operations do not run again.
 func TestStory_AnotherManagementCluster(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	cases := map[string]func(*backup.Backup){
 		"restored from a backup": func(*backup.Backup) {},
 		"moved without status, as clusterctl does": func(b *backup.Backup) {
