@@ -39,7 +39,6 @@ func TestWireFacts(t *testing.T) {
 			"command": r.Command(), "server": r.ServerUnit(), "agent": r.AgentUnit(), "port": r.SupervisorPort(),
 			"data": r.DefaultDataDir(), "kubectl": r.Kubectl("/data"), "kubeconfig": r.AdminKubeconfig(),
 			"killall": r.KillAllScript(), "config": r.ConfigFile(), "registries": r.RegistriesFile(), "env": r.EnvPrefix(),
-			"remove": r.RemoveAnnotation(), "removed": r.RemovedAnnotation(),
 		}
 	}
 	want := map[distro.Runtime]facts{
@@ -48,14 +47,12 @@ func TestWireFacts(t *testing.T) {
 			"data": "/var/lib/rancher/rke2", "kubectl": "/data/bin/kubectl", "kubeconfig": "/etc/rancher/rke2/rke2.yaml",
 			"killall": "rke2-killall.sh", "config": "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml",
 			"registries": "/etc/rancher/rke2/registries.yaml", "env": "RKE2",
-			"remove": "etcd.rke2.cattle.io/remove", "removed": "etcd.rke2.cattle.io/removed-node-name",
 		},
 		distro.K3s: {
 			"command": "k3s", "server": "k3s", "agent": "k3s-agent", "port": 6443,
 			"data": "/var/lib/rancher/k3s", "kubectl": "/usr/local/bin/kubectl", "kubeconfig": "/etc/rancher/k3s/k3s.yaml",
 			"killall": "k3s-killall.sh", "config": "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml",
 			"registries": "/etc/rancher/k3s/registries.yaml", "env": "K3S",
-			"remove": "etcd.k3s.cattle.io/remove", "removed": "etcd.k3s.cattle.io/removed-node-name",
 		},
 	}
 	for runtime, wantFacts := range want {

@@ -84,11 +84,3 @@ func (r Runtime) Kubectl(dataDir string) string {
 
 // KillAllScript is the name of the script that stops the distribution and everything that it started.
 func (r Runtime) KillAllScript() string { return string(r) + "-killall.sh" }
-
-// RemoveAnnotation is the annotation on a Node that asks the distribution to remove its etcd member.
-func (r Runtime) RemoveAnnotation() string { return "etcd." + string(r) + ".cattle.io/remove" }
-
-// RemovedAnnotation is the annotation with which the distribution marks a Node whose etcd member is gone.
-func (r Runtime) RemovedAnnotation() string {
-	return "etcd." + string(r) + ".cattle.io/removed-node-name"
-}

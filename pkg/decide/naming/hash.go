@@ -76,13 +76,6 @@ func User(principal string) string {
 	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
 }
 
-// UserLabelKey returns the label key under which a user object has a principal: the base32hex of the principal, cut to
-// the length of a label key.
-func UserLabelKey(principal string) string {
-	encoded := base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(principal))
-	return encoded[:min(len(encoded), MaxLength)]
-}
-
 // TokenHash returns base64url(sha256(token)). It is the index key of registration tokens, and the CATTLE_TOKEN in a
 // bootstrap script for a service account token. (docs/wire/names.md#users-and-token-digests.)
 func TokenHash(token string) string {

@@ -99,11 +99,10 @@ func Hostname(limit int, infraMachine string) string {
 // MinHostnameLimit is the smallest valid length limit of host names, in bytes.
 const MinHostnameLimit = 10
 
-// The three kinds of hosts that can register. Each is the prefix of its request's name.
+// The kinds of hosts that can register. Each is the prefix of its request's name.
 const (
-	MachineRequestCustom   = "custom"
-	MachineRequestImported = "imported"
-	MachineRequestCAPI     = "capi"
+	MachineRequestCustom = "custom"
+	MachineRequestCAPI   = "capi"
 )
 
 // MachineRequest names the Secret with which a host asks to register, and the resulting Machine, RKEBootstrap and
@@ -150,11 +149,6 @@ const kubeconfigSuffix = "-kubeconfig"
 // MaxClusterName is the longest name of a cluster, in bytes. Longer names do not fit into the labels that contain them.
 const MaxClusterName = MaxLength
 
-// AdmissionConfiguration names the Secret with a cluster's pod security admission configuration.
-func AdmissionConfiguration(cluster string) string {
-	return cluster + "-admission-configuration-psact"
-}
-
 // DefaultRegistrationToken is the name of the ClusterRegistrationToken that every management cluster has.
 const DefaultRegistrationToken = "default-token"
 
@@ -166,12 +160,3 @@ const SystemRegistrationToken = "system"
 func RegistrationTokenSecret(registrationToken string) string {
 	return "crt-token-" + registrationToken
 }
-
-// ClusterOwnerBinding names the binding that makes a cluster's provisioning user its owner.
-func ClusterOwnerBinding(managementCluster, namespace string) string {
-	return SafeConcat(managementCluster, namespace, "owner")
-}
-
-// S3EndpointCA is the name of a node's file with the certificate authority of a snapshot store. base64CA is the user's
-// text.
-func S3EndpointCA(base64CA string) string { return "s3-endpoint-ca-" + Hex(base64CA, 5) + ".crt" }

@@ -15,11 +15,6 @@ func ByLabel[T Object](label string) Resolver[T] {
 	return func(obj T) []Key { return named(obj.GetNamespace(), obj.GetLabels()[label]) }
 }
 
-// ByAnnotation wakes the object that an annotation names, in the namespace of the changed one.
-func ByAnnotation[T Object](annotation string) Resolver[T] {
-	return func(obj T) []Key { return named(obj.GetNamespace(), obj.GetAnnotations()[annotation]) }
-}
-
 // ByOwner wakes the owners of that group and kind, whatever their version.
 func ByOwner[T Object](owner schema.GroupKind) Resolver[T] {
 	return func(obj T) []Key {

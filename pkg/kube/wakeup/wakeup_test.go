@@ -159,8 +159,7 @@ func (i index) GetByIndex(_, key string) ([]*corev1.Pod, error) { return i[key],
 func TestResolvers(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "secret",
-		Labels:      map[string]string{"l": "labelled"},
-		Annotations: map[string]string{"a": "annotated"},
+		Labels: map[string]string{"l": "labelled"},
 		OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "rke.cattle.io/v1", Kind: "RKEBootstrap", Name: "owner"},
 			{APIVersion: "rke.cattle.io/v1", Kind: "RKECluster", Name: "other kind"},
@@ -176,7 +175,6 @@ func TestResolvers(t *testing.T) {
 		"same name":        {BySameName[*corev1.Secret](), []Key{{"ns", "secret"}}},
 		"label":            {ByLabel[*corev1.Secret]("l"), []Key{{"ns", "labelled"}}},
 		"absent label":     {ByLabel[*corev1.Secret]("x"), nil},
-		"annotation":       {ByAnnotation[*corev1.Secret]("a"), []Key{{"ns", "annotated"}}},
 		"owner":            {ByOwner[*corev1.Secret](schema.GroupKind{Group: "rke.cattle.io", Kind: "RKEBootstrap"}), []Key{{"ns", "owner"}}},
 		"index":            {byIndex, []Key{{"ns", "found"}}},
 		"empty index key":  {nothing, nil},

@@ -19,9 +19,6 @@ var uninstallScript string
 // Environment variables choose server, token, authority and roles.
 func InstallScript() string { return installScript }
 
-// UninstallScript is the script that removes the node agent.
-func UninstallScript() string { return uninstallScript }
-
 // installScript serves the script for hosts that users register manually. The served script contains this server's
 // address. Token and roles come from the command line.
 func (s *server) installScript(w http.ResponseWriter, r *http.Request) {

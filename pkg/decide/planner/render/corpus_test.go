@@ -212,7 +212,7 @@ func corpusInputs(t *testing.T, file string) map[string]render.Input {
 	out := map[string]render.Input{}
 	for _, object := range desired {
 		if cp, ok := object.(*rkev1.RKEControlPlane); ok {
-			common.ControlPlane, common.Release = render.FromControlPlane(cp), table.Release(cp.Spec.KubernetesVersion)
+			common.ControlPlane, common.Release = controlPlaneOf(cp), table.Release(cp.Spec.KubernetesVersion)
 		}
 	}
 	for _, object := range desired {
@@ -298,5 +298,18 @@ func convert(t *testing.T, document *unstructured.Unstructured, into any) {
 	t.Helper()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(document.Object, into); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// controlPlaneOf copies the parts of the API object that plans depend on.
+func controlPlaneOf(cp *rkev1.RKEControlPlane) render.ControlPlane {
+	initialized := cp.Status.Initialization.ControlPlaneInitialized
+	return render.ControlPlane{
+		Namespace:        cp.Namespace,
+		Name:             cp.Name,
+		Annotations:      cp.Annotations,
+		Spec:             cp.Spec,
+		ConfigGeneration: cp.Status.ConfigGeneration,
+		Initialized:      initialized != nil && *initialized,
 	}
 }

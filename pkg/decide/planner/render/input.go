@@ -50,19 +50,6 @@ type ControlPlane struct {
 	Initialized bool
 }
 
-// FromControlPlane copies the parts of the API object that plans depend on. The copy is shallow.
-func FromControlPlane(cp *rkev1.RKEControlPlane) ControlPlane {
-	initialized := cp.Status.Initialization.ControlPlaneInitialized
-	return ControlPlane{
-		Namespace:        cp.Namespace,
-		Name:             cp.Name,
-		Annotations:      cp.Annotations,
-		Spec:             cp.Spec,
-		ConfigGeneration: cp.Status.ConfigGeneration,
-		Initialized:      initialized != nil && *initialized,
-	}
-}
-
 // Machine has the facts about one machine, from its CAPI Machine and RKEBootstrap. They never come from objects that
 // the node's own credentials can write.
 type Machine struct {

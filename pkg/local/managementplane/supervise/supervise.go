@@ -174,14 +174,6 @@ func (s *Supervisor) PID(name string) int {
 	return 0
 }
 
-// Restarts returns the number of restarts of a child.
-func (s *Supervisor) Restarts(name string) int {
-	if w := s.find(name); w != nil {
-		return w.restartCount()
-	}
-	return 0
-}
-
 func (s *Supervisor) find(name string) *worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,6 @@ type worker struct {
 
 	mu       sync.Mutex
 	process  *os.Process
-	restarts int
 	quitting bool
 }
 
@@ -84,9 +83,6 @@ func (w *worker) run() {
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, w.opts.MaxBackoff)
-		w.mu.Lock()
-		w.restarts++
-		w.mu.Unlock()
 	}
 }
 
@@ -176,12 +172,6 @@ func (w *worker) pid() int {
 		return 0
 	}
 	return w.process.Pid
-}
-
-func (w *worker) restartCount() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.restarts
 }
 
 func (w *worker) logFile() string { return filepath.Join(w.opts.LogDir, w.child.Name+".log") }

@@ -104,17 +104,6 @@ func (c *clusterJSON) params() (Params, error) {
 	return Params{Address: address, Token: c.Token, CA: bytes.TrimSpace(ca)}, nil
 }
 
-// EncodeParams returns the value of HeaderParams.
-func EncodeParams(p Params) (string, error) {
-	raw, err := json.Marshal(paramsJSON{Cluster: &clusterJSON{
-		Address: p.Address, Token: p.Token, CACert: base64.StdEncoding.EncodeToString(p.CA),
-	}})
-	if err != nil {
-		return "", fmt.Errorf("encode %s: %w", HeaderParams, err)
-	}
-	return base64.StdEncoding.EncodeToString(raw), nil
-}
-
 // hostPort converts an announced address to one that can be dialed. Agents write HOST:PORT from their environment,
 // without brackets around IPv6 addresses.
 func hostPort(address string) (string, error) {
