@@ -8,6 +8,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
@@ -30,7 +31,7 @@ func found[T any](object *T, err error) *T {
 // cluster returns the Cluster with that name.
 func (l lookup) cluster(namespace, name string) *provv1.Cluster {
 	cluster := found(l.caches.Provisioning.Cluster().Cache().Get(namespace, name))
-	if cluster == nil || cluster.Annotations[rkev1.InstanceAnnotation] != l.instanceID {
+	if !topology.IsOurs(cluster, l.instanceID) {
 		return nil
 	}
 	return cluster

@@ -142,7 +142,7 @@ func (s *Server) cluster(id string) (*provv1.Cluster, bool) {
 // hostCluster finds the Cluster that a host joins with a token of a management cluster. This Drover must manage it.
 func (s *Server) hostCluster(id string) (types.NamespacedName, bool) {
 	found, ok := s.cluster(id)
-	if !ok || topology.Owner(found, s.opts.InstanceID, true) != topology.Ours {
+	if !ok || !topology.IsOurs(found, s.opts.InstanceID) {
 		return types.NamespacedName{}, false
 	}
 	return types.NamespacedName{Namespace: found.Namespace, Name: found.Name}, true

@@ -2,16 +2,13 @@ package bootstrap
 
 import (
 	"cmp"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // snapshot holds the facts about one machine.
@@ -34,14 +31,14 @@ func (h *handler) gather(bootstrap *rkev1.RKEBootstrap) (snapshot, bool, error) 
 	if s.machine, err = h.machineOf(bootstrap); err != nil || s.machine == nil {
 		return s, false, err
 	}
-	if s.cluster, err = orNil(h.capiClusters.Get(bootstrap.Namespace, s.machine.Spec.ClusterName)); err != nil || s.cluster == nil {
+	if s.cluster, err = clients.Optional(h.capiClusters.Get(bootstrap.Namespace, s.machine.Spec.ClusterName)); err != nil || s.cluster == nil {
 		return s, false, err
 	}
 	if ours, err := h.ours(bootstrap.Namespace, s.cluster.Name); err != nil || !ours {
 		return s, false, err
 	}
 	provisioned := s.cluster.Status.Initialization.InfrastructureProvisioned
-	if isPaused(s.cluster, bootstrap.ObjectMeta) || provisioned == nil || !*provisioned {
+	if topology.IsPaused(s.cluster, bootstrap) || provisioned == nil || !*provisioned {
 		return s, false, nil
 	}
 	if s.controlPlane, err = h.controlPlaneOf(s.cluster); err != nil {
@@ -57,42 +54,25 @@ func (h *handler) gatherObjects(s *snapshot) error {
 		into **corev1.Secret
 		name string
 	}{{&s.plan, names.plan}, {&s.token, names.token}, {&s.data, names.bootstrap}} {
-		if *secret.into, err = orNil(h.secrets.Get(s.bootstrap.Namespace, secret.name)); err != nil {
+		if *secret.into, err = clients.Optional(h.secrets.Get(s.bootstrap.Namespace, secret.name)); err != nil {
 			return err
 		}
 	}
 	if s.machine.DeletionTimestamp != nil && s.data == nil {
 		s.controlPlane = nil
 	}
-	s.account, err = orNil(h.serviceAccounts.Get(s.bootstrap.Namespace, names.bootstrap))
+	s.account, err = clients.Optional(h.serviceAccounts.Get(s.bootstrap.Namespace, names.bootstrap))
 	return err
 }
 
 // machineOf returns the Machine that owns a bootstrap object, nil if there is none yet. It also accepts a reference
 // without the controller flag, because not every version of Cluster API sets it.
 func (h *handler) machineOf(bootstrap *rkev1.RKEBootstrap) (*clusterv1.Machine, error) {
-	name := ownerName(bootstrap.OwnerReferences, "Machine")
+	name := topology.CAPIOwner(bootstrap.OwnerReferences, "Machine")
 	if name == "" {
 		return nil, nil
 	}
-	return orNil(h.machines.Get(bootstrap.Namespace, name))
-}
-
-func ownerName(references []metav1.OwnerReference, kind string) string {
-	found := ""
-	for _, reference := range references {
-		group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
-		if group != clusterv1.GroupVersion.Group || reference.Kind != kind {
-			continue
-		}
-		if reference.Controller != nil && *reference.Controller {
-			return reference.Name
-		}
-		if found == "" {
-			found = reference.Name
-		}
-	}
-	return found
+	return clients.Optional(h.machines.Get(bootstrap.Namespace, name))
 }
 
 func (h *handler) controlPlaneOf(cluster *clusterv1.Cluster) (*rkev1.RKEControlPlane, error) {
@@ -100,7 +80,7 @@ func (h *handler) controlPlaneOf(cluster *clusterv1.Cluster) (*rkev1.RKEControlP
 	if !ref.IsDefined() || ref.Kind != "RKEControlPlane" {
 		return nil, nil
 	}
-	return orNil(h.controlPlanes.Get(cluster.Namespace, ref.Name))
+	return clients.Optional(h.controlPlanes.Get(cluster.Namespace, ref.Name))
 }
 
 // clusterOf returns the name of a bootstrap object's cluster from the best source. machine may be nil.
@@ -114,25 +94,6 @@ func clusterOf(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine) string
 // ours reports whether the cluster belongs to this instance. A cluster without a provisioning Cluster belongs to every
 // instance.
 func (h *handler) ours(namespace, cluster string) (bool, error) {
-	provisioning, err := orNil(h.clusters.Get(namespace, cluster))
-	if err != nil || provisioning == nil {
-		return err == nil, err
-	}
-	return topology.Owner(provisioning, h.InstanceID, true) == topology.Ours, nil
-}
-
-func isPaused(cluster *clusterv1.Cluster, meta metav1.ObjectMeta) bool {
-	_, annotated := meta.Annotations[clusterv1.PausedAnnotation]
-	return annotated || cluster.Spec.Paused != nil && *cluster.Spec.Paused
-}
-
-// orNil returns nil for an object that does not exist.
-func orNil[T any](object *T, err error) (*T, error) {
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read from cache: %w", err)
-	}
-	return object, nil
+	provisioning, err := clients.Optional(h.clusters.Get(namespace, cluster))
+	return err == nil && (provisioning == nil || topology.IsOurs(provisioning, h.InstanceID)), err
 }

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -338,30 +337,6 @@ func TestHandlers_ObjectsThatAreGone(t *testing.T) {
 	}
 	if _, err := f.onToken("ns/b", nil); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestOwnerName(t *testing.T) {
-	ref := func(version, kind, name string, controller *bool) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, Controller: controller, UID: types.UID(name)}
-	}
-	capi := clusterv1.GroupVersion.String()
-	cases := map[string]struct {
-		refs []metav1.OwnerReference
-		want string
-	}{
-		"none":                          {},
-		"controller":                    {refs: []metav1.OwnerReference{ref(capi, "Machine", "a", nil), ref(capi, "Machine", "b", new(true))}, want: "b"},
-		"no controller":                 {refs: []metav1.OwnerReference{ref(capi, "MachineSet", "s", nil), ref(capi, "Machine", "a", nil)}, want: "a"},
-		"older version of the same API": {refs: []metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta1", "Machine", "a", new(true))}, want: "a"},
-		"machine of another API":        {refs: []metav1.OwnerReference{ref("example.org/v1", "Machine", "a", new(true))}},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := ownerName(c.refs, "Machine"); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
 	}
 }
 

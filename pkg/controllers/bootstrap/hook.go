@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 const (
@@ -135,7 +136,7 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 // livingControlPlane returns the machine's control plane. It returns nil if the whole cluster is being deleted or no
 // longer exists.
 func (h *handler) livingControlPlane(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEControlPlane, error) {
-	cluster, err := orNil(h.capiClusters.Get(bootstrap.Namespace, bootstrap.Spec.ClusterName))
+	cluster, err := clients.Optional(h.capiClusters.Get(bootstrap.Namespace, bootstrap.Spec.ClusterName))
 	if err != nil || cluster == nil || cluster.DeletionTimestamp != nil {
 		return nil, err
 	}

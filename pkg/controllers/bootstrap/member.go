@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
@@ -29,7 +30,7 @@ func (h *handler) planned(bootstrapName string, machine *clusterv1.Machine) (boo
 	if planstore.ReadMarks(machine).RenderVersion != "" {
 		return true, nil
 	}
-	secret, err := orNil(h.secrets.Get(machine.Namespace, naming.PlanSecret(bootstrapName)))
+	secret, err := clients.Optional(h.secrets.Get(machine.Namespace, naming.PlanSecret(bootstrapName)))
 	return err == nil && secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0, err
 }
 

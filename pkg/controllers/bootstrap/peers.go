@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
@@ -211,7 +212,7 @@ func (h *handler) broken(machine *clusterv1.Machine) (bool, error) {
 }
 
 func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error) {
-	return orNil(h.secrets.Get(machine.Namespace, naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
+	return clients.Optional(h.secrets.Get(machine.Namespace, naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
 }
 
 // goesBefore orders deleted machines by the time of deletion, then by name. Those with only a deleted bootstrap object

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // Rehearse runs the handlers once for a machine. With Deps from a stage (package rehearsal), they only list what they
@@ -19,7 +20,7 @@ func Rehearse(ctx context.Context, d Deps, bootstrap *rkev1.RKEBootstrap) error 
 	}
 	h = newHandler(ctx, d)           // the cache shows what was written
 	_, hook := h.onHook("", current) //nolint:contextcheck // the handler has it
-	token, missing := orNil(h.secrets.Get(bootstrap.Namespace, namesOf(bootstrap.Name).token))
+	token, missing := clients.Optional(h.secrets.Get(bootstrap.Namespace, namesOf(bootstrap.Name).token))
 	return errors.Join(err, hook, missing, h.rehearseToken(token))
 }
 

@@ -11,6 +11,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
@@ -48,7 +49,7 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 	if secret == nil || !inUse(secret) {
 		return secret, nil
 	}
-	machine, err := orNil(h.machines.Get(secret.Namespace, secret.Labels[rkev1.MachineNameLabel]))
+	machine, err := clients.Optional(h.machines.Get(secret.Namespace, secret.Labels[rkev1.MachineNameLabel]))
 	if err != nil || machine == nil {
 		return secret, err // without its machine the token is useless
 	}
@@ -77,7 +78,7 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 
 // use gathers the facts about a token's use.
 func (h *handler) use(secret *corev1.Secret, machine *clusterv1.Machine) (bootstrapdata.Token, error) {
-	plan, err := orNil(h.secrets.Get(secret.Namespace, namesOf(secret.Labels[rkev1.BootstrapNameLabel]).plan))
+	plan, err := clients.Optional(h.secrets.Get(secret.Namespace, namesOf(secret.Labels[rkev1.BootstrapNameLabel]).plan))
 	if err != nil {
 		return bootstrapdata.Token{}, err
 	}

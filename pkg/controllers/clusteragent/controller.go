@@ -183,7 +183,7 @@ func (h *handler) write(secret *corev1.Secret, exists bool) error {
 
 func (h *handler) ours(cluster *provv1.Cluster) bool {
 	return cluster != nil && cluster.DeletionTimestamp == nil && cluster.Status.ClusterName != "" &&
-		topology.Owner(cluster, h.InstanceID, true) == topology.Ours
+		topology.IsOurs(cluster, h.InstanceID)
 }
 
 // gather reads the facts for the first manifest. It returns nil while an object is missing, or if there is nothing to

@@ -95,7 +95,7 @@ func (h *handler) ours(cluster *mgmtv3.Cluster) (*provv1.Cluster, error) {
 	}
 	var owner *provv1.Cluster
 	for _, c := range found {
-		if topology.Owner(c, h.InstanceID, true) != topology.Ours {
+		if !topology.IsOurs(c, h.InstanceID) {
 			return nil, nil
 		}
 		owner = c

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // machineOf returns the Machine of a plan Secret, nil if it belongs to no cluster of this instance. It reads caches
@@ -20,14 +21,11 @@ func (h *handler) machineOf(secret *corev1.Secret) (*clusterv1.Machine, error) {
 	if len(machines) != 1 {
 		return nil, nil
 	}
-	cluster, err := h.ProvisioningClusters.Get(secret.Namespace, machines[0].Spec.ClusterName)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
+	cluster, err := clients.Optional(h.ProvisioningClusters.Get(secret.Namespace, machines[0].Spec.ClusterName))
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster: %w", err)
 	}
-	if h.InstanceID == "" || cluster.Annotations[rkev1.InstanceAnnotation] != h.InstanceID {
+	if !topology.IsOurs(cluster, h.InstanceID) {
 		return nil, nil
 	}
 	return machines[0], nil

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // snapshot is a machine whose node must be found.
@@ -68,30 +68,27 @@ func (s snapshot) cluster() types.NamespacedName {
 // mayAct returns false for clusters of other instances and while the cluster or the machine is paused. A cluster
 // without a provisioning Cluster belongs to every instance.
 func (h *handler) mayAct(s snapshot, bootstrap *rkev1.RKEBootstrap) (bool, error) {
-	if isPaused(bootstrap) || isPaused(s.machine) {
+	if topology.IsPaused(nil, bootstrap, s.machine) {
 		return false, nil
 	}
 	name := s.cluster()
 	if h.capiClusters != nil {
-		cluster, err := h.capiClusters.Get(name.Namespace, name.Name)
-		if err != nil && !apierrors.IsNotFound(err) {
+		cluster, err := clients.Optional(h.capiClusters.Get(name.Namespace, name.Name))
+		if err != nil {
 			return false, fmt.Errorf("read Cluster API's Cluster %s: %w", name, err)
 		}
-		if err == nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused {
+		if topology.IsPaused(cluster) {
 			return false, nil
 		}
 	}
 	if h.clusters == nil {
 		return true, nil
 	}
-	cluster, err := h.clusters.Get(name.Namespace, name.Name)
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
+	cluster, err := clients.Optional(h.clusters.Get(name.Namespace, name.Name))
 	if err != nil {
 		return false, fmt.Errorf("read Cluster %s: %w", name, err)
 	}
-	return topology.Owner(cluster, h.InstanceID, true) == topology.Ours, nil
+	return cluster == nil || topology.IsOurs(cluster, h.InstanceID), nil
 }
 
 // gatherInfra reads the infrastructure machine. Other providers find their nodes themselves, so their machines are not
@@ -111,21 +108,15 @@ func (h *handler) gatherInfra(s *snapshot) (bool, error) {
 }
 
 func (h *handler) machineOf(bootstrap *rkev1.RKEBootstrap) (*clusterv1.Machine, error) {
-	for _, owner := range bootstrap.OwnerReferences {
-		group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group
-		if group != clusterv1.GroupVersion.Group || owner.Kind != "Machine" {
-			continue
-		}
-		machine, err := h.machines.Get(bootstrap.Namespace, owner.Name)
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read Machine %s/%s: %w", bootstrap.Namespace, owner.Name, err)
-		}
-		return machine, nil
+	owner := topology.CAPIOwner(bootstrap.OwnerReferences, "Machine")
+	if owner == "" {
+		return nil, nil
 	}
-	return nil, nil
+	machine, err := clients.Optional(h.machines.Get(bootstrap.Namespace, owner))
+	if err != nil {
+		return nil, fmt.Errorf("read Machine %s/%s: %w", bootstrap.Namespace, owner, err)
+	}
+	return machine, nil
 }
 
 func (h *handler) gatherDriverMachine(s *snapshot) (bool, error) {
@@ -153,20 +144,15 @@ func (h *handler) gatherDriverMachine(s *snapshot) (bool, error) {
 }
 
 func (h *handler) gatherCustomMachine(s *snapshot) (bool, error) {
-	custom, err := h.customMachines.Get(s.machine.Namespace, s.infra)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
+	custom, err := clients.Optional(h.customMachines.Get(s.machine.Namespace, s.infra))
 	if err != nil {
 		return false, fmt.Errorf("read CustomMachine %s/%s: %w", s.machine.Namespace, s.infra, err)
 	}
+	if custom == nil {
+		return false, nil
+	}
 	s.conditions, s.providerID = custom.Status.Conditions, custom.Spec.ProviderID
 	return true, nil
-}
-
-func isPaused(obj metav1.Object) bool {
-	_, paused := obj.GetAnnotations()[clusterv1.PausedAnnotation]
-	return paused
 }
 
 func isReady(node *corev1.Node) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/disruption"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // staleRetry is the retry delay after the API server knew more than the caches.
@@ -90,7 +91,7 @@ func (h *handler) update(obj *unstructured.Unstructured, verb string) error {
 // ensure writes everything that a Job needs. It creates the state Secret once, because only rancher-machine writes to
 // it.
 func (h *handler) ensure(obj *unstructured.Unstructured, objects machinejob.Objects) error {
-	state, err := orNil(h.secrets.Get(obj.GetNamespace(), objects.State.Name))
+	state, err := clients.Optional(h.secrets.Get(obj.GetNamespace(), objects.State.Name))
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (h *handler) deleteJob(namespace, name string) error {
 // takeBack deletes a Job whose pod has not run according to the API server, and only if the Job does not change
 // meanwhile.
 func (h *handler) takeBack(namespace, name string) (bool, error) {
-	job, err := orNil(h.Jobs.Get(namespace, name, metav1.GetOptions{}))
+	job, err := clients.Optional(h.Jobs.Get(namespace, name, metav1.GetOptions{}))
 	if err != nil || job == nil {
 		return job == nil, err
 	}
@@ -206,7 +207,7 @@ func (h *handler) tidy(obj *unstructured.Unstructured) error {
 
 // replace deletes the Machine, and its MachineSet creates another.
 func (h *handler) replace(obj *unstructured.Unstructured, name string) error {
-	machine, err := orNil(h.machines.Get(obj.GetNamespace(), name))
+	machine, err := clients.Optional(h.machines.Get(obj.GetNamespace(), name))
 	if err != nil || machine == nil {
 		return err
 	}
@@ -230,7 +231,7 @@ func (h *handler) confirmGone(obj *unstructured.Unstructured, action machinejob.
 	if action.StateSecret == "" {
 		return true, nil
 	}
-	state, err := orNil(h.Secrets.Get(obj.GetNamespace(), action.StateSecret, metav1.GetOptions{}))
+	state, err := clients.Optional(h.Secrets.Get(obj.GetNamespace(), action.StateSecret, metav1.GetOptions{}))
 	return state == nil, err
 }
 
@@ -239,7 +240,7 @@ func (h *handler) jobIsGone(obj *unstructured.Unstructured, name string) (bool, 
 	if name == "" {
 		return true, nil
 	}
-	job, err := orNil(h.Jobs.Get(obj.GetNamespace(), name, metav1.GetOptions{}))
+	job, err := clients.Optional(h.Jobs.Get(obj.GetNamespace(), name, metav1.GetOptions{}))
 	return job == nil || !belongsTo(job, string(obj.GetUID())), err
 }
 
@@ -250,7 +251,7 @@ func (h *handler) release(obj *unstructured.Unstructured, action machinejob.Acti
 		return false, err
 	}
 	if action.StateSecret != "" {
-		state, err := orNil(h.Secrets.Get(obj.GetNamespace(), action.StateSecret, metav1.GetOptions{}))
+		state, err := clients.Optional(h.Secrets.Get(obj.GetNamespace(), action.StateSecret, metav1.GetOptions{}))
 		if err != nil {
 			return false, err
 		}

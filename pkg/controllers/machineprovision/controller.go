@@ -23,6 +23,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
@@ -243,7 +244,7 @@ func (h *handler) ofBootstrap(bootstrap *rkev1.RKEBootstrap) []wakeup.Key {
 	if bootstrap.Status.DataSecretName == nil {
 		return nil
 	}
-	machine, err := h.machines.Get(bootstrap.Namespace, ownerName(bootstrap.OwnerReferences))
+	machine, err := h.machines.Get(bootstrap.Namespace, topology.CAPIOwner(bootstrap.OwnerReferences, "Machine"))
 	if err != nil {
 		return nil // the event of the Machine wakes it
 	}

@@ -10,6 +10,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // counted remembers the machines whose removal was counted, because a failed removal is retried.
@@ -41,7 +42,7 @@ func (h *handler) countUnhealthy(obj *unstructured.Unstructured) {
 	if obj.GetDeletionTimestamp() == nil {
 		return
 	}
-	machine, err := orNil(h.machines.Get(obj.GetNamespace(), obj.GetLabels()[rkev1.CAPIMachineNameLabel]))
+	machine, err := clients.Optional(h.machines.Get(obj.GetNamespace(), obj.GetLabels()[rkev1.CAPIMachineNameLabel]))
 	if err != nil || machine == nil {
 		return
 	}

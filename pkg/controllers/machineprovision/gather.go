@@ -11,11 +11,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -29,6 +27,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/access"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // gather reads caches only. It returns false for machines of clusters of other instances.
@@ -49,11 +48,11 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if capi != nil {
 		cluster = capi.Spec.ClusterName
 	}
-	provisioning, err := orNil(h.clusters.Get(machine.Namespace, cluster))
+	provisioning, err := clients.Optional(h.clusters.Get(machine.Namespace, cluster))
 	if err != nil {
 		return s, false, err
 	}
-	if provisioning != nil && topology.Owner(provisioning, h.InstanceID, true) != topology.Ours {
+	if provisioning != nil && !topology.IsOurs(provisioning, h.InstanceID) {
 		return s, false, nil
 	}
 	if err := h.gatherCluster(&s, machine.Namespace, cluster, provisioning); err != nil {
@@ -89,12 +88,11 @@ func machineOf(obj *unstructured.Unstructured) (machinejob.Machine, error) {
 	}
 	annotations := obj.GetAnnotations()
 	limit, _ := strconv.Atoi(annotations[rkev1.HostnameLengthLimitAnnotation]) // an invalid limit means no limit
-	_, paused := annotations[clusterv1.PausedAnnotation]
 	return machinejob.Machine{
 		APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()),
 		Spec: spec, Status: status, HostnameLimit: limit, CAPIMachineName: obj.GetLabels()[rkev1.CAPIMachineNameLabel],
 		Deleting: obj.GetDeletionTimestamp() != nil, Guarded: slices.Contains(obj.GetFinalizers(), rkev1.MachineProvisionFinalizer),
-		Paused: paused, Forced: annotations[rkev1.ForceMachineRemoveAnnotation] == "true",
+		Paused: topology.IsPaused(nil, obj), Forced: annotations[rkev1.ForceMachineRemoveAnnotation] == "true",
 		Protection: annotations[rkev1.ProtectAnnotation],
 	}, nil
 }
@@ -114,11 +112,11 @@ func statusOf(obj *unstructured.Unstructured) (rkev1.RKEMachineStatus, error) {
 // gatherCAPI finds the Machine that owns the object. It also accepts a reference without the controller flag, because
 // not every version of Cluster API sets it.
 func (h *handler) gatherCAPI(obj *unstructured.Unstructured, s *machinejob.Snapshot) (*clusterv1.Machine, error) {
-	name := ownerName(obj.GetOwnerReferences())
+	name := topology.CAPIOwner(obj.GetOwnerReferences(), "Machine")
 	if name == "" {
 		return nil, nil
 	}
-	machine, err := orNil(h.machines.Get(obj.GetNamespace(), name))
+	machine, err := clients.Optional(h.machines.Get(obj.GetNamespace(), name))
 	if err != nil || machine == nil {
 		return nil, err
 	}
@@ -131,29 +129,12 @@ func (h *handler) gatherCAPI(obj *unstructured.Unstructured, s *machinejob.Snaps
 		s.BootstrapReady = s.CAPI.BootstrapSecret != ""
 		return machine, nil
 	}
-	bootstrap, err := orNil(h.bootstraps.Get(machine.Namespace, ref.Name))
+	bootstrap, err := clients.Optional(h.bootstraps.Get(machine.Namespace, ref.Name))
 	if err != nil {
 		return nil, err
 	}
 	s.BootstrapReady = bootstrap != nil && bootstrap.Status.DataSecretName != nil
 	return machine, nil
-}
-
-func ownerName(references []metav1.OwnerReference) string {
-	found := ""
-	for _, reference := range references {
-		group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
-		if group != clusterv1.GroupVersion.Group || reference.Kind != "Machine" {
-			continue
-		}
-		if reference.Controller != nil && *reference.Controller {
-			return reference.Name
-		}
-		if found == "" {
-			found = reference.Name
-		}
-	}
-	return found
 }
 
 // protects reports that the protection of its cluster must keep a host. Either the cluster is being deleted, or the
@@ -166,7 +147,7 @@ func protects(cluster *provv1.Cluster, capi *clusterv1.Cluster, machine *machine
 }
 
 func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, provisioning *provv1.Cluster) error {
-	cluster, err := orNil(h.capiClusters.Get(namespace, name))
+	cluster, err := clients.Optional(h.capiClusters.Get(namespace, name))
 	if err != nil {
 		return err
 	}
@@ -175,7 +156,7 @@ func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, 
 		return nil
 	}
 	ready := cluster.Status.Initialization.InfrastructureProvisioned
-	paused := cluster.Spec.Paused != nil && *cluster.Spec.Paused
+	paused := topology.IsPaused(cluster)
 	s.Cluster = &machinejob.ClusterState{
 		Cluster: machinejob.Cluster{Name: name, ProvisioningName: name},
 		Paused:  paused, InfrastructureReady: ready != nil && *ready,
@@ -191,7 +172,7 @@ func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, 
 func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 	name, _ := driverschema.DriverOf(s.Machine.Kind)
 	s.Driver.Name = name
-	driver, err := orNil(h.nodeDrivers.Get(name))
+	driver, err := clients.Optional(h.nodeDrivers.Get(name))
 	if err != nil {
 		return err
 	}
@@ -235,7 +216,7 @@ func (h *handler) driverByDisplayName(name string) (*mgmtv3.NodeDriver, error) {
 }
 
 func (h *handler) gatherState(s *machinejob.Snapshot) error {
-	state, err := orNil(h.secrets.Get(s.Machine.Namespace, s.Machine.StateSecretName()))
+	state, err := clients.Optional(h.secrets.Get(s.Machine.Namespace, s.Machine.StateSecretName()))
 	if err != nil {
 		return err
 	}
@@ -250,7 +231,7 @@ func (h *handler) gatherState(s *machinejob.Snapshot) error {
 // another type.
 func (h *handler) gatherPullSecrets(s *machinejob.Snapshot) error {
 	for _, key := range s.Settings.PullSecrets {
-		secret, err := orNil(h.secrets.Get(key.Namespace, key.Name))
+		secret, err := clients.Optional(h.secrets.Get(key.Namespace, key.Name))
 		if err != nil {
 			return err
 		}
@@ -271,7 +252,7 @@ func (h *handler) gatherCredential(s *machinejob.Snapshot, cluster *provv1.Clust
 	if name == "" {
 		return true, nil
 	}
-	credential, err := orNil(h.secrets.Get(namespace, name))
+	credential, err := clients.Optional(h.secrets.Get(namespace, name))
 	if err != nil {
 		return false, err
 	}
@@ -346,15 +327,4 @@ func (h *handler) secretsOf(s *machinejob.Snapshot) *redact.Secrets {
 
 func belongsTo(job *batchv1.Job, uid string) bool {
 	return slices.ContainsFunc(job.OwnerReferences, func(owner metav1.OwnerReference) bool { return string(owner.UID) == uid })
-}
-
-// orNil returns nil for an object that does not exist.
-func orNil[T any](object *T, err error) (*T, error) {
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read from cache: %w", err)
-	}
-	return object, nil
 }

@@ -41,14 +41,11 @@ type view struct {
 
 // ours reports whether the cluster has this instance's mark. The controller ignores all others.
 func (h *handler) ours(cp *rkev1.RKEControlPlane) (bool, error) {
-	cluster, err := h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
+	cluster, err := clients.Optional(h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name))
 	if err != nil {
 		return false, fmt.Errorf("read the cluster: %w", err)
 	}
-	return h.InstanceID != "" && cluster.Annotations[rkev1.InstanceAnnotation] == h.InstanceID, nil
+	return topology.IsOurs(cluster, h.InstanceID), nil
 }
 
 // gather reads caches only.
@@ -119,7 +116,7 @@ func found[T interface {
 }
 
 func (h *handler) gatherCluster(cp *rkev1.RKEControlPlane, v *view) error {
-	name := ownerCluster(cp)
+	name := topology.CAPIOwner(cp.OwnerReferences, "Cluster")
 	if name == "" {
 		return nil
 	}
@@ -131,33 +128,15 @@ func (h *handler) gatherCluster(cp *rkev1.RKEControlPlane, v *view) error {
 		return fmt.Errorf("read the CAPI cluster: %w", err)
 	}
 	v.cluster = cluster
-	_, paused := cp.Annotations[clusterv1.PausedAnnotation]
 	provisioned := cluster.Status.Initialization.InfrastructureProvisioned
 	v.snapshot.Cluster = &planner.Cluster{
 		Deleting:                  cluster.DeletionTimestamp != nil,
-		Paused:                    paused || cluster.Spec.Paused != nil && *cluster.Spec.Paused,
+		Paused:                    topology.IsPaused(cluster, cp),
 		PausedBy:                  cluster.Annotations[rkev1.PausedByOperationAnnotation],
 		InfrastructureProvisioned: provisioned != nil && *provisioned,
 		Initialized:               conditions.IsTrueMeta(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition),
 	}
 	return nil
-}
-
-// ownerCluster returns the name of the CAPI Cluster that owns the control plane: the controller reference, or else any.
-func ownerCluster(cp *rkev1.RKEControlPlane) string {
-	name := ""
-	for _, ref := range cp.OwnerReferences {
-		if ref.Kind != "Cluster" || !strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
-			continue
-		}
-		if ref.Controller != nil && *ref.Controller {
-			return ref.Name
-		}
-		if name == "" {
-			name = ref.Name
-		}
-	}
-	return name
 }
 
 func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
@@ -34,33 +35,24 @@ func (h *handler) gather(secret *corev1.Secret) (*view, error) {
 	}
 	machine := machines[0]
 	cluster := machine.Spec.ClusterName
-	ours, err := h.ours(machine.Namespace, cluster)
-	if err != nil || !ours {
-		return nil, err
+	provisioning, err := clients.Optional(h.ProvisioningClusters.Get(machine.Namespace, cluster))
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster: %w", err)
+	}
+	if !topology.IsOurs(provisioning, h.InstanceID) {
+		return nil, nil
 	}
 	// The planner reports unreadable keys. The readable ones count here.
 	state, _ := nodeplan.Parse(secret.Namespace+"/"+secret.Name, secret.Data)
 	v := &view{machine: machine, state: state, applied: planstore.ReadCondition(machine, rkev1.ConditionPlanApplied)}
-	cp, err := h.ControlPlanes.Get(machine.Namespace, cluster)
-	if apierrors.IsNotFound(err) {
-		return v, nil
-	}
+	cp, err := clients.Optional(h.ControlPlanes.Get(machine.Namespace, cluster))
 	if err != nil {
 		return nil, fmt.Errorf("read the control plane: %w", err)
 	}
-	v.unit = unitOf(distro.RuntimeOf(cp.Spec.KubernetesVersion), machine.Labels)
+	if cp != nil {
+		v.unit = unitOf(distro.RuntimeOf(cp.Spec.KubernetesVersion), machine.Labels)
+	}
 	return v, nil
-}
-
-func (h *handler) ours(namespace, name string) (bool, error) {
-	cluster, err := h.ProvisioningClusters.Get(namespace, name)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read the cluster: %w", err)
-	}
-	return h.InstanceID != "" && cluster.Annotations[rkev1.InstanceAnnotation] == h.InstanceID, nil
 }
 
 func unitOf(runtime distro.Runtime, labels map[string]string) string {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -16,10 +14,10 @@ import (
 // mayAct reports whether the controller may act on the object. Cluster API must own it, it must not be paused or
 // managed externally, and this instance must serve it.
 func (h *handler) mayAct(cluster *rkev1.RKECluster) (bool, error) {
-	if has(cluster.Annotations, clusterv1.ManagedByAnnotation) || has(cluster.Annotations, clusterv1.PausedAnnotation) {
+	if _, external := cluster.Annotations[clusterv1.ManagedByAnnotation]; external || topology.IsPaused(nil, cluster) {
 		return false, nil
 	}
-	owner := capiOwner(cluster.OwnerReferences)
+	owner := topology.CAPIOwner(cluster.OwnerReferences, "Cluster")
 	if owner == "" {
 		return false, nil
 	}
@@ -30,7 +28,7 @@ func (h *handler) mayAct(cluster *rkev1.RKECluster) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read Cluster API cluster %s/%s: %w", cluster.Namespace, owner, err)
 	}
-	if capiCluster.Spec.Paused != nil && *capiCluster.Spec.Paused {
+	if topology.IsPaused(capiCluster) {
 		return false, nil
 	}
 	return h.ours(cluster, owner)
@@ -51,7 +49,7 @@ func (h *handler) ours(cluster *rkev1.RKECluster, owner string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read cluster %s/%s: %w", cluster.Namespace, owner, err)
 	}
-	return topology.Owner(provisioning, h.InstanceID, true) == topology.Ours, nil
+	return topology.IsOurs(provisioning, h.InstanceID), nil
 }
 
 // madeForAnnotation names the kind of object for which an apply set made this one. Every manager of provisioning
@@ -59,27 +57,3 @@ func (h *handler) ours(cluster *rkev1.RKECluster, owner string) (bool, error) {
 const madeForAnnotation = "objectset.rio.cattle.io/owner-gvk"
 
 func provisioningCluster() string { return provv1.SchemeGroupVersion.WithKind("Cluster").String() }
-
-// capiOwner returns the name of the CAPI Cluster that owns an object. It prefers the controller reference, but Cluster
-// API does not always set that flag.
-func capiOwner(references []metav1.OwnerReference) string {
-	found := ""
-	for _, reference := range references {
-		group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
-		if group != clusterv1.GroupVersion.Group || reference.Kind != "Cluster" {
-			continue
-		}
-		if reference.Controller != nil && *reference.Controller {
-			return reference.Name
-		}
-		if found == "" {
-			found = reference.Name
-		}
-	}
-	return found
-}
-
-func has(m map[string]string, key string) bool {
-	_, ok := m[key]
-	return ok
-}

@@ -32,7 +32,7 @@ func (h *handler) mayAct(controlPlane *rkev1.RKEControlPlane) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read cluster %s/%s: %w", controlPlane.Namespace, controlPlane.Spec.ClusterName, err)
 	}
-	return topology.Owner(cluster, h.InstanceID, true) == topology.Ours, nil
+	return topology.IsOurs(cluster, h.InstanceID), nil
 }
 
 // gatherServers lists the machines with the control-plane role, sorted by name. Machines of old clusters have only

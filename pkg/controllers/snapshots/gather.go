@@ -81,12 +81,10 @@ func (h *handler) mayAct(name types.NamespacedName) (bool, error) {
 	if err != nil {
 		return false, unlessGone(err, "Cluster API's Cluster", name)
 	}
-	if cluster.DeletionTimestamp != nil || cp.DeletionTimestamp != nil || topology.Owner(cluster, h.InstanceID, true) != topology.Ours {
+	if cluster.DeletionTimestamp != nil || cp.DeletionTimestamp != nil || !topology.IsOurs(cluster, h.InstanceID) {
 		return false, nil
 	}
-	_, paused := cp.Annotations[clusterv1.PausedAnnotation]
-	paused = paused || capi.Spec.Paused != nil && *capi.Spec.Paused
-	return cp.Status.Initialized && !paused && !restores(cluster, cp), nil
+	return cp.Status.Initialized && !topology.IsPaused(capi, cp) && !restores(cluster, cp), nil
 }
 
 func unlessGone(err error, kind string, name types.NamespacedName) error {

@@ -126,7 +126,7 @@ func (f *facts) ofOthers() bool {
 	if len(f.clusters) == 0 {
 		return !isName(f.request.Name)
 	}
-	return slices.ContainsFunc(f.clusters, func(c *provv1.Cluster) bool { return topology.Owner(c, f.instanceID, true) != topology.Ours })
+	return slices.ContainsFunc(f.clusters, func(c *provv1.Cluster) bool { return !topology.IsOurs(c, f.instanceID) })
 }
 
 // decide handles a request of this instance that is not too old.
@@ -137,7 +137,7 @@ func (f *facts) decide() decision {
 	if refusal := f.refusesAll(); refusal != "" {
 		return refused(refusal)
 	}
-	if f.capi == nil || isPaused(f.capi) {
+	if f.capi == nil || topology.IsPaused(f.capi) {
 		return decision{do: wait}
 	}
 	if machine, refusal := f.known(); refusal != "" {

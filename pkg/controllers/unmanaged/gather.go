@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/registration"
@@ -60,23 +59,19 @@ func (h *handler) gatherMachines(f *facts, cluster types.NamespacedName) error {
 // A cluster without a provisioning Cluster belongs to every instance.
 func (h *handler) mayReport(machine *rkev1.CustomMachine) (bool, error) {
 	name := clusterLabel(machine)
-	if _, paused := machine.Annotations[clusterv1.PausedAnnotation]; paused || name == "" {
+	if topology.IsPaused(nil, machine) || name == "" {
 		return false, nil
 	}
 	cluster, err := clients.Optional(h.capiClusters.Get(machine.Namespace, name))
 	if err != nil {
 		return false, fmt.Errorf("read Cluster API's Cluster %s/%s: %w", machine.Namespace, name, err)
 	}
-	if isPaused(cluster) {
+	if topology.IsPaused(cluster) {
 		return false, nil
 	}
 	provisioning, err := clients.Optional(h.clusters.Get(machine.Namespace, name))
 	if err != nil {
 		return false, fmt.Errorf("read Cluster %s/%s: %w", machine.Namespace, name, err)
 	}
-	return provisioning == nil || topology.Owner(provisioning, h.InstanceID, true) == topology.Ours, nil
-}
-
-func isPaused(cluster *clusterv1.Cluster) bool {
-	return cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused
+	return provisioning == nil || topology.IsOurs(provisioning, h.InstanceID), nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -210,6 +211,32 @@ func TestOwner(t *testing.T) {
 			}
 			if got := topology.Owner(cluster, instance, c.children); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCAPIOwner(t *testing.T) {
+	t.Parallel()
+	ref := func(version, kind, name string, controller *bool) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, Controller: controller, UID: types.UID(name)}
+	}
+	capi := clusterv1.GroupVersion.String()
+	cases := map[string]struct {
+		refs []metav1.OwnerReference
+		want string
+	}{
+		"none":                          {},
+		"controller":                    {refs: []metav1.OwnerReference{ref(capi, "Machine", "a", nil), ref(capi, "Machine", "b", new(true))}, want: "b"},
+		"no controller":                 {refs: []metav1.OwnerReference{ref(capi, "MachineSet", "s", nil), ref(capi, "Machine", "a", nil)}, want: "a"},
+		"older version of the same API": {refs: []metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta1", "Machine", "a", new(true))}, want: "a"},
+		"machine of another API":        {refs: []metav1.OwnerReference{ref("example.org/v1", "Machine", "a", new(true))}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := topology.CAPIOwner(c.refs, "Machine"); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
 	}

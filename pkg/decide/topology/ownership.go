@@ -1,11 +1,14 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -29,16 +32,21 @@ const (
 // another management cluster and its children follow it. It was created from its management cluster, or it is being
 // deleted, so that Drover has nothing to create. Two managers never write to the same cluster.
 func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownership {
-	switch mark := cluster.Annotations[rkev1.InstanceAnnotation]; {
-	case mark != "" && mark == instanceID:
+	switch {
+	case IsOurs(cluster, instanceID):
 		return Ours
-	case mark != "" || hasChildren || cluster.Annotations[rkev1.ReleasedByAnnotation] != "":
+	case cluster.Annotations[rkev1.InstanceAnnotation] != "" || hasChildren || cluster.Annotations[rkev1.ReleasedByAnnotation] != "":
 		return Foreign
 	case cluster.Status.ClusterName != "" || !HasOwnManagement(cluster) || cluster.DeletionTimestamp != nil:
 		return Foreign
 	default:
 		return Unclaimed
 	}
+}
+
+// IsOurs reports whether a Cluster has this instance's mark. Nil has none. Use Owner to decide whether to claim a Cluster.
+func IsOurs(cluster *provv1.Cluster, instanceID string) bool {
+	return cluster != nil && instanceID != "" && cluster.Annotations[rkev1.InstanceAnnotation] == instanceID
 }
 
 // ByManagementCluster is the key function of an index that finds Clusters by their management clusters' names.
@@ -65,6 +73,31 @@ func OwnerReference(cluster *provv1.Cluster, controller bool) metav1.OwnerRefere
 func Belongs(object metav1.Object, cluster *provv1.Cluster) bool {
 	return !slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.APIVersion == provisioningGroup && ref.Kind == "Cluster" && ref.UID != cluster.UID
+	})
+}
+
+// CAPIOwner returns the name of the object of a kind of Cluster API that owns an object. It prefers the controller
+// reference, but Cluster API does not always set that flag. The version of the reference does not matter.
+func CAPIOwner(references []metav1.OwnerReference, kind string) string {
+	found := ""
+	for _, reference := range references {
+		group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
+		if group != clusterv1.GroupVersion.Group || reference.Kind != kind {
+			continue
+		}
+		if reference.Controller != nil && *reference.Controller {
+			return reference.Name
+		}
+		found = cmp.Or(found, reference.Name)
+	}
+	return found
+}
+
+// IsPaused reports whether a CAPI Cluster is paused, or one of its objects. The Cluster may be nil.
+func IsPaused(cluster *clusterv1.Cluster, objects ...metav1.Object) bool {
+	return cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused || slices.ContainsFunc(objects, func(object metav1.Object) bool {
+		_, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]
+		return paused
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 const (
@@ -58,7 +59,7 @@ func (f *Fleet) owns(namespace, name string) *provv1.Cluster {
 	if source == nil {
 		return nil
 	}
-	if cluster := source.Cluster(namespace, name); owned(cluster, source.InstanceID) {
+	if cluster := source.Cluster(namespace, name); topology.IsOurs(cluster, source.InstanceID) {
 		return cluster
 	}
 	return nil

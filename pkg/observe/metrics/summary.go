@@ -10,6 +10,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // Values of the label kind.
@@ -107,7 +108,7 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 	paused := pauses{source, byKey(cores), planes, now, f.wereHeld(), map[types.UID]time.Time{}}
 	ours := map[types.NamespacedName]bool{}
 	for _, cluster := range clusters {
-		if !owned(cluster, source.InstanceID) || cluster.Spec.RKEConfig == nil {
+		if !topology.IsOurs(cluster, source.InstanceID) || cluster.Spec.RKEConfig == nil {
 			continue // an imported cluster has no control plane and no machines of Drover
 		}
 		key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
@@ -140,10 +141,6 @@ func (f *Fleet) areHeld(held map[types.UID]time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.held = held
-}
-
-func owned(cluster *provv1.Cluster, instanceID string) bool {
-	return cluster != nil && instanceID != "" && cluster.Annotations[rkev1.InstanceAnnotation] == instanceID
 }
 
 func newestSnapshots(list []*rkev1.ETCDSnapshot) map[types.NamespacedName]time.Time {
