@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
@@ -31,26 +32,14 @@ func marked(crd *apiextv1.CustomResourceDefinition, generation int) *apiextv1.Cu
 func merge(current, wanted *apiextv1.CustomResourceDefinition) (*apiextv1.CustomResourceDefinition, bool, error) {
 	out := current.DeepCopy()
 	out.Spec = *wanted.Spec.DeepCopy()
-	out.Labels = overlay(current.Labels, wanted.Labels)
-	out.Annotations = overlay(current.Annotations, wanted.Annotations)
+	out.Labels = labels.Merge(current.Labels, wanted.Labels)
+	out.Annotations = labels.Merge(current.Annotations, wanted.Annotations)
 	same, err := sameJSON(current.Spec, out.Spec)
 	if err != nil {
 		return nil, false, err
 	}
 	changed := !same || !maps.Equal(current.Labels, out.Labels) || !maps.Equal(current.Annotations, out.Annotations)
 	return out, changed, nil
-}
-
-func overlay(base, over map[string]string) map[string]string {
-	if len(over) == 0 {
-		return base
-	}
-	out := maps.Clone(base)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, over)
-	return out
 }
 
 // sameJSON compares specs by their meaning. Their defaults and enums are raw JSON, whose spacing differs between the

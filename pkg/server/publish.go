@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-io/drover/pkg/controllers"
@@ -56,7 +57,7 @@ func (s *Server) publishSettings(ctx context.Context) error {
 	}
 	changed := found.DeepCopy()
 	changed.Data = wanted.Data
-	changed.Labels, changed.Annotations = merged(found.Labels, wanted.Labels), merged(found.Annotations, wanted.Annotations)
+	changed.Labels, changed.Annotations = labels.Merge(found.Labels, wanted.Labels), labels.Merge(found.Annotations, wanted.Annotations)
 	_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
 	return wrapped(wanted, err)
 }
@@ -98,13 +99,4 @@ func contains(all, some map[string]string) bool {
 		}
 	}
 	return true
-}
-
-func merged(first, second map[string]string) map[string]string {
-	out := maps.Clone(first)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, second)
-	return out
 }

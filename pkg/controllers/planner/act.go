@@ -3,12 +3,12 @@ package planner
 import (
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -226,7 +226,7 @@ func (a *actor) setPaused(operation string) error {
 	paused := update.Spec.Paused != nil && *update.Spec.Paused
 	switch {
 	case operation != "" && !owned && !paused:
-		update.Annotations = with(update.Annotations, map[string]string{rkev1.PausedByOperationAnnotation: operation})
+		update.Annotations = labels.Merge(update.Annotations, map[string]string{rkev1.PausedByOperationAnnotation: operation})
 		update.Spec.Paused = new(true)
 	case operation == "" && owned:
 		delete(update.Annotations, rkev1.PausedByOperationAnnotation)
@@ -246,7 +246,7 @@ func (a *actor) setPaused(operation string) error {
 // forceRemove releases an etcd machine when no server is left that could remove it from etcd.
 func (a *actor) forceRemove(e planner.ForceRemoveMachine) error {
 	machine := a.view.machines[e.Machine].DeepCopy()
-	machine.Annotations = with(machine.Annotations, map[string]string{
+	machine.Annotations = labels.Merge(machine.Annotations, map[string]string{
 		clusterv1.ExcludeNodeDrainingAnnotation:            "true",
 		clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation: "true",
 	})
@@ -256,20 +256,11 @@ func (a *actor) forceRemove(e planner.ForceRemoveMachine) error {
 	}
 	a.note(kindMachine, stored)
 	bootstrap := a.view.boots[e.Machine].DeepCopy()
-	bootstrap.Annotations = with(bootstrap.Annotations, map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"})
+	bootstrap.Annotations = labels.Merge(bootstrap.Annotations, map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"})
 	kept, err := a.Bootstraps.Update(bootstrap)
 	if err != nil {
 		return fmt.Errorf("let the bootstrap of machine %s go: %w", e.Machine, err)
 	}
 	a.note(kindBootstrap, kept)
 	return nil
-}
-
-func with(annotations, more map[string]string) map[string]string {
-	out := maps.Clone(annotations)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, more)
-	return out
 }

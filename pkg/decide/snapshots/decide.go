@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -260,16 +261,7 @@ func merged(found, want *rkev1.ETCDSnapshot) *rkev1.ETCDSnapshot {
 	if found.SnapshotFile.S3 != nil && want.SnapshotFile.S3 != nil {
 		want.SnapshotFile.S3.CloudCredentialName = found.SnapshotFile.S3.CloudCredentialName
 	}
-	out.Labels, out.Annotations = union(out.Labels, want.Labels), union(out.Annotations, want.Annotations)
+	out.Labels, out.Annotations = labels.Merge(out.Labels, want.Labels), labels.Merge(out.Annotations, want.Annotations)
 	out.OwnerReferences, out.Spec, out.SnapshotFile = want.OwnerReferences, want.Spec, want.SnapshotFile
-	return out
-}
-
-func union(have, want map[string]string) map[string]string {
-	out := maps.Clone(have)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, want)
 	return out
 }

@@ -20,8 +20,8 @@ func Mark(obj metav1.Object, setID string, owner schema.GroupVersionKind, namesp
 	if err != nil {
 		return fmt.Errorf("apply set %s: %w", setID, err)
 	}
-	obj.SetLabels(merged(obj.GetLabels(), hash))
-	obj.SetAnnotations(merged(obj.GetAnnotations(), identity))
+	obj.SetLabels(labels.Merge(obj.GetLabels(), hash))
+	obj.SetAnnotations(labels.Merge(obj.GetAnnotations(), identity))
 	return nil
 }
 

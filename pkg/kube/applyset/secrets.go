@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/rancher/wrangler/v3/pkg/apply"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -101,11 +101,11 @@ func (s *Secrets) identify(setID string, owner runtime.Object, refs OwnerRefs) (
 	if m.GetUID() == "" {
 		return secretIdentity{}, fmt.Errorf("owner %q has no UID: it does not come from the API server", m.GetName())
 	}
-	labels, annotations, err := apply.GetLabelsAndAnnotations(setID, typed)
+	hash, identity, err := apply.GetLabelsAndAnnotations(setID, typed)
 	if err != nil {
 		return secretIdentity{}, err
 	}
-	id := secretIdentity{labels: labels, annotations: annotations, namespace: m.GetNamespace()}
+	id := secretIdentity{labels: hash, annotations: identity, namespace: m.GetNamespace()}
 	if refs != NoOwnerRef {
 		gvk, controller := typed.GetObjectKind().GroupVersionKind(), refs == ControllerRef
 		id.reference = &metav1.OwnerReference{
@@ -125,8 +125,8 @@ func (id secretIdentity) mark(secret *corev1.Secret) *corev1.Secret {
 	if secret.Type == "" {
 		secret.Type = corev1.SecretTypeOpaque
 	}
-	secret.Labels = merged(secret.Labels, id.labels)
-	secret.Annotations = merged(secret.Annotations, id.annotations)
+	secret.Labels = labels.Merge(secret.Labels, id.labels)
+	secret.Annotations = labels.Merge(secret.Annotations, id.annotations)
 	// With an owner in another namespace, the garbage collector would delete the Secret.
 	if id.reference != nil && (id.namespace == "" || id.namespace == secret.Namespace) {
 		secret.OwnerReferences = withReference(secret.OwnerReferences, *id.reference)
@@ -202,8 +202,8 @@ func (s *Secrets) ensure(record *recorder, id secretIdentity, have, want *corev1
 // overlay returns have with the wanted changes.
 func overlay(have, want *corev1.Secret) *corev1.Secret {
 	next := have.DeepCopy()
-	next.Labels = merged(next.Labels, want.Labels)
-	next.Annotations = merged(next.Annotations, want.Annotations)
+	next.Labels = labels.Merge(next.Labels, want.Labels)
+	next.Annotations = labels.Merge(next.Annotations, want.Annotations)
 	for _, reference := range want.OwnerReferences {
 		next.OwnerReferences = withReference(next.OwnerReferences, reference)
 	}
@@ -223,15 +223,6 @@ func (s *Secrets) delete(record *recorder, secret *corev1.Secret) error {
 		record.add(&record.result.Deleted, "secrets", secret.Namespace, secret.Name)
 	}
 	return err
-}
-
-func merged(base, over map[string]string) map[string]string {
-	result := maps.Clone(base)
-	if result == nil {
-		result = map[string]string{}
-	}
-	maps.Copy(result, over)
-	return result
 }
 
 func withReference(references []metav1.OwnerReference, reference metav1.OwnerReference) []metav1.OwnerReference {

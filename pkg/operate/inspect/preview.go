@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -194,7 +193,7 @@ func completed(config *unstructured.Unstructured, defaults map[string]any) *unst
 func merge(live, file *provv1.Cluster) *provv1.Cluster {
 	out := live.DeepCopy()
 	out.Spec = *file.Spec.DeepCopy()
-	out.Labels, out.Annotations = over(live.Labels, file.Labels), over(live.Annotations, file.Annotations)
+	out.Labels, out.Annotations = labels.Merge(live.Labels, file.Labels), labels.Merge(live.Annotations, file.Annotations)
 	was, now := live.Spec.RKEConfig, out.Spec.RKEConfig
 	if was == nil || now == nil {
 		return out
@@ -218,13 +217,4 @@ func keepSchema(pool *provv1.RKEMachinePool, live []provv1.RKEMachinePool) {
 			pool.DynamicSchemaSpec = old.DynamicSchemaSpec
 		}
 	}
-}
-
-func over(below, above map[string]string) map[string]string {
-	out := maps.Clone(below)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, above)
-	return out
 }

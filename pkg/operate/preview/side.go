@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -111,11 +112,7 @@ func (in *Input) snapshotOf(controlPlane *rkev1.RKEControlPlane) planner.Snapsho
 }
 
 func overlay(below, above map[string]string) map[string]string {
-	out := maps.Clone(below)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, above)
+	out := labels.Merge(below, above)
 	maps.DeleteFunc(out, func(_, value string) bool { return value == "" })
 	return out
 }
