@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -175,12 +176,7 @@ func (o *inspectOptions) print(out io.Writer, value any, table func(w io.Writer)
 	return aligned.Flush()
 }
 
-func orDefault(namespace string) string {
-	if namespace == "" {
-		return defaultNamespace
-	}
-	return namespace
-}
+func orDefault(namespace string) string { return cmp.Or(namespace, defaultNamespace) }
 
 // row writes the cells of a table's line. An empty cell is shown as a dash. Control characters and line breaks are
 // replaced.

@@ -93,8 +93,8 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W18", breaks: "the probe of the kubelet asks the usual port, whatever the user has set",
-		file: "pkg/decide/planner/render/probes.go", old: `port := either(argValue(args, "healthz-port"), strconv.Itoa(distro.KubeletHealthPort))`,
-		fault: `port := strconv.Itoa(distro.KubeletHealthPort)`,
+		file: "pkg/decide/planner/render/probes.go", old: `port := cmp.Or(argValue(args, "healthz-port"), strconv.Itoa(distro.KubeletHealthPort))`,
+		fault: `port := cmp.Or("", strconv.Itoa(distro.KubeletHealthPort))`,
 		tests: rendering, run: "TestPlan_ProbesFollowTheUser",
 	},
 	{

@@ -1,6 +1,7 @@
 package distro
 
 import (
+	"cmp"
 	"path"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -30,17 +31,10 @@ type Dirs struct {
 // DirsFor fills in the defaults of a cluster's data directories.
 func DirsFor(r Runtime, dirs rkev1.DataDirectories) Dirs {
 	return Dirs{
-		Data:         orDefault(dirs.K8sDistro, r.DefaultDataDir()),
-		Provisioning: orDefault(dirs.Provisioning, DefaultProvisioningDir),
-		SystemAgent:  orDefault(dirs.SystemAgent, DefaultSystemAgentDir),
+		Data:         cmp.Or(dirs.K8sDistro, r.DefaultDataDir()),
+		Provisioning: cmp.Or(dirs.Provisioning, DefaultProvisioningDir),
+		SystemAgent:  cmp.Or(dirs.SystemAgent, DefaultSystemAgentDir),
 	}
-}
-
-func orDefault(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
 }
 
 // ConfigPart is the path of a file that the main configuration refers to, such as the audit policy.

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -57,18 +58,14 @@ func Stall(reason, message string) *Stalled { return &Stalled{Reason: reason, Me
 
 // AsWaiting returns the *Waiting in err, or nil.
 func AsWaiting(err error) *Waiting {
-	if w, ok := errors.AsType[*Waiting](err); ok {
-		return w
-	}
-	return nil
+	w, _ := errors.AsType[*Waiting](err)
+	return w
 }
 
 // AsStalled returns the *Stalled in err, or nil.
 func AsStalled(err error) *Stalled {
-	if s, ok := errors.AsType[*Stalled](err); ok {
-		return s
-	}
-	return nil
+	s, _ := errors.AsType[*Stalled](err)
+	return s
 }
 
 // Retry is the instruction for the work queue.
@@ -90,11 +87,11 @@ func Conclude(conditionType string, err error) (conditions.Condition, Retry) {
 		return c, Retry{}
 	}
 	if w := AsWaiting(err); w != nil {
-		c.Status, c.Reason, c.Message = rkev1.ConditionUnknown, or(w.Reason, rkev1.ReasonWaiting), w.Message
+		c.Status, c.Reason, c.Message = rkev1.ConditionUnknown, cmp.Or(w.Reason, rkev1.ReasonWaiting), w.Message
 		return c, Retry{After: w.After}
 	}
 	if s := AsStalled(err); s != nil {
-		c.Status, c.Reason, c.Message = rkev1.ConditionFalse, or(s.Reason, rkev1.ReasonError), s.Message
+		c.Status, c.Reason, c.Message = rkev1.ConditionFalse, cmp.Or(s.Reason, rkev1.ReasonError), s.Message
 		return c, Retry{}
 	}
 	if apierrors.IsConflict(err) {
@@ -102,11 +99,4 @@ func Conclude(conditionType string, err error) (conditions.Condition, Retry) {
 	}
 	c.Status, c.Reason, c.Message = rkev1.ConditionFalse, rkev1.ReasonError, Stable(err.Error())
 	return c, Retry{Err: err}
-}
-
-func or(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
 }

@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -177,13 +178,13 @@ func (f Facts) lifetimes() (ttl, grace time.Duration) {
 	case spec.TTL != nil:
 		ttl = minutes(*spec.TTL)
 	case f.Settings.AgentsFollow || !Serves(f.Registration.Labels, ForAgent):
-		ttl = orDefault(f.Settings.TTL, DefaultTTL)
+		ttl = cmp.Or(f.Settings.TTL, DefaultTTL)
 	}
 	if ttl <= 0 {
 		return 0, 0
 	}
 	ttl = max(ttl, minTTL)
-	grace = orDefault(max(f.Settings.GracePeriod, 0), DefaultGracePeriod)
+	grace = cmp.Or(max(f.Settings.GracePeriod, 0), DefaultGracePeriod)
 	if spec.GracePeriod != nil {
 		grace = minutes(*spec.GracePeriod)
 	}
@@ -191,13 +192,6 @@ func (f Facts) lifetimes() (ttl, grace time.Duration) {
 		grace = ttl / 5 * 4
 	}
 	return ttl, max(grace, minGracePeriod)
-}
-
-func orDefault(value, otherwise time.Duration) time.Duration {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }
 
 func minutes(n int64) time.Duration {

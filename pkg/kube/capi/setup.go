@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -37,7 +38,7 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 	if err := index.AddDefaultIndexes(ctx, c.manager); err != nil {
 		return fmt.Errorf("add indexes: %w", err)
 	}
-	workers := controller.Options{MaxConcurrentReconciles: orDefault(opts.Workers, defaultWorkers)}
+	workers := controller.Options{MaxConcurrentReconciles: cmp.Or(opts.Workers, defaultWorkers)}
 	clusters, err := clustercache.New(ctx, c.manager, clustercache.Options{
 		Door: opts.Door, Subscribe: opts.Subscribe, Workers: workers.MaxConcurrentReconciles,
 		Client: setup.ClusterCacheClientOptions(name, clusterQPS, clusterBurst), Cache: setup.ClusterCacheCacheOptions(),
@@ -85,12 +86,4 @@ func (c *Core) secretNames() (ctrlcache.Cache, error) {
 		return nil, fmt.Errorf("make cache of Secrets' metadata: %w", err)
 	}
 	return secrets, nil
-}
-
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }

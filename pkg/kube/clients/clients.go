@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -124,7 +125,7 @@ func New(cfg *rest.Config, opts Options) (*Clients, error) {
 	}
 	c := &Clients{
 		Config: configure(cfg, opts.Version), Scheme: scheme, gate: newGate(opts.Observe), tracker: &tracker{},
-		workers: orDefault(opts.Workers, defaultWorkers), kindWorkers: opts.KindWorkers, syncTimeout: orDefault(opts.SyncTimeout, defaultSyncTimeout),
+		workers: cmp.Or(opts.Workers, defaultWorkers), kindWorkers: opts.KindWorkers, syncTimeout: cmp.Or(opts.SyncTimeout, defaultSyncTimeout),
 	}
 	if err := c.setFactory(opts); err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func New(cfg *rest.Config, opts Options) (*Clients, error) {
 
 func configure(cfg *rest.Config, version string) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
-	cfg.UserAgent = "drover/" + orDefault(version, "dev")
+	cfg.UserAgent = "drover/" + cmp.Or(version, "dev")
 	cfg.QPS, cfg.Burst = -1, 0
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	cfg.ContentType = runtime.ContentTypeJSON
@@ -263,7 +264,7 @@ func (c *Clients) Start(ctx context.Context) error {
 		return err
 	}
 	c.gated.start(func(gvk schema.GroupVersionKind, w *workers) {
-		w.start(running, orDefault(c.kindWorkers[gvk], c.workers))
+		w.start(running, cmp.Or(c.kindWorkers[gvk], c.workers))
 	})
 	return c.Dynamic.start(running, c.workers)
 }
@@ -294,14 +295,6 @@ func (c *Clients) Stop() {
 	if c.shared != nil {
 		c.shared.giveBack()
 	}
-}
-
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 // stack returns the stack of a panic, for the log.

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func (f *gatedFactory) ForResource(gvr schema.GroupVersionResource, namespaced b
 
 func (f *gatedFactory) ForResourceKind(gvr schema.GroupVersionResource, kind string, namespaced bool) lassocontroller.SharedController {
 	c := f.SharedControllerFactory.ForResourceKind(gvr, kind, namespaced)
-	return &gatedController{c, f, gvr.GroupVersion().WithKind(orDefault(kind, gvr.Resource))}
+	return &gatedController{c, f, gvr.GroupVersion().WithKind(cmp.Or(kind, gvr.Resource))}
 }
 
 type gatedController struct {

@@ -126,5 +126,3 @@ func (w *World) deletion(machinesWork bool) Link {
 }
 
 func redactTail(output []byte, w *World) string { return redact.Tail(output, maxTail, w.Secrets) }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

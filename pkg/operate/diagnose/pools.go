@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -33,7 +34,7 @@ func (w *World) pools() []Branch {
 		delete(of, pool.Name)
 	}
 	var others []Branch
-	for _, name := range sortedKeys(of) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
 		others = append(others, of[name]...)
 	}
 	if len(others) > 0 {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	_ "embed" // the scripts that nodes run
 	"errors"
 	"fmt"
@@ -217,7 +218,7 @@ func (m *machinePlan) storageOf(s3 *rkev1.ETCDSnapshotS3) (storage *rkev1.ETCDSn
 		current = *m.spec.ETCD.S3
 	}
 	own.Retention = 0
-	own.CloudCredentialName = either(own.CloudCredentialName, current.CloudCredentialName)
+	own.CloudCredentialName = cmp.Or(own.CloudCredentialName, current.CloudCredentialName)
 	if strings.HasSuffix(own.EndpointCA, ".crt") {
 		recorded, own.EndpointCA = own.EndpointCA, current.EndpointCA
 	}
@@ -235,7 +236,7 @@ func (n Node) podSelectors(fleetNamespace string) []string {
 			"kube-system:app.kubernetes.io/name=rke2-ingress-nginx")
 	}
 	return append(selectors, "cattle-system:app=cattle-cluster-agent", "cattle-system:app=kube-api-auth", "cattle-system:app=rancher-webhook",
-		"cattle-system:upgrade.cattle.io/controller=system-upgrade-controller", either(fleetNamespace, "cattle-fleet-system")+":app=fleet-agent")
+		"cattle-system:upgrade.cattle.io/controller=system-upgrade-controller", cmp.Or(fleetNamespace, "cattle-fleet-system")+":app=fleet-agent")
 }
 
 // PodCleanupWork removes pods that run according to the restored data (docs/wire/planner.md#restore). uids are the

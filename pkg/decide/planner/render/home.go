@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"slices"
@@ -83,7 +84,7 @@ func HomeOf(p plan.NodePlan) (Home, bool) {
 		for _, file := range slices.Backward(files) {
 			dir := ""
 			if file.Path == runtime.ConfigFile() && valueIn(file, keyDataDir, &dir) {
-				return Home{runtime, path.Clean(either(dir, runtime.DefaultDataDir()))}, true
+				return Home{runtime, path.Clean(cmp.Or(dir, runtime.DefaultDataDir()))}, true
 			}
 		}
 	}

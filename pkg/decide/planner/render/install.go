@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -57,7 +58,7 @@ func (m *machinePlan) installerImage() string {
 // InstallerImage is the image with the installer of a Kubernetes version. prefix is that of the settings, and registry
 // is a private one; both may be empty.
 func InstallerImage(prefix, registry, kubernetesVersion string) string {
-	image := either(prefix, DefaultInstallerImage) + string(distro.RuntimeOf(kubernetesVersion)) + ":" + strings.ReplaceAll(kubernetesVersion, "+", "-")
+	image := cmp.Or(prefix, DefaultInstallerImage) + string(distro.RuntimeOf(kubernetesVersion)) + ":" + strings.ReplaceAll(kubernetesVersion, "+", "-")
 	return resolveImage(registry, image)
 }
 

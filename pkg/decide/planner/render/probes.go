@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -56,7 +57,7 @@ func (m *machinePlan) probeAPIServer() {
 
 func (m *machinePlan) probeKubelet() {
 	args := listOf(m.config["kubelet-arg"])
-	port := either(argValue(args, "healthz-port"), strconv.Itoa(distro.KubeletHealthPort))
+	port := cmp.Or(argValue(args, "healthz-port"), strconv.Itoa(distro.KubeletHealthPort))
 	if port != "0" {
 		host := m.reachedAt(argValue(args, "healthz-bind-address"))
 		m.probe(ProbeKubelet, plan.HTTPGetAction{URL: fmt.Sprintf("http://%s:%s/healthz", host, port)})

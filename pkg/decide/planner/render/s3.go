@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"crypto/md5" //nolint:gosec // the file name's hash is wire: nodes hold files under these names already
 	"encoding/base64"
 	"encoding/hex"
@@ -8,9 +9,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
 const fieldS3 = "spec.rkeConfig.etcd.s3"
@@ -37,16 +37,16 @@ func (m *machinePlan) s3Options(s3 *rkev1.ETCDSnapshotS3) ([]option, *plan.File,
 			options = append(options, option{"etcd-s3-" + name, value})
 		}
 	}
-	add("bucket", either(s3.Bucket, credential["defaultBucket"]))
+	add("bucket", cmp.Or(s3.Bucket, credential["defaultBucket"]))
 	add("access-key", credential["accessKey"])
 	add("secret-key", credential["secretKey"])
-	add("region", either(s3.Region, credential["defaultRegion"]))
-	add("folder", either(s3.Folder, credential["defaultFolder"]))
-	add("endpoint", either(s3.Endpoint, credential["defaultEndpoint"]))
+	add("region", cmp.Or(s3.Region, credential["defaultRegion"]))
+	add("folder", cmp.Or(s3.Folder, credential["defaultFolder"]))
+	add("endpoint", cmp.Or(s3.Endpoint, credential["defaultEndpoint"]))
 	if s3.SkipSSLVerify || credential["defaultSkipSSLVerify"] == "true" {
 		options = append(options, option{"etcd-s3-skip-ssl-verify", true})
 	}
-	ca, err := m.s3Authority(either(s3.EndpointCA, credential["defaultEndpointCA"]))
+	ca, err := m.s3Authority(cmp.Or(s3.EndpointCA, credential["defaultEndpointCA"]))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,11 +97,4 @@ func (m *machinePlan) s3Authority(authority string) (*plan.File, error) {
 	sum := md5.Sum([]byte(encoded)) //nolint:gosec // see the import
 	name := fmt.Sprintf("%s-%s.crt", partS3CA, hex.EncodeToString(sum[:])[:5])
 	return &plan.File{Path: m.dirs.ConfigPart(name), Content: encoded}, nil
-}
-
-func either(value, fallback string) string {
-	if value != "" {
-		return value
-	}
-	return fallback
 }

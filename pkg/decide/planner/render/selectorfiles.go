@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -8,9 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
 // filesSelected writes this machine's files of machineSelectorFiles. Each comes from a Secret or ConfigMap whose
@@ -95,7 +95,7 @@ func selectedFile(field, defaultPermissions string, item rkev1.KeyToPath, conten
 				field, item.Key)
 		}
 	}
-	permissions := either(item.Permissions, defaultPermissions)
+	permissions := cmp.Or(item.Permissions, defaultPermissions)
 	if permissions != "" {
 		if _, err := strconv.ParseUint(permissions, 8, 12); err != nil {
 			return plan.File{}, fmt.Errorf("%s.permissions must be an octal mode such as 644", field)

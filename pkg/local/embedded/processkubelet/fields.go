@@ -55,5 +55,3 @@ func quotedMap(m map[string]string) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

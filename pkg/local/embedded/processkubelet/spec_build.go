@@ -2,8 +2,10 @@ package processkubelet
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -137,7 +139,7 @@ func mountsOf(pod *corev1.Pod, container *corev1.Container, image Image, place c
 	if image.layout.root == "" && !visible(image.Program) {
 		mounts = append(mounts, mountSpec{Source: image.Program, Target: image.Program, ReadOnly: true})
 	}
-	for _, target := range sortedKeys(image.Files) {
+	for _, target := range slices.Sorted(maps.Keys(image.Files)) {
 		mounts = append(mounts, mountSpec{Source: image.Files[target], Target: target, ReadOnly: true})
 	}
 	volumes := map[string]corev1.Volume{}

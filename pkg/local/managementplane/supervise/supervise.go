@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,8 +66,8 @@ type Supervisor struct {
 // Open takes the lock of opts.RunDir and ends the processes of an earlier, killed run. If a live process holds the
 // lock, the error names it.
 func Open(ctx context.Context, opts Options) (*Supervisor, error) {
-	opts.MinBackoff = orDefault(opts.MinBackoff, defaultMinBackoff)
-	opts.MaxBackoff = orDefault(opts.MaxBackoff, defaultMaxBackoff)
+	opts.MinBackoff = cmp.Or(opts.MinBackoff, defaultMinBackoff)
+	opts.MaxBackoff = cmp.Or(opts.MaxBackoff, defaultMaxBackoff)
 	if opts.Log == nil {
 		opts.Log = logrus.StandardLogger()
 	}
@@ -94,7 +95,7 @@ func Open(ctx context.Context, opts Options) (*Supervisor, error) {
 // Start starts a child and returns when it is ready. If the child cannot start, ends repeatedly or is not ready before
 // ctx ends, Start stops it. The error names the child and quotes the end of its log.
 func (s *Supervisor) Start(ctx context.Context, child Child) error {
-	child.Grace = orDefault(child.Grace, defaultGrace)
+	child.Grace = cmp.Or(child.Grace, defaultGrace)
 	w := newWorker(s.opts, child)
 	s.mu.Lock()
 	if slices.ContainsFunc(s.workers, func(other *worker) bool { return other.child.Name == child.Name }) {
@@ -189,11 +190,4 @@ func (s *Supervisor) forget(gone *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.workers = slices.DeleteFunc(s.workers, func(w *worker) bool { return w == gone })
-}
-
-func orDefault(value, fallback time.Duration) time.Duration {
-	if value == 0 {
-		return fallback
-	}
-	return value
 }
