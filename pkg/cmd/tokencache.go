@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +12,8 @@ import (
 
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // keptToken is a cached token for the authorized endpoint of a cluster.
@@ -76,8 +76,7 @@ func whose(credential *clientauthv1.ExecCredential) string {
 
 func hashed(parts ...string) string {
 	content, _ := json.Marshal(parts) // strings always encode
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
+	return naming.SHA256(content)
 }
 
 // tokenCache is the file that caches a token. An empty path means no cache.

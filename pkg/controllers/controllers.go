@@ -30,6 +30,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/unmanaged"
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/decide/topology"
@@ -38,7 +39,6 @@ import (
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/rival"
 	"github.com/drover-io/drover/pkg/observe/metrics"
-	"github.com/drover-io/drover/pkg/reach/connect"
 	"github.com/drover-io/drover/pkg/reach/proxy"
 	"github.com/drover-io/drover/pkg/releases"
 )
@@ -293,7 +293,7 @@ func (s Settings) AgentSource(image string) clustermanifest.Source {
 func (s Settings) Registration(agents bool) registration.Settings {
 	return registration.Settings{
 		AgentsFollow: agents,
-		ServerURL:    strings.TrimRight(s.ServerURL, "/"), CAChecksum: connect.CAChecksum([]byte(s.CACerts)),
+		ServerURL:    strings.TrimRight(s.ServerURL, "/"), CAChecksum: naming.CAChecksum(s.CACerts),
 		TTL: s.RegistrationTokenTTL, GracePeriod: s.RegistrationTokenGracePeriod,
 	}
 }

@@ -1,8 +1,6 @@
 package bootstrap
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
 	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/outcome"
 	"github.com/drover-io/drover/pkg/kube/applyset"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
@@ -146,7 +145,7 @@ const (
 // data returns the machine's script in the format of its infrastructure.
 func (h *handler) data(s snapshot, token string) (string, error) {
 	script := bootstrapdata.Script{
-		Installer: h.Settings.LinuxInstaller, ServerURL: strings.TrimRight(h.Settings.ServerURL, "/"), CAChecksum: checksum(h.Settings.CACerts),
+		Installer: h.Settings.LinuxInstaller, ServerURL: strings.TrimRight(h.Settings.ServerURL, "/"), CAChecksum: naming.CAChecksum(h.Settings.CACerts),
 		AccountToken: token, Env: s.controlPlane.Spec.AgentEnvVars, AgentDataDir: s.controlPlane.Spec.DataDirectories.SystemAgent,
 		ServesAgent: h.Settings.ServesAgent,
 	}
@@ -186,15 +185,4 @@ func refuse(err error) error {
 // cloud-config.
 func ownInfrastructure(group string) bool {
 	return group == driverschema.MachineGroup || group == rkeGroup || group == elementals
-}
-
-// checksum returns the value that the install script compares with the server's authority: SHA-256 of the PEM with one
-// final newline.
-func checksum(pem string) string {
-	pem = strings.TrimRight(pem, "\n")
-	if pem == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(pem + "\n"))
-	return hex.EncodeToString(sum[:])
 }

@@ -339,15 +339,3 @@ func TestHandlers_ObjectsThatAreGone(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// TestChecksum: the checksum equals that of the downloaded file in the install script, whatever line ends the setting
-// has.
-func TestChecksum(t *testing.T) {
-	const pem = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"
-	if checksum("") != "" || checksum("\n") != "" {
-		t.Error("no authority has a checksum")
-	}
-	if checksum(pem) != checksum(pem+"\n") || checksum(pem) != checksum(pem+"\n\n") || len(checksum(pem)) != 64 {
-		t.Errorf("checksums differ: %s, %s", checksum(pem), checksum(pem+"\n"))
-	}
-}

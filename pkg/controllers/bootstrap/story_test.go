@@ -26,6 +26,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/outcome"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/reach/connect"
@@ -167,7 +168,7 @@ func (w *world) checkScript() {
 	if len(token) == 0 || strings.Contains(script, string(token)) {
 		w.Errorf("the account's token, %d bytes, is in the script", len(token))
 	}
-	for _, want := range []string{connect.BootstrapToken(token), "https://drover.example.org'", "CATTLE_CA_CHECKSUM", "echo install", "STRICT_VERIFY"} {
+	for _, want := range []string{naming.TokenHash(token), "https://drover.example.org'", "CATTLE_CA_CHECKSUM", "echo install", "STRICT_VERIFY"} {
 		if !strings.Contains(script, want) {
 			w.Errorf("the script lacks %q", want)
 		}
@@ -319,7 +320,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 					t.Error("Cluster API is not told about the data")
 				}
 				token := w.secret("m1-machine-bootstrap-token").Data[corev1.ServiceAccountTokenKey]
-				if !strings.Contains(w.data("m1"), connect.BootstrapToken(token)) {
+				if !strings.Contains(w.data("m1"), naming.TokenHash(token)) {
 					t.Error("the script has the digest of another token")
 				}
 			})

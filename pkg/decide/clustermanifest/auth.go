@@ -1,8 +1,6 @@
 package clustermanifest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 const (
@@ -76,8 +75,7 @@ func mark(object any, meta *metav1.ObjectMeta) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(content)
-	meta.Annotations = map[string]string{DigestAnnotation: hex.EncodeToString(sum[:])[:16]}
+	meta.Annotations = map[string]string{DigestAnnotation: naming.SHA256(content)[:16]}
 	return nil
 }
 

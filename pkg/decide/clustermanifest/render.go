@@ -2,8 +2,6 @@ package clustermanifest
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 
@@ -16,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // Names in the cluster. Users and tools look for them. (docs/wire/endpoints.md#manifest-of-the-agent.)
@@ -50,8 +50,7 @@ const (
 // CredentialName is the name of the Secret with the agent's credential. A new credential gets a new Secret, so that the
 // Deployment rolls out. (docs/wire/endpoints.md#manifest-of-the-agent.)
 func CredentialName(serverURL, token, namespace string) string {
-	sum := sha256.Sum256([]byte(serverURL + "." + token + "." + namespace))
-	return CredentialPrefix + hex.EncodeToString(sum[:])[:10]
+	return CredentialPrefix + naming.SHA256(serverURL + "." + token + "." + namespace)[:10]
 }
 
 // Render returns the objects in the order of their creation. Errors name the wrong field, and never contain the token.
@@ -82,8 +81,7 @@ func Render(in Input) ([]runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(content)
-	deployment.Annotations = map[string]string{DigestAnnotation: hex.EncodeToString(sum[:])[:16]}
+	deployment.Annotations = map[string]string{DigestAnnotation: naming.SHA256(content)[:16]}
 	return append(objects, deployment), nil
 }
 
@@ -166,10 +164,9 @@ func (in Input) priorityClass() *schedulingv1.PriorityClass {
 	if wanted.PreemptionPolicy != nil && *wanted.PreemptionPolicy != "" {
 		policy = *wanted.PreemptionPolicy
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", wanted.Value, policy))
 	return &schedulingv1.PriorityClass{
 		TypeMeta:    metav1.TypeMeta{APIVersion: schedulingv1.SchemeGroupVersion.String(), Kind: "PriorityClass"},
-		ObjectMeta:  metav1.ObjectMeta{Name: PriorityClass + "-" + hex.EncodeToString(sum[:])[:8]},
+		ObjectMeta:  metav1.ObjectMeta{Name: PriorityClass + "-" + naming.SHA256(fmt.Sprintf("%d %s", wanted.Value, policy))[:8]},
 		Value:       int32(wanted.Value),
 		Description: "For the agent of this cluster.", PreemptionPolicy: &policy,
 	}

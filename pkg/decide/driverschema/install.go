@@ -1,13 +1,12 @@
 package driverschema
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // DriverSHA256Annotation on a NodeDriver is the SHA-256 of the download from status.appliedURL. It ensures that Drover
@@ -35,8 +34,7 @@ func NeedsInstall(driver *mgmtv3.NodeDriver, schema *mgmtv3.DynamicSchema, machi
 
 // CacheKey names a download on disk: another URL or checksum is another file.
 func CacheKey(url, checksum string) string {
-	sum := sha256.Sum256([]byte(url + checksum))
-	return hex.EncodeToString(sum[:])
+	return naming.SHA256(url + checksum)
 }
 
 // DisplayName is the name from which kinds are named: the display name, or the object's name.

@@ -32,7 +32,7 @@ func MachineTemplateHash(machineDeployment string, spec map[string]any) (string,
 	if err != nil {
 		return "", fmt.Errorf("encode machine template of %s: %w", machineDeployment, err)
 	}
-	return sha256Hex(machineDeployment + string(encoded))[:8], nil
+	return SHA256(machineDeployment + string(encoded))[:8], nil
 }
 
 func isEmptyTemplateValue(value any) bool {
@@ -54,7 +54,7 @@ func isEmptyTemplateValue(value any) bool {
 // provider's infrastructure. userdata is the pool's inline user data, "" when it has none.
 // (docs/wire/names.md#hashes-in-names.)
 func BootstrapTemplateHash(machineDeployment, userdata string) string {
-	return sha256Hex(machineDeployment + userdata)[:8]
+	return SHA256(machineDeployment + userdata)[:8]
 }
 
 // ApplySet returns the value of label objectset.rio.cattle.io/hash. It is the SHA-1 of the set's id, its owner's
@@ -74,6 +74,16 @@ func ProvisioningPrincipal(namespace, cluster string) string {
 func User(principal string) string {
 	sum := sha256.Sum256([]byte(principal))
 	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
+}
+
+// CAChecksum returns the checksum by which machines and agents verify the server: the hexadecimal SHA-256 of its
+// authorities in PEM with one newline at the end, or "" without authorities (docs/wire/endpoints.md#authorities).
+func CAChecksum(pem string) string {
+	pem = strings.TrimRight(pem, "\n")
+	if pem == "" {
+		return ""
+	}
+	return SHA256(pem + "\n")
 }
 
 // TokenHash returns base64url(sha256(token)). It is the index key of registration tokens, and the CATTLE_TOKEN in a

@@ -108,7 +108,7 @@ const (
 // MachineRequest names the Secret with which a host asks to register, and the resulting Machine, RKEBootstrap and
 // CustomMachine. kind is one of the MachineRequest constants, and machineID is the id that the host sent.
 func MachineRequest(kind, machineID string) string {
-	return kind + "-" + sha256Hex(machineID)[:12]
+	return kind + "-" + SHA256(machineID)[:12]
 }
 
 // EndpointKeys names the Secret with the keys of the tokens for a cluster's authorized endpoint.
@@ -129,7 +129,7 @@ func ETCDSnapshot(cluster, storage, snapshot, node, location string, created int
 		}
 		name += strconv.FormatInt(created, 10)
 	}
-	return SafeConcat(cluster, storage+"-"+name+"-"+sha256Hex(node + location)[:6])
+	return SafeConcat(cluster, storage+"-"+name+"-"+SHA256(node + location)[:6])
 }
 
 // ClusterAgent names the Secret with the manifest of the agent inside a cluster.

@@ -19,7 +19,7 @@ func SafeConcat(parts ...string) string {
 		return joined
 	}
 	const kept = 57
-	digest := sha256Hex(joined)
+	digest := SHA256(joined)
 	if isAlphanumeric(joined[kept-1]) {
 		return joined[:kept] + "-" + digest[:5]
 	}
@@ -39,7 +39,7 @@ func SafeConcatMax(limit int, parts ...string) string {
 		return joined[:limit]
 	}
 	const hashLength = 6 // five digits and the dash before them
-	digest := sha256Hex(joined)
+	digest := SHA256(joined)
 	last := max(limit-hashLength-1, 0)
 	if !isAlphanumeric(joined[last]) {
 		return joined[:last] + "-" + digest[:hashLength]
@@ -69,8 +69,9 @@ func Hex(s string, n int) string {
 	return digits[:min(max(n, 0), len(digits))]
 }
 
-func sha256Hex(s string) string {
-	sum := sha256.Sum256([]byte(s))
+// SHA256 returns the hexadecimal SHA-256 of a content.
+func SHA256[T ~string | ~[]byte](content T) string {
+	sum := sha256.Sum256([]byte(content))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -2,8 +2,6 @@ package registration
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // Purpose is what a token may be used for.
@@ -57,8 +56,7 @@ func Followed(secret *corev1.Secret, token string) *corev1.Secret {
 }
 
 func digest(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])[:16]
+	return naming.SHA256(token)[:16]
 }
 
 // IsSecretName reports whether a Secret of that name contains a registration token, and returns the name of its

@@ -3,8 +3,6 @@ package backup
 import (
 	"archive/tar"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // Stored in the manifest: do not change.
@@ -76,7 +76,7 @@ func (b *Backup) Write(to io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", describe(object), err)
 		}
-		b.Manifest.Files = append(b.Manifest.Files, File{Path: pathOf(i, object), SHA256: sum(content)})
+		b.Manifest.Files = append(b.Manifest.Files, File{Path: pathOf(i, object), SHA256: naming.SHA256(content)})
 		contents = append(contents, content)
 	}
 	manifest, err := yaml.Marshal(b.Manifest)
@@ -169,7 +169,7 @@ func readObject(archive *tar.Reader, file File) (*unstructured.Unstructured, err
 	if err != nil {
 		return nil, err
 	}
-	if sum(content) != file.SHA256 {
+	if naming.SHA256(content) != file.SHA256 {
 		return nil, fmt.Errorf("%s was changed since the backup was made: its checksum differs from the manifest's", file.Path)
 	}
 	object := &unstructured.Unstructured{}
@@ -196,11 +196,6 @@ func next(archive *tar.Reader, path string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return content, nil
-}
-
-func sum(content []byte) string {
-	digest := sha256.Sum256(content)
-	return hex.EncodeToString(digest[:])
 }
 
 func pathOf(i int, object *unstructured.Unstructured) string {

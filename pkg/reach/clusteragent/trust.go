@@ -1,13 +1,10 @@
 package clusteragent
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,9 +12,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 const (
@@ -106,15 +104,8 @@ func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
 	return pool([]byte(setting.Value))
 }
 
-// Checksum is the checksum of authorities: the hexadecimal SHA-256 of their PEM with a single newline at the end
-// (docs/wire/endpoints.md#authorities).
-func Checksum(authorities []byte) string {
-	sum := sha256.Sum256(slices.Concat(bytes.TrimRight(authorities, "\n"), []byte{'\n'}))
-	return hex.EncodeToString(sum[:])
-}
-
 func verify(authorities []byte, checksum string) error {
-	if got := Checksum(authorities); subtle.ConstantTimeCompare([]byte(got), []byte(strings.ToLower(checksum))) != 1 {
+	if got := naming.CAChecksum(string(authorities)); subtle.ConstantTimeCompare([]byte(got), []byte(strings.ToLower(checksum))) != 1 {
 		return fmt.Errorf("checksum is %s and has to be %s", got, strings.ToLower(checksum))
 	}
 	return nil

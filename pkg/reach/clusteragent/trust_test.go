@@ -4,11 +4,9 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -19,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
@@ -72,45 +71,23 @@ func (a *authorityOf) serving(tb testing.TB) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{certificate.Raw}, PrivateKey: key}
 }
 
-func TestChecksum_IsOfExactlyOneNewlineAtTheEnd(t *testing.T) {
-	sum := sha256.Sum256([]byte("-----END CERTIFICATE-----\n"))
-	want := hex.EncodeToString(sum[:])
-	for name, content := range map[string]string{
-		"no newline": "-----END CERTIFICATE-----", "one": "-----END CERTIFICATE-----\n", "three": "-----END CERTIFICATE-----\n\n\n",
-	} {
-		given := []byte(content)
-		if got := Checksum(given); got != want {
-			t.Errorf("%s: checksum is %s, want %s", name, got, want)
-		}
-		if string(given) != content {
-			t.Errorf("%s: what was given is changed", name)
-		}
-	}
-	// Checksum must not change bytes after its input in the same array.
-	whole := []byte("abc|def")
-	_ = Checksum(whole[:3])
-	if string(whole) != "abc|def" {
-		t.Errorf("what comes behind is changed: %q", whole)
-	}
-}
-
 func TestTrust_ByChecksumOfWhatTheServerGivesOut(t *testing.T) {
 	own, other := newAuthority(t, "own"), newAuthority(t, "other")
 	for name, test := range map[string]struct {
 		given, checksum string
 		want            string // a part of the log; empty if a session is expected
 	}{
-		"the authority of the server":            {own.pem, Checksum([]byte(own.pem)), ""},
-		"in capital letters":                     {own.pem, strings.ToUpper(Checksum([]byte(own.pem))), ""},
-		"without a newline at its end":           {strings.TrimSpace(own.pem), Checksum([]byte(own.pem)), ""},
-		"several, as while they are exchanged":   {other.pem + own.pem, Checksum([]byte(other.pem + own.pem)), ""},
-		"the same in another order":              {own.pem + other.pem, Checksum([]byte(other.pem + own.pem)), "checksum is"},
-		"one is missing of several":              {own.pem, Checksum([]byte(other.pem + own.pem)), "checksum is"},
-		"one more than was meant":                {own.pem + other.pem, Checksum([]byte(own.pem)), "checksum is"},
-		"another authority, of another checksum": {other.pem, Checksum([]byte(own.pem)), "checksum is"},
-		"the checksum of another authority":      {other.pem, Checksum([]byte(other.pem)), "unknown authority"},
-		"no authority":                           {"", Checksum([]byte(own.pem)), "leave the checksum out"},
-		"the right checksum of no certificate":   {"hello", Checksum([]byte("hello")), "no certificate as PEM"},
+		"the authority of the server":            {own.pem, naming.CAChecksum(own.pem), ""},
+		"in capital letters":                     {own.pem, strings.ToUpper(naming.CAChecksum(own.pem)), ""},
+		"without a newline at its end":           {strings.TrimSpace(own.pem), naming.CAChecksum(own.pem), ""},
+		"several, as while they are exchanged":   {other.pem + own.pem, naming.CAChecksum(other.pem + own.pem), ""},
+		"the same in another order":              {own.pem + other.pem, naming.CAChecksum(other.pem + own.pem), "checksum is"},
+		"one is missing of several":              {own.pem, naming.CAChecksum(other.pem + own.pem), "checksum is"},
+		"one more than was meant":                {own.pem + other.pem, naming.CAChecksum(own.pem), "checksum is"},
+		"another authority, of another checksum": {other.pem, naming.CAChecksum(own.pem), "checksum is"},
+		"the checksum of another authority":      {other.pem, naming.CAChecksum(other.pem), "unknown authority"},
+		"no authority":                           {"", naming.CAChecksum(own.pem), "leave the checksum out"},
+		"the right checksum of no certificate":   {"hello", naming.CAChecksum("hello"), "no certificate as PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrover(t, "a")
@@ -147,7 +124,7 @@ func TestTrust_ByChecksumOfWhatTheServerGivesOut(t *testing.T) {
 func TestTrust_WhatWasPinnedIsAskedForOnce(t *testing.T) {
 	d := newDrover(t, "a", "b", "c")
 	o := options(t, d.URL, "", newAPIServer(t))
-	o.CAChecksum = Checksum([]byte(d.authorities))
+	o.CAChecksum = naming.CAChecksum(d.authorities)
 	start(t, o)
 	for range 3 {
 		d.await(t)
@@ -162,9 +139,9 @@ func TestTrust_ByFile(t *testing.T) {
 	for name, test := range map[string]struct{ file, checksum, want string }{
 		"the authority of the server":    {own.pem, "", ""},
 		"several":                        {other.pem + own.pem, "", ""},
-		"and it has to have a checksum":  {own.pem, Checksum([]byte(own.pem)), ""},
+		"and it has to have a checksum":  {own.pem, naming.CAChecksum(own.pem), ""},
 		"another authority":              {other.pem, "", "unknown authority"},
-		"another checksum":               {own.pem, Checksum([]byte(other.pem)), "checksum is"},
+		"another checksum":               {own.pem, naming.CAChecksum(other.pem), "checksum is"},
 		"not a certificate":              {"hello", "", "no certificate as PEM"},
 		"empty, while it is being given": {"", "", "no certificate as PEM"},
 	} {
@@ -211,7 +188,7 @@ func TestTrust_ByTheSystem(t *testing.T) {
 func TestTrust_ProxyIsUsedThroughout(t *testing.T) {
 	d := newDrover(t, "a")
 	o := options(t, d.URL, "", newAPIServer(t))
-	o.CAChecksum = Checksum([]byte(d.authorities))
+	o.CAChecksum = naming.CAChecksum(d.authorities)
 	asked := make(chan string, 100)
 	o.Proxy = func(r *http.Request) (*url.URL, error) {
 		asked <- r.URL.Scheme + " " + r.URL.Path

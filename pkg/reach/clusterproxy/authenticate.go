@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
@@ -66,7 +67,7 @@ func (a *authenticator) ofToken(token string) (Caller, error) {
 	if a.tokens == nil {
 		return Caller{}, errNobody
 	}
-	found, err := a.tokens.GetByIndex(TokenIndex, indexKey(digestOf(token)))
+	found, err := a.tokens.GetByIndex(TokenIndex, naming.SHA256(naming.SHA256(token)))
 	if err != nil {
 		return Caller{}, fmt.Errorf("look a token up: %w", err)
 	}

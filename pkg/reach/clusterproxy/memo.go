@@ -2,13 +2,13 @@ package clusterproxy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 const (
@@ -33,8 +33,7 @@ func newMemo[T any](keep func(T) time.Duration) *memo[T] {
 
 // get returns the answer for a key. It stores only a digest of the key, so the key may contain a token.
 func (m *memo[T]) get(ctx context.Context, key string, ask func(context.Context) (T, error)) (T, error) {
-	sum := sha256.Sum256([]byte(key))
-	digest := hex.EncodeToString(sum[:])
+	digest := naming.SHA256(key)
 	if known, ok := m.answers.Get(digest); ok {
 		return known.(T), nil
 	}

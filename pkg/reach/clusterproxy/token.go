@@ -2,10 +2,8 @@ package clusterproxy
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,10 +53,10 @@ func Issue(namespace string, grant Grant, random io.Reader) (*corev1.Secret, str
 		return nil, "", fmt.Errorf("issue a proxy token: draw it: %w", err)
 	}
 	bearer := BearerPrefix + base64.RawURLEncoding.EncodeToString(drawn)
-	digest := digestOf(bearer)
+	digest := naming.SHA256(bearer)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: TokenSecretPrefix + indexKey(digest)[:16], Labels: map[string]string{TokenClusterLabel: grant.Cluster},
+			Namespace: namespace, Name: TokenSecretPrefix + naming.SHA256(digest)[:16], Labels: map[string]string{TokenClusterLabel: grant.Cluster},
 		},
 		Type: TokenSecretType,
 		// The purpose of a token never changes. To change it, issue another one and delete this one.
@@ -96,17 +94,7 @@ func TokenIndexer(secret *corev1.Secret) ([]string, error) {
 	if secret.Type != TokenSecretType || len(digest) == 0 {
 		return nil, nil
 	}
-	return []string{indexKey(string(digest))}, nil
-}
-
-func digestOf(bearer string) string {
-	sum := sha256.Sum256([]byte(bearer))
-	return hex.EncodeToString(sum[:])
-}
-
-func indexKey(digest string) string {
-	sum := sha256.Sum256([]byte(digest))
-	return hex.EncodeToString(sum[:])
+	return []string{naming.SHA256(string(digest))}, nil
 }
 
 // machineOf returns the Cluster of a machine's principal.
@@ -135,7 +123,7 @@ type tokenRules struct {
 
 // verify returns the caller of a bearer token. found are the Secrets from the index.
 func (r tokenRules) verify(bearer string, found []*corev1.Secret) (Caller, bool) {
-	digest := digestOf(bearer)
+	digest := naming.SHA256(bearer)
 	for _, secret := range found {
 		if subtle.ConstantTimeCompare(secret.Data[digestKey], []byte(digest)) == 1 {
 			if caller, ok := r.caller(secret); ok {
@@ -190,5 +178,5 @@ func Expires(secret *corev1.Secret) (time.Time, bool) {
 // Holds reports whether a bearer token belongs to a Secret, and returns when the token expires.
 func Holds(secret *corev1.Secret, bearer string) (time.Time, bool) {
 	expires, ok := Expires(secret)
-	return expires, ok && secret.DeletionTimestamp == nil && subtle.ConstantTimeCompare(secret.Data[digestKey], []byte(digestOf(bearer))) == 1
+	return expires, ok && secret.DeletionTimestamp == nil && subtle.ConstantTimeCompare(secret.Data[digestKey], []byte(naming.SHA256(bearer))) == 1
 }

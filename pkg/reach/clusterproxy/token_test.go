@@ -105,7 +105,7 @@ func TestVerify_WhatASecretStandsFor(t *testing.T) {
 		"of another type":          {secret: func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }},
 		"being deleted":            {secret: func(s *corev1.Secret) { s.DeletionTimestamp = new(metav1.NewTime(noon)) }},
 		"another token":            {bearer: func(b string) string { return b[:len(b)-1] + "~" }},
-		"its digest":               {bearer: digestOf},
+		"its digest":               {bearer: naming.SHA256[string]},
 		"nothing":                  {bearer: func(string) string { return "" }},
 		"without a digest":         {secret: func(s *corev1.Secret) { delete(s.Data, "digest") }, bearer: func(string) string { return "" }},
 	} {

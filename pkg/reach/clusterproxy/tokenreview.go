@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // DefaultAudience is the audience of tokens for this proxy. (docs/wire/endpoints.md#proxy.)
@@ -73,7 +75,7 @@ func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error)
 // inTurn reviews a token, unless too many reviews are running. Any client can send tokens. The management cluster must
 // review each one, and also serves Drover's controllers.
 func (t *tokenReviews) inTurn(ctx context.Context, token string) (tokenAnswer, error) {
-	digest, room := digestOf(token), t.strangeRoom
+	digest, room := naming.SHA256(token), t.strangeRoom
 	if _, ok := t.known.Get(digest); ok {
 		room = t.knownRoom
 	}

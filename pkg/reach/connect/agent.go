@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
@@ -173,7 +174,7 @@ type identity struct {
 // step, so that a recreated object of the same name grants nothing.
 func (s *server) identify(presented string) (*identity, error) {
 	token := s.findToken(indexBootstrapToken, presented, func(secret *corev1.Secret) []string {
-		return []string{BootstrapToken(accountToken(secret))}
+		return []string{naming.TokenHash(string(accountToken(secret)))}
 	})
 	if token == nil || token.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] == "true" {
 		return nil, errUnknown

@@ -20,6 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 func pemOf(server *httptest.Server) []byte {
@@ -27,7 +28,7 @@ func pemOf(server *httptest.Server) []byte {
 }
 
 func hello() map[string]string {
-	return map[string]string{"Authorization": "Bearer " + BootstrapToken([]byte(bootstrapJWT)), idHeader: someID}
+	return map[string]string{"Authorization": "Bearer " + naming.TokenHash(bootstrapJWT), idHeader: someID}
 }
 
 // expectIntroduction expects the two writes of a first connection.
@@ -69,7 +70,7 @@ func TestConnectAgent_FirstConnection(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"namespace": "ns", "secretName": "b-machine-plan"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, secret := range []string{bootstrapJWT, planJWT, BootstrapToken([]byte(bootstrapJWT))} {
+	for _, secret := range []string{bootstrapJWT, planJWT, naming.TokenHash(bootstrapJWT)} {
 		if strings.Contains(w.log.String(), secret) {
 			t.Error("a token is in the log")
 		}
@@ -108,8 +109,8 @@ func TestConnectAgent_Refusals(t *testing.T) {
 		"unknown token":                 {headers: with(hello(), "Authorization", "Bearer nonsense"), wantStatus: 401},
 		"the account's token itself":    {headers: with(hello(), "Authorization", "Bearer "+bootstrapJWT), wantStatus: 401},
 		"a plan token":                  {headers: with(hello(), "Authorization", "Bearer "+planJWT), wantStatus: 401},
-		"the digest of a plan token":    {headers: with(hello(), "Authorization", "Bearer "+BootstrapToken([]byte(planJWT))), wantStatus: 401},
-		"basic authentication":          {headers: with(hello(), "Authorization", "Basic "+BootstrapToken([]byte(bootstrapJWT))), wantStatus: 401},
+		"the digest of a plan token":    {headers: with(hello(), "Authorization", "Bearer "+naming.TokenHash(planJWT)), wantStatus: 401},
+		"basic authentication":          {headers: with(hello(), "Authorization", "Basic "+naming.TokenHash(bootstrapJWT)), wantStatus: 401},
 		"other method":                  {method: http.MethodPost, wantStatus: 405},
 		"caches that are not filled":    {prepare: func(w *world) { w.options.Synced = func() bool { return false } }, wantStatus: 503},
 		"token was invalidated": {prepare: func(w *world) {
@@ -245,7 +246,7 @@ func TestConnectAgent_MachinesOfOneDisk(t *testing.T) {
 	w.addMachine("twin", "jwt-of-the-twin")
 	w.expectIntroduction()
 	server, client := w.serve()
-	twin := with(hello(), "Authorization", "Bearer "+BootstrapToken([]byte("jwt-of-the-twin")))
+	twin := with(hello(), "Authorization", "Bearer "+naming.TokenHash("jwt-of-the-twin"))
 	for _, c := range []struct {
 		headers map[string]string
 		want    int

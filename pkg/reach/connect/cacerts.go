@@ -3,24 +3,11 @@ package connect
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 )
-
-// CAChecksum is the checksum in install commands, by which machines verify the server. It is the hexadecimal SHA-256 of
-// the authorities with one newline at the end, or "" without authorities.
-func CAChecksum(pem []byte) string {
-	body := withNewline(pem)
-	if len(body) == 0 {
-		return ""
-	}
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:])
-}
 
 // withNewline returns PEM text with exactly one trailing newline, or nil.
 func withNewline(pem []byte) []byte {

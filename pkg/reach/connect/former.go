@@ -31,7 +31,7 @@ const indexFormerToken = "connect.drover.io/former-token"
 
 // AgentCredential is the value of rkev1.AgentCredentialAnnotation for the token of a machine.
 func AgentCredential(bootstrap types.UID, token string) string {
-	return string(bootstrap) + ":" + tokenKey(token)
+	return string(bootstrap) + ":" + naming.SHA256(token)
 }
 
 var credentialForm = regexp.MustCompile(`^([^:]+):([0-9a-f]{64})$`)
@@ -111,7 +111,7 @@ func (s *server) formerly(presented string) (*rkev1.RKEBootstrap, error) {
 	if presented == "" {
 		return nil, errUnknown
 	}
-	found, err := s.BootstrapCache.GetByIndex(indexFormerToken, tokenKey(presented))
+	found, err := s.BootstrapCache.GetByIndex(indexFormerToken, naming.SHA256(presented))
 	if err != nil {
 		return nil, fmt.Errorf("look a former token up: %w", err)
 	}
@@ -119,7 +119,7 @@ func (s *server) formerly(presented string) (*rkev1.RKEBootstrap, error) {
 		return nil, errUnknown
 	}
 	writtenFor, key := formerKey(found[0])
-	if subtle.ConstantTimeCompare([]byte(key), []byte(tokenKey(presented))) != 1 || writtenFor == found[0].UID {
+	if subtle.ConstantTimeCompare([]byte(key), []byte(naming.SHA256(presented))) != 1 || writtenFor == found[0].UID {
 		return nil, errUnknown
 	}
 	return found[0], nil

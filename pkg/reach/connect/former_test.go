@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // formerJWT is the machine's token from the previous management cluster.
@@ -249,7 +250,7 @@ func TestConnectAgent_NotesWhatTheMachineIsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := httptest.NewRequest(http.MethodGet, agentPath, nil)
-	r.Header.Set("Authorization", "Bearer "+BootstrapToken([]byte(bootstrapJWT)))
+	r.Header.Set("Authorization", "Bearer "+naming.TokenHash(bootstrapJWT))
 	r.Header.Set(idHeader, someID)
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, r)

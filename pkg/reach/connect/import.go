@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
@@ -83,7 +84,7 @@ func (s *server) agentManifest(r *http.Request, id, token string) ([]byte, error
 		return nil, fmt.Errorf("read management cluster %s: %w", id, err)
 	}
 	source := s.Agent.Source
-	source.ServerURL, source.CAChecksum = s.baseURL(r), CAChecksum(s.CACerts)
+	source.ServerURL, source.CAChecksum = s.baseURL(r), naming.CAChecksum(string(s.CACerts))
 	pullSecrets, err := source.ReadPullSecrets(cluster, s.SecretCache.Get, func(secret types.NamespacedName, problem string) {
 		s.Log.WithField("secret", secret.String()).Warn(problem)
 	})

@@ -15,6 +15,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
@@ -117,7 +118,7 @@ func TestImport(t *testing.T) {
 	)
 	manifest := func(token string) string {
 		in := clustermanifest.For(clusters["c-m-1"], "drover-io/drover:v1", "")
-		in.ServerURL, in.CAChecksum, in.Token = "https://drover.example.com", CAChecksum(w.options.CACerts), token
+		in.ServerURL, in.CAChecksum, in.Token = "https://drover.example.com", naming.CAChecksum(string(w.options.CACerts)), token
 		objects, err := clustermanifest.Render(in)
 		if err != nil {
 			t.Fatal(err)

@@ -1,10 +1,7 @@
 package connect
 
 import (
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/hex"
 	"net/http"
 	"strings"
 
@@ -13,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // Indexes of Secrets, ServiceAccounts, RKEBootstraps and Machines. Token keys are digests, so that neither the index
@@ -25,31 +23,18 @@ const (
 	indexMachineID         = "connect.drover.io/machine-id"
 )
 
-// BootstrapToken is the token with which a machine introduces itself: base64url of the SHA-256 of its bootstrap
-// account's token. The account's token never leaves the management cluster.
-func BootstrapToken(serviceAccountToken []byte) string {
-	sum := sha256.Sum256(serviceAccountToken)
-	return base64.URLEncoding.EncodeToString(sum[:])
-}
-
-// tokenKey is the index key of a presented token.
-func tokenKey(presented string) string {
-	sum := sha256.Sum256([]byte(presented))
-	return hex.EncodeToString(sum[:])
-}
-
 func (o *Options) addIndexes() {
 	o.SecretCache.AddIndexer(indexBootstrapToken, func(s *corev1.Secret) ([]string, error) {
 		if !isAccountToken(s) || s.Annotations[rkev1.BootstrapTokenAnnotation] != "true" {
 			return nil, nil
 		}
-		return []string{tokenKey(BootstrapToken(accountToken(s)))}, nil
+		return []string{naming.SHA256(naming.TokenHash(string(accountToken(s))))}, nil
 	})
 	o.SecretCache.AddIndexer(indexPlanToken, func(s *corev1.Secret) ([]string, error) {
 		if !isAccountToken(s) || s.Annotations[rkev1.BootstrapTokenAnnotation] == "true" {
 			return nil, nil
 		}
-		return []string{tokenKey(string(accountToken(s)))}, nil
+		return []string{naming.SHA256(string(accountToken(s)))}, nil
 	})
 	o.BootstrapCache.AddIndexer(indexFormerToken, func(b *rkev1.RKEBootstrap) ([]string, error) {
 		if _, key := formerKey(b); key != "" {
@@ -84,7 +69,7 @@ func (o *Options) findToken(index, presented string, want func(*corev1.Secret) [
 	if presented == "" {
 		return nil
 	}
-	found, err := o.SecretCache.GetByIndex(index, tokenKey(presented))
+	found, err := o.SecretCache.GetByIndex(index, naming.SHA256(presented))
 	if err != nil {
 		o.Log.WithError(err).Error("Cannot look tokens up")
 		return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 const installPath = "/system-agent-install.sh"
@@ -32,7 +34,7 @@ func (s *server) installScript(w http.ResponseWriter, r *http.Request) {
 	}
 	fmt.Fprintf(&b, "CATTLE_AGENT_BINARY_BASE_URL=\"%s/assets\"\n", base)
 	fmt.Fprintf(&b, "CATTLE_SERVER=\"${CATTLE_SERVER:-%s}\"\n", base)
-	if sum := CAChecksum(s.CACerts); sum != "" {
+	if sum := naming.CAChecksum(string(s.CACerts)); sum != "" {
 		fmt.Fprintf(&b, "CATTLE_CA_CHECKSUM=\"${CATTLE_CA_CHECKSUM:-%s}\"\n", sum)
 	}
 	if sum, arch := s.assets.agentChecksum(); sum != "" {

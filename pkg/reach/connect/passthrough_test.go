@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 const (
@@ -157,9 +158,9 @@ func TestPassthrough_OnlyLivingPlanAccountsPass(t *testing.T) {
 		"nothing":                        {authorization: ""},
 		"nonsense":                       {authorization: "Bearer nonsense"},
 		"empty token":                    {authorization: "Bearer "},
-		"bootstrap token":                {authorization: "Bearer " + BootstrapToken([]byte(bootstrapJWT))},
+		"bootstrap token":                {authorization: "Bearer " + naming.TokenHash(bootstrapJWT)},
 		"token of the bootstrap account": {authorization: "Bearer " + bootstrapJWT},
-		"digest of the plan token":       {authorization: "Bearer " + BootstrapToken([]byte(planJWT))},
+		"digest of the plan token":       {authorization: "Bearer " + naming.TokenHash(planJWT)},
 		"basic":                          {authorization: "Basic " + planJWT},
 		"the server's own":               {authorization: "Bearer the-servers-own-credential"},
 		"token of an account that was made anew": {authorization: "Bearer " + planJWT, prepare: func(w *world) {

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +26,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 func newRequest(t *testing.T, method, target string) *http.Request {
@@ -100,19 +100,6 @@ func TestCACerts_Proof(t *testing.T) {
 	}
 }
 
-func TestCAChecksum(t *testing.T) {
-	sum := sha256.Sum256([]byte("pem\n"))
-	want := hex.EncodeToString(sum[:])
-	for _, text := range []string{"pem", "pem\n", "pem\n\n"} {
-		if got := CAChecksum([]byte(text)); got != want {
-			t.Errorf("CAChecksum(%q) = %s", text, got)
-		}
-	}
-	if CAChecksum(nil) != "" || CAChecksum([]byte("\n")) != "" {
-		t.Error("no authority has no checksum")
-	}
-}
-
 func TestAssets(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
@@ -168,7 +155,7 @@ func TestInstallScript_KnowsTheServer(t *testing.T) {
 	script := record(handler, newRequest(t, http.MethodGet, installPath)).Body.String()
 	for _, want := range []string{
 		"#!/usr/bin/env sh\n", `CATTLE_AGENT_BINARY_BASE_URL="https://drover.example.com/assets"`, `CATTLE_SERVER="${CATTLE_SERVER:-https://drover.example.com}"`,
-		`CATTLE_CA_CHECKSUM="${CATTLE_CA_CHECKSUM:-` + CAChecksum(w.options.CACerts) + `}"`, "CATTLE_AGENT_BINARY_CHECKSUM_" + runtime.GOARCH + "=",
+		`CATTLE_CA_CHECKSUM="${CATTLE_CA_CHECKSUM:-` + naming.CAChecksum(string(w.options.CACerts)) + `}"`, "CATTLE_AGENT_BINARY_CHECKSUM_" + runtime.GOARCH + "=",
 	} {
 		if !strings.Contains(script, want) {
 			t.Errorf("script lacks %s", want)
@@ -235,8 +222,8 @@ func installWith(t *testing.T, w *world, script string, shell []string, environm
 	cmd := exec.CommandContext(t.Context(), shell[0], shell[1:]...)
 	cmd.Stdin = strings.NewReader(script)
 	cmd.Env = append([]string{
-		"PATH=" + bin + ":" + os.Getenv("PATH"), "CATTLE_SERVER=" + server.URL, "CATTLE_TOKEN=" + BootstrapToken([]byte(bootstrapJWT)), "CATTLE_ROLE_NONE=true",
-		"CATTLE_CA_CHECKSUM=" + CAChecksum(w.options.CACerts), "CATTLE_AGENT_CONFIG_DIR=" + root + "/etc", "CATTLE_AGENT_VAR_DIR=" + root + "/var",
+		"PATH=" + bin + ":" + os.Getenv("PATH"), "CATTLE_SERVER=" + server.URL, "CATTLE_TOKEN=" + naming.TokenHash(bootstrapJWT), "CATTLE_ROLE_NONE=true",
+		"CATTLE_CA_CHECKSUM=" + naming.CAChecksum(string(w.options.CACerts)), "CATTLE_AGENT_CONFIG_DIR=" + root + "/etc", "CATTLE_AGENT_VAR_DIR=" + root + "/var",
 		"CATTLE_AGENT_BIN_PREFIX=" + root + "/usr", "CATTLE_AGENT_SYSTEMD_DIR=" + root + "/units", "CATTLE_ID=" + someID, "HTTPS_PROXY=", "NO_PROXY=example.com",
 	}, environment...)
 	var out bytes.Buffer
@@ -296,14 +283,14 @@ func TestInstallScript_InstallsAndConnects(t *testing.T) {
 	if left, _ := os.ReadDir(filepath.Join(root, "var", "interlock")); len(left) != 0 {
 		t.Errorf("interlock is left: %v", left)
 	}
-	if strings.Contains(output, BootstrapToken([]byte(bootstrapJWT))) || strings.Contains(output, planJWT) {
+	if strings.Contains(output, naming.TokenHash(bootstrapJWT)) || strings.Contains(output, planJWT) {
 		t.Errorf("a token is in the output:\n%s", output)
 	}
 }
 
 // TestInstallScript_TracesNoSecret: the traced output contains no secrets, because users share it.
 func TestInstallScript_TracesNoSecret(t *testing.T) {
-	token := BootstrapToken([]byte(bootstrapJWT))
+	token := naming.TokenHash(bootstrapJWT)
 	for _, shell := range []string{"sh", "bash", "busybox sh"} {
 		name := strings.Fields(shell)
 		if _, err := exec.LookPath(name[0]); err != nil {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
@@ -50,7 +51,7 @@ func NewRegistrations(o RegistrationOptions) *Registrations {
 		var keys []string
 		for _, token := range [][]byte{s.Data[registration.KeyToken], s.Data[registration.KeyPreviousToken]} {
 			if len(token) > 0 {
-				keys = append(keys, tokenKey(proofToken(string(token))))
+				keys = append(keys, naming.SHA256(proofToken(string(token))))
 			}
 		}
 		return keys, nil
@@ -102,7 +103,7 @@ func (r *Registrations) find(digest string, purpose registration.Purpose) map[st
 	if digest == "" {
 		return nil
 	}
-	secrets, err := r.Secrets.GetByIndex(indexRegistrationToken, tokenKey(digest))
+	secrets, err := r.Secrets.GetByIndex(indexRegistrationToken, naming.SHA256(digest))
 	if err != nil {
 		r.Log.WithError(err).Error("Cannot look registration tokens up")
 		return nil

@@ -23,6 +23,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/reach/connect"
@@ -62,7 +63,7 @@ func TestConnect_FromTokenToAppliedPlan(t *testing.T) {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v3/connect/agent", http.NoBody)
 	m.must(err)
 	request.Header.Set("X-Cattle-Id", "0123456789abcdef")
-	request.Header.Set("Authorization", "Bearer "+connect.BootstrapToken([]byte(bootstrapToken)))
+	request.Header.Set("Authorization", "Bearer "+naming.TokenHash(bootstrapToken))
 	var connection []byte
 	deadline := time.Now().Add(soon)
 	for {

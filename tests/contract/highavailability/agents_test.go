@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/reach/connect"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
 )
@@ -97,7 +97,7 @@ func (a *agents) connect(ctx context.Context, machine types.NamespacedName) (*co
 		return nil, err
 	}
 	request.Header.Set("X-Cattle-Id", "id-"+machine.Name)
-	request.Header.Set("Authorization", "Bearer "+connect.BootstrapToken([]byte(token)))
+	request.Header.Set("Authorization", "Bearer "+naming.TokenHash(token))
 	response, err := a.balancer.RoundTrip(request)
 	if err != nil {
 		return nil, err

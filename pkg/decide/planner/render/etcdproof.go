@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // EtcdProofInstruction is the name of the first instruction of a plan that restarts an etcd member. If too few other
@@ -40,7 +41,7 @@ type EtcdProof struct {
 // WithEtcdProof returns a plan that runs only if the node proves that etcd can do without it. The proof belongs to a
 // delivery and not to the machine's desired plan. Plans are compared without it, see [WithoutEtcdProof].
 func (n Node) WithEtcdProof(p plan.NodePlan, proof EtcdProof) plan.NodePlan {
-	done, delivery := n.Dirs.Provisioning+"/etcd-healthy", sha256Hex(proof.Delivery)
+	done, delivery := n.Dirs.Provisioning+"/etcd-healthy", naming.SHA256(proof.Delivery)
 	prove := plan.OneTimeInstruction{SaveOutput: true, CommonInstruction: plan.CommonInstruction{
 		Name: EtcdProofInstruction, Command: "/bin/sh", Args: []string{
 			"-c", etcdHealthyShell, EtcdProofInstruction,

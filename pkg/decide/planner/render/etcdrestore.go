@@ -11,6 +11,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 //go:embed scripts/wait_for_ready.sh
@@ -269,7 +270,7 @@ func (n Node) PodCleanupWork(uids, possible []string, attempt string) Work {
 func (n Node) NodeCleanupWork(uids, nodeNames []string, attempt string) Work {
 	clean := n.script(restoreKey, "clean_up_nodes.sh", cleanUpNodesScript)
 	lines := func(list []string) string { return strings.Join(slices.Sorted(slices.Values(list)), "\n") + "\n" }
-	id := sha256Hex(attempt)[:10]
+	id := naming.SHA256(attempt)[:10]
 	machines := n.script(restoreKey, "machine-ids-"+id, lines(uids))
 	names := n.script(restoreKey, "node-names-"+id, lines(nodeNames))
 	env := []string{"KUBECTL=" + n.Runtime.Kubectl(n.Dirs.Data), "KUBECONFIG=" + n.Runtime.AdminKubeconfig()}

@@ -1,14 +1,13 @@
 package render
 
 import (
-	"crypto/sha256"
 	_ "embed" // the scripts that nodes run
-	"encoding/hex"
 	"fmt"
 	"strings"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 //go:embed scripts/idempotent.sh
@@ -70,7 +69,7 @@ type Command struct {
 // within its operation. value identifies the request, for example by its generation. Arguments and environment do not
 // count: two commands of one request that differ only in these need different identifiers.
 func (n Node) Idempotent(identifier, value string, command Command) plan.OneTimeInstruction {
-	target, hash, key := sha256Hex(value), sha256Hex(command.Name), strings.ToLower(identifier)
+	target, hash, key := naming.SHA256(value), naming.SHA256(command.Name), strings.ToLower(identifier)
 	instruction := plan.OneTimeInstruction{
 		CommonInstruction: plan.CommonInstruction{
 			Name:    "idempotent-" + identifier + "-" + target + "-" + hash,
@@ -119,9 +118,4 @@ func (n Node) Forget(identifier string) plan.OneTimeInstruction {
 		Command: "/bin/sh",
 		Args:    []string{"-c", "rm -rf " + n.Dirs.Provisioning + "/idempotence/" + strings.ToLower(identifier)},
 	}}
-}
-
-func sha256Hex(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // Marks on the install instruction of a plan with an operation.
@@ -67,7 +68,7 @@ func (n Node) Extend(desired plan.NodePlan, work Work) plan.NodePlan {
 func (n Node) extend(p plan.NodePlan, work Work) plan.NodePlan {
 	for i, instruction := range p.Instructions {
 		if instruction.Name == InstallInstruction {
-			p.Instructions[i].Env = append(slices.Clone(instruction.Env), envOperation+"="+work.Operation, envAttempt+"="+sha256Hex(work.Attempt))
+			p.Instructions[i].Env = append(slices.Clone(instruction.Env), envOperation+"="+work.Operation, envAttempt+"="+naming.SHA256(work.Attempt))
 		}
 	}
 	p.Files = append(p.Files, work.Files...)
