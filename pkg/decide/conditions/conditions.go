@@ -3,6 +3,7 @@ package conditions
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -104,22 +105,15 @@ func SetMeta(list *[]metav1.Condition, c Condition, generation int64, now time.T
 
 // GetMeta returns the condition of that type, or nil. The pointer refers to the list's own element.
 func GetMeta(list []metav1.Condition, conditionType string) *metav1.Condition {
-	for i := range list {
-		if list[i].Type == conditionType {
-			return &list[i]
-		}
-	}
-	return nil
+	return meta.FindStatusCondition(list, conditionType)
 }
 
 // IsTrueMeta reports whether the list has the condition with status True.
 func IsTrueMeta(list []metav1.Condition, conditionType string) bool {
-	c := GetMeta(list, conditionType)
-	return c != nil && c.Status == metav1.ConditionTrue
+	return meta.IsStatusConditionTrue(list, conditionType)
 }
 
 // IsFalseMeta reports whether the list has the condition with status False.
 func IsFalseMeta(list []metav1.Condition, conditionType string) bool {
-	c := GetMeta(list, conditionType)
-	return c != nil && c.Status == metav1.ConditionFalse
+	return meta.IsStatusConditionFalse(list, conditionType)
 }
