@@ -10,7 +10,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
@@ -72,17 +71,8 @@ type Deps struct {
 	Log     logrus.FieldLogger
 }
 
-// Downstream connects to the clusters that Drover manages. A host program with its own tunnel can supply its own. A
-// cluster is named by the namespace and name of its provisioning Cluster. Methods must be safe for concurrent use. They
-// never wait for a cluster: the clients do, with a deadline.
-type Downstream interface {
-	// Client returns a client of the cluster's API. It returns proxy.ErrNotAvailable while no connection is known.
-	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
-	// Version changes whenever the connection to the cluster changes. It is "" while there is none.
-	Version(cluster types.NamespacedName) (string, error)
-	// Forget drops what is kept for a cluster that no longer exists.
-	Forget(cluster types.NamespacedName)
-}
+// Downstream connects to the clusters that Drover manages. A host program with its own tunnel can supply its own.
+type Downstream = proxy.Downstream
 
 // door returns Downstream, or Door, or clients that use the kubeconfigs of the servers.
 func (d Deps) door() Downstream {

@@ -13,8 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -27,6 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // handlerName is the id of the apply set. It is persisted, do not change: another id would orphan every existing
@@ -51,11 +50,6 @@ type Applier interface {
 // ender is an Applier that can drop its state of a set. A host's own Applier need not implement it.
 type ender interface {
 	End(setID string, owner schema.GroupVersionKind, namespace, name string) error
-}
-
-// Downstream returns clients of the clusters that machines belong to; proxy.Clients implements it.
-type Downstream interface {
-	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
 }
 
 // Settings are the installation's settings for all machines.
@@ -87,7 +81,7 @@ type Deps struct {
 	Roles        rbaccontrollers.RoleController
 	RoleBindings rbaccontrollers.RoleBindingController
 	Apply        Applier
-	Downstream   Downstream
+	Downstream   proxy.ClientGetter
 	Settings     Settings
 	// InstanceID marks the Clusters of this instance.
 	InstanceID string

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -25,6 +24,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 	"github.com/drover-io/drover/pkg/observe/metrics"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // Hosts persist handlerName in metrics, do not change.
@@ -45,7 +45,7 @@ type Deps struct {
 	// Tunnel reports when agents dial in, and Downstream then reaches their clusters. If one is nil, agents are not
 	// updated.
 	Tunnel     Tunnel
-	Downstream Downstream
+	Downstream proxy.ClientGetter
 	// InstanceID marks the Clusters of this instance.
 	InstanceID string
 	// Source is what manifests are made from.
@@ -62,11 +62,6 @@ type Tunnel interface {
 	Connected(id string) bool
 	// Subscribe calls listener, until ctx ends, with the name of each management cluster whose connection changes.
 	Subscribe(ctx context.Context, listener func(id string))
-}
-
-// Downstream returns clients of clusters; proxy.Door implements it.
-type Downstream interface {
-	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
 }
 
 type handler struct {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // Uninstall removes the agent from a cluster, through that agent. It removes everything that the installation applied,
@@ -22,7 +23,7 @@ import (
 // Deleting any object first could remove what is needed to delete the others: the agent, its right to impersonate, or
 // Drover's own rights. So the binding of Drover's rights becomes the owner of all objects. Its deletion is the last
 // request, and the cluster's garbage collector deletes the rest.
-func Uninstall(ctx context.Context, downstream Downstream, cluster types.NamespacedName) error {
+func Uninstall(ctx context.Context, downstream proxy.ClientGetter, cluster types.NamespacedName) error {
 	client, err := downstream.Client(ctx, cluster)
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)

@@ -6,23 +6,17 @@ import (
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // handlerName is persisted, do not change.
 const handlerName = "machine-drain"
-
-// Downstream returns clients of the clusters that nodes belong to; proxy.Clients implements it.
-type Downstream interface {
-	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
-}
 
 // Deps holds the controller's dependencies and settings.
 type Deps struct {
@@ -32,7 +26,7 @@ type Deps struct {
 	Secrets              corecontrollers.SecretController
 	Machines             capicontrollers.MachineController
 	ProvisioningClusters provcontrollers.ClusterCache
-	Downstream           Downstream
+	Downstream           proxy.ClientGetter
 
 	// Now defaults to the clock.
 	Now func() time.Time

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
 	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // Hosts persist handlerName in metrics, do not change.
@@ -49,11 +49,6 @@ type Dynamic interface {
 	OnInformer(f func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer))
 }
 
-// Downstream returns clients of the clusters that machines belong to; proxy.Clients implements it.
-type Downstream interface {
-	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
-}
-
 // Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Bootstraps     rkecontrollers.RKEBootstrapController
@@ -61,7 +56,7 @@ type Deps struct {
 	CustomMachines rkecontrollers.CustomMachineController
 	Secrets        corecontrollers.SecretController
 	Dynamic        Dynamic
-	Downstream     Downstream
+	Downstream     proxy.ClientGetter
 	// Clusters show which clusters have the mark InstanceID; the controller ignores all others. Nil means that this is
 	// the only manager.
 	Clusters   provcontrollers.ClusterController

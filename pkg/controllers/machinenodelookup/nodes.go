@@ -41,7 +41,7 @@ var errYounger = errors.New("a younger node, which is not ready, says that it is
 // machine that waits for its node. The answer, or the failure, is cached for a short time. A cluster that is down
 // therefore costs one worker a few seconds now and then, however many machines wait.
 type lookout struct {
-	downstream Downstream
+	downstream proxy.ClientGetter
 	now        func() time.Time
 	log        logrus.FieldLogger
 
@@ -66,7 +66,7 @@ type view struct {
 	busy  bool
 }
 
-func newLookout(downstream Downstream, now func() time.Time, log logrus.FieldLogger) *lookout {
+func newLookout(downstream proxy.ClientGetter, now func() time.Time, log logrus.FieldLogger) *lookout {
 	return &lookout{downstream: downstream, now: now, log: log, clusters: map[types.NamespacedName]*view{}}
 }
 

@@ -8,13 +8,13 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // Hosts persist handlerName in metrics, do not change.
@@ -26,11 +26,6 @@ const (
 	indexSnapshots = "etcd-snapshots-by-cluster"
 )
 
-// Downstream returns clients of clusters; proxy.Door implements it.
-type Downstream interface {
-	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
-}
-
 // Deps holds the controller's dependencies and settings.
 type Deps struct {
 	ControlPlanes rkecontrollers.RKEControlPlaneController
@@ -38,7 +33,7 @@ type Deps struct {
 	Clusters      provcontrollers.ClusterController
 	CAPIClusters  capicontrollers.ClusterController
 	Machines      capicontrollers.MachineController
-	Downstream    Downstream
+	Downstream    proxy.ClientGetter
 	// InstanceID marks the Clusters of this instance.
 	InstanceID string
 	// Log reports clusters that do not answer; nil means the standard logger.

@@ -35,6 +35,23 @@ type Secrets interface {
 	Get(namespace, name string) (*corev1.Secret, error)
 }
 
+// Downstream connects to the clusters that Drover manages. Clients and Door implement it. A cluster is named by the
+// namespace and name of its provisioning Cluster. Methods must be safe for concurrent use. They never wait for a
+// cluster: the clients do, with a deadline.
+type Downstream interface {
+	// Client returns a client of the cluster's API. It returns ErrNotAvailable while no connection is known.
+	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
+	// Version changes whenever the connection to the cluster changes. It is "" while there is none.
+	Version(cluster types.NamespacedName) (string, error)
+	// Forget drops what is kept for a cluster that no longer exists.
+	Forget(cluster types.NamespacedName)
+}
+
+// ClientGetter is the part of Downstream that most controllers need.
+type ClientGetter interface {
+	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
+}
+
 // Clients provides clients of downstream clusters. The namespace and name of its provisioning Cluster identify a
 // cluster. Clients builds one client for each version of the cluster's kubeconfig Secret, without API calls. Clients is
 // safe for concurrent use.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 )
 
 // Delays between two attempts to reach a cluster.
@@ -14,13 +13,6 @@ const (
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
-
-// Downstream is the part of Clients that a Prober uses.
-type Downstream interface {
-	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
-	Version(cluster types.NamespacedName) (string, error)
-	Forget(cluster types.NamespacedName)
-}
 
 // Prober checks whether clusters answer, without blocking the caller. It tries each requested cluster in the background
 // until it answers, and then wakes it once.
