@@ -25,9 +25,10 @@ import (
 const (
 	impersonate     = "Impersonate-"
 	impersonateUser = impersonate + "User"
-	// copyBuffer is how much is copied at once, in bytes.
-	copyBuffer = 64 << 10
 )
+
+// buffers are shared by all requests.
+var buffers = wire.NewBuffers(64 << 10)
 
 // foreign are headers that claim an identity for other systems. They must not reach the API server.
 var foreign = []string{"Authorization", "Cookie", "Forwarded", "Proxy-", "X-Forwarded-", "X-Remote-", "X-Drover-", "X-Api-Tunnel-"}
@@ -104,7 +105,7 @@ func (p *proxy) close() {
 // handler handles requests.
 func (p *proxy) handler() http.Handler {
 	reverse := &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: p, FlushInterval: wire.LongestHold, BufferPool: buffers{}, ErrorHandler: p.failed,
+		Rewrite: p.rewrite, Transport: p, FlushInterval: wire.LongestHold, BufferPool: buffers, ErrorHandler: p.failed,
 		ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -234,16 +235,6 @@ func (u *underWay) wait() {
 	ended := u.ended
 	u.mu.Unlock()
 	<-ended
-}
-
-// buffers are shared by all requests.
-type buffers struct{}
-
-var bufferPool = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
-
-func (buffers) Get() []byte { return bufferPool.Get().(*[copyBuffer]byte)[:] }
-func (buffers) Put(b []byte) {
-	bufferPool.Put((*[copyBuffer]byte)(b))
 }
 
 // switchboard is that server's listener. It accepts what sessions dial.

@@ -133,8 +133,8 @@ func (f *flushing) Write(p []byte) (int, error) {
 
 // pass copies data as it arrives.
 func pass(to io.Writer, from io.Reader) error {
-	buffer := buffers{}.Get()
-	defer buffers{}.Put(buffer)
+	buffer := buffers.Get()
+	defer buffers.Put(buffer)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {

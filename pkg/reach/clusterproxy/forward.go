@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,16 +174,3 @@ func clientGone() *refusal {
 
 // bufferSize is the size of buffers for copying answers, in bytes.
 const bufferSize = 32 << 10
-
-// buffers recycles these buffers.
-type buffers struct{ pool sync.Pool }
-
-func newBuffers() *buffers {
-	return &buffers{pool: sync.Pool{New: func() any { return new([bufferSize]byte) }}}
-}
-
-// Get implements httputil.BufferPool.
-func (b *buffers) Get() []byte { return b.pool.Get().(*[bufferSize]byte)[:] }
-
-// Put implements httputil.BufferPool.
-func (b *buffers) Put(used []byte) { b.pool.Put((*[bufferSize]byte)(used)) }

@@ -53,7 +53,7 @@ func New(o Options) (*Proxy, error) {
 		p.authenticator.reviews = newTokenReviews(o.TokenReviews, o.Audiences)
 	}
 	p.forwarder = &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: byExchange{}, FlushInterval: wire.LongestHold, BufferPool: newBuffers(), ModifyResponse: modify, ErrorHandler: failed,
+		Rewrite: rewrite, Transport: byExchange{}, FlushInterval: wire.LongestHold, BufferPool: wire.NewBuffers(bufferSize), ModifyResponse: modify, ErrorHandler: failed,
 		ErrorLog: log.New(debugLog{o.Log}, "", 0),
 	}
 	return p, nil

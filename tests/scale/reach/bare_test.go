@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 
 	"k8s.io/client-go/rest"
@@ -30,7 +29,7 @@ func serveBare(target string) {
 		panic(err)
 	}
 	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: wire.LongestHold, BufferPool: &bareBuffers{},
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: wire.LongestHold, BufferPool: wire.NewBuffers(32 << 10),
 		ModifyResponse: func(answer *http.Response) error {
 			wire.PassOn(answer)
 			return nil
@@ -44,18 +43,6 @@ func serveBare(target string) {
 	fmt.Println(server.URL)
 	select {}
 }
-
-// bareBuffers are the buffers for copying answers.
-type bareBuffers struct{ pool sync.Pool }
-
-func (p *bareBuffers) Get() []byte {
-	if used, ok := p.pool.Get().(*[32 << 10]byte); ok {
-		return used[:]
-	}
-	return make([]byte, 32<<10)
-}
-
-func (p *bareBuffers) Put(used []byte) { p.pool.Put((*[32 << 10]byte)(used)) }
 
 // bare is a connection to the API server through two bare proxies in a row. They are separate processes, like Drover's
 // server and the agent. It shows the cost of net/http alone, without authentication, authorization, impersonation and a
