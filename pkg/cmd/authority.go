@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
@@ -110,7 +111,7 @@ func copyAuthority(secret *corev1.Secret, dir string) error {
 		return err
 	}
 	for _, key := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
-		if err := pki.WriteFile(files[key], secret.Data[key]); err != nil {
+		if err := localfile.Write(files[key], secret.Data[key]); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 	"github.com/drover-io/drover/pkg/server"
 )
@@ -130,7 +131,7 @@ func TestCertificates_AreRenewedWhileTheProgramRuns(t *testing.T) {
 		for from, to := range map[string]string{ending.KeyFile: name + ".key", ending.CertFile: name + ".crt"} {
 			content, err := os.ReadFile(from)
 			check(t, err)
-			check(t, pki.WriteFile(filepath.Join(dir, to), content))
+			check(t, localfile.Write(filepath.Join(dir, to), content))
 		}
 		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 			now := shownAt(t, address)

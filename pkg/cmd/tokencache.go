@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // keptToken is a cached token for the authorized endpoint of a cluster.
@@ -139,22 +139,8 @@ func (c tokenCache) write(k keptToken) (err error) {
 	if err != nil {
 		return err
 	}
-	folder := filepath.Dir(c.path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(folder, ".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), c.path) // a concurrent drover token reads either file
-	}
-	if err != nil {
-		os.Remove(file.Name())
-	}
-	removeEnded(folder, time.Now())
+	err = localfile.Write(c.path, content) // a concurrent drover token reads the old or the new file
+	removeEnded(filepath.Dir(c.path), time.Now())
 	return err
 }
 

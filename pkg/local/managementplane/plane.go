@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/supervise"
 )
 
@@ -107,7 +108,7 @@ func (p *Plane) prepare() (settings, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := writeFile(File{Path: p.Kubeconfig(), Content: content}); err != nil {
+	if err := localfile.Write(p.Kubeconfig(), content); err != nil {
 		return s, err
 	}
 	p.restConfig, err = clientcmd.RESTConfigFromKubeConfig(content)
@@ -120,7 +121,7 @@ func (p *Plane) prepare() (settings, error) {
 func (p *Plane) startComponents(ctx context.Context, supervisor *supervise.Supervisor, s settings) error {
 	for _, component := range components(s) {
 		for _, file := range component.Files {
-			if err := writeFile(file); err != nil {
+			if err := localfile.Write(file.Path, file.Content); err != nil {
 				return err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
@@ -135,7 +136,7 @@ func choosePorts(wanted Ports, bindAddress, file string) (Ports, error) {
 	if err != nil {
 		return out, fmt.Errorf("remember ports: %w", err)
 	}
-	return out, writeFile(File{Path: file, Content: content})
+	return out, localfile.Write(file, content)
 }
 
 // Free ports are below the kernel's range for outgoing connections, so that a port stays free until its component
@@ -178,18 +179,4 @@ func freePortTaken(err error, fixed Ports) bool {
 		}
 	}
 	return true
-}
-
-// writeFile writes a generated file atomically with mode 0600.
-func writeFile(file File) error {
-	if err := os.MkdirAll(filepath.Dir(file.Path), 0o700); err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	if err := os.WriteFile(file.Path+".new", file.Content, 0o600); err != nil {
-		return fmt.Errorf("write file: %w", err)
-	}
-	if err := os.Rename(file.Path+".new", file.Path); err != nil {
-		return fmt.Errorf("write file: %w", err)
-	}
-	return nil
 }

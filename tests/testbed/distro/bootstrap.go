@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // bootstrapPrefix is the key prefix of K3s' and RKE2's bootstrap data in etcd. The rest of the key is derived from the
@@ -119,7 +121,7 @@ func (b bootstrap) write(l Layout, wanted func(name string, missing bool) bool) 
 		if !wanted(name, missing) || !missing && bytes.Equal(has, data) {
 			continue
 		}
-		if err := writeFile(l.server(name), data); err != nil {
+		if err := localfile.Write(l.server(name), data); err != nil {
 			return err
 		}
 	}

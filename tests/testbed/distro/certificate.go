@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // service is the unit of certificate rotation: a component, or a part of the distribution itself.
@@ -104,7 +106,7 @@ func (s service) moveAside(backup string) error {
 				continue // a server without an API server does not use some of them
 			}
 			if err == nil && s.agent {
-				err = writeFile(filepath.Join(backup, filepath.Base(path)), data)
+				err = localfile.Write(filepath.Join(backup, filepath.Base(path)), data)
 			}
 			if err == nil {
 				err = os.Remove(path)
@@ -128,7 +130,7 @@ func copyFolder(from, to string) error {
 		if err != nil {
 			return err
 		}
-		return writeFile(filepath.Join(to, strings.TrimPrefix(path, from)), data)
+		return localfile.Write(filepath.Join(to, strings.TrimPrefix(path, from)), data)
 	})
 	if err != nil {
 		return fmt.Errorf("back up certificates: %w", err)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
@@ -148,22 +148,11 @@ func (f nodeFiles) issue(l Layout, name, file string, issue func(string) (pki.Pa
 // write writes a node's files where its kubelet reads them.
 func (f nodeFiles) write(l Layout) error {
 	for name, data := range f {
-		if err := writeFile(l.agent(name), data); err != nil {
+		if err := localfile.Write(l.agent(name), data); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// writeFile writes a file atomically. Only root can read it.
-func writeFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make folder of %s: %w", path, err)
-	}
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(path+".new", path)
 }
 
 func firstServiceIP(config Config) (string, error) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // component is a program that the stand-in runs.
@@ -143,7 +145,7 @@ func etcdMemberName(l Layout, node Node) (string, error) {
 		return "", fmt.Errorf("read etcd member name: %w", err)
 	}
 	name := newMemberName(node)
-	return name, writeFile(l.etcdMemberName(), []byte(name))
+	return name, localfile.Write(l.etcdMemberName(), []byte(name))
 }
 
 func newMemberName(node Node) string {

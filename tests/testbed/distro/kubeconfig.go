@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // writeKubeconfig writes a kubeconfig in the distributions' format: one cluster, user and context called "default".
@@ -28,7 +30,7 @@ func writeKubeconfig(path, server, caFile, certBase string, embed bool) error {
 	if err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
-	return writeFile(path, data)
+	return localfile.Write(path, data)
 }
 
 // writeServerKubeconfigs writes the admin's kubeconfig and those of a server's own components.

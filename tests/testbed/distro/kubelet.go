@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // kubeletConfig is the configuration file of drover-kube's process kubelet.
@@ -60,7 +62,7 @@ func (r *run) kubelet(api string) task {
 			return fmt.Errorf("encode kubelet configuration: %w", err)
 		}
 		file := r.layout.agent(filepath.Join("etc", "process-kubelet.yaml"))
-		if err := writeFile(file, data); err != nil {
+		if err := localfile.Write(file, data); err != nil {
 			return err
 		}
 		return r.program(component{program: "process-kubelet", args: []string{"--config=" + file}})(ctx)

@@ -19,6 +19,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // apiServersPrefix is the prefix of etcd keys under which each API server registers its address.
@@ -265,5 +267,5 @@ func keepList(path string, list []string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
-	return writeFile(path, data)
+	return localfile.Write(path, data)
 }

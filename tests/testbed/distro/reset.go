@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // ServerFlags are the flags of the server command that supplement its configuration.
@@ -127,10 +129,10 @@ func (r *run) clusterReset(ctx context.Context, snapshotPath string) error {
 	if err := found.writeAll(r.layout); err != nil {
 		return err
 	}
-	if err := writeFile(r.layout.etcdVoter(), nil); err != nil {
+	if err := localfile.Write(r.layout.etcdVoter(), nil); err != nil {
 		return err
 	}
-	if err := writeFile(r.layout.resetFlag(), nil); err != nil {
+	if err := localfile.Write(r.layout.resetFlag(), nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(r.Log, "Managed etcd cluster membership has been reset, restart without --cluster-reset flag now. "+
@@ -184,7 +186,7 @@ func (r *run) restoreSnapshot(path string) error {
 	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
-	return writeFile(r.layout.etcdMemberName(), []byte(name))
+	return localfile.Write(r.layout.etcdMemberName(), []byte(name))
 }
 
 // onlyMember checks that etcd has exactly one member, which votes.

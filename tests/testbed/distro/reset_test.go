@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 func TestServerFlags_RefuseWhatTheRealOnesRefuse(t *testing.T) {
@@ -44,7 +46,7 @@ func serverIn(t *testing.T, config Config, files ...string) (*run, *bytes.Buffer
 	var log bytes.Buffer
 	r := &run{Options: Options{Runtime: RKE2, Log: &log}, layout: NewLayout(RKE2, t.TempDir()), config: config}
 	for _, file := range files {
-		if err := writeFile(r.layout.server(file), []byte(file)); err != nil {
+		if err := localfile.Write(r.layout.server(file), []byte(file)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +88,7 @@ func TestAfterReset_TombstonePutsTheDataAside(t *testing.T) {
 func TestSetAside_KeepsTheLast(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "etcd")
 	for range 8 {
-		if err := writeFile(filepath.Join(folder, "name"), nil); err != nil {
+		if err := localfile.Write(filepath.Join(folder, "name"), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := setAside(folder); err != nil {

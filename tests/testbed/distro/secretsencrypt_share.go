@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // Paths of a server's encryption files, as in the real distributions. The files are part of the bootstrap data, so a
@@ -27,10 +29,10 @@ func readEncryption(l Layout) (encryption, error) {
 }
 
 func (e encryption) write(l Layout) error {
-	if err := writeFile(l.encryptionConfig(), e.Config); err != nil {
+	if err := localfile.Write(l.encryptionConfig(), e.Config); err != nil {
 		return err
 	}
-	return writeFile(l.encryptionState(), []byte(e.State))
+	return localfile.Write(l.encryptionState(), []byte(e.State))
 }
 
 // shareEncryption gives a starting server the cluster's encryption. The first server creates it, or shares its own.

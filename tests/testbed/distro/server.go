@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // RunServer runs a server until ctx or one of its components ends.
@@ -92,7 +94,7 @@ func (r *run) voters(ctx context.Context) ([]string, error) {
 
 // prepareServer writes certificates and kubeconfigs.
 func (r *run) prepareServer() error {
-	if err := writeFile(r.layout.server("token"), []byte(r.config.Token)); err != nil {
+	if err := localfile.Write(r.layout.server("token"), []byte(r.config.Token)); err != nil {
 		return err
 	}
 	if err := ensureServerCerts(r.layout, r.node, r.config); err != nil {
@@ -150,7 +152,7 @@ func (s *server) withEtcd(ctx context.Context, voters []string) error {
 		if err := s.shareBootstrap(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
-		if err := writeFile(s.layout.etcdVoter(), nil); err != nil {
+		if err := localfile.Write(s.layout.etcdVoter(), nil); err != nil {
 			return err
 		}
 		close(s.voting)

@@ -16,6 +16,8 @@ import (
 
 	"go.etcd.io/etcd/client/v3/snapshot"
 	"go.uber.org/zap"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // Defaults of the real distributions.
@@ -124,7 +126,7 @@ func (f snapshotFolder) save(ctx context.Context, m members, name string, now ti
 		if err != nil {
 			return "", fmt.Errorf("encode metadata of snapshot: %w", err)
 		}
-		if err := writeFile(f.metadata(name), data); err != nil {
+		if err := localfile.Write(f.metadata(name), data); err != nil {
 			return "", err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // snapshotsIn returns the snapshots of a node in a test folder, with files of these names.
@@ -22,7 +24,7 @@ func snapshotsIn(t *testing.T, names ...string) *snapshotter {
 	node := Node{Name: "n1"}
 	s := &snapshotter{run: &run{Options: Options{Runtime: RKE2, Log: io.Discard}, layout: l, node: node, config: Config{Token: "t1"}}, folder: l.snapshots(node, Config{})}
 	for _, name := range names {
-		if err := writeFile(s.folder.path(name), []byte("12345")); err != nil {
+		if err := localfile.Write(s.folder.path(name), []byte("12345")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +90,7 @@ func TestSnapshotFolder_KeepsTheLastOfAName(t *testing.T) {
 
 func TestSnapshotFolder_RemovesOnlySnapshots(t *testing.T) {
 	s := snapshotsIn(t, "one")
-	if err := writeFile(s.folder.metadata("one"), []byte(`{"a":"b"}`)); err != nil {
+	if err := localfile.Write(s.folder.metadata("one"), []byte(`{"a":"b"}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", "../snapshots/one", "none"} {
@@ -107,7 +109,7 @@ func TestSnapshotFolder_RemovesOnlySnapshots(t *testing.T) {
 // After a restore, objects match the files again: objects without files are removed, and files without objects get one.
 func TestReconcile_ObjectsAreThoseOfTheFiles(t *testing.T) {
 	s := snapshotsIn(t, "on-demand-n1-1", "on-demand-n1-2")
-	if err := writeFile(s.folder.metadata("on-demand-n1-2"), []byte(`{"spec":"whole"}`)); err != nil {
+	if err := localfile.Write(s.folder.metadata("on-demand-n1-2"), []byte(`{"spec":"whole"}`)); err != nil {
 		t.Fatal(err)
 	}
 	files, err := s.folder.list()

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
@@ -70,11 +71,7 @@ func (l *Lab) save(m *Machine) error {
 	if err != nil {
 		return fmt.Errorf("encode machine %s: %w", m.Name, err)
 	}
-	path := filepath.Join(l.folder(m.Name), "machine.json")
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return fmt.Errorf("write machine %s: %w", m.Name, err)
-	}
-	return os.Rename(path+".new", path)
+	return localfile.Write(filepath.Join(l.folder(m.Name), "machine.json"), data)
 }
 
 func (l *Lab) load(name string) (*Machine, error) {

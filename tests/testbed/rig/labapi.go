@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
@@ -109,11 +110,5 @@ func keepSecret(path string) (string, error) {
 	random := make([]byte, 24)
 	_, _ = rand.Read(random)
 	text := hex.EncodeToString(random)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", fmt.Errorf("make folder of secret: %w", err)
-	}
-	if err := os.WriteFile(path+".new", []byte(text+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("write secret: %w", err)
-	}
-	return text, os.Rename(path+".new", path)
+	return text, localfile.Write(path, []byte(text+"\n"))
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // A rig in the foreground of a terminal writes its process ID to a file and locks the file while it runs. The lock
@@ -22,24 +24,11 @@ func (o Options) Claim() (release func(), err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
-	file, err := os.OpenFile(o.runningFile(), os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := localfile.Lock(o.runningFile())
 	if err != nil {
-		return nil, fmt.Errorf("claim: %w", err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("it runs already in %s", o.Dir)
-	}
-	if err := errors.Join(file.Truncate(0), writeText(file, strconv.Itoa(os.Getpid()))); err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("claim: %w", err)
+		return nil, err
 	}
 	return func() { _ = file.Close() }, nil
-}
-
-func writeText(file *os.File, text string) error {
-	_, err := file.WriteAt([]byte(text), 0)
-	return err
 }
 
 // EndForeground asks a rig in the foreground of another process to stop, and waits until it has ended.

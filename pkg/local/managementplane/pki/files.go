@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 func pairIn(dir, name string) Pair {
@@ -40,37 +42,12 @@ func writePair(pair Pair, der []byte, key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return fmt.Errorf("encode key: %w", err)
 	}
-	if err := WriteFile(pair.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})); err != nil {
+	if err := localfile.Write(pair.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})); err != nil {
 		return err
 	}
-	return WriteFile(pair.CertFile, encodeCert(der))
+	return localfile.Write(pair.CertFile, encodeCert(der))
 }
 
 func encodeCert(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-// WriteFile replaces a file atomically, so that a crash leaves the old or the new file. Only the owner can read it,
-// because CreateTemp makes files with mode 0600.
-func WriteFile(path string, content []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(file.Name())
-	if _, err := file.Write(content); err != nil {
-		file.Close()
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := file.Sync(); err != nil {
-		file.Close()
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := file.Close(); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

@@ -24,6 +24,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 const (
@@ -170,10 +172,10 @@ func SigningKey(dir, name string) (keyFile, publicFile string, err error) {
 		return "", "", fmt.Errorf("encode public signing key: %w", err)
 	}
 	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	if err := WriteFile(publicFile, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})); err != nil {
+	if err := localfile.Write(publicFile, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})); err != nil {
 		return "", "", err
 	}
-	return keyFile, publicFile, WriteFile(keyFile, private)
+	return keyFile, publicFile, localfile.Write(keyFile, private)
 }
 
 func makeAuthority(pair Pair, name string, now time.Time) (*x509.Certificate, crypto.Signer, error) {

@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
@@ -45,14 +45,7 @@ func writeRecord(runDir, name string, pid int) error {
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
-	file := recordFile(runDir, name)
-	if err := os.WriteFile(file+".new", content, 0o600); err != nil {
-		return fmt.Errorf("write record: %w", err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		return fmt.Errorf("write record: %w", err)
-	}
-	return nil
+	return localfile.Write(recordFile(runDir, name), content)
 }
 
 func removeRecord(runDir, name string) { _ = os.Remove(recordFile(runDir, name)) }
@@ -161,27 +154,4 @@ func bootID() string {
 		return ""
 	}
 	return strings.TrimSpace(string(content))
-}
-
-// takeLock locks the file for this process. The kernel releases the lock when the process ends. Children do not inherit
-// it.
-func takeLock(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		holder, _ := os.ReadFile(path)
-		file.Close()
-		return nil, fmt.Errorf("%s is in use by process %s: stop it first, or choose another directory", filepath.Dir(path), strings.TrimSpace(string(holder)))
-	}
-	if err := file.Truncate(0); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("write lock: %w", err)
-	}
-	if _, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("write lock: %w", err)
-	}
-	return file, nil
 }

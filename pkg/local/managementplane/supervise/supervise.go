@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
 // Defaults of Options and Child.
@@ -81,7 +83,7 @@ func Open(ctx context.Context, opts Options) (*Supervisor, error) {
 			return nil, fmt.Errorf("make directory: %w", err)
 		}
 	}
-	lock, err := takeLock(filepath.Join(opts.RunDir, "lock"))
+	lock, err := localfile.Lock(filepath.Join(opts.RunDir, "lock"))
 	if err != nil {
 		return nil, err
 	}
