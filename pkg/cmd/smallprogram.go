@@ -10,6 +10,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-io/drover/pkg/kube/logs"
 )
@@ -75,15 +76,9 @@ const giveBackEvery = time.Minute
 
 // staySmall releases memory until the context ends, for example after connecting or after many simultaneous requests.
 func staySmall(ctx context.Context) {
-	tick := time.NewTicker(giveBackEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			debug.FreeOSMemory()
-			releasePages()
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, giveBackEvery, false, func(context.Context) (bool, error) {
+		debug.FreeOSMemory()
+		releasePages()
+		return false, nil
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/rancher/remotedialer"
 	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
@@ -115,18 +116,9 @@ func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 
 // recheck ends the session when its registration is no longer valid.
 func (s *session) recheck(ctx context.Context, stands func() bool) {
-	ticker := time.NewTicker(s.server.options.Recheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if !stands() {
-				s.dismiss(errRevoked)
-				return
-			}
-		}
+	gone := wait.PollUntilContextCancel(ctx, s.server.options.Recheck, false, func(context.Context) (bool, error) { return !stands(), nil })
+	if gone == nil {
+		s.dismiss(errRevoked)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -67,20 +68,14 @@ func New(opts Options) (*Core, error) {
 
 // Run runs the core until the context ends.
 func (c *Core) Run(ctx context.Context) {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
 	seen, last := int64(-1), time.Time{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	_ = wait.PollUntilContextCancel(ctx, period, false, func(ctx context.Context) (bool, error) {
 		if now := c.opts.API.Changes(); now != seen || c.seeking && time.Since(last) >= nodesPeriod {
 			seen, last = now, time.Now()
 			c.Pass(ctx)
 		}
-	}
+		return false, nil
+	})
 }
 
 var (

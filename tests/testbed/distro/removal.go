@@ -15,17 +15,10 @@ import (
 // distributions' controller does (docs/wire/names.md#leaving-etcd). Every server runs it, and the first server does the
 // work.
 func (r *run) removeMembers(ctx context.Context, client kubernetes.Interface) error {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	return every(ctx, time.Second, func() error {
 		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: etcdRole + "=true"})
 		if err != nil {
-			continue // the API server restarts
+			return nil //nolint:nilerr // the API server restarts
 		}
 		for i := range nodes.Items {
 			node := &nodes.Items[i]
@@ -36,7 +29,8 @@ func (r *run) removeMembers(ctx context.Context, client kubernetes.Interface) er
 				fmt.Fprintf(r.Log, "remove the etcd member of %s: %v\n", node.Name, err)
 			}
 		}
-	}
+		return nil
+	})
 }
 
 func (r *run) removeMember(ctx context.Context, client kubernetes.Interface, node, member string) error {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -275,14 +276,5 @@ func answers(ctx context.Context, url string) bool {
 
 // poll calls done until it returns true. It returns false if ctx ends first.
 func poll(ctx context.Context, done func() bool) bool {
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-ticker.C:
-		}
-	}
-	return true
+	return wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(context.Context) (bool, error) { return done(), nil }) == nil
 }

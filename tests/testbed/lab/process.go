@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
@@ -14,14 +16,5 @@ func awaitEnd(ctx context.Context, p procid.ID) error {
 
 // until polls a condition for which the kernel sends no event.
 func until(ctx context.Context, every time.Duration, done func() bool) error {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
-	return nil
+	return wait.PollUntilContextCancel(ctx, every, true, func(context.Context) (bool, error) { return done(), nil })
 }
