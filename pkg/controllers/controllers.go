@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
 	"github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/clusteragent"
@@ -85,9 +86,6 @@ func (d Deps) door() Downstream {
 	return proxy.NewClients(d.Clients.Core.Secret().Cache(), 0)
 }
 
-// indexByID finds Clusters by the name of their management cluster.
-const indexByID = "controllers.drover.io/cluster-id"
-
 // NewDoor returns connections through the tunnels of cluster agents. Until an agent has dialed in, it uses the
 // kubeconfig that the servers wrote.
 //
@@ -95,13 +93,13 @@ const indexByID = "controllers.drover.io/cluster-id"
 // as administrator in the wrong cluster. Call NewDoor before the caches of c start, because it adds an index to them.
 func NewDoor(c *clients.Clients, tunnels proxy.Tunnels, identity func(cluster types.NamespacedName) proxy.Identity) *proxy.Door {
 	clusters, management := c.Provisioning.Cluster().Cache(), c.Management.Cluster().Cache()
-	clusters.AddIndexer(indexByID, topology.ByManagementCluster)
+	clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	return proxy.NewDoor(proxy.NewClients(c.Core.Secret().Cache(), 0), tunnels, func(name types.NamespacedName) proxy.Way {
 		cluster, err := clusters.Get(name.Namespace, name.Name)
 		if err != nil || cluster.Status.ClusterName == "" {
 			return proxy.Way{}
 		}
-		if claims, err := clusters.GetByIndex(indexByID, cluster.Status.ClusterName); err != nil || len(claims) != 1 {
+		if claims, err := clusters.GetByIndex(provv1.IndexByCluster, cluster.Status.ClusterName); err != nil || len(claims) != 1 {
 			return proxy.Way{}
 		}
 		record, err := management.Get(cluster.Status.ClusterName)

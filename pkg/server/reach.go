@@ -26,9 +26,6 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel"
 )
 
-// indexByID finds Clusters by the name of their management cluster, for the endpoints.
-const indexByID = "server.drover.io/cluster-id"
-
 // Tunnel connects the agents of clusters with Drover. It identifies clusters by the names of their management clusters.
 // A host with its own tunnels to clusters may provide one. Methods are safe for concurrent use and do not wait for
 // agents.
@@ -106,7 +103,7 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		s.reach.door = controllers.NewDoor(s.every, s.reach.tunnel, identity)
 	}
 	s.reach.ways = proxy.NewWays(s.reach.door, s.every.Core.Secret().Cache())
-	s.every.Provisioning.Cluster().Cache().AddIndexer(indexByID, topology.ByManagementCluster)
+	s.every.Provisioning.Cluster().Cache().AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	s.every.Core.Secret().Cache().AddIndexer(clusterproxy.TokenIndex, clusterproxy.TokenIndexer)
 	handler, err := clusterproxy.New(clusterproxy.Options{
 		Transport: s.reach.tunnel.Transport, NotConnected: ErrNotConnected, Lookup: s.clusterOf,
@@ -132,7 +129,7 @@ func (s *Server) clusterOf(id string) (namespace, name string, ok bool) {
 }
 
 func (s *Server) cluster(id string) (*provv1.Cluster, bool) {
-	found, err := s.every.Provisioning.Cluster().Cache().GetByIndex(indexByID, id)
+	found, err := s.every.Provisioning.Cluster().Cache().GetByIndex(provv1.IndexByCluster, id)
 	if err != nil || len(found) != 1 {
 		return nil, false
 	}

@@ -38,8 +38,6 @@ const (
 	tokenHandler = "rke-bootstrap-token" //nolint:gosec // the name of a handler, no credential
 )
 
-const indexMachinesByCluster = "bootstrap-machines-by-cluster"
-
 // Applier applies the set of a machine's accounts and rights; applyset.Set implements it.
 type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
@@ -140,7 +138,7 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), serviceAccounts: d.ServiceAccounts.Cache(),
 		written: ownwrites.New(),
 	}
-	h.machines.AddIndexer(indexMachinesByCluster, planstore.IndexByCluster)
+	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	return h
 }
 
@@ -185,7 +183,7 @@ func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
 
 // ofCluster returns the bootstrap objects of all machines of a cluster.
 func (h *handler) ofCluster(namespace, name string) []wakeup.Key {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, namespace+"/"+name)
+	machines, err := planstore.MachinesOf(h.machines, namespace, name)
 	if err != nil {
 		return nil // the index is registered above
 	}

@@ -112,9 +112,9 @@ func (h *handler) others(ctx context.Context, client kubernetes.Interface, machi
 // ends. A node without a Machine stays. Its Machine may be deleted or not yet matched, and its member still counts
 // towards the quorum.
 func (h *handler) withEtcd(machine *clusterv1.Machine, nodes []corev1.Node) ([]corev1.Node, error) {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
+	machines, err := planstore.MachinesOf(h.machines, machine.Namespace, machine.Spec.ClusterName)
 	if err != nil {
-		return nil, fmt.Errorf("list machines of the cluster: %w", err)
+		return nil, err
 	}
 	without := map[string]bool{}
 	for _, other := range machines {
@@ -143,9 +143,9 @@ func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, mach
 	if err != nil {
 		return nil, fmt.Errorf("list nodes of machine %s: %w", machine.Name, err)
 	}
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
+	machines, err := planstore.MachinesOf(h.machines, machine.Namespace, machine.Spec.ClusterName)
 	if err != nil {
-		return nil, fmt.Errorf("list machines of the cluster: %w", err)
+		return nil, err
 	}
 	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool {
 		return slices.ContainsFunc(machines, func(other *clusterv1.Machine) bool {

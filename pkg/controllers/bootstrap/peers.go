@@ -1,7 +1,6 @@
 package bootstrap
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -31,9 +30,9 @@ const comingTime = 30 * time.Minute
 // A broken member leaves first and does not wait. It counts towards the quorum until it is removed. Restarting a
 // machine that is joined to it, to join it to another, would break that quorum.
 func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machine) error {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
+	machines, err := planstore.MachinesOf(h.machines, machine.Namespace, machine.Spec.ClusterName)
 	if err != nil {
-		return fmt.Errorf("list machines of the cluster: %w", err)
+		return err
 	}
 	staying, going := peersOf(machine, machines)
 	members := slices.DeleteFunc(slices.Clone(staying), func(peer *clusterv1.Machine) bool { return !isEtcd(peer.Labels) })

@@ -30,9 +30,6 @@ import (
 // Hosts persist handlerName in metrics, do not change.
 const handlerName = "cluster-agent"
 
-// indexClusters finds provisioning Clusters by the name of their management cluster.
-const indexClusters = "cluster-agent-clusters"
-
 // indexKeys finds Clusters by the Secret with their endpoint's keys, whether it exists or not.
 const indexKeys = "cluster-agent-endpoint-keys"
 
@@ -77,7 +74,7 @@ type handler struct {
 func Register(ctx context.Context, d Deps) error {
 	h := newHandler(ctx, d)
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
-	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, indexClusters, func(c *mgmtv3.Cluster) string { return c.Name })
+	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, func(c *mgmtv3.Cluster) string { return c.Name })
 	if err := errors.Join(
 		wakeup.On(ctx, d.Clusters, byManagement, d.ManagementClusters),
 		wakeup.On(ctx, d.Clusters, wakeup.BySameName[*rkev1.RKEControlPlane](), d.ControlPlanes),
@@ -95,7 +92,7 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	h := &handler{
 		Deps: d, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(), secrets: d.Secrets.Cache(),
 	}
-	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
+	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	h.clusters.AddIndexer(indexKeys, byKeys)
 	h.updates = newUpdates(ctx, h)
 	return h
@@ -128,7 +125,7 @@ func byKeys(cluster *provv1.Cluster) ([]string, error) {
 
 // of returns the Clusters of a management cluster.
 func (h *handler) of(id string) []wakeup.Key {
-	return wakeup.Found(h.clusters, indexClusters, id)
+	return wakeup.Found(h.clusters, provv1.IndexByCluster, id)
 }
 
 func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {

@@ -26,9 +26,6 @@ import (
 // Hosts persist handlerName in metrics, do not change.
 const handlerName = "cluster-registration-token"
 
-// indexClusters finds provisioning Clusters by the name of their management cluster.
-const indexClusters = "registration-token-clusters"
-
 // Deps holds the controller's dependencies and settings.
 type Deps struct {
 	Tokens             mgmtcontrollers.ClusterRegistrationTokenController
@@ -84,7 +81,7 @@ func newHandler(d Deps) *handler {
 		Deps: d, tokens: d.Tokens.Cache(), management: d.ManagementClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(),
 		written: ownwrites.New(),
 	}
-	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
+	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	return h
 }
 

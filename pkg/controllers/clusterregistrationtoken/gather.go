@@ -89,7 +89,7 @@ func (h *handler) ours(cluster *mgmtv3.Cluster) (*provv1.Cluster, error) {
 	if cluster.DeletionTimestamp != nil {
 		return nil, nil
 	}
-	found, err := h.clusters.GetByIndex(indexClusters, cluster.Name)
+	found, err := h.clusters.GetByIndex(provv1.IndexByCluster, cluster.Name)
 	if err != nil {
 		return nil, fmt.Errorf("find the Cluster of management cluster %s: %w", cluster.Name, err)
 	}

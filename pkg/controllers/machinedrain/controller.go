@@ -37,16 +37,13 @@ type handler struct {
 	jobs *jobs
 }
 
-// indexMachinesBySecret finds the Machine of a plan Secret.
-const indexMachinesBySecret = "machinedrain-machines-by-plan-secret"
-
 // Register starts draining nodes, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
 	h := &handler{Deps: d, jobs: newJobs(ctx, d.Now)}
-	d.Machines.Cache().AddIndexer(indexMachinesBySecret, planstore.IndexByPlanSecret)
+	d.Machines.Cache().AddIndexer(planstore.ByPlanSecret, planstore.IndexByPlanSecret)
 	d.Secrets.OnChange(ctx, handlerName, h.onChange)
 	return wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines)
 }

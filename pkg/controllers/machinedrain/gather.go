@@ -9,12 +9,13 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
 // machineOf returns the Machine of a plan Secret, nil if it belongs to no cluster of this instance. It reads caches
 // only.
 func (h *handler) machineOf(secret *corev1.Secret) (*clusterv1.Machine, error) {
-	machines, err := h.Machines.Cache().GetByIndex(indexMachinesBySecret, secret.Namespace+"/"+secret.Name)
+	machines, err := h.Machines.Cache().GetByIndex(planstore.ByPlanSecret, secret.Namespace+"/"+secret.Name)
 	if err != nil {
 		return nil, fmt.Errorf("find the machine of plan secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}

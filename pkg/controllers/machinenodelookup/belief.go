@@ -37,7 +37,7 @@ func (h *handler) reported(bootstrap *rkev1.RKEBootstrap) (bool, error) {
 // API knows it as that machine's node, it has the name of that machine's node, or it is no server while the machine is
 // one. A kubelet can neither rename its node nor make it a server.
 func (h *handler) another(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, kubeconfigOf(cluster.Namespace, cluster.Name))
+	machines, err := planstore.MachinesOf(h.machines, cluster.Namespace, cluster.Name)
 	if err != nil {
 		return true // the index is registered with the controller
 	}

@@ -3,7 +3,6 @@ package machinenodelookup
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
@@ -31,8 +30,6 @@ import (
 
 // Hosts persist handlerName in metrics, do not change.
 const handlerName = "machine-node-lookup"
-
-const indexMachinesByCluster = "machine-node-lookup-machines-by-cluster"
 
 // The intervals at which the controller looks for a node: often while its machine is young, rarely afterwards.
 const (
@@ -93,9 +90,7 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{Deps: d, ctx: ctx, machines: d.Machines.Cache(), customMachines: d.CustomMachines.Cache(), secrets: d.Secrets.Cache()}
 	h.lookout, h.written = newLookout(d.Downstream, d.Now, d.Log), ownwrites.New()
 	h.lookout.another = h.another
-	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
-		return []string{kubeconfigOf(m.Namespace, m.Spec.ClusterName)}, nil
-	})
+	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	d.Bootstraps.OnChange(ctx, handlerName, h.onChange)
 	d.Dynamic.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
 		if gvk.Group != driverschema.MachineGroup {
@@ -119,21 +114,16 @@ func (h *handler) wakeWithClusters(ctx context.Context) error {
 	if h.Clusters != nil {
 		h.clusters = h.Clusters.Cache()
 		errs = append(errs, wakeup.On(ctx, h.Bootstraps, func(c *provv1.Cluster) []wakeup.Key {
-			return h.ofCluster(kubeconfigOf(c.Namespace, c.Name))
+			return h.ofCluster(c.Namespace, c.Name)
 		}, h.Clusters))
 	}
 	if h.CAPIClusters != nil {
 		h.capiClusters = h.CAPIClusters.Cache()
 		errs = append(errs, wakeup.On(ctx, h.Bootstraps, func(c *clusterv1.Cluster) []wakeup.Key {
-			return h.ofCluster(kubeconfigOf(c.Namespace, c.Name))
+			return h.ofCluster(c.Namespace, c.Name)
 		}, h.CAPIClusters))
 	}
 	return errors.Join(errs...)
-}
-
-// kubeconfigOf returns the key of a cluster in the index of machines.
-func kubeconfigOf(namespace, cluster string) string {
-	return namespace + "/" + naming.Kubeconfig(cluster)
 }
 
 func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
@@ -172,15 +162,16 @@ func ofPlan(secret *corev1.Secret) []wakeup.Key {
 
 // ofKubeconfig wakes the machines of a cluster when the cluster becomes reachable.
 func (h *handler) ofKubeconfig(secret *corev1.Secret) []wakeup.Key {
-	if !strings.HasSuffix(secret.Name, naming.Kubeconfig("")) {
+	name, ok := naming.ClusterOfKubeconfig(secret.Name)
+	if !ok {
 		return nil
 	}
-	return h.ofCluster(secret.Namespace + "/" + secret.Name)
+	return h.ofCluster(secret.Namespace, name)
 }
 
 // ofCluster returns the machines of a cluster that need their nodes.
-func (h *handler) ofCluster(kubeconfig string) []wakeup.Key {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, kubeconfig)
+func (h *handler) ofCluster(namespace, name string) []wakeup.Key {
+	machines, err := planstore.MachinesOf(h.machines, namespace, name)
 	if err != nil {
 		return nil // the index is registered above
 	}

@@ -42,9 +42,8 @@ import (
 const handlerName = "machine-provision"
 
 const (
-	indexMachinesByCluster = "machine-provision-machines-by-cluster"
-	indexJobsByMachine     = "machine-provision-jobs-by-machine"
-	indexPodsByJob         = "machine-provision-pods-by-job"
+	indexJobsByMachine = "machine-provision-jobs-by-machine"
+	indexPodsByJob     = "machine-provision-pods-by-job"
 )
 
 // Dynamic reads, writes and wakes objects of kinds that are added at run time; clients.Dynamic implements it.
@@ -155,7 +154,7 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		written: ownwrites.New(),
 	}
 	h.backoff.clusterUID = h.clusterUID
-	h.machines.AddIndexer(indexMachinesByCluster, planstore.IndexByCluster)
+	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	h.jobs.AddIndexer(indexJobsByMachine, func(job *batchv1.Job) ([]string, error) { return jobKeys(job), nil })
 	h.pods.AddIndexer(indexPodsByJob, func(pod *corev1.Pod) ([]string, error) {
 		if name := pod.Labels[batchv1.JobNameLabel]; name != "" && pod.Annotations[machinejob.InfraMachineAnnotation] != "" {
@@ -271,7 +270,7 @@ func (h *handler) ofMark(cluster *provv1.Cluster) []wakeup.Key {
 
 // ofMachines returns the hosts of the wanted machines of a cluster.
 func (h *handler) ofMachines(cluster metav1.Object, wanted func(*clusterv1.Machine) bool) []wakeup.Key {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.GetNamespace()+"/"+cluster.GetName())
+	machines, err := planstore.MachinesOf(h.machines, cluster.GetNamespace(), cluster.GetName())
 	if err != nil {
 		return nil // the index is registered above
 	}

@@ -46,12 +46,6 @@ type handler struct {
 	marks sync.Map
 }
 
-// indexMachinesByCluster finds the Machines of a cluster.
-const indexMachinesByCluster = "plansecret-machines-by-cluster"
-
-// indexMachinesBySecret finds the Machine of a plan Secret.
-const indexMachinesBySecret = "plansecret-machines-by-plan-secret"
-
 // Register starts reading reports, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
 	h := newHandler(d)
@@ -59,7 +53,7 @@ func Register(ctx context.Context, d Deps) error {
 	if err := wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines); err != nil || d.Taken == nil {
 		return err
 	}
-	d.Machines.Cache().AddIndexer(indexMachinesByCluster, planstore.IndexByCluster)
+	d.Machines.Cache().AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	return wakeup.On(ctx, d.Secrets, h.ofTaken, d.Taken)
 }
 
@@ -70,7 +64,7 @@ func newHandler(d Deps) *handler {
 	if d.MachineStore == nil {
 		d.MachineStore = planstore.NewMachines(d.Machines)
 	}
-	d.Machines.Cache().AddIndexer(indexMachinesBySecret, planstore.IndexByPlanSecret)
+	d.Machines.Cache().AddIndexer(planstore.ByPlanSecret, planstore.IndexByPlanSecret)
 	return &handler{Deps: d, plans: planstore.NewPlans(d.Secrets.Cache(), d.Secrets)}
 }
 
@@ -85,7 +79,7 @@ func (h *handler) ofTaken(cluster *provv1.Cluster) []wakeup.Key {
 	if before, _ := h.marks.Swap(cluster.UID, mark); before == mark || mark != h.InstanceID {
 		return nil
 	}
-	machines, err := h.Machines.Cache().GetByIndex(indexMachinesByCluster, cluster.Namespace+"/"+cluster.Name)
+	machines, err := planstore.MachinesOf(h.Machines.Cache(), cluster.Namespace, cluster.Name)
 	if err != nil {
 		return nil // the index is registered above
 	}

@@ -26,7 +26,7 @@ type view struct {
 
 // gather reads caches only. It returns nil if the Secret belongs to no cluster of this instance.
 func (h *handler) gather(secret *corev1.Secret) (*view, error) {
-	machines, err := h.Machines.Cache().GetByIndex(indexMachinesBySecret, secret.Namespace+"/"+secret.Name)
+	machines, err := h.Machines.Cache().GetByIndex(planstore.ByPlanSecret, secret.Namespace+"/"+secret.Name)
 	if err != nil {
 		return nil, fmt.Errorf("find the machine of plan secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}

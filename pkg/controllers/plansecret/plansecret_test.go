@@ -62,8 +62,8 @@ func newFakes(t *testing.T) *fakes {
 	}).AnyTimes()
 	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](c)
 	machineCache := fake.NewMockCacheInterface[*clusterv1.Machine](c)
-	machineCache.EXPECT().AddIndexer(indexMachinesBySecret, gomock.Any())
-	machineCache.EXPECT().GetByIndex(indexMachinesBySecret, gomock.Any()).DoAndReturn(func(_, key string) ([]*clusterv1.Machine, error) {
+	machineCache.EXPECT().AddIndexer(planstore.ByPlanSecret, gomock.Any())
+	machineCache.EXPECT().GetByIndex(planstore.ByPlanSecret, gomock.Any()).DoAndReturn(func(_, key string) ([]*clusterv1.Machine, error) {
 		if keys, _ := planstore.IndexByPlanSecret(f.machine); !slices.Contains(keys, key) {
 			return nil, nil
 		}
@@ -269,7 +269,7 @@ func TestOfTaken_WakesOnceForAMark(t *testing.T) {
 	f := newFakes(t)
 	c := gomock.NewController(t)
 	cache := fake.NewMockCacheInterface[*clusterv1.Machine](c)
-	cache.EXPECT().GetByIndex(indexMachinesByCluster, "ns/demo").Return([]*clusterv1.Machine{f.machine}, nil).AnyTimes()
+	cache.EXPECT().GetByIndex(planstore.ByCluster, "ns/demo").Return([]*clusterv1.Machine{f.machine}, nil).AnyTimes()
 	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](c)
 	machines.EXPECT().Cache().Return(cache).AnyTimes()
 	h := &handler{Deps: Deps{InstanceID: "me", Machines: machines}}

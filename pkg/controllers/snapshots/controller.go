@@ -8,23 +8,20 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/types"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/planstore"
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // Hosts persist handlerName in metrics, do not change.
 const handlerName = "etcd-snapshots"
 
-const (
-	// indexMachines finds Machines, and indexSnapshots ETCDSnapshots, by NAMESPACE/NAME of their cluster.
-	indexMachines  = "etcd-snapshots-machines-by-cluster"
-	indexSnapshots = "etcd-snapshots-by-cluster"
-)
+// indexSnapshots finds ETCDSnapshots by NAMESPACE/NAME of their cluster.
+const indexSnapshots = "etcd-snapshots-by-cluster"
 
 // Deps holds the controller's dependencies and settings.
 type Deps struct {
@@ -67,9 +64,7 @@ func Register(ctx context.Context, d Deps) error {
 		machines: d.Machines.Cache(), healthy: make(chan struct{}, atOnce), failing: make(chan struct{}, failing),
 	}
 	h.followers = &followers{ctx: ctx, look: h.look, log: d.Log, now: d.Now, of: map[types.NamespacedName]*follower{}}
-	h.machines.AddIndexer(indexMachines, func(m *clusterv1.Machine) ([]string, error) {
-		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
-	})
+	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	h.snapshots.AddIndexer(indexSnapshots, func(s *rkev1.ETCDSnapshot) ([]string, error) {
 		return []string{s.Namespace + "/" + s.Labels[rkev1.ClusterNameLabel]}, nil
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/decide/snapshots"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
 // gather reads caches only. ok is false while Drover must not write. known is a hash of what it read.
@@ -29,9 +30,9 @@ func (h *handler) gather(name types.NamespacedName) (in snapshots.Input, known [
 		return in, known, false, fmt.Errorf("read Cluster %s: %w", name, err)
 	}
 	in.Cluster = snapshots.Cluster{Namespace: name.Namespace, Name: name.Name, UID: cluster.UID}
-	machines, err := h.machines.GetByIndex(indexMachines, name.String())
+	machines, err := planstore.MachinesOf(h.machines, name.Namespace, name.Name)
 	if err != nil {
-		return in, known, false, fmt.Errorf("read Machines of %s: %w", name, err)
+		return in, known, false, err
 	}
 	in.Machines = byNode(machines)
 	in.Have, err = h.snapshots.GetByIndex(indexSnapshots, name.String())

@@ -31,8 +31,6 @@ const (
 )
 
 const (
-	// indexClusters finds provisioning Clusters by the names of their management clusters.
-	indexClusters = "unmanaged-clusters"
 	// indexRequests finds machine requests by their namespace.
 	indexRequests = "unmanaged-machine-requests"
 	// indexIdentities finds Machines by the identity of their agent.
@@ -108,7 +106,7 @@ func newHandler(d Deps) *handler {
 		Deps: d, secrets: d.Secrets.Cache(), bootstraps: d.Bootstraps.Cache(), customMachines: d.CustomMachines.Cache(), machines: d.Machines.Cache(),
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), written: ownwrites.New(),
 	}
-	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
+	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	h.secrets.AddIndexer(indexRequests, func(s *corev1.Secret) ([]string, error) {
 		if !isRequest(s) {
 			return nil, nil

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/decide/topology"
@@ -17,7 +18,7 @@ func (h *handler) gather(request *corev1.Secret) (facts, error) {
 	f := facts{request: request, instanceID: h.InstanceID, now: h.Now()}
 	f.host, f.wrong = registration.ParseRequest(request)
 	var err error
-	if f.clusters, err = h.clusters.GetByIndex(indexClusters, request.Namespace); err != nil {
+	if f.clusters, err = h.clusters.GetByIndex(provv1.IndexByCluster, request.Namespace); err != nil {
 		return f, fmt.Errorf("find the Cluster of management cluster %s: %w", request.Namespace, err)
 	}
 	if len(f.clusters) != 1 {

@@ -153,7 +153,7 @@ func (c *Clients) setFactory(opts Options) error {
 		if err := checkHost(c.Scheme, opts.Factory.SharedCacheFactory().SharedClientFactory()); err != nil {
 			return fmt.Errorf("take the host's controller factory: %w", err)
 		}
-		c.gated = &gatedFactory{SharedControllerFactory: opts.Factory, gate: c.gate, tracker: c.tracker, host: true}
+		c.gated = &gatedFactory{SharedControllerFactory: opts.Factory, gate: c.gate, tracker: c.tracker}
 		c.Factory = c.gated
 		return nil
 	}

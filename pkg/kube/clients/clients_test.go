@@ -336,8 +336,11 @@ func TestDynamic_KindsComeAndGo(t *testing.T) {
 // A replica keeps the caches of its endpoints for its whole life. Its controllers borrow them in each term.
 func TestShare_NothingIsCachedTwice(t *testing.T) {
 	api := newAPI(t)
+	byName := func(obj *rkev1.RKECluster) ([]string, error) { return []string{obj.Name}, nil }
 	run(t, api, Options{WithoutDynamic: true}, func(c *Clients, start func()) {
-		c.RKE.RKECluster().Cache()
+		for range 2 { // controllers share an index
+			c.RKE.RKECluster().Cache().AddIndexer("by-name", byName)
+		}
 		c.CRDs.CustomResourceDefinition().Cache()
 		start()
 		for term := range 3 {
@@ -345,7 +348,7 @@ func TestShare_NothingIsCachedTwice(t *testing.T) {
 			ctx, cancel := context.WithCancel(c.HandlerContext())
 			leader, err := New(api.Config("x"), Options{Version: "leader", Share: c})
 			check(t, err)
-			leader.RKE.RKECluster().Cache().AddIndexer("by-name", func(obj *rkev1.RKECluster) ([]string, error) { return []string{obj.Name}, nil })
+			leader.RKE.RKECluster().Cache().AddIndexer("by-name", byName)
 			leader.RKE.RKECluster().OnChange(leader.HandlerContext(), "count", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
 				handled.Add(1)
 				return obj, nil

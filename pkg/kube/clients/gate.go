@@ -108,7 +108,6 @@ type gatedFactory struct {
 	lassocontroller.SharedControllerFactory
 	gate    *gate
 	tracker *tracker
-	host    bool // the factory is a host's
 
 	mu     sync.Mutex
 	chains map[schema.GroupVersionKind]*chain
@@ -175,10 +174,7 @@ type gatedController struct {
 }
 
 func (c *gatedController) Informer() cache.SharedIndexInformer {
-	informer := c.SharedController.Informer()
-	if c.factory.host {
-		informer = &borrowed{SharedIndexInformer: informer}
-	}
+	informer := indexed{c.SharedController.Informer()}
 	c.factory.tracker.add(c.gvk, informer)
 	return informer
 }

@@ -55,7 +55,7 @@ func (s *sharedCaches) borrow(gvk schema.GroupVersionKind) cache.SharedIndexInfo
 	if informer == nil {
 		return nil
 	}
-	lent := &borrowed{SharedIndexInformer: informer}
+	lent := &borrowed{indexed: indexed{informer}}
 	s.borrowed[gvk] = lent
 	return lent
 }
@@ -69,10 +69,23 @@ func (s *sharedCaches) giveBack() {
 	}
 }
 
-// borrowed is a cache of another owner. It skips indexes that already exist, because a second term adds the same ones
-// as the first.
-type borrowed struct {
+// indexed is a cache that skips indexes that already exist. Several controllers share an index, and each of them adds
+// it. A second term adds the same indexes as the first.
+type indexed struct {
 	cache.SharedIndexInformer
+}
+
+func (i indexed) GetIndexer() cache.Indexer {
+	return knownIndexes{i.SharedIndexInformer.GetIndexer()}
+}
+
+func (i indexed) AddIndexers(indexers cache.Indexers) error {
+	return i.SharedIndexInformer.AddIndexers(missing(i.SharedIndexInformer.GetIndexer(), indexers))
+}
+
+// borrowed is a cache of another owner.
+type borrowed struct {
+	indexed
 
 	mu            sync.Mutex
 	registrations []cache.ResourceEventHandlerRegistration
@@ -107,14 +120,6 @@ func (b *borrowed) giveBack() {
 		_ = b.RemoveEventHandler(registration) // it may be removed already
 	}
 	b.registrations = nil
-}
-
-func (b *borrowed) GetIndexer() cache.Indexer {
-	return knownIndexes{b.SharedIndexInformer.GetIndexer()}
-}
-
-func (b *borrowed) AddIndexers(indexers cache.Indexers) error {
-	return b.SharedIndexInformer.AddIndexers(missing(b.SharedIndexInformer.GetIndexer(), indexers))
 }
 
 // Run and RunWithContext do nothing: the owner runs the cache.

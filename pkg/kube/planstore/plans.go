@@ -47,7 +47,22 @@ func NewPlans(cache SecretCache, client SecretUpdater) *Plans {
 	return &Plans{cache: cache, client: client, memo: NewMemo(decode)}
 }
 
-// IndexByPlanSecret is an index function of a cache of Machines: the key of a Machine's plan secret, if its bootstrap
+// Indexes of a cache of Machines, which controllers share.
+const (
+	ByCluster    = "drover.io/machines-by-cluster"
+	ByPlanSecret = "drover.io/machines-by-plan-secret"
+)
+
+// MachinesOf returns the Machines of a cluster. The cache must have the index ByCluster.
+func MachinesOf(machines wakeup.Indexed[*clusterv1.Machine], namespace, cluster string) ([]*clusterv1.Machine, error) {
+	found, err := machines.GetByIndex(ByCluster, namespace+"/"+cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list machines of cluster %s/%s: %w", namespace, cluster, err)
+	}
+	return found, nil
+}
+
+// IndexByPlanSecret is the function of the index ByPlanSecret: the key of a Machine's plan secret, if its bootstrap
 // is an RKEBootstrap.
 func IndexByPlanSecret(m *clusterv1.Machine) ([]string, error) {
 	var keys []string
@@ -57,7 +72,7 @@ func IndexByPlanSecret(m *clusterv1.Machine) ([]string, error) {
 	return keys, nil
 }
 
-// IndexByCluster is an index function of a cache of Machines: NAMESPACE/NAME of a Machine's cluster.
+// IndexByCluster is the function of the index ByCluster: NAMESPACE/NAME of a Machine's cluster.
 func IndexByCluster(m *clusterv1.Machine) ([]string, error) {
 	return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
 }
