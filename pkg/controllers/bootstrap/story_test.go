@@ -168,7 +168,7 @@ func (w *world) checkScript() {
 	if len(token) == 0 || strings.Contains(script, string(token)) {
 		w.Errorf("the account's token, %d bytes, is in the script", len(token))
 	}
-	for _, want := range []string{naming.TokenHash(token), "https://drover.example.org'", "CATTLE_CA_CHECKSUM", "echo install", "STRICT_VERIFY"} {
+	for _, want := range []string{naming.TokenHash(string(token)), "https://drover.example.org'", "CATTLE_CA_CHECKSUM", "echo install", "STRICT_VERIFY"} {
 		if !strings.Contains(script, want) {
 			w.Errorf("the script lacks %q", want)
 		}
@@ -320,7 +320,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 					t.Error("Cluster API is not told about the data")
 				}
 				token := w.secret("m1-machine-bootstrap-token").Data[corev1.ServiceAccountTokenKey]
-				if !strings.Contains(w.data("m1"), naming.TokenHash(token)) {
+				if !strings.Contains(w.data("m1"), naming.TokenHash(string(token))) {
 					t.Error("the script has the digest of another token")
 				}
 			})

@@ -14,7 +14,6 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/ownwrites"
-	"github.com/drover-io/drover/pkg/kube/tokens"
 )
 
 // gather reads the facts for a decision. It returns nil if this controller has nothing to decide.
@@ -58,7 +57,7 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 	if err := h.gatherGiven(facts, owner); err != nil {
 		return nil, err
 	}
-	facts.Fresh, err = tokens.Generate(h.Random)
+	facts.Fresh, err = naming.RandomToken(h.Random)
 	return facts, err
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/drover-io/drover/pkg/decide/disruption"
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/kube/planstore"
-	"github.com/drover-io/drover/pkg/kube/tokens"
 )
 
 // Kinds of the objects that the planner writes.
@@ -87,18 +86,6 @@ func (a *actor) one(effect planner.Effect) error {
 
 func (a *actor) note(kind string, obj metav1.Object) {
 	a.written.note(a.cp.Namespace+"/"+a.cp.Name, kind, obj, a.Now())
-}
-
-func (a *actor) createTokens() error {
-	created, err := tokens.Create(a.Secrets, a.cp, a.Random)
-	if err != nil {
-		return err
-	}
-	if created != nil {
-		a.note(kindSecret, created)
-		a.log.Info("created the join tokens")
-	}
-	return nil
 }
 
 func (a *actor) mark(e planner.MarkMachine) error {

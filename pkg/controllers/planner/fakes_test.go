@@ -232,6 +232,16 @@ func TestHandler_WritesInOrder(t *testing.T) {
 			wantWrites: []string{"tokens", "status"},
 			wantReady:  "Unknown", wantMessage: "waiting for the join tokens of the cluster",
 		},
+		"tokens that the cache does not show yet": {
+			given:      func(f *fakes) { f.state, f.fail["tokens"] = nil, apierrors.NewAlreadyExists(gr, "demo-rke-state") },
+			wantWrites: []string{"tokens", "status"},
+			wantReady:  "Unknown", wantMessage: "waiting for the join tokens of the cluster",
+		},
+		"tokens that the API server refuses": {
+			given:      func(f *fakes) { f.state, f.fail["tokens"] = nil, refused },
+			wantWrites: []string{"tokens", "status"},
+			wantErr:    refused,
+		},
 		"an old view: no plan is delivered": {
 			given:      func(f *fakes) { f.fail["ticket"] = conflict },
 			wantWrites: []string{"ticket"},

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/kube/planstore"
-	"github.com/drover-io/drover/pkg/kube/tokens"
 )
 
 // view is a snapshot with the objects it was made from. act writes to these objects.
@@ -210,15 +209,6 @@ func (h *handler) gatherAgent(cp *rkev1.RKEControlPlane, v *view) error {
 	v.snapshot.ClusterAgent.Manifest = string(secret.Data[rkev1.ClusterAgentManifestKey])
 	v.snapshot.ClusterAgent.OnlyWay = secret.Annotations[rkev1.ReachedByAgentAnnotation] == "true"
 	return nil
-}
-
-// readTokens records a problem of the Secret in the snapshot.
-func readTokens(secret *corev1.Secret) planner.Tokens {
-	values, err := tokens.Read(secret)
-	if err != nil {
-		return planner.Tokens{Problem: err.Error()}
-	}
-	return planner.Tokens{Exists: true, Values: values}
 }
 
 func (h *handler) gatherMachines(cp *rkev1.RKEControlPlane, v *view) error {

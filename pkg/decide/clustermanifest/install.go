@@ -17,7 +17,6 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/decide/naming"
-	"github.com/drover-io/drover/pkg/decide/pullsecret"
 	"github.com/drover-io/drover/pkg/decide/redact"
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
@@ -163,7 +162,7 @@ func (s Source) Input(cluster *mgmtv3.Cluster, token string, pullSecrets []PullS
 func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, name string) (*corev1.Secret, error), warn func(secret types.NamespacedName, problem string),
 ) ([]PullSecret, error) {
 	image := For(cluster, s.Image, s.Registry).Image
-	all := pullsecret.In(s.Registry, image)
+	all := naming.InRegistry(s.Registry, image)
 	if !all && image != s.Image {
 		return nil, nil // the cluster has its own registry, so these Secrets do not apply
 	}
@@ -182,7 +181,7 @@ func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, nam
 			warn(key, problem)
 			continue
 		}
-		if !all && !pullsecret.Lists(usable.DockerConfigJSON, image) {
+		if !all && !naming.ListsRegistry(usable.DockerConfigJSON, image) {
 			continue
 		}
 		found = append(found, usable)

@@ -15,7 +15,6 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/naming"
-	"github.com/drover-io/drover/pkg/decide/pullsecret"
 )
 
 const (
@@ -132,7 +131,7 @@ func shared(in Input) Objects {
 // registry is copied.
 func (in Input) copies(key types.NamespacedName) bool {
 	content, there := in.PullSecrets[key]
-	return there && (pullsecret.In(in.Settings.Registry, in.Settings.Image) || pullsecret.Lists(content, in.Settings.Image))
+	return there && (naming.InRegistry(in.Settings.Registry, in.Settings.Image) || naming.ListsRegistry(content, in.Settings.Image))
 }
 
 // meta makes the machine an owner, so that garbage collection deletes the object with it. The machine is not the

@@ -5,6 +5,6 @@
 // length. Long names are cut and end in a few digits of a hash of the whole name. Long names that differ only at their
 // end stay different.
 //
-// shorten.go has the three ways of shortening, hash.go the content hashes in names, and objects.go one function for
-// each kind of object.
+// shorten.go has the three ways of shortening, hash.go the content hashes in names, objects.go one function for each
+// kind of object, and image.go the names of images and their registries.
 package naming

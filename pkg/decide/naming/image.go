@@ -1,6 +1,7 @@
 package naming
 
 import (
+	"encoding/json"
 	"regexp"
 	"strings"
 )
@@ -9,7 +10,7 @@ import (
 // image of another registry is unchanged. An empty registry changes nothing.
 func ImageIn(registry, image string) string {
 	registry = strings.TrimRight(registry, "/")
-	if registry == "" || strings.HasPrefix(image, registry+"/") {
+	if registry == "" || InRegistry(registry, image) {
 		return image
 	}
 	host, rest := RegistryOf(image)
@@ -43,4 +44,48 @@ func RegistryOf(image string) (registry, rest string) {
 	default:
 		return dockerHub, image
 	}
+}
+
+// InRegistry reports whether an image comes from a registry, which may have a path. No image comes from an empty
+// registry.
+//
+// It and ListsRegistry decide which pull Secrets go with an image. A Secret that is copied into a tenant's namespace or into a
+// cluster can be read there. Therefore it goes only with images of its own registries.
+func InRegistry(registry, image string) bool {
+	registry = strings.TrimRight(registry, "/")
+	return registry != "" && strings.HasPrefix(image, registry+"/")
+}
+
+// ListsRegistry reports whether a Secret of type kubernetes.io/dockerconfigjson has an entry for an image's registry. If an
+// entry has a path, the image's path must begin with it. Patterns are not supported.
+func ListsRegistry(dockerConfigJSON []byte, image string) bool {
+	var config struct {
+		Auths map[string]json.RawMessage `json:"auths"`
+	}
+	if json.Unmarshal(dockerConfigJSON, &config) != nil {
+		return false
+	}
+	registry, path := RegistryOf(image)
+	for entry := range config.Auths {
+		host, below := registryOfEntry(entry)
+		if host == registry && (below == "" || strings.HasPrefix(path, below+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// registryOfEntry returns an entry without the scheme and without the version of the registry's API.
+func registryOfEntry(entry string) (host, path string) {
+	for _, scheme := range []string{"https://", "http://"} {
+		entry = strings.TrimPrefix(entry, scheme)
+	}
+	host, path, _ = strings.Cut(strings.TrimRight(entry, "/"), "/")
+	if path == "v1" || path == "v2" {
+		path = ""
+	}
+	if host == "index.docker.io" {
+		host = dockerHub
+	}
+	return host, path
 }

@@ -1,6 +1,7 @@
 package naming_test
 
 import (
+	"crypto/rand"
 	"strings"
 	"testing"
 
@@ -143,4 +144,21 @@ func TestShortenedNamesFit(t *testing.T) {
 			t.Fatalf("Instance(%q) has a dot", joined)
 		}
 	})
+}
+
+func TestRandomToken_UsesEveryCharacter(t *testing.T) {
+	t.Parallel()
+	seen := map[rune]bool{}
+	for range 100 {
+		token, err := naming.RandomToken(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range token {
+			seen[r] = true
+		}
+	}
+	if len(seen) != len(naming.RandomTokenAlphabet) {
+		t.Errorf("%d of %d characters appear in 5400", len(seen), len(naming.RandomTokenAlphabet))
+	}
 }

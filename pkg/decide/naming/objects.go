@@ -3,6 +3,8 @@ package naming
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -15,6 +17,25 @@ const RandomTokenAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
 // RandomTokenLength is the number of characters of a random token.
 const RandomTokenLength = 54
+
+// RandomToken draws a token of RandomTokenLength characters.
+func RandomToken(random io.Reader) (string, error) {
+	const alphabet = RandomTokenAlphabet
+	const limit = 256 - 256%len(alphabet) // bytes above would favor the first characters
+	token := make([]byte, 0, RandomTokenLength)
+	draw := make([]byte, RandomTokenLength)
+	for len(token) < RandomTokenLength {
+		if _, err := io.ReadFull(random, draw); err != nil {
+			return "", fmt.Errorf("draw a random token: %w", err)
+		}
+		for _, b := range draw {
+			if int(b) < limit && len(token) < RandomTokenLength {
+				token = append(token, alphabet[int(b)%len(alphabet)])
+			}
+		}
+	}
+	return string(token), nil
+}
 
 // ManagementClusterPrefix begins the name of every management cluster that was created for a provisioning cluster.
 const ManagementClusterPrefix = "c-m-"
