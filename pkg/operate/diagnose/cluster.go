@@ -224,7 +224,7 @@ func (w *World) infrastructure() Link {
 var ownReasons = []planner.Reason{
 	planner.ReasonNoCluster, planner.ReasonInvalidVersion, planner.ReasonTokensLost, planner.ReasonTokensUnusable, planner.ReasonRestoreRequired,
 	planner.ReasonDesignatedAbsent, planner.ReasonRenderFailed, planner.ReasonPlanTooLarge, planner.ReasonVersionUnknown, planner.ReasonOperationFailed,
-	planner.ReasonTokens, planner.ReasonAgentManifest, planner.ReasonMissingRole,
+	planner.ReasonTokens, planner.ReasonAgentManifest, planner.ReasonAgentInvalid, planner.ReasonMissingRole,
 }
 
 // configuration checks what the planner needs before it can begin.

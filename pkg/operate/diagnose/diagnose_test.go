@@ -390,3 +390,24 @@ func TestPrint(t *testing.T) {
 		})
 	}
 }
+
+// Each reason of a wait belongs to one link: "configuration" if no machine can end the wait, or another one.
+func TestOwnReasons_CoverTheWaits(t *testing.T) {
+	others := []planner.Reason{
+		planner.ReasonCacheBehind, planner.ReasonPaused, planner.ReasonInfrastructure, planner.ReasonDeleting, planner.ReasonUninitializing,
+		planner.ReasonEtcdDeleting, planner.ReasonEtcdStays, planner.ReasonEtcdUnhealthy, planner.ReasonNoInitNode, planner.ReasonInitNodeLost,
+		planner.ReasonConfiguring, planner.ReasonDraining, planner.ReasonDrainOverdue, planner.ReasonUncordoning, planner.ReasonChangePending,
+		planner.ReasonPoolPaused, planner.ReasonLeftOut, planner.ReasonJoinURL, planner.ReasonControlPlane, planner.ReasonMachinesUnhealthy,
+		planner.ReasonOperation, planner.ReasonResuming,
+	}
+	for _, reason := range planner.Reasons() {
+		if slices.Contains(ownReasons, reason) == slices.Contains(others, reason) {
+			t.Errorf("%s must be in ownReasons if no machine can end the wait, and otherwise in this test", reason)
+		}
+	}
+	for _, reason := range append(others, ownReasons...) {
+		if !slices.Contains(planner.Reasons(), reason) {
+			t.Errorf("%s is no reason of the planner", reason)
+		}
+	}
+}
