@@ -121,9 +121,6 @@ func storable(r Request, a *Answer) error {
 	return nil
 }
 
-// noCreator is the annotation that omits the creator from a Cluster.
-const noCreator = "field.cattle.io/no-creator-rbac"
-
 // created records the user who creates a Cluster, whatever the request says. It keeps the creator of a Cluster that
 // comes from elsewhere. (docs/admission.md.)
 func created(r Request, a *Answer) error {

@@ -94,15 +94,12 @@ func scaledPool(r Request, a *Answer) error {
 	return nil
 }
 
-// dropSchemas is the annotation that allows pools to lose their copies of drivers' schemas.
-const dropSchemas = "provisioning.cattle.io/allow-dynamic-schema-drop"
-
 // keptSchemas restores the copies of drivers' schemas in pools when an update omits them, as manifests without these
 // fields do. Without the copies, Drover would recreate the machines with the fields of the driver's current schema.
 // (docs/admission.md.)
 func keptSchemas(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
-	if err != nil || !judged(r.Facts, before, after) || after.Annotations[dropSchemas] == "true" ||
+	if err != nil || !judged(r.Facts, before, after) || after.Annotations[provv1.AllowDynamicSchemaDropAnnotation] == "true" ||
 		before.Spec.RKEConfig == nil || after.Spec.RKEConfig == nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TrustMatters(r Request) bool {
 
 // creatorDiffers reports whether a Cluster should have a creator and names another user, or none.
 func creatorDiffers(r Request, cluster *provv1.Cluster) bool {
-	_, nobody := cluster.Annotations[noCreator]
+	_, nobody := cluster.Annotations[provv1.NoCreatorRBACAnnotation]
 	return !nobody && cluster.Annotations[provv1.CreatorIDAnnotation] != r.User.Username
 }
 

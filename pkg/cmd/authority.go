@@ -15,15 +15,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/local/localfile"
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
+	"github.com/drover-io/drover/pkg/operate/backup"
 )
 
 // The authority that signs the certificates of the endpoints for machines. Stored, do not change: machines verify it
 // for their whole life.
 const (
-	authorityName      = "drover-ca"
-	authorityNamespace = "drover-system"
+	authorityName      = backup.AuthorityName
+	authorityNamespace = controllers.SystemNamespace
 )
 
 // sharedAuthority returns the authority that all replicas share. It is stored in a Secret, and a replica's folder holds

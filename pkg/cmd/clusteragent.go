@@ -12,11 +12,9 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 	"github.com/drover-io/drover/pkg/reach/clusteragent"
 )
-
-// credentialFolder is where the agent's manifest mounts its credential. (docs/wire/endpoints.md#manifest-of-the-agent.)
-const credentialFolder = "/cattle-credentials" //nolint:gosec // a folder
 
 // clusterAgentOptions are the flags of drover cluster-agent.
 type clusterAgentOptions struct {
@@ -36,7 +34,7 @@ the user that makes it, and the cluster decides by that user's permissions. The 
 incoming connections.
 
 The manifest that ` + "`GET /v3/import/…`" + ` serves runs this command. From that manifest, the agent reads
-CATTLE_SERVER and CATTLE_CA_CHECKSUM in the environment, and files in ` + credentialFolder + `.
+CATTLE_SERVER and CATTLE_CA_CHECKSUM in the environment, and files in ` + clustermanifest.CredentialPath + `.
 Flags and DROVER_ variables override them.`,
 		Example: `  # run the agent outside a pod, to try it
   drover cluster-agent --server-url https://drover.example.com --token-file token --ca-file ca.crt \
@@ -46,7 +44,7 @@ Flags and DROVER_ variables override them.`,
 			if err := fillFromEnvironment(cmd.Flags(), environ); err != nil {
 				return err
 			}
-			return o.fromManifest(environ, credentialFolder)
+			return o.fromManifest(environ, clustermanifest.CredentialPath)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd, environ, func(ctx context.Context, log logrus.FieldLogger) error {
@@ -56,8 +54,8 @@ Flags and DROVER_ variables override them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.ServerURL, "server-url", "", "`URL` of Drover's server (default CATTLE_SERVER, or the file "+credentialFolder+"/url)")
-	f.StringVar(&o.TokenFile, "token-file", credentialFolder+"/token", "`file` with the registration token, which the agent reads for each connection")
+	f.StringVar(&o.ServerURL, "server-url", "", "`URL` of Drover's server (default CATTLE_SERVER, or the file "+clustermanifest.CredentialPath+"/url)")
+	f.StringVar(&o.TokenFile, "token-file", clustermanifest.CredentialPath+"/token", "`file` with the registration token, which the agent reads for each connection")
 	f.StringVar(&o.CAFile, "ca-file", "", "`file` with the authorities of the server's certificate")
 	f.StringVar(&o.CAChecksum, "ca-checksum", "", "`SHA-256` of the authorities that the server publishes (default CATTLE_CA_CHECKSUM); without it and --ca-file, the agent trusts the system's authorities")
 	f.StringVar(&o.APIServer, "api-server", "", "`URL` of the cluster's API server (default from the pod's environment)")

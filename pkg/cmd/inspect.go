@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/redact"
@@ -25,7 +26,7 @@ import (
 )
 
 // defaultNamespace is the namespace of clusters if the user names none.
-const defaultNamespace = "fleet-default"
+const defaultNamespace = provv1.DefaultWorkspaceNamespace
 
 // Forms of output.
 const (

@@ -3,7 +3,9 @@ package controllers
 import (
 	"time"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
 // DefaultBootstrapTokenTTL is the BootstrapTokenTTL of a server without that flag.
@@ -61,8 +63,10 @@ func (s Settings) MachineImage() string {
 }
 
 // SystemNamespace is Drover's own namespace.
-const SystemNamespace = "drover-system"
+const SystemNamespace = rival.DroverNamespace
 
 // Namespaces returns the namespaces that must exist: the default one for clusters, Drover's own, and one for
 // credentials that clusters of several namespaces share.
-func Namespaces() []string { return []string{"fleet-default", SystemNamespace, "cattle-global-data"} }
+func Namespaces() []string {
+	return []string{provv1.DefaultWorkspaceNamespace, SystemNamespace, provv1.GlobalDataNamespace}
+}

@@ -3,6 +3,7 @@ package dynamicschema
 import (
 	"fmt"
 
+	"github.com/rancher/wrangler/v3/pkg/apply"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -95,17 +96,11 @@ func servedKinds(crd *apiextv1.CustomResourceDefinition) (kinds []schema.GroupVe
 	return kinds
 }
 
-// Annotations with which an apply set marks its objects (docs/wire/names.md#apply-sets).
-const (
-	setAnnotation       = "objectset.rio.cattle.io/id"
-	ownerKindAnnotation = "objectset.rio.cattle.io/owner-gvk"
-	ownerNameAnnotation = "objectset.rio.cattle.io/owner-name"
-)
-
-// ownerOf returns the name of the schema that a CRD was made from.
+// ownerOf returns the name of the schema that a CRD was made from. It reads the annotations of an apply set
+// (docs/wire/names.md#apply-sets).
 func ownerOf(crd *apiextv1.CustomResourceDefinition) string {
-	if crd.Annotations[setAnnotation] != handlerName || crd.Annotations[ownerKindAnnotation] != schemaKind.String() {
+	if crd.Annotations[apply.LabelID] != handlerName || crd.Annotations[apply.LabelGVK] != schemaKind.String() {
 		return ""
 	}
-	return crd.Annotations[ownerNameAnnotation]
+	return crd.Annotations[apply.LabelName]
 }

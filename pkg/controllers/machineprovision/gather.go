@@ -248,7 +248,7 @@ func (h *handler) gatherPullSecrets(s *machinejob.Snapshot) error {
 
 // gatherCredential reads the credential if the cluster may use it. It returns false while that is unknown.
 func (h *handler) gatherCredential(s *machinejob.Snapshot, cluster *provv1.Cluster) (known bool, err error) {
-	namespace, name := machinejob.CredentialRef(s.Machine.CredentialReference(), s.Machine.Namespace)
+	namespace, name := topology.CredentialSecret(s.Machine.Namespace, s.Machine.CredentialReference())
 	if name == "" {
 		return true, nil
 	}

@@ -3,6 +3,7 @@ package rkecluster
 import (
 	"fmt"
 
+	"github.com/rancher/wrangler/v3/pkg/apply"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -40,20 +41,16 @@ func (h *handler) mayAct(cluster *rkev1.RKECluster) (bool, error) {
 //
 // An object that was made for a provisioning Cluster waits until the cache shows that Cluster. Caches fill
 // independently, and the Cluster may belong to another manager. Drover marks its Clusters before it makes their
-// RKEClusters.
+// RKEClusters. Every manager writes the kind of the owner on objects of an apply set. (docs/wire/names.md#apply-sets.)
 func (h *handler) ours(cluster *rkev1.RKECluster, owner string) (bool, error) {
 	provisioning, err := h.clusters.Get(cluster.Namespace, owner)
 	if apierrors.IsNotFound(err) {
-		return cluster.Annotations[madeForAnnotation] != provisioningCluster(), nil
+		return cluster.Annotations[apply.LabelGVK] != provisioningCluster(), nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("read cluster %s/%s: %w", cluster.Namespace, owner, err)
 	}
 	return topology.IsOurs(provisioning, h.InstanceID), nil
 }
-
-// madeForAnnotation names the kind of object for which an apply set made this one. Every manager of provisioning
-// Clusters writes it. (docs/wire/names.md#apply-sets.)
-const madeForAnnotation = "objectset.rio.cattle.io/owner-gvk"
 
 func provisioningCluster() string { return provv1.SchemeGroupVersion.WithKind("Cluster").String() }

@@ -34,8 +34,9 @@ const (
 	// tokenSeconds is the lifetime of the account's token. The kubelet replaces the token in time.
 	tokenSeconds = int64(3600)
 	// accountPath is where programs in pods read their account.
-	accountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
-	credentialPath = "/cattle-credentials" //nolint:gosec // a folder
+	accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// CredentialPath is where the agent reads its credential. (docs/wire/endpoints.md#manifest-of-the-agent.)
+	CredentialPath = "/cattle-credentials" //nolint:gosec // a folder
 )
 
 // deployment is the agent. The old agent ends only when its successor has connected. With an image that cannot be
@@ -106,7 +107,7 @@ func (in Input) container() corev1.Container {
 		},
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		VolumeMounts: []corev1.VolumeMount{
-			{Name: "cattle-credentials", MountPath: credentialPath, ReadOnly: true},
+			{Name: "cattle-credentials", MountPath: CredentialPath, ReadOnly: true},
 			{Name: "account", MountPath: accountPath, ReadOnly: true},
 		},
 	}

@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// credentialNamespace holds the credentials that several namespaces share.
-const credentialNamespace = "cattle-global-data"
-
 // variablePrefixes lists the drivers whose environment variables do not begin with the driver's name.
 var variablePrefixes = map[string]string{
 	"amazonec2":       "AWS",
@@ -16,18 +13,6 @@ var variablePrefixes = map[string]string{
 	"vmwarevsphere":   "VSPHERE",
 	"vmwarefusion":    "FUSION",
 	"vmwarevcloudair": "VCLOUDAIR",
-}
-
-// CredentialRef returns the namespace and name of the Secret that a machine's spec.common.cloudCredentialSecretName
-// refers to. Both are empty without a reference.
-func CredentialRef(reference, machineNamespace string) (namespace, name string) {
-	if reference == "" {
-		return "", ""
-	}
-	if shared, ok := strings.CutPrefix(reference, credentialNamespace+":"); ok {
-		return credentialNamespace, shared
-	}
-	return machineNamespace, reference
 }
 
 // Environment is the data of the Secret with the container's environment: the proxy variables and the credential. The

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // Machine is one infrastructure machine.
@@ -48,7 +49,7 @@ func (m Machine) CredentialReference() string {
 // may use the credential that created it. A machine that cannot be removed would be worse than one more use.
 func (m Machine) MayUseCredential() bool {
 	reference := m.CredentialReference()
-	namespace, _ := CredentialRef(reference, m.Namespace)
+	namespace, _ := topology.CredentialSecret(m.Namespace, reference)
 	switch {
 	case namespace == m.Namespace:
 		return true

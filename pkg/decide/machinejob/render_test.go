@@ -286,20 +286,6 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestCredentialRef(t *testing.T) {
-	for reference, want := range map[string][2]string{
-		"cattle-global-data:cc-1": {"cattle-global-data", "cc-1"},
-		"mine":                    {"fleet-default", "mine"},
-		"other:cc-1":              {"fleet-default", "other:cc-1"},
-		"":                        {"", ""},
-	} {
-		namespace, name := machinejob.CredentialRef(reference, "fleet-default")
-		if got := [2]string{namespace, name}; got != want {
-			t.Errorf("%q is %v, want %v", reference, got, want)
-		}
-	}
-}
-
 // TestRender_SecretsStayInSecrets checks that values of credentials and files appear only in Secrets.
 func TestRender_SecretsStayInSecrets(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

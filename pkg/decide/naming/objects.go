@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
 
 // RandomTokenAlphabet is the set of characters of random tokens, each equally likely. It has no vowels and no
@@ -171,13 +173,13 @@ const kubeconfigSuffix = "-kubeconfig"
 const MaxClusterName = MaxLength
 
 // DefaultRegistrationToken is the name of the ClusterRegistrationToken that every management cluster has.
-const DefaultRegistrationToken = "default-token"
+const DefaultRegistrationToken = mgmtv3.DefaultRegistrationTokenName
 
 // SystemRegistrationToken is the name of the ClusterRegistrationToken for the agent inside a cluster, where the default
 // token is for hosts.
-const SystemRegistrationToken = "system"
+const SystemRegistrationToken = mgmtv3.SystemRegistrationTokenName
 
 // RegistrationTokenSecret names the Secret with the value of a ClusterRegistrationToken.
 func RegistrationTokenSecret(registrationToken string) string {
-	return "crt-token-" + registrationToken
+	return mgmtv3.RegistrationTokenSecretPrefix + registrationToken
 }

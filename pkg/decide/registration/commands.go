@@ -12,12 +12,12 @@ import (
 // access to its Secret.
 const placeholder = "{token}"
 
-// importPath is the path of the manifest of a cluster's agent. (docs/wire/endpoints.md#import.)
-const importPath = "/v3/import/"
+// ImportPath is the path of the manifest of a cluster's agent. (docs/wire/endpoints.md#import.)
+const ImportPath = "/v3/import/"
 
 // ManifestURL is the URL of the manifest that installs a cluster's agent.
 func ManifestURL(serverURL, token, cluster string) string {
-	return serverURL + importPath + token + "_" + cluster + ".yaml"
+	return serverURL + ImportPath + token + "_" + cluster + ".yaml"
 }
 
 // status describes where the token is, when it expires, and the commands that use it. It never contains the token.

@@ -11,6 +11,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
 // Groups and versions of generated objects and their references. (docs/wire/capi.md#objects-of-a-cluster.)
@@ -19,7 +20,7 @@ const (
 	// apiVersion means this one.
 	MachineConfigVersion = "rke-machine-config.cattle.io/v1"
 
-	machineGroup      = "rke-machine.cattle.io"
+	machineGroup      = driverschema.MachineGroup
 	machineVersion    = machineGroup + "/v1"
 	rkeGroup          = "rke.cattle.io"
 	rkeVersion        = rkeGroup + "/v1"

@@ -67,35 +67,34 @@ func ask(ctx context.Context, client kubernetes.Interface, who tenancy.Author, w
 	return answer.Status.Allowed && !answer.Status.Denied, nil
 }
 
-// keySecret holds the key that signs grants, in Drover's own namespace.
-const (
-	keySecret = "drover-grants"
-	keyField  = "key"
-)
+// KeySecret holds the key that signs grants, in Drover's own namespace. It is stored.
+const KeySecret = "drover-grants"
+
+const keyField = "key"
 
 // Key returns the key that signs grants. All replicas share it, and the first one creates it. Grants are valid only
 // with the key that signed them, so backups contain it.
 func Key(ctx context.Context, client kubernetes.Interface, namespace string) ([]byte, error) {
 	secrets := client.CoreV1().Secrets(namespace)
-	found, err := secrets.Get(ctx, keySecret, metav1.GetOptions{})
+	found, err := secrets.Get(ctx, KeySecret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		key := make([]byte, tenancy.KeySize)
 		_, _ = rand.Read(key) // never fails
 		found, err = secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: keySecret, Labels: map[string]string{rkev1.BackupLabel: "true"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: KeySecret, Labels: map[string]string{rkev1.BackupLabel: "true"}},
 			Data:       map[string][]byte{keyField: key},
 		}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			found, err = secrets.Get(ctx, keySecret, metav1.GetOptions{})
+			found, err = secrets.Get(ctx, KeySecret, metav1.GetOptions{})
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the key that signs grants, Secret %s/%s: %w", namespace, keySecret, err)
+		return nil, fmt.Errorf("read the key that signs grants, Secret %s/%s: %w", namespace, KeySecret, err)
 	}
 	key := found.Data[keyField]
 	if len(key) != tenancy.KeySize {
 		return nil, fmt.Errorf("key %q of Secret %s/%s has %d bytes and must have %d: delete the Secret, and another one is made; "+
-			"then restart all replicas, and renew the grants of Clusters that name Secrets of other namespaces", keyField, namespace, keySecret, len(key), tenancy.KeySize)
+			"then restart all replicas, and renew the grants of Clusters that name Secrets of other namespaces", keyField, namespace, KeySecret, len(key), tenancy.KeySize)
 	}
 	return key, nil
 }

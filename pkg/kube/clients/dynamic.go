@@ -22,13 +22,15 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
 const (
 	// MachineGroup holds the kinds of machines and their templates, one pair for each active node driver.
-	MachineGroup = "rke-machine.cattle.io"
+	MachineGroup = driverschema.MachineGroup
 	// MachineConfigGroup holds the kinds of machine configurations, one for each active node driver.
-	MachineConfigGroup = "rke-machine-config.cattle.io"
+	MachineConfigGroup = driverschema.ConfigGroup
 )
 
 // crdHandler is the name of the handler that follows CRDs.

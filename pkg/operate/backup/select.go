@@ -14,23 +14,27 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/reach/connect"
 )
 
 const (
 	kindCRD        = "CustomResourceDefinition"
 	kindSecret     = "Secret"
-	groupMachines  = "rke-machine.cattle.io"
-	systemSpace    = "drover-system"
-	authorityName  = "drover-ca"
-	grantsName     = "drover-grants"
+	groupMachines  = driverschema.MachineGroup
+	systemSpace    = controllers.SystemNamespace
 	providerLabel  = "cluster.x-k8s.io/provider"
 	providerOfCAPI = "cluster-api"
 )
+
+// AuthorityName is the name of the Secret with the authority of the endpoints for machines. It is stored.
+const AuthorityName = "drover-ca"
 
 // coreKinds are the kinds of Kubernetes from which a backup selects single objects.
 var coreKinds = []schema.GroupVersionResource{
@@ -171,8 +175,8 @@ func (c *chosen) takeReferred() error {
 			refs[render.Reference{Kind: render.KindSecret, NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}] = true
 		}
 	}
-	add(systemSpace, authorityName)
-	add(systemSpace, grantsName)
+	add(systemSpace, AuthorityName)
+	add(systemSpace, access.KeySecret)
 	for _, object := range c.objects {
 		if err := c.refer(object, add, refs); err != nil {
 			return fmt.Errorf("read %s: %w", describe(object), err)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/reach/connect"
 )
 
@@ -42,7 +43,7 @@ func twoTeams() *world {
 			labelled(in(team, object("v1", "Secret", "state", team+"-state"))),
 			in(team, object("v1", "Secret", "anybodys", team+"-anybodys")))
 	}
-	for _, name := range []string{authorityName, grantsName} {
+	for _, name := range []string{AuthorityName, access.KeySecret} {
 		w.core = append(w.core, in(systemSpace, object("v1", "Secret", name, name)))
 	}
 	return w

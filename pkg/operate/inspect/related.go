@@ -4,14 +4,13 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/decide/machinejob"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // related returns the objects of a namespace that belong to the named clusters: by name, label, spec or reference. It
@@ -90,7 +89,7 @@ func (c *collector) referred(objects []*unstructured.Unstructured) {
 		}
 		if object.GetKind() == "Cluster" && strings.HasPrefix(object.GetAPIVersion(), "provisioning") {
 			for _, reference := range credentialsOf(object) {
-				namespace, name := machinejob.CredentialRef(reference, object.GetNamespace())
+				namespace, name := topology.CredentialSecret(object.GetNamespace(), reference)
 				c.get("secrets", namespace, name)
 			}
 		}

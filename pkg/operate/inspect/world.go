@@ -21,9 +21,9 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
-	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
@@ -36,7 +36,7 @@ func (g *gatherer) credentials() error {
 		}
 	}
 	for field, reference := range fields {
-		namespace, name := machinejob.CredentialRef(reference, g.namespace)
+		namespace, name := topology.CredentialSecret(g.namespace, reference)
 		if name == "" {
 			continue
 		}

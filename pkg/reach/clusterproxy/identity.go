@@ -8,12 +8,14 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 )
 
 // Names that Drover assigns downstream. The agent's manifest and users' RBAC refer to them: do not change them.
 const (
 	// AdminGroup is the group that the agent's manifest binds to cluster-admin downstream.
-	AdminGroup = "system:drover:cluster-admin"
+	AdminGroup = clustermanifest.AdminGroup
 	// MachineUserPrefix is the prefix of a cluster's machine identity. NAMESPACE:NAME of its Cluster follow.
 	// (docs/wire/endpoints.md#proxy.)
 	MachineUserPrefix = "system:provisioning:"

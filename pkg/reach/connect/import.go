@@ -15,7 +15,7 @@ import (
 )
 
 // importPrefix is the path prefix of manifests: {token}_{clusterId}.yaml. (docs/wire/endpoints.md#import.)
-const importPrefix = "/v3/import/"
+const importPrefix = registration.ImportPath
 
 // AgentManifests describes how to install cluster agents.
 type AgentManifests struct {

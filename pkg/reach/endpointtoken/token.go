@@ -13,6 +13,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 )
 
 const (
@@ -181,7 +183,7 @@ func (t *Trust) check(claims jwt.Claims, now time.Time) error {
 const (
 	systemPrefix = "system:"
 	droverPrefix = "system:drover:"
-	adminGroup   = "system:drover:cluster-admin"
+	adminGroup   = clustermanifest.AdminGroup
 	everybody    = "system:authenticated"
 )
 

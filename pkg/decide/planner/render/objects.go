@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
@@ -108,12 +109,9 @@ func parseSecretURL(value string) (name types.NamespacedName, isSecret bool, err
 	return types.NamespacedName{Namespace: namespace, Name: object}, true, nil
 }
 
-// sharedCredentials is the namespace of credentials in the form cattle-global-data:<name>.
-const sharedCredentials = "cattle-global-data"
-
 func credentialName(namespace, name string) types.NamespacedName {
-	if shared, found := strings.CutPrefix(name, sharedCredentials+":"); found {
-		return types.NamespacedName{Namespace: sharedCredentials, Name: shared}
+	if shared, found := strings.CutPrefix(name, provv1.GlobalDataNamespace+":"); found {
+		return types.NamespacedName{Namespace: provv1.GlobalDataNamespace, Name: shared}
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
