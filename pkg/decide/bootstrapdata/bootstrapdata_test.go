@@ -4,43 +4,18 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
-	"flag"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v (run with -update to write it)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", file, diff)
-	}
-}
 
 func example() bootstrapdata.Script {
 	return bootstrapdata.Script{
@@ -58,7 +33,7 @@ func TestLinux(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "linux.sh", script)
+	golden.Check(t, "testdata/linux.sh", script)
 	if strings.Contains(script, example().AccountToken) {
 		t.Error("the account's token shows in the script")
 	}
@@ -124,7 +99,7 @@ func TestWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "windows.ps1", script)
+	golden.Check(t, "testdata/windows.ps1", script)
 }
 
 func TestCloudConfig(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
 
 const trust = `{"audience":"a","keys":[]}`
@@ -37,7 +38,7 @@ func TestAuth_Golden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, got)
+			golden.Check(t, "testdata/"+name+".golden.yaml", string(got))
 		})
 	}
 }

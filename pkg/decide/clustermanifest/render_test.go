@@ -2,10 +2,7 @@ package clustermanifest_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -26,9 +23,8 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const token = "the-registration-token"
 
@@ -81,24 +77,6 @@ func text(t *testing.T, in clustermanifest.Input) []byte {
 	return out
 }
 
-// golden compares rendered text with the recorded text of that name. With -update it records the text again.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden.yaml")
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("manifest (-want +got), -update accepts it:\n%s", diff)
-	}
-}
-
 // TestGolden records the manifests: a difference restarts every agent.
 func TestGolden(t *testing.T) {
 	for name, in := range map[string]clustermanifest.Input{
@@ -106,7 +84,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := text(t, in)
-			golden(t, name, got)
+			golden.Check(t, "testdata/"+name+".golden.yaml", string(got))
 			if !bytes.Equal(got, text(t, in)) {
 				t.Error("rendered again, it has other bytes")
 			}

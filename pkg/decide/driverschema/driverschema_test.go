@@ -1,9 +1,6 @@
 package driverschema_test
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,29 +17,8 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v (run with -update to write it)", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", file, diff)
-	}
-}
 
 func loadCore(t *testing.T) driverschema.Core {
 	t.Helper()
@@ -164,7 +140,7 @@ func TestCRDs_Golden(t *testing.T) {
 				}
 				out = append(out, string(text))
 			}
-			golden(t, "crds/"+name+".yaml", []byte(strings.Join(out, "---\n")))
+			golden.Check(t, "testdata/crds/"+name+".yaml", strings.Join(out, "---\n"))
 		})
 	}
 }
@@ -179,7 +155,7 @@ func TestFields_Golden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "fields/"+seed.Name+".yaml", text)
+		golden.Check(t, "testdata/fields/"+seed.Name+".yaml", string(text))
 	}
 }
 
@@ -371,5 +347,5 @@ func TestCRDs_TranslateLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "limits.yaml", text)
+	golden.Check(t, "testdata/limits.yaml", string(text))
 }

@@ -1,9 +1,6 @@
 package machinejob_test
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,29 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v (run with -update to write it)", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", file, diff)
-	}
-}
 
 func pullSecret(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "drover-system", Name: name}
@@ -94,12 +70,12 @@ func text(t *testing.T, o machinejob.Objects) []byte {
 }
 
 func TestRender_Golden(t *testing.T) {
-	golden(t, "create.yaml", text(t, machinejob.RenderCreate(simInput())))
-	golden(t, "remove.yaml", text(t, machinejob.RenderRemove(simInput(), 2)))
+	golden.Check(t, "testdata/create.yaml", string(text(t, machinejob.RenderCreate(simInput()))))
+	golden.Check(t, "testdata/remove.yaml", string(text(t, machinejob.RenderRemove(simInput(), 2))))
 	bare := simInput()
 	bare.Driver = machinejob.Driver{Name: "sim"}
 	bare.Machine.Spec, bare.Credential, bare.Settings = nil, nil, machinejob.Settings{Image: "rancher/machine:v1", PullPolicy: "IfNotPresent"}
-	golden(t, "create-bare.yaml", text(t, machinejob.RenderCreate(bare)))
+	golden.Check(t, "testdata/create-bare.yaml", string(text(t, machinejob.RenderCreate(bare))))
 }
 
 // TestRender_CopiesPullSecretsOfTheImage checks that the Job gets copies of exactly the Secrets for its image's

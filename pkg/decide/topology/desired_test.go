@@ -5,11 +5,8 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
-	"flag"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,9 +23,8 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 // TestDesired_Golden compares all objects of a cluster with testdata. A difference changes the objects of existing
 // clusters.
@@ -100,23 +96,7 @@ func desired(t *testing.T, in topology.Input) []runtime.Object {
 
 func compareGolden(t *testing.T, name string, objects []runtime.Object) {
 	t.Helper()
-	got := render(t, objects)
-	file := filepath.Join("testdata", name+".golden.yaml")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("objects differ from %s (-want +got):\n%s", file, diff)
-	}
+	golden.Check(t, "testdata/"+name+".golden.yaml", render(t, objects))
 }
 
 // render writes objects as one YAML stream, with the compressed spec as text.

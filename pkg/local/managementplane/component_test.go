@@ -2,7 +2,6 @@ package managementplane
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func pair(name string) pki.Pair {
 	return pki.Pair{CertFile: "/data/pki/" + name + ".crt", KeyFile: "/data/pki/" + name + ".key"}
@@ -65,19 +63,7 @@ func TestComponents(t *testing.T) {
 					fmt.Fprintf(&text, "  file %s:\n    %s\n", file.Path, strings.ReplaceAll(strings.TrimSpace(string(file.Content)), "\n", "\n    "))
 				}
 			}
-			golden := filepath.Join("testdata", "components-"+name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(text.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), text.String()); diff != "" {
-				t.Errorf("components (-want +got), -update writes them anew:\n%s", diff)
-			}
+			golden.Check(t, "testdata/components-"+name+".txt", text.String())
 		})
 	}
 }

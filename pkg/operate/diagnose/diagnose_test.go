@@ -2,9 +2,6 @@ package diagnose
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,9 +17,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // fault breaks one link.
 type fault struct {
@@ -371,19 +367,7 @@ func TestPrint(t *testing.T) {
 			var out bytes.Buffer
 			r := Diagnose(tc.w)
 			r.Print(&out, tc.all)
-			path := filepath.Join("testdata", "print", name+".txt")
-			if *update {
-				if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Errorf("output (-want +got):\n%s", diff)
-			}
+			golden.Check(t, "testdata/print/"+name+".txt", out.String())
 			if bytes.Contains(out.Bytes(), []byte("correct-horse")) {
 				t.Error("a secret is told")
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
@@ -25,8 +27,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/releases"
 	"github.com/drover-io/drover/pkg/testkit/build"
-
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
 
 const corpusDir = "testdata/corpus"
@@ -150,7 +151,7 @@ func decoded(t *testing.T, data []byte) plan.NodePlan {
 // compareBytes compares with the corpus. Only the newest version can be recorded again, until it is released.
 func compareBytes(t *testing.T, path string, got []byte, newest bool) {
 	t.Helper()
-	if _, err := os.Stat(path); *update && (newest || err != nil) {
+	if _, err := os.Stat(path); golden.Update() && (newest || err != nil) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +164,8 @@ func compareBytes(t *testing.T, path string, got []byte, newest bool) {
 	if err != nil {
 		t.Fatalf("read plan of the corpus (run with -update to write it): %v", err)
 	}
-	if !bytes.Equal(want, got) {
-		compareGolden(t, path, string(got)) // shows the difference
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("plan differs from %s (-want +got):\n%s", path, diff)
 	}
 }
 

@@ -5,24 +5,19 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestPlan_Golden pins every plan byte for byte: a difference restarts nodes of existing clusters. Changed output for
 // the same input is a new rendering version.
@@ -44,30 +39,10 @@ func TestPlan_Golden(t *testing.T) {
 					if err := nodeplan.Check(got); err != nil {
 						t.Errorf("an agent would refuse the plan: %v", err)
 					}
-					compareGolden(t, filepath.Join("testdata", "plans", name, string(runtime)+"-"+place+".txt"), describe(t, got, warnings))
+					golden.Check(t, filepath.Join("testdata", "plans", name, string(runtime)+"-"+place+".txt"), describe(t, got, warnings))
 				})
 			}
 		}
-	}
-}
-
-func compareGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("read golden file (run with -update to write it): %v", err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("plan differs from %s (-want +got):\n%s", path, diff)
 	}
 }
 
