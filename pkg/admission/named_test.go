@@ -1,10 +1,6 @@
 package admission_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -16,6 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/testkit/build"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 // restore requests a restore with a generation.
@@ -26,25 +23,15 @@ func restore(name string, generation int, mode rkev1.RestoreMode) func(*provv1.C
 }
 
 // taken returns a snapshot of a cluster with a spec.
-func taken(t *testing.T, spec string) *rkev1.ETCDSnapshot {
-	t.Helper()
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	if _, err := writer.Write([]byte(spec)); err != nil || writer.Close() != nil {
-		t.Fatal(err)
-	}
-	values, err := json.Marshal(map[string]string{rkev1.SnapshotClusterSpecKey: base64.StdEncoding.EncodeToString(packed.Bytes())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: base64.StdEncoding.EncodeToString(values)}}
+func taken(spec string) *rkev1.ETCDSnapshot {
+	return &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: packed.Metadata(spec)}}
 }
 
 func TestDecide_RestoresWhatASnapshotHas(t *testing.T) {
 	t.Parallel()
 	const at = "spec.rkeConfig.etcdSnapshotRestore"
-	all := taken(t, `{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":{}}`)
-	versioned := taken(t, `{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":null}`)
+	all := taken(`{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":{}}`)
+	versioned := taken(`{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":null}`)
 	damaged := &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: "no base64"}}
 	for name, tc := range map[string]struct {
 		before, after *provv1.Cluster

@@ -1,9 +1,6 @@
 package cmd
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -18,20 +15,8 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/testkit/build"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
-
-// metadataOf is what a distribution stores with a snapshot of a cluster with this version.
-func metadataOf(t *testing.T, version string) string {
-	t.Helper()
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	if _, err := writer.Write([]byte(`{"kubernetesVersion":"` + version + `"}`)); err != nil || writer.Close() != nil {
-		t.Fatal(err)
-	}
-	values, err := json.Marshal(map[string]string{rkev1.SnapshotClusterSpecKey: base64.StdEncoding.EncodeToString(packed.Bytes())})
-	check(t, err)
-	return base64.StdEncoding.EncodeToString(values)
-}
 
 // snapshotted adds snapshots: one in S3, an older one on a node with another version, a failed one, and one of another
 // cluster.
@@ -55,9 +40,9 @@ func snapshotted(t *testing.T) *memkube.Server {
 			Spec: rkev1.ETCDSnapshotSpec{ClusterName: cluster}, SnapshotFile: file,
 		}))
 	}
-	add("local", "demo", 26*time.Hour, rkev1.ETCDSnapshotFile{NodeName: "m1", Status: "successful", Size: 12 << 20, Metadata: metadataOf(t, "v1.35.3+k3s1")})
+	add("local", "demo", 26*time.Hour, rkev1.ETCDSnapshotFile{NodeName: "m1", Status: "successful", Size: 12 << 20, Metadata: packed.Metadata(`{"kubernetesVersion":"v1.35.3+k3s1"}`)})
 	add("young", "demo", time.Minute, rkev1.ETCDSnapshotFile{
-		NodeName: "s3", Status: "successful", Size: 3 << 19, Metadata: metadataOf(t, "v1.36.2+k3s1"), S3: &rkev1.ETCDSnapshotS3{Bucket: "b", Folder: "f"},
+		NodeName: "s3", Status: "successful", Size: 3 << 19, Metadata: packed.Metadata(`{"kubernetesVersion":"v1.36.2+k3s1"}`), S3: &rkev1.ETCDSnapshotS3{Bucket: "b", Folder: "f"},
 	})
 	add("broken", "demo", time.Hour, rkev1.ETCDSnapshotFile{NodeName: "m2", Status: "failed", Message: "no space\nleft"})
 	add("lost", "demo", 30*time.Hour, rkev1.ETCDSnapshotFile{NodeName: "m3"})

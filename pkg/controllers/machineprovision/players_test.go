@@ -48,9 +48,9 @@ func (w *world) playDriver(job *batchv1.Job, instance string) error {
 	if err != nil {
 		return err
 	}
-	state := machineState(w.T, instance)
+	state := machineState(instance)
 	if job.Labels[rkev1.InfraRemoveLabel] == "true" {
-		state = machineState(w.T, "")
+		state = machineState("")
 		w.removed[instance]++
 		_ = w.nodes.CoreV1().Nodes().Delete(w.Context(), instance, metav1.DeleteOptions{})
 	} else {

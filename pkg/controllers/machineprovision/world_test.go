@@ -1,15 +1,13 @@
 package machineprovision_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,8 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
@@ -40,6 +36,7 @@ import (
 	"github.com/drover-io/drover/pkg/observe/metrics"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
@@ -314,19 +311,12 @@ func (w *world) step() {
 }
 
 // machineState returns what rancher-machine writes: an archive with the machine, or an empty one.
-func machineState(t *testing.T, instance string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	archive := tar.NewWriter(compressed)
+func machineState(instance string) []byte {
+	files := map[string]string{}
 	if instance != "" {
-		must(t, archive.WriteHeader(&tar.Header{Name: "/home/machine/.docker/machine/machines/" + instance + "/config.json", Size: 2, Typeflag: tar.TypeReg}))
-		_, err := archive.Write([]byte("{}"))
-		must(t, err)
+		files["/home/machine/.docker/machine/machines/"+instance+"/config.json"] = "{}"
 	}
-	must(t, archive.Close())
-	must(t, compressed.Close())
-	return out.Bytes()
+	return packed.Archive(files)
 }
 
 func (w *world) machine(name string) *unstructured.Unstructured {

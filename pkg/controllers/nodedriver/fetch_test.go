@@ -1,10 +1,8 @@
 package nodedriver
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/md5"
 	"crypto/sha1"
@@ -27,6 +25,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/decide/outcome"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 // vendor serves driver files and counts requests.
@@ -80,33 +79,13 @@ func zipOf(t *testing.T, name string, content []byte) []byte {
 	return out.Bytes()
 }
 
-func tarOf(t *testing.T, name string, content []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	archive := tar.NewWriter(compressed)
-	if err := archive.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o755, Typeflag: tar.TypeReg}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := archive.Write(content); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := compressed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
 func TestFetch(t *testing.T) {
 	program := []byte("\x7fELF program")
 	v := newVendor(t)
 	v.files = map[string][]byte{
 		"docker-machine-driver-sim-linux": program, "sim.zip": zipOf(t, "dist/docker-machine-driver-sim", program),
-		"sim.tgz": tarOf(t, "./docker-machine-driver-sim.v2", program), "page": []byte("<html>"), "plain": program,
-		"empty.zip": zipOf(t, "docker-machine-driver-sim", []byte("text")), "broken.tgz": tarOf(t, "docker-machine-driver-sim", program)[:30], "empty": nil,
+		"sim.tgz": packed.Archive(map[string]string{"./docker-machine-driver-sim.v2": string(program)}), "page": []byte("<html>"), "plain": program,
+		"empty.zip": zipOf(t, "docker-machine-driver-sim", []byte("text")), "broken.tgz": packed.Archive(map[string]string{"docker-machine-driver-sim": string(program)})[:30], "empty": nil,
 	}
 	digest := func(file, kind string) string {
 		content := v.files[file]

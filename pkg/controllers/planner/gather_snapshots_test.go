@@ -1,10 +1,6 @@
 package planner
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
-	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,25 +9,8 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
-
-// metadata returns what the distribution stores with a snapshot at a Kubernetes version.
-func metadata(t *testing.T, version string) string {
-	t.Helper()
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	if err := json.NewEncoder(w).Encode(map[string]string{"kubernetesVersion": version}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := json.Marshal(map[string]string{"provisioning-cluster-spec": base64.StdEncoding.EncodeToString(packed.Bytes())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return base64.StdEncoding.EncodeToString(raw)
-}
 
 func TestDecodeSnapshot(t *testing.T) {
 	storage := &rkev1.ETCDSnapshotS3{Bucket: "b"}
@@ -46,7 +25,7 @@ func TestDecodeSnapshot(t *testing.T) {
 		"on a machine": {
 			rkev1.ETCDSnapshot{
 				ObjectMeta: owners(metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Machine", UID: "other"}, machine),
-				Spec:       rkev1.ETCDSnapshotSpec{ClusterName: "demo"}, SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Status: "successful", Metadata: metadata(t, "v1.36.2+k3s1")},
+				Spec:       rkev1.ETCDSnapshotSpec{ClusterName: "demo"}, SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Status: "successful", Metadata: packed.Metadata(`{"kubernetesVersion":"v1.36.2+k3s1"}`)},
 			},
 			planner.ETCDSnapshot{Name: "s", Cluster: "demo", MachineUID: "m", File: "f", KubernetesVersion: "v1.36.2+k3s1"},
 		},

@@ -1,10 +1,6 @@
 package bootstrapdata_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
-	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -15,6 +11,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
 	"github.com/drover-io/drover/pkg/testkit/golden"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 func example() bootstrapdata.Script {
@@ -125,7 +122,7 @@ func TestCloudConfig(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(rest), &config); err != nil {
 				t.Fatal(err)
 			}
-			if got := unpacked(t, config.WriteFiles[0]["content"]); got != "#!/bin/sh\necho hello\n" {
+			if got := packed.Read(t, config.WriteFiles[0]["content"]); got != "#!/bin/sh\necho hello\n" {
 				t.Errorf("the first file holds %q", got)
 			}
 			if config.WriteFiles[0]["permissions"] != "0600" || config.RunCmd[0] != "sh "+config.WriteFiles[0]["path"] {
@@ -138,23 +135,6 @@ func TestCloudConfig(t *testing.T) {
 			}
 		})
 	}
-}
-
-func unpacked(t *testing.T, content string) string {
-	t.Helper()
-	compressed, err := base64.StdEncoding.DecodeString(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := gzip.NewReader(bytes.NewReader(compressed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // TestVariables_NoneIsLeftOutSilently checks that an invalid variable is an error: the user relies on it.

@@ -1,9 +1,6 @@
 package machinejob_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"testing"
 	"time"
 
@@ -13,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 func pod(name string, age time.Duration, phase corev1.PodPhase, state corev1.ContainerState) *corev1.Pod {
@@ -96,38 +94,24 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func archive(t *testing.T, names ...string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	writer := tar.NewWriter(compressed)
+func archive(names ...string) []byte {
+	files := map[string]string{}
 	for _, name := range names {
-		if err := writer.WriteHeader(&tar.Header{Name: name, Size: 2, Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := writer.Write([]byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		files[name] = "{}"
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := compressed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+	return packed.Archive(files)
 }
 
 func TestStateHolds(t *testing.T) {
-	made := archive(t, "/home/machine/.docker/machine/machines/m1/id_rsa", "/home/machine/.docker/machine/machines/m1/config.json")
+	made := archive("/home/machine/.docker/machine/machines/m1/id_rsa", "/home/machine/.docker/machine/machines/m1/config.json")
 	for name, test := range map[string]struct {
 		content []byte
 		want    bool
 	}{
 		"never written":         {nil, false},
-		"removed":               {archive(t), false},
+		"removed":               {archive(), false},
 		"made":                  {made, true},
-		"only other files":      {archive(t, "/home/machine/.docker/machine/certs/config.json"), false},
+		"only other files":      {archive("/home/machine/.docker/machine/certs/config.json"), false},
 		"no archive":            {[]byte("broken"), true},
 		"an archive cut in two": {made[:len(made)/2], true},
 	} {

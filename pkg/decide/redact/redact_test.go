@@ -2,7 +2,6 @@ package redact
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
@@ -10,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 // TestSecrets_AreFoundInEveryForm checks that a known value is found in any form, alone or within a longer text.
@@ -178,16 +179,8 @@ func TestNamed_TellsSecretsFromTheirNames(t *testing.T) {
 }
 
 func TestEncoded_HidesTextsAndLeavesNames(t *testing.T) {
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	if _, err := writer.Write([]byte(`{"a":"secret"}`)); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
 	for _, text := range []string{
-		base64.StdEncoding.EncodeToString(packed.Bytes()), base64.StdEncoding.EncodeToString([]byte("password: hunter2 and more of it")),
+		packed.Text(`{"a":"secret"}`), base64.StdEncoding.EncodeToString([]byte("password: hunter2 and more of it")),
 		base64.RawURLEncoding.EncodeToString([]byte("another text that is longer")), "abc" + base64.StdEncoding.EncodeToString([]byte("password: hunter2 and more of it")),
 	} {
 		if got := Encoded("x: " + text + " y"); strings.Contains(got, text[4:20]) {

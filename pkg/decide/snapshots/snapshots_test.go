@@ -1,8 +1,6 @@
 package snapshots_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -17,25 +15,12 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/snapshots"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
 var demo = snapshots.Cluster{Namespace: "fleet-default", Name: "demo", UID: "cluster-uid"}
-
-// specIn is a Cluster's spec in the form that is stored with a snapshot.
-func specIn(t *testing.T, spec string) string {
-	t.Helper()
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	if _, err := w.Write([]byte(spec)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return base64.StdEncoding.EncodeToString(out.Bytes())
-}
 
 // read reads a list of one page.
 func read(page string) (files []snapshots.File, complete bool, err error) {
@@ -61,7 +46,7 @@ func input(files ...snapshots.File) snapshots.Input {
 // (docs/wire/planner.md#etcdsnapshot-objects).
 func TestDecide_AListBecomesObjects(t *testing.T) {
 	t.Parallel()
-	spec := specIn(t, `{"kubernetesVersion":"v1.36.3+k3s1","rkeConfig":{}}`)
+	spec := packed.Text(`{"kubernetesVersion":"v1.36.3+k3s1","rkeConfig":{}}`)
 	raw := fmt.Sprintf(`{"kind":"ETCDSnapshotFileList","apiVersion":"k3s.cattle.io/v1","metadata":{"resourceVersion":"7"},"items":[
 	 {"metadata":{"name":"local-on-demand-n1-1795694402-0a1b2c"},
 	  "spec":{"snapshotName":"on-demand-n1-1795694402","nodeName":"n1","location":"file:///snapshots/on-demand-n1-1795694402","metadata":{"provisioning-cluster-spec":%q}},

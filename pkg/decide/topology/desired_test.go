@@ -1,11 +1,7 @@
 package topology_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -24,6 +20,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/testkit/golden"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 // TestDesired_Golden compares all objects of a cluster with testdata. A difference changes the objects of existing
@@ -109,9 +106,9 @@ func render(t *testing.T, objects []runtime.Object) string {
 			t.Fatal(err)
 		}
 		u := &unstructured.Unstructured{Object: content}
-		if packed := u.GetAnnotations()[rkev1.ClusterSpecAnnotation]; packed != "" {
+		if spec := u.GetAnnotations()[rkev1.ClusterSpecAnnotation]; spec != "" {
 			annotations := u.GetAnnotations()
-			annotations[rkev1.ClusterSpecAnnotation] = unpack(t, packed)
+			annotations[rkev1.ClusterSpecAnnotation] = packed.Read(t, spec)
 			u.SetAnnotations(annotations)
 		}
 		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
@@ -122,23 +119,6 @@ func render(t *testing.T, objects []runtime.Object) string {
 		out.WriteString("---\n" + string(text))
 	}
 	return out.String()
-}
-
-func unpack(t *testing.T, packed string) string {
-	t.Helper()
-	raw, err := base64.StdEncoding.DecodeString(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func find[T runtime.Object](t *testing.T, objects []runtime.Object) []T {
@@ -330,7 +310,7 @@ func TestDesired_SpecForSnapshotsHasNoOperations(t *testing.T) {
 		t.Error("asking for an operation looks like a change of configuration")
 	}
 	var spec provv1.ClusterSpec
-	if err := json.Unmarshal([]byte(unpack(t, without)), &spec); err != nil || spec.KubernetesVersion != "v1.36.2+rke2r1" {
+	if err := json.Unmarshal([]byte(packed.Read(t, without)), &spec); err != nil || spec.KubernetesVersion != "v1.36.2+rke2r1" {
 		t.Errorf("spec %+v, error %v", spec, err)
 	}
 }

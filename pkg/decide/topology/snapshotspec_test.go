@@ -1,8 +1,6 @@
 package topology_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -10,6 +8,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 // metadataOf is what the distribution stores with a snapshot when its ConfigMap has that spec.
@@ -20,19 +19,6 @@ func metadataOf(t *testing.T, spec string) string {
 		t.Fatal(err)
 	}
 	return base64.StdEncoding.EncodeToString(raw)
-}
-
-func packed(t *testing.T, text string) string {
-	t.Helper()
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
 // TestVersionOfSnapshot_ReadsWhatWasEncoded checks that the encoded spec can be read from a snapshot's metadata.
@@ -53,7 +39,7 @@ func TestVersionOfSnapshot(t *testing.T) {
 		noObject = "the snapshot's metadata must be base64 of a JSON object of texts"
 		noSpec   = "the cluster's spec in the snapshot's metadata must be base64 of gzipped JSON"
 	)
-	whole := packed(t, `{"kubernetesVersion":"v1.36.2+k3s1"}`)
+	whole := packed.Text(`{"kubernetesVersion":"v1.36.2+k3s1"}`)
 	text := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	for name, tc := range map[string]struct {
 		metadata string
@@ -62,21 +48,21 @@ func TestVersionOfSnapshot(t *testing.T) {
 	}{
 		"nothing":                      {},
 		"nothing about the cluster":    {metadata: text(`{"other":"x"}`)},
-		"a spec without a version":     {metadata: metadataOf(t, packed(t, `{}`))},
-		"a spec of another age":        {metadata: metadataOf(t, packed(t, `{"kubernetesVersion":"v1.20.1+k3s1","rkeConfig":"?"}`)), want: "v1.20.1+k3s1"},
+		"a spec without a version":     {metadata: metadataOf(t, packed.Text(`{}`))},
+		"a spec of another age":        {metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"v1.20.1+k3s1","rkeConfig":"?"}`)), want: "v1.20.1+k3s1"},
 		"no base64":                    {metadata: "?", wantErr: noObject},
 		"no JSON":                      {metadata: text("x"), wantErr: noObject},
 		"no object of texts":           {metadata: text(`{"a":1}`), wantErr: noObject},
 		"a spec that is no base64":     {metadata: metadataOf(t, "?"), wantErr: noSpec},
 		"a spec that is no gzip":       {metadata: metadataOf(t, text("x")), wantErr: noSpec},
 		"a spec that is cut off":       {metadata: metadataOf(t, whole[:len(whole)/8*4]), wantErr: noSpec},
-		"a spec that is no object":     {metadata: metadataOf(t, packed(t, "[]")), wantErr: noSpec},
-		"the largest spec that can be": {metadata: metadataOf(t, packed(t, `{"kubernetesVersion":"v1"}`+strings.Repeat(" ", largest-26))), want: "v1"},
+		"a spec that is no object":     {metadata: metadataOf(t, packed.Text("[]")), wantErr: noSpec},
+		"the largest spec that can be": {metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"v1"}`+strings.Repeat(" ", largest-26))), want: "v1"},
 		"a larger one": {
-			metadata: metadataOf(t, packed(t, strings.Repeat(" ", 16*largest))), wantErr: "the cluster's spec in the snapshot's metadata is larger than 2 MiB",
+			metadata: metadataOf(t, packed.Text(strings.Repeat(" ", 16*largest))), wantErr: "the cluster's spec in the snapshot's metadata is larger than 2 MiB",
 		},
 		"a version that is a novel": {
-			metadata: metadataOf(t, packed(t, `{"kubernetesVersion":"`+strings.Repeat("1", 65)+`"}`)),
+			metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"`+strings.Repeat("1", 65)+`"}`)),
 			wantErr:  "the Kubernetes version in the snapshot's metadata is longer than 64 bytes",
 		},
 	} {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 // jobArguments are the arguments of a provisioning container that the World uses.
@@ -123,12 +124,8 @@ func (w *World) makeMachine(ctx context.Context, owner types.NamespacedName, arg
 
 func (w *World) removeMachine(ctx context.Context, owner types.NamespacedName, namespace string, args jobArguments) error {
 	w.dropMachine(owner)
-	archive, err := emptyArchive()
-	if err != nil {
-		return err
-	}
 	w.opts.Log("fakeagent: machine %s is gone", args.instance)
-	return w.saveState(ctx, namespace, args.stateSecret, archive)
+	return w.saveState(ctx, namespace, args.stateSecret, packed.Archive(nil)) // what rancher-machine leaves
 }
 
 func (w *World) saveState(ctx context.Context, namespace, name string, archive []byte) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
 // Drover's readers of driver state must understand the state that the fake leaves.
@@ -24,10 +25,7 @@ func TestStateArchive_IsReadByItsReaders(t *testing.T) {
 	if diff := cmp.Diff(&render.Driver{Name: "sim", IPAddress: "127.64.0.2"}, driver); diff != "" {
 		t.Errorf("driver differs (-want +got):\n%s", diff)
 	}
-	empty, err := emptyArchive()
-	if err != nil {
-		t.Fatal(err)
-	}
+	empty := packed.Archive(nil)
 	if !machinejob.StateHolds(held) || machinejob.StateHolds(empty) {
 		t.Errorf("want a machine held by the first archive alone, got %t and %t", machinejob.StateHolds(held), machinejob.StateHolds(empty))
 	}

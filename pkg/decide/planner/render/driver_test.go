@@ -1,39 +1,14 @@
 package render_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/testkit/packed"
 )
-
-// archive packs files like the provisioning Job.
-func archive(t *testing.T, files map[string]string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	packed := tar.NewWriter(zipped)
-	for name, content := range files {
-		if err := packed.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o600}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := packed.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := zipped.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
 
 const driverConfig = `{"DriverName":"amazonec2","Name":"demo-pool-1","Driver":{"IPAddress":"198.51.100.9","PrivateIPAddress":"10.0.0.9","SecretKey":"PASSWORD"}}`
 
@@ -45,9 +20,9 @@ func TestDecodeDriver(t *testing.T) {
 		want *render.Driver
 	}{
 		"nothing saved yet": {},
-		"an absolute path":  {data: archive(t, map[string]string{"/home/machine/machines/demo-pool-1/config.json": driverConfig}), want: want},
-		"a relative path":   {data: archive(t, map[string]string{"management-state/node/machines/demo-pool-1/config.json": driverConfig}), want: want},
-		"among others": {data: archive(t, map[string]string{
+		"an absolute path":  {data: packed.Archive(map[string]string{"/home/machine/machines/demo-pool-1/config.json": driverConfig}), want: want},
+		"a relative path":   {data: packed.Archive(map[string]string{"management-state/node/machines/demo-pool-1/config.json": driverConfig}), want: want},
+		"among others": {data: packed.Archive(map[string]string{
 			"machines/demo-pool-1/id_rsa": "PASSWORD", "machines/demo-pool-1/config.json": driverConfig, "certs/config.json": "{",
 		}), want: want},
 	} {
@@ -66,16 +41,16 @@ func TestDecodeDriver(t *testing.T) {
 
 func TestDecodeDriver_Malformed(t *testing.T) {
 	t.Parallel()
-	whole := archive(t, map[string]string{"machines/a/config.json": driverConfig})
+	whole := packed.Archive(map[string]string{"machines/a/config.json": driverConfig})
 	for name, tc := range map[string]struct {
 		data []byte
 		want string
 	}{
 		"no gzip":           {[]byte("PASSWORD"), "no gzip archive"},
 		"cut in the middle": {whole[:len(whole)/2], "no"},
-		"no configuration":  {archive(t, map[string]string{"machines/config.json": driverConfig}), "machines/<name>/config.json"},
-		"no JSON":           {archive(t, map[string]string{"machines/a/config.json": "PASSWORD"}), "no valid JSON"},
-		"another type":      {archive(t, map[string]string{"machines/a/config.json": `{"Driver":{"IPAddress":["PASSWORD"]}}`}), "field Driver.IPAddress"},
+		"no configuration":  {packed.Archive(map[string]string{"machines/config.json": driverConfig}), "machines/<name>/config.json"},
+		"no JSON":           {packed.Archive(map[string]string{"machines/a/config.json": "PASSWORD"}), "no valid JSON"},
+		"another type":      {packed.Archive(map[string]string{"machines/a/config.json": `{"Driver":{"IPAddress":["PASSWORD"]}}`}), "field Driver.IPAddress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
