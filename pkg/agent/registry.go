@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -118,12 +119,7 @@ func (r registries) endpoints(repo name.Repository) ([]endpoint, error) {
 // rewrite applies the first matching rule. Rules are sorted by expression, so that the same file always gives the same
 // result.
 func (m mirror) rewrite(repository string) string {
-	expressions := make([]string, 0, len(m.Rewrites))
-	for expression := range m.Rewrites {
-		expressions = append(expressions, expression)
-	}
-	slices.Sort(expressions)
-	for _, expression := range expressions {
+	for _, expression := range slices.Sorted(maps.Keys(m.Rewrites)) {
 		re, err := regexp.Compile(expression)
 		if err == nil && re.MatchString(repository) {
 			return re.ReplaceAllString(repository, m.Rewrites[expression])

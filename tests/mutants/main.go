@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -80,7 +81,7 @@ func baseline(ctx context.Context, root string, mutants []mutant, out io.Writer)
 		}
 	}
 	programs := map[string][]string{}
-	for _, pkg := range sortedKeys(patterns) {
+	for _, pkg := range slices.Sorted(maps.Keys(patterns)) {
 		flags, err := flagsOf(ctx, root, pkg)
 		if err != nil {
 			return nil, err
@@ -93,15 +94,6 @@ func baseline(ctx context.Context, root string, mutants []mutant, out io.Writer)
 	}
 	fmt.Fprintf(out, "without a fault all tests pass (%s)\n", time.Since(start).Round(time.Second))
 	return programs, nil
-}
-
-func sortedKeys(m map[string][]string) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // tryAll tries mutants in parallel. Results are in the order of the mutants.

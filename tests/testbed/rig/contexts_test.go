@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,11 +87,4 @@ func userKubeconfig(t *testing.T) *clientcmdapi.Config {
 	return config
 }
 
-func names(config *clientcmdapi.Config) []string {
-	var list []string
-	for name := range config.Contexts {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
-}
+func names(config *clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(config.Contexts)) }
