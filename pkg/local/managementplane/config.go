@@ -53,9 +53,9 @@ type Config struct {
 	// FeatureGates is passed unchanged to kube-apiserver, controller manager and scheduler, for example
 	// "SomeFeature=true".
 	FeatureGates string
-	// AuditLog records every write in DIR/logs/audit.log. See ReadWrites.
+	// AuditLog records every write in DIR/logs/audit.log.
 	AuditLog bool
-	// AuditUsers are users whose requests are all recorded in that log. See ReadRefusals.
+	// AuditUsers are users whose requests are all recorded in that log.
 	AuditUsers []string
 	// NodeName is the name of the process kubelet's node. The default is "local".
 	NodeName string

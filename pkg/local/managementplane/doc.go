@@ -15,7 +15,7 @@
 // Reading order: config.go has the options. Each component is a function from settings to a Component: a value with
 // arguments, files and a ready check (etcd.go, apiserver.go, controllers.go, kubelet.go). Tests can therefore compare
 // components without running them. plane.go makes certificates and files (package pki) and passes the components in
-// order to a supervisor (package supervise). audit.go counts writes from the audit log.
+// order to a supervisor (package supervise).
 //
 // All files are below Config.Dir: pki/ (made once), etcd/ (the data), logs/, run/ (lock, records of processes, ports,
 // generated files), kubelet/ and kubeconfig. The plane can be killed and restarted at any time without losing data.

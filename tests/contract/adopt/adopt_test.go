@@ -29,6 +29,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane"
 	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
+	"github.com/drover-io/drover/tests/contract/audit"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
@@ -213,9 +214,9 @@ func (w *world) startDrover() {
 }
 
 // writes returns the writes of Drover's server to objects of the cluster.
-func (w *world) writes(since time.Time) []managementplane.Write {
+func (w *world) writes(since time.Time) []audit.Write {
 	w.Helper()
-	return slices.DeleteFunc(plane.Writes(w.T, "drover/contract", since), func(write managementplane.Write) bool {
+	return slices.DeleteFunc(plane.Writes(w.T, "drover/contract", since), func(write audit.Write) bool {
 		return write.Namespace != fleet && !strings.HasPrefix(write.Namespace, "c-m-") && !strings.HasPrefix(write.Name, "c-m-")
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/kube/clients"
@@ -24,6 +23,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/releases"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
+	"github.com/drover-io/drover/tests/contract/audit"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
@@ -96,11 +96,11 @@ func awaitLetIn(t *testing.T, st *stage.Stage, plan corev1.Secret, token string)
 }
 
 // writes returns Drover's writes to a namespace of a management plane since a moment.
-func writes(t *testing.T, p *managementplane.Plane, namespace string, since time.Time) []managementplane.Write {
+func writes(t *testing.T, p *managementplane.Plane, namespace string, since time.Time) []audit.Write {
 	t.Helper()
-	all, err := managementplane.ReadWrites(p.AuditLog())
+	all, err := audit.ReadWrites(p.AuditLog())
 	check(t, err)
-	var out []managementplane.Write
+	var out []audit.Write
 	for _, write := range all {
 		if write.Namespace == namespace && write.Time.After(since) && len(write.UserAgent) >= len(stage.DroverAgent) && write.UserAgent[:len(stage.DroverAgent)] == stage.DroverAgent {
 			out = append(out, write)

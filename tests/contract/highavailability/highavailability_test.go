@@ -19,8 +19,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/local/managementplane"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
+	"github.com/drover-io/drover/tests/contract/audit"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
 	"github.com/drover-io/drover/tests/contract/stage"
@@ -127,9 +127,9 @@ func (h *hall) expectServing(moment string, all ...*replica.Replica) {
 }
 
 // writesBy returns the writes of a replica's controllers, without those of its endpoints.
-func (h *hall) writesBy(r *replica.Replica, since time.Time) []managementplane.Write {
+func (h *hall) writesBy(r *replica.Replica, since time.Time) []audit.Write {
 	h.Helper()
-	return slices.DeleteFunc(plane.Writes(h.T, r.Name, since), func(w managementplane.Write) bool {
+	return slices.DeleteFunc(plane.Writes(h.T, r.Name, since), func(w audit.Write) bool {
 		// Every replica records on a Machine which host has registered, and agents' reports pass through every replica.
 		return !strings.Contains(w.UserAgent, "drover") || w.Resource == "machines" && w.Verb == "patch" || w.Code >= 400
 	})

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-io/drover/pkg/local/managementplane"
+	"github.com/drover-io/drover/tests/contract/audit"
 )
 
 // helperDir makes the test program a parent that runs a plane in that directory until it is killed.
@@ -239,11 +240,11 @@ func TestAuditLogCountsWritesByUserAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "three writes in the log", func() error {
-		writes, err := managementplane.ReadWrites(plane.AuditLog())
+		writes, err := audit.ReadWrites(plane.AuditLog())
 		if err != nil {
 			return err
 		}
-		if got := managementplane.CountByAgent(writes)["counted"]; got != 3 {
+		if got := audit.CountByAgent(writes)["counted"]; got != 3 {
 			return fmt.Errorf("%d writes", got)
 		}
 		return nil

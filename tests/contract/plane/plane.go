@@ -28,6 +28,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/local/managementplane"
+	"github.com/drover-io/drover/tests/contract/audit"
 )
 
 // Options are what the tests of a package need in addition to etcd and the API server.
@@ -244,13 +245,13 @@ func Namespace(tb testing.TB) string {
 
 // Writes returns the writes since a moment by clients whose user agents contain a text, without those of Leases and
 // Events.
-func Writes(tb testing.TB, userAgent string, since time.Time) []managementplane.Write {
+func Writes(tb testing.TB, userAgent string, since time.Time) []audit.Write {
 	tb.Helper()
-	all, err := managementplane.ReadWrites(plane(tb).AuditLog())
+	all, err := audit.ReadWrites(plane(tb).AuditLog())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var out []managementplane.Write
+	var out []audit.Write
 	for _, write := range all {
 		if strings.Contains(write.UserAgent, userAgent) && write.Time.After(since) && !write.Bookkeeping() {
 			out = append(out, write)

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane"
 	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/tests/contract/audit"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
@@ -114,7 +115,7 @@ func withToken(t *testing.T, admin *rest.Config) *rest.Config {
 func expectNoRefusals(t *testing.T, log string, since time.Time) {
 	t.Helper()
 	t.Cleanup(func() {
-		refusals, err := managementplane.ReadRefusals(log)
+		refusals, err := audit.ReadRefusals(log)
 		if err != nil {
 			t.Error(err)
 		}

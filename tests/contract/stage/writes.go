@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/pkg/local/managementplane"
+	"github.com/drover-io/drover/tests/contract/audit"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-func describe(write managementplane.Write) string {
+func describe(write audit.Write) string {
 	resource := write.Resource
 	if write.Subresource != "" {
 		resource += "/" + write.Subresource
@@ -27,7 +27,7 @@ const (
 	clusterAPI   = "cluster-api"
 )
 
-func part(write managementplane.Write) string {
+func part(write audit.Write) string {
 	if strings.HasPrefix(write.UserAgent, DroverAgent) {
 		return droverItself
 	}
@@ -58,7 +58,7 @@ func LogWrites(t *testing.T, since time.Time, machines int) int {
 // LogLast logs the last write of each part of Drover and its time since a moment.
 func LogLast(t *testing.T, since time.Time) {
 	t.Helper()
-	last, counts := map[string]managementplane.Write{}, map[string]int{}
+	last, counts := map[string]audit.Write{}, map[string]int{}
 	for _, write := range plane.Writes(t, DroverAgent, since) {
 		counts[part(write)]++
 		if write.Time.After(last[part(write)].Time) {

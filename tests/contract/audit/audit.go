@@ -1,4 +1,5 @@
-package managementplane
+// Package audit reads the audit log of an embedded API server, for tests that count writes.
+package audit
 
 import (
 	"bufio"
@@ -83,7 +84,7 @@ func ReadWrites(path string) ([]Write, error) {
 	return out, err
 }
 
-// ReadRefusals returns the requests of the users in Config.AuditUsers that were rejected for a missing right. The log
+// ReadRefusals returns the requests of the users in managementplane.Config.AuditUsers that were rejected for a missing right. The log
 // contains no reads of other users.
 func ReadRefusals(path string) ([]Write, error) {
 	var out []Write
