@@ -215,6 +215,7 @@ func (f *fakes) run() error {
 func TestHandler_WritesInOrder(t *testing.T) {
 	refused := apierrors.NewForbidden(gr, "x", errors.New("no"))
 	conflict := apierrors.NewConflict(gr, "x", errors.New("modified"))
+	exists := apierrors.NewAlreadyExists(gr, "x")
 	for name, tc := range map[string]struct {
 		given       func(f *fakes)
 		wantWrites  []string
@@ -233,7 +234,7 @@ func TestHandler_WritesInOrder(t *testing.T) {
 			wantReady:  "Unknown", wantMessage: "waiting for the join tokens of the cluster",
 		},
 		"tokens that the cache does not show yet": {
-			given:      func(f *fakes) { f.state, f.fail["tokens"] = nil, apierrors.NewAlreadyExists(gr, "demo-rke-state") },
+			given:      func(f *fakes) { f.state, f.fail["tokens"] = nil, exists },
 			wantWrites: []string{"tokens", "status"},
 			wantReady:  "Unknown", wantMessage: "waiting for the join tokens of the cluster",
 		},

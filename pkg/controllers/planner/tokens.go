@@ -21,15 +21,16 @@ import (
 
 // readTokens reads the tokens from the cluster state secret. The problem names the mistake and never a value.
 func readTokens(secret *corev1.Secret) planner.Tokens {
+	name := secret.Namespace + "/" + secret.Name
 	if secret.Type != rkev1.SecretTypeClusterState {
-		return planner.Tokens{Problem: fmt.Sprintf("secret %s/%s must have type %s", secret.Namespace, secret.Name, rkev1.SecretTypeClusterState)}
+		return planner.Tokens{Problem: "secret " + name + " must have type " + rkev1.SecretTypeClusterState}
 	}
-	found := render.Tokens{Server: string(secret.Data[rkev1.ServerTokenKey]), Agent: string(secret.Data[rkev1.AgentTokenKey])}
-	if found.Server == "" || found.Agent == "" {
-		return planner.Tokens{Problem: fmt.Sprintf("secret %s/%s must have values for the keys %s and %s",
-			secret.Namespace, secret.Name, rkev1.ServerTokenKey, rkev1.AgentTokenKey)}
+	server, agent := string(secret.Data[rkev1.ServerTokenKey]), string(secret.Data[rkev1.AgentTokenKey])
+	if server == "" || agent == "" {
+		return planner.Tokens{Problem: fmt.Sprintf("secret %s must have values for the keys %s and %s",
+			name, rkev1.ServerTokenKey, rkev1.AgentTokenKey)}
 	}
-	return planner.Tokens{Exists: true, Values: found}
+	return planner.Tokens{Exists: true, Values: render.Tokens{Server: server, Agent: agent}}
 }
 
 func (a *actor) createTokens() error {

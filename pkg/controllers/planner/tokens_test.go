@@ -34,8 +34,10 @@ func TestNewTokens_AreInTheClusterStateSecret(t *testing.T) {
 	want := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "fleet-default", Name: "demo-rke-state",
-			Labels:          map[string]string{"resources.cattle.io/backup": "true", "rke.cattle.io/cluster-name": "demo"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane", Name: "demo", UID: "u1"}},
+			Labels: map[string]string{"resources.cattle.io/backup": "true", "rke.cattle.io/cluster-name": "demo"},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane", Name: "demo", UID: "u1"},
+			},
 		},
 		Type: "rke.cattle.io/cluster-state",
 	}
@@ -51,6 +53,7 @@ func TestNewTokens_AreInTheClusterStateSecret(t *testing.T) {
 }
 
 func TestReadTokens(t *testing.T) {
+	const kind = "rke.cattle.io/cluster-state"
 	data := map[string][]byte{"serverToken": []byte("s"), "agentToken": []byte("a")}
 	for name, tc := range map[string]struct {
 		secret  corev1.Secret
@@ -58,12 +61,12 @@ func TestReadTokens(t *testing.T) {
 		problem string
 	}{
 		"both tokens": {
-			secret: corev1.Secret{Type: "rke.cattle.io/cluster-state", Data: data},
+			secret: corev1.Secret{Type: kind, Data: data},
 			want:   planner.Tokens{Exists: true, Values: render.Tokens{Server: "s", Agent: "a"}},
 		},
-		"another type": {secret: corev1.Secret{Type: "Opaque", Data: data}, problem: "must have type rke.cattle.io/cluster-state"},
+		"another type": {secret: corev1.Secret{Type: "Opaque", Data: data}, problem: "must have type " + kind},
 		"one token": {
-			secret:  corev1.Secret{Type: "rke.cattle.io/cluster-state", Data: map[string][]byte{"serverToken": []byte("s")}},
+			secret:  corev1.Secret{Type: kind, Data: map[string][]byte{"serverToken": []byte("s")}},
 			problem: "serverToken and agentToken",
 		},
 	} {

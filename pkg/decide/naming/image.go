@@ -49,15 +49,15 @@ func RegistryOf(image string) (registry, rest string) {
 // InRegistry reports whether an image comes from a registry, which may have a path. No image comes from an empty
 // registry.
 //
-// It and ListsRegistry decide which pull Secrets go with an image. A Secret that is copied into a tenant's namespace or into a
-// cluster can be read there. Therefore it goes only with images of its own registries.
+// It and ListsRegistry decide which pull Secrets go with an image. A Secret that is copied into a tenant's namespace or
+// into a cluster can be read there. Therefore it goes only with images of its own registries.
 func InRegistry(registry, image string) bool {
 	registry = strings.TrimRight(registry, "/")
 	return registry != "" && strings.HasPrefix(image, registry+"/")
 }
 
-// ListsRegistry reports whether a Secret of type kubernetes.io/dockerconfigjson has an entry for an image's registry. If an
-// entry has a path, the image's path must begin with it. Patterns are not supported.
+// ListsRegistry reports whether a Secret of type kubernetes.io/dockerconfigjson has an entry for an image's registry. If
+// an entry has a path, the image's path must begin with it. Patterns are not supported.
 func ListsRegistry(dockerConfigJSON []byte, image string) bool {
 	var config struct {
 		Auths map[string]json.RawMessage `json:"auths"`

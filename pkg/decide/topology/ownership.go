@@ -95,7 +95,10 @@ func CAPIOwner(references []metav1.OwnerReference, kind string) string {
 
 // IsPaused reports whether a CAPI Cluster is paused, or one of its objects. The Cluster may be nil.
 func IsPaused(cluster *clusterv1.Cluster, objects ...metav1.Object) bool {
-	return cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused || slices.ContainsFunc(objects, func(object metav1.Object) bool {
+	if cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused {
+		return true
+	}
+	return slices.ContainsFunc(objects, func(object metav1.Object) bool {
 		_, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]
 		return paused
 	})

@@ -45,7 +45,8 @@ func Lock(path string) (*os.File, error) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder, _ := os.ReadFile(path)
 		file.Close()
-		return nil, fmt.Errorf("%s is in use by process %s: stop it first, or choose another directory", filepath.Dir(path), strings.TrimSpace(string(holder)))
+		return nil, fmt.Errorf("%s is in use by process %s: stop it first, or choose another directory",
+			filepath.Dir(path), strings.TrimSpace(string(holder)))
 	}
 	if err = file.Truncate(0); err == nil {
 		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

@@ -116,8 +116,8 @@ func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 
 // recheck ends the session when its registration is no longer valid.
 func (s *session) recheck(ctx context.Context, stands func() bool) {
-	gone := wait.PollUntilContextCancel(ctx, s.server.options.Recheck, false, func(context.Context) (bool, error) { return !stands(), nil })
-	if gone == nil {
+	revoked := func(context.Context) (bool, error) { return !stands(), nil }
+	if wait.PollUntilContextCancel(ctx, s.server.options.Recheck, false, revoked) == nil {
 		s.dismiss(errRevoked)
 	}
 }

@@ -21,5 +21,6 @@ func stateArchive(args jobArguments, address string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode machine state: %w", err)
 	}
-	return packed.Archive(map[string]string{"/home/machine/.docker/machine/machines/" + args.instance + "/config.json": string(config)}), nil
+	file := "/home/machine/.docker/machine/machines/" + args.instance + "/config.json"
+	return packed.Archive(map[string]string{file: string(config)}), nil
 }

@@ -56,8 +56,9 @@ func Archive(files map[string]string) []byte {
 	var out bytes.Buffer
 	writer := tar.NewWriter(&out)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		_ = writer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(files[name]))})
-		_, _ = writer.Write([]byte(files[name]))
+		content := files[name]
+		_ = writer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(content))})
+		_, _ = writer.Write([]byte(content))
 	}
 	_ = writer.Close()
 	return Gzip(out.String())

@@ -84,8 +84,8 @@ func ReadWrites(path string) ([]Write, error) {
 	return out, err
 }
 
-// ReadRefusals returns the requests of the users in managementplane.Config.AuditUsers that were rejected for a missing right. The log
-// contains no reads of other users.
+// ReadRefusals returns the requests of the users in managementplane.Config.AuditUsers that were rejected for a missing
+// right. The log contains no reads of other users.
 func ReadRefusals(path string) ([]Write, error) {
 	var out []Write
 	err := readAudit(path, func(event auditEvent) {

@@ -276,5 +276,6 @@ func answers(ctx context.Context, url string) bool {
 
 // poll calls done until it returns true. It returns false if ctx ends first.
 func poll(ctx context.Context, done func() bool) bool {
-	return wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(context.Context) (bool, error) { return done(), nil }) == nil
+	condition := func(context.Context) (bool, error) { return done(), nil }
+	return wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, condition) == nil
 }

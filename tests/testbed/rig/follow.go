@@ -96,5 +96,6 @@ func (r *Rig) DeleteCluster(ctx context.Context, name string) error {
 
 // poll calls done until it returns true or an error.
 func poll(ctx context.Context, done func() (bool, error)) error {
-	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) { return done() })
+	condition := func(context.Context) (bool, error) { return done() }
+	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, condition)
 }
