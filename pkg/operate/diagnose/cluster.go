@@ -128,12 +128,15 @@ func (w *World) oneDriver(d Driver) Link {
 // cluster checks whether Drover accepted the user's specification.
 func (w *World) cluster() Link {
 	l := link(LinkCluster, w.clusterName())
-	for _, kind := range []string{provv1.ConditionCreated, provv1.ConditionRKECluster} {
-		c := conditions.Get(w.Cluster.Status.Conditions, kind)
+	created := conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionCreated)
+	translated := conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRKECluster)
+	for _, c := range []*rkev1.GenericCondition{created, translated} {
 		if c != nil && c.Status == rkev1.ConditionFalse {
 			return l.broken("what is asked for cannot be done", "correct what the message names; drover preview -f FILE says whether that is enough").of(c).
 				until("an edit", "Cluster")
 		}
+	}
+	for _, c := range []*rkev1.GenericCondition{translated, created} { // the identity waits for the translation
 		if c != nil && c.Status == rkev1.ConditionUnknown && c.Message != "" {
 			return l.waiting(w, "its objects are being made", parse(c.LastUpdateTime), briefly, serverLogs()).of(c).until("what the message names", "Cluster", "timer")
 		}

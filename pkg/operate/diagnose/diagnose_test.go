@@ -148,6 +148,12 @@ var others = []fault{
 	{"a cluster of this minute", trunk, LinkOwner, Waiting, func(w *World) {
 		w.Cluster.Annotations, w.Machines, w.Cluster.CreationTimestamp = nil, nil, at(noon.Add(-time.Second))
 	}},
+	{"a refused cluster that is new", trunk, LinkCluster, Broken, func(w *World) {
+		refused(w, condition("RKECluster", "False", "InvalidSpec", "spec.kubernetesVersion: Required value"))
+	}},
+	{"a cluster that waits for a kind, and is new", trunk, LinkCluster, Broken, func(w *World) {
+		refused(w, condition("RKECluster", "Unknown", "Waiting", "Waiting for kind SimConfig to be served"))
+	}},
 	{"no such driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver = nil }},
 	{"a driver that is being downloaded", trunk, LinkDriver, Waiting, func(w *World) {
 		w.Drivers[0].Driver.Status.AppliedURL, w.Drivers[0].Driver.CreationTimestamp = "", at(noon.Add(-time.Second))
@@ -214,6 +220,25 @@ var others = []fault{
 	{"a cluster that says it is not ready", "API", LinkReady, Broken, func(w *World) {
 		w.Cluster.Status.Conditions[2] = condition("Ready", "Unknown", "Waiting", "configuring")
 	}},
+}
+
+// refused makes the cluster one that is claimed, and whose spec has never been translated.
+func refused(w *World, translated rkev1.GenericCondition) {
+	w.Cluster.Status.ClusterName, w.Cluster.Status.Ready = "", false
+	created := condition("Created", "Unknown", "Waiting", "Waiting until the spec can be applied")
+	w.Cluster.Status.Conditions = []rkev1.GenericCondition{created, translated}
+	w.Management, w.Core, w.ControlPlane, w.Infrastructure, w.Decision = nil, nil, nil, nil, nil
+	w.Machines, w.Deployments, w.Kubeconfig = nil, nil, false
+}
+
+// A refused cluster has a mark, so the report names the field and not a server that is missing.
+func TestDiagnose_RefusedClusterNamesTheField(t *testing.T) {
+	w := healthy()
+	refused(&w, condition("RKECluster", "False", "InvalidSpec", "spec.kubernetesVersion: Required value"))
+	found := Diagnose(w).Findings
+	if len(found) != 1 || found[0].Reason != "InvalidSpec" || found[0].Why != "spec.kubernetesVersion: Required value" {
+		t.Errorf("findings: %+v", found)
+	}
 }
 
 func TestDiagnose_HealthyIsSilent(t *testing.T) {
