@@ -3,8 +3,9 @@
 // # What happens to a Cluster
 //
 //	provisioning.cattle.io Cluster            (a user applies it)
-//	   │ controllers/cluster                  gives it an id: management.cattle.io Cluster c-m-…, its namespace
-//	   │ controllers/provisioningcluster      ── topology.Desired ──►
+//	   │ controllers/provisioningcluster      claims it, gives it an id, and translates it
+//	   │                                      ── topology.Management, topology.Desired ──►
+//	   ├─► management.cattle.io Cluster c-m-…, its namespace, registration tokens
 //	   ├─► RKECluster, RKEControlPlane, CAPI Cluster, RKEBootstrapTemplate
 //	   └─► per pool: <Driver>MachineTemplate, MachineDeployment, MachineHealthCheck
 //	          │ Cluster API (kube/capi, or an installed core) makes per machine:

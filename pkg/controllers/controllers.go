@@ -116,6 +116,7 @@ func Register(ctx context.Context, d Deps) error {
 	prober := proxy.NewProber(ctx, downstream, func(namespace, name string) { c.Provisioning.Cluster().EnqueueAfter(namespace, name, 0) })
 
 	machineStore := planstore.NewMachines(c.CAPI.Machine())
+	mirror := d.mirror(ctx, downstream, prober)
 
 	for _, controller := range []struct {
 		name     string
@@ -129,24 +130,17 @@ func Register(ctx context.Context, d Deps) error {
 		}},
 		{"provisioningcluster", func() error {
 			return provisioningcluster.Register(ctx, provisioningcluster.Deps{
-				Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
-				MachineDeployments: c.CAPI.MachineDeployment(), ControlPlanes: c.RKE.RKEControlPlane(),
-				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), DynamicKinds: c.Dynamic, Apply: c.Apply,
-				Access: d.Access, InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline, Disruptions: d.Disruptions,
-				Rival: func(ctx context.Context) (string, error) { return rival.Rancher(ctx, c.Kubernetes, time.Now()) },
+				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
+				CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(), ControlPlanes: c.RKE.RKEControlPlane(),
+				MachineDeployments: c.CAPI.MachineDeployment(), DynamicSchemas: c.Management.DynamicSchema(),
+				Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(), DynamicKinds: c.Dynamic, Apply: c.Apply,
+				Access: d.Access, InstanceID: d.InstanceID, Disconnect: mirror.Disconnect, Disruptions: d.Disruptions,
+				Registry:         topology.Registry{URL: d.Settings.SystemDefaultRegistry},
+				DeletionDeadline: d.Settings.DeletionDeadline,
+				Rival:            func(ctx context.Context) (string, error) { return rival.Rancher(ctx, c.Kubernetes, time.Now()) },
 			})
 		}},
-		{"cluster", func() error {
-			return cluster.Register(ctx, cluster.Deps{
-				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
-				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
-				Apply: c.Apply, Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.Settings.Endpoints(), TokenNamespace: SystemNamespace,
-				InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
-				Uninstall: func(ctx context.Context, name types.NamespacedName) error {
-					return clusteragent.Uninstall(ctx, downstream, name)
-				},
-			})
-		}},
+		{"cluster", mirror.Register},
 		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},
 		{"clusteragent", func() error { return d.registerClusterAgents(ctx, downstream) }},
 		{"rkecluster", func() error {
@@ -196,6 +190,20 @@ func Register(ctx context.Context, d Deps) error {
 		}
 	}
 	return nil
+}
+
+// mirror returns controller cluster.
+func (d Deps) mirror(ctx context.Context, downstream Downstream, prober cluster.Prober) *cluster.Mirror {
+	c := d.Clients
+	return cluster.New(ctx, cluster.Deps{
+		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
+		ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
+		Secrets: c.Core.Secret(), Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.Settings.Endpoints(),
+		TokenNamespace: SystemNamespace, InstanceID: d.InstanceID,
+		Uninstall: func(ctx context.Context, name types.NamespacedName) error {
+			return clusteragent.Uninstall(ctx, downstream, name)
+		},
+	})
 }
 
 // tunnelOfClusters returns a nil interface without a tunnel. An interface that holds a nil value is not nil.

@@ -2,16 +2,10 @@ package cluster
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"math/big"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -27,26 +21,12 @@ import (
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/kube/applyset"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 )
 
-// handlerName is the id of the apply set. It is persisted, do not change: another id would orphan every existing
-// object.
+// handlerName is stored in metrics. It is the id of a set of controller provisioningcluster, too. Do not change it.
 const handlerName = "cluster-create"
-
-// clusterKind is the kind of the sets' owners.
-var clusterKind = provv1.SchemeGroupVersion.WithKind("Cluster")
-
-// Applier applies the set of a cluster's management objects.
-type Applier interface {
-	Watch(kinds ...schema.GroupVersionKind) error
-	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
-		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
-	PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
-		kinds []schema.GroupVersionKind) error
-}
 
 // Prober checks in the background whether a cluster's API server answers, and wakes the cluster when it does;
 // proxy.Prober implements it.
@@ -64,10 +44,7 @@ type Deps struct {
 	CAPIClusters capicontrollers.ClusterController
 	Machines     capicontrollers.MachineController
 	Secrets      corecontrollers.SecretController
-	// Namespaces are read from the API server before a requested name is taken.
-	Namespaces Namespaces
-	Apply      Applier
-	Prober     Prober
+	Prober       Prober
 	// Tunnel knows the clusters whose agent has dialed in; nil means that there is no tunnel.
 	Tunnel Tunnel
 	// Uninstall removes the agent from an imported cluster, through that agent; nil leaves the agent there.
@@ -79,26 +56,8 @@ type Deps struct {
 	TokenNamespace string
 	// InstanceID marks the Clusters of this instance.
 	InstanceID string
-	// Registry is the image registry of clusters that name none.
-	Registry topology.Registry
-	// Token draws a random token from the alphabet of package naming; nil means a cryptographically random one.
-	Token func() (string, error)
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
-}
-
-// Namespaces reads namespaces.
-type Namespaces interface {
-	Get(name string, options metav1.GetOptions) (*corev1.Namespace, error)
-}
-
-// setKinds returns the kinds of objects in the set.
-func setKinds() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{
-		mgmtv3.SchemeGroupVersion.WithKind("Cluster"),
-		corev1.SchemeGroupVersion.WithKind("Namespace"),
-		mgmtv3.SchemeGroupVersion.WithKind("ClusterRegistrationToken"),
-	}
 }
 
 type handler struct {
@@ -116,30 +75,31 @@ type handler struct {
 	met   met
 }
 
-// Register adds the handler, its index and its wake-ups. They end with ctx.
-func Register(ctx context.Context, d Deps) error {
-	h := newHandler(ctx, d)
-	if err := d.Apply.Watch(setKinds()...); err != nil {
-		return fmt.Errorf("register %s: %w", handlerName, err)
-	}
-	d.Clusters.OnChange(ctx, handlerName, h.onChange)
-	return h.wake(ctx)
+// Mirror is the controller.
+type Mirror struct{ handler *handler }
+
+// New returns a Mirror. Its work ends with ctx.
+func New(ctx context.Context, d Deps) *Mirror { return &Mirror{newHandler(ctx, d)} }
+
+// Register adds the handler and its wake-ups. Register controller provisioningcluster first: it adds the index of
+// Clusters by management cluster, and this controller then sees what that one has just written.
+func (m *Mirror) Register() error {
+	m.handler.Clusters.OnChange(m.handler.ctx, handlerName, m.handler.onChange)
+	return m.handler.wake(m.handler.ctx)
 }
+
+// Disconnect ends the connection to a cluster whose machines are gone.
+func (m *Mirror) Disconnect(cluster *provv1.Cluster) error { return m.handler.disconnect(cluster) }
 
 func newHandler(ctx context.Context, d Deps) *handler {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.Token == nil {
-		d.Token = randomToken
-	}
-	h := &handler{
+	return &handler{
 		Deps: d, ctx: ctx,
 		clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(),
 		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(), began: d.Now(),
 	}
-	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
-	return h
 }
 
 func (h *handler) wake(ctx context.Context) error {
@@ -193,44 +153,17 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	}
 }
 
-// onChange reconciles a Cluster. A crash never leaves two identifiers: see identify.
+// onChange mirrors a Cluster of this instance that has a name.
 func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
-	if cluster == nil || topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) {
+	if cluster == nil || cluster.Status.ClusterName == "" || !cluster.DeletionTimestamp.IsZero() {
 		return cluster, nil
 	}
-	if !cluster.DeletionTimestamp.IsZero() {
-		return h.remove(cluster)
+	if topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) {
+		return cluster, nil
 	}
-	if !slices.Contains(cluster.Finalizers, provv1.ProvisioningClusterFinalizer) {
-		return cluster, nil // controller provisioningcluster adds it, and that event requeues the Cluster
-	}
-	cluster, err := h.identify(cluster)
-	if err != nil || cluster.Status.ClusterName == "" {
-		return cluster, err
-	}
-	if _, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, setKinds(),
-		topology.Management(cluster, h.Registry)); err != nil {
-		return h.report(cluster, nil, err)
-	}
-	seen, err := h.gather(cluster)
+	facts, err := h.gather(cluster)
 	if err != nil {
 		return cluster, err
 	}
-	if err := h.connect(seen); err != nil {
-		return h.report(cluster, seen, err)
-	}
-	return h.report(cluster, seen, nil)
-}
-
-func randomToken() (string, error) {
-	token := make([]byte, naming.RandomTokenLength)
-	size := big.NewInt(int64(len(naming.RandomTokenAlphabet)))
-	for i := range token {
-		drawn, err := rand.Int(rand.Reader, size)
-		if err != nil {
-			return "", fmt.Errorf("draw a random token: %w", err)
-		}
-		token[i] = naming.RandomTokenAlphabet[drawn.Int64()]
-	}
-	return string(token), nil
+	return h.report(facts, h.act(facts))
 }

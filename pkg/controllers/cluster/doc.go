@@ -1,14 +1,15 @@
-// Package cluster connects a provisioning Cluster to the management side. It allocates the identifier by which all
-// other parts know the cluster. It creates the management Cluster, its namespace and the registration token. It turns
-// the kubeconfig that the first server printed into the Secret that Cluster API, clusterctl and people use.
+// Package cluster mirrors a provisioning Cluster and its connection. It turns the kubeconfig that the first server
+// printed into the Secret that Cluster API, clusterctl and people use. It keeps the status of the management Cluster.
 //
-//	Cluster (marked as ours) ─► status.clusterName ─► management Cluster c-m-…, Namespace, token
 //	plan Secret of a server  ─► captured kubeconfig ─► Secret <cluster>-kubeconfig
 //	API server answers once  ─► management condition Connected ─► status.ready
+//	control plane, agent     ─► status of the management Cluster
 //
-// It acts only on Clusters with this instance's mark, which controller provisioningcluster writes once a Cluster is
-// valid. In a Cluster's status it owns clusterName, fleetWorkspaceName, ready, agentDeployed, observedGeneration and
-// clientSecretName. It also owns the conditions Created, Reconciling and Stalled.
+// It acts on Clusters that controller provisioningcluster has claimed and named. It runs after that controller, on the
+// Cluster that it has just written, so neither waits for the other. In a Cluster's status it owns ready, agentDeployed,
+// clientSecretName and condition Reconciling.
+//
+// In a deletion it does nothing of its own: controller provisioningcluster calls Disconnect.
 //
 // # Wake-ups
 //

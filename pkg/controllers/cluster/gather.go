@@ -23,8 +23,8 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// facts holds the cached facts about one cluster. Absent objects are nil.
-type facts struct {
+// Facts holds the cached facts about one cluster. Absent objects are nil.
+type Facts struct {
 	cluster      *provv1.Cluster
 	management   *mgmtv3.Cluster
 	controlPlane *rkev1.RKEControlPlane
@@ -46,17 +46,18 @@ type capture struct {
 	addresses []string
 }
 
-func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
-	seen := &facts{cluster: cluster, now: h.Now()}
+func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
+	facts := &Facts{cluster: cluster, now: h.Now()}
 	var err error
-	if seen.management, err = clients.Optional(h.management.Get(cluster.Status.ClusterName)); err != nil {
+	if facts.management, err = clients.Optional(h.management.Get(cluster.Status.ClusterName)); err != nil {
 		return nil, fmt.Errorf("read management cluster %s: %w", cluster.Status.ClusterName, err)
 	}
-	seen.link = h.linkOf(cluster, seen.management, seen.now)
-	if seen.controlPlane, err = clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
+	facts.link = h.linkOf(cluster, facts.management, facts.now)
+	if facts.controlPlane, err = clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
 		return nil, fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
-	if seen.kubeconfig, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))); err != nil {
+	facts.kubeconfig, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name)))
+	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig of %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	if h.CAPIClusters != nil {
@@ -64,20 +65,21 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read CAPI cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 		}
-		seen.cutOff = core != nil && conditions.IsFalseMeta(core.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
+		facts.cutOff = core != nil &&
+			conditions.IsFalseMeta(core.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 	}
-	return seen, h.gatherCaptured(seen)
+	return facts, h.gatherCaptured(facts)
 }
 
 // gatherCaptured starts from Machines with the control-plane role, which nodes cannot write. It reads the one plan
 // Secret of each, so a worker cannot pretend to be a server.
-func (h *handler) gatherCaptured(seen *facts) error {
+func (h *handler) gatherCaptured(facts *Facts) error {
 	selector := labels.SelectorFromSet(labels.Set{
-		clusterv1.ClusterNameLabel: seen.cluster.Name, rkev1.ControlPlaneRoleLabel: rkev1.RoleLabelValue,
+		clusterv1.ClusterNameLabel: facts.cluster.Name, rkev1.ControlPlaneRoleLabel: rkev1.RoleLabelValue,
 	})
-	found, err := h.machines.List(seen.cluster.Namespace, selector)
+	found, err := h.machines.List(facts.cluster.Namespace, selector)
 	if err != nil {
-		return fmt.Errorf("list servers of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		return fmt.Errorf("list servers of %s/%s: %w", facts.cluster.Namespace, facts.cluster.Name, err)
 	}
 	servers := slices.Clone(found)
 	slices.SortFunc(servers, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
@@ -94,10 +96,10 @@ func (h *handler) gatherCaptured(seen *facts) error {
 			continue
 		}
 		if planstore.ReadMarks(server).JoinURL != "" {
-			seen.servers = append(seen.servers, addresses(server)...)
+			facts.servers = append(facts.servers, addresses(server)...)
 		}
 		if access, ok := printed(secret); ok {
-			seen.captured = append(seen.captured, capture{access: access, addresses: addresses(server)})
+			facts.captured = append(facts.captured, capture{access: access, addresses: addresses(server)})
 		}
 	}
 	return nil

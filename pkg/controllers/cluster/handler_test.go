@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -9,9 +8,7 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -21,7 +18,6 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
-	"github.com/drover-io/drover/pkg/decide/outcome"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 	"github.com/drover-io/drover/pkg/reach/proxy"
@@ -79,7 +75,8 @@ func TestChooseKubeconfig(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			chosen := chooseKubeconfig(&facts{kubeconfig: c.current, captured: c.captured, servers: c.servers}, c.moveOn)
+			facts := &Facts{kubeconfig: c.current, captured: c.captured, servers: c.servers}
+			chosen := chooseKubeconfig(facts, c.moveOn)
 			got := ""
 			if chosen != nil {
 				config, err := clientcmd.Load(chosen)
@@ -137,7 +134,7 @@ func TestGatherCaptured_AddressesAreThoseOfTheMachine(t *testing.T) {
 				Type:       rkev1.SecretTypeMachinePlan, Data: map[string][]byte{nodeplan.KeyAppliedPeriodicOutput: output},
 			}, nil)
 			h := &handler{machines: machines, secrets: secrets}
-			seen := &facts{cluster: &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo"}}}
+			seen := &Facts{cluster: &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo"}}}
 			if err := h.gatherCaptured(seen); err != nil {
 				t.Fatal(err)
 			}
@@ -148,101 +145,6 @@ func TestGatherCaptured_AddressesAreThoseOfTheMachine(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-func TestChooseName(t *testing.T) {
-	t.Parallel()
-	tokens := func(names ...string) func() (string, error) {
-		return func() (string, error) {
-			if len(names) == 0 {
-				return "", errors.New("no more randomness")
-			}
-			next := names[0]
-			names = names[1:]
-			return next, nil
-		}
-	}
-	cases := map[string]struct {
-		asked   string
-		moved   string
-		tokens  func() (string, error)
-		want    string
-		stalled bool
-		failed  bool
-	}{
-		"drawn":                           {tokens: tokens("q5wzxk7dbcd"), want: "c-m-q5wzxk7d"},
-		"drawn again when taken":          {tokens: tokens("takenbym", "takenbyp", "q5wzxk7d"), want: "c-m-q5wzxk7d"},
-		"nothing can be drawn":            {tokens: tokens(), failed: true},
-		"always taken":                    {tokens: func() (string, error) { return "takenbym", nil }, failed: true},
-		"moved here with a name":          {moved: "c-m-wanted22", tokens: tokens("q5wzxk7d"), want: "c-m-wanted22"},
-		"moved here, name of another":     {moved: "c-m-takenbyp", stalled: true},
-		"asked for":                       {asked: "c-m-wanted22", want: "c-m-wanted22"},
-		"asked for what a cluster has":    {asked: "c-m-takenbyp", stalled: true},
-		"asked for what a record has":     {asked: "c-m-takenbym", stalled: true},
-		"asked for what cannot be a name": {asked: "c-m-Not a name", stalled: true},
-		"asked for a system namespace":    {asked: "kube-system", stalled: true},
-		"asked for somebody's namespace":  {asked: "cattle-global-data", stalled: true},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctrl := gomock.NewController(t)
-			management := fake.NewMockNonNamespacedCacheInterface[*mgmtv3.Cluster](ctrl)
-			management.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (*mgmtv3.Cluster, error) {
-				if name == "c-m-takenbym" {
-					return &mgmtv3.Cluster{}, nil
-				}
-				return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
-			}).AnyTimes()
-			clusters := fake.NewMockCacheInterface[*provv1.Cluster](ctrl)
-			clusters.EXPECT().GetByIndex(provv1.IndexByCluster, gomock.Any()).DoAndReturn(func(_, name string) ([]*provv1.Cluster, error) {
-				if name == "c-m-takenbyp" {
-					return []*provv1.Cluster{{}}, nil
-				}
-				return nil, nil
-			}).AnyTimes()
-			records := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList](ctrl)
-			records.EXPECT().Create(gomock.Any()).DoAndReturn(func(made *mgmtv3.Cluster) (*mgmtv3.Cluster, error) { return made, nil }).AnyTimes()
-			planes := fake.NewMockCacheInterface[*rkev1.RKEControlPlane](ctrl)
-			planes.EXPECT().Get("ns", "demo").DoAndReturn(func(_, name string) (*rkev1.RKEControlPlane, error) {
-				if c.moved == "" {
-					return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
-				}
-				return &rkev1.RKEControlPlane{Spec: rkev1.RKEControlPlaneSpec{ManagementClusterName: c.moved}}, nil
-			}).AnyTimes()
-			h := &handler{
-				Deps: Deps{Token: c.tokens, ManagementClusters: records, Namespaces: namespaces{}}, management: management, clusters: clusters, controlPlanes: planes,
-			}
-			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}
-			if c.asked != "" {
-				cluster.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: c.asked}
-			}
-			got, err := h.chooseName(cluster)
-			if err != nil {
-				got = ""
-			}
-			if got != c.want || (outcome.AsStalled(err) != nil) != c.stalled || (err != nil) != (c.stalled || c.failed) {
-				t.Errorf("name %q, error %v", got, err)
-			}
-		})
-	}
-}
-
-func TestRandomToken(t *testing.T) {
-	t.Parallel()
-	first, err := randomToken()
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := randomToken()
-	if err != nil || first == second || len(first) != naming.RandomTokenLength {
-		t.Errorf("%q and %q, error %v", first, second, err)
-	}
-	for _, letter := range first {
-		if !strings.ContainsRune(naming.RandomTokenAlphabet, letter) {
-			t.Errorf("%q has %q", first, letter)
-		}
 	}
 }
 

@@ -69,7 +69,7 @@ func TestLink(t *testing.T) {
 				h.met.add("c-m-1")
 			}
 			management := &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}, Status: mgmtv3.ClusterStatus{Conditions: c.before}}
-			seen := &facts{
+			seen := &Facts{
 				cluster:    made(),
 				management: management, now: began.Add(c.after),
 				controlPlane: &rkev1.RKEControlPlane{Status: rkev1.RKEControlPlaneStatus{Conditions: []rkev1.GenericCondition{
@@ -102,7 +102,8 @@ func TestLink_ReadyAgain(t *testing.T) {
 	plane := &rkev1.RKEControlPlane{Status: rkev1.RKEControlPlaneStatus{Conditions: []rkev1.GenericCondition{
 		{Type: rkev1.ConditionStable, Status: rkev1.ConditionTrue}, {Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue},
 	}}}
-	seen := &facts{cluster: made(), management: &mgmtv3.Cluster{}, controlPlane: plane, link: link{agent: true, lost: true}}
+	seen := &Facts{cluster: made(), management: &mgmtv3.Cluster{}, controlPlane: plane}
+	seen.link = link{agent: true, lost: true}
 	seen.management.Status = seen.managementStatus(false)
 	if ready := conditions.Get(seen.management.Status.Conditions, mgmtv3.ClusterConditionReady); ready == nil || ready.Reason != reasonDisconnected {
 		t.Fatalf("Ready is %v", ready)
@@ -117,7 +118,7 @@ func TestLink_ReadyAgain(t *testing.T) {
 // TestLink_Imported: the status of an imported cluster follows from its agent alone.
 func TestLink_Imported(t *testing.T) {
 	t.Parallel()
-	seen := &facts{cluster: &provv1.Cluster{}, management: &mgmtv3.Cluster{}}
+	seen := &Facts{cluster: &provv1.Cluster{}, management: &mgmtv3.Cluster{}}
 	expect := func(when string, of link, want ...string) {
 		t.Helper()
 		seen.link = of

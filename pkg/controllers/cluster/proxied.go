@@ -43,34 +43,37 @@ type Endpoints struct {
 
 // storeProxied writes a kubeconfig that leads through Drover's endpoints, for Cluster API and other users. It creates
 // the token first, so that no kubeconfig lacks one.
-func (h *handler) storeProxied(seen *facts) error {
-	way := proxy.Proxied{Server: h.Endpoints.Server, Authority: h.Endpoints.Authority, ID: seen.management.Name}
-	expires, stands, err := h.tokenInUse(seen, way)
+func (h *handler) storeProxied(facts *Facts) error {
+	way := proxy.Proxied{Server: h.Endpoints.Server, Authority: h.Endpoints.Authority, ID: facts.management.Name}
+	expires, stands, err := h.tokenInUse(facts, way)
 	if err != nil {
 		return err
 	}
-	if renewAt := expires.Add(-tokenRenewal - spread(seen)); stands && seen.now.Before(renewAt) {
-		h.Clusters.EnqueueAfter(seen.cluster.Namespace, seen.cluster.Name, renewAt.Sub(seen.now))
-		return h.removeTokens(seen.management.Name, func(token *corev1.Secret) bool { return isExpired(token, seen.now) })
+	expired := func(token *corev1.Secret) bool { return isExpired(token, facts.now) }
+	if renewAt := expires.Add(-tokenRenewal - spread(facts)); stands && facts.now.Before(renewAt) {
+		h.Clusters.EnqueueAfter(facts.cluster.Namespace, facts.cluster.Name, renewAt.Sub(facts.now))
+		return h.removeTokens(facts.management.Name, expired)
 	}
-	if behind, err := h.kubeconfigIsBehind(seen); err != nil || behind {
+	if behind, err := h.kubeconfigIsBehind(facts); err != nil || behind {
 		return err
 	}
-	if err := h.removeTokens(seen.management.Name, func(token *corev1.Secret) bool { return seen.kubeconfig == nil || isExpired(token, seen.now) }); err != nil {
+	unused := func(token *corev1.Secret) bool { return facts.kubeconfig == nil || expired(token) }
+	if err := h.removeTokens(facts.management.Name, unused); err != nil {
 		return err // deleting a kubeconfig revokes the tokens in it
 	}
 	grant := clusterproxy.Grant{
-		Cluster: way.ID, Principal: naming.ProvisioningPrincipal(seen.cluster.Namespace, seen.cluster.Name), Expires: seen.now.Add(tokenLifetime),
+		Cluster: way.ID, Expires: facts.now.Add(tokenLifetime),
+		Principal: naming.ProvisioningPrincipal(facts.cluster.Namespace, facts.cluster.Name),
 	}
 	token, bearer, err := clusterproxy.Issue(h.TokenNamespace, grant, rand.Reader)
 	if err != nil {
 		return err
 	}
 	if _, err := h.Secrets.Create(token); err != nil {
-		return fmt.Errorf("create token of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		return fmt.Errorf("create token of %s/%s: %w", facts.cluster.Namespace, facts.cluster.Name, err)
 	}
 	way.Token = bearer
-	written, err := h.writeProxied(seen, way, token.Name)
+	written, err := h.writeProxied(facts, way, token.Name)
 	if !written {
 		// The token is still unused. Without this deletion, each failed attempt would leave one.
 		err = errors.Join(err, client.IgnoreNotFound(h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{})))
@@ -80,32 +83,33 @@ func (h *handler) storeProxied(seen *facts) error {
 
 // kubeconfigIsBehind reports whether the cache is behind the kubeconfig on the API server. If so, its event requeues
 // the Cluster, and a new token would be useless.
-func (h *handler) kubeconfigIsBehind(seen *facts) (bool, error) {
-	live, err := clients.Optional(h.Secrets.Get(seen.cluster.Namespace, naming.Kubeconfig(seen.cluster.Name), metav1.GetOptions{}))
+func (h *handler) kubeconfigIsBehind(facts *Facts) (bool, error) {
+	name := naming.Kubeconfig(facts.cluster.Name)
+	live, err := clients.Optional(h.Secrets.Get(facts.cluster.Namespace, name, metav1.GetOptions{}))
 	if err != nil {
-		return false, fmt.Errorf("read kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		return false, fmt.Errorf("read kubeconfig of %s/%s: %w", facts.cluster.Namespace, facts.cluster.Name, err)
 	}
-	if live == nil || seen.kubeconfig == nil {
-		return live != seen.kubeconfig, nil
+	if live == nil || facts.kubeconfig == nil {
+		return live != facts.kubeconfig, nil
 	}
-	return live.ResourceVersion != seen.kubeconfig.ResourceVersion, nil
+	return live.ResourceVersion != facts.kubeconfig.ResourceVersion, nil
 }
 
 // spread returns an offset that is specific to the cluster.
-func spread(seen *facts) time.Duration {
+func spread(facts *Facts) time.Duration {
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(seen.cluster.UID)) // never fails
+	_, _ = hash.Write([]byte(facts.cluster.UID)) // never fails
 	return time.Duration(hash.Sum64() % uint64(tokenSpread))
 }
 
 // tokenInUse returns the expiry of the kubeconfig's token, if the kubeconfig leads through the endpoints. It asks the
 // API server for a token that the cache lacks, because it may be new.
-func (h *handler) tokenInUse(seen *facts, way proxy.Proxied) (expires time.Time, stands bool, err error) {
-	if seen.kubeconfig == nil {
+func (h *handler) tokenInUse(facts *Facts, way proxy.Proxied) (expires time.Time, stands bool, err error) {
+	if facts.kubeconfig == nil {
 		return time.Time{}, false, nil
 	}
-	bearer, stands := way.Stands(seen.kubeconfig.Data[proxy.KubeconfigKey])
-	name := seen.kubeconfig.Annotations[rkev1.ProxyTokenAnnotation]
+	bearer, stands := way.Stands(facts.kubeconfig.Data[proxy.KubeconfigKey])
+	name := facts.kubeconfig.Annotations[rkev1.ProxyTokenAnnotation]
 	if !stands || name == "" {
 		return time.Time{}, false, nil
 	}
@@ -114,7 +118,7 @@ func (h *handler) tokenInUse(seen *facts, way proxy.Proxied) (expires time.Time,
 		token, err = clients.Optional(h.Secrets.Get(h.TokenNamespace, name, metav1.GetOptions{}))
 	}
 	if err != nil {
-		return time.Time{}, false, fmt.Errorf("read token of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		return time.Time{}, false, fmt.Errorf("read token of %s: %w", nameOf(facts.cluster), err)
 	}
 	if token == nil {
 		return time.Time{}, false, nil
@@ -123,38 +127,40 @@ func (h *handler) tokenInUse(seen *facts, way proxy.Proxied) (expires time.Time,
 	return expires, stands, nil
 }
 
-func (h *handler) writeProxied(seen *facts, way proxy.Proxied, token string) (written bool, err error) {
+func (h *handler) writeProxied(facts *Facts, way proxy.Proxied, token string) (written bool, err error) {
 	kubeconfig, err := way.Kubeconfig()
 	if err != nil {
 		return false, err
 	}
-	desired := proxy.Secret(seen.cluster.Namespace, seen.cluster.Name, topology.OwnerReference(seen.cluster, false), kubeconfig)
+	owner := topology.OwnerReference(facts.cluster, false)
+	desired := proxy.Secret(facts.cluster.Namespace, facts.cluster.Name, owner, kubeconfig)
 	desired.Data[proxy.TokenKey] = []byte(way.Token)
 	desired.Annotations = map[string]string{rkev1.ProxyTokenAnnotation: token}
-	return h.writeKubeconfig(seen, desired)
+	return h.writeKubeconfig(facts, desired)
 }
 
 // writeKubeconfig creates or updates the Secret of the kubeconfig. It keeps labels, annotations and owners of other
 // programs. If the cache is behind, it returns false without an error, and the Secret's event requeues the Cluster.
-func (h *handler) writeKubeconfig(seen *facts, desired *corev1.Secret) (written bool, err error) {
-	if seen.kubeconfig == nil {
+func (h *handler) writeKubeconfig(facts *Facts, desired *corev1.Secret) (written bool, err error) {
+	if facts.kubeconfig == nil {
 		created, err := h.Secrets.Create(desired)
 		if apierrors.IsAlreadyExists(err) {
 			return false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("create kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+			return false, fmt.Errorf("create kubeconfig of %s/%s: %w", facts.cluster.Namespace, facts.cluster.Name, err)
 		}
-		seen.kubeconfig = created
+		facts.kubeconfig = created
 		return true, nil
 	}
-	updated := seen.kubeconfig.DeepCopy()
+	updated := facts.kubeconfig.DeepCopy()
 	updated.Data = desired.Data
 	updated.Labels, updated.Annotations = with(updated.Labels, desired.Labels), with(updated.Annotations, desired.Annotations)
-	if !slices.ContainsFunc(updated.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == seen.cluster.UID }) {
+	isOwner := func(ref metav1.OwnerReference) bool { return ref.UID == facts.cluster.UID }
+	if !slices.ContainsFunc(updated.OwnerReferences, isOwner) {
 		updated.OwnerReferences = append(updated.OwnerReferences, desired.OwnerReferences...)
 	}
-	if equality.Semantic.DeepEqual(seen.kubeconfig, updated) {
+	if equality.Semantic.DeepEqual(facts.kubeconfig, updated) {
 		return true, nil
 	}
 	stored, err := h.Secrets.Update(updated)
@@ -162,9 +168,9 @@ func (h *handler) writeKubeconfig(seen *facts, desired *corev1.Secret) (written 
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("update kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		return false, fmt.Errorf("update kubeconfig of %s/%s: %w", facts.cluster.Namespace, facts.cluster.Name, err)
 	}
-	seen.kubeconfig = stored
+	facts.kubeconfig = stored
 	return true, nil
 }
 

@@ -28,7 +28,7 @@ import (
 // proxiedWorld is a cluster with a connected agent, its Secrets, and the Secrets that the cache lacks.
 type proxiedWorld struct {
 	*handler
-	seen    *facts
+	seen    *Facts
 	secrets map[string]*corev1.Secret
 	unseen  map[string]bool
 	writes  []string
@@ -92,7 +92,7 @@ func newProxiedWorld(t *testing.T) *proxiedWorld {
 		},
 		secrets: cache,
 	}
-	w.seen = &facts{
+	w.seen = &Facts{
 		cluster:    &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo", UID: "u1"}},
 		management: &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}},
 		link:       link{agent: true, connected: true}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),

@@ -3,7 +3,7 @@ package provisioningcluster
 import (
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +20,59 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// prepare completes the cluster's metadata and pools. It writes once for a new cluster, and not again.
-func (h *handler) prepare(seen *facts) (*provv1.Cluster, error) {
-	cluster := seen.input.Cluster
-	prepared, err := topology.Prepare(cluster, h.InstanceID, seen.input.Schemas)
+// setKinds returns the kinds of Cluster API objects, desired or not, in the order in which they are written.
+func setKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		rkev1.SchemeGroupVersion.WithKind("RKECluster"),
+		rkev1.SchemeGroupVersion.WithKind("RKEControlPlane"),
+		clusterv1.GroupVersion.WithKind("Cluster"),
+		rkev1.SchemeGroupVersion.WithKind("RKEBootstrapTemplate"),
+		clusterv1.GroupVersion.WithKind("MachineDeployment"),
+		clusterv1.GroupVersion.WithKind("MachineHealthCheck"),
+	}
+}
+
+// result is what a pass has done.
+type result struct {
+	// cluster is the Cluster after the writes.
+	cluster *provv1.Cluster
+	// identity says how the making of the management objects ended.
+	identity error
+	// translation says how the making of the Cluster API objects ended. untried means that there is no end to report:
+	// the cluster is imported, has no name, or waits for a moment.
+	translation error
+	untried     bool
+}
+
+// act claims the cluster, names it, and makes its objects. A problem of the management objects does not stop the
+// Cluster API objects, as soon as the cluster has a name.
+func (h *handler) act(facts *Facts, d decision) (result, error) {
+	cluster, err := h.claim(facts, d)
+	if err != nil {
+		return result{}, err
+	}
+	done := result{translation: d.end}
+	done.cluster, done.identity = h.identify(cluster, facts, d)
+	if apierrors.IsConflict(done.identity) {
+		return done, done.identity
+	}
+	if d.step == translate && cluster.Spec.RKEConfig != nil && done.cluster.Status.ClusterName != "" {
+		facts.input.Cluster = done.cluster
+		done.translation = h.translate(facts)
+		return done, nil
+	}
+	done.untried = d.end == nil
+	return done, nil
+}
+
+// claim completes the cluster's metadata and pools. It writes once for a new cluster, and not again. A pool of a
+// refused spec gets no copy of a driver's schema, because the user may correct the driver.
+func (h *handler) claim(facts *Facts, d decision) (*provv1.Cluster, error) {
+	cluster, schemas := facts.input.Cluster, facts.input.Schemas
+	if d.step == hold {
+		schemas = nil
+	}
+	prepared, err := topology.Prepare(cluster, h.InstanceID, schemas)
 	if err != nil {
 		return nil, err
 	}
@@ -40,11 +89,11 @@ func (h *handler) prepare(seen *facts) (*provv1.Cluster, error) {
 	return prepared, nil
 }
 
-// apply takes ownership of the machine configs and writes the objects.
-func (h *handler) apply(seen *facts) error {
-	cluster := seen.input.Cluster
+// translate takes ownership of the machine configs and writes the Cluster API objects.
+func (h *handler) translate(facts *Facts) error {
+	cluster := facts.input.Cluster
 	for _, ref := range topology.ConfigRefs(cluster) {
-		taken, err := topology.TakeConfig(cluster, seen.input.MachineConfigs[ref])
+		taken, err := topology.TakeConfig(cluster, facts.input.MachineConfigs[ref])
 		if err != nil {
 			return err
 		}
@@ -54,15 +103,14 @@ func (h *handler) apply(seen *facts) error {
 		if taken, err = h.DynamicKinds.Update(h.ctx, taken); err != nil {
 			return fmt.Errorf("take %s %s/%s: %w", ref.Kind, cluster.Namespace, ref.Name, err)
 		}
-		seen.input.MachineConfigs[ref] = taken
+		facts.input.MachineConfigs[ref] = taken
 	}
-	objects, err := topology.Desired(seen.input)
+	objects, err := topology.Desired(facts.input)
 	if err != nil {
 		return err
 	}
-	kinds := kindsWith(objects)
-	planned := topology.Replacements(seen.deployments, objects, h.machineTemplate(cluster.Namespace))
-	done, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kinds, objects)
+	planned := topology.Replacements(facts.deployments, objects, h.machineTemplate(cluster.Namespace))
+	done, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
 	h.countReplacements(planned, done)
 	return err
 }
@@ -78,138 +126,77 @@ func kindsWith(objects []runtime.Object) []schema.GroupVersionKind {
 	return kinds
 }
 
-// removal is the progress of deleting a cluster's objects.
-type removal struct {
-	// done means that nothing remains.
-	done bool
-	// waiting is the progress for users, err the problem.
-	waiting *outcome.Waiting
-	err     error
-}
-
-// remove deletes the cluster's objects in the order that Cluster API needs, and then releases the cluster.
-func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
-	cluster := seen.input.Cluster
-	if !slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
+// remove deletes the cluster's objects in the order that Cluster API needs. It deletes the management objects last,
+// because the machines that are being removed still need them. Then it releases the cluster.
+func (h *handler) remove(facts *Facts) (*provv1.Cluster, error) {
+	cluster := facts.input.Cluster
+	if slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
+		progress, err := h.removeTranslation(facts)
+		if err != nil {
+			return cluster, err
+		}
+		if progress.end != nil {
+			return h.reportRemoval(facts, progress.end)
+		}
+		if !progress.done {
+			h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, servedSoon)
+			return cluster, nil
+		}
+	} else if !slices.Contains(cluster.Finalizers, provv1.ProvisioningClusterFinalizer) {
 		return cluster, nil
 	}
-	if admission.Protected(cluster.Annotations) {
-		// The deletion started in spite of the admission policies, so everything stays unchanged.
-		return h.reportRemoval(seen, removal{err: outcome.Stall(reasonProtected, "the cluster is protected and nothing of it is deleted: "+
-			"remove annotation "+rkev1.ProtectAnnotation+" to go on with the deletion, which cannot be taken back")})
-	}
-	if err := h.gatherLeft(seen); err != nil {
-		return cluster, err
-	}
-	if err := h.deleteNext(seen); err != nil {
-		return cluster, err
-	}
-	progress := h.progress(seen)
-	if !progress.done {
-		return h.reportRemoval(seen, progress)
-	}
-	templates, served, err := h.templateKinds(cluster)
-	if err != nil {
-		return cluster, err
-	}
-	if !served {
-		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, servedSoon)
-		return cluster, nil
-	}
-	if err := h.sweep(cluster, templates); err != nil {
+	if err := h.removeIdentity(cluster); err != nil {
 		return cluster, err
 	}
 	return h.release(cluster)
 }
 
+// removeTranslation deletes the Cluster API objects.
+func (h *handler) removeTranslation(facts *Facts) (removal, error) {
+	cluster := facts.input.Cluster
+	if admission.Protected(cluster.Annotations) {
+		// The deletion started in spite of the admission policies, so everything stays unchanged.
+		return removal{end: outcome.Stall(reasonProtected, "the cluster is protected and nothing of it is deleted: "+
+			"remove annotation "+rkev1.ProtectAnnotation+
+			" to go on with the deletion, which cannot be taken back")}, nil
+	}
+	if err := h.gatherLeft(facts); err != nil {
+		return removal{}, err
+	}
+	if err := h.deleteNext(facts); err != nil {
+		return removal{}, err
+	}
+	progress := facts.progress(h.DeletionDeadline)
+	if !progress.done {
+		return progress, nil
+	}
+	templates, served, err := h.templateKinds(cluster)
+	if err != nil || !served {
+		return removal{}, err
+	}
+	return progress, h.sweep(cluster, templates)
+}
+
 // deleteNext deletes the CAPI Cluster, which deletes all other objects. It may not exist, because it was never created
 // or was deleted before Cluster API saw its control plane. Then this controller deletes the control plane, which waits
 // for the machines.
-func (h *handler) deleteNext(seen *facts) error {
-	cluster := seen.input.Cluster
+func (h *handler) deleteNext(facts *Facts) error {
+	cluster := facts.input.Cluster
 	var err error
 	switch {
-	case seen.capiCluster != nil && seen.capiCluster.DeletionTimestamp.IsZero() && inSet(cluster, seen.capiCluster):
+	case facts.capiCluster != nil && facts.capiCluster.DeletionTimestamp.IsZero() && inSet(cluster, facts.capiCluster):
 		err = h.CAPIClusters.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
-			Preconditions: metav1.NewUIDPreconditions(string(seen.capiCluster.UID)),
+			Preconditions: metav1.NewUIDPreconditions(string(facts.capiCluster.UID)),
 		})
-	case alone(seen) && seen.controlPlane.DeletionTimestamp.IsZero() && inSet(cluster, seen.controlPlane):
+	case facts.alone() && facts.controlPlane.DeletionTimestamp.IsZero() && inSet(cluster, facts.controlPlane):
 		err = h.ControlPlanes.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
-			Preconditions: metav1.NewUIDPreconditions(string(seen.controlPlane.UID)),
+			Preconditions: metav1.NewUIDPreconditions(string(facts.controlPlane.UID)),
 		})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the objects of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return nil
-}
-
-// alone reports whether there is a control plane that no other controller deletes. There is no CAPI Cluster, or it
-// belongs to another owner and is not deleted with this cluster.
-func alone(seen *facts) bool {
-	if seen.capiCluster == nil {
-		return seen.controlPlane != nil && len(seen.machines) == 0
-	}
-	return seen.controlPlane != nil && !goes(seen.input.Cluster, seen.capiCluster)
-}
-
-// inSet reports whether the object was made for the cluster.
-func inSet(cluster *provv1.Cluster, object metav1.Object) bool {
-	return applyset.Marked(object, handlerName, clusterKind, cluster.Namespace, cluster.Name)
-}
-
-// goes reports whether the object is being deleted, or will be deleted with the cluster.
-func goes(cluster *provv1.Cluster, object metav1.Object) bool {
-	return object.GetDeletionTimestamp() != nil || inSet(cluster, object)
-}
-
-// release removes the finalizer from the cluster.
-func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
-	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer)
-	if err != nil {
-		return cluster, err
-	}
-	updated, err := h.Clusters.Patch(cluster.Namespace, cluster.Name, types.MergePatchType, patch)
-	if apierrors.IsNotFound(err) {
-		return cluster, nil
-	}
-	if err != nil {
-		return cluster, fmt.Errorf("release cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
-	}
-	return updated, nil
-}
-
-// progress returns what the deletion waits for. User interfaces and scripts read the texts
-// (docs/wire/capi.md#deletion).
-func (h *handler) progress(seen *facts) removal {
-	// Wait only for objects that a controller deletes. Live objects of other owners with the same name are unrelated.
-	cluster, core, plane := seen.input.Cluster, seen.capiCluster, seen.controlPlane
-	if len(seen.machines) > 0 && (core == nil || goes(cluster, core)) {
-		return h.machineProgress(seen.machines[0], seen.now)
-	}
-	if core != nil && goes(cluster, core) || plane != nil && goes(cluster, plane) {
-		return removal{waiting: outcome.Wait("", "waiting for cluster-api cluster ["+cluster.Name+"] to delete", "Cluster API Cluster, RKEControlPlane")}
-	}
-	return removal{done: true}
-}
-
-func (h *handler) machineProgress(machine *clusterv1.Machine, now time.Time) removal {
-	waiting := outcome.Wait("", "waiting for machine ["+machine.Name+"] to delete", "Machine")
-	for _, condition := range machine.Status.Conditions {
-		if condition.Type == clusterv1.MachineDeletingCondition && condition.Reason == clusterv1.MachineDeletingInternalErrorReason {
-			return removal{err: outcome.Stall("", "error deleting machine ["+machine.Name+"], machine must be deleted manually")}
-		}
-	}
-	if machine.DeletionTimestamp.IsZero() {
-		return removal{waiting: waiting}
-	}
-	left := machine.DeletionTimestamp.Add(h.DeletionDeadline).Sub(now)
-	if left <= 0 {
-		return removal{err: outcome.Stall(reasonOverdue, waiting.Message+
-			": it should be gone by now; its condition Deleting and its finalizers say what holds it")}
-	}
-	waiting.After = left
-	return removal{waiting: waiting}
 }
 
 // templateKinds returns the kinds of machine templates that a cluster may have: all served kinds, and those of its
@@ -232,6 +219,11 @@ func (h *handler) templateKinds(cluster *provv1.Cluster) (kinds []schema.GroupVe
 	return kinds, !slices.ContainsFunc(kinds, func(gvk schema.GroupVersionKind) bool { return !h.DynamicKinds.Synced(gvk) }), nil
 }
 
+// isTemplate matches the kinds of node drivers' machine templates.
+func isTemplate(gvk schema.GroupVersionKind) bool {
+	return gvk.Group == "rke-machine.cattle.io" && strings.HasSuffix(gvk.Kind, "MachineTemplate")
+}
+
 // sweep deletes what Cluster API does not: objects that it never saw, and old machine templates, which the set itself
 // keeps. They have no owner that deletes them. So sweep asks the API server, because a cache may lack the newest ones.
 func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVersionKind) error {
@@ -241,5 +233,18 @@ func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVer
 	return h.Apply.PurgeKept(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, templateKinds)
 }
 
-// clusterKind is the kind of the owner of a cluster's set.
-var clusterKind = provv1.SchemeGroupVersion.WithKind("Cluster")
+// release removes the finalizers from the cluster.
+func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
+	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer, provv1.ProvisioningClusterFinalizer)
+	if err != nil {
+		return cluster, err
+	}
+	updated, err := h.Clusters.Patch(cluster.Namespace, cluster.Name, types.MergePatchType, patch)
+	if apierrors.IsNotFound(err) {
+		return cluster, nil
+	}
+	if err != nil {
+		return cluster, fmt.Errorf("release cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return updated, nil
+}

@@ -1,21 +1,29 @@
-// Package provisioningcluster turns a provisioning Cluster into Cluster API objects and keeps these up to date. Package
-// topology decides which objects those are.
+// Package provisioningcluster claims a provisioning Cluster, names it, and translates it into the objects that its
+// machines come from. Package topology decides which objects those are.
 //
-//	Cluster ─ gather ─ topology: whose? valid? prepared? desired? ─ act ─ report
+//	Cluster ─ gather ─ decide ─┬ claim      mark, finalizers, copies of driver schemas
+//	                           ├ name       status.clusterName
+//	                           ├ identify   management Cluster c-m-…, Namespace, registration tokens
+//	                           └ translate  RKECluster, RKEControlPlane, CAPI Cluster, templates, MachineDeployments
 //
-// It is the only writer of a Cluster's metadata and pools: the ownership mark, finalizers, and copies of driver
-// schemas. It also writes the conditions RKECluster, Updated, Provisioned and Ready, and Removed during a deletion.
-// Controller cluster writes the rest of the status. Metadata and pools are patched field by field, and the status is
-// written through its subresource, so that the user's other fields stay unchanged.
+// One pass takes a new Cluster through all four. Each later step needs what the earlier ones have stored, so a process
+// can be killed after any write.
+//
+// It is the only writer of a Cluster's metadata and pools. In the status it owns clusterName, fleetWorkspaceName and
+// observedGeneration, and the conditions Created, RKECluster, Stalled, Updated, Provisioned and Ready. During a
+// deletion it owns Removed. Controller cluster writes the rest of the status. Metadata and pools are patched field by
+// field, and the status is written through its subresource, so that the user's other fields stay unchanged.
 //
 // Deletion starts with the CAPI Cluster, which deletes all other objects. If that was never created, this controller
-// deletes the control plane itself. It does not wait for objects that no controller deletes.
+// deletes the control plane itself. It does not wait for objects that no controller deletes. The management objects go
+// last, because the machines need them until then.
 //
-// Three rules always hold. It never writes to a Cluster of another manager. An invalid Cluster generates nothing, and
-// what exists stays. Nothing is generated before a finalizer protects it.
+// Four rules always hold. The controller never writes to a Cluster of another manager. It claims a refused Cluster, so
+// that conditions and Events report the problem. A refused Cluster generates nothing, and existing objects stay.
+// Nothing is generated before a finalizer protects it.
 //
 // # Wake-ups
 //
-// Object: Cluster. Woken by: RKEControlPlane, CAPI Cluster, Machine, MachineDeployment, DynamicSchema, Secret
-// (credential, referred to). Each <Driver>Config and an answer of package access wake it too.
+// Object: Cluster. Woken by: management Cluster, RKEControlPlane, CAPI Cluster, Machine, MachineDeployment,
+// DynamicSchema, Secret (credential, referred to). Each <Driver>Config and an answer of package access wake it too.
 package provisioningcluster

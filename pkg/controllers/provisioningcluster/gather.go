@@ -24,82 +24,75 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// facts holds the cached facts about one cluster. Absent objects are nil.
-type facts struct {
+// Facts holds the cached facts about one cluster. Absent objects are nil.
+type Facts struct {
 	input        topology.Input
 	capiCluster  *clusterv1.Cluster
 	controlPlane *rkev1.RKEControlPlane
 	// unserved lists kinds of machine configs and templates that have a schema, but whose objects cannot be read yet.
+	// starting means that this process may still fill the caches of existing kinds.
 	unserved []string
+	starting bool
 	// denied lists the references to Secrets of other namespaces that the cluster may not use. unknown means that the
-	// answer is missing.
-	denied  field.ErrorList
-	unknown bool
-	// told lists the problems for which safe values are used.
-	told field.ErrorList
+	// answer is missing, and unanswered says why, if that lasts.
+	denied     field.ErrorList
+	unknown    bool
+	unanswered string
 	// rival is another manager that may claim an unclaimed cluster.
 	rival string
-	// unanswered says why the answer about Secrets is missing, if that lasts.
-	unanswered string
 	// machines holds the machines of a deleted cluster, sorted by name.
 	machines []*clusterv1.Machine
-	now      time.Time
 	// deployments holds the MachineDeployments of a live cluster.
 	deployments []*clusterv1.MachineDeployment
+	now         time.Time
 }
 
 // hasChildren reports whether objects exist for the cluster.
-func (f *facts) hasChildren() bool { return f.capiCluster != nil || f.controlPlane != nil }
+func (f *Facts) hasChildren() bool { return f.capiCluster != nil || f.controlPlane != nil }
 
-// judge returns the problems of the cluster. It moves those of an existing cluster with safe values to told.
-func (f *facts) judge() field.ErrorList {
-	var problems field.ErrorList
-	problems, f.told = Problems(f.input, f.controlPlane != nil)
-	return append(slices.Clone(f.denied), problems...)
-}
-
-func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
-	seen := &facts{input: topology.Input{Cluster: cluster}, now: h.Now()}
+func (h *handler) gather(cluster *provv1.Cluster) (*Facts, error) {
+	facts := &Facts{input: topology.Input{Cluster: cluster}, now: h.Now()}
+	facts.starting = facts.now.Sub(h.registered) < cachesFill
 	var err error
-	if seen.capiCluster, err = clients.Optional(h.capiClusters.Get(cluster.Namespace, cluster.Name)); err != nil {
+	if facts.capiCluster, err = clients.Optional(h.capiClusters.Get(cluster.Namespace, cluster.Name)); err != nil {
 		return nil, fmt.Errorf("read Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
-	if seen.controlPlane, err = clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
+	if facts.controlPlane, err = clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
 		return nil, fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	if !cluster.DeletionTimestamp.IsZero() {
-		return seen, h.gatherMachines(seen)
+		return facts, h.gatherMachines(facts)
 	}
-	if err := h.gatherLive(seen); err != nil {
+	if err := h.gatherLive(facts); err != nil {
 		return nil, err
 	}
-	if err := h.gatherSchemas(&seen.input); err != nil {
+	if err := h.gatherSchemas(&facts.input); err != nil {
 		return nil, err
 	}
-	h.gatherServed(seen)
-	if seen.deployments, err = h.gatherReplicas(&seen.input); err != nil {
+	h.gatherServed(facts)
+	if facts.deployments, err = h.gatherReplicas(&facts.input); err != nil {
 		return nil, err
 	}
 	for _, gather := range []func(*topology.Input) error{
 		h.gatherConfigs, h.gatherCredentials, h.gatherRegistered, h.gatherRestore,
 	} {
-		if err := gather(&seen.input); err != nil {
+		if err := gather(&facts.input); err != nil {
 			return nil, err
 		}
 	}
-	return seen, h.gatherAccess(seen)
+	return facts, h.gatherAccess(facts)
 }
 
 // gatherServed finds kinds of drivers that cannot be read yet. It runs before their objects are read, because a cache
 // that fills in between must not make them appear absent.
-func (h *handler) gatherServed(seen *facts) {
-	for _, ref := range topology.ConfigRefs(seen.input.Cluster) {
-		if seen.input.Schemas[ref.SchemaName()] == nil {
+func (h *handler) gatherServed(facts *Facts) {
+	for _, ref := range topology.ConfigRefs(facts.input.Cluster) {
+		if facts.input.Schemas[ref.SchemaName()] == nil {
 			continue
 		}
 		for _, gvk := range []schema.GroupVersionKind{ref.GVK(), ref.TemplateGVK()} {
 			if !h.DynamicKinds.Synced(gvk) {
-				seen.unserved = append(seen.unserved, gvk.Kind)
+				facts.unserved = append(facts.unserved, gvk.Kind)
 			}
 		}
 	}
@@ -107,8 +100,8 @@ func (h *handler) gatherServed(seen *facts) {
 
 // gatherAccess finds out which Secrets of other namespaces the cluster may use. For a denied Secret it reveals nothing
 // else, not even whether it exists.
-func (h *handler) gatherAccess(seen *facts) error {
-	cluster := seen.input.Cluster
+func (h *handler) gatherAccess(facts *Facts) error {
+	cluster := facts.input.Cluster
 	for _, ref := range tenancy.References(cluster) {
 		secret, err := clients.Optional(h.secrets.Get(ref.Namespace, ref.Name))
 		if err != nil {
@@ -120,13 +113,14 @@ func (h *handler) gatherAccess(seen *facts) error {
 		}
 		switch verdict, because := h.Access.Check(cluster, ref.NamespacedName, annotations); verdict {
 		case access.Unknown:
-			seen.unknown, seen.unanswered = true, cmp.Or(seen.unanswered, because)
+			facts.unknown, facts.unanswered = true, cmp.Or(facts.unanswered, because)
 		case access.Allowed:
 		case access.Denied:
-			seen.denied = append(seen.denied, &field.Error{Type: field.ErrorTypeForbidden, Field: ref.Field, Detail: because})
-			for reference := range seen.input.Credentials {
+			facts.denied = append(facts.denied,
+				&field.Error{Type: field.ErrorTypeForbidden, Field: ref.Field, Detail: because})
+			for reference := range facts.input.Credentials {
 				if namespace, name := topology.CredentialSecret(cluster.Namespace, reference); namespace == ref.Namespace && name == ref.Name {
-					seen.input.Credentials[reference] = true
+					facts.input.Credentials[reference] = true
 				}
 			}
 		}
@@ -137,16 +131,16 @@ func (h *handler) gatherAccess(seen *facts) error {
 // gatherLive asks the API server whether an unclaimed cluster has children, and whether another manager is about to
 // create them. No later event corrects this decision: Drover would claim another manager's cluster because the caches
 // lack its children.
-func (h *handler) gatherLive(seen *facts) error {
-	cluster := seen.input.Cluster
-	if topology.Owner(cluster, h.InstanceID, seen.hasChildren()) != topology.Unclaimed {
+func (h *handler) gatherLive(facts *Facts) error {
+	cluster := facts.input.Cluster
+	if topology.Owner(cluster, h.InstanceID, facts.hasChildren()) != topology.Unclaimed {
 		return nil
 	}
-	if err := h.readLive(seen); err != nil || seen.hasChildren() || h.Rival == nil {
+	if err := h.readLive(facts); err != nil || facts.hasChildren() || h.Rival == nil {
 		return err
 	}
 	var err error
-	if seen.rival, err = h.Rival(h.ctx); err != nil {
+	if facts.rival, err = h.Rival(h.ctx); err != nil {
 		return fmt.Errorf("claim cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return nil
@@ -154,20 +148,24 @@ func (h *handler) gatherLive(seen *facts) error {
 
 // gatherLeft asks the API server whether a deleted cluster still has objects that the caches lack, because a recent
 // object would otherwise remain forever. It asks only if no object is known to be in deletion.
-func (h *handler) gatherLeft(seen *facts) error {
-	if seen.capiCluster != nil || len(seen.machines) > 0 || seen.controlPlane != nil && !seen.controlPlane.DeletionTimestamp.IsZero() {
+func (h *handler) gatherLeft(facts *Facts) error {
+	plane := facts.controlPlane
+	if facts.capiCluster != nil || len(facts.machines) > 0 || plane != nil && !plane.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return h.readLive(seen)
+	return h.readLive(facts)
 }
 
-func (h *handler) readLive(seen *facts) error {
-	cluster := seen.input.Cluster
+func (h *handler) readLive(facts *Facts) error {
+	cluster := facts.input.Cluster
 	var err error
-	if seen.capiCluster, err = clients.Optional(h.CAPIClusters.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
+	var live metav1.GetOptions
+	facts.capiCluster, err = clients.Optional(h.CAPIClusters.Get(cluster.Namespace, cluster.Name, live))
+	if err != nil {
 		return fmt.Errorf("get Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
-	if seen.controlPlane, err = clients.Optional(h.ControlPlanes.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
+	facts.controlPlane, err = clients.Optional(h.ControlPlanes.Get(cluster.Namespace, cluster.Name, live))
+	if err != nil {
 		return fmt.Errorf("get control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return nil
@@ -270,14 +268,14 @@ func registered(machine *clusterv1.Machine) bool {
 	return machine.DeletionTimestamp.IsZero() && machine.Labels[rkev1.MachinePoolNameLabel] == ""
 }
 
-func (h *handler) gatherMachines(seen *facts) error {
-	cluster := seen.input.Cluster
+func (h *handler) gatherMachines(facts *Facts) error {
+	cluster := facts.input.Cluster
 	selector := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: cluster.Name})
 	found, err := h.machines.List(cluster.Namespace, selector)
 	if err != nil {
 		return fmt.Errorf("list machines of %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
-	seen.machines = slices.Clone(found)
-	slices.SortFunc(seen.machines, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	facts.machines = slices.Clone(found)
+	slices.SortFunc(facts.machines, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
 }

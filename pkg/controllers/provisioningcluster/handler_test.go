@@ -21,9 +21,14 @@ import (
 
 // fresh makes the cluster one that a user has just applied.
 func fresh(w *world) {
-	w.cluster.Annotations, w.cluster.Finalizers, w.cluster.Status.ClusterName = nil, nil, ""
+	w.cluster.Annotations, w.cluster.Finalizers, w.cluster.Status = nil, nil, provv1.ClusterStatus{}
 	w.cluster.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec = ""
 	w.configs["PodConfig/fleet-default/nc"].SetOwnerReferences(nil)
+}
+
+// wholeWay is what a new cluster costs, in one pass.
+var wholeWay = []string{
+	"patch cluster", "update cluster status", "apply management", "update PodConfig", "apply", "update cluster status",
 }
 
 // TestOnChange_Writes lists every write of one reconcile, in order.
@@ -33,17 +38,15 @@ func TestOnChange_Writes(t *testing.T) {
 		edit func(*world)
 		want []string
 	}{
-		"a new cluster is marked first, and waits for its name": {
-			fresh, []string{"patch cluster"},
-		},
+		"a new cluster is marked, named and translated": {fresh, wholeWay},
 		"a cluster that has got its name": {
 			func(w *world) { w.configs["PodConfig/fleet-default/nc"].SetOwnerReferences(nil) },
-			[]string{"update PodConfig", "apply", "update cluster status"},
+			[]string{"apply management", "update PodConfig", "apply", "update cluster status"},
 		},
 		"a settled cluster writes nothing but what apply finds": {
 			func(w *world) {
 				conditions.Set(&w.cluster.Status.Conditions, conditions.Condition{Type: "RKECluster", Status: "True"}, now)
-			}, []string{"apply"},
+			}, []string{"apply management", "apply"},
 		},
 		"a new cluster beside Rancher": {
 			func(w *world) { fresh(w); w.rival = "Rancher runs" }, nil,
@@ -53,10 +56,11 @@ func TestOnChange_Writes(t *testing.T) {
 				w.rival = "Rancher runs"
 				w.configs["PodConfig/fleet-default/nc"].SetOwnerReferences(nil)
 			},
-			[]string{"update PodConfig", "apply", "update cluster status"},
+			[]string{"apply management", "update PodConfig", "apply", "update cluster status"},
 		},
 		"a cluster to import is marked, too": {
-			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil }, []string{"patch cluster"},
+			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil },
+			[]string{"patch cluster", "update cluster status", "apply management", "update cluster status"},
 		},
 		"an imported cluster whose management side came first": {
 			func(w *world) { fresh(w); w.cluster.Name, w.cluster.Spec.RKEConfig = "c-a2b4c", nil }, nil,
@@ -71,7 +75,7 @@ func TestOnChange_Writes(t *testing.T) {
 			func(w *world) { w.cluster.Annotations = nil; w.cluster.DeletionTimestamp = &metav1.Time{Time: now} }, nil,
 		},
 		"an imported cluster that is marked": {
-			func(w *world) { w.cluster.Spec.RKEConfig = nil }, nil,
+			func(w *world) { w.cluster.Spec.RKEConfig = nil }, []string{"apply management"},
 		},
 		"another instance's cluster": {
 			func(w *world) { w.cluster.Annotations["drover.io/instance"] = "instance-2" }, nil,
@@ -123,7 +127,7 @@ func TestOnChange_ClaimsOnceTheRivalIsGone(t *testing.T) {
 		}
 		w.rival = ""
 	}
-	if diff := cmp.Diff([]string{"patch cluster"}, w.writes); diff != "" {
+	if diff := cmp.Diff(wholeWay, w.writes); diff != "" {
 		t.Error(diff)
 	}
 	w = newWorld(t, fresh, func(w *world) { w.rivalErr = errors.New("forbidden") })
@@ -140,7 +144,7 @@ func TestOnChange_ClusterIsGone(t *testing.T) {
 	}
 }
 
-// TestOnChange_BadInput: each bad input sets one condition and makes no object.
+// TestOnChange_BadInput: each bad input is claimed, reported, and makes no object.
 func TestOnChange_BadInput(t *testing.T) {
 	t.Parallel()
 	pool := func(w *world) *provv1.RKEMachinePool { return &w.cluster.Spec.RKEConfig.MachinePools[0] }
@@ -167,7 +171,12 @@ func TestOnChange_BadInput(t *testing.T) {
 			func(w *world) { w.cluster.Spec.KubernetesVersion = "newest" }, "spec.kubernetesVersion",
 		},
 		"name too long": {
-			func(w *world) { w.cluster.Name = strings.Repeat("n", 64) }, "metadata.name",
+			func(w *world) {
+				w.cluster.Name = strings.Repeat("n", 64)
+				if w.cluster.Annotations != nil {
+					w.cluster.Annotations[provv1.ManagementClusterDisplayNameAnnotation] = w.cluster.Name
+				}
+			}, "metadata.name",
 		},
 		"rkeConfig taken away": {
 			func(w *world) { w.cluster.Spec.RKEConfig = nil; w.controlPlane = &rkev1.RKEControlPlane{} }, "spec.rkeConfig",
@@ -177,17 +186,29 @@ func TestOnChange_BadInput(t *testing.T) {
 		for _, age := range []string{"new", "existing"} {
 			t.Run(name+", "+age, func(t *testing.T) {
 				t.Parallel()
+				isNew := age == "new" && name != "rkeConfig taken away"
 				w := newWorld(t, func(w *world) {
-					if age == "new" && name != "rkeConfig taken away" {
+					if isNew {
 						fresh(w)
 					}
 				}, c.edit)
+				second, created := []string{"apply management"}, "True"
+				first := append(slices.Clone(second), "update cluster status")
+				if isNew {
+					first, second, created = []string{"patch cluster", "update cluster status"}, nil, "Unknown"
+				}
 				handle := w.register()
 				if _, err := handle("", w.cluster.DeepCopy()); err != nil {
 					t.Fatalf("is tried again although a person has to act: %v", err)
 				}
-				if diff := cmp.Diff([]string{"update cluster status"}, w.writes); diff != "" {
+				if diff := cmp.Diff(first, w.writes); diff != "" {
 					t.Fatalf("writes: %s", diff)
+				}
+				if isNew && w.cluster.Annotations["drover.io/instance"] != instance {
+					t.Errorf("the cluster is not claimed: %+v", w.cluster)
+				}
+				if isNew && (w.cluster.Status.ClusterName != "" || pool(w).DynamicSchemaSpec != "") {
+					t.Errorf("the cluster is more than claimed: %+v", w.cluster)
 				}
 				condition := conditions.Get(w.cluster.Status.Conditions, "RKECluster")
 				if condition.Status != "False" || condition.Reason != "InvalidSpec" || !strings.HasPrefix(condition.Message, c.wantField+": ") {
@@ -196,11 +217,14 @@ func TestOnChange_BadInput(t *testing.T) {
 				if err := outcome.CheckStable(condition.Message); err != nil && !strings.Contains(condition.Message, "v1.36.2") {
 					t.Error(err)
 				}
-				if ready := conditions.Get(w.cluster.Status.Conditions, "Ready"); ready == nil || ready.Status != "False" {
-					t.Errorf("ready %+v", ready)
+				for kind, want := range map[string]string{"Ready": "False", "Stalled": "True", "Created": created} {
+					if got := conditions.Get(w.cluster.Status.Conditions, kind); got == nil || got.Status != want {
+						t.Errorf("%s %+v", kind, got)
+					}
 				}
 				w.writes = nil
-				if _, err := handle("", w.cluster.DeepCopy()); err != nil || len(w.writes) > 0 {
+				_, err := handle("", w.cluster.DeepCopy())
+				if diff := cmp.Diff(second, w.writes); diff != "" || err != nil {
 					t.Errorf("a second pass writes %v, error %v", w.writes, err)
 				}
 			})
@@ -250,7 +274,7 @@ func TestOnChange_AtRestNothingIsWritten(t *testing.T) {
 				if _, err := handle("", w.cluster.DeepCopy()); err != nil {
 					t.Fatal(err)
 				}
-				got := slices.DeleteFunc(w.writes, func(write string) bool { return write == "apply" })
+				got := slices.DeleteFunc(w.writes, func(write string) bool { return strings.HasPrefix(write, "apply") })
 				if pass > 0 && len(got) > 0 {
 					t.Errorf("pass %d writes %v: %+v", pass, got, w.cluster.Status.Conditions)
 				}
@@ -503,7 +527,8 @@ func TestOnChange_KindIsNotServedYet(t *testing.T) {
 		w := newWorld(t, func(w *world) {
 			w.unserved, w.configs, w.controlPlane = true, nil, &rkev1.RKEControlPlane{}
 		})
-		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil || len(w.writes) > 0 || w.after == 0 {
+		_, err := w.register()("", w.cluster.DeepCopy())
+		if diff := cmp.Diff([]string{"apply management"}, w.writes); diff != "" || err != nil || w.after == 0 {
 			t.Errorf("writes %v, error %v, again after %v", w.writes, err, w.after)
 		}
 	})

@@ -27,6 +27,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/kube/applyset"
 	"github.com/drover-io/drover/pkg/observe/metrics"
@@ -56,6 +57,8 @@ type world struct {
 	rival    string
 	rivalErr error
 	access   Access
+	// management is the management cluster in the cache.
+	management *mgmtv3.Cluster
 
 	// writes lists all writes, in order.
 	writes  []string
@@ -86,10 +89,11 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 	clusters := fake.NewMockControllerInterface[*provv1.Cluster, *provv1.ClusterList](ctrl)
 	clusterCache := fake.NewMockCacheInterface[*provv1.Cluster](ctrl)
 	clusterCache.EXPECT().AddIndexer(gomock.Any(), gomock.Any()).AnyTimes()
+	clusterCache.EXPECT().GetByIndex(provv1.IndexByCluster, gomock.Any()).Return(nil, nil).AnyTimes()
 	clusters.EXPECT().Cache().Return(clusterCache).AnyTimes()
 	clusters.EXPECT().OnChange(gomock.Any(), handlerName, gomock.Any()).Do(
 		func(_ context.Context, _ string, h generic.ObjectHandler[*provv1.Cluster]) { handle = h })
-	clusters.EXPECT().Patch("fleet-default", "demo", gomock.Any(), gomock.Any()).DoAndReturn(
+	clusters.EXPECT().Patch("fleet-default", gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(
 		func(_, _ string, kind types.PatchType, patch []byte, _ ...string) (*provv1.Cluster, error) {
 			return w.store("patch cluster", w.patched(kind, patch)), nil
 		}).AnyTimes()
@@ -110,12 +114,18 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 	deps := Deps{
 		Access:      w.access,
 		Disruptions: counter,
-		Clusters:    clusters, CAPIClusters: w.capiClusters(ctrl), Machines: w.machineController(ctrl),
+		Clusters:    clusters, ManagementClusters: w.managementClusters(ctrl),
+		CAPIClusters: w.capiClusters(ctrl), Machines: w.machineController(ctrl),
 		MachineDeployments: w.deploymentController(ctrl), ControlPlanes: w.controlPlaneController(ctrl),
 		DynamicSchemas: w.schemaController(ctrl), Secrets: w.secretController(ctrl),
 		DynamicKinds: dynamicKinds{w}, Apply: applier{w},
 		InstanceID: instance, Now: func() time.Time { return w.clock },
 		Rival: func(context.Context) (string, error) { return w.rival, w.rivalErr },
+		Token: func() (string, error) { return "q5wzxk7d", nil },
+		Disconnect: func(*provv1.Cluster) error {
+			w.writes = append(w.writes, "disconnect")
+			return nil
+		},
 	}
 	if err := Register(w.t.Context(), deps); err != nil {
 		w.t.Fatal(err)
@@ -159,6 +169,19 @@ func (w *world) patched(kind types.PatchType, patch []byte) *provv1.Cluster {
 
 func informer() cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, cache.Indexers{})
+}
+
+func (w *world) managementClusters(
+	ctrl *gomock.Controller,
+) *fake.MockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList] {
+	controller := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList](ctrl)
+	reader := fake.NewMockNonNamespacedCacheInterface[*mgmtv3.Cluster](ctrl)
+	reader.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (*mgmtv3.Cluster, error) {
+		return get(w.management, name)
+	}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	return controller
 }
 
 func (w *world) capiClusters(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.Cluster, *clusterv1.ClusterList] {
@@ -284,6 +307,10 @@ func (a applier) Watch(...schema.GroupVersionKind) error { return nil }
 func (a applier) Apply(_ context.Context, setID string, _ runtime.Object, refs applyset.OwnerRefs,
 	kinds []schema.GroupVersionKind, objs []runtime.Object,
 ) (applyset.Result, error) {
+	if setID == managementSet {
+		a.writes = append(a.writes, "apply management")
+		return applyset.Result{}, nil
+	}
 	if a.applyErr != nil {
 		return applyset.Result{}, a.applyErr
 	}
@@ -300,8 +327,10 @@ func (a applier) Apply(_ context.Context, setID string, _ runtime.Object, refs a
 	return applyset.Result{Updated: a.updated}, nil
 }
 
-func (a applier) PurgeLive(context.Context, string, schema.GroupVersionKind, string, string, []schema.GroupVersionKind) error {
-	a.writes = append(a.writes, "purge")
+func (a applier) PurgeLive(
+	_ context.Context, setID string, _ schema.GroupVersionKind, _, _ string, _ []schema.GroupVersionKind,
+) error {
+	a.writes = append(a.writes, map[string]string{handlerName: "purge", managementSet: "purge management"}[setID])
 	return nil
 }
 
@@ -312,7 +341,7 @@ func (a applier) PurgeKept(_ context.Context, _ string, _ schema.GroupVersionKin
 	return nil
 }
 
-// newWorld has a valid, prepared cluster with one pool and no objects.
+// newWorld has a valid, prepared and named cluster with one pool and no Cluster API objects.
 func newWorld(t *testing.T, edits ...func(*world)) *world {
 	t.Helper()
 	w := &world{
@@ -333,7 +362,9 @@ func newWorld(t *testing.T, edits ...func(*world)) *world {
 					DynamicSchemaSpec: `{"resourceFields":{"image":{"type":"string"}}}`,
 				}}},
 			},
-			Status: provv1.ClusterStatus{ClusterName: "c-m-q5wzxk7d"},
+			Status: provv1.ClusterStatus{
+				ClusterName: "c-m-q5wzxk7d", FleetWorkspaceName: "fleet-default", ObservedGeneration: 1,
+			},
 		},
 		schemas: map[string]*mgmtv3.DynamicSchema{"podconfig": {Spec: mgmtv3.DynamicSchemaSpec{
 			ResourceFields: map[string]mgmtv3.Field{"image": {Type: "string"}},
@@ -348,6 +379,9 @@ func newWorld(t *testing.T, edits ...func(*world)) *world {
 				}},
 			},
 		}}},
+	}
+	for kind, status := range map[string]string{"Created": "True", "Stalled": "False"} {
+		conditions.Set(&w.cluster.Status.Conditions, conditions.Condition{Type: kind, Status: status}, now)
 	}
 	for _, edit := range edits {
 		edit(w)

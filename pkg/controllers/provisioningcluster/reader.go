@@ -2,7 +2,6 @@ package provisioningcluster
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,11 +45,9 @@ func Kinds(objects []runtime.Object) []schema.GroupVersionKind { return kindsWit
 // Rehearse runs the handler once for a cluster. With Deps from a stage (package rehearsal), it only lists what it would
 // write.
 func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
-	if d.Now == nil {
-		d.Now = time.Now
-	}
 	h := newHandler(d)
-	h.ctx, h.registered = ctx, d.Now()
+	h.ctx = ctx
+	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	_, err := h.onChange("", cluster)
 	return err
 }
@@ -58,6 +55,14 @@ func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 // RehearseSet returns what applying the objects of a cluster would change.
 func RehearseSet(rehearsal applyset.Rehearsal, cluster *provv1.Cluster, objects []runtime.Object) ([]applyset.Difference, error) {
 	return rehearsal.Apply(handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
+}
+
+// RehearseManagement returns what applying the management objects of a cluster would change.
+func RehearseManagement(
+	rehearsal applyset.Rehearsal, cluster *provv1.Cluster, registry topology.Registry,
+) ([]applyset.Difference, error) {
+	objects := topology.Management(cluster, registry)
+	return rehearsal.Apply(managementSet, cluster, applyset.NoOwnerRef, managementKinds(), objects)
 }
 
 // Problems returns the problems that stop the server from making the objects of a cluster. provisioned means that the

@@ -34,6 +34,9 @@ func controlPlane(set string) *rkev1.RKEControlPlane {
 	}}
 }
 
+// wholeRemoval is what the end of a removal costs, in one pass.
+var wholeRemoval = []string{"purge", "purge PodMachineTemplate", "disconnect", "purge management", "patch cluster"}
+
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	ours := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"objectset.rio.cattle.io/hash": ownSet}}}
@@ -114,11 +117,11 @@ func TestRemove(t *testing.T) {
 		},
 		"a control plane that somebody else made is none of ours": {
 			edit:       func(w *world) { w.controlPlane = controlPlane("x") },
-			wantWrites: []string{"purge", "purge PodMachineTemplate", "patch cluster"},
+			wantWrites: wholeRemoval,
 		},
 		"a Cluster API cluster that somebody else made keeps its machines": {
 			edit:       func(w *world) { w.capiCluster, w.machines = &clusterv1.Cluster{}, []*clusterv1.Machine{machine("a")} },
-			wantWrites: []string{"purge", "purge PodMachineTemplate", "patch cluster"},
+			wantWrites: wholeRemoval,
 		},
 		"a control plane of ours beside a Cluster API cluster that somebody else made": {
 			edit: func(w *world) {
@@ -134,12 +137,16 @@ func TestRemove(t *testing.T) {
 		},
 		"nothing is left": {
 			edit:       func(*world) {},
-			wantWrites: []string{"purge", "purge PodMachineTemplate", "patch cluster"},
+			wantWrites: wholeRemoval,
 		},
 		"templates cannot be looked for yet": {
 			edit: func(w *world) { w.unserved = true }, wantAfter: servedSoon,
 		},
-		"our finalizer is gone": {
+		"the Cluster API objects are gone already": {
+			edit:       func(w *world) { w.cluster.Finalizers = []string{provv1.ProvisioningClusterFinalizer} },
+			wantWrites: []string{"disconnect", "purge management", "patch cluster"},
+		},
+		"our finalizers are gone": {
 			edit: func(w *world) { w.cluster.Finalizers = []string{"another"} },
 		},
 	}
@@ -167,13 +174,16 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-func TestRemove_ReleasesOurFinalizerAlone(t *testing.T) {
+func TestRemove_ReleasesOurFinalizersAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cluster.DeletionTimestamp = &metav1.Time{Time: now} })
+	w := newWorld(t, func(w *world) {
+		w.cluster.DeletionTimestamp = &metav1.Time{Time: now}
+		w.cluster.Finalizers = append(w.cluster.Finalizers, "another")
+	})
 	if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{provv1.ProvisioningClusterFinalizer}, w.cluster.Finalizers); diff != "" {
+	if diff := cmp.Diff([]string{"another"}, w.cluster.Finalizers); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,13 +1,14 @@
 package provisioningcluster
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -27,43 +28,32 @@ const (
 	reasonProtected = "Protected"
 )
 
-func invalid(seen *facts, message string) error {
-	if len(seen.denied) > 0 {
-		return outcome.Stall(tenancy.ReasonAccessDenied, message)
-	}
-	return outcome.Stall(reasonInvalid, message)
-}
-
-const (
-	// servedSoon is the retry delay until a kind is served, because filling a cache causes no event.
-	servedSoon = 250 * time.Millisecond
-	// cachesFill is how long a new process may need to fill the caches of existing kinds.
-	cachesFill = time.Minute
-)
-
-// reportUnserved waits for kinds that are new, or whose cache a new process has not filled yet. In the second case it
-// keeps the earlier conditions, because users need not know.
-func (h *handler) reportUnserved(seen *facts) (*provv1.Cluster, error) {
-	cluster := seen.input.Cluster
-	said := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
-	starting := seen.now.Sub(h.registered) < cachesFill
-	if seen.controlPlane != nil || said != nil && (starting || said.Status == rkev1.ConditionTrue) {
-		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, servedSoon)
-		return cluster, nil
-	}
-	return h.report(seen, cluster, outcome.WaitFor("", "Waiting for kind "+seen.unserved[0]+" to be served", "timer", servedSoon))
-}
-
 // report writes the conditions of this controller, in one write and only if they changed. It returns the result for the
 // work queue.
-func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*provv1.Cluster, error) {
+func (h *handler) report(facts *Facts, d decision, done result) (*provv1.Cluster, error) {
+	cluster := done.cluster
 	status := cluster.Status.DeepCopy()
-	condition, retry := outcome.Conclude(provv1.ConditionRKECluster, end)
-	outcome.Record(&status.Conditions, condition, retry, seen.now)
-	said := lines(seen.controlPlane, outcome.AsStalled(end) != nil, condition)
-	forget(&status.Conditions, said)
-	for _, line := range slices.Concat(said, warnings(seen.controlPlane), understood(cluster, seen)) {
-		conditions.Set(&status.Conditions, line, seen.now)
+	created, retry := outcome.Conclude(provv1.ConditionCreated, done.identity)
+	outcome.Record(&status.Conditions, created, retry, facts.now)
+	if !done.untried {
+		made, again := outcome.Conclude(provv1.ConditionRKECluster, done.translation)
+		outcome.Record(&status.Conditions, made, again, facts.now)
+		said := lines(facts.controlPlane, outcome.AsStalled(done.translation) != nil, made)
+		forget(&status.Conditions, said)
+		odd := understood(cluster, facts.controlPlane, d.told)
+		for _, line := range slices.Concat(said, warnings(facts.controlPlane), odd) {
+			conditions.Set(&status.Conditions, line, facts.now)
+		}
+		retry = outcome.Retry{After: again.After, Err: errors.Join(retry.Err, again.Err)}
+	}
+	if d.step == translate || d.end != nil {
+		conditions.Set(&status.Conditions, stalled(done), facts.now)
+		if retry.Err == nil {
+			status.ObservedGeneration = cluster.Generation
+		}
+	}
+	if done.identity == nil {
+		status.FleetWorkspaceName = topology.Workspace(cluster)
 	}
 	updated, err := h.write(cluster, status)
 	if err != nil {
@@ -73,6 +63,15 @@ func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*prov
 		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, retry.After)
 	}
 	return updated, retry.Err
+}
+
+// stalled returns the condition in which tools for every kind read that a person must act.
+func stalled(done result) conditions.Condition {
+	c := conditions.Condition{Type: provv1.ConditionStalled, Status: rkev1.ConditionFalse}
+	if problem := outcome.AsStalled(errors.Join(done.identity, done.translation)); problem != nil {
+		c.Status, c.Reason, c.Message = rkev1.ConditionTrue, problem.Reason, problem.Message
+	}
+	return c
 }
 
 // lines returns the three conditions in which user interfaces and scripts read the control plane's message
@@ -130,14 +129,16 @@ const namedOdd = 3
 
 // understood returns the condition about odd configuration. It combines the control plane's message, fields with a safe
 // value, and fields of the Cluster without effect. It is absent until there is something to report.
-func understood(cluster *provv1.Cluster, seen *facts) []conditions.Condition {
+func understood(
+	cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane, told field.ErrorList,
+) []conditions.Condition {
 	line := conditions.Condition{Type: planner.ConditionConfigurationUnderstood}
-	if seen.controlPlane != nil {
-		if found := conditions.Get(seen.controlPlane.Status.Conditions, line.Type); found != nil {
+	if controlPlane != nil {
+		if found := conditions.Get(controlPlane.Status.Conditions, line.Type); found != nil {
 			line.Status, line.Reason, line.Message = found.Status, found.Reason, found.Message
 		}
 	}
-	reason, text := odd(cluster, seen)
+	reason, text := odd(cluster, told)
 	switch old := conditions.Get(cluster.Status.Conditions, line.Type); {
 	case text != "" && line.Status == rkev1.ConditionFalse:
 		line.Message += "; " + text
@@ -152,9 +153,9 @@ func understood(cluster *provv1.Cluster, seen *facts) []conditions.Condition {
 }
 
 // odd describes odd fields of the Cluster. Both results are empty without any.
-func odd(cluster *provv1.Cluster, seen *facts) (reason, text string) {
+func odd(cluster *provv1.Cluster, told field.ErrorList) (reason, text string) {
 	var safe, ignored []string
-	for _, err := range seen.told {
+	for _, err := range told {
 		safe = append(safe, "to be corrected, and made harmless until then: "+err.Error())
 	}
 	for _, one := range topology.WithoutEffect(cluster) {
@@ -179,20 +180,17 @@ func named(texts []string, what string) []string {
 }
 
 // reportRemoval shows in condition Removed what a deletion waits for, and no other problem.
-func (h *handler) reportRemoval(seen *facts, progress removal) (*provv1.Cluster, error) {
-	cluster := seen.input.Cluster
+func (h *handler) reportRemoval(facts *Facts, end error) (*provv1.Cluster, error) {
+	cluster := facts.input.Cluster
 	status := cluster.Status.DeepCopy()
 	for _, conditionType := range []string{
 		provv1.ConditionProvisioned, provv1.ConditionWaiting, provv1.ConditionPending, provv1.ConditionUpdated,
 	} {
-		conditions.Set(&status.Conditions, conditions.Condition{Type: conditionType, Status: rkev1.ConditionTrue}, seen.now)
-	}
-	end := progress.err
-	if progress.waiting != nil {
-		end = progress.waiting
+		follows := conditions.Condition{Type: conditionType, Status: rkev1.ConditionTrue}
+		conditions.Set(&status.Conditions, follows, facts.now)
 	}
 	condition, retry := outcome.Conclude(provv1.ConditionRemoved, end)
-	outcome.Record(&status.Conditions, condition, retry, seen.now)
+	outcome.Record(&status.Conditions, condition, retry, facts.now)
 	updated, err := h.write(cluster, status)
 	if err != nil {
 		return cluster, err

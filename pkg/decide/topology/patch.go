@@ -70,9 +70,10 @@ func finalizerOperations(cluster, prepared *provv1.Cluster) []operation {
 // pointer escapes a key for a JSON pointer. (RFC 6901.)
 func pointer(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
-// ReleasePatch is the JSON merge patch that removes a finalizer from a Cluster.
-func ReleasePatch(cluster *provv1.Cluster, finalizer string) ([]byte, error) {
-	left := slices.DeleteFunc(slices.Clone(cluster.Finalizers), func(f string) bool { return f == finalizer })
+// ReleasePatch is the JSON merge patch that removes finalizers from a Cluster.
+func ReleasePatch(cluster *provv1.Cluster, finalizers ...string) ([]byte, error) {
+	released := func(finalizer string) bool { return slices.Contains(finalizers, finalizer) }
+	left := slices.DeleteFunc(slices.Clone(cluster.Finalizers), released)
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": cluster.ResourceVersion, "finalizers": left,
 	}})

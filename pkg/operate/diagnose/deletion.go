@@ -19,7 +19,7 @@ import (
 // holders maps a finalizer to the program that removes it, and to what that program waits for.
 var holders = map[string]string{
 	provv1.RKEClusterFinalizer:           "Drover (provisioningcluster), when the Cluster API objects are gone",
-	provv1.ProvisioningClusterFinalizer:  "Drover (cluster), when the management cluster is gone",
+	provv1.ProvisioningClusterFinalizer:  "Drover (provisioningcluster), when the management cluster is gone",
 	mgmtv3.ManagementClusterFinalizer:    "Drover (cluster), when the provisioning Cluster is gone",
 	rkev1.PlanControlPlaneFinalizer:      "Drover (rkecontrolplane), when the servers of the cluster are gone",
 	rkev1.BootstrapEtcdRemovalFinalizer:  "Drover (bootstrap), when the etcd member has left",

@@ -19,7 +19,6 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	clustercontroller "github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
 	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
@@ -101,14 +100,14 @@ func (a *Adoption) replaced(found []applyset.Difference) {
 // controllers reports that.
 func (r *Reader) managementSet(ctx context.Context, in topology.Input) ([]applyset.Difference, error) {
 	registry := topology.Registry{URL: r.settings.SystemDefaultRegistry}
-	live, err := r.get(ctx, clustercontroller.Objects(in.Cluster, registry))
+	live, err := r.get(ctx, topology.Management(in.Cluster, registry))
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return clustercontroller.RehearseSet(r.rehearsal(live), in.Cluster, registry)
+	return provisioningcluster.RehearseManagement(r.rehearsal(live), in.Cluster, registry)
 }
 
 // merged adds the change of an object to the known changes. It drops an update without fields.

@@ -82,7 +82,8 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 		AgentProblem:  r.agentProblem,
 	}
 	r.topology = provisioningcluster.Deps{
-		Clusters: clusters, CAPIClusters: capiClusters, Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
+		Clusters: clusters, ManagementClusters: r.plans.ManagementClusters, CAPIClusters: capiClusters,
+		Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
 		MachineDeployments: readOnce(c.CAPI.MachineDeployment(), namespace), DynamicSchemas: readOnceGlobal(c.Management.DynamicSchema()),
 		DynamicKinds: machineConfigs{get: func(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 			return live.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})

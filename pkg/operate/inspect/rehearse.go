@@ -165,11 +165,15 @@ func (p *play) round(provisioned bool) error {
 	if err != nil {
 		return err
 	}
-	p.try(subject{what: "the objects of the cluster"}, func() error { return provisioningcluster.Rehearse(p.ctx, p.provisioning(), of) })
+	p.try(subject{what: "the objects of the cluster and the management cluster"}, func() error {
+		return provisioningcluster.Rehearse(p.ctx, p.provisioning(), of)
+	})
 	if of, err = p.plan.ProvisioningClusters.Cache().Get(p.namespace, p.name); err != nil {
 		return err
 	}
-	p.try(subject{what: "the management cluster and the kubeconfig"}, func() error { return cluster.Rehearse(p.ctx, p.management(), of) })
+	p.try(subject{what: "the kubeconfig and the status of the management cluster"}, func() error {
+		return cluster.Rehearse(p.ctx, p.management(), of)
+	})
 	p.try(subject{what: "the Secrets of registration tokens"}, p.tokens)
 	p.try(subject{what: "the Secrets of the agent of the cluster"}, func() error { return p.agent(of) })
 	if !provisioned {
@@ -305,7 +309,10 @@ func (p *play) planner() plancontroller.Deps {
 
 func (p *play) provisioning() provisioningcluster.Deps {
 	return provisioningcluster.Deps{
-		Clusters: p.plan.ProvisioningClusters, CAPIClusters: p.plan.Clusters, Machines: p.plan.Machines,
+		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters,
+		CAPIClusters: p.plan.Clusters, Machines: p.plan.Machines,
+		Namespaces:         rehearsal.Global(p.stage, p.clients.Core.Namespace()),
+		Registry:           topology.Registry{URL: p.settings.SystemDefaultRegistry},
 		MachineDeployments: rehearsal.Kind(p.stage, p.clients.CAPI.MachineDeployment()), ControlPlanes: p.plan.ControlPlanes,
 		DynamicSchemas: rehearsal.Global(p.stage, p.clients.Management.DynamicSchema()), Secrets: p.plan.Secrets,
 		DynamicKinds: p.stage.Dynamic(), Apply: p.set, Access: everything{}, InstanceID: p.instance, Now: p.now,
@@ -315,9 +322,10 @@ func (p *play) provisioning() provisioningcluster.Deps {
 func (p *play) management() cluster.Deps {
 	return cluster.Deps{
 		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, ControlPlanes: p.plan.ControlPlanes,
-		Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Secrets: p.plan.Secrets, Namespaces: rehearsal.Global(p.stage, p.clients.Core.Namespace()),
-		Apply: p.set, Prober: silent{}, Tunnel: sessions{p.plan.ManagementClusters.Cache(), p.ours}, Endpoints: p.settings.Endpoints(), TokenNamespace: controllers.SystemNamespace,
-		InstanceID: p.instance, Registry: topology.Registry{URL: p.settings.SystemDefaultRegistry}, Now: p.now,
+		Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Secrets: p.plan.Secrets,
+		Prober: silent{}, Tunnel: sessions{p.plan.ManagementClusters.Cache(), p.ours},
+		Endpoints: p.settings.Endpoints(), TokenNamespace: controllers.SystemNamespace,
+		InstanceID: p.instance, Now: p.now,
 	}
 }
 

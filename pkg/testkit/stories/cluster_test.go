@@ -142,6 +142,19 @@ func TestCluster_IsDeletedWithoutLeftovers(t *testing.T) {
 	})
 }
 
+// A refused cluster can be deleted, although nothing was made for it.
+func TestCluster_RefusedAndThenDeletedWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 4, drivers, func(s *story) {
+		s.t.Helper()
+		s.add(demo(func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "" }))
+		s.settle()
+		s.wantRefused()
+		s.delete()
+		s.settle()
+		s.wantNothing()
+	})
+}
+
 func (s *story) delete() {
 	s.t.Helper()
 	err := s.core.client.Resource(provv1.SchemeGroupVersion.WithResource("clusters")).Namespace(namespace).Delete(
@@ -151,8 +164,22 @@ func (s *story) delete() {
 	}
 }
 
-// TestCluster_BadInputWhereverTheProcessIsKilled: bad input sets a condition within two seconds and creates no child.
-// When the missing object arrives, the cluster continues without help.
+// wantRefused fails unless the cluster is claimed and reported, and has no name.
+func (s *story) wantRefused() {
+	s.t.Helper()
+	refused := s.read()
+	mark, name := refused.Annotations[rkev1.InstanceAnnotation], refused.Status.ClusterName
+	if mark != instance || len(refused.Finalizers) != 2 || name != "" {
+		s.t.Errorf("mark %q, finalizers %v, name %q", mark, refused.Finalizers, name)
+	}
+	created := conditions.Get(refused.Status.Conditions, "Created")
+	if created == nil || created.Status != "Unknown" || !conditions.IsTrue(refused.Status.Conditions, "Stalled") {
+		s.t.Errorf("conditions %+v", refused.Status.Conditions)
+	}
+}
+
+// TestCluster_BadInputWhereverTheProcessIsKilled: bad input is claimed and sets conditions within two seconds, and
+// creates no child. When the missing object arrives, the cluster continues without help.
 func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 	pool := func(c *provv1.Cluster) *provv1.RKEMachinePool { return &c.Spec.RKEConfig.MachinePools[1] }
 	cases := map[string]struct {
@@ -227,9 +254,7 @@ func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 				if diff := cmp.Diff(before, s.children()); diff != "" {
 					s.t.Errorf("children were made: %s", diff)
 				}
-				if writes := s.api.Writes(agent); len(writes) != 1 {
-					s.t.Errorf("writes: %v", writes)
-				}
+				s.wantRefused()
 				c.fix(s)
 				s.settle()
 				got := slices.DeleteFunc(s.children(), func(child string) bool { return strings.HasPrefix(child, "Secret.") })

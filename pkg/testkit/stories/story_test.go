@@ -40,6 +40,7 @@ type story struct {
 	api    *memkube.Server
 	core   *core
 	prober *prober
+	passes passes
 
 	stop func()
 }
@@ -112,26 +113,26 @@ func (s *story) start() {
 		s.t.Fatal(err)
 	}
 	ctx := c.HandlerContext()
+	clusters := counted{c.Provisioning.Cluster(), s}
 	s.prober.wake = func(cluster types.NamespacedName) {
 		c.Provisioning.Cluster().EnqueueAfter(cluster.Namespace, cluster.Name, 0)
 	}
+	mirror := cluster.New(ctx, cluster.Deps{
+		Clusters: clusters, ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
+		Machines: c.CAPI.Machine(), Secrets: c.Core.Secret(), Prober: s.prober, InstanceID: instance,
+	})
 	for _, register := range []func() error{
 		func() error {
 			return provisioningcluster.Register(ctx, provisioningcluster.Deps{
 				Access:   access.New(access.Options{}),
-				Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
+				Clusters: clusters, ManagementClusters: c.Management.Cluster(),
+				CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				MachineDeployments: c.CAPI.MachineDeployment(), ControlPlanes: c.RKE.RKEControlPlane(),
-				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), DynamicKinds: c.Dynamic, Apply: c.Apply,
-				InstanceID: instance,
+				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
+				DynamicKinds: c.Dynamic, Apply: c.Apply, InstanceID: instance, Disconnect: mirror.Disconnect,
 			})
 		},
-		func() error {
-			return cluster.Register(ctx, cluster.Deps{
-				Namespaces: c.Core.Namespace(),
-				Clusters:   c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
-				Machines: c.CAPI.Machine(), Secrets: c.Core.Secret(), Apply: c.Apply, Prober: s.prober, InstanceID: instance,
-			})
-		},
+		mirror.Register,
 		func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{
 				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance,

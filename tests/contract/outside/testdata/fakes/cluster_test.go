@@ -41,7 +41,9 @@ func newProvisioning(t *testing.T) *provisioning {
 
 	d := provisioningcluster.Deps{
 		Access: access.New(access.Options{}), InstanceID: instance, Now: func() time.Time { return now }, DynamicKinds: newKinds(w, config),
+		Token: func() (string, error) { return "q5wzxk7d", nil },
 	}
+	d.ManagementClusters, _ = clusterScoped[*mgmtv3.Cluster, *mgmtv3.ClusterList](w, "management Cluster")
 	d.Clusters, p.clusters = namespaced[*provv1.Cluster, *provv1.ClusterList](w, "Cluster", &provv1.Cluster{
 		ObjectMeta: meta("demo"),
 		Spec: provv1.ClusterSpec{
@@ -71,26 +73,19 @@ func (p *provisioning) pass() error {
 	return p.clusters.handle("rke-cluster", namespace, "demo")
 }
 
-// named gives the Cluster the name of its management Cluster, as controller cluster does for a marked Cluster.
-func (p *provisioning) named() {
-	p.Helper()
-	p.clusters.must(namespace, "demo").Status.ClusterName = "c-m-q5wzxk7d"
-}
-
 func TestProvisioningCluster(t *testing.T) {
 	p := newProvisioning(t)
-	must(t, p.pass())
-	p.wantWrites("a new Cluster", "patch Cluster demo")
-	p.named()
 	must(t, p.pass())
 	var made []string
 	for _, obj := range p.sets.objs {
 		made = append(made, obj.GetObjectKind().GroupVersionKind().Kind)
 	}
-	if len(p.writes) != 3 || !strings.HasPrefix(p.writes[1], "apply rke-cluster demo, ") {
+	if len(p.writes) != 6 || !strings.HasPrefix(p.writes[4], "apply rke-cluster demo, ") {
 		t.Fatalf("writes are %v", p.writes)
 	}
-	p.wantWrites("a Cluster with a name", "update PodConfig nc", p.writes[1], "update status Cluster demo")
+	p.wantWrites("a new Cluster", "patch Cluster demo", "update status Cluster demo",
+		"apply cluster-create c-m-q5wzxk7d, c-m-q5wzxk7d, default-token, system",
+		"update PodConfig nc", p.writes[4], "update status Cluster demo")
 	for _, kind := range []string{"RKECluster", "RKEControlPlane", "Cluster", "RKEBootstrapTemplate", "PodMachineTemplate", "MachineDeployment"} {
 		if !strings.Contains(" "+strings.Join(made, " ")+" ", " "+kind+" ") {
 			t.Errorf("no %s among %v", kind, made)
@@ -109,12 +104,12 @@ func TestProvisioningCluster(t *testing.T) {
 	p.wantWrites("somebody else's Cluster")
 }
 
-func TestProvisioningCluster_BadInputMakesAConditionAndNothingElse(t *testing.T) {
+func TestProvisioningCluster_BadInputIsClaimedAndMakesNothing(t *testing.T) {
 	p := newProvisioning(t)
 	pool := &p.clusters.must(namespace, "demo").Spec.RKEConfig.MachinePools[0]
 	pool.EtcdRole, pool.ControlPlaneRole = false, false
 	must(t, p.pass())
-	p.wantWrites("a pool without a role", "update status Cluster demo")
+	p.wantWrites("a pool without a role", "patch Cluster demo", "update status Cluster demo")
 	condition := conditions.Get(p.clusters.must(namespace, "demo").Status.Conditions, provv1.ConditionRKECluster)
 	if condition == nil || condition.Status != "False" || !strings.Contains(condition.Message, "spec.rkeConfig.machinePools[0]") {
 		t.Errorf("condition is %+v, want one that names the field", condition)
