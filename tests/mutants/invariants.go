@@ -118,7 +118,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I21", breaks: "the pause of a rotation stays when the rotation has ended",
-		file: "pkg/decide/planner/operation.go", old: `p.isRunning(kindCertificates) && spec.RotateCertificates != nil`, fault: `spec.RotateCertificates != nil`,
+		file: "pkg/decide/planner/operation.go", old: `kindCertificates.runsIn(status) && spec.RotateCertificates != nil`, fault: `spec.RotateCertificates != nil`,
 		tests: planner, run: "TestDecide_PausesAreOwned|TestOperationTranscripts",
 	},
 	{
@@ -128,7 +128,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I23", breaks: "an operation begins while another one runs",
-		file: "pkg/decide/planner/operation.go", old: `if other != k && p.isRunning(other) {`, fault: `if other == k && p.isRunning(other) {`,
+		file: "pkg/decide/planner/operation.go", old: `if other != o.kind && other.runsIn(&o.status) {`, fault: `if other == o.kind && other.runsIn(&o.status) {`,
 		tests: planner, run: "TestOperationTranscripts",
 	},
 	{

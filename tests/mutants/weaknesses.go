@@ -72,7 +72,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W14", breaks: "a broken cluster cannot be restored, because it is not up",
-		file: "pkg/decide/planner/step_restore.go", old: `case request != nil && o.isNews(request):`, fault: `case request != nil && o.isNews(request) && o.initialized():`,
+		file: "pkg/decide/planner/step_restore.go", old: `case o.isNew():`, fault: `case o.isNew() && o.initialized():`,
 		tests: planner, run: "TestOperationTranscripts",
 	},
 	{

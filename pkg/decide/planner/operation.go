@@ -42,31 +42,44 @@ const ReasonCancelled = "Cancelled"
 type kind struct {
 	name      string // stored in records, tickets and on the CAPI cluster
 	title     string // shown to users
+	noun      string // names a request in the trace
+	field     string // of rkeConfig, holds the request
 	condition string
 	cause     disruption.Cause
+	class     Class // effect on each of its machines
+	// setFailed sets the phase in the status to failed, for kinds that have a phase.
+	setFailed func(*rkev1.RKEControlPlaneStatus)
 }
 
 var (
-	kindCreate       = kind{"etcd-snapshot-create", "etcd snapshot", ConditionSnapshotCreated, disruption.CommandSnapshot}
-	kindRestore      = kind{"etcd-restore", "etcd restore", ConditionSnapshotRestored, disruption.CommandRestore}
-	kindCertificates = kind{"rotate-certificates", "certificate rotation", ConditionCertificatesRotated, disruption.CommandRotateCertificates}
-	kindKeys         = kind{"rotate-encryption-keys", "encryption key rotation", ConditionKeysRotated, disruption.CommandRotateKeys}
+	kindCreate = &kind{
+		name: "etcd-snapshot-create", title: "etcd snapshot", noun: "snapshot", field: "etcdSnapshotCreate",
+		condition: ConditionSnapshotCreated, cause: disruption.CommandSnapshot, class: ClassInPlace,
+		setFailed: func(s *rkev1.RKEControlPlaneStatus) { s.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFailed },
+	}
+	kindRestore = &kind{
+		name: "etcd-restore", title: "etcd restore", noun: "restore", field: "etcdSnapshotRestore",
+		condition: ConditionSnapshotRestored, cause: disruption.CommandRestore, class: ClassRestart,
+		setFailed: func(s *rkev1.RKEControlPlaneStatus) { s.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFailed },
+	}
+	kindCertificates = &kind{
+		name: "rotate-certificates", title: "certificate rotation", noun: "rotation of certificates", field: "rotateCertificates",
+		condition: ConditionCertificatesRotated, cause: disruption.CommandRotateCertificates, class: ClassRestart,
+	}
+	kindKeys = &kind{
+		name: "rotate-encryption-keys", title: "encryption key rotation", noun: "rotation of encryption keys",
+		field: "rotateEncryptionKeys", condition: ConditionKeysRotated, cause: disruption.CommandRotateKeys, class: ClassRestart,
+		setFailed: func(s *rkev1.RKEControlPlaneStatus) {
+			s.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhaseFailed
+		},
+	}
+	// kinds are all kinds, in the order of their steps.
+	kinds = []*kind{kindCreate, kindRestore, kindCertificates, kindKeys}
 )
 
-// operation is one operation of a pass. Its record and the phase in the status are the planner's memory. Both are
-// stored in the same write, so every later pass knows of an operation that was started.
-type operation struct {
-	*pass
-	kind
-	// setFailed sets the phase in the status to failed, for kinds that have a phase.
-	setFailed func()
-	// hint is the advice for the user after a failure.
-	hint string
-}
-
-// record is the record of a kind, the zero value when the kind never ran.
-func (p *pass) record(k kind) rkev1.OperationRecord {
-	for _, record := range p.status.Operations {
+// recordIn is the record of the kind in a status, empty when the kind never ran.
+func (k *kind) recordIn(status *rkev1.RKEControlPlaneStatus) rkev1.OperationRecord {
+	for _, record := range status.Operations {
 		if record.Name == k.name {
 			return record
 		}
@@ -74,21 +87,101 @@ func (p *pass) record(k kind) rkev1.OperationRecord {
 	return rkev1.OperationRecord{Name: k.name}
 }
 
-func (p *pass) remember(record rkev1.OperationRecord) {
-	// The list is shared with the snapshot.
-	list := slices.DeleteFunc(slices.Clone(p.status.Operations), func(r rkev1.OperationRecord) bool { return r.Name == record.Name })
-	list = append(list, record)
-	slices.SortFunc(list, func(a, b rkev1.OperationRecord) int { return strings.Compare(a.Name, b.Name) })
-	p.status.Operations = list
+func (k *kind) runsIn(status *rkev1.RKEControlPlaneStatus) bool {
+	return k.recordIn(status).State == rkev1.OperationStateRunning
 }
 
-func (p *pass) isRunning(k kind) bool { return p.record(k).State == rkev1.OperationStateRunning }
+// operation is one operation of a pass. Its record and the phase in the status are the planner's memory. Both are
+// stored in the same write, so every later pass knows of an operation that was started.
+type operation struct {
+	*pass
+	*kind
+	// hint is the advice for the user after a failure.
+	hint string
+}
 
-// occupied is why an operation of a kind cannot start now, empty when it can. One operation runs at a time. A request
-// waits in the spec for its turn.
-func (p *pass) occupied(k kind) string {
-	for _, other := range []kind{kindCreate, kindRestore, kindCertificates, kindKeys} {
-		if other != k && p.isRunning(other) {
+func newOperation(p *pass, k *kind) *operation { return &operation{pass: p, kind: k} }
+
+// operator is the part of an operation that differs between kinds.
+type operator interface {
+	// state is the state of the request, and why it is held or how it has ended.
+	state() (requestState, string)
+	// begin notes the request in the status, and returns it.
+	begin() any
+	// forget removes the request from the status.
+	forget()
+	// work does the next part of a running operation.
+	work() verdict
+}
+
+// requestState is how far the request of an operation is.
+type requestState int
+
+const (
+	// requestAbsent: the spec requests nothing.
+	requestAbsent requestState = iota
+	// requestEmpty: the field of the spec is set, and requests nothing.
+	requestEmpty
+	// requestHeld: the operation cannot begin now.
+	requestHeld
+	// requestReady: the operation begins in this pass.
+	requestReady
+	// requestRunning: the operation has begun and has not ended.
+	requestRunning
+	// requestEnded: the operation has succeeded or failed.
+	requestEnded
+	// requestStranded: the operation has failed, and the cluster is down until another request.
+	requestStranded
+)
+
+// readyUnless is the state of a request that has not begun.
+func readyUnless(heldUp string) (requestState, string) {
+	if heldUp != "" {
+		return requestHeld, heldUp
+	}
+	return requestReady, ""
+}
+
+// walk is the step of an operation.
+func (o *operation) walk(by operator) verdict {
+	state, why := by.state()
+	switch state {
+	case requestAbsent:
+		o.cancel()
+		by.forget()
+		return goOn("no " + o.noun + " is asked for")
+	case requestEmpty:
+		return goOn("no " + o.noun + " is asked for")
+	case requestHeld:
+		return goOn("a " + o.noun + " is asked for, " + why)
+	case requestReady:
+		return o.start(by.begin())
+	case requestEnded:
+		return goOn("the " + o.noun + " that is asked for " + why)
+	case requestStranded:
+		return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+o.record().Message, WakeControlPlane))
+	case requestRunning:
+	}
+	return by.work()
+}
+
+func (o *operation) record() rkev1.OperationRecord { return o.recordIn(&o.status) }
+
+func (o *operation) isRunning() bool { return o.runsIn(&o.status) }
+
+func (o *operation) remember(record rkev1.OperationRecord) {
+	// The list is shared with the snapshot.
+	list := slices.DeleteFunc(slices.Clone(o.status.Operations), func(r rkev1.OperationRecord) bool { return r.Name == record.Name })
+	list = append(list, record)
+	slices.SortFunc(list, func(a, b rkev1.OperationRecord) int { return strings.Compare(a.Name, b.Name) })
+	o.status.Operations = list
+}
+
+// otherRuns says which other operation runs, so that this one cannot start. It is empty when none runs. A request waits
+// in the spec for its turn.
+func (o *operation) otherRuns() string {
+	for _, other := range kinds {
+		if other != o.kind && other.runsIn(&o.status) {
 			return "it waits for the " + other.title + " to end"
 		}
 	}
@@ -98,7 +191,7 @@ func (p *pass) occupied(k kind) string {
 // start begins an operation. Nothing else happens in this pass: instructions for nodes carry the attempt, so it must be
 // stored before the first node gets one.
 func (o *operation) start(request any) verdict {
-	record := o.record(o.kind)
+	record := o.record()
 	record.Attempt++
 	record.Request, record.State, record.Message = encoded(request), rkev1.OperationStateRunning, ""
 	record.Step, record.StepStartedAt = "", nil
@@ -117,7 +210,7 @@ func encoded(request any) string {
 
 // attempt identifies the run on nodes. It differs between requests, and between two starts of one request.
 func (o *operation) attempt() string {
-	record := o.record(o.kind)
+	record := o.record()
 	return fmt.Sprintf("%s#%d", record.Request, record.Attempt)
 }
 
@@ -141,7 +234,7 @@ func (o *operation) fail(message string) verdict {
 	}
 	o.end(rkev1.OperationStateFailed, message)
 	if o.setFailed != nil {
-		o.setFailed()
+		o.setFailed(&o.status)
 	}
 	o.set(o.condition, corev1.ConditionFalse, rkev1.ReasonError, message)
 	return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+message, WakeControlPlane))
@@ -149,16 +242,19 @@ func (o *operation) fail(message string) verdict {
 
 // cancel ends an operation whose request was removed.
 func (o *operation) cancel() {
-	if o.isRunning(o.kind) {
+	c, when := conditions.Get(o.status.Conditions, o.condition), "before the operation began"
+	switch {
+	case o.isRunning():
 		o.end(rkev1.OperationStateCancelled, "")
-		o.set(o.condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed while the operation ran")
-	} else if c := conditions.Get(o.status.Conditions, o.condition); c != nil && c.Status == string(corev1.ConditionUnknown) {
-		o.set(o.condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed before the operation began")
+		when = "while the operation ran"
+	case c == nil || c.Status != string(corev1.ConditionUnknown):
+		return
 	}
+	o.set(o.condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed "+when)
 }
 
 func (o *operation) end(state rkev1.OperationState, message string) {
-	record := o.record(o.kind)
+	record := o.record()
 	record.State, record.Message, record.StepStartedAt = state, message, nil
 	o.remember(record)
 }
@@ -166,7 +262,7 @@ func (o *operation) end(state rkev1.OperationState, message string) {
 // await is the wait for a step of the operation. Its deadline begins with the step, so no machine can hold up an
 // operation, and with it the cluster, forever.
 func (o *operation) await(step string, deadline time.Duration, message string, wake Wake, more ...Wake) verdict {
-	record := o.record(o.kind)
+	record := o.record()
 	if record.Step != step || record.StepStartedAt == nil {
 		now := metav1.NewTime(o.s.Now.Truncate(time.Second))
 		record.Step, record.StepStartedAt = step, &now
@@ -181,30 +277,28 @@ func (o *operation) await(step string, deadline time.Duration, message string, w
 	return stopFor(wait)
 }
 
-// forItsRollOut reports that machines have what an operation wants, and wait for changes of their own.
-func (w *Wait) forItsRollOut() bool {
-	return slices.Contains([]Reason{ReasonChangePending, ReasonPoolPaused, ReasonLeftOut, ReasonEtcdUnhealthy}, w.Reason)
-}
-
-// pause makes sure that the CAPI cluster is paused, and returns the wait for it. An existing pause keeps its owner. A
-// pause that a user has ended is not set again.
-func (o *operation) pause() *verdict {
+// pause makes sure that the CAPI cluster is paused, and waits for it. An existing pause keeps its owner. A pause that a
+// user has ended is not set again.
+func (o *operation) pause() verdict {
 	if o.s.Cluster.Paused || o.s.Cluster.PausedBy != "" {
-		return nil
+		return verdict{}
 	}
 	o.first = append(o.first, PauseCluster{Operation: o.name})
-	v := o.await("pausing the CAPI cluster", stepDeadline, "pausing the CAPI cluster", WakeCluster)
-	return &v
+	return o.await("pausing the CAPI cluster", stepDeadline, "pausing the CAPI cluster", WakeCluster)
 }
 
 // needsPause reports that a running operation relies on Cluster API leaving machines alone.
 func (p *pass) needsPause() bool {
-	spec := &p.s.ControlPlane.Spec
-	restoring := p.status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore ||
-		p.status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup
-	return p.isRunning(kindRestore) && restoring ||
-		p.isRunning(kindCertificates) && spec.RotateCertificates != nil ||
-		p.isRunning(kindKeys) && spec.RotateEncryptionKeys != nil
+	spec, status := &p.s.ControlPlane.Spec, &p.status
+	i := restorePhaseOf(status)
+	return kindRestore.runsIn(status) && i >= 0 && restorePhases[i].pauses ||
+		kindCertificates.runsIn(status) && spec.RotateCertificates != nil ||
+		kindKeys.runsIn(status) && spec.RotateEncryptionKeys != nil
+}
+
+// forItsRollOut reports that machines have what an operation wants, and wait for changes of their own.
+func (w *Wait) forItsRollOut() bool {
+	return slices.Contains([]Reason{ReasonChangePending, ReasonPoolPaused, ReasonLeftOut, ReasonEtcdUnhealthy}, w.Reason)
 }
 
 // stopped reports that a restore has stopped the distribution on a machine and removed its etcd data.

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,59 +35,86 @@ type task struct {
 	// joinURL replaces the mark joined-to when rejoins is true.
 	joinURL string
 	rejoins bool
+	// problem is why the machine cannot do its part, empty when it can.
+	problem string
 }
 
-// report is the progress of a task. It is done when both fields are empty.
+// taskState is how far a machine is with its task.
+type taskState int
+
+const (
+	// taskDone: the plan is applied and all probes pass.
+	taskDone taskState = iota
+	// taskUnreadable: the plan Secret is unreadable.
+	taskUnreadable
+	// taskUnrendered: the plan cannot be rendered yet.
+	taskUnrendered
+	// taskUndelivered: the machine does not have the plan.
+	taskUndelivered
+	// taskUnapplied: the agent has not applied the plan yet.
+	taskUnapplied
+	// taskUnhealthy: the plan is applied, and some probes fail.
+	taskUnhealthy
+	// taskFailed: the machine cannot do its part.
+	taskFailed
+)
+
+// report is the state of a task, with a message about it unless the task is done.
 type report struct {
-	missing string // what Drover waits for
-	failed  string // why it failed
+	state   taskState
+	message string
 }
-
-func (r report) done() bool { return r.missing == "" && r.failed == "" }
 
 // assign brings a machine to the plan of an operation, and reports its progress.
 func (o *operation) assign(t task) report {
-	r := o.assigned(t)
-	text := r.missing
-	if r.failed != "" {
-		text = r.failed
+	r := report{state: o.stateOf(t)}
+	switch r.state {
+	case taskDone, taskUnrendered:
+		return r
+	case taskUnreadable:
+		r.message = "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed
+	case taskUndelivered:
+		r = o.hand(t)
+	case taskUnapplied:
+		r.message = msgApplied
+	case taskUnhealthy:
+		r.message = msgProbes + strings.Join(t.m.unhealthyProbes(), ", ")
+	case taskFailed:
+		r.message = o.failureOf(t.m)
 	}
-	if text != "" {
-		o.noteMachine(t.m, o.title+": "+text)
-	}
+	o.noteMachine(t.m, o.title+": "+r.message)
 	return r
 }
 
-func (o *operation) assigned(t task) report {
+func (o *operation) stateOf(t task) taskState {
 	state := &t.m.Plan.State
-	failed := state.Failed || t.exhausted()
 	switch {
 	case t.m.Plan.Malformed != "":
-		return report{missing: "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed}
+		return taskUnreadable
 	case !state.PlanExists || !o.ordered(t.m, t.plan), t.m.refused() && o.overridden(t.m):
-		return o.hand(t)
-	case failed:
-		return report{failed: o.failureOf(t.m)}
+		return taskUndelivered
+	case state.Failed, t.exhausted():
+		return taskFailed
 	case !state.InSync:
-		return report{missing: msgApplied}
+		return taskUnapplied
+	case len(t.m.unhealthyProbes()) > 0:
+		return taskUnhealthy
 	}
-	if unhealthy := t.m.unhealthyProbes(); len(unhealthy) > 0 {
-		return report{missing: msgProbes + strings.Join(unhealthy, ", ")}
-	}
-	return report{}
+	return taskDone
 }
 
 // exhausted reports that an agent that counts failures per plan, as Drover's does, has used up its attempts. The
 // delivered limit is higher, because it is meant for agents that keep counting from plan to plan.
 func (t task) exhausted() bool {
 	state := &t.m.Plan.State
-	return state.FailedChecksum == state.Checksum && state.FailureCount >= t.attempts && state.FailureCount <= state.MaxFailures-t.attempts
+	return state.FailedChecksum == state.Checksum && state.FailureCount >= t.attempts &&
+		state.FailureCount <= state.MaxFailures-t.attempts
 }
 
 // hand delivers the plan.
 func (o *operation) hand(t task) report {
 	if err := nodeplan.Check(t.plan); err != nil {
-		return report{failed: "cannot deliver the plan: " + err.Error()}
+		return report{taskFailed, "cannot deliver the plan: " + err.Error()}
 	}
 	want := t.plan
 	if t.proves && t.m.roles.ETCD && !o.overridden(t.m) {
@@ -96,10 +122,10 @@ func (o *operation) hand(t task) report {
 	}
 	data, err := nodeplan.Encode(want)
 	if err != nil {
-		return report{failed: "cannot encode the plan"}
+		return report{taskFailed, "cannot encode the plan"}
 	}
 	if message := t.m.tooLarge(t.plan, data, &o.s.ControlPlane.Spec); message != "" {
-		return report{failed: message}
+		return report{taskFailed, message}
 	}
 	limit := t.m.countAfter(t.attempts)
 	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: limit, FailureThreshold: limit}
@@ -117,7 +143,7 @@ func (o *operation) hand(t task) report {
 		o.addTicket(o.name, t.m, delivery.Checksum, o.title)
 	}
 	o.deliver = append(o.deliver, effect)
-	return report{missing: msgApplied}
+	return report{taskUnapplied, msgApplied}
 }
 
 // mark updates the marks of a machine for its plan. It returns the evidence of the plan where that changes.
@@ -159,21 +185,21 @@ func (p *pass) node(m *machine) render.Node {
 	}
 }
 
-// work is the machine's current plan with the work of an operation on top.
-func (p *pass) work(m *machine, work render.Work) plan.NodePlan {
+// withWork is the machine's current plan with the work of an operation on top.
+func (p *pass) withWork(m *machine, work render.Work) plan.NodePlan {
 	return p.node(m).Operation(m.have(), work)
 }
 
 // etcdHolds is why the etcd member of a machine must not be stopped now: another member is not healthy. It is empty
 // when the member may stop, and for a machine that already has the plan.
-func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
-	if !m.roles.ETCD || p.ordered(m, want) {
+func (o *operation) etcdHolds(m *machine, want plan.NodePlan) string {
+	if !m.roles.ETCD || o.ordered(m, want) {
 		return ""
 	}
 	var others []note
-	for _, o := range p.machines {
-		if o != m && o.roles.ETCD && o.Plan.State.PlanExists && p.holds(m, o) {
-			others = append(others, note{name: o.Name})
+	for _, other := range o.machines {
+		if other != m && other.roles.ETCD && other.Plan.State.PlanExists && o.holds(m, other) {
+			others = append(others, note{name: other.Name})
 		}
 	}
 	if len(others) == 0 {
@@ -184,24 +210,24 @@ func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
 
 // holds reports that another member is unhealthy and blocks. A member whose machine is being deleted stays as it is
 // while the cluster is paused. It does not block the repair of a member that does not work either.
-func (p *pass) holds(m, o *machine) bool {
-	unwell := o.sent || !o.Plan.State.Works() || !o.NodeLostSince.IsZero() || p.hidden(o)
-	return unwell && (!o.Deleting || o.Held && m.etcdServes())
+func (o *operation) holds(m, other *machine) bool {
+	unwell := other.sent || !other.Plan.State.Works() || !other.NodeLostSince.IsZero() || o.hidden(other)
+	return unwell && (!other.Deleting || other.Held && m.etcdServes())
 }
 
 // ordered reports that a machine has the wanted plan, and that its proof does not ask for too many members.
-func (p *pass) ordered(m *machine, want plan.NodePlan) bool {
-	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !p.asksTooMuch(m)
+func (o *operation) ordered(m *machine, want plan.NodePlan) bool {
+	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !o.asksTooMuch(m)
 }
 
-// rotatesLater is why a rotation of a kind cannot start now, empty when it can. A rotation pauses the CAPI cluster.
-// While it is paused, Cluster API cannot see a node again, and cannot remove an etcd member.
-func (p *pass) rotatesLater(k kind) string {
-	if slices.ContainsFunc(p.machines, func(m *machine) bool { return m.roles.ETCD && !m.Deleting && p.hidden(m) }) {
-		return p.later(k, "it waits for the connection to the cluster")
+// rotationHeldUp is why a rotation cannot start now, empty when it can. A rotation pauses the CAPI cluster. While it is
+// paused, Cluster API cannot see a node again, and cannot remove an etcd member.
+func (o *operation) rotationHeldUp() string {
+	if len(o.collect(isEtcd, isLive, o.hidden)) > 0 {
+		return o.postpone("it waits for the connection to the cluster")
 	}
 	var lost, leaving []note
-	for _, m := range p.collect(isEtcd, func(m *machine) bool { return m.Plan.State.PlanExists }) {
+	for _, m := range o.collect(isEtcd, func(m *machine) bool { return m.Plan.State.PlanExists }) {
 		switch {
 		case m.Deleting && m.Held:
 			leaving = append(leaving, note{name: m.Name})
@@ -211,79 +237,71 @@ func (p *pass) rotatesLater(k kind) string {
 	}
 	switch {
 	case len(lost) > 0:
-		return p.later(k, about("it waits for the etcd members of machines whose nodes are unreachable:", lost))
+		return o.postpone(about("it waits for the etcd members of machines whose nodes are unreachable:", lost))
 	case len(leaving) > 0:
-		return p.later(k, about("it waits for machines that are being deleted to leave etcd:", leaving))
+		return o.postpone(about("it waits for machines that are being deleted to leave etcd:", leaving))
 	}
-	return p.occupied(k)
+	return o.otherRuns()
 }
 
-// later reports in the condition of the operation why it has not begun.
-func (p *pass) later(k kind, why string) string {
-	p.set(k.condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, why)
+// postpone reports in the condition of the operation why it has not begun.
+func (o *operation) postpone(why string) string {
+	o.set(o.condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, why)
 	return why
 }
 
 // oneByOne brings machines to their plans, each when the previous machine is in order. It returns the verdict of the
 // machine that is not done.
-func (o *operation) oneByOne(phase string, machines []*machine, tasks func(*machine) (task, string)) *verdict {
+func (o *operation) oneByOne(phase string, machines []*machine, taskOf func(*machine) task) verdict {
 	for _, m := range machines {
-		t, failed := tasks(m)
-		step := phase + ": " + m.Name
-		if failed != "" {
-			v := o.fail(step + ": " + failed)
-			return &v
+		t, step := taskOf(m), phase+": "+m.Name
+		if t.problem != "" {
+			return o.fail(step + ": " + t.problem)
 		}
 		if holds := o.etcdHolds(m, t.plan); holds != "" && t.disrupts {
-			v := o.await(step, stepDeadline, step+": "+holds, WakePlanSecret, WakeMachine)
-			return &v
+			return o.await(step, stepDeadline, step+": "+holds, WakePlanSecret, WakeMachine)
 		}
-		if v := o.judge(step, stepDeadline, o.assign(t)); v != nil {
+		if v := o.judge(step, stepDeadline, o.assign(t)); v.stop {
 			return v
 		}
 	}
-	return nil
+	return verdict{}
 }
 
-// judge turns the report of a step's machine into a verdict, nil when it is done.
-func (o *operation) judge(step string, deadline time.Duration, r report) *verdict {
-	switch {
-	case r.failed != "":
-		v := o.fail(step + ": " + r.failed)
-		return &v
-	case r.missing != "":
-		v := o.await(step, deadline, step+": "+r.missing, WakePlanSecret, WakeMachine)
-		return &v
+// judge turns the report of a step's machine into a verdict.
+func (o *operation) judge(step string, deadline time.Duration, r report) verdict {
+	switch r.state {
+	case taskDone:
+		return verdict{}
+	case taskFailed:
+		return o.fail(step + ": " + r.message)
+	default:
+		return o.await(step, deadline, step+": "+r.message, WakePlanSecret, WakeMachine)
 	}
-	return nil
 }
 
 // says holds the beginnings of messages, before the names of machines.
 type says struct{ waiting, failed string }
 
 // allAtOnce brings machines to their plans at the same time. It does not wait for optional machines.
-func (o *operation) allAtOnce(phase string, says says, tasks []task, optional func(*machine) bool) *verdict {
+func (o *operation) allAtOnce(phase string, says says, tasks []task, optional func(*machine) bool) verdict {
 	var failed, missing []note
 	for _, t := range tasks {
-		r := o.assign(t)
-		switch {
-		case r.done() || optional != nil && optional(t.m):
-		case r.failed != "":
-			failed = append(failed, note{t.m.Name, r.failed})
+		switch r := o.assign(t); {
+		case r.state == taskDone || optional != nil && optional(t.m):
+		case r.state == taskFailed:
+			failed = append(failed, note{t.m.Name, r.message})
 		default:
-			missing = append(missing, note{t.m.Name, r.missing})
+			missing = append(missing, note{t.m.Name, r.message})
 		}
 	}
-	var v verdict
 	switch {
 	case len(failed) > 0:
-		v = o.fail(about(says.failed, failed))
+		return o.fail(about(says.failed, failed))
 	case len(missing) > 0:
-		v = o.await(phase, stepDeadline, about(says.waiting, missing), WakePlanSecret, WakeMachine)
-	default:
-		return nil
+		return o.await(phase, stepDeadline, about(says.waiting, missing), WakePlanSecret, WakeMachine)
 	}
-	return &v
+	return verdict{}
 }
 
 // leftHalfWay reports that the machine has a plan that stops the distribution, and has not completed it.
@@ -306,7 +324,7 @@ func (p *pass) startAgain(m *machine) (bool, finding) {
 	for _, record := range p.status.Operations {
 		attempts += record.Attempt
 	}
-	want := p.work(m, p.node(m).StartWork(strconv.FormatInt(attempts, 10)))
+	want := p.withWork(m, p.node(m).StartWork(strconv.FormatInt(attempts, 10)))
 	if nodeplan.Equal(state.Plan, want) {
 		return true, finding{p.progress(m), ReasonConfiguring}
 	}
@@ -316,7 +334,9 @@ func (p *pass) startAgain(m *machine) (bool, finding) {
 	}
 	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: nodeplan.NoLimit, FailureThreshold: 1}
 	m.sent = true
-	p.deliver = append(p.deliver, DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks, Evidence: m.keptEvidence(delivery.Checksum, "")})
+	p.deliver = append(p.deliver, DeliverPlan{
+		Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks, Evidence: m.keptEvidence(delivery.Checksum, ""),
+	})
 	return true, finding{msgApplied, ReasonConfiguring}
 }
 
@@ -326,13 +346,21 @@ var reconcileSteps = []step{
 }
 
 // reconcile walks the steps up to the named one. It returns the step that ended the walk and its wait.
-func (p *pass) reconcile(last string) (stopped string, wait *Wait) {
-	for _, s := range reconcileSteps[:slices.IndexFunc(reconcileSteps, func(s step) bool { return s.name == last })+1] {
-		v := s.run(p)
+func (o *operation) reconcile(last string) (stopped string, wait *Wait) {
+	for _, s := range reconcileSteps {
+		v := s.run(o.pass)
 		if v.stop {
 			return s.name, v.wait
 		}
-		p.trace = append(p.trace, Trace{Step: s.name, Why: v.why})
+		o.trace = append(o.trace, Trace{Step: s.name, Why: v.why})
+		if s.name == last {
+			break
+		}
 	}
 	return "", nil
+}
+
+// awaitStep is the wait of an operation for the wait that has ended a walk.
+func (o *operation) awaitStep(step, message string, wait *Wait) verdict {
+	return o.await(step, restartDeadline, message, WakePlanSecret, append(wait.Wakes, WakeMachine)...)
 }

@@ -22,9 +22,21 @@ func (m *opsModel) atRest() bool { return len(runningOf(m.cp.Status)) == 0 && m.
 
 // asked reports that a request has not been started.
 func (m *opsModel) asked() bool {
-	spec, p := &m.cp.Spec, pass{status: m.cp.Status}
-	return spec.ETCDSnapshotCreate != nil && p.record(kindCreate).Attempt == 0 || spec.ETCDSnapshotRestore != nil && p.record(kindRestore).Attempt == 0 ||
-		spec.RotateCertificates != nil && p.record(kindCertificates).Attempt == 0 || spec.RotateEncryptionKeys != nil && p.record(kindKeys).Attempt == 0
+	for k, requested := range m.requested() {
+		if requested && m.operation(k).Attempt == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// requested are the kinds of operations that the spec requests.
+func (m *opsModel) requested() map[*kind]bool {
+	spec := &m.cp.Spec
+	return map[*kind]bool{
+		kindCreate: spec.ETCDSnapshotCreate != nil, kindRestore: spec.ETCDSnapshotRestore != nil,
+		kindCertificates: spec.RotateCertificates != nil, kindKeys: spec.RotateEncryptionKeys != nil,
+	}
 }
 
 var operationSteps = []string{"etcd-snapshot-create", "etcd-restore", "rotate-certificates", "rotate-encryption-keys"}
@@ -130,9 +142,8 @@ func (m *opsModel) checkOthers(rt *rapid.T, name string) {
 func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 	old, now := s.ControlPlane.Status, d.Status
 	p := newPass(&s)
-	done := func(k kind, suffix, identifier string, machines []*machine) int {
-		o := operation{pass: p, kind: k}
-		sum := sha256.Sum256([]byte(o.attempt() + suffix))
+	done := func(k *kind, suffix, identifier string, machines []*machine) int {
+		sum := sha256.Sum256([]byte(newOperation(p, k).attempt() + suffix))
 		count := 0
 		for _, machine := range machines {
 			prefix := "idempotent-" + identifier + "-" + hex.EncodeToString(sum[:])
@@ -156,9 +167,9 @@ func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 		}
 	case old.CertificateRotationGeneration != now.CertificateRotationGeneration:
 		services := []string{}
-		if strings.Contains(p.record(kindCertificates).Request, "etcd") {
+		if request := kindCertificates.recordIn(&p.status).Request; strings.Contains(request, "etcd") {
 			services = []string{"etcd"}
-		} else if strings.Contains(p.record(kindCertificates).Request, "kubelet") {
+		} else if strings.Contains(request, "kubelet") {
 			services = []string{"kubelet"}
 		}
 		machines := p.collect(takesPart, func(m *machine) bool { return render.RotatesCertificates(m.roles, services) })
@@ -166,9 +177,10 @@ func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 			rt.Fatal("certificates were not rotated on all machines")
 		}
 	case old.RotateEncryptionKeysPhase != rkev1.RotateEncryptionKeysPhaseDone && now.RotateEncryptionKeysPhase == rkev1.RotateEncryptionKeysPhaseDone:
-		for phase, command := range keyCommands {
-			if done(kindKeys, "/"+string(phase), "encryption-key-rotation/"+command.command, p.machines) != 1 {
-				rt.Fatalf("keys are rotated without %s", command.command)
+		for _, phase := range keyPhases {
+			suffix, identifier := "/"+string(phase.name), "encryption-key-rotation/"+phase.command
+			if phase.command != "" && done(kindKeys, suffix, identifier, p.machines) != 1 {
+				rt.Fatalf("keys are rotated without %s", phase.command)
 			}
 		}
 	}
@@ -183,26 +195,22 @@ func (m *opsModel) checkEdges(rt *rapid.T, old, now rkev1.RKEControlPlaneStatus)
 		}
 		rt.Fatalf("%s goes from %q to %q", what, from, to)
 	}
-	texts := func(phases []rkev1.ETCDSnapshotPhase) []string {
-		out := make([]string, 0, len(phases))
-		for _, p := range phases {
-			out = append(out, string(p))
-		}
-		return out
+	restore, keys := []string{}, []string{}
+	for _, p := range restorePhases {
+		restore = append(restore, string(p.name))
+	}
+	for _, p := range keyPhases {
+		keys = append(keys, string(p.name))
 	}
 	edge("snapshot", string(old.ETCDSnapshotCreatePhase), string(now.ETCDSnapshotCreatePhase), "Started", "RestartCluster", "Finished")
-	edge("restore", string(old.ETCDSnapshotRestorePhase), string(now.ETCDSnapshotRestorePhase), texts(restorePhases)...)
-	keys := make([]string, 0, len(keyPhases))
-	for _, p := range keyPhases {
-		keys = append(keys, string(p))
-	}
-	edge("keys", string(old.RotateEncryptionKeysPhase), string(now.RotateEncryptionKeysPhase), keys...)
-	for k, phase := range map[kind]string{
-		kindCreate: string(now.ETCDSnapshotCreatePhase), kindRestore: string(now.ETCDSnapshotRestorePhase), kindKeys: string(now.RotateEncryptionKeysPhase),
+	edge("restore", string(old.ETCDSnapshotRestorePhase), string(now.ETCDSnapshotRestorePhase), append(restore, "Finished")...)
+	edge("keys", string(old.RotateEncryptionKeysPhase), string(now.RotateEncryptionKeysPhase), append(keys, "Done")...)
+	for k, phase := range map[*kind]string{
+		kindCreate: string(now.ETCDSnapshotCreatePhase), kindRestore: string(now.ETCDSnapshotRestorePhase),
+		kindKeys: string(now.RotateEncryptionKeysPhase),
 	} {
-		p := pass{status: now}
-		if ended := slices.Contains([]string{"", "Finished", "Done", "Failed"}, phase); ended == p.isRunning(k) {
-			rt.Fatalf("%s is in phase %q, and its record says %s", k.title, phase, p.record(k).State)
+		if ended := slices.Contains([]string{"", "Finished", "Done", "Failed"}, phase); ended == k.runsIn(&now) {
+			rt.Fatalf("%s is in phase %q, and its record says %s", k.title, phase, k.recordIn(&now).State)
 		}
 	}
 	if now.ConfigGeneration < old.ConfigGeneration {
@@ -224,7 +232,6 @@ func (m *opsModel) checkWorld(rt *rapid.T) {
 	if marked > 1 {
 		rt.Fatalf("%d init nodes", marked)
 	}
-	p := pass{status: m.cp.Status}
 	for name, n := range m.d.nodes {
 		for identifier, runs := range n.runs {
 			k := kindKeys
@@ -236,7 +243,7 @@ func (m *opsModel) checkWorld(rt *rapid.T) {
 			case "certificate-rotation":
 				k = kindCertificates
 			}
-			if attempts := p.record(k).Attempt; int64(runs) > attempts {
+			if attempts := m.operation(k).Attempt; int64(runs) > attempts {
 				rt.Fatalf("%s succeeded %d times on %s in %d attempts", identifier, runs, name, attempts)
 			}
 		}
@@ -281,12 +288,8 @@ func (m *opsModel) settle(rt *rapid.T) {
 
 // checkSucceeded checks that everything that was requested is done.
 func (m *opsModel) checkSucceeded(rt *rapid.T) {
-	spec, p := &m.cp.Spec, pass{status: m.cp.Status}
-	for k, asked := range map[kind]bool{
-		kindCreate: spec.ETCDSnapshotCreate != nil, kindRestore: spec.ETCDSnapshotRestore != nil,
-		kindCertificates: spec.RotateCertificates != nil, kindKeys: spec.RotateEncryptionKeys != nil,
-	} {
-		if record := p.record(k); asked && record.State != rkev1.OperationStateSucceeded {
+	for k, asked := range m.requested() {
+		if record := m.operation(k); asked && record.State != rkev1.OperationStateSucceeded {
 			rt.Fatalf("%s is %s: %s %s\n%s", k.title, record.State, record.Step, record.Message, strings.Join(m.log[max(0, len(m.log)-8):], "\n"))
 		}
 		if status, message := m.condition(k.condition); asked && status != "True" {

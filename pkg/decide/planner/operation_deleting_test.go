@@ -50,7 +50,7 @@ func TestDecide_ALostRoleDoesNotKeepThePauseOfAnOperation(t *testing.T) {
 // A rotation pauses the cluster and the removal of machines. Therefore it begins after the removal of a member has
 // ended.
 func TestDecide_RotationsWaitForMembersThatLeave(t *testing.T) {
-	for k, ask := range map[kind]func(*rkev1.RKEControlPlaneSpec){kindCertificates: askCertificates(1), kindKeys: askKeys(1)} {
+	for k, ask := range map[*kind]func(*rkev1.RKEControlPlaneSpec){kindCertificates: askCertificates(1), kindKeys: askKeys(1)} {
 		for _, works := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/works=%v", k.name, works), func(t *testing.T) {
 				w := ready(t, three)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,16 +37,8 @@ func (o OperationOutlook) Touches(machine string) bool {
 	return slices.ContainsFunc(o.Stages, func(s OperationStage) bool { return slices.Contains(s.Machines, machine) })
 }
 
-// Fields of rkeConfig that request operations.
-const (
-	fieldCreate       = "etcdSnapshotCreate"
-	fieldRestore      = "etcdSnapshotRestore"
-	fieldCertificates = "rotateCertificates"
-	fieldKeys         = "rotateEncryptionKeys"
-)
-
 // OperationFields are the fields of rkeConfig that request operations.
-var OperationFields = []string{fieldCreate, fieldRestore, fieldCertificates, fieldKeys}
+var OperationFields = []string{kindCreate.field, kindRestore.field, kindCertificates.field, kindKeys.field}
 
 // OperationKind holds the names of a kind of operation, in objects and for users.
 type OperationKind struct {
@@ -59,15 +52,13 @@ type OperationKind struct {
 
 // The kinds of operations.
 var (
-	SnapshotOperation     = kindCreate.known(fieldCreate)
-	RestoreOperation      = kindRestore.known(fieldRestore)
-	CertificatesOperation = kindCertificates.known(fieldCertificates)
-	KeysOperation         = kindKeys.known(fieldKeys)
+	SnapshotOperation     = kindCreate.known()
+	RestoreOperation      = kindRestore.known()
+	CertificatesOperation = kindCertificates.known()
+	KeysOperation         = kindKeys.known()
 )
 
-func (k kind) known(field string) OperationKind {
-	return OperationKind{field, k.name, k.condition, k.title}
-}
+func (k *kind) known() OperationKind { return OperationKind{k.field, k.name, k.condition, k.title} }
 
 // OperationKinds returns all kinds of operations.
 func OperationKinds() []OperationKind {
@@ -86,8 +77,11 @@ const (
 func operationsOf(s *Snapshot) []OperationOutlook {
 	p := newPass(s)
 	var out []OperationOutlook
-	for _, of := range []func(*pass) *OperationOutlook{snapshotOutlook, restoreOutlook, certificatesOutlook, keysOutlook} {
-		if o := of(p); o != nil {
+	for _, outlook := range []func() *OperationOutlook{
+		snapshotCreation{newOperation(p, kindCreate)}.outlook, restore{newOperation(p, kindRestore)}.outlook,
+		certificateRotation{newOperation(p, kindCertificates)}.outlook, keyRotation{newOperation(p, kindKeys)}.outlook,
+	} {
+		if o := outlook(); o != nil {
 			o.Held = strings.TrimPrefix(o.Held, "but ")
 			out = append(out, *o)
 		}
@@ -95,147 +89,138 @@ func operationsOf(s *Snapshot) []OperationOutlook {
 	return out
 }
 
-// stageOf is a stage with the machines, or no stage when there are none.
-func stageOf(name, pace string, machines []*machine) []OperationStage {
+// requested is the outlook of a requested operation, without stages.
+func (o *operation) requested(request any, running bool) *OperationOutlook {
+	return &OperationOutlook{Field: o.field, Title: o.title, Request: encoded(request), Class: o.class, Running: running}
+}
+
+// stage is a stage with the machines, or no stage when there are none.
+func (o *operation) stage(what, pace string, machines []*machine) []OperationStage {
 	if len(machines) == 0 {
 		return nil
 	}
-	stage := OperationStage{Name: name, Pace: pace}
+	stage := OperationStage{Name: o.title + what, Pace: pace}
 	for _, m := range machines {
 		stage.Machines = append(stage.Machines, m.Name)
 	}
 	return []OperationStage{stage}
 }
 
-func snapshotOutlook(p *pass) *OperationOutlook {
-	request := p.s.ControlPlane.Spec.ETCDSnapshotCreate
-	if request == nil || p.snapshotEnded() {
+func (o snapshotCreation) outlook() *OperationOutlook {
+	if o.request() == nil || o.ended() {
 		return nil
 	}
-	out := &OperationOutlook{Field: fieldCreate, Title: kindCreate.title, Request: encoded(request), Class: ClassInPlace, Running: p.isRunning(kindCreate)}
-	out.Stages = stageOf(kindCreate.title, paceAtOnce, p.snapshotMembers())
-	if !p.isRunning(kindCreate) {
-		out.Held = p.noSnapshotNow()
+	out := o.requested(o.request(), o.isRunning())
+	out.Stages = o.stage("", paceAtOnce, o.members())
+	if !out.Running {
+		out.Held = o.heldUp()
 	}
 	return out
 }
 
-func restoreOutlook(p *pass) *OperationOutlook {
-	o := &operation{pass: p, kind: kindRestore}
-	request := restoreAsked(p.s.ControlPlane.Spec.ETCDSnapshotRestore)
-	if request == nil || !o.isNews(request) && !o.restores() {
+func (o restore) outlook() *OperationOutlook {
+	isNew := o.isNew()
+	if o.request() == nil || !isNew && !o.hasBegun() {
 		return nil
 	}
-	out := &OperationOutlook{Field: fieldRestore, Title: o.title, Request: encoded(request), Class: ClassRestart}
-	if o.isNews(request) && !p.record(kindRestore).Stopped {
-		out.Held = p.occupied(kindRestore)
+	out := o.requested(o.request(), !isNew)
+	if isNew && !o.record().Stopped {
+		out.Held = o.otherRuns()
 	}
-	out.Running = !o.isNews(request)
-	if phase := p.status.ETCDSnapshotRestorePhase; out.Running && phase != rkev1.ETCDSnapshotPhaseStarted {
-		o.restoreLeft(out, phase)
+	if out.Running && o.phase().data != dataInUse {
+		o.describeRest(out)
 		return out
 	}
-	p.status.ETCDSnapshotRestore = request.DeepCopy()
-	on, problem := o.restoreCheck()
+	o.status.ETCDSnapshotRestore = o.request().DeepCopy()
+	on, problem := o.check()
 	if problem != "" {
 		out.Problem = problem
 		return out
 	}
-	out.Stages = o.restoreStages(p.collect(isLive, stops), on)
+	out.Stages = o.stages(o.collect(isLive, stops), on)
 	return out
 }
 
-// restoreStages are the stages of a restore on a machine, beginning with the stop of machines.
-func (o *operation) restoreStages(stop []*machine, on *machine) []OperationStage {
-	return slices.Concat(stageOf(o.title+": stop", paceAtOnce, stop), stageOf(o.title+": restore and start", paceOne, []*machine{on}),
-		stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool { return m != on && m.Plan.State.PlanExists && (!m.windows || !m.PoolPaused) })))
+// stages are the stages of a restore on a machine, beginning with the stop of machines.
+func (o restore) stages(stop []*machine, on *machine) []OperationStage {
+	others := o.byTier(func(m *machine) bool { return m != on && m.Plan.State.PlanExists && (!m.windows || !m.PoolPaused) })
+	return slices.Concat(o.stage(": stop", paceAtOnce, stop), o.stage(": restore and start", paceOne, []*machine{on}),
+		o.stage(": start", paceTiers, others))
 }
 
 // byTier are the machines in the order in which a restore starts them.
-func (o *operation) byTier(is func(*machine) bool) []*machine {
-	started := []*machine{}
-	for _, tier := range []func(*machine) bool{isEtcd, func(m *machine) bool { return m.roles.OnlyControlPlane() }, func(m *machine) bool { return m.roles.OnlyWorker() }} {
-		started = append(started, o.collect(isLive, tier, is)...)
-	}
-	return started
+func (o restore) byTier(is func(*machine) bool) []*machine {
+	return slices.Concat(o.collect(isLive, isEtcd, is),
+		o.collect(isLive, func(m *machine) bool { return m.roles.OnlyControlPlane() }, is),
+		o.collect(isLive, func(m *machine) bool { return m.roles.OnlyWorker() }, is))
 }
 
-// restoreLeft describes what a restore still does after it has begun to stop machines. Drover checks the snapshot until
-// it is restored on a machine. A failed check does not prevent the stop of the other machines.
-func (o *operation) restoreLeft(out *OperationOutlook, phase rkev1.ETCDSnapshotPhase) {
-	if slices.Index(restorePhases, phase) <= slices.Index(restorePhases, rkev1.ETCDSnapshotPhaseRestore) {
+// describeRest describes what a restore still does after it has begun to stop machines. Drover checks the snapshot
+// until it is restored on a machine. A failed check does not prevent the stop of the other machines.
+func (o restore) describeRest(out *OperationOutlook) {
+	phase := o.phase()
+	if phase.data == dataGivenUp {
 		stop := o.collect(isLive, stops, func(m *machine) bool { return !m.down() })
-		on, problem := o.restoreCheck()
+		on, problem := o.check()
 		if problem != "" {
-			out.Stuck, out.Stages = problem, stageOf(o.title+": stop", paceAtOnce, stop)
+			out.Stuck, out.Stages = problem, o.stage(": stop", paceAtOnce, stop)
 			return
 		}
-		out.Stages = o.restoreStages(stop, on)
+		out.Stages = o.stages(stop, on)
 		return
 	}
 	if o.dataLost() {
 		out.Stuck = problemDataLost
 		return
 	}
-	out.Stages = stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool {
-		return m.Plan.State.PlanExists && (m.down() || m.windows && !m.PoolPaused && beforeStart(phase))
+	out.Stages = o.stage(": start", paceTiers, o.byTier(func(m *machine) bool {
+		return m.Plan.State.PlanExists && (m.down() || m.windows && !m.PoolPaused && phase.data == dataRestored)
 	}))
-	if len(out.Stages) == 0 && phase == rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup {
+	if len(out.Stages) == 0 && phase.name == rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup {
 		out.Class = ClassInPlace
-		out.Stages = stageOf(o.title+": clean up", paceOne, o.collect(isLive, func(m *machine) bool { return m.Marks.InitNode && m.Plan.State.PlanExists }))
+		isInit := func(m *machine) bool { return m.Marks.InitNode && m.Plan.State.PlanExists }
+		out.Stages = o.stage(": clean up", paceOne, o.collect(isLive, isInit))
 	}
 }
 
-// beforeStart reports that a restore, in a phase after the data are restored, has not started all machines again.
-func beforeStart(phase rkev1.ETCDSnapshotPhase) bool {
-	return phase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup || phase == rkev1.ETCDSnapshotPhaseInitialRestartCluster
-}
-
-func certificatesOutlook(p *pass) *OperationOutlook {
-	request := p.s.ControlPlane.Spec.RotateCertificates
-	if request == nil || p.certificatesEnded() != "" {
+func (o certificateRotation) outlook() *OperationOutlook {
+	request := o.request()
+	if request == nil || o.ended() != "" {
 		return nil
 	}
-	out := &OperationOutlook{Field: fieldCertificates, Title: kindCertificates.title, Request: encoded(request), Class: ClassRestart, Running: p.isRunning(kindCertificates)}
-	if !p.isRunning(kindCertificates) {
-		out.Held, out.Problem = p.certificatesNotNow(), p.certificatesProblem(*request)
+	out := o.requested(request, o.isRunning())
+	if !out.Running {
+		out.Held, out.Problem = o.heldUp(), o.problem(*request)
 	}
 	if out.Problem == "" {
-		out.Stages = stageOf(kindCertificates.title, paceOne, p.certificateOrder(*request))
+		out.Stages = o.stage("", paceOne, o.order(*request))
 	}
 	return out
 }
 
-// keysOutlook describes one of the restarts, which are all alike.
-func keysOutlook(p *pass) *OperationOutlook {
-	request := p.s.ControlPlane.Spec.RotateEncryptionKeys
-	if request == nil || request.Generation <= 0 || p.keysEnded() {
+// outlook describes one of the restarts, which are all alike.
+func (o keyRotation) outlook() *OperationOutlook {
+	if o.request() == nil || o.request().Generation <= 0 || o.ended() {
 		return nil
 	}
-	out := &OperationOutlook{Field: fieldKeys, Title: kindKeys.title, Request: encoded(request), Class: ClassRestart, Running: p.isRunning(kindKeys)}
-	if !p.isRunning(kindKeys) {
-		out.Held = p.keysNotNow()
+	out := o.requested(o.request(), o.isRunning())
+	if !out.Running {
+		out.Held, out.Problem = o.heldUp(), o.problem()
 	}
-	if !p.knowsKeys() && !p.isRunning(kindKeys) {
-		out.Problem = "version " + p.s.ControlPlane.Spec.KubernetesVersion + " cannot rotate encryption keys"
+	if out.Problem != "" {
 		return out
 	}
-	servers := p.keyServers()
-	leader := p.electKeyLeader()
-	if i := slices.IndexFunc(servers, func(m *machine) bool { return m.Name == p.status.RotateEncryptionKeysLeader }); i >= 0 {
-		leader = servers[i]
-	}
+	leader := cmp.Or(o.elected(), o.candidate())
 	if leader == nil {
-		out.Held = "waiting for a control plane machine that can be leader"
+		out.Held = msgNoLeader
 		return out
 	}
-	before, followers := p.aroundLeader(leader)
+	before, followers := o.aroundLeader(leader)
 	restarts := 0
-	for _, phase := range keyPhases[:len(keyPhases)-1] {
-		if _, command := keyCommands[phase]; !command {
-			restarts++
-		}
+	for _, phase := range keyPhases {
+		restarts += btoi(phase.command == "")
 	}
-	out.Stages = stageOf(kindKeys.title, fmt.Sprintf("%s, %d times", paceOne, restarts), slices.Concat(before, []*machine{leader}, followers))
+	pace := fmt.Sprintf("%s, %d times", paceOne, restarts)
+	out.Stages = o.stage("", pace, slices.Concat(before, []*machine{leader}, followers))
 	return out
 }

@@ -15,10 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-func (w *world) operation(k kind) rkev1.OperationRecord {
-	p := pass{status: w.cp.Status}
-	return p.record(k)
-}
+func (w *world) operation(k *kind) rkev1.OperationRecord { return k.recordIn(&w.cp.Status) }
 
 func TestDecide_RestoreThatCannotWorkTouchesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -7,14 +7,13 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// snapshotAsked is the object that the restore names, nil when the name is that of a file on the machine.
-func (o *operation) snapshotAsked() *ETCDSnapshot {
+// snapshot is the object that the restore names, nil when the name is that of a file on the machine.
+func (o restore) snapshot() *ETCDSnapshot {
 	for i, snapshot := range o.s.Snapshots {
 		if snapshot.Name == o.status.ETCDSnapshotRestore.Name {
 			return &o.s.Snapshots[i]
@@ -24,8 +23,8 @@ func (o *operation) snapshotAsked() *ETCDSnapshot {
 }
 
 // source is the snapshot to restore from, or why it cannot be restored.
-func (o *operation) source() (source render.Source, problem string) {
-	found := o.snapshotAsked()
+func (o restore) source() (source render.Source, problem string) {
+	found := o.snapshot()
 	if found == nil {
 		return render.Source{File: o.status.ETCDSnapshotRestore.Name}, ""
 	}
@@ -37,7 +36,8 @@ func (o *operation) source() (source render.Source, problem string) {
 	case found.File == "":
 		return source, fmt.Sprintf("snapshot %s names no file", found.Name)
 	case !restorable(found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion):
-		return source, fmt.Sprintf("snapshot %s of version %s cannot be restored to version %s", found.Name, found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion)
+		return source, fmt.Sprintf("snapshot %s of version %s cannot be restored to version %s",
+			found.Name, found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion)
 	}
 	return render.Source{File: found.File, Folder: found.Folder, S3: found.S3}, ""
 }
@@ -54,16 +54,16 @@ func restorable(taken, current string) bool {
 	return err != nil || to.LessThan(border) || !from.LessThan(border)
 }
 
-// restoreOn is the machine on which etcd starts again, or why there is none. It is the machine that holds the snapshot.
+// target is the machine on which etcd starts again, or why there is none. It is the machine that holds the snapshot.
 // For a snapshot in S3 it is the init node, or the first machine that can be one. For a bare file name it is the only
 // candidate.
-func (o *operation) restoreOn() (m *machine, problem string) {
+func (o restore) target() (m *machine, problem string) {
 	candidates := o.collect((*machine).canBeInit)
-	found := o.snapshotAsked()
+	found := o.snapshot()
 	switch {
 	case found == nil && len(candidates) != 1:
-		return nil, fmt.Sprintf("snapshot %s is not known; to restore from a file of that name there must be exactly one machine with etcd",
-			o.status.ETCDSnapshotRestore.Name)
+		return nil, "snapshot " + o.status.ETCDSnapshotRestore.Name +
+			" is not known; to restore from a file of that name there must be exactly one machine with etcd"
 	case found != nil && found.S3 == nil:
 		i := slices.IndexFunc(candidates, func(m *machine) bool { return m.UID == found.MachineUID })
 		if i < 0 {
@@ -80,7 +80,7 @@ func (o *operation) restoreOn() (m *machine, problem string) {
 }
 
 // designate makes a machine the init node. All other marks are removed first.
-func (o *operation) designate(m *machine) *verdict {
+func (o restore) designate(m *machine) verdict {
 	var others []note
 	for _, other := range slices.Concat(o.machines, o.unregistered) {
 		if other != m && other.marks.InitNode {
@@ -89,57 +89,52 @@ func (o *operation) designate(m *machine) *verdict {
 		}
 	}
 	if len(others) > 0 {
-		v := o.await("Restore: marks", stepDeadline, about("another machine becomes the init node instead of", others), WakeMachine, WakePlanSecret)
-		return &v
+		message := about("another machine becomes the init node instead of", others)
+		return o.await("Restore: marks", stepDeadline, message, WakeMachine, WakePlanSecret)
 	}
 	m.marks.InitNode = true
-	return nil
+	return verdict{}
 }
 
-// rendered is a plan, or why there is none.
-type rendered struct {
-	report
-	plan plan.NodePlan
-}
-
-// tryRender renders the plan of the machine on which etcd starts again.
-func (o *operation) tryRender(m *machine, source render.Source) rendered {
+// render returns the plan of the machine on which etcd starts again, or why there is none.
+func (o restore) render(m *machine, source render.Source) (plan.NodePlan, report) {
 	in := o.inputFor(m, "")
 	in.InitNode = true
 	if !o.s.Versions.Knows(in.Version) {
 		in.Version = o.s.Versions.Newest() // a restore starts everything again, in any version
 	}
-	restore, err := o.s.Versions.RestorePlan(in, source, o.attempt())
+	want, err := o.s.Versions.RestorePlan(in, source, o.attempt())
 	var pending *render.PendingError
 	switch {
 	case errors.As(err, &pending):
-		return rendered{report: report{missing: pending.Message}}
+		return want, report{taskUnrendered, pending.Message}
 	case err != nil:
-		return rendered{report: report{failed: err.Error()}}
+		return want, report{taskFailed, err.Error()}
 	}
-	return rendered{plan: restore}
+	return want, report{}
 }
 
-// stopMachines stops all machines except some, and waits until no server runs. Workers get the plan to stop too, but
+// stopMachines stops all machines except the one that restores, and waits until no server runs. Workers get the plan to stop too, but
 // the restore does not wait for them: a worker that does not answer must not block the data. Deleting machines with
 // etcd may still have a member. Drover releases them and waits until they are gone.
-func (o *operation) stopMachines(phase string, except ...*machine) *verdict {
+func (o restore) stopMachines(except *machine) verdict {
 	for _, m := range o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.ForceRemove }) {
 		o.last = append(o.last, ForceRemoveMachine{Machine: m.Name})
 	}
 	var tasks []task
 	for _, m := range o.collect(isLive, stops) {
-		if slices.Contains(except, m) && render.OperationOf(m.Plan.State.Plan) == render.OperationRestore {
+		if m == except && m.restored() {
 			continue // its restore has begun already
 		}
-		tasks = append(tasks, task{m: m, plan: o.work(m, o.node(m).StopWork(m.roles, o.attempt())), attempts: restartAttempts, disrupts: true})
+		stop := o.withWork(m, o.node(m).StopWork(m.roles, o.attempt()))
+		tasks = append(tasks, task{m: m, plan: stop, attempts: restartAttempts, disrupts: true})
 	}
 	worker := func(m *machine) bool { return !m.roles.Server() }
 	says := says{fmt.Sprintf("waiting to stop %s services on", o.runtime), fmt.Sprintf("cannot stop %s services on", o.runtime)}
-	if v := o.allAtOnce(phase, says, tasks, worker); v != nil {
+	if v := o.allAtOnce(string(o.phase().name), says, tasks, worker); v.stop {
 		return v
 	}
-	return o.otherMembers(phase)
+	return o.awaitMembers()
 }
 
 // stops reports that a restore stops what runs on a machine.
@@ -147,9 +142,9 @@ func stops(m *machine) bool {
 	return !m.windows && m.roles != render.Roles{} && m.Plan.State.PlanExists
 }
 
-// otherMembers waits for etcd members that cannot get a plan to stop. A machine that was stopped before its deletion
+// awaitMembers waits for etcd members that cannot get a plan to stop. A machine that was stopped before its deletion
 // runs no member, and cannot go while the cluster is paused.
-func (o *operation) otherMembers(phase string) *verdict {
+func (o restore) awaitMembers() verdict {
 	var lost, deleting []note
 	for _, m := range o.unregistered {
 		if m.roles.ETCD && m.delivered() {
@@ -159,65 +154,55 @@ func (o *operation) otherMembers(phase string) *verdict {
 	for _, m := range o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.stopped() || !m.Plan.State.InSync }) {
 		deleting = append(deleting, note{name: m.Name})
 	}
-	var v verdict
+	phase := string(o.phase().name)
 	switch {
 	case len(lost) > 0:
-		v = o.await(phase+": lost", stepDeadline, about("waiting for the plan secrets of etcd machine(s)", lost), WakePlanSecret, WakeMachine)
+		message := about("waiting for the plan secrets of etcd machine(s)", lost)
+		return o.await(phase+": lost", stepDeadline, message, WakePlanSecret, WakeMachine)
 	case len(deleting) > 0:
-		v = o.await(phase+": deleting", stepDeadline, about("waiting for etcd machines to delete:", deleting), WakeMachine)
-	default:
-		return nil
+		return o.await(phase+": deleting", stepDeadline, about("waiting for etcd machines to delete:", deleting), WakeMachine)
 	}
-	return &v
+	return verdict{}
 }
 
-// cleanPods starts the init node. From a machine with an API server, it removes pods that the restored data list as
-// running.
-func (o *operation) cleanPods() verdict {
-	o.restoring = true
-	phase := rkev1.ETCDSnapshotPhasePostRestorePodCleanup
-	return o.cleanUp(phase, rkev1.ETCDSnapshotPhaseInitialRestartCluster, func(m *machine) render.Work {
-		uids, possible := []string{string(m.UID)}, []string(nil)
-		switch {
-		case m == o.init:
-		case o.runtime == distro.RKE2:
-			uids = append(uids, string(o.init.UID))
-		// An operation does not wait for the kubelet of a K3s server that is only etcd, yet its node may be ready.
-		default:
-			possible = append(possible, string(o.init.UID))
-		}
-		for _, w := range o.collect(isLive, func(m *machine) bool { return m.windows }) { // no plan has stopped them
-			possible = append(possible, string(w.UID))
-		}
-		return o.node(m).PodCleanupWork(uids, possible, o.attempt())
-	})
+// podCleanup removes pods that the restored data list as running. It runs on a machine with an API server.
+func (o restore) podCleanup(m *machine) render.Work {
+	uids, possible := []string{string(m.UID)}, []string(nil)
+	switch {
+	case m == o.init:
+	case o.runtime == distro.RKE2:
+		uids = append(uids, string(o.init.UID))
+	// An operation does not wait for the kubelet of a K3s server that is only etcd, yet its node may be ready.
+	default:
+		possible = append(possible, string(o.init.UID))
+	}
+	for _, w := range o.collect(isLive, func(m *machine) bool { return m.windows }) { // no plan has stopped them
+		possible = append(possible, string(w.UID))
+	}
+	return o.node(m).PodCleanupWork(uids, possible, o.attempt())
 }
 
-// cleanNodes removes Nodes that have no machine any more.
-func (o *operation) cleanNodes() verdict {
-	o.restoring = true
-	phase := rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup
-	return o.cleanUp(phase, rkev1.ETCDSnapshotPhaseRestartCluster, func(m *machine) render.Work {
-		var uids, names []string
-		for _, other := range slices.Concat(o.machines, o.unregistered) {
-			if other.Deleting {
-				continue
-			}
-			uids = append(uids, string(other.UID))
-			if other.NodeName != "" {
-				names = append(names, other.NodeName)
-			}
+// nodeCleanup removes Nodes that have no machine any more.
+func (o restore) nodeCleanup(m *machine) render.Work {
+	var uids, names []string
+	for _, other := range slices.Concat(o.machines, o.unregistered) {
+		if other.Deleting {
+			continue
 		}
-		return o.node(m).NodeCleanupWork(uids, names, o.attempt())
-	})
+		uids = append(uids, string(other.UID))
+		if other.NodeName != "" {
+			names = append(names, other.NodeName)
+		}
+	}
+	return o.node(m).NodeCleanupWork(uids, names, o.attempt())
 }
 
 // runs reports that a machine is known to work with its current plan.
-func (p *pass) runs(m *machine) bool { return !m.sent && !m.down() && p.progress(m) == "" }
+func (o restore) runs(m *machine) bool { return !m.sent && !m.down() && o.progress(m) == "" }
 
 // startInit names the init node. When another machine is used for cleaning up (apart), it also makes sure that the init
 // node runs before others join it. That is the case when the init node has no API server or is being deleted.
-func (o *operation) startInit() (apart bool, stopped string, wait *Wait) {
+func (o restore) startInit() (apart bool, stopped string, wait *Wait) {
 	if stopped, wait = o.reconcile("join"); wait != nil {
 		return false, stopped, wait
 	}
@@ -233,11 +218,11 @@ func (o *operation) startInit() (apart bool, stopped string, wait *Wait) {
 
 // cleanUp gives one machine its ordinary plan with work on top: the init node, or the first machine with an API server
 // when the init node has none. An init node that is being deleted gets no plan. Others only join it.
-func (o *operation) cleanUp(phase, then rkev1.ETCDSnapshotPhase, work func(*machine) render.Work) verdict {
-	step := string(phase)
+func (o restore) cleanUp(work func(*machine) render.Work) verdict {
+	step := string(o.phase().name)
 	apart, stopped, wait := o.startInit()
 	if wait != nil {
-		return o.await(step+": "+stopped, restartDeadline, wait.Message, WakePlanSecret, append(wait.Wakes, WakeMachine)...)
+		return o.awaitStep(step+": "+stopped, wait.Message, wait)
 	}
 	m, joinURL := o.init, ""
 	if apart {
@@ -247,17 +232,18 @@ func (o *operation) cleanUp(phase, then rkev1.ETCDSnapshotPhase, work func(*mach
 		}
 		m, joinURL = servers[0], o.init.marks.JoinURL
 	}
-	desired, found := o.render(m, joinURL)
-	r := report{missing: found.message}
-	if found.reason == ReasonRenderFailed {
-		r = report{failed: found.message}
+	var r report
+	switch desired, found := o.pass.render(m, joinURL); {
+	case found.reason == ReasonRenderFailed:
+		r = report{taskFailed, found.message}
+	case found.message != "":
+		r = report{taskUnrendered, found.message}
+	default:
+		extended := o.node(m).Extend(desired, work(m))
+		r = o.assign(task{m: m, plan: extended, attempts: restartAttempts, disrupts: true, rejoins: true, joinURL: joinURL})
 	}
-	if r.done() {
-		r = o.assign(task{m: m, plan: o.node(m).Extend(desired, work(m)), attempts: restartAttempts, disrupts: true, rejoins: true, joinURL: joinURL})
+	if v := o.judge(step+": "+m.Name, restoreDeadline, r); v.stop {
+		return v
 	}
-	if v := o.judge(step+": "+m.Name, restoreDeadline, r); v != nil {
-		return *v
-	}
-	o.enter(then)
-	return o.next(step + " is done")
+	return o.advance()
 }

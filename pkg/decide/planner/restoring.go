@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"slices"
-
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
@@ -17,8 +15,7 @@ func Restoring(cp *rkev1.RKEControlPlane) bool {
 	default:
 		return true
 	}
-	i := slices.IndexFunc(cp.Status.Operations, func(r rkev1.OperationRecord) bool { return r.Name == kindRestore.name })
-	if i < 0 || slices.Contains([]string{"", string(rkev1.ETCDSnapshotPhaseStarted)}, cp.Status.Operations[i].Step) {
+	if step := kindRestore.recordIn(&cp.Status).Step; step == "" || step == string(rkev1.ETCDSnapshotPhaseStarted) {
 		return false // it has stopped nothing
 	}
 	ready := conditions.Get(cp.Status.Conditions, rkev1.ConditionReady)

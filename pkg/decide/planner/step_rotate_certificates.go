@@ -10,79 +10,88 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// stepRotateCertificates gives the nodes new certificates, one node after the other
+// certificateRotation gives the nodes new certificates, one node after the other
 // (docs/wire/planner.md#certificate-rotation). The status holds only the generation of the last rotation. Everything
 // else is in its record.
+type certificateRotation struct{ *operation }
+
 func stepRotateCertificates(p *pass) verdict {
-	o := &operation{pass: p, kind: kindCertificates}
-	request := p.s.ControlPlane.Spec.RotateCertificates
-	if request == nil {
-		o.cancel()
-		return goOn("no rotation of certificates is asked for")
-	}
-	if last, known := p.lastCertificates(); known && p.isRunning(kindCertificates) {
-		return o.rotateCertificates(last)
-	}
-	if ended := p.certificatesEnded(); ended != "" {
-		return goOn("the rotation of certificates that is asked for " + ended)
-	}
-	if why := p.certificatesNotNow(); why != "" {
-		return goOn("a rotation of certificates is asked for, " + why)
-	}
-	return o.start(request)
+	o := certificateRotation{newOperation(p, kindCertificates)}
+	return o.walk(o)
 }
 
-// lastCertificates is the request of the last rotation.
-func (p *pass) lastCertificates() (last rkev1.RotateCertificates, known bool) {
-	record := p.record(kindCertificates)
-	known = record.Request != "" && json.Unmarshal([]byte(record.Request), &last) == nil
+func (o certificateRotation) request() *rkev1.RotateCertificates {
+	return o.s.ControlPlane.Spec.RotateCertificates
+}
+
+func (o certificateRotation) state() (requestState, string) {
+	if o.request() == nil {
+		return requestAbsent, ""
+	}
+	if _, known := o.last(); known && o.isRunning() {
+		return requestRunning, ""
+	}
+	if how := o.ended(); how != "" {
+		return requestEnded, how
+	}
+	return readyUnless(o.heldUp())
+}
+
+func (o certificateRotation) begin() any { return o.request() }
+
+func (o certificateRotation) forget() {} // the status holds no request
+
+// last is the request of the last rotation.
+func (o certificateRotation) last() (last rkev1.RotateCertificates, known bool) {
+	request := o.record().Request
+	known = request != "" && json.Unmarshal([]byte(request), &last) == nil
 	return last, known
 }
 
-// certificatesEnded is how the requested rotation has ended, empty when it has not.
-func (p *pass) certificatesEnded() string {
-	request := p.s.ControlPlane.Spec.RotateCertificates
-	last, _ := p.lastCertificates()
+// ended is how the requested rotation has ended, empty when it has not.
+func (o certificateRotation) ended() string {
+	last, _ := o.last()
 	switch {
-	case request.Generation == p.status.CertificateRotationGeneration:
+	case o.request().Generation == o.status.CertificateRotationGeneration:
 		return "was done"
-	case p.record(kindCertificates).State == rkev1.OperationStateFailed && last.Generation == request.Generation:
+	case o.record().State == rkev1.OperationStateFailed && last.Generation == o.request().Generation:
 		return "has failed"
 	}
 	return ""
 }
 
-// certificatesNotNow is why a rotation cannot start now, empty when it can.
-func (p *pass) certificatesNotNow() string {
-	if !p.initialized() {
+// heldUp is why a rotation cannot start now, empty when it can.
+func (o certificateRotation) heldUp() string {
+	if !o.initialized() {
 		return "but the cluster is not up"
 	}
-	return p.rotatesLater(kindCertificates)
+	return o.rotationHeldUp()
 }
 
-// rotateCertificates works on the request as it was at the start, so that all nodes are treated alike.
-func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict {
-	if problem := o.certificatesProblem(request); problem != "" {
+// work follows the request as it was at the start, so that all nodes are treated alike.
+func (o certificateRotation) work() verdict {
+	request, _ := o.last()
+	if problem := o.problem(request); problem != "" {
 		return o.fail(problem)
 	}
-	if v := o.pause(); v != nil {
-		return *v
+	if v := o.pause(); v.stop {
+		return v
 	}
-	v := o.oneByOne("rotate", o.certificateOrder(request), func(m *machine) (task, string) {
+	v := o.oneByOne("rotate", o.order(request), func(m *machine) task {
 		work := o.node(m).RotateCertificatesWork(m.have(), m.roles, request.Services, o.attempt())
-		return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true, proves: true}, ""
+		return task{m: m, plan: o.withWork(m, work), attempts: restartAttempts, disrupts: true, proves: true}
 	})
-	if v != nil {
-		return *v
+	if v.stop {
+		return v
 	}
 	o.status.CertificateRotationGeneration = request.Generation
-	return o.succeed(o.leftOut())
+	return o.succeed(o.withoutRole())
 }
 
-// certificatesProblem is why a rotation cannot work, empty when it can. Without this check, a server would stop and
-// stay down until its last attempt. A service that no machine has would be reported as rotated.
-func (p *pass) certificatesProblem(request rkev1.RotateCertificates) string {
-	runtime := distro.RuntimeOf(p.s.ControlPlane.Spec.KubernetesVersion)
+// problem is why a rotation cannot work, empty when it can. Without this check, a server would stop and stay down until
+// its last attempt. A service that no machine has would be reported as rotated.
+func (o certificateRotation) problem(request rkev1.RotateCertificates) string {
+	runtime := distro.RuntimeOf(o.s.ControlPlane.Spec.KubernetesVersion)
 	unknown := render.UnknownServices(runtime, request.Services)
 	if len(unknown) == 0 {
 		return ""
@@ -90,8 +99,9 @@ func (p *pass) certificatesProblem(request rkev1.RotateCertificates) string {
 	return runtime.Command() + " has no service " + strings.Join(unknown, ", ") + " with certificates"
 }
 
-// certificateOrder are the machines that get new certificates, in order.
-func (p *pass) certificateOrder(request rkev1.RotateCertificates) []*machine {
+// order lists the machines that get new certificates, in their order.
+func (o certificateRotation) order(request rkev1.RotateCertificates) []*machine {
+	rotates := func(m *machine) bool { return render.RotatesCertificates(m.roles, request.Services) }
 	var machines []*machine
 	for _, group := range []func(*machine) bool{
 		func(m *machine) bool { return m.roles.OnlyETCD() },
@@ -99,13 +109,13 @@ func (p *pass) certificateOrder(request rkev1.RotateCertificates) []*machine {
 		func(m *machine) bool { return m.roles.OnlyControlPlane() },
 		func(m *machine) bool { return m.roles.OnlyWorker() },
 	} {
-		machines = append(machines, p.collect(group, takesPart, func(m *machine) bool { return render.RotatesCertificates(m.roles, request.Services) })...)
+		machines = append(machines, o.collect(group, takesPart, rotates)...)
 	}
 	return machines
 }
 
-// leftOut names machines that a rotation leaves out: a machine without a role has no service.
-func (o *operation) leftOut() string {
+// withoutRole names machines that a rotation leaves out: a machine without a role has no service.
+func (o certificateRotation) withoutRole() string {
 	var notes []note
 	for _, m := range slices.Concat(o.machines, o.unregistered) {
 		if m.roles == (render.Roles{}) && !m.Deleting {

@@ -15,213 +15,237 @@ const featureKeyRotation = "encryption-key-rotation"
 // hintRestore is the advice when a rotation of keys fails halfway (docs/wire/planner.md#encryption-key-rotation).
 const hintRestore = "servers may disagree about keys, perform an etcd restore"
 
-// Stages of a rotation as the distribution reports them (docs/wire/planner.md#encryption-key-rotation).
+// stageFinished is the last stage of a rotation that the distribution reports
+// (docs/wire/planner.md#encryption-key-rotation).
 const stageFinished = "reencrypt_finished"
 
-// keyCommand is the command that the leader runs in a phase. stages are the stages that may follow it.
-type keyCommand struct {
+// keyPhase is a phase of a rotation of keys.
+type keyPhase struct {
+	name rkev1.RotateEncryptionKeysPhase
+	// command is what the leader runs. In phases without a command, the servers restart.
 	command string
-	stages  []string
+	// stages are the stages that may follow the command.
+	stages []string
 }
 
-var keyCommands = map[rkev1.RotateEncryptionKeysPhase]keyCommand{
-	rkev1.RotateEncryptionKeysPhasePrepare:   {"prepare", []string{"prepare"}},
-	rkev1.RotateEncryptionKeysPhaseRotate:    {"rotate", []string{"rotate"}},
-	rkev1.RotateEncryptionKeysPhaseReencrypt: {"reencrypt", []string{"reencrypt_request", "reencrypt_active", stageFinished}},
+// keyPhases in their order (docs/wire/planner.md#encryption-key-rotation). Done follows. Each can end in Failed.
+var keyPhases = []keyPhase{
+	{rkev1.RotateEncryptionKeysPhasePrepare, "prepare", []string{"prepare"}},
+	{name: rkev1.RotateEncryptionKeysPhasePostPrepareRestart},
+	{rkev1.RotateEncryptionKeysPhaseRotate, "rotate", []string{"rotate"}},
+	{name: rkev1.RotateEncryptionKeysPhasePostRotateRestart},
+	{rkev1.RotateEncryptionKeysPhaseReencrypt, "reencrypt", []string{"reencrypt_request", "reencrypt_active", stageFinished}},
+	{name: rkev1.RotateEncryptionKeysPhasePostReencryptRestart},
 }
 
-// keyPhases in their order (docs/wire/planner.md#encryption-key-rotation). Each of them can end in Failed.
-var keyPhases = []rkev1.RotateEncryptionKeysPhase{
-	rkev1.RotateEncryptionKeysPhasePrepare,
-	rkev1.RotateEncryptionKeysPhasePostPrepareRestart,
-	rkev1.RotateEncryptionKeysPhaseRotate,
-	rkev1.RotateEncryptionKeysPhasePostRotateRestart,
-	rkev1.RotateEncryptionKeysPhaseReencrypt,
-	rkev1.RotateEncryptionKeysPhasePostReencryptRestart,
-	rkev1.RotateEncryptionKeysPhaseDone,
-}
-
-// stepRotateKeys gives the cluster a new key to encrypt Secrets with (docs/wire/planner.md#encryption-key-rotation).
-// One server, the leader, runs the commands. After each command all servers restart, one after the other, to learn the
+// keyRotation gives the cluster a new key to encrypt Secrets with (docs/wire/planner.md#encryption-key-rotation). One
+// server, the leader, runs the commands. After each command all servers restart, one after the other, to learn the
 // result.
+type keyRotation struct{ *operation }
+
 func stepRotateKeys(p *pass) verdict {
-	o := &operation{pass: p, kind: kindKeys, setFailed: func() { p.status.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhaseFailed }}
-	request, status := p.s.ControlPlane.Spec.RotateEncryptionKeys, &p.status
-	phase := status.RotateEncryptionKeysPhase
-	if request == nil {
-		o.cancel()
-		status.RotateEncryptionKeys, status.RotateEncryptionKeysPhase, status.RotateEncryptionKeysLeader = nil, "", ""
-		return goOn("no rotation of encryption keys is asked for")
-	}
-	if i := slices.Index(keyPhases[:len(keyPhases)-1], phase); i >= 0 && p.isRunning(kindKeys) {
-		return o.rotateKeys(phase, keyPhases[i+1])
-	}
-	switch {
-	case p.keysEnded():
-		return goOn("the rotation of encryption keys that is asked for has ended: " + string(phase))
-	case request.Generation <= 0:
-		return goOn("no rotation of encryption keys is asked for")
-	}
-	if why := p.keysNotNow(); why != "" {
-		return goOn("a rotation of encryption keys is asked for, " + why)
-	}
-	status.RotateEncryptionKeys, status.RotateEncryptionKeysLeader = request.DeepCopy(), ""
-	status.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhasePrepare
-	return o.start(request)
+	o := keyRotation{newOperation(p, kindKeys)}
+	return o.walk(o)
 }
 
-// keysEnded reports that the requested rotation is done or has failed.
-func (p *pass) keysEnded() bool {
-	request, last, phase := p.s.ControlPlane.Spec.RotateEncryptionKeys, p.status.RotateEncryptionKeys, p.status.RotateEncryptionKeysPhase
-	return last != nil && *last == *request && (phase == rkev1.RotateEncryptionKeysPhaseDone || phase == rkev1.RotateEncryptionKeysPhaseFailed)
+func (o keyRotation) request() *rkev1.RotateEncryptionKeys {
+	return o.s.ControlPlane.Spec.RotateEncryptionKeys
 }
 
-// keysNotNow is why a rotation cannot start now. Every server must follow each step, so all must be in order.
-func (p *pass) keysNotNow() string {
+func (o keyRotation) state() (requestState, string) {
 	switch {
-	case !p.initialized():
+	case o.request() == nil:
+		return requestAbsent, ""
+	case o.isRunning() && o.phase() >= 0:
+		return requestRunning, ""
+	case o.ended():
+		return requestEnded, "has ended: " + string(o.status.RotateEncryptionKeysPhase)
+	case o.request().Generation <= 0:
+		return requestEmpty, ""
+	}
+	return readyUnless(o.heldUp())
+}
+
+func (o keyRotation) begin() any {
+	o.status.RotateEncryptionKeys, o.status.RotateEncryptionKeysLeader = o.request().DeepCopy(), ""
+	o.status.RotateEncryptionKeysPhase = keyPhases[0].name
+	return o.request()
+}
+
+func (o keyRotation) forget() {
+	o.status.RotateEncryptionKeys, o.status.RotateEncryptionKeysPhase, o.status.RotateEncryptionKeysLeader = nil, "", ""
+}
+
+// phase is the index of the current phase, -1 when there is none.
+func (o keyRotation) phase() int {
+	return slices.IndexFunc(keyPhases, func(p keyPhase) bool { return p.name == o.status.RotateEncryptionKeysPhase })
+}
+
+// ended reports that the requested rotation is done or has failed.
+func (o keyRotation) ended() bool {
+	last, phase := o.status.RotateEncryptionKeys, o.status.RotateEncryptionKeysPhase
+	return last != nil && *last == *o.request() &&
+		(phase == rkev1.RotateEncryptionKeysPhaseDone || phase == rkev1.RotateEncryptionKeysPhaseFailed)
+}
+
+// heldUp is why a rotation cannot start now. Every server must follow each step, so all must be in order.
+func (o keyRotation) heldUp() string {
+	switch {
+	case !o.initialized():
 		return "but the cluster is not up"
-	case !conditions.IsTrue(p.status.Conditions, rkev1.ConditionReady):
+	case !conditions.IsTrue(o.status.Conditions, rkev1.ConditionReady):
 		return "it waits for the cluster to be ready"
 	}
-	return p.rotatesLater(kindKeys)
+	return o.rotationHeldUp()
 }
 
-// knowsKeys reports that the cluster's version can rotate encryption keys, as far as is known.
-func (p *pass) knowsKeys() bool {
-	features := p.s.Release.Features
-	return len(features) == 0 || features[featureKeyRotation] != ""
+// problem is why the cluster's version cannot rotate encryption keys, empty when it can, as far as is known.
+func (o keyRotation) problem() string {
+	if features := o.s.Release.Features; len(features) == 0 || features[featureKeyRotation] != "" {
+		return ""
+	}
+	return "version " + o.s.ControlPlane.Spec.KubernetesVersion + " cannot rotate encryption keys"
 }
 
-// rotateKeys works on one phase.
-func (o *operation) rotateKeys(phase, then rkev1.RotateEncryptionKeysPhase) verdict {
-	if phase == keyPhases[0] && !o.knowsKeys() {
-		return o.fail("version " + o.s.ControlPlane.Spec.KubernetesVersion + " cannot rotate encryption keys")
+// work works on one phase.
+func (o keyRotation) work() verdict {
+	i := o.phase()
+	phase := keyPhases[i]
+	if problem := o.problem(); i == 0 && problem != "" {
+		return o.fail(problem)
 	}
-	if v := o.pause(); v != nil {
-		return *v
+	if v := o.pause(); v.stop {
+		return v
 	}
-	leader, v := o.keyLeader(phase)
-	if v != nil {
-		return *v
+	leader, v := o.leader(phase)
+	if v.stop {
+		return v
 	}
-	if phase != keyPhases[0] || render.OperationOf(leader.Plan.State.Plan) != "" {
+	if i > 0 || render.OperationOf(leader.Plan.State.Plan) != "" {
 		o.hint = hintRestore
 	}
-	if command, ok := keyCommands[phase]; ok {
-		v = o.runKeyCommand(phase, command, leader)
+	if phase.command != "" {
+		v = o.runCommand(phase, leader)
 	} else {
-		v = o.restartForKeys(phase, leader)
+		v = o.restart(phase, leader)
 	}
-	if v != nil {
-		return *v
+	switch {
+	case v.stop:
+		return v
+	case i < len(keyPhases)-1:
+		o.status.RotateEncryptionKeysPhase = keyPhases[i+1].name
+		return o.next(string(phase.name) + " is done")
 	}
-	o.status.RotateEncryptionKeysPhase = then
-	if then == rkev1.RotateEncryptionKeysPhaseDone {
-		o.status.RotateEncryptionKeysLeader = ""
-		return o.succeed("")
-	}
-	return o.next(string(phase) + " is done")
+	o.status.RotateEncryptionKeysPhase, o.status.RotateEncryptionKeysLeader = rkev1.RotateEncryptionKeysPhaseDone, ""
+	return o.succeed("")
 }
 
-// keyLeader is the machine that runs the commands: the init node if it has an API server, else the first ready server.
-// It is chosen once, because only the leader knows the results of its commands.
-func (o *operation) keyLeader(phase rkev1.RotateEncryptionKeysPhase) (*machine, *verdict) {
-	name := o.status.RotateEncryptionKeysLeader
-	servers := o.keyServers()
-	if i := slices.IndexFunc(servers, func(m *machine) bool { return m.Name == name }); i >= 0 {
-		return servers[i], nil
+// leader is the machine that runs the commands: the init node if it has an API server, else the first ready server. It
+// is chosen once, because only the leader knows the results of its commands.
+func (o keyRotation) leader(phase keyPhase) (*machine, verdict) {
+	leader, name := o.elected(), o.status.RotateEncryptionKeysLeader
+	switch {
+	case leader != nil:
+		return leader, verdict{}
+	case name != "":
+		return nil, o.fail(fmt.Sprintf("leader %s is gone in phase %s", name, phase.name))
 	}
-	if name != "" {
-		v := o.fail(fmt.Sprintf("leader %s is gone in phase %s", name, phase))
-		return nil, &v
-	}
-	leader := o.electKeyLeader()
-	if leader == nil {
-		v := o.await("Prepare: leader", stepDeadline, "waiting for a control plane machine that can be leader", WakeMachine, WakePlanSecret)
-		return nil, &v
+	if leader = o.candidate(); leader == nil {
+		return nil, o.await("Prepare: leader", stepDeadline, msgNoLeader, WakeMachine, WakePlanSecret)
 	}
 	o.status.RotateEncryptionKeysLeader = leader.Name
-	v := o.next(fmt.Sprintf("elected %s as control plane leader for encryption key rotation", leader.Name))
-	return nil, &v
+	return nil, o.next(fmt.Sprintf("elected %s as control plane leader for encryption key rotation", leader.Name))
 }
 
-// keyServers are the control-plane machines that take part and have a node.
-func (p *pass) keyServers() []*machine {
-	return p.collect(isControlPlane, takesPart, func(m *machine) bool { return m.HasNode })
+const msgNoLeader = "waiting for a control plane machine that can be leader"
+
+// elected is the leader, nil when it was not chosen yet or is gone.
+func (o keyRotation) elected() *machine {
+	for _, m := range o.servers() {
+		if m.Name == o.status.RotateEncryptionKeysLeader {
+			return m
+		}
+	}
+	return nil
 }
 
-// electKeyLeader is the machine that would become leader now, nil when there is none.
-func (p *pass) electKeyLeader() *machine {
-	servers := slices.DeleteFunc(p.keyServers(), func(m *machine) bool { return m.Health.Failing || m.Health.NotReady })
+// servers are the control-plane machines that take part and have a node.
+func (o keyRotation) servers() []*machine {
+	return o.collect(isControlPlane, takesPart, func(m *machine) bool { return m.HasNode })
+}
+
+// candidate is the machine that would become leader now, nil when there is none.
+func (o keyRotation) candidate() *machine {
+	servers := slices.DeleteFunc(o.servers(), func(m *machine) bool { return m.Health.Failing || m.Health.NotReady })
 	if len(servers) == 0 {
 		return nil
 	}
 	return servers[max(0, slices.IndexFunc(servers, func(m *machine) bool { return m.marks.InitNode }))]
 }
 
-// runKeyCommand runs one command on the leader, and checks its effect.
-func (o *operation) runKeyCommand(phase rkev1.RotateEncryptionKeysPhase, command keyCommand, leader *machine) *verdict {
-	attempt := o.attempt() + "/" + string(phase)
-	step := string(phase) + ": " + leader.Name
-	t := task{m: leader, plan: o.work(leader, o.node(leader).SecretsEncryptWork(command.command, command.stages, attempt)), attempts: commandAttempts}
-	if v := o.judge(step, stepDeadline, o.assign(t)); v != nil {
+// runCommand runs the command of a phase on the leader, and checks its effect.
+func (o keyRotation) runCommand(phase keyPhase, leader *machine) verdict {
+	attempt, step := o.attemptOf(phase), string(phase.name)+": "+leader.Name
+	work := o.node(leader).SecretsEncryptWork(phase.command, phase.stages, attempt)
+	r := o.assign(task{m: leader, plan: o.withWork(leader, work), attempts: commandAttempts})
+	if v := o.judge(step, stepDeadline, r); v.stop {
 		return v
 	}
 	stage := leader.rotationStage(attempt)
-	var v verdict
 	switch {
 	case stage == "":
-		v = o.await(step, stepDeadline, step+": waiting for encryption key rotation status", WakePlanSecret)
-	case !slices.Contains(command.stages, stage):
-		v = o.fail(fmt.Sprintf("%s: rotation is at stage %s after %s", step, stage, command.command))
-	case phase == rkev1.RotateEncryptionKeysPhaseReencrypt && stage != stageFinished &&
+		return o.await(step, stepDeadline, step+": "+msgNoStage, WakePlanSecret)
+	case !slices.Contains(phase.stages, stage):
+		return o.fail(fmt.Sprintf("%s: rotation is at stage %s after %s", step, stage, phase.command))
+	case phase.name == rkev1.RotateEncryptionKeysPhaseReencrypt && stage != stageFinished &&
 		render.RotationStage(leader.output(render.SecretsEncryptStatus), attempt) != stageFinished:
-		v = o.await(step+" stage", restartDeadline, step+": waiting for encryption key rotation stage to be finished", WakePlanSecret)
-	default:
-		return nil
+		return o.await(step+" stage", restartDeadline, step+": waiting for encryption key rotation stage to be finished", WakePlanSecret)
 	}
-	return &v
+	return verdict{}
 }
+
+const msgNoStage = "waiting for encryption key rotation status"
+
+// attemptOf identifies the run of a phase on nodes.
+func (o keyRotation) attemptOf(phase keyPhase) string { return o.attempt() + "/" + string(phase.name) }
 
 // rotationStage is the stage that the machine printed in its last run of the plan for an attempt.
 func (m *machine) rotationStage(attempt string) string {
 	return render.RotationStage(string(m.Plan.State.Output[render.SecretsEncryptStatus]), attempt)
 }
 
-// restartForKeys restarts the servers one after the other: the servers that the leader depends on, the leader, and the
+// restart restarts the servers one after the other: the servers that the leader depends on, the leader, and the
 // followers. Each follower must reach the leader's stage.
-func (o *operation) restartForKeys(phase rkev1.RotateEncryptionKeysPhase, leader *machine) *verdict {
+func (o keyRotation) restart(phase keyPhase, leader *machine) verdict {
 	before, followers := o.aroundLeader(leader)
-	attempt := o.attempt() + "/" + string(phase)
-	v := o.oneByOne(string(phase), append(before, leader), func(m *machine) (task, string) { return o.keyRestart(m, phase, "", attempt), "" })
-	if v != nil {
+	name := string(phase.name)
+	v := o.oneByOne(name, append(before, leader), func(m *machine) task { return o.restartTask(m, phase, "") })
+	if v.stop {
 		return v
 	}
-	stage := leader.rotationStage(attempt)
+	stage := leader.rotationStage(o.attemptOf(phase))
 	if stage == "" {
-		v := o.await(string(phase)+": stage", stepDeadline, string(phase)+": "+leader.Name+": waiting for encryption key rotation status", WakePlanSecret)
-		return &v
+		return o.await(name+": stage", stepDeadline, name+": "+leader.Name+": "+msgNoStage, WakePlanSecret)
 	}
-	return o.oneByOne(string(phase), followers, func(m *machine) (task, string) {
-		t := o.keyRestart(m, phase, stage, attempt)
-		if own := m.rotationStage(attempt); own != "" && own != stage {
-			return t, fmt.Sprintf("rotation is at stage %s, on leader %s it is at %s", own, leader.Name, stage)
+	return o.oneByOne(name, followers, func(m *machine) task {
+		t := o.restartTask(m, phase, stage)
+		if own := m.rotationStage(o.attemptOf(phase)); own != "" && own != stage {
+			t.problem = fmt.Sprintf("rotation is at stage %s, on leader %s it is at %s", own, leader.Name, stage)
 		}
-		return t, ""
+		return t
 	})
 }
 
 // aroundLeader are the servers that restart before the leader, and those that restart after it, in order.
-func (p *pass) aroundLeader(leader *machine) (before, followers []*machine) {
+func (o keyRotation) aroundLeader(leader *machine) (before, followers []*machine) {
 	if !leader.marks.InitNode {
-		before = p.collect(takesPart, func(m *machine) bool { return m.marks.InitNode && m.roles.Server() })
-		before = append(before, p.collect(takesPart, notInit, func(m *machine) bool { return m.roles.OnlyETCD() })...)
+		before = o.collect(takesPart, func(m *machine) bool { return m.marks.InitNode && m.roles.Server() })
+		before = append(before, o.collect(takesPart, notInit, func(m *machine) bool { return m.roles.OnlyETCD() })...)
 	}
-	return before, p.collect(takesPart, isControlPlane, notInit, func(m *machine) bool { return m != leader })
+	return before, o.collect(takesPart, isControlPlane, notInit, func(m *machine) bool { return m != leader })
 }
 
-func (o *operation) keyRestart(m *machine, phase rkev1.RotateEncryptionKeysPhase, stage, attempt string) task {
-	work := o.node(m).RestartForKeysWork(m.roles, string(phase), stage, attempt)
-	return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true, proves: true}
+func (o keyRotation) restartTask(m *machine, phase keyPhase, stage string) task {
+	work := o.node(m).RestartForKeysWork(m.roles, string(phase.name), stage, o.attemptOf(phase))
+	return task{m: m, plan: o.withWork(m, work), attempts: restartAttempts, disrupts: true, proves: true}
 }

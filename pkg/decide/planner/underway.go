@@ -11,7 +11,7 @@ import (
 // drained nodes.
 func UnderWay(s Snapshot) []string {
 	var out []string
-	for _, k := range []kind{kindCreate, kindRestore, kindCertificates, kindKeys} {
+	for _, k := range kinds {
 		if c := conditions.Get(s.ControlPlane.Status.Conditions, k.condition); c != nil && c.Status == rkev1.ConditionUnknown {
 			out = append(out, "an operation runs: "+k.title)
 		}
