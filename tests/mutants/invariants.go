@@ -118,7 +118,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I21", breaks: "the pause of a rotation stays when the rotation has ended",
-		file: "pkg/decide/planner/operation.go", old: `kindCertificates.runsIn(status) && spec.RotateCertificates != nil`, fault: `spec.RotateCertificates != nil`,
+		file: "pkg/decide/planner/operation.go", old: `kindCertificates.runsIn(s) && spec.RotateCertificates != nil`, fault: `spec.RotateCertificates != nil`,
 		tests: planner, run: "TestDecide_PausesAreOwned|TestOperationTranscripts",
 	},
 	{

@@ -159,7 +159,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W31", breaks: "machines without a role are left out of a rotation, and nobody says so",
-		file: "pkg/decide/planner/step_rotate_certificates.go", old: `if m.roles == (render.Roles{}) && !m.Deleting {`, fault: `if m.roles == (render.Roles{}) && m.Deleting {`,
+		file: "pkg/decide/planner/step_rotate_certificates.go", old: `return m.roles == (render.Roles{}) && !m.Deleting`, fault: `return m.roles == (render.Roles{}) && m.Deleting`,
 		tests: planner, run: "TestDecide_RotationNamesWhatItLeavesOut",
 	},
 	{

@@ -38,6 +38,9 @@ const (
 // ReasonCancelled on these conditions means that the request was removed while the operation ran.
 const ReasonCancelled = "Cancelled"
 
+// status is what the functions of a kind read and write.
+type status = rkev1.RKEControlPlaneStatus
+
 // kind is a kind of operation.
 type kind struct {
 	name      string // stored in records, tickets and on the CAPI cluster
@@ -47,30 +50,40 @@ type kind struct {
 	condition string
 	cause     disruption.Cause
 	class     Class // effect on each of its machines
-	// setFailed sets the phase in the status to failed, for kinds that have a phase.
-	setFailed func(*rkev1.RKEControlPlaneStatus)
+	of        func(*operation) operator
+	// setFailed sets the phase to failed, for kinds that have a phase. forget removes the request.
+	setFailed, forget func(*status)
 }
 
 var (
 	kindCreate = &kind{
 		name: "etcd-snapshot-create", title: "etcd snapshot", noun: "snapshot", field: "etcdSnapshotCreate",
 		condition: ConditionSnapshotCreated, cause: disruption.CommandSnapshot, class: ClassInPlace,
-		setFailed: func(s *rkev1.RKEControlPlaneStatus) { s.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFailed },
+		of:        func(o *operation) operator { return snapshotCreation{o} },
+		setFailed: func(s *status) { s.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFailed },
+		forget:    func(s *status) { s.ETCDSnapshotCreate, s.ETCDSnapshotCreatePhase = nil, "" },
 	}
 	kindRestore = &kind{
 		name: "etcd-restore", title: "etcd restore", noun: "restore", field: "etcdSnapshotRestore",
 		condition: ConditionSnapshotRestored, cause: disruption.CommandRestore, class: ClassRestart,
-		setFailed: func(s *rkev1.RKEControlPlaneStatus) { s.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFailed },
+		of:        func(o *operation) operator { return restore{o} },
+		setFailed: func(s *status) { s.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFailed },
+		forget:    func(s *status) { s.ETCDSnapshotRestore, s.ETCDSnapshotRestorePhase = nil, "" },
 	}
 	kindCertificates = &kind{
-		name: "rotate-certificates", title: "certificate rotation", noun: "rotation of certificates", field: "rotateCertificates",
-		condition: ConditionCertificatesRotated, cause: disruption.CommandRotateCertificates, class: ClassRestart,
+		name: "rotate-certificates", title: "certificate rotation", noun: "rotation of certificates",
+		field: "rotateCertificates", condition: ConditionCertificatesRotated,
+		cause: disruption.CommandRotateCertificates, class: ClassRestart,
+		of: func(o *operation) operator { return certificateRotation{o} },
 	}
 	kindKeys = &kind{
 		name: "rotate-encryption-keys", title: "encryption key rotation", noun: "rotation of encryption keys",
-		field: "rotateEncryptionKeys", condition: ConditionKeysRotated, cause: disruption.CommandRotateKeys, class: ClassRestart,
-		setFailed: func(s *rkev1.RKEControlPlaneStatus) {
-			s.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhaseFailed
+		field: "rotateEncryptionKeys", condition: ConditionKeysRotated,
+		cause: disruption.CommandRotateKeys, class: ClassRestart,
+		of:        func(o *operation) operator { return keyRotation{o} },
+		setFailed: func(s *status) { s.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhaseFailed },
+		forget: func(s *status) {
+			s.RotateEncryptionKeys, s.RotateEncryptionKeysPhase, s.RotateEncryptionKeysLeader = nil, "", ""
 		},
 	}
 	// kinds are all kinds, in the order of their steps.
@@ -78,8 +91,8 @@ var (
 )
 
 // recordIn is the record of the kind in a status, empty when the kind never ran.
-func (k *kind) recordIn(status *rkev1.RKEControlPlaneStatus) rkev1.OperationRecord {
-	for _, record := range status.Operations {
+func (k *kind) recordIn(s *status) rkev1.OperationRecord {
+	for _, record := range s.Operations {
 		if record.Name == k.name {
 			return record
 		}
@@ -87,9 +100,7 @@ func (k *kind) recordIn(status *rkev1.RKEControlPlaneStatus) rkev1.OperationReco
 	return rkev1.OperationRecord{Name: k.name}
 }
 
-func (k *kind) runsIn(status *rkev1.RKEControlPlaneStatus) bool {
-	return k.recordIn(status).State == rkev1.OperationStateRunning
-}
+func (k *kind) runsIn(s *status) bool { return k.recordIn(s).State == rkev1.OperationStateRunning }
 
 // operation is one operation of a pass. Its record and the phase in the status are the planner's memory. Both are
 // stored in the same write, so every later pass knows of an operation that was started.
@@ -104,66 +115,58 @@ func newOperation(p *pass, k *kind) *operation { return &operation{pass: p, kind
 
 // operator is the part of an operation that differs between kinds.
 type operator interface {
-	// state is the state of the request, and why it is held or how it has ended.
-	state() (requestState, string)
-	// begin notes the request in the status, and returns it.
-	begin() any
-	// forget removes the request from the status.
-	forget()
-	// work does the next part of a running operation.
-	work() verdict
+	state() (state requestState, why string) // of the request in the spec
+	begin() any                              // notes the request in the status, and returns it
+	work() verdict                           // does what is next while the operation runs
+	outlook() *OperationOutlook              // describes the operation, nil when none was requested or it has ended
 }
 
 // requestState is how far the request of an operation is.
 type requestState int
 
 const (
-	// requestAbsent: the spec requests nothing.
-	requestAbsent requestState = iota
-	// requestEmpty: the field of the spec is set, and requests nothing.
-	requestEmpty
-	// requestHeld: the operation cannot begin now.
-	requestHeld
-	// requestReady: the operation begins in this pass.
-	requestReady
-	// requestRunning: the operation has begun and has not ended.
-	requestRunning
-	// requestEnded: the operation has succeeded or failed.
-	requestEnded
-	// requestStranded: the operation has failed, and the cluster is down until another request.
-	requestStranded
+	requestAbsent   requestState = iota // the spec requests nothing
+	requestEmpty                        // the field of the spec is set, and requests nothing
+	requestNew                          // the operation has not begun, and the text says what holds it up
+	requestRunning                      // the operation has begun and has not ended
+	requestEnded                        // the operation has succeeded or failed, and the text says which
+	requestStranded                     // the operation has failed, and the cluster is down until another request
 )
 
-// readyUnless is the state of a request that has not begun.
-func readyUnless(heldUp string) (requestState, string) {
-	if heldUp != "" {
-		return requestHeld, heldUp
-	}
-	return requestReady, ""
+// stepOf is the step of a kind of operation.
+func stepOf(k *kind) step {
+	return step{k.name, func(p *pass) verdict {
+		o := newOperation(p, k)
+		return o.walk(k.of(o))
+	}}
 }
 
-// walk is the step of an operation.
 func (o *operation) walk(by operator) verdict {
-	state, why := by.state()
-	switch state {
-	case requestAbsent:
+	switch state, why := by.state(); {
+	case state == requestAbsent:
 		o.cancel()
-		by.forget()
+		if o.forget != nil {
+			o.forget(&o.status)
+		}
 		return goOn("no " + o.noun + " is asked for")
-	case requestEmpty:
+	case state == requestEmpty:
 		return goOn("no " + o.noun + " is asked for")
-	case requestHeld:
+	case state == requestNew && why != "":
 		return goOn("a " + o.noun + " is asked for, " + why)
-	case requestReady:
+	case state == requestNew:
 		return o.start(by.begin())
-	case requestEnded:
+	case state == requestEnded:
 		return goOn("the " + o.noun + " that is asked for " + why)
-	case requestStranded:
+	case state == requestStranded:
 		return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+o.record().Message, WakeControlPlane))
-	case requestRunning:
 	}
 	return by.work()
 }
+
+func (o *operation) spec() *rkev1.RKEControlPlaneSpec { return &o.s.ControlPlane.Spec }
+
+// all are the registered machines and the others.
+func (o *operation) all() []*machine { return slices.Concat(o.machines, o.unregistered) }
 
 func (o *operation) record() rkev1.OperationRecord { return o.recordIn(&o.status) }
 
@@ -171,7 +174,8 @@ func (o *operation) isRunning() bool { return o.runsIn(&o.status) }
 
 func (o *operation) remember(record rkev1.OperationRecord) {
 	// The list is shared with the snapshot.
-	list := slices.DeleteFunc(slices.Clone(o.status.Operations), func(r rkev1.OperationRecord) bool { return r.Name == record.Name })
+	list := slices.Clone(o.status.Operations)
+	list = slices.DeleteFunc(list, func(r rkev1.OperationRecord) bool { return r.Name == o.name })
 	list = append(list, record)
 	slices.SortFunc(list, func(a, b rkev1.OperationRecord) int { return strings.Compare(a.Name, b.Name) })
 	o.status.Operations = list
@@ -289,16 +293,18 @@ func (o *operation) pause() verdict {
 
 // needsPause reports that a running operation relies on Cluster API leaving machines alone.
 func (p *pass) needsPause() bool {
-	spec, status := &p.s.ControlPlane.Spec, &p.status
-	i := restorePhaseOf(status)
-	return kindRestore.runsIn(status) && i >= 0 && restorePhases[i].pauses ||
-		kindCertificates.runsIn(status) && spec.RotateCertificates != nil ||
-		kindKeys.runsIn(status) && spec.RotateEncryptionKeys != nil
+	spec, s := &p.s.ControlPlane.Spec, &p.status
+	restores := s.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore ||
+		s.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup
+	return kindRestore.runsIn(s) && restores ||
+		kindCertificates.runsIn(s) && spec.RotateCertificates != nil ||
+		kindKeys.runsIn(s) && spec.RotateEncryptionKeys != nil
 }
 
 // forItsRollOut reports that machines have what an operation wants, and wait for changes of their own.
 func (w *Wait) forItsRollOut() bool {
-	return slices.Contains([]Reason{ReasonChangePending, ReasonPoolPaused, ReasonLeftOut, ReasonEtcdUnhealthy}, w.Reason)
+	pending := []Reason{ReasonChangePending, ReasonPoolPaused, ReasonLeftOut, ReasonEtcdUnhealthy}
+	return slices.Contains(pending, w.Reason)
 }
 
 // stopped reports that a restore has stopped the distribution on a machine and removed its etcd data.
@@ -325,10 +331,7 @@ func (p *pass) isDown(m *machine) bool {
 // etcdStarting reports that m has etcd and the member of another machine is starting. Members start one after the
 // other, and the restored one is the first.
 func (p *pass) etcdStarting(m *machine) bool {
-	return m.roles.ETCD && slices.ContainsFunc(p.machines, func(o *machine) bool {
-		if o == m || !o.roles.ETCD || o.Deleting || !o.Plan.State.PlanExists {
-			return false
-		}
-		return o.sent || o.restored() || !o.stopped() && p.progress(o) != ""
-	})
+	return m.roles.ETCD && len(p.collect(isEtcd, isLive, hasPlan, func(o *machine) bool {
+		return o != m && (o.sent || o.restored() || !o.stopped() && p.progress(o) != "")
+	})) > 0
 }

@@ -29,6 +29,8 @@ type task struct {
 	attempts int
 	// disrupts is true when the machine needs a ticket.
 	disrupts bool
+	// optional is true when the operation goes on without the machine.
+	optional bool
 	// proves is true when the node must prove that etcd can do without its member, as in plans of rollouts. The
 	// server's view may be old.
 	proves bool
@@ -43,20 +45,13 @@ type task struct {
 type taskState int
 
 const (
-	// taskDone: the plan is applied and all probes pass.
-	taskDone taskState = iota
-	// taskUnreadable: the plan Secret is unreadable.
-	taskUnreadable
-	// taskUnrendered: the plan cannot be rendered yet.
-	taskUnrendered
-	// taskUndelivered: the machine does not have the plan.
-	taskUndelivered
-	// taskUnapplied: the agent has not applied the plan yet.
-	taskUnapplied
-	// taskUnhealthy: the plan is applied, and some probes fail.
-	taskUnhealthy
-	// taskFailed: the machine cannot do its part.
-	taskFailed
+	taskDone        taskState = iota // the plan is applied and all probes pass
+	taskUnreadable                   // the plan Secret is unreadable
+	taskUnrendered                   // the plan cannot be rendered yet
+	taskUndelivered                  // the machine does not have the plan
+	taskUnapplied                    // the agent has not applied the plan yet
+	taskUnhealthy                    // the plan is applied, and some probes fail
+	taskFailed                       // the machine cannot do its part
 )
 
 // report is the state of a task, with a message about it unless the task is done.
@@ -124,29 +119,25 @@ func (o *operation) hand(t task) report {
 	if err != nil {
 		return report{taskFailed, "cannot encode the plan"}
 	}
-	if message := t.m.tooLarge(t.plan, data, &o.s.ControlPlane.Spec); message != "" {
+	if message := t.m.tooLarge(t.plan, data, o.spec()); message != "" {
 		return report{taskFailed, message}
 	}
-	limit := t.m.countAfter(t.attempts)
-	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: limit, FailureThreshold: limit}
-	effect := DeliverPlan{Machine: t.m.Name, Secret: t.m.Plan.Name, Delivery: delivery, First: !t.m.Plan.State.PlanExists}
+	checksum, limit, cause := nodeplan.Checksum(data), t.m.countAfter(t.attempts), disruption.Cause("")
 	if t.disrupts {
-		effect.Cause = o.cause
+		cause = o.cause
 	}
-	effect.Evidence = t.m.keptEvidence(delivery.Checksum, effect.Cause)
-	if evidence := o.mark(t, effect.Cause, delivery.Checksum); evidence != "" {
-		effect.Evidence = evidence
+	evidence := o.mark(t, cause, checksum)
+	if t.m.sent = true; t.disrupts {
+		o.addTicket(o.name, t.m, checksum, o.title)
 	}
-	t.m.sent = true
-	effect.Marks = t.m.marks
-	if t.disrupts {
-		o.addTicket(o.name, t.m, delivery.Checksum, o.title)
-	}
-	o.deliver = append(o.deliver, effect)
+	o.deliver = append(o.deliver, DeliverPlan{
+		Machine: t.m.Name, Secret: t.m.Plan.Name, First: !hasPlan(t.m), Marks: t.m.marks, Cause: cause, Evidence: evidence,
+		Delivery: Delivery{Plan: data, Checksum: checksum, MaxFailures: limit, FailureThreshold: limit},
+	})
 	return report{taskUnapplied, msgApplied}
 }
 
-// mark updates the marks of a machine for its plan. It returns the evidence of the plan where that changes.
+// mark updates the marks of a machine for its plan, and returns the evidence of the plan.
 func (o *operation) mark(t task, cause disruption.Cause, checksum string) (evidence string) {
 	if t.rejoins || t.m.marks.RenderVersion == "" { // others keep their current plan
 		t.m.marks.RenderVersion = o.versionFor(t.m)
@@ -155,10 +146,10 @@ func (o *operation) mark(t task, cause disruption.Cause, checksum string) (evide
 		t.m.joins, t.m.marks.JoinedTo = t.joinURL, t.joinURL
 		return o.evidenceOf(t.m).because(cause).about(checksum)
 	}
-	if !o.s.ControlPlane.Spec.UnmanagedConfig {
+	if !o.spec().UnmanagedConfig {
 		t.m.marks.JoinedTo = render.JoinedServer(t.plan) // the plan in force may not be the last delivered one
 	}
-	return ""
+	return t.m.keptEvidence(checksum, cause)
 }
 
 // have is the plan in force on a machine: the last applied plan, or the plan of an operation on top of it.
@@ -176,12 +167,14 @@ func takesPart(m *machine) bool {
 	return !m.Deleting && m.Plan.State.PlanExists && (!neverApplied(&m.Plan.State) || m.Plan.State.InSync)
 }
 
+func hasPlan(m *machine) bool { return m.Plan.State.PlanExists }
+
 // node holds what the instructions for a machine depend on.
 func (p *pass) node(m *machine) render.Node {
 	spec := &p.s.ControlPlane.Spec
 	return render.Node{
-		Runtime: p.runtime, Dirs: distro.DirsFor(p.runtime, spec.DataDirectories), Windows: m.windows, Server: m.roles.Server(),
-		Loopback: distro.LoopbackHost(spec.Networking),
+		Runtime: p.runtime, Dirs: distro.DirsFor(p.runtime, spec.DataDirectories), Windows: m.windows,
+		Server: m.roles.Server(), Loopback: distro.LoopbackHost(spec.Networking),
 	}
 }
 
@@ -196,16 +189,11 @@ func (o *operation) etcdHolds(m *machine, want plan.NodePlan) string {
 	if !m.roles.ETCD || o.ordered(m, want) {
 		return ""
 	}
-	var others []note
-	for _, other := range o.machines {
-		if other != m && other.roles.ETCD && other.Plan.State.PlanExists && o.holds(m, other) {
-			others = append(others, note{name: other.Name})
-		}
-	}
+	others := o.collect(isEtcd, hasPlan, func(other *machine) bool { return other != m && o.holds(m, other) })
 	if len(others) == 0 {
 		return ""
 	}
-	return about("waiting for etcd to be in order on", others)
+	return about("waiting for etcd to be in order on", notesOf(others))
 }
 
 // holds reports that another member is unhealthy and blocks. A member whose machine is being deleted stays as it is
@@ -221,31 +209,22 @@ func (o *operation) ordered(m *machine, want plan.NodePlan) bool {
 }
 
 // rotationHeldUp is why a rotation cannot start now, empty when it can. A rotation pauses the CAPI cluster. While it is
-// paused, Cluster API cannot see a node again, and cannot remove an etcd member.
+// paused, Cluster API cannot see a node again, and cannot remove an etcd member. The condition of the operation shows
+// what it waits for.
 func (o *operation) rotationHeldUp() string {
-	if len(o.collect(isEtcd, isLive, o.hidden)) > 0 {
-		return o.postpone("it waits for the connection to the cluster")
-	}
-	var lost, leaving []note
-	for _, m := range o.collect(isEtcd, func(m *machine) bool { return m.Plan.State.PlanExists }) {
-		switch {
-		case m.Deleting && m.Held:
-			leaving = append(leaving, note{name: m.Name})
-		case !m.NodeLostSince.IsZero() && !m.Deleting:
-			lost = append(lost, note{name: m.Name})
-		}
-	}
+	unreachable := o.collect(isEtcd, isLive, hasPlan, func(m *machine) bool { return !m.NodeLostSince.IsZero() })
+	leaving := o.collect(isEtcd, isDeleting, hasPlan, func(m *machine) bool { return m.Held })
+	why := ""
 	switch {
-	case len(lost) > 0:
-		return o.postpone(about("it waits for the etcd members of machines whose nodes are unreachable:", lost))
+	case len(o.collect(isEtcd, isLive, o.hidden)) > 0:
+		why = "it waits for the connection to the cluster"
+	case len(unreachable) > 0:
+		why = about("it waits for the etcd members of machines whose nodes are unreachable:", notesOf(unreachable))
 	case len(leaving) > 0:
-		return o.postpone(about("it waits for machines that are being deleted to leave etcd:", leaving))
+		why = about("it waits for machines that are being deleted to leave etcd:", notesOf(leaving))
+	default:
+		return o.otherRuns()
 	}
-	return o.otherRuns()
-}
-
-// postpone reports in the condition of the operation why it has not begun.
-func (o *operation) postpone(why string) string {
 	o.set(o.condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, why)
 	return why
 }
@@ -280,15 +259,13 @@ func (o *operation) judge(step string, deadline time.Duration, r report) verdict
 	}
 }
 
-// says holds the beginnings of messages, before the names of machines.
-type says struct{ waiting, failed string }
-
-// allAtOnce brings machines to their plans at the same time. It does not wait for optional machines.
-func (o *operation) allAtOnce(phase string, says says, tasks []task, optional func(*machine) bool) verdict {
+// allAtOnce brings machines to their plans at the same time. It does not wait for optional tasks. The two texts begin
+// the messages about machines.
+func (o *operation) allAtOnce(phase, waiting, failing string, tasks []task) verdict {
 	var failed, missing []note
 	for _, t := range tasks {
 		switch r := o.assign(t); {
-		case r.state == taskDone || optional != nil && optional(t.m):
+		case r.state == taskDone, t.optional:
 		case r.state == taskFailed:
 			failed = append(failed, note{t.m.Name, r.message})
 		default:
@@ -297,9 +274,9 @@ func (o *operation) allAtOnce(phase string, says says, tasks []task, optional fu
 	}
 	switch {
 	case len(failed) > 0:
-		return o.fail(about(says.failed, failed))
+		return o.fail(about(failing, failed))
 	case len(missing) > 0:
-		return o.await(phase, stepDeadline, about(says.waiting, missing), WakePlanSecret, WakeMachine)
+		return o.await(phase, stepDeadline, about(waiting, missing), WakePlanSecret, WakeMachine)
 	}
 	return verdict{}
 }
@@ -332,17 +309,19 @@ func (p *pass) startAgain(m *machine) (bool, finding) {
 	if err != nil {
 		return false, finding{}
 	}
-	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: nodeplan.NoLimit, FailureThreshold: 1}
 	m.sent = true
+	checksum := nodeplan.Checksum(data)
 	p.deliver = append(p.deliver, DeliverPlan{
-		Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks, Evidence: m.keptEvidence(delivery.Checksum, ""),
+		Machine: m.Name, Secret: m.Plan.Name, Marks: m.marks, Evidence: m.keptEvidence(checksum, ""),
+		Delivery: Delivery{Plan: data, Checksum: checksum, MaxFailures: nodeplan.NoLimit, FailureThreshold: 1},
 	})
 	return true, finding{msgApplied, ReasonConfiguring}
 }
 
 // reconcileSteps are the steps that bring machines to their desired plans.
 var reconcileSteps = []step{
-	{"elect", stepElect}, {"join", stepJoin}, {"init", stepInit}, {"etcd", stepEtcd}, {"control-plane", stepControlPlane}, {"worker", stepWorker},
+	{"elect", stepElect}, {"join", stepJoin}, {"init", stepInit}, {"etcd", stepEtcd},
+	{"control-plane", stepControlPlane}, {"worker", stepWorker},
 }
 
 // reconcile walks the steps up to the named one. It returns the step that ended the walk and its wait.

@@ -77,11 +77,8 @@ const (
 func operationsOf(s *Snapshot) []OperationOutlook {
 	p := newPass(s)
 	var out []OperationOutlook
-	for _, outlook := range []func() *OperationOutlook{
-		snapshotCreation{newOperation(p, kindCreate)}.outlook, restore{newOperation(p, kindRestore)}.outlook,
-		certificateRotation{newOperation(p, kindCertificates)}.outlook, keyRotation{newOperation(p, kindKeys)}.outlook,
-	} {
-		if o := outlook(); o != nil {
+	for _, k := range kinds {
+		if o := k.of(newOperation(p, k)).outlook(); o != nil {
 			o.Held = strings.TrimPrefix(o.Held, "but ")
 			out = append(out, *o)
 		}
@@ -91,7 +88,8 @@ func operationsOf(s *Snapshot) []OperationOutlook {
 
 // requested is the outlook of a requested operation, without stages.
 func (o *operation) requested(request any, running bool) *OperationOutlook {
-	return &OperationOutlook{Field: o.field, Title: o.title, Request: encoded(request), Class: o.class, Running: running}
+	text := encoded(request)
+	return &OperationOutlook{Field: o.field, Title: o.title, Request: text, Class: o.class, Running: running}
 }
 
 // stage is a stage with the machines, or no stage when there are none.
@@ -107,10 +105,10 @@ func (o *operation) stage(what, pace string, machines []*machine) []OperationSta
 }
 
 func (o snapshotCreation) outlook() *OperationOutlook {
-	if o.request() == nil || o.ended() {
+	if o.spec().ETCDSnapshotCreate == nil || o.ended() {
 		return nil
 	}
-	out := o.requested(o.request(), o.isRunning())
+	out := o.requested(o.spec().ETCDSnapshotCreate, o.isRunning())
 	out.Stages = o.stage("", paceAtOnce, o.members())
 	if !out.Running {
 		out.Held = o.heldUp()
@@ -119,15 +117,12 @@ func (o snapshotCreation) outlook() *OperationOutlook {
 }
 
 func (o restore) outlook() *OperationOutlook {
-	isNew := o.isNew()
-	if o.request() == nil || !isNew && !o.hasBegun() {
+	state, held := o.state()
+	if o.request() == nil || state != requestNew && state != requestRunning {
 		return nil
 	}
-	out := o.requested(o.request(), !isNew)
-	if isNew && !o.record().Stopped {
-		out.Held = o.otherRuns()
-	}
-	if out.Running && o.phase().data != dataInUse {
+	out := o.requested(o.request(), state == requestRunning)
+	if out.Held = held; out.Running && o.phase().data != dataInUse {
 		o.describeRest(out)
 		return out
 	}
@@ -143,7 +138,7 @@ func (o restore) outlook() *OperationOutlook {
 
 // stages are the stages of a restore on a machine, beginning with the stop of machines.
 func (o restore) stages(stop []*machine, on *machine) []OperationStage {
-	others := o.byTier(func(m *machine) bool { return m != on && m.Plan.State.PlanExists && (!m.windows || !m.PoolPaused) })
+	others := o.byTier(func(m *machine) bool { return m != on && hasPlan(m) && (!m.windows || !m.PoolPaused) })
 	return slices.Concat(o.stage(": stop", paceAtOnce, stop), o.stage(": restore and start", paceOne, []*machine{on}),
 		o.stage(": start", paceTiers, others))
 }
@@ -174,17 +169,17 @@ func (o restore) describeRest(out *OperationOutlook) {
 		return
 	}
 	out.Stages = o.stage(": start", paceTiers, o.byTier(func(m *machine) bool {
-		return m.Plan.State.PlanExists && (m.down() || m.windows && !m.PoolPaused && phase.data == dataRestored)
+		return hasPlan(m) && (m.down() || m.windows && !m.PoolPaused && phase.data == dataRestored)
 	}))
 	if len(out.Stages) == 0 && phase.name == rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup {
 		out.Class = ClassInPlace
-		isInit := func(m *machine) bool { return m.Marks.InitNode && m.Plan.State.PlanExists }
-		out.Stages = o.stage(": clean up", paceOne, o.collect(isLive, isInit))
+		isInit := func(m *machine) bool { return m.Marks.InitNode }
+		out.Stages = o.stage(": clean up", paceOne, o.collect(isLive, isInit, hasPlan))
 	}
 }
 
 func (o certificateRotation) outlook() *OperationOutlook {
-	request := o.request()
+	request := o.spec().RotateCertificates
 	if request == nil || o.ended() != "" {
 		return nil
 	}
@@ -200,10 +195,11 @@ func (o certificateRotation) outlook() *OperationOutlook {
 
 // outlook describes one of the restarts, which are all alike.
 func (o keyRotation) outlook() *OperationOutlook {
-	if o.request() == nil || o.request().Generation <= 0 || o.ended() {
+	request := o.spec().RotateEncryptionKeys
+	if request == nil || request.Generation <= 0 || o.ended() {
 		return nil
 	}
-	out := o.requested(o.request(), o.isRunning())
+	out := o.requested(request, o.isRunning())
 	if !out.Running {
 		out.Held, out.Problem = o.heldUp(), o.problem()
 	}

@@ -81,19 +81,16 @@ func (o restore) target() (m *machine, problem string) {
 
 // designate makes a machine the init node. All other marks are removed first.
 func (o restore) designate(m *machine) verdict {
-	var others []note
-	for _, other := range slices.Concat(o.machines, o.unregistered) {
-		if other != m && other.marks.InitNode {
-			other.marks.InitNode = false
-			others = append(others, note{name: other.Name})
-		}
+	others := only(o.all(), func(other *machine) bool { return other != m && other.marks.InitNode })
+	if len(others) == 0 {
+		m.marks.InitNode = true
+		return verdict{}
 	}
-	if len(others) > 0 {
-		message := about("another machine becomes the init node instead of", others)
-		return o.await("Restore: marks", stepDeadline, message, WakeMachine, WakePlanSecret)
+	for _, other := range others {
+		other.marks.InitNode = false
 	}
-	m.marks.InitNode = true
-	return verdict{}
+	message := about("another machine becomes the init node instead of", notesOf(others))
+	return o.await("Restore: marks", stepDeadline, message, WakeMachine, WakePlanSecret)
 }
 
 // render returns the plan of the machine on which etcd starts again, or why there is none.
@@ -114,9 +111,9 @@ func (o restore) render(m *machine, source render.Source) (plan.NodePlan, report
 	return want, report{}
 }
 
-// stopMachines stops all machines except the one that restores, and waits until no server runs. Workers get the plan to stop too, but
-// the restore does not wait for them: a worker that does not answer must not block the data. Deleting machines with
-// etcd may still have a member. Drover releases them and waits until they are gone.
+// stopMachines stops all machines except the one that restores, and waits until no server runs. Workers get the plan to
+// stop too, but the restore does not wait for them: a worker that does not answer must not block the data. Deleting
+// machines with etcd may still have a member. Drover releases them and waits until they are gone.
 func (o restore) stopMachines(except *machine) verdict {
 	for _, m := range o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.ForceRemove }) {
 		o.last = append(o.last, ForceRemoveMachine{Machine: m.Name})
@@ -127,11 +124,11 @@ func (o restore) stopMachines(except *machine) verdict {
 			continue // its restore has begun already
 		}
 		stop := o.withWork(m, o.node(m).StopWork(m.roles, o.attempt()))
-		tasks = append(tasks, task{m: m, plan: stop, attempts: restartAttempts, disrupts: true})
+		t := task{m: m, plan: stop, attempts: restartAttempts, disrupts: true, optional: !m.roles.Server()}
+		tasks = append(tasks, t)
 	}
-	worker := func(m *machine) bool { return !m.roles.Server() }
-	says := says{fmt.Sprintf("waiting to stop %s services on", o.runtime), fmt.Sprintf("cannot stop %s services on", o.runtime)}
-	if v := o.allAtOnce(string(o.phase().name), says, tasks, worker); v.stop {
+	what := fmt.Sprintf("stop %s services on", o.runtime)
+	if v := o.allAtOnce(string(o.phase().name), "waiting to "+what, "cannot "+what, tasks); v.stop {
 		return v
 	}
 	return o.awaitMembers()
@@ -145,22 +142,16 @@ func stops(m *machine) bool {
 // awaitMembers waits for etcd members that cannot get a plan to stop. A machine that was stopped before its deletion
 // runs no member, and cannot go while the cluster is paused.
 func (o restore) awaitMembers() verdict {
-	var lost, deleting []note
-	for _, m := range o.unregistered {
-		if m.roles.ETCD && m.delivered() {
-			lost = append(lost, note{name: m.Name})
-		}
-	}
-	for _, m := range o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.stopped() || !m.Plan.State.InSync }) {
-		deleting = append(deleting, note{name: m.Name})
-	}
+	lost := only(o.unregistered, func(m *machine) bool { return m.roles.ETCD && m.delivered() })
+	deleting := o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.stopped() || !m.Plan.State.InSync })
 	phase := string(o.phase().name)
 	switch {
 	case len(lost) > 0:
-		message := about("waiting for the plan secrets of etcd machine(s)", lost)
+		message := about("waiting for the plan secrets of etcd machine(s)", notesOf(lost))
 		return o.await(phase+": lost", stepDeadline, message, WakePlanSecret, WakeMachine)
 	case len(deleting) > 0:
-		return o.await(phase+": deleting", stepDeadline, about("waiting for etcd machines to delete:", deleting), WakeMachine)
+		message := about("waiting for etcd machines to delete:", notesOf(deleting))
+		return o.await(phase+": deleting", stepDeadline, message, WakeMachine)
 	}
 	return verdict{}
 }
@@ -185,10 +176,7 @@ func (o restore) podCleanup(m *machine) render.Work {
 // nodeCleanup removes Nodes that have no machine any more.
 func (o restore) nodeCleanup(m *machine) render.Work {
 	var uids, names []string
-	for _, other := range slices.Concat(o.machines, o.unregistered) {
-		if other.Deleting {
-			continue
-		}
+	for _, other := range only(o.all(), isLive) {
 		uids = append(uids, string(other.UID))
 		if other.NodeName != "" {
 			names = append(names, other.NodeName)
@@ -239,8 +227,9 @@ func (o restore) cleanUp(work func(*machine) render.Work) verdict {
 	case found.message != "":
 		r = report{taskUnrendered, found.message}
 	default:
-		extended := o.node(m).Extend(desired, work(m))
-		r = o.assign(task{m: m, plan: extended, attempts: restartAttempts, disrupts: true, rejoins: true, joinURL: joinURL})
+		t := task{m: m, attempts: restartAttempts, disrupts: true, rejoins: true, joinURL: joinURL}
+		t.plan = o.node(m).Extend(desired, work(m))
+		r = o.assign(t)
 	}
 	if v := o.judge(step+": "+m.Name, restoreDeadline, r); v.stop {
 		return v

@@ -6,46 +6,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
 // restorePhase is a phase of a restore.
 type restorePhase struct {
 	name rkev1.ETCDSnapshotPhase
 	data etcdData
-	// pauses is true while Cluster API must leave the machines alone.
-	pauses bool
-	// done is the message at the end of the phase.
-	done string
+	done string // the message at the end of the phase
 }
 
 // etcdData is where the data of etcd are during a phase of a restore.
 type etcdData int
 
 const (
-	// dataInUse: the machines run with their old data.
-	dataInUse etcdData = iota
-	// dataGivenUp: the machines stop and give up their old data.
-	dataGivenUp
-	// dataRestored: a machine has the restored data, and other machines are still down.
-	dataRestored
-	// dataShared: every machine was started after the restore.
-	dataShared
+	dataInUse    etcdData = iota // the machines run with their old data
+	dataGivenUp                  // the machines stop and give up their old data
+	dataRestored                 // a machine has the restored data, and other machines are still down
+	dataShared                   // every machine was started after the restore
 )
 
 // restorePhases in their order (docs/wire/planner.md#restore). Finished follows. Each can end in Failed.
 var restorePhases = []restorePhase{
-	{name: rkev1.ETCDSnapshotPhaseStarted, data: dataInUse, done: "shutting down cluster"},
-	{name: rkev1.ETCDSnapshotPhaseShutdown, data: dataGivenUp, done: "cluster shutdown complete, running etcd restore"},
-	{name: rkev1.ETCDSnapshotPhaseRestore, data: dataGivenUp, pauses: true, done: "etcd is restored"},
-	{name: rkev1.ETCDSnapshotPhasePostRestorePodCleanup, data: dataRestored, pauses: true, done: "PostRestorePodCleanup is done"},
-	{name: rkev1.ETCDSnapshotPhaseInitialRestartCluster, data: dataRestored, done: "all machines are up"},
-	{name: rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup, data: dataShared, done: "PostRestoreNodeCleanup is done"},
-	{name: rkev1.ETCDSnapshotPhaseRestartCluster, data: dataShared},
-}
-
-// restorePhaseOf is the index of the phase in restorePhases, -1 when there is none.
-func restorePhaseOf(status *rkev1.RKEControlPlaneStatus) int {
-	return slices.IndexFunc(restorePhases, func(p restorePhase) bool { return p.name == status.ETCDSnapshotRestorePhase })
+	{rkev1.ETCDSnapshotPhaseStarted, dataInUse, "shutting down cluster"},
+	{rkev1.ETCDSnapshotPhaseShutdown, dataGivenUp, "cluster shutdown complete, running etcd restore"},
+	{rkev1.ETCDSnapshotPhaseRestore, dataGivenUp, "etcd is restored"},
+	{rkev1.ETCDSnapshotPhasePostRestorePodCleanup, dataRestored, "PostRestorePodCleanup is done"},
+	{rkev1.ETCDSnapshotPhaseInitialRestartCluster, dataRestored, "all machines are up"},
+	{rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup, dataShared, "PostRestoreNodeCleanup is done"},
+	{rkev1.ETCDSnapshotPhaseRestartCluster, dataShared, ""},
 }
 
 // hintStopped is the advice when a restore fails while the cluster is down.
@@ -57,28 +46,19 @@ const hintStopped = "the cluster is stopped, request a restore again"
 // cluster.
 type restore struct{ *operation }
 
-func stepRestore(p *pass) verdict {
-	o := restore{newOperation(p, kindRestore)}
-	return o.walk(o)
-}
-
 // request is the request in the spec, nil when it requests nothing.
 func (o restore) request() *rkev1.ETCDSnapshotRestore {
-	request := o.s.ControlPlane.Spec.ETCDSnapshotRestore
-	if request == nil || request.Name == "" {
-		return nil
+	if request := o.spec().ETCDSnapshotRestore; request != nil && request.Name != "" {
+		return request
 	}
-	return request
+	return nil
 }
 
 func (o restore) state() (requestState, string) {
 	phase, stopped := o.status.ETCDSnapshotRestorePhase, o.record().Stopped
 	switch {
 	case o.isNew():
-		if stopped {
-			return requestReady, ""
-		}
-		return readyUnless(o.otherRuns())
+		return requestNew, o.heldUp()
 	case o.hasBegun() && (o.request() != nil || stopped || phase != rkev1.ETCDSnapshotPhaseStarted):
 		return requestRunning, ""
 	case stopped:
@@ -94,10 +74,16 @@ func (o restore) begin() any {
 	return o.request()
 }
 
-func (o restore) forget() { o.status.ETCDSnapshotRestore, o.status.ETCDSnapshotRestorePhase = nil, "" }
+// heldUp is why a restore cannot begin now. A restore of a cluster that is down can begin at any time.
+func (o restore) heldUp() string {
+	if o.record().Stopped {
+		return ""
+	}
+	return o.otherRuns()
+}
 
 // hasBegun reports that a restore has begun and has not ended.
-func (o restore) hasBegun() bool { return o.isRunning() && restorePhaseOf(&o.status) >= 0 }
+func (o restore) hasBegun() bool { return o.isRunning() && o.index() >= 0 }
 
 // isNew reports that a request was not started yet, or was started without a record and has not ended.
 func (o restore) isNew() bool {
@@ -106,20 +92,26 @@ func (o restore) isNew() bool {
 	return request != nil && (last == nil || *last != *request || !o.hasBegun() && !ended)
 }
 
+// index is that of the phase in restorePhases, -1 when there is none.
+func (o restore) index() int {
+	return slices.IndexFunc(restorePhases, func(p restorePhase) bool { return p.name == o.status.ETCDSnapshotRestorePhase })
+}
+
 // phase is the current phase of a restore that has begun.
-func (o restore) phase() restorePhase { return restorePhases[restorePhaseOf(&o.status)] }
+func (o restore) phase() restorePhase { return restorePhases[o.index()] }
 
 // advance ends a phase and begins the next one.
 func (o restore) advance() verdict {
 	done, next := o.phase().done, rkev1.ETCDSnapshotPhaseFinished
-	if i := restorePhaseOf(&o.status) + 1; i < len(restorePhases) {
+	if i := o.index() + 1; i < len(restorePhases) {
 		next = restorePhases[i].name
 	}
 	o.status.ETCDSnapshotRestorePhase = next
 	record := o.record()
 	record.Step, record.StepStartedAt = string(next), nil
 	// Machines are stopped between these two phases.
-	record.Stopped = next == rkev1.ETCDSnapshotPhaseShutdown || record.Stopped && next != rkev1.ETCDSnapshotPhasePostRestorePodCleanup
+	record.Stopped = next == rkev1.ETCDSnapshotPhaseShutdown ||
+		record.Stopped && next != rkev1.ETCDSnapshotPhasePostRestorePodCleanup
 	o.remember(record)
 	if next == rkev1.ETCDSnapshotPhaseFinished {
 		return o.succeed("")
@@ -133,8 +125,11 @@ func (o restore) work() verdict {
 	if o.record().Stopped {
 		o.hint = hintStopped
 	}
-	if phase.data >= dataRestored && o.dataLost() {
-		return o.loseData()
+	if phase.data >= dataRestored && o.dataLost() { // only another restore starts etcd then
+		record := o.record()
+		record.Stopped, o.hint = true, hintStopped
+		o.remember(record)
+		return o.fail(problemDataLost)
 	}
 	o.restoring = phase.data >= dataRestored
 	switch phase.name {
@@ -157,20 +152,11 @@ func (o restore) work() verdict {
 // that stops it. The next machine to start would begin an empty cluster.
 func (o restore) dataLost() bool {
 	hasData := func(m *machine) bool { return m.roles.ETCD && m.delivered() && !m.stopped() }
-	return !slices.ContainsFunc(slices.Concat(o.machines, o.unregistered), hasData)
+	return !slices.ContainsFunc(o.all(), hasData)
 }
 
 // problemDataLost describes dataLost to users.
 const problemDataLost = "the machine that etcd was restored on is gone"
-
-// loseData ends a restore whose machine and data are gone. Only another restore starts etcd then.
-func (o restore) loseData() verdict {
-	record := o.record()
-	record.Stopped = true
-	o.remember(record)
-	o.hint = hintStopped
-	return o.fail(problemDataLost)
-}
 
 // checkFirst finds problems that would make the restore fail, while everything still runs.
 func (o restore) checkFirst() verdict {
@@ -202,7 +188,8 @@ func (o restore) shutDown() verdict {
 		return v
 	}
 	if len(o.collect(isEtcd, isLive)) == 0 {
-		return o.await("Shutdown: etcd", stepDeadline, "waiting for suitable etcd nodes for etcd restore continuation", WakeMachine, WakePlanSecret)
+		message := "waiting for suitable etcd nodes for etcd restore continuation"
+		return o.await("Shutdown: etcd", stepDeadline, message, WakeMachine, WakePlanSecret)
 	}
 	o.set(rkev1.ConditionBootstrapped, corev1.ConditionFalse, rkev1.ReasonWaiting, "")
 	return o.advance()
@@ -250,4 +237,21 @@ func (o restore) restartAll() verdict {
 		return o.awaitStep(string(phase)+": "+stopped, wait.Message, wait)
 	}
 	return o.advance()
+}
+
+// Restoring reports that nodes may be down because a restore has stopped them: it is in progress, or it has failed and
+// not all machines run again. Controllers that replace unhealthy machines must wait for that.
+func Restoring(cp *rkev1.RKEControlPlane) bool {
+	switch cp.Status.ETCDSnapshotRestorePhase {
+	case "", rkev1.ETCDSnapshotPhaseFinished:
+		return false
+	case rkev1.ETCDSnapshotPhaseFailed:
+	default:
+		return true
+	}
+	if step := kindRestore.recordIn(&cp.Status).Step; step == "" || step == string(rkev1.ETCDSnapshotPhaseStarted) {
+		return false // it has stopped nothing
+	}
+	ready := conditions.Get(cp.Status.Conditions, rkev1.ConditionReady)
+	return ready == nil || ready.Status != rkev1.ConditionTrue && !(&Wait{Reason: Reason(ready.Reason)}).forItsRollOut()
 }

@@ -2,11 +2,9 @@ package planner
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
@@ -15,31 +13,20 @@ import (
 // else is in its record.
 type certificateRotation struct{ *operation }
 
-func stepRotateCertificates(p *pass) verdict {
-	o := certificateRotation{newOperation(p, kindCertificates)}
-	return o.walk(o)
-}
-
-func (o certificateRotation) request() *rkev1.RotateCertificates {
-	return o.s.ControlPlane.Spec.RotateCertificates
-}
-
 func (o certificateRotation) state() (requestState, string) {
-	if o.request() == nil {
+	_, known := o.last()
+	switch {
+	case o.spec().RotateCertificates == nil:
 		return requestAbsent, ""
-	}
-	if _, known := o.last(); known && o.isRunning() {
+	case known && o.isRunning():
 		return requestRunning, ""
+	case o.ended() != "":
+		return requestEnded, o.ended()
 	}
-	if how := o.ended(); how != "" {
-		return requestEnded, how
-	}
-	return readyUnless(o.heldUp())
+	return requestNew, o.heldUp()
 }
 
-func (o certificateRotation) begin() any { return o.request() }
-
-func (o certificateRotation) forget() {} // the status holds no request
+func (o certificateRotation) begin() any { return o.spec().RotateCertificates }
 
 // last is the request of the last rotation.
 func (o certificateRotation) last() (last rkev1.RotateCertificates, known bool) {
@@ -52,9 +39,9 @@ func (o certificateRotation) last() (last rkev1.RotateCertificates, known bool) 
 func (o certificateRotation) ended() string {
 	last, _ := o.last()
 	switch {
-	case o.request().Generation == o.status.CertificateRotationGeneration:
+	case o.spec().RotateCertificates.Generation == o.status.CertificateRotationGeneration:
 		return "was done"
-	case o.record().State == rkev1.OperationStateFailed && last.Generation == o.request().Generation:
+	case o.record().State == rkev1.OperationStateFailed && last.Generation == o.spec().RotateCertificates.Generation:
 		return "has failed"
 	}
 	return ""
@@ -91,12 +78,11 @@ func (o certificateRotation) work() verdict {
 // problem is why a rotation cannot work, empty when it can. Without this check, a server would stop and stay down until
 // its last attempt. A service that no machine has would be reported as rotated.
 func (o certificateRotation) problem(request rkev1.RotateCertificates) string {
-	runtime := distro.RuntimeOf(o.s.ControlPlane.Spec.KubernetesVersion)
-	unknown := render.UnknownServices(runtime, request.Services)
+	unknown := render.UnknownServices(o.runtime, request.Services)
 	if len(unknown) == 0 {
 		return ""
 	}
-	return runtime.Command() + " has no service " + strings.Join(unknown, ", ") + " with certificates"
+	return o.runtime.Command() + " has no service " + strings.Join(unknown, ", ") + " with certificates"
 }
 
 // order lists the machines that get new certificates, in their order.
@@ -116,14 +102,9 @@ func (o certificateRotation) order(request rkev1.RotateCertificates) []*machine 
 
 // withoutRole names machines that a rotation leaves out: a machine without a role has no service.
 func (o certificateRotation) withoutRole() string {
-	var notes []note
-	for _, m := range slices.Concat(o.machines, o.unregistered) {
-		if m.roles == (render.Roles{}) && !m.Deleting {
-			notes = append(notes, note{name: m.Name})
-		}
-	}
-	if len(notes) == 0 {
+	machines := only(o.all(), func(m *machine) bool { return m.roles == (render.Roles{}) && !m.Deleting })
+	if len(machines) == 0 {
 		return ""
 	}
-	return about("left out for they have no role:", notes)
+	return about("left out for they have no role:", notesOf(machines))
 }

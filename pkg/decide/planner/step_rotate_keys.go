@@ -34,7 +34,9 @@ var keyPhases = []keyPhase{
 	{name: rkev1.RotateEncryptionKeysPhasePostPrepareRestart},
 	{rkev1.RotateEncryptionKeysPhaseRotate, "rotate", []string{"rotate"}},
 	{name: rkev1.RotateEncryptionKeysPhasePostRotateRestart},
-	{rkev1.RotateEncryptionKeysPhaseReencrypt, "reencrypt", []string{"reencrypt_request", "reencrypt_active", stageFinished}},
+	{rkev1.RotateEncryptionKeysPhaseReencrypt, "reencrypt", []string{
+		"reencrypt_request", "reencrypt_active", stageFinished,
+	}},
 	{name: rkev1.RotateEncryptionKeysPhasePostReencryptRestart},
 }
 
@@ -43,37 +45,24 @@ var keyPhases = []keyPhase{
 // result.
 type keyRotation struct{ *operation }
 
-func stepRotateKeys(p *pass) verdict {
-	o := keyRotation{newOperation(p, kindKeys)}
-	return o.walk(o)
-}
-
-func (o keyRotation) request() *rkev1.RotateEncryptionKeys {
-	return o.s.ControlPlane.Spec.RotateEncryptionKeys
-}
-
 func (o keyRotation) state() (requestState, string) {
 	switch {
-	case o.request() == nil:
+	case o.spec().RotateEncryptionKeys == nil:
 		return requestAbsent, ""
 	case o.isRunning() && o.phase() >= 0:
 		return requestRunning, ""
 	case o.ended():
 		return requestEnded, "has ended: " + string(o.status.RotateEncryptionKeysPhase)
-	case o.request().Generation <= 0:
+	case o.spec().RotateEncryptionKeys.Generation <= 0:
 		return requestEmpty, ""
 	}
-	return readyUnless(o.heldUp())
+	return requestNew, o.heldUp()
 }
 
 func (o keyRotation) begin() any {
-	o.status.RotateEncryptionKeys, o.status.RotateEncryptionKeysLeader = o.request().DeepCopy(), ""
+	o.status.RotateEncryptionKeys, o.status.RotateEncryptionKeysLeader = o.spec().RotateEncryptionKeys.DeepCopy(), ""
 	o.status.RotateEncryptionKeysPhase = keyPhases[0].name
-	return o.request()
-}
-
-func (o keyRotation) forget() {
-	o.status.RotateEncryptionKeys, o.status.RotateEncryptionKeysPhase, o.status.RotateEncryptionKeysLeader = nil, "", ""
+	return o.spec().RotateEncryptionKeys
 }
 
 // phase is the index of the current phase, -1 when there is none.
@@ -84,7 +73,7 @@ func (o keyRotation) phase() int {
 // ended reports that the requested rotation is done or has failed.
 func (o keyRotation) ended() bool {
 	last, phase := o.status.RotateEncryptionKeys, o.status.RotateEncryptionKeysPhase
-	return last != nil && *last == *o.request() &&
+	return last != nil && *last == *o.spec().RotateEncryptionKeys &&
 		(phase == rkev1.RotateEncryptionKeysPhaseDone || phase == rkev1.RotateEncryptionKeysPhaseFailed)
 }
 
@@ -104,7 +93,7 @@ func (o keyRotation) problem() string {
 	if features := o.s.Release.Features; len(features) == 0 || features[featureKeyRotation] != "" {
 		return ""
 	}
-	return "version " + o.s.ControlPlane.Spec.KubernetesVersion + " cannot rotate encryption keys"
+	return "version " + o.spec().KubernetesVersion + " cannot rotate encryption keys"
 }
 
 // work works on one phase.
@@ -199,7 +188,8 @@ func (o keyRotation) runCommand(phase keyPhase, leader *machine) verdict {
 		return o.fail(fmt.Sprintf("%s: rotation is at stage %s after %s", step, stage, phase.command))
 	case phase.name == rkev1.RotateEncryptionKeysPhaseReencrypt && stage != stageFinished &&
 		render.RotationStage(leader.output(render.SecretsEncryptStatus), attempt) != stageFinished:
-		return o.await(step+" stage", restartDeadline, step+": waiting for encryption key rotation stage to be finished", WakePlanSecret)
+		message := step + ": waiting for encryption key rotation stage to be finished"
+		return o.await(step+" stage", restartDeadline, message, WakePlanSecret)
 	}
 	return verdict{}
 }

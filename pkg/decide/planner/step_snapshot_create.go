@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"slices"
-
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
@@ -14,35 +12,23 @@ import (
 // It restarts nothing. RestartCluster is the phase in which the machines get their ordinary plans back.
 type snapshotCreation struct{ *operation }
 
-func stepSnapshotCreate(p *pass) verdict {
-	o := snapshotCreation{newOperation(p, kindCreate)}
-	return o.walk(o)
-}
-
-func (o snapshotCreation) request() *rkev1.ETCDSnapshotCreate {
-	return o.s.ControlPlane.Spec.ETCDSnapshotCreate
-}
-
 func (o snapshotCreation) state() (requestState, string) {
 	phase := o.status.ETCDSnapshotCreatePhase
 	switch {
-	case o.request() == nil:
+	case o.spec().ETCDSnapshotCreate == nil:
 		return requestAbsent, ""
 	case o.isRunning() && (phase == rkev1.ETCDSnapshotPhaseStarted || phase == rkev1.ETCDSnapshotPhaseRestartCluster):
 		return requestRunning, ""
 	case o.ended():
 		return requestEnded, "has ended: " + string(phase)
 	}
-	return readyUnless(o.heldUp())
+	return requestNew, o.heldUp()
 }
 
 func (o snapshotCreation) begin() any {
-	o.status.ETCDSnapshotCreate, o.status.ETCDSnapshotCreatePhase = o.request().DeepCopy(), rkev1.ETCDSnapshotPhaseStarted
-	return o.request()
-}
-
-func (o snapshotCreation) forget() {
-	o.status.ETCDSnapshotCreate, o.status.ETCDSnapshotCreatePhase = nil, ""
+	o.status.ETCDSnapshotCreate = o.spec().ETCDSnapshotCreate.DeepCopy()
+	o.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseStarted
+	return o.spec().ETCDSnapshotCreate
 }
 
 func (o snapshotCreation) work() verdict {
@@ -54,16 +40,16 @@ func (o snapshotCreation) work() verdict {
 
 // ended reports that the requested snapshot was taken or has failed.
 func (o snapshotCreation) ended() bool {
-	last, ended := o.status.ETCDSnapshotCreate, []rkev1.ETCDSnapshotPhase{rkev1.ETCDSnapshotPhaseFinished, rkev1.ETCDSnapshotPhaseFailed}
-	return last != nil && *last == *o.request() && slices.Contains(ended, o.status.ETCDSnapshotCreatePhase)
+	last, phase := o.status.ETCDSnapshotCreate, o.status.ETCDSnapshotCreatePhase
+	return last != nil && *last == *o.spec().ETCDSnapshotCreate &&
+		(phase == rkev1.ETCDSnapshotPhaseFinished || phase == rkev1.ETCDSnapshotPhaseFailed)
 }
 
 // heldUp is why a snapshot cannot be taken now, empty when it can.
 func (o snapshotCreation) heldUp() string {
-	why := o.otherRuns()
 	switch {
-	case why != "":
-		return why
+	case o.otherRuns() != "":
+		return o.otherRuns()
 	case !o.initialized(), !conditions.IsTrue(o.status.Conditions, rkev1.ConditionBootstrapped):
 		return "but the cluster is not up"
 	case len(o.collect(isEtcd, isLive, (*machine).leftHalfWay)) > 0:
@@ -83,9 +69,10 @@ func (o snapshotCreation) takeSnapshots() verdict {
 	}
 	var tasks []task
 	for _, m := range members {
-		tasks = append(tasks, task{m: m, plan: o.withWork(m, o.node(m).SnapshotCreateWork(o.attempt())), attempts: commandAttempts})
+		work := o.node(m).SnapshotCreateWork(o.attempt())
+		tasks = append(tasks, task{m: m, plan: o.withWork(m, work), attempts: commandAttempts})
 	}
-	if v := o.allAtOnce("Started", says{"waiting for a snapshot on", "no snapshot could be taken on"}, tasks, nil); v.stop {
+	if v := o.allAtOnce("Started", "waiting for a snapshot on", "no snapshot could be taken on", tasks); v.stop {
 		return v
 	}
 	o.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseRestartCluster
