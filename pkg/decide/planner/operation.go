@@ -301,8 +301,8 @@ func (p *pass) needsPause() bool {
 		kindKeys.runsIn(s) && spec.RotateEncryptionKeys != nil
 }
 
-// forItsRollOut reports that machines have what an operation wants, and wait for changes of their own.
-func (w *Wait) forItsRollOut() bool {
+// isForRollout reports that machines have what an operation wants, and wait for changes of their own.
+func (w *Wait) isForRollout() bool {
 	pending := []Reason{ReasonChangePending, ReasonPoolPaused, ReasonLeftOut, ReasonEtcdUnhealthy}
 	return slices.Contains(pending, w.Reason)
 }

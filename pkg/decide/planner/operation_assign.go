@@ -69,7 +69,7 @@ func (o *operation) assign(t task) report {
 	case taskUnreadable:
 		r.message = "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed
 	case taskUndelivered:
-		r = o.hand(t)
+		r = o.deliverTask(t)
 	case taskUnapplied:
 		r.message = msgApplied
 	case taskUnhealthy:
@@ -86,7 +86,7 @@ func (o *operation) stateOf(t task) taskState {
 	switch {
 	case t.m.Plan.Malformed != "":
 		return taskUnreadable
-	case !state.PlanExists || !o.ordered(t.m, t.plan), t.m.refused() && o.overridden(t.m):
+	case !state.PlanExists || !o.hasTask(t.m, t.plan), t.m.refused() && o.overridden(t.m):
 		return taskUndelivered
 	case state.Failed, t.exhausted():
 		return taskFailed
@@ -106,8 +106,8 @@ func (t task) exhausted() bool {
 		state.FailureCount <= state.MaxFailures-t.attempts
 }
 
-// hand delivers the plan.
-func (o *operation) hand(t task) report {
+// deliverTask delivers the plan of a task.
+func (o *operation) deliverTask(t task) report {
 	if err := nodeplan.Check(t.plan); err != nil {
 		return report{taskFailed, "cannot deliver the plan: " + err.Error()}
 	}
@@ -152,8 +152,8 @@ func (o *operation) mark(t task, cause disruption.Cause, checksum string) (evide
 	return t.m.keptEvidence(checksum, cause)
 }
 
-// have is the plan in force on a machine: the last applied plan, or the plan of an operation on top of it.
-func (m *machine) have() plan.NodePlan {
+// planInForce is the plan in force on a machine: the last applied plan, or the plan of an operation on top of it.
+func (m *machine) planInForce() plan.NodePlan {
 	state := &m.Plan.State
 	if state.InSync || state.AppliedPlan == nil || render.OperationOf(state.Plan) != "" {
 		return state.Plan
@@ -180,31 +180,31 @@ func (p *pass) node(m *machine) render.Node {
 
 // withWork is the machine's current plan with the work of an operation on top.
 func (p *pass) withWork(m *machine, work render.Work) plan.NodePlan {
-	return p.node(m).Operation(m.have(), work)
+	return p.node(m).Operation(m.planInForce(), work)
 }
 
-// etcdHolds is why the etcd member of a machine must not be stopped now: another member is not healthy. It is empty
+// etcdBlocks is why the etcd member of a machine must not be stopped now: another member is not healthy. It is empty
 // when the member may stop, and for a machine that already has the plan.
-func (o *operation) etcdHolds(m *machine, want plan.NodePlan) string {
-	if !m.roles.ETCD || o.ordered(m, want) {
+func (o *operation) etcdBlocks(m *machine, want plan.NodePlan) string {
+	if !m.roles.ETCD || o.hasTask(m, want) {
 		return ""
 	}
-	others := o.collect(isEtcd, hasPlan, func(other *machine) bool { return other != m && o.holds(m, other) })
+	others := o.collect(isEtcd, hasPlan, func(other *machine) bool { return other != m && o.blocks(m, other) })
 	if len(others) == 0 {
 		return ""
 	}
 	return about("waiting for etcd to be in order on", notesOf(others))
 }
 
-// holds reports that another member is unhealthy and blocks. A member whose machine is being deleted stays as it is
+// blocks reports that another member is unhealthy and blocks. A member whose machine is being deleted stays as it is
 // while the cluster is paused. It does not block the repair of a member that does not work either.
-func (o *operation) holds(m, other *machine) bool {
+func (o *operation) blocks(m, other *machine) bool {
 	unwell := other.sent || !other.Plan.State.Works() || !other.NodeLostSince.IsZero() || o.hidden(other)
 	return unwell && (!other.Deleting || other.Held && m.etcdServes())
 }
 
-// ordered reports that a machine has the wanted plan, and that its proof does not ask for too many members.
-func (o *operation) ordered(m *machine, want plan.NodePlan) bool {
+// hasTask reports that a machine has the wanted plan, and that its proof does not ask for too many members.
+func (o *operation) hasTask(m *machine, want plan.NodePlan) bool {
 	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !o.asksTooMuch(m)
 }
 
@@ -237,8 +237,8 @@ func (o *operation) oneByOne(phase string, machines []*machine, taskOf func(*mac
 		if t.problem != "" {
 			return o.fail(step + ": " + t.problem)
 		}
-		if holds := o.etcdHolds(m, t.plan); holds != "" && t.disrupts {
-			return o.await(step, stepDeadline, step+": "+holds, WakePlanSecret, WakeMachine)
+		if others := o.etcdBlocks(m, t.plan); others != "" && t.disrupts {
+			return o.await(step, stepDeadline, step+": "+others, WakePlanSecret, WakeMachine)
 		}
 		if v := o.judge(step, stepDeadline, o.assign(t)); v.stop {
 			return v
@@ -281,8 +281,8 @@ func (o *operation) allAtOnce(phase, waiting, failing string, tasks []task) verd
 	return verdict{}
 }
 
-// leftHalfWay reports that the machine has a plan that stops the distribution, and has not completed it.
-func (m *machine) leftHalfWay() bool {
+// isInterrupted reports that the machine has a plan that stops the distribution, and has not completed it.
+func (m *machine) isInterrupted() bool {
 	switch render.OperationOf(m.Plan.State.Plan) {
 	case render.OperationCertificates, render.OperationKeys, render.OperationStart:
 		return !m.Plan.State.InSync
@@ -294,7 +294,7 @@ func (m *machine) leftHalfWay() bool {
 // ordinary plan would not start it. It reports whether this is still in progress.
 func (p *pass) startAgain(m *machine) (bool, finding) {
 	state := &m.Plan.State
-	if !m.leftHalfWay() {
+	if !m.isInterrupted() {
 		return false, finding{}
 	}
 	attempts := int64(0)

@@ -52,13 +52,13 @@ type OperationKind struct {
 
 // The kinds of operations.
 var (
-	SnapshotOperation     = kindCreate.known()
-	RestoreOperation      = kindRestore.known()
-	CertificatesOperation = kindCertificates.known()
-	KeysOperation         = kindKeys.known()
+	SnapshotOperation     = kindCreate.names()
+	RestoreOperation      = kindRestore.names()
+	CertificatesOperation = kindCertificates.names()
+	KeysOperation         = kindKeys.names()
 )
 
-func (k *kind) known() OperationKind { return OperationKind{k.field, k.name, k.condition, k.title} }
+func (k *kind) names() OperationKind { return OperationKind{k.field, k.name, k.condition, k.title} }
 
 // OperationKinds returns all kinds of operations.
 func OperationKinds() []OperationKind {
@@ -105,7 +105,7 @@ func (o *operation) stage(what, pace string, machines []*machine) []OperationSta
 }
 
 func (o snapshotCreation) outlook() *OperationOutlook {
-	if o.spec().ETCDSnapshotCreate == nil || o.ended() {
+	if o.spec().ETCDSnapshotCreate == nil || o.hasEnded() {
 		return nil
 	}
 	out := o.requested(o.spec().ETCDSnapshotCreate, o.isRunning())
@@ -132,7 +132,7 @@ func (o restore) outlook() *OperationOutlook {
 		out.Problem = problem
 		return out
 	}
-	out.Stages = o.stages(o.collect(isLive, stops), on)
+	out.Stages = o.stages(o.collect(isLive, mustStop), on)
 	return out
 }
 
@@ -155,7 +155,7 @@ func (o restore) byTier(is func(*machine) bool) []*machine {
 func (o restore) describeRest(out *OperationOutlook) {
 	phase := o.phase()
 	if phase.data == dataGivenUp {
-		stop := o.collect(isLive, stops, func(m *machine) bool { return !m.down() })
+		stop := o.collect(isLive, mustStop, func(m *machine) bool { return !m.down() })
 		on, problem := o.check()
 		if problem != "" {
 			out.Stuck, out.Stages = problem, o.stage(": stop", paceAtOnce, stop)
@@ -180,7 +180,7 @@ func (o restore) describeRest(out *OperationOutlook) {
 
 func (o certificateRotation) outlook() *OperationOutlook {
 	request := o.spec().RotateCertificates
-	if request == nil || o.ended() != "" {
+	if request == nil || o.ending() != "" {
 		return nil
 	}
 	out := o.requested(request, o.isRunning())
@@ -196,7 +196,7 @@ func (o certificateRotation) outlook() *OperationOutlook {
 // outlook describes one of the restarts, which are all alike.
 func (o keyRotation) outlook() *OperationOutlook {
 	request := o.spec().RotateEncryptionKeys
-	if request == nil || request.Generation <= 0 || o.ended() {
+	if request == nil || request.Generation <= 0 || o.hasEnded() {
 		return nil
 	}
 	out := o.requested(request, o.isRunning())

@@ -77,7 +77,7 @@ func TestRestorable(t *testing.T) {
 		{"v1.36.2+k3s1", "v1.24.0+k3s1", true},
 		{"", "v1.36.2+k3s1", true},
 	} {
-		if got := restorable(tc.taken, tc.current); got != tc.want {
+		if got := canRestore(tc.taken, tc.current); got != tc.want {
 			t.Errorf("from %q to %q: %v", tc.taken, tc.current, got)
 		}
 	}

@@ -35,16 +35,16 @@ func (o restore) source() (source render.Source, problem string) {
 		return source, fmt.Sprintf("snapshot %s was not taken: %s", found.Name, found.Message)
 	case found.File == "":
 		return source, fmt.Sprintf("snapshot %s names no file", found.Name)
-	case !restorable(found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion):
+	case !canRestore(found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion):
 		return source, fmt.Sprintf("snapshot %s of version %s cannot be restored to version %s",
 			found.Name, found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion)
 	}
 	return render.Source{File: found.File, Folder: found.Folder, S3: found.S3}, ""
 }
 
-// restorable is false for the one version border that data cannot cross (docs/wire/planner.md#restore). Drover tries
+// canRestore is false for the one version border that data cannot cross (docs/wire/planner.md#restore). Drover tries
 // versions that it cannot parse.
-func restorable(taken, current string) bool {
+func canRestore(taken, current string) bool {
 	border := semver.MustParse("1.25.0")
 	from, err := semver.NewVersion(taken)
 	if err != nil {
@@ -119,7 +119,7 @@ func (o restore) stopMachines(except *machine) verdict {
 		o.last = append(o.last, ForceRemoveMachine{Machine: m.Name})
 	}
 	var tasks []task
-	for _, m := range o.collect(isLive, stops) {
+	for _, m := range o.collect(isLive, mustStop) {
 		if m == except && m.restored() {
 			continue // its restore has begun already
 		}
@@ -134,8 +134,8 @@ func (o restore) stopMachines(except *machine) verdict {
 	return o.awaitMembers()
 }
 
-// stops reports that a restore stops what runs on a machine.
-func stops(m *machine) bool {
+// mustStop reports that a restore stops what runs on a machine.
+func mustStop(m *machine) bool {
 	return !m.windows && m.roles != render.Roles{} && m.Plan.State.PlanExists
 }
 
@@ -185,8 +185,8 @@ func (o restore) nodeCleanup(m *machine) render.Work {
 	return o.node(m).NodeCleanupWork(uids, names, o.attempt())
 }
 
-// runs reports that a machine is known to work with its current plan.
-func (o restore) runs(m *machine) bool { return !m.sent && !m.down() && o.progress(m) == "" }
+// works reports that a machine is known to work with its current plan.
+func (o restore) works(m *machine) bool { return !m.sent && !m.down() && o.progress(m) == "" }
 
 // startInit names the init node. When another machine is used for cleaning up (apart), it also makes sure that the init
 // node runs before others join it. That is the case when the init node has no API server or is being deleted.
@@ -198,7 +198,7 @@ func (o restore) startInit() (apart bool, stopped string, wait *Wait) {
 		return false, "", nil
 	}
 	// An init node that is left out may still not run.
-	if wait = stepInit(o.pass).wait; wait == nil && (o.init.marks.JoinURL == "" || !o.runs(o.init)) {
+	if wait = stepInit(o.pass).wait; wait == nil && (o.init.marks.JoinURL == "" || !o.works(o.init)) {
 		wait = waitFor(ReasonJoinURL, "waiting for join server", WakeMachine, WakePlanSecret)
 	}
 	return true, "init", wait

@@ -59,7 +59,7 @@ func (o restore) state() (requestState, string) {
 	switch {
 	case o.isNew():
 		return requestNew, o.heldUp()
-	case o.hasBegun() && (o.request() != nil || stopped || phase != rkev1.ETCDSnapshotPhaseStarted):
+	case o.isUnderWay() && (o.request() != nil || stopped || phase != rkev1.ETCDSnapshotPhaseStarted):
 		return requestRunning, ""
 	case stopped:
 		return requestStranded, ""
@@ -82,14 +82,14 @@ func (o restore) heldUp() string {
 	return o.otherRuns()
 }
 
-// hasBegun reports that a restore has begun and has not ended.
-func (o restore) hasBegun() bool { return o.isRunning() && o.index() >= 0 }
+// isUnderWay reports that a restore has begun and has not ended.
+func (o restore) isUnderWay() bool { return o.isRunning() && o.index() >= 0 }
 
 // isNew reports that a request was not started yet, or was started without a record and has not ended.
 func (o restore) isNew() bool {
 	request, last, phase := o.request(), o.status.ETCDSnapshotRestore, o.status.ETCDSnapshotRestorePhase
 	ended := phase == rkev1.ETCDSnapshotPhaseFinished || phase == rkev1.ETCDSnapshotPhaseFailed
-	return request != nil && (last == nil || *last != *request || !o.hasBegun() && !ended)
+	return request != nil && (last == nil || *last != *request || !o.isUnderWay() && !ended)
 }
 
 // index is that of the phase in restorePhases, -1 when there is none.
@@ -233,7 +233,7 @@ func (o restore) restartAll() verdict {
 	phase := o.phase().name
 	stopped, wait := o.reconcile("worker")
 	isLast := phase == rkev1.ETCDSnapshotPhaseRestartCluster
-	if wait != nil && wait.Reason != ReasonLeftOut && (!isLast || !wait.forItsRollOut()) {
+	if wait != nil && wait.Reason != ReasonLeftOut && (!isLast || !wait.isForRollout()) {
 		return o.awaitStep(string(phase)+": "+stopped, wait.Message, wait)
 	}
 	return o.advance()
@@ -253,5 +253,5 @@ func Restoring(cp *rkev1.RKEControlPlane) bool {
 		return false // it has stopped nothing
 	}
 	ready := conditions.Get(cp.Status.Conditions, rkev1.ConditionReady)
-	return ready == nil || ready.Status != rkev1.ConditionTrue && !(&Wait{Reason: Reason(ready.Reason)}).forItsRollOut()
+	return ready == nil || ready.Status != rkev1.ConditionTrue && !(&Wait{Reason: Reason(ready.Reason)}).isForRollout()
 }

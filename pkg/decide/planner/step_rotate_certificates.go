@@ -20,8 +20,8 @@ func (o certificateRotation) state() (requestState, string) {
 		return requestAbsent, ""
 	case known && o.isRunning():
 		return requestRunning, ""
-	case o.ended() != "":
-		return requestEnded, o.ended()
+	case o.ending() != "":
+		return requestEnded, o.ending()
 	}
 	return requestNew, o.heldUp()
 }
@@ -35,8 +35,8 @@ func (o certificateRotation) last() (last rkev1.RotateCertificates, known bool) 
 	return last, known
 }
 
-// ended is how the requested rotation has ended, empty when it has not.
-func (o certificateRotation) ended() string {
+// ending is how the requested rotation has ended, empty when it has not.
+func (o certificateRotation) ending() string {
 	last, _ := o.last()
 	switch {
 	case o.spec().RotateCertificates.Generation == o.status.CertificateRotationGeneration:
@@ -65,7 +65,7 @@ func (o certificateRotation) work() verdict {
 		return v
 	}
 	v := o.oneByOne("rotate", o.order(request), func(m *machine) task {
-		work := o.node(m).RotateCertificatesWork(m.have(), m.roles, request.Services, o.attempt())
+		work := o.node(m).RotateCertificatesWork(m.planInForce(), m.roles, request.Services, o.attempt())
 		return task{m: m, plan: o.withWork(m, work), attempts: restartAttempts, disrupts: true, proves: true}
 	})
 	if v.stop {

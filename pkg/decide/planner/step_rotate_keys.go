@@ -51,7 +51,7 @@ func (o keyRotation) state() (requestState, string) {
 		return requestAbsent, ""
 	case o.isRunning() && o.phase() >= 0:
 		return requestRunning, ""
-	case o.ended():
+	case o.hasEnded():
 		return requestEnded, "has ended: " + string(o.status.RotateEncryptionKeysPhase)
 	case o.spec().RotateEncryptionKeys.Generation <= 0:
 		return requestEmpty, ""
@@ -70,8 +70,8 @@ func (o keyRotation) phase() int {
 	return slices.IndexFunc(keyPhases, func(p keyPhase) bool { return p.name == o.status.RotateEncryptionKeysPhase })
 }
 
-// ended reports that the requested rotation is done or has failed.
-func (o keyRotation) ended() bool {
+// hasEnded reports that the requested rotation is done or has failed.
+func (o keyRotation) hasEnded() bool {
 	last, phase := o.status.RotateEncryptionKeys, o.status.RotateEncryptionKeysPhase
 	return last != nil && *last == *o.spec().RotateEncryptionKeys &&
 		(phase == rkev1.RotateEncryptionKeysPhaseDone || phase == rkev1.RotateEncryptionKeysPhaseFailed)

@@ -19,7 +19,7 @@ func (o snapshotCreation) state() (requestState, string) {
 		return requestAbsent, ""
 	case o.isRunning() && (phase == rkev1.ETCDSnapshotPhaseStarted || phase == rkev1.ETCDSnapshotPhaseRestartCluster):
 		return requestRunning, ""
-	case o.ended():
+	case o.hasEnded():
 		return requestEnded, "has ended: " + string(phase)
 	}
 	return requestNew, o.heldUp()
@@ -38,8 +38,8 @@ func (o snapshotCreation) work() verdict {
 	return o.givePlansBack()
 }
 
-// ended reports that the requested snapshot was taken or has failed.
-func (o snapshotCreation) ended() bool {
+// hasEnded reports that the requested snapshot was taken or has failed.
+func (o snapshotCreation) hasEnded() bool {
 	last, phase := o.status.ETCDSnapshotCreate, o.status.ETCDSnapshotCreatePhase
 	return last != nil && *last == *o.spec().ETCDSnapshotCreate &&
 		(phase == rkev1.ETCDSnapshotPhaseFinished || phase == rkev1.ETCDSnapshotPhaseFailed)
@@ -52,7 +52,7 @@ func (o snapshotCreation) heldUp() string {
 		return o.otherRuns()
 	case !o.initialized(), !conditions.IsTrue(o.status.Conditions, rkev1.ConditionBootstrapped):
 		return "but the cluster is not up"
-	case len(o.collect(isEtcd, isLive, (*machine).leftHalfWay)) > 0:
+	case len(o.collect(isEtcd, isLive, (*machine).isInterrupted)) > 0:
 		return "but another operation has left etcd machines half-way"
 	}
 	return ""
@@ -84,7 +84,7 @@ func (o snapshotCreation) takeSnapshots() verdict {
 func (o snapshotCreation) givePlansBack() verdict {
 	if !o.s.Cluster.Paused {
 		stopped, wait := o.reconcile("etcd")
-		if wait != nil && !wait.forItsRollOut() {
+		if wait != nil && !wait.isForRollout() {
 			return o.awaitStep("RestartCluster: "+stopped, "the snapshot was taken; "+wait.Message, wait)
 		}
 	}
