@@ -63,8 +63,9 @@
 //
 // The four steps after agent are operations: small state machines that a request in the spec starts. They also run in
 // paused clusters, one at a time. A request waits in the spec for its turn. The status holds the phase of an operation
-// and its record (status.operations): the attempt, the current wait and its start, and why it failed. The common rules
-// are in operation.go and operation_assign.go:
+// and its record (status.operations): the attempt, the current wait and its start, and why it failed. operation.go has
+// the table of kinds, the states of a request and the step that all kinds share. operation_assign.go has the states of
+// one machine's part. The files of the steps have the phases. The common rules:
 //
 //   - A phase begins when the end of the previous phase is stored, and every instruction for a node carries the
 //     attempt. Therefore a killed server or an old report cannot make anything happen twice, and cannot count for

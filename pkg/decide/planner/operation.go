@@ -292,7 +292,7 @@ func (o *operation) pause() verdict {
 }
 
 // needsPause reports that a running operation relies on Cluster API leaving machines alone.
-func (p *pass) needsPause() bool {
+func needsPause(p *pass) bool {
 	spec, s := &p.s.ControlPlane.Spec, &p.status
 	restores := s.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore ||
 		s.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup
@@ -330,8 +330,8 @@ func (p *pass) isDown(m *machine) bool {
 
 // etcdStarting reports that m has etcd and the member of another machine is starting. Members start one after the
 // other, and the restored one is the first.
-func (p *pass) etcdStarting(m *machine) bool {
-	return m.roles.ETCD && len(p.collect(isEtcd, isLive, hasPlan, func(o *machine) bool {
-		return o != m && (o.sent || o.restored() || !o.stopped() && p.progress(o) != "")
+func (r *rollOut) etcdStarting(m *machine) bool {
+	return m.roles.ETCD && len(r.collect(isEtcd, isLive, hasPlan, func(o *machine) bool {
+		return o != m && (o.sent || o.restored() || !o.stopped() && r.progress(o) != "")
 	})) > 0
 }

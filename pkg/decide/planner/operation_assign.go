@@ -179,8 +179,8 @@ func (p *pass) node(m *machine) render.Node {
 }
 
 // withWork is the machine's current plan with the work of an operation on top.
-func (p *pass) withWork(m *machine, work render.Work) plan.NodePlan {
-	return p.node(m).Operation(m.planInForce(), work)
+func (o *operation) withWork(m *machine, work render.Work) plan.NodePlan {
+	return o.node(m).Operation(m.planInForce(), work)
 }
 
 // etcdBlocks is why the etcd member of a machine must not be stopped now: another member is not healthy. It is empty
@@ -301,7 +301,8 @@ func (p *pass) startAgain(m *machine) (bool, finding) {
 	for _, record := range p.status.Operations {
 		attempts += record.Attempt
 	}
-	want := p.withWork(m, p.node(m).StartWork(strconv.FormatInt(attempts, 10)))
+	node := p.node(m)
+	want := node.Operation(m.planInForce(), node.StartWork(strconv.FormatInt(attempts, 10)))
 	if nodeplan.Equal(state.Plan, want) {
 		return true, finding{p.progress(m), ReasonConfiguring}
 	}

@@ -8,7 +8,7 @@ func stepRelease(p *pass) verdict {
 		return goOn("no operation has paused the CAPI cluster")
 	}
 	deleting := cluster.Deleting || p.s.ControlPlane.Deleting
-	if !deleting && p.needsPause() {
+	if !deleting && needsPause(p) {
 		return goOn("the CAPI cluster is paused by " + cluster.PausedBy)
 	}
 	p.first = append(p.first, ResumeCluster{})
