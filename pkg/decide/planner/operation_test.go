@@ -88,10 +88,7 @@ func TestDecide_LimitsOfOperationPlans(t *testing.T) {
 	w := small(t)
 	w.cp.Spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
 	w.run(t)
-	state, err := nodeplan.Parse("s", w.machines["s"].data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := w.machines["s"].state()
 	if state.MaxFailures != commandAttempts || state.FailureThreshold != commandAttempts {
 		t.Errorf("limits are %d and %d", state.MaxFailures, state.FailureThreshold)
 	}
@@ -294,18 +291,12 @@ func TestDecide_SameRequestAgain(t *testing.T) {
 // An operation does not bring a change of version to a node, and the change is still detected afterward (W15).
 func TestDecide_OperationsCarryNoChange(t *testing.T) {
 	w := small(t)
-	before, err := nodeplan.Decode(w.machines["s"].data[nodeplan.KeyPlan])
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := w.machines["s"].state().Plan
 	w.cp.Spec.KubernetesVersion = "v1.36.3+rke2r1"
 	w.cp.Spec.MachineGlobalConfig.Data = map[string]any{"selinux": true}
 	w.cp.Spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
 	w.run(t)
-	after, err := nodeplan.Decode(w.machines["s"].data[nodeplan.KeyPlan])
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := w.machines["s"].state().Plan
 	if render.OperationOf(after) != render.OperationCertificates {
 		t.Fatal("the rotation has not begun")
 	}
@@ -318,10 +309,7 @@ func TestDecide_OperationsCarryNoChange(t *testing.T) {
 		w.run(t)
 		newDownstream(w).all("w")
 	}
-	rolled, err := nodeplan.Decode(w.machines["s"].data[nodeplan.KeyPlan])
-	if err != nil {
-		t.Fatal(err)
-	}
+	rolled := w.machines["s"].state().Plan
 	if render.OperationOf(rolled) != "" || cmp.Equal(before.Files, rolled.Files) {
 		t.Error("the change does not reach the node after the operation")
 	}

@@ -92,16 +92,8 @@ func TestDecide_ThePodCleanupKnowsThatTheInitNodeRuns(t *testing.T) {
 	for version, want := range map[string]string{k3sVersion: "POSSIBLE=%[2]s", rke2Version: "%[1]s %[2]s"} {
 		t.Run(version, func(t *testing.T) {
 			m := upWith(t, version, map[string]string{"e1": "etcd", "s1": "control-plane", "w1": "worker"})
-			m.restore(t, "e1")
-			m.run(t)
-			m.d.all("e1")
-			m.run(t)
-			instructions := m.machines["s1"].state().Plan.Instructions
-			at := slices.IndexFunc(instructions, func(i plan.OneTimeInstruction) bool { return strings.Contains(i.Name, "wait-for-desired-ready-nodes") })
-			if at < 0 {
-				t.Fatalf("s1 cleans up no pods: %+v", instructions)
-			}
-			command := strings.Join(slices.Concat(instructions[at].Args, instructions[at].Env), " ")
+			cleanup := m.podCleanup(t)
+			command := strings.Join(slices.Concat(cleanup.Args, cleanup.Env), " ")
 			if want := fmt.Sprintf(want, m.machines["s1"].m.UID, m.machines["e1"].m.UID); !strings.Contains(command, want) {
 				t.Errorf("%q is not in %q", want, command)
 			}
@@ -118,15 +110,25 @@ func TestDecide_ThePodCleanupKnowsThatWindowsMachinesRun(t *testing.T) {
 		m.run(t)
 		m.work()
 	}
+	if cleanup := m.podCleanup(t); !slices.Contains(cleanup.Env, "POSSIBLE="+string(windows.m.UID)) {
+		t.Errorf("s1 does not know of %s: %+v", windows.m.UID, cleanup)
+	}
+}
+
+// podCleanup restores etcd on e1. It returns the instruction with which s1 waits for the nodes before it removes pods.
+func (m *opsModel) podCleanup(t *testing.T) plan.OneTimeInstruction {
+	t.Helper()
 	m.restore(t, "e1")
 	m.run(t)
 	m.d.all("e1")
 	m.run(t)
-	instructions := m.machines["s1"].state().Plan.Instructions
-	at := slices.IndexFunc(instructions, func(i plan.OneTimeInstruction) bool { return strings.Contains(i.Name, "wait-for-desired-ready-nodes") })
-	if at < 0 || !slices.Contains(instructions[at].Env, "POSSIBLE="+string(windows.m.UID)) {
-		t.Errorf("s1 does not know of %s: %+v", windows.m.UID, instructions)
+	for _, i := range m.machines["s1"].state().Plan.Instructions {
+		if strings.Contains(i.Name, "wait-for-desired-ready-nodes") {
+			return i
+		}
 	}
+	t.Fatal("s1 cleans up no pods")
+	return plan.OneTimeInstruction{}
 }
 
 // restoredOnE2 is a cluster in which everything was stopped and etcd has just been restored.
@@ -221,17 +223,11 @@ func TestDecide_ADesignatedMachineThatWasStoppedBeginsNothing(t *testing.T) {
 // W21: machines that are down after a restore have nothing to lose. All machines of a tier start at once, whatever the
 // upgrade strategy says, except etcd members, which start one after the other.
 func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
-	w := newWorld(rke2Version)
-	for name, roles := range map[string]string{"s1": allRoles, "c1": "control-plane", "c2": "control-plane", "c3": "control-plane", "w1": "worker", "w2": "worker", "w3": "worker"} {
-		w.add(name, roles)
-	}
-	w.connected = true
-	m := opsModel{world: w, d: newDownstream(w)}
-	for w.run(t).Wait != nil {
-		m.work()
-	}
-	w.snapshots = []ETCDSnapshot{{Name: "on-s1", MachineUID: "uid-s1", File: "f"}}
-	w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
+	m := upWith(t, rke2Version, map[string]string{
+		"s1": allRoles, "c1": "control-plane", "c2": "control-plane", "c3": "control-plane", "w1": "worker", "w2": "worker", "w3": "worker",
+	})
+	m.snapshots = []ETCDSnapshot{{Name: "on-s1", MachineUID: "uid-s1", File: "f"}}
+	m.edit(func(spec *rkev1.RKEControlPlaneSpec) {
 		spec.UpgradeStrategy.ControlPlaneConcurrency, spec.UpgradeStrategy.WorkerConcurrency = "1", "1"
 		spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "on-s1", Generation: 1}
 	})
@@ -240,7 +236,7 @@ func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
 		m.now = m.now.Add(time.Second)
 		d := Decide(m.snapshot(t))
 		m.apply(d)
-		if told := deliveries(d); w.cp.Status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseInitialRestartCluster {
+		if told := deliveries(d); m.cp.Status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseInitialRestartCluster {
 			for _, tier := range [][]string{{"c1", "c2", "c3"}, {"w1", "w2", "w3"}} {
 				if slices.Contains(told, tier[0]) && !started[tier[0]] {
 					started[tier[0]] = true
@@ -255,7 +251,7 @@ func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
 		}
 	}
 	if len(started) != 2 {
-		t.Errorf("started were %v; the restore is %+v", started, w.operation(kindRestore))
+		t.Errorf("started were %v; the restore is %+v", started, m.operation(kindRestore))
 	}
 }
 
