@@ -18,12 +18,9 @@ import (
 
 // Deadlines of steps. An operation fails when a machine has not done its part by then.
 const (
-	// stepDeadline is for one machine, or several at once.
-	stepDeadline = 20 * time.Minute
-	// restoreDeadline is for fetching and unpacking a snapshot.
-	restoreDeadline = time.Hour
-	// restartDeadline is for one tier of machines after a restore. Machines with etcd start one after the other.
-	restartDeadline = time.Hour
+	stepDeadline    = 20 * time.Minute // for one machine, or several at once
+	restoreDeadline = time.Hour        // for fetching and unpacking a snapshot
+	restartDeadline = time.Hour        // for one tier of machines after a restore; etcd members start one after the other
 )
 
 // Conditions of an RKEControlPlane about the last operation of a kind: Unknown while it runs, then True, or False with

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,18 +28,12 @@ type task struct {
 	m        *machine
 	plan     plan.NodePlan
 	attempts int
-	// disrupts is true when the machine needs a ticket.
-	disrupts bool
-	// optional is true when the operation goes on without the machine.
-	optional bool
-	// proves is true when the node must prove that etcd can do without its member, as in plans of rollouts. The
-	// server's view may be old.
-	proves bool
-	// joinURL replaces the mark joined-to when rejoins is true.
-	joinURL string
-	rejoins bool
-	// problem is why the machine cannot do its part, empty when it can.
-	problem string
+	disrupts bool   // the machine needs a ticket
+	optional bool   // the operation goes on without the machine
+	proves   bool   // the node proves that etcd can do without its member, because the server's view may be old
+	rejoins  bool   // joinURL replaces the mark joined-to
+	joinURL  string // empty for the init node
+	problem  string // why the machine cannot do its part, empty when it can
 }
 
 // taskState is how far a machine is with its task.
@@ -283,11 +278,8 @@ func (o *operation) allAtOnce(phase, waiting, failing string, tasks []task) verd
 
 // isInterrupted reports that the machine has a plan that stops the distribution, and has not completed it.
 func (m *machine) isInterrupted() bool {
-	switch render.OperationOf(m.Plan.State.Plan) {
-	case render.OperationCertificates, render.OperationKeys, render.OperationStart:
-		return !m.Plan.State.InSync
-	}
-	return false
+	stopping := []string{render.OperationCertificates, render.OperationKeys, render.OperationStart}
+	return !m.Plan.State.InSync && slices.Contains(stopping, render.OperationOf(m.Plan.State.Plan))
 }
 
 // startAgain repairs a machine after an operation that ended halfway. The distribution may be stopped there, and an

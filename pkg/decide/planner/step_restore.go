@@ -37,8 +37,12 @@ var restorePhases = []restorePhase{
 	{rkev1.ETCDSnapshotPhaseRestartCluster, dataShared, ""},
 }
 
-// hintStopped is the advice when a restore fails while the cluster is down.
-const hintStopped = "the cluster is stopped, request a restore again"
+const (
+	// hintStopped is the advice when a restore fails while the cluster is down.
+	hintStopped = "the cluster is stopped, request a restore again"
+	// problemDataLost describes dataLost to users.
+	problemDataLost = "the machine that etcd was restored on is gone"
+)
 
 // restore restores the whole cluster from a snapshot of etcd (docs/wire/planner.md#restore). A new request starts from
 // the beginning at any time, which is the way out of a restore that cannot work. Removing a request ends nothing after
@@ -154,9 +158,6 @@ func (o restore) dataLost() bool {
 	hasData := func(m *machine) bool { return m.roles.ETCD && m.delivered() && !m.stopped() }
 	return !slices.ContainsFunc(o.all(), hasData)
 }
-
-// problemDataLost describes dataLost to users.
-const problemDataLost = "the machine that etcd was restored on is gone"
 
 // checkFirst finds problems that would make the restore fail, while everything still runs.
 func (o restore) checkFirst() verdict {

@@ -9,23 +9,23 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// featureKeyRotation is the name of the feature in release data that says that a version can rotate encryption keys.
-const featureKeyRotation = "encryption-key-rotation"
+const (
+	// featureKeyRotation is a feature in release data: the version can rotate encryption keys.
+	featureKeyRotation = "encryption-key-rotation"
+	// hintRestore is the advice when a rotation fails halfway (docs/wire/planner.md#encryption-key-rotation).
+	hintRestore = "servers may disagree about keys, perform an etcd restore"
+	// stageFinished is the last stage that the distribution reports.
+	stageFinished = "reencrypt_finished"
 
-// hintRestore is the advice when a rotation of keys fails halfway (docs/wire/planner.md#encryption-key-rotation).
-const hintRestore = "servers may disagree about keys, perform an etcd restore"
-
-// stageFinished is the last stage of a rotation that the distribution reports
-// (docs/wire/planner.md#encryption-key-rotation).
-const stageFinished = "reencrypt_finished"
+	msgNoLeader = "waiting for a control plane machine that can be leader"
+	msgNoStage  = "waiting for encryption key rotation status"
+)
 
 // keyPhase is a phase of a rotation of keys.
 type keyPhase struct {
-	name rkev1.RotateEncryptionKeysPhase
-	// command is what the leader runs. In phases without a command, the servers restart.
-	command string
-	// stages are the stages that may follow the command.
-	stages []string
+	name    rkev1.RotateEncryptionKeysPhase
+	command string   // what the leader runs, empty in a phase in which the servers restart
+	stages  []string // that may follow the command
 }
 
 // keyPhases in their order (docs/wire/planner.md#encryption-key-rotation). Done follows. Each can end in Failed.
@@ -146,8 +146,6 @@ func (o keyRotation) leader(phase keyPhase) (*machine, verdict) {
 	return nil, o.next(fmt.Sprintf("elected %s as control plane leader for encryption key rotation", leader.Name))
 }
 
-const msgNoLeader = "waiting for a control plane machine that can be leader"
-
 // elected is the leader, nil when it was not chosen yet or is gone.
 func (o keyRotation) elected() *machine {
 	for _, m := range o.servers() {
@@ -193,8 +191,6 @@ func (o keyRotation) runCommand(phase keyPhase, leader *machine) verdict {
 	}
 	return verdict{}
 }
-
-const msgNoStage = "waiting for encryption key rotation status"
 
 // attemptOf identifies the run of a phase on nodes.
 func (o keyRotation) attemptOf(phase keyPhase) string { return o.attempt() + "/" + string(phase.name) }
