@@ -20,7 +20,7 @@ import (
 const (
 	stepDeadline    = 20 * time.Minute // for one machine, or several at once
 	restoreDeadline = time.Hour        // for fetching and unpacking a snapshot
-	restartDeadline = time.Hour        // for one tier of machines after a restore; etcd members start one after the other
+	restartDeadline = time.Hour        // for one tier after a restore; etcd members start one after the other
 )
 
 // Conditions of an RKEControlPlane about the last operation of a kind: Unknown while it runs, then True, or False with

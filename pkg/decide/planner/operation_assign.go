@@ -126,7 +126,8 @@ func (o *operation) deliverTask(t task) report {
 		o.addTicket(o.name, t.m, checksum, o.title)
 	}
 	o.deliver = append(o.deliver, DeliverPlan{
-		Machine: t.m.Name, Secret: t.m.Plan.Name, First: !hasPlan(t.m), Marks: t.m.marks, Cause: cause, Evidence: evidence,
+		Machine: t.m.Name, Secret: t.m.Plan.Name, First: !hasPlan(t.m), Cause: cause,
+		Evidence: evidence, Marks: t.m.marks,
 		Delivery: Delivery{Plan: data, Checksum: checksum, MaxFailures: limit, FailureThreshold: limit},
 	})
 	return report{taskUnapplied, msgApplied}

@@ -17,7 +17,7 @@ type tale struct {
 	t *testing.T
 }
 
-func newTale(t *testing.T, tr *transcript, version string, roles map[string]string) *tale {
+func newTale(t *testing.T, version string, roles map[string]string) *tale {
 	t.Helper()
 	w := newWorld(version)
 	for _, name := range []string{"c1", "c2", "e1", "e2", "s1", "s2", "s3", "w1", "w2"} {
@@ -40,8 +40,7 @@ func newTale(t *testing.T, tr *transcript, version string, roles map[string]stri
 			w.connected = true
 		}
 	}
-	tr.lastWait = "ready"
-	return &tale{transcript: tr, world: w, downstream: newDownstream(w), t: t}
+	return &tale{transcript: &transcript{lastWait: "ready"}, world: w, downstream: newDownstream(w), t: t}
 }
 
 // ask changes the spec.
@@ -81,36 +80,53 @@ func (s *tale) wait(d time.Duration) {
 	s.then(d.String()+" pass", func() { s.now = s.now.Add(d) })
 }
 
-var three = map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w1": "worker"}
+type roles = map[string]string
+
+// Clusters of one, two and three machines with etcd and API server, and of machines with separate roles.
+var (
+	alone = roles{"s1": allRoles}
+	one   = roles{"s1": "etcd,control-plane", "w1": "worker"}
+	two   = roles{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w1": "worker"}
+	three = roles{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w1": "worker"}
+	apart = roles{"c1": "control-plane", "e1": "etcd", "w1": "worker"}
+)
 
 // The order of an operation's steps, the record of its failure, and the restore of a cluster that is down are as
 // recorded. (docs/invariants.md#weaknesses, W2, W14.)
 func TestOperationTranscripts(t *testing.T) {
-	for name, story := range map[string]func(t *testing.T, tr *transcript){
-		"snapshot-create":                storySnapshotCreate,
-		"snapshot-create-fails":          storySnapshotCreateFails,
-		"snapshot-create-silent-node":    storySnapshotSilentNode,
-		"snapshot-beside-an-upgrade":     storySnapshotBesideUpgrade,
-		"restore-local":                  storyRestoreLocal,
-		"restore-s3-after-loss-of-etcd":  storyRestoreReplaced,
-		"restore-separate-roles":         storyRestoreSeparateRoles,
-		"restore-fails":                  storyRestoreFails,
-		"restore-unknown-snapshot":       storyRestoreUnknown,
-		"restore-fails-while-stopped":    storyRestoreFailsTwice,
-		"restore-silent-server":          storyRestoreSilentServer,
-		"certificates":                   storyCertificates,
-		"certificates-fail":              storyCertificatesFail,
-		"certificates-in-paused-cluster": storyCertificatesPaused,
-		"certificates-taken-back":        storyCertificatesTakenBack,
-		"keys":                           storyKeys,
-		"keys-wrong-stage":               storyKeysWrongStage,
-		"keys-leader-is-gone":            storyKeysLeaderGone,
-		"two-requests":                   storyTwoRequests,
+	for name, tc := range map[string]struct {
+		version string
+		roles   roles
+		play    func(*tale)
+	}{
+		"snapshot-create":               {rke2Version, three, storySnapshotCreate},
+		"snapshot-create-fails":         {k3sVersion, three, storySnapshotCreateFails},
+		"snapshot-create-silent-node":   {rke2Version, three, storySnapshotSilentNode},
+		"snapshot-beside-an-upgrade":    {rke2Version, one, storySnapshotBesideUpgrade},
+		"restore-local":                 {rke2Version, three, storyRestoreLocal},
+		"restore-s3-after-loss-of-etcd": {rke2Version, apart, storyRestoreReplaced},
+		"restore-separate-roles": {
+			k3sVersion, roles{"c1": "control-plane", "e1": "etcd", "e2": "etcd", "w1": "worker"}, storyRestoreApart,
+		},
+		"restore-fails":                  {rke2Version, one, storyRestoreFails},
+		"restore-unknown-snapshot":       {rke2Version, three, storyRestoreUnknown},
+		"restore-fails-while-stopped":    {k3sVersion, two, storyRestoreFailsTwice},
+		"restore-silent-server":          {rke2Version, three, storyRestoreSilentServer},
+		"certificates":                   {rke2Version, three, storyCertificates},
+		"certificates-fail":              {k3sVersion, three, storyCertificatesFail},
+		"certificates-in-paused-cluster": {k3sVersion, alone, storyCertificatesPaused},
+		"certificates-taken-back":        {k3sVersion, alone, storyCertificatesTakenBack},
+		"keys":                           {rke2Version, two, storyKeys},
+		"keys-wrong-stage":               {rke2Version, two, storyKeysWrongStage},
+		"keys-leader-is-gone": {
+			rke2Version, roles{"c1": "control-plane", "c2": "control-plane", "e1": "etcd", "w1": "worker"}, storyLeaderGone,
+		},
+		"two-requests": {k3sVersion, alone, storyTwoRequests},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := &transcript{}
-			story(t, tr)
-			golden(t, "operations/"+name+".txt", tr.String())
+			s := newTale(t, tc.version, tc.roles)
+			tc.play(s)
+			golden(t, "operations/"+name+".txt", s.transcript.String())
 		})
 	}
 }
@@ -139,9 +155,7 @@ func askKeys(generation int64) func(*rkev1.RKEControlPlaneSpec) {
 	}
 }
 
-func storySnapshotCreate(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, three)
+func storySnapshotCreate(s *tale) {
 	s.ask("the user asks for a snapshot", askSnapshot(1))
 	s.agents("s2")
 	s.agents("s1", "s3")
@@ -151,9 +165,7 @@ func storySnapshotCreate(t *testing.T, tr *transcript) {
 	s.ask("the user asks for nothing any more", func(spec *rkev1.RKEControlPlaneSpec) { spec.ETCDSnapshotCreate = nil })
 }
 
-func storySnapshotCreateFails(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, k3sVersion, three)
+func storySnapshotCreateFails(s *tale) {
 	s.ask("the user asks for a snapshot", askSnapshot(1))
 	s.then("s2: one attempt fails", func() { s.downstream.apply("s2", fate{failAt: "etcd-snapshot", dieBefore: -1}, false) })
 	s.agents("s1", "s3")
@@ -163,17 +175,13 @@ func storySnapshotCreateFails(t *testing.T, tr *transcript) {
 	s.agents("s1", "s2", "s3")
 }
 
-func storySnapshotSilentNode(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, three)
+func storySnapshotSilentNode(s *tale) {
 	s.ask("the user asks for a snapshot", askSnapshot(1))
 	s.agents("s1", "s3")
 	s.wait(stepDeadline)
 }
 
-func storySnapshotBesideUpgrade(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, map[string]string{"s1": "etcd,control-plane", "w1": "worker"})
+func storySnapshotBesideUpgrade(s *tale) {
 	s.ask("the user asks for a snapshot and forces a restart at once", func(spec *rkev1.RKEControlPlaneSpec) {
 		askSnapshot(1)(spec)
 		spec.ProvisionGeneration = 2
@@ -181,9 +189,7 @@ func storySnapshotBesideUpgrade(t *testing.T, tr *transcript) {
 	s.agents("s1")
 }
 
-func storyRestoreLocal(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, three)
+func storyRestoreLocal(s *tale) {
 	s.world.snapshots = []ETCDSnapshot{{Name: "snap", Cluster: "demo", MachineUID: "uid-s2", File: "etcd-snapshot-1"}}
 	s.ask("the user asks for a restore of a snapshot on s2", askRestore("snap", 1))
 	s.agents("s1", "s2")
@@ -199,9 +205,7 @@ func storyRestoreLocal(t *testing.T, tr *transcript) {
 	s.then("w1: the node is found again", func() { s.machines["w1"].joinCluster(rke2Version) })
 }
 
-func storyRestoreReplaced(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, map[string]string{"c1": "control-plane", "e1": "etcd", "w1": "worker"})
+func storyRestoreReplaced(s *tale) {
 	s.cluster.Initialized = true
 	s.objects = []Object{{Kind: "Secret", Namespace: "fleet-default", Name: "cc", Data: map[string][]byte{"s3-accessKey": []byte("AK"), "s3-secretKey": []byte("SK")}}}
 	s.world.snapshots = []ETCDSnapshot{{Name: "snap", File: "f.zip", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}}}
@@ -222,9 +226,7 @@ func storyRestoreReplaced(t *testing.T, tr *transcript) {
 	s.agents("c1", "w1")
 }
 
-func storyRestoreSeparateRoles(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, k3sVersion, map[string]string{"c1": "control-plane", "e1": "etcd", "e2": "etcd", "w1": "worker"})
+func storyRestoreApart(s *tale) {
 	s.world.snapshots = []ETCDSnapshot{{Name: "snap", MachineUID: "uid-e1", File: "f"}}
 	s.ask("the user asks for a restore", askRestore("snap", 1))
 	s.then("e2: is deleted", func() { s.machines["e2"].m.Deleting = true })
@@ -238,9 +240,7 @@ func storyRestoreSeparateRoles(t *testing.T, tr *transcript) {
 	}
 }
 
-func storyRestoreFails(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, map[string]string{"s1": "etcd,control-plane", "w1": "worker"})
+func storyRestoreFails(s *tale) {
 	s.ask("the user asks for a restore from a file", askRestore("file", 1))
 	s.agents("s1")
 	s.fails("s1", "etcd-restore/restore-", 3)
@@ -251,15 +251,11 @@ func storyRestoreFails(t *testing.T, tr *transcript) {
 	}
 }
 
-func storyRestoreUnknown(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, three)
+func storyRestoreUnknown(s *tale) {
 	s.ask("the user asks for a restore of a snapshot that nobody knows", askRestore("nothing", 1))
 }
 
-func storyRestoreSilentServer(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w1": "worker"})
+func storyRestoreSilentServer(s *tale) {
 	s.world.snapshots = []ETCDSnapshot{{Name: "snap", MachineUID: "uid-s1", File: "f"}}
 	s.ask("the user asks for a restore", askRestore("snap", 1))
 	s.agents("s1", "s3")
@@ -268,9 +264,7 @@ func storyRestoreSilentServer(t *testing.T, tr *transcript) {
 	s.ask("the user asks again", askRestore("snap", 2))
 }
 
-func storyCertificates(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w1": "worker"})
+func storyCertificates(s *tale) {
 	s.ask("the user asks for new certificates", askCertificates(1))
 	s.agents("s1")
 	s.agents("s2")
@@ -280,9 +274,7 @@ func storyCertificates(t *testing.T, tr *transcript) {
 	s.agents("s2", "s3", "w1")
 }
 
-func storyCertificatesFail(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, k3sVersion, three)
+func storyCertificatesFail(s *tale) {
 	s.ask("the user asks for new certificates", askCertificates(1, "etcd"))
 	s.fails("s1", "certificate-rotation/rotate", 5)
 	s.agents("s1")
@@ -295,27 +287,21 @@ func storyCertificatesFail(t *testing.T, tr *transcript) {
 	s.wait(stepDeadline)
 }
 
-func storyCertificatesPaused(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, k3sVersion, map[string]string{"s1": allRoles})
+func storyCertificatesPaused(s *tale) {
 	s.then("the user pauses the cluster", func() { s.cluster.Paused = true })
 	s.ask("the user asks for new certificates", askCertificates(1))
 	s.agents("s1")
 	s.then("the user resumes the cluster", func() { s.cluster.Paused = false })
 }
 
-func storyCertificatesTakenBack(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, k3sVersion, map[string]string{"s1": allRoles})
+func storyCertificatesTakenBack(s *tale) {
 	s.ask("the user asks for new certificates", askCertificates(1))
 	s.ask("the user takes it back", func(spec *rkev1.RKEControlPlaneSpec) { spec.RotateCertificates = nil })
 	s.agents("s1")
 	s.agents("s1")
 }
 
-func storyKeys(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w1": "worker"})
+func storyKeys(s *tale) {
 	s.ask("the user asks for another encryption key", askKeys(1))
 	for range 2 {
 		s.agents("s1")
@@ -334,9 +320,7 @@ func storyKeys(t *testing.T, tr *transcript) {
 	s.agents("s1", "s2")
 }
 
-func storyKeysWrongStage(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w1": "worker"})
+func storyKeysWrongStage(s *tale) {
 	s.ask("the user asks for another encryption key", askKeys(1))
 	s.agents("s1")
 	s.agents("s1")
@@ -347,18 +331,14 @@ func storyKeysWrongStage(t *testing.T, tr *transcript) {
 	s.agents("s1", "s2")
 }
 
-func storyKeysLeaderGone(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, rke2Version, map[string]string{"e1": "etcd", "c1": "control-plane", "c2": "control-plane", "w1": "worker"})
+func storyLeaderGone(s *tale) {
 	s.ask("the user asks for another encryption key", askKeys(1))
 	s.agents("c1")
 	s.agents("e1")
 	s.then("c1: is deleted", func() { s.machines["c1"].m.Deleting = true })
 }
 
-func storyTwoRequests(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, k3sVersion, map[string]string{"s1": allRoles})
+func storyTwoRequests(s *tale) {
 	s.ask("the user asks for new certificates", askCertificates(1))
 	s.ask("the user asks for a snapshot meanwhile", askSnapshot(1))
 	s.agents("s1")
@@ -366,9 +346,7 @@ func storyTwoRequests(t *testing.T, tr *transcript) {
 	s.agents("s1")
 }
 
-func storyRestoreFailsTwice(t *testing.T, tr *transcript) {
-	t.Helper()
-	s := newTale(t, tr, k3sVersion, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w1": "worker"})
+func storyRestoreFailsTwice(s *tale) {
 	s.world.snapshots = []ETCDSnapshot{{Name: "snap", MachineUID: "uid-s1", File: "f"}}
 	s.ask("the user asks for a restore", askRestore("snap", 1))
 	s.ask("the user asks for another snapshot, which nobody knows, while the machines stop", askRestore("typing error", 2))
