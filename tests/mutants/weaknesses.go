@@ -72,7 +72,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W14", breaks: "a broken cluster cannot be restored, because it is not up",
-		file: "pkg/decide/planner/step_restore.go", old: `case o.isNew():`, fault: `case o.isNew() && o.initialized():`,
+		file: "pkg/decide/planner/step_restore.go", old: `return request != nil && (last == nil`, fault: `return request != nil && o.initialized() && (last == nil`,
 		tests: planner, run: "TestOperationTranscripts",
 	},
 	{

@@ -29,10 +29,7 @@ var steps = []step{
 	{"sanity", stepSanity},
 	{"tokens", stepTokens},
 	{"agent", stepAgent},
-	stepOf(kindCreate),
-	stepOf(kindRestore),
-	stepOf(kindCertificates),
-	stepOf(kindKeys),
+	stepOf(kindCreate), stepOf(kindRestore), stepOf(kindCertificates), stepOf(kindKeys),
 	{"paused", stepPaused},
 	{"restore-required", stepRestoreRequired},
 	{"elect", stepElect},
@@ -44,7 +41,8 @@ var steps = []step{
 	{"steady", stepSteady},
 }
 
-// verdict is a step's answer: it passes and says why, or it ends the walk.
+// verdict is a step's answer: it passes and says why, or it ends the walk. The zero verdict of a part of a step means
+// that the part is done.
 type verdict struct {
 	why  string
 	stop bool

@@ -40,43 +40,45 @@ type status = rkev1.RKEControlPlaneStatus
 
 // kind is a kind of operation.
 type kind struct {
-	name      string // stored in records, tickets and on the CAPI cluster
-	title     string // shown to users
-	noun      string // names a request in the trace
-	field     string // of rkeConfig, holds the request
-	condition string
-	cause     disruption.Cause
-	class     Class // effect on each of its machines
-	of        func(*operation) operator
+	OperationKind
+	noun  string // names a request in the trace
+	cause disruption.Cause
+	class Class                     // effect on each of its machines
+	of    func(*operation) operator // the operation as one of this kind
 	// setFailed sets the phase to failed, for kinds that have a phase. forget removes the request.
 	setFailed, forget func(*status)
 }
 
 var (
 	kindCreate = &kind{
-		name: "etcd-snapshot-create", title: "etcd snapshot", noun: "snapshot", field: "etcdSnapshotCreate",
-		condition: ConditionSnapshotCreated, cause: disruption.CommandSnapshot, class: ClassInPlace,
+		OperationKind: OperationKind{
+			"etcdSnapshotCreate", "etcd-snapshot-create", ConditionSnapshotCreated, "etcd snapshot",
+		},
+		noun: "snapshot", cause: disruption.CommandSnapshot, class: ClassInPlace,
 		of:        func(o *operation) operator { return snapshotCreation{o} },
 		setFailed: func(s *status) { s.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFailed },
 		forget:    func(s *status) { s.ETCDSnapshotCreate, s.ETCDSnapshotCreatePhase = nil, "" },
 	}
 	kindRestore = &kind{
-		name: "etcd-restore", title: "etcd restore", noun: "restore", field: "etcdSnapshotRestore",
-		condition: ConditionSnapshotRestored, cause: disruption.CommandRestore, class: ClassRestart,
+		OperationKind: OperationKind{"etcdSnapshotRestore", "etcd-restore", ConditionSnapshotRestored, "etcd restore"},
+		noun:          "restore", cause: disruption.CommandRestore, class: ClassRestart,
 		of:        func(o *operation) operator { return restore{o} },
 		setFailed: func(s *status) { s.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFailed },
 		forget:    func(s *status) { s.ETCDSnapshotRestore, s.ETCDSnapshotRestorePhase = nil, "" },
 	}
 	kindCertificates = &kind{
-		name: "rotate-certificates", title: "certificate rotation", noun: "rotation of certificates",
-		field: "rotateCertificates", condition: ConditionCertificatesRotated,
-		cause: disruption.CommandRotateCertificates, class: ClassRestart,
-		of: func(o *operation) operator { return certificateRotation{o} },
+		OperationKind: OperationKind{
+			"rotateCertificates", "rotate-certificates", ConditionCertificatesRotated, "certificate rotation",
+		},
+		noun: "rotation of certificates", cause: disruption.CommandRotateCertificates, class: ClassRestart,
+		of:     func(o *operation) operator { return certificateRotation{o} },
+		forget: func(*status) {}, // its record holds the request
 	}
 	kindKeys = &kind{
-		name: "rotate-encryption-keys", title: "encryption key rotation", noun: "rotation of encryption keys",
-		field: "rotateEncryptionKeys", condition: ConditionKeysRotated,
-		cause: disruption.CommandRotateKeys, class: ClassRestart,
+		OperationKind: OperationKind{
+			"rotateEncryptionKeys", "rotate-encryption-keys", ConditionKeysRotated, "encryption key rotation",
+		},
+		noun: "rotation of encryption keys", cause: disruption.CommandRotateKeys, class: ClassRestart,
 		of:        func(o *operation) operator { return keyRotation{o} },
 		setFailed: func(s *status) { s.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhaseFailed },
 		forget: func(s *status) {
@@ -90,11 +92,11 @@ var (
 // recordIn is the record of the kind in a status, empty when the kind never ran.
 func (k *kind) recordIn(s *status) rkev1.OperationRecord {
 	for _, record := range s.Operations {
-		if record.Name == k.name {
+		if record.Name == k.Record {
 			return record
 		}
 	}
-	return rkev1.OperationRecord{Name: k.name}
+	return rkev1.OperationRecord{Name: k.Record}
 }
 
 func (k *kind) runsIn(s *status) bool { return k.recordIn(s).State == rkev1.OperationStateRunning }
@@ -124,7 +126,7 @@ type requestState int
 const (
 	requestAbsent   requestState = iota // the spec requests nothing
 	requestEmpty                        // the field of the spec is set, and requests nothing
-	requestNew                          // the operation has not begun, and the text says what holds it up
+	requestNew                          // the operation has not begun, and the text says what holds it up, if anything
 	requestRunning                      // the operation has begun and has not ended
 	requestEnded                        // the operation has succeeded or failed, and the text says which
 	requestStranded                     // the operation has failed, and the cluster is down until another request
@@ -132,7 +134,7 @@ const (
 
 // stepOf is the step of a kind of operation.
 func stepOf(k *kind) step {
-	return step{k.name, func(p *pass) verdict {
+	return step{k.Record, func(p *pass) verdict {
 		o := newOperation(p, k)
 		return o.walk(k.of(o))
 	}}
@@ -142,9 +144,7 @@ func (o *operation) walk(by operator) verdict {
 	switch state, why := by.state(); {
 	case state == requestAbsent:
 		o.cancel()
-		if o.forget != nil {
-			o.forget(&o.status)
-		}
+		o.forget(&o.status)
 		return goOn("no " + o.noun + " is asked for")
 	case state == requestEmpty:
 		return goOn("no " + o.noun + " is asked for")
@@ -155,7 +155,7 @@ func (o *operation) walk(by operator) verdict {
 	case state == requestEnded:
 		return goOn("the " + o.noun + " that is asked for " + why)
 	case state == requestStranded:
-		return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+o.record().Message, WakeControlPlane))
+		return stopFor(failure(ReasonOperationFailed, o.Title+" failed: "+o.record().Message, WakeControlPlane))
 	}
 	return by.work()
 }
@@ -172,7 +172,7 @@ func (o *operation) isRunning() bool { return o.runsIn(&o.status) }
 func (o *operation) remember(record rkev1.OperationRecord) {
 	// The list is shared with the snapshot.
 	list := slices.Clone(o.status.Operations)
-	list = slices.DeleteFunc(list, func(r rkev1.OperationRecord) bool { return r.Name == o.name })
+	list = slices.DeleteFunc(list, func(r rkev1.OperationRecord) bool { return r.Name == o.Record })
 	list = append(list, record)
 	slices.SortFunc(list, func(a, b rkev1.OperationRecord) int { return strings.Compare(a.Name, b.Name) })
 	o.status.Operations = list
@@ -183,7 +183,7 @@ func (o *operation) remember(record rkev1.OperationRecord) {
 func (o *operation) otherRuns() string {
 	for _, other := range kinds {
 		if other != o.kind && other.runsIn(&o.status) {
-			return "it waits for the " + other.title + " to end"
+			return "it waits for the " + other.Title + " to end"
 		}
 	}
 	return ""
@@ -197,7 +197,7 @@ func (o *operation) start(request any) verdict {
 	record.Request, record.State, record.Message = encoded(request), rkev1.OperationStateRunning, ""
 	record.Step, record.StepStartedAt = "", nil
 	o.remember(record)
-	o.set(o.condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, "")
+	o.set(o.Condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, "")
 	return o.next("starting")
 }
 
@@ -217,13 +217,13 @@ func (o *operation) attempt() string {
 
 // next ends a pass in which the status has changed. The next phase begins when that is stored.
 func (o *operation) next(what string) verdict {
-	return stopFor(waitFor(ReasonOperation, o.title+": "+what, WakeControlPlane))
+	return stopFor(waitFor(ReasonOperation, o.Title+": "+what, WakeControlPlane))
 }
 
 // succeed ends the operation.
 func (o *operation) succeed(message string) verdict {
 	o.end(rkev1.OperationStateSucceeded, "")
-	o.set(o.condition, corev1.ConditionTrue, "", message)
+	o.set(o.Condition, corev1.ConditionTrue, "", message)
 	return o.next("done")
 }
 
@@ -237,21 +237,19 @@ func (o *operation) fail(message string) verdict {
 	if o.setFailed != nil {
 		o.setFailed(&o.status)
 	}
-	o.set(o.condition, corev1.ConditionFalse, rkev1.ReasonError, message)
-	return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+message, WakeControlPlane))
+	o.set(o.Condition, corev1.ConditionFalse, rkev1.ReasonError, message)
+	return stopFor(failure(ReasonOperationFailed, o.Title+" failed: "+message, WakeControlPlane))
 }
 
 // cancel ends an operation whose request was removed.
 func (o *operation) cancel() {
-	c, when := conditions.Get(o.status.Conditions, o.condition), "before the operation began"
-	switch {
-	case o.isRunning():
+	c := conditions.Get(o.status.Conditions, o.Condition)
+	if o.isRunning() {
 		o.end(rkev1.OperationStateCancelled, "")
-		when = "while the operation ran"
-	case c == nil || c.Status != string(corev1.ConditionUnknown):
-		return
+		o.set(o.Condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed while the operation ran")
+	} else if c != nil && c.Status == rkev1.ConditionUnknown {
+		o.set(o.Condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed before the operation began")
 	}
-	o.set(o.condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed "+when)
 }
 
 func (o *operation) end(state rkev1.OperationState, message string) {
@@ -273,7 +271,7 @@ func (o *operation) await(step string, deadline time.Duration, message string, w
 	if left <= 0 {
 		return o.fail(fmt.Sprintf("%s for %s", message, deadline))
 	}
-	wait := waitFor(ReasonOperation, o.title+": "+message, wake, append(more, WakeControlPlane)...)
+	wait := waitFor(ReasonOperation, o.Title+": "+message, wake, append(more, WakeControlPlane)...)
 	wait.After = min(left, deadline)
 	return stopFor(wait)
 }
@@ -284,7 +282,7 @@ func (o *operation) pause() verdict {
 	if o.s.Cluster.Paused || o.s.Cluster.PausedBy != "" {
 		return verdict{}
 	}
-	o.first = append(o.first, PauseCluster{Operation: o.name})
+	o.first = append(o.first, PauseCluster{Operation: o.Record})
 	return o.await("pausing the CAPI cluster", stepDeadline, "pausing the CAPI cluster", WakeCluster)
 }
 

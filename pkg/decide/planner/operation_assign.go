@@ -72,7 +72,7 @@ func (o *operation) assign(t task) report {
 	case taskFailed:
 		r.message = o.failureOf(t.m)
 	}
-	o.noteMachine(t.m, o.title+": "+r.message)
+	o.noteMachine(t.m, o.Title+": "+r.message)
 	return r
 }
 
@@ -123,7 +123,7 @@ func (o *operation) deliverTask(t task) report {
 	}
 	evidence := o.mark(t, cause, checksum)
 	if t.m.sent = true; t.disrupts {
-		o.addTicket(o.name, t.m, checksum, o.title)
+		o.addTicket(o.Record, t.m, checksum, o.Title)
 	}
 	o.deliver = append(o.deliver, DeliverPlan{
 		Machine: t.m.Name, Secret: t.m.Plan.Name, First: !hasPlan(t.m), Cause: cause,
@@ -204,9 +204,8 @@ func (o *operation) hasTask(m *machine, want plan.NodePlan) bool {
 	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !o.asksTooMuch(m)
 }
 
-// rotationHeldUp is why a rotation cannot start now, empty when it can. A rotation pauses the CAPI cluster. While it is
-// paused, Cluster API cannot see a node again, and cannot remove an etcd member. The condition of the operation shows
-// what it waits for.
+// rotationHeldUp is why a rotation cannot start now, empty when it can. While a rotation pauses the CAPI cluster,
+// Cluster API cannot see a node again, and cannot remove an etcd member. The operation's condition shows the reason.
 func (o *operation) rotationHeldUp() string {
 	unreachable := o.collect(isEtcd, isLive, hasPlan, func(m *machine) bool { return !m.NodeLostSince.IsZero() })
 	leaving := o.collect(isEtcd, isDeleting, hasPlan, func(m *machine) bool { return m.Held })
@@ -221,7 +220,7 @@ func (o *operation) rotationHeldUp() string {
 	default:
 		return o.otherRuns()
 	}
-	o.set(o.condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, why)
+	o.set(o.Condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, why)
 	return why
 }
 

@@ -22,12 +22,7 @@ func (m *opsModel) atRest() bool { return len(runningOf(m.cp.Status)) == 0 && m.
 
 // asked reports that a request has not been started.
 func (m *opsModel) asked() bool {
-	for k, requested := range m.requested() {
-		if requested && m.operation(k).Attempt == 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(kinds, func(k *kind) bool { return m.requested()[k] && m.operation(k).Attempt == 0 })
 }
 
 // requested are the kinds of operations that the spec requests.
@@ -202,15 +197,17 @@ func (m *opsModel) checkEdges(rt *rapid.T, old, now rkev1.RKEControlPlaneStatus)
 	for _, p := range keyPhases {
 		keys = append(keys, string(p.name))
 	}
-	edge("snapshot", string(old.ETCDSnapshotCreatePhase), string(now.ETCDSnapshotCreatePhase), "Started", "RestartCluster", "Finished")
-	edge("restore", string(old.ETCDSnapshotRestorePhase), string(now.ETCDSnapshotRestorePhase), append(restore, "Finished")...)
-	edge("keys", string(old.RotateEncryptionKeysPhase), string(now.RotateEncryptionKeysPhase), append(keys, "Done")...)
+	create := []string{"Started", "RestartCluster", "Finished"}
+	edge("snapshot", string(old.ETCDSnapshotCreatePhase), string(now.ETCDSnapshotCreatePhase), create...)
+	restore, keys = append(restore, "Finished"), append(keys, "Done")
+	edge("restore", string(old.ETCDSnapshotRestorePhase), string(now.ETCDSnapshotRestorePhase), restore...)
+	edge("keys", string(old.RotateEncryptionKeysPhase), string(now.RotateEncryptionKeysPhase), keys...)
 	for k, phase := range map[*kind]string{
 		kindCreate: string(now.ETCDSnapshotCreatePhase), kindRestore: string(now.ETCDSnapshotRestorePhase),
 		kindKeys: string(now.RotateEncryptionKeysPhase),
 	} {
 		if ended := slices.Contains([]string{"", "Finished", "Done", "Failed"}, phase); ended == k.runsIn(&now) {
-			rt.Fatalf("%s is in phase %q, and its record says %s", k.title, phase, k.recordIn(&now).State)
+			rt.Fatalf("%s is in phase %q, and its record says %s", k.Title, phase, k.recordIn(&now).State)
 		}
 	}
 	if now.ConfigGeneration < old.ConfigGeneration {
@@ -290,10 +287,10 @@ func (m *opsModel) settle(rt *rapid.T) {
 func (m *opsModel) checkSucceeded(rt *rapid.T) {
 	for k, asked := range m.requested() {
 		if record := m.operation(k); asked && record.State != rkev1.OperationStateSucceeded {
-			rt.Fatalf("%s is %s: %s %s\n%s", k.title, record.State, record.Step, record.Message, strings.Join(m.log[max(0, len(m.log)-8):], "\n"))
+			rt.Fatalf("%s is %s: %s %s\n%s", k.Title, record.State, record.Step, record.Message, strings.Join(m.log[max(0, len(m.log)-8):], "\n"))
 		}
-		if status, message := m.condition(k.condition); asked && status != "True" {
-			rt.Fatalf("%s is %s: %s", k.condition, status, message)
+		if status, message := m.condition(k.Condition); asked && status != "True" {
+			rt.Fatalf("%s is %s: %s", k.Condition, status, message)
 		}
 	}
 }

@@ -11,16 +11,13 @@ import (
 // While an operation has paused the cluster, no machine is replaced or removed. The operation and its pause end
 // although a role has no machine any more.
 func TestDecide_ALostRoleDoesNotKeepThePauseOfAnOperation(t *testing.T) {
-	for name, ask := range map[string]func(w *world){
-		"certificates": func(w *world) { askCertificates(1)(&w.cp.Spec) },
-		"keys":         func(w *world) { askKeys(1)(&w.cp.Spec) },
-		"restore":      func(w *world) { askRestore("file", 1)(&w.cp.Spec) },
-	} {
+	asks := map[string]edit{"certificates": askCertificates(1), "keys": askKeys(1), "restore": askRestore("file", 1)}
+	for name, ask := range asks {
 		for _, lost := range []string{"w", "c", "e"} {
 			for _, answer := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/%s/agents answer=%v", name, lost, answer), func(t *testing.T) {
 					m := upWith(t, rke2Version, map[string]string{"c": "control-plane", "e": "etcd", "w": "worker"})
-					ask(m.world)
+					ask(&m.cp.Spec)
 					for range 10 {
 						if m.run(t); m.cluster.PausedBy != "" {
 							break
@@ -50,15 +47,15 @@ func TestDecide_ALostRoleDoesNotKeepThePauseOfAnOperation(t *testing.T) {
 // A rotation pauses the cluster and the removal of machines. Therefore it begins after the removal of a member has
 // ended.
 func TestDecide_RotationsWaitForMembersThatLeave(t *testing.T) {
-	for k, ask := range map[*kind]func(*rkev1.RKEControlPlaneSpec){kindCertificates: askCertificates(1), kindKeys: askKeys(1)} {
+	for k, ask := range map[*kind]edit{kindCertificates: askCertificates(1), kindKeys: askKeys(1)} {
 		for _, works := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/works=%v", k.name, works), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/works=%v", k.Record, works), func(t *testing.T) {
 				w := ready(t, three)
 				w.machines["s3"].m.Deleting, w.machines["s3"].m.Held = true, true
 				w.machines["s3"].probes(works)
 				w.edit(ask)
 				d := w.pass(t)
-				if want := "it waits for machines that are being deleted to leave etcd: s3"; !strings.Contains(traceOf(d, k.name), want) {
+				if want := "it waits for machines that are being deleted to leave etcd: s3"; !strings.Contains(traceOf(d, k.Record), want) {
 					t.Fatalf("trace is %+v", d.Trace)
 				}
 				if w.run(t); w.cluster.Paused {
@@ -66,7 +63,7 @@ func TestDecide_RotationsWaitForMembersThatLeave(t *testing.T) {
 				}
 				w.machines["s3"].m.Held = false
 				newDownstream(w).finish(t)
-				if status, message := w.condition(k.condition); status != "True" {
+				if status, message := w.condition(k.Condition); status != "True" {
 					t.Errorf("condition is %s %q", status, message)
 				}
 			})

@@ -29,12 +29,7 @@ type opsModel struct {
 	off map[string]bool
 }
 
-var topologies = []map[string]string{
-	{"s1": allRoles},
-	{"s1": "etcd,control-plane", "w1": "worker"},
-	three,
-	{"c1": "control-plane", "e1": "etcd", "e2": "etcd", "w1": "worker"},
-}
+var topologies = []roles{alone, one, three, {"c1": "control-plane", "e1": "etcd", "e2": "etcd", "w1": "worker"}}
 
 func newOpsModel(rt *rapid.T) *opsModel {
 	w := newWorld(rapid.SampledFrom([]string{rke2Version, k3sVersion}).Draw(rt, "version"))
@@ -47,13 +42,11 @@ func newOpsModel(rt *rapid.T) *opsModel {
 	m.d.countsOn = rapid.Bool().Draw(rt, "agents of upstream")
 	for range 20 {
 		m.work()
-		if d := Decide(m.snapshot(rt)); d.Wait != nil {
-			m.apply(d)
-			continue
+		d := Decide(m.snapshot(rt))
+		if m.apply(d); d.Wait == nil {
+			break
 		}
-		break
 	}
-	m.apply(Decide(m.snapshot(rt)))
 	return m
 }
 

@@ -38,27 +38,25 @@ func (o OperationOutlook) Touches(machine string) bool {
 }
 
 // OperationFields are the fields of rkeConfig that request operations.
-var OperationFields = []string{kindCreate.field, kindRestore.field, kindCertificates.field, kindKeys.field}
+var OperationFields = []string{kindCreate.Field, kindRestore.Field, kindCertificates.Field, kindKeys.Field}
 
 // OperationKind holds the names of a kind of operation, in objects and for users.
 type OperationKind struct {
 	// Field is the field of rkeConfig that requests it.
 	Field string
-	// Record is the name of its record in RKEControlPlane.status.operations. Condition is the condition of the
-	// RKEControlPlane that is True or False when it has ended.
+	// Record is the name of its record in RKEControlPlane.status.operations, in tickets and on the CAPI cluster.
+	// Condition is the condition of the RKEControlPlane that is True or False when it has ended.
 	Record, Condition string
 	Title             string
 }
 
 // The kinds of operations.
 var (
-	SnapshotOperation     = kindCreate.names()
-	RestoreOperation      = kindRestore.names()
-	CertificatesOperation = kindCertificates.names()
-	KeysOperation         = kindKeys.names()
+	SnapshotOperation     = kindCreate.OperationKind
+	RestoreOperation      = kindRestore.OperationKind
+	CertificatesOperation = kindCertificates.OperationKind
+	KeysOperation         = kindKeys.OperationKind
 )
-
-func (k *kind) names() OperationKind { return OperationKind{k.field, k.name, k.condition, k.title} }
 
 // OperationKinds returns all kinds of operations.
 func OperationKinds() []OperationKind {
@@ -87,9 +85,8 @@ func operationsOf(s *Snapshot) []OperationOutlook {
 }
 
 // requested is the outlook of a requested operation, without stages.
-func (o *operation) requested(request any, running bool) *OperationOutlook {
-	text := encoded(request)
-	return &OperationOutlook{Field: o.field, Title: o.title, Request: text, Class: o.class, Running: running}
+func (o *operation) requested(request any, runs bool) *OperationOutlook {
+	return &OperationOutlook{Field: o.Field, Title: o.Title, Request: encoded(request), Class: o.class, Running: runs}
 }
 
 // stage is a stage with the machines, or no stage when there are none.
@@ -97,7 +94,7 @@ func (o *operation) stage(what, pace string, machines []*machine) []OperationSta
 	if len(machines) == 0 {
 		return nil
 	}
-	stage := OperationStage{Name: o.title + what, Pace: pace}
+	stage := OperationStage{Name: o.Title + what, Pace: pace}
 	for _, m := range machines {
 		stage.Machines = append(stage.Machines, m.Name)
 	}

@@ -97,7 +97,7 @@ func TestDecide_LimitsOfOperationPlans(t *testing.T) {
 // Upstream agents keep counting failures from one plan to the next, and Drover's does not. An operation has its
 // attempts with either, whatever failed before.
 func TestDecide_FormerFailuresDoNotCountAgainstOperations(t *testing.T) {
-	for name, ask := range map[string]func(*rkev1.RKEControlPlaneSpec){"snapshot": askSnapshot(1), "certificates": askCertificates(1)} {
+	for name, ask := range map[string]edit{"snapshot": askSnapshot(1), "certificates": askCertificates(1)} {
 		for _, countsOn := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/counts on=%v", name, countsOn), func(t *testing.T) {
 				w := small(t)
@@ -170,12 +170,12 @@ func TestDecide_PausesAreOwned(t *testing.T) {
 		"with a role missing":     func(w *world) { w.machines["w"].m.Deleting = true },
 		"with an invalid version": func(w *world) { w.cp.Spec.KubernetesVersion = "x" },
 		"with a request taken back": func(w *world) {
-			w.cp.Status.Operations = []rkev1.OperationRecord{{Name: kindKeys.name, State: rkev1.OperationStateRunning}}
+			w.cp.Status.Operations = []rkev1.OperationRecord{{Name: kindKeys.Record, State: rkev1.OperationStateRunning}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := small(t)
-			w.cluster.Paused, w.cluster.PausedBy = true, kindKeys.name
+			w.cluster.Paused, w.cluster.PausedBy = true, kindKeys.Record
 			edit(w)
 			w.run(t)
 			if w.cluster.Paused {
@@ -361,8 +361,7 @@ func TestDecide_OperationsWaitForEtcd(t *testing.T) {
 // In every state in which an operation fails or is cancelled, the node runs in the end.
 func TestDecide_WhatEndsHalfWayRunsAgain(t *testing.T) {
 	crashpoints.SkipRaced(t)
-	ask := map[string]func(spec *rkev1.RKEControlPlaneSpec){"certificates": askCertificates(1), "keys": askKeys(1), "snapshot": askSnapshot(1)}
-	for name, ask := range ask {
+	for name, ask := range map[string]edit{"certificates": askCertificates(1), "keys": askKeys(1), "snapshot": askSnapshot(1)} {
 		for turns := range 4 {
 			for at := range 14 {
 				for _, kill := range []bool{false, true} {

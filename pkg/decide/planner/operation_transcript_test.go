@@ -6,7 +6,6 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
 // tale is a transcript of an operation in a working cluster.
@@ -131,27 +130,25 @@ func TestOperationTranscripts(t *testing.T) {
 	}
 }
 
-func askSnapshot(generation int) func(*rkev1.RKEControlPlaneSpec) {
-	return func(spec *rkev1.RKEControlPlaneSpec) {
-		spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: generation}
-	}
+type edit = func(*rkev1.RKEControlPlaneSpec)
+
+func askSnapshot(g int) edit {
+	return func(s *rkev1.RKEControlPlaneSpec) { s.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: g} }
 }
 
-func askRestore(name string, generation int) func(*rkev1.RKEControlPlaneSpec) {
-	return func(spec *rkev1.RKEControlPlaneSpec) {
-		spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name, Generation: generation}
-	}
+func askRestore(name string, g int) edit {
+	request := &rkev1.ETCDSnapshotRestore{Name: name, Generation: g}
+	return func(s *rkev1.RKEControlPlaneSpec) { s.ETCDSnapshotRestore = request }
 }
 
-func askCertificates(generation int64, services ...string) func(*rkev1.RKEControlPlaneSpec) {
-	return func(spec *rkev1.RKEControlPlaneSpec) {
-		spec.RotateCertificates = &rkev1.RotateCertificates{Generation: generation, Services: services}
-	}
+func askCertificates(g int64, services ...string) edit {
+	request := &rkev1.RotateCertificates{Generation: g, Services: services}
+	return func(s *rkev1.RKEControlPlaneSpec) { s.RotateCertificates = request }
 }
 
-func askKeys(generation int64) func(*rkev1.RKEControlPlaneSpec) {
-	return func(spec *rkev1.RKEControlPlaneSpec) {
-		spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: generation}
+func askKeys(g int64) edit {
+	return func(s *rkev1.RKEControlPlaneSpec) {
+		s.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: g}
 	}
 }
 
@@ -311,9 +308,7 @@ func storyKeys(s *tale) {
 	s.agents("s1")
 	s.then("all Secrets are encrypted again, and s1 reports it", func() {
 		s.stage = "reencrypt_finished"
-		h := s.machines["s1"]
-		state, _ := nodeplan.Parse("", h.data)
-		s.periodic(h, state.Plan)
+		s.periodic(s.machines["s1"], s.machines["s1"].state().Plan)
 	})
 	s.agents("s1")
 	s.agents("s2")

@@ -249,8 +249,7 @@ func (d *downstream) finish(t *testing.T) Decision {
 		}
 		for _, name := range d.w.names() {
 			if h := d.w.machines[name]; len(h.data) > 0 {
-				state, _ := h.parse()
-				d.periodic(h, state.Plan)
+				d.periodic(h, h.state().Plan)
 			}
 		}
 		for _, wrong := range d.wrong {

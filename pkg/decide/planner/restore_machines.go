@@ -123,9 +123,8 @@ func (o restore) stopMachines(except *machine) verdict {
 		if m == except && m.restored() {
 			continue // its restore has begun already
 		}
-		stop := o.withWork(m, o.node(m).StopWork(m.roles, o.attempt()))
-		t := task{m: m, plan: stop, attempts: restartAttempts, disrupts: true, optional: !m.roles.Server()}
-		tasks = append(tasks, t)
+		p := o.withWork(m, o.node(m).StopWork(m.roles, o.attempt()))
+		tasks = append(tasks, task{m: m, plan: p, attempts: restartAttempts, disrupts: true, optional: !m.roles.Server()})
 	}
 	what := fmt.Sprintf("stop %s services on", o.runtime)
 	if v := o.allAtOnce(string(o.phase().name), "waiting to "+what, "cannot "+what, tasks); v.stop {

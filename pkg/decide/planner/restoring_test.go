@@ -32,7 +32,7 @@ func TestRestoring(t *testing.T) {
 			cp := &rkev1.RKEControlPlane{}
 			cp.Status.ETCDSnapshotRestorePhase = tc.phase
 			if tc.step != "" {
-				cp.Status.Operations = []rkev1.OperationRecord{{Name: kindCreate.name, Step: "a"}, {Name: kindRestore.name, Step: tc.step}}
+				cp.Status.Operations = []rkev1.OperationRecord{{Name: kindCreate.Record, Step: "a"}, {Name: kindRestore.Record, Step: tc.step}}
 			}
 			if tc.ready != "" {
 				cp.Status.Conditions = []rkev1.GenericCondition{{Type: "Ready", Status: tc.ready, Reason: tc.reason}}

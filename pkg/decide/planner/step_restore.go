@@ -61,8 +61,10 @@ func (o restore) request() *rkev1.ETCDSnapshotRestore {
 func (o restore) state() (requestState, string) {
 	phase, stopped := o.status.ETCDSnapshotRestorePhase, o.record().Stopped
 	switch {
+	case o.isNew() && stopped: // nothing can hold it up
+		return requestNew, ""
 	case o.isNew():
-		return requestNew, o.heldUp()
+		return requestNew, o.otherRuns()
 	case o.isUnderWay() && (o.request() != nil || stopped || phase != rkev1.ETCDSnapshotPhaseStarted):
 		return requestRunning, ""
 	case stopped:
@@ -76,14 +78,6 @@ func (o restore) state() (requestState, string) {
 func (o restore) begin() any {
 	o.status.ETCDSnapshotRestore, o.status.ETCDSnapshotRestorePhase = o.request().DeepCopy(), restorePhases[0].name
 	return o.request()
-}
-
-// heldUp is why a restore cannot begin now. A restore of a cluster that is down can begin at any time.
-func (o restore) heldUp() string {
-	if o.record().Stopped {
-		return ""
-	}
-	return o.otherRuns()
 }
 
 // isUnderWay reports that a restore has begun and has not ended.

@@ -30,8 +30,7 @@ func (o certificateRotation) begin() any { return o.spec().RotateCertificates }
 
 // last is the request of the last rotation.
 func (o certificateRotation) last() (last rkev1.RotateCertificates, known bool) {
-	request := o.record().Request
-	known = request != "" && json.Unmarshal([]byte(request), &last) == nil
+	known = json.Unmarshal([]byte(o.record().Request), &last) == nil
 	return last, known
 }
 
