@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/reach/clusteragent"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
@@ -132,7 +133,7 @@ func (w *world) connect(tokens map[string]string) {
 	server.StartTLS()
 	w.Cleanup(server.Close)
 	authority := w.file("crowd-ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	account, checksum := w.file("crowd-account", []byte("nobody")), clusteragent.Checksum(w.authority)
+	account, checksum := w.file("crowd-account", []byte("nobody")), naming.CAChecksum(string(w.authority))
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))

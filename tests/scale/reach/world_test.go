@@ -27,7 +27,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 	"github.com/drover-io/drover/pkg/local/managementplane"
-	"github.com/drover-io/drover/pkg/reach/clusteragent"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
@@ -177,7 +177,7 @@ func (w *world) join(name string) string {
 	w.must(err)
 	config := w.other.RESTConfig()
 	w.agent = exec.CommandContext(context.WithoutCancel(w.Context()), drover, "cluster-agent", "--server-url="+w.server.ServerURL,
-		"--token-file="+w.file("registration", []byte(token)), "--ca-checksum="+clusteragent.Checksum(w.authority), "--api-server="+config.Host,
+		"--token-file="+w.file("registration", []byte(token)), "--ca-checksum="+naming.CAChecksum(string(w.authority)), "--api-server="+config.Host,
 		"--api-server-ca-file="+w.file("api-server-ca", config.CAData), "--api-server-token-file="+w.file("account", []byte(account)),
 		"--health-address=", "--log-level=warning")
 	w.agent.Stderr = os.Stderr
