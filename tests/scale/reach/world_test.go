@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/decide/clustermanifest"
-	"github.com/drover-io/drover/pkg/local/managementplane"
 	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/local/managementplane"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
