@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -103,28 +103,20 @@ func newHandler(ctx context.Context, d Deps) *handler {
 }
 
 func (h *handler) wake(ctx context.Context) error {
-	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, func(c *mgmtv3.Cluster) string { return c.Name })
-	if err := wakeup.On(ctx, h.Clusters, byManagement, h.ManagementClusters); err != nil {
-		return fmt.Errorf("watch management clusters: %w", err)
-	}
-	if err := wakeup.On(ctx, h.Clusters, ofControlPlane, h.ControlPlanes); err != nil {
-		return fmt.Errorf("watch control planes: %w", err)
-	}
-	if err := wakeup.On(ctx, h.Clusters, ofServer, h.Machines); err != nil {
-		return fmt.Errorf("watch machines: %w", err)
-	}
+	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, (*mgmtv3.Cluster).GetName)
+	err := errors.Join(
+		wakeup.On(ctx, h.Clusters, byManagement, h.ManagementClusters),
+		wakeup.On(ctx, h.Clusters, ofControlPlane, h.ControlPlanes),
+		wakeup.On(ctx, h.Clusters, ofServer, h.Machines),
+		wakeup.On(ctx, h.Clusters, h.ofSecret, h.Secrets),
+	)
 	if h.CAPIClusters != nil {
-		if err := wakeup.On(ctx, h.Clusters, wakeup.BySameName[*clusterv1.Cluster](), h.CAPIClusters); err != nil {
-			return fmt.Errorf("watch CAPI clusters: %w", err)
-		}
-	}
-	if err := wakeup.On(ctx, h.Clusters, h.ofSecret, h.Secrets); err != nil {
-		return fmt.Errorf("watch secrets: %w", err)
+		err = errors.Join(err, wakeup.On(ctx, h.Clusters, wakeup.BySameName[*clusterv1.Cluster](), h.CAPIClusters))
 	}
 	if h.Tunnel != nil {
 		h.Tunnel.Subscribe(ctx, h.ofAgent)
 	}
-	return nil
+	return err
 }
 
 func ofControlPlane(cp *rkev1.RKEControlPlane) []wakeup.Key {

@@ -2,7 +2,7 @@ package provisioningcluster
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,7 +28,10 @@ const indexByReference = "drover-by-reference"
 func (h *handler) index() {
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	h.clusters.AddIndexer(provv1.IndexByCloudCredential, func(c *provv1.Cluster) ([]string, error) {
-		return nonEmpty(c.Spec.CloudCredentialSecretName), nil
+		if name := c.Spec.CloudCredentialSecretName; name != "" {
+			return []string{name}, nil
+		}
+		return nil, nil
 	})
 	h.clusters.AddIndexer(provv1.IndexByMachinePoolCloudCredential, func(c *provv1.Cluster) ([]string, error) {
 		return topology.Credentials(c), nil
@@ -52,47 +55,26 @@ func (h *handler) index() {
 	})
 }
 
-func nonEmpty(value string) []string {
-	if value == "" {
-		return nil
-	}
-	return []string{value}
-}
-
 // wake registers a wake-up for every fact that a cluster can wait for.
 func (h *handler) wake(ctx context.Context) error {
-	target := h.Clusters
-	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, (*mgmtv3.Cluster).GetName)
-	if err := wakeup.On(ctx, target, byManagement, h.ManagementClusters); err != nil {
-		return fmt.Errorf("watch management clusters: %w", err)
-	}
-	if err := wakeup.On(ctx, target, h.ofControlPlane, h.ControlPlanes); err != nil {
-		return fmt.Errorf("watch control planes: %w", err)
-	}
-	if err := wakeup.On(ctx, target, wakeup.BySameName[*clusterv1.Cluster](), h.CAPIClusters); err != nil {
-		return fmt.Errorf("watch Cluster API clusters: %w", err)
-	}
-	if err := wakeup.On(ctx, target, h.ofMachine, h.Machines); err != nil {
-		return fmt.Errorf("watch machines: %w", err)
-	}
-	if err := wakeup.On(ctx, target, h.ofMachineDeployment, h.MachineDeployments); err != nil {
-		return fmt.Errorf("watch machine deployments: %w", err)
-	}
-	bySchema := wakeup.ByIndex[*mgmtv3.DynamicSchema](h.clusters, indexBySchema, (*mgmtv3.DynamicSchema).GetName)
-	if err := wakeup.On(ctx, target, bySchema, h.DynamicSchemas); err != nil {
-		return fmt.Errorf("watch dynamic schemas: %w", err)
-	}
-	if err := wakeup.On(ctx, target, h.ofCredential, h.Secrets); err != nil {
-		return fmt.Errorf("watch credentials: %w", err)
-	}
 	byConfig := wakeup.ByIndex[*unstructured.Unstructured](h.clusters, provv1.IndexByNodeInfra, infraKey)
 	h.DynamicKinds.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
 		if gvk.GroupVersion().String() == topology.MachineConfigVersion {
 			// It fails only for a stopped informer, whose kind no longer exists.
-			_ = wakeup.OnInformer(ctx, target, byConfig, informer)
+			_ = wakeup.OnInformer(ctx, h.Clusters, byConfig, informer)
 		}
 	})
-	return nil
+	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, (*mgmtv3.Cluster).GetName)
+	bySchema := wakeup.ByIndex[*mgmtv3.DynamicSchema](h.clusters, indexBySchema, (*mgmtv3.DynamicSchema).GetName)
+	return errors.Join(
+		wakeup.On(ctx, h.Clusters, byManagement, h.ManagementClusters),
+		wakeup.On(ctx, h.Clusters, ofControlPlane, h.ControlPlanes),
+		wakeup.On(ctx, h.Clusters, wakeup.BySameName[*clusterv1.Cluster](), h.CAPIClusters),
+		wakeup.On(ctx, h.Clusters, h.ofMachine, h.Machines),
+		wakeup.On(ctx, h.Clusters, h.ofMachineDeployment, h.MachineDeployments),
+		wakeup.On(ctx, h.Clusters, bySchema, h.DynamicSchemas),
+		wakeup.On(ctx, h.Clusters, h.ofCredential, h.Secrets),
+	)
 }
 
 func infraKey(config *unstructured.Unstructured) string {
@@ -100,7 +82,7 @@ func infraKey(config *unstructured.Unstructured) string {
 	return ref.IndexKey(config.GetNamespace())
 }
 
-func (h *handler) ofControlPlane(cp *rkev1.RKEControlPlane) []wakeup.Key {
+func ofControlPlane(cp *rkev1.RKEControlPlane) []wakeup.Key {
 	return []wakeup.Key{{Namespace: cp.Namespace, Name: cp.Spec.ClusterName}}
 }
 
@@ -133,37 +115,21 @@ func (h *handler) ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.
 	return []wakeup.Key{{Namespace: md.Namespace, Name: md.Spec.ClusterName}}
 }
 
-// ofCredential wakes the clusters that name a Secret as their credential.
+// ofCredential wakes the clusters that name a Secret as their credential. It wakes the clusters of other namespaces that
+// name the Secret at all, because the Secret may grant them access.
 func (h *handler) ofCredential(secret *corev1.Secret) []wakeup.Key {
 	reference := secret.Name
 	global := secret.Namespace == provv1.GlobalDataNamespace
 	if global {
 		reference = provv1.GlobalDataNamespace + ":" + secret.Name
 	}
-	keys := h.ofReferred(secret)
+	keys := wakeup.Found(h.clusters, indexByReference, secret.Namespace+"/"+secret.Name)
 	for _, index := range []string{provv1.IndexByCloudCredential, provv1.IndexByMachinePoolCloudCredential} {
-		found, err := h.clusters.GetByIndex(index, reference)
-		if err != nil {
-			continue
-		}
-		for _, cluster := range found {
-			if global || cluster.Namespace == secret.Namespace {
-				keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
+		for _, key := range wakeup.Found(h.clusters, index, reference) {
+			if global || key.Namespace == secret.Namespace {
+				keys = append(keys, key)
 			}
 		}
-	}
-	return keys
-}
-
-// ofReferred wakes the clusters of other namespaces that name a Secret, because the Secret may grant them access.
-func (h *handler) ofReferred(secret *corev1.Secret) []wakeup.Key {
-	found, err := h.clusters.GetByIndex(indexByReference, secret.Namespace+"/"+secret.Name)
-	if err != nil {
-		return nil // the index is registered above
-	}
-	var keys []wakeup.Key
-	for _, cluster := range found {
-		keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
 	}
 	return keys
 }
