@@ -28,8 +28,7 @@ const (
 	reasonProtected = "Protected"
 )
 
-// report writes the conditions of this controller, in one write and only if they changed. It returns the result for the
-// work queue.
+// report writes the conditions of this controller, in one write.
 func (h *handler) report(facts *Facts, d decision, done result) (*provv1.Cluster, error) {
 	cluster := done.cluster
 	status := cluster.Status.DeepCopy()
@@ -55,14 +54,7 @@ func (h *handler) report(facts *Facts, d decision, done result) (*provv1.Cluster
 	if done.identity == nil {
 		status.FleetWorkspaceName = topology.Workspace(cluster)
 	}
-	updated, err := h.write(cluster, status)
-	if err != nil {
-		return cluster, err
-	}
-	if retry.After > 0 {
-		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, retry.After)
-	}
-	return updated, retry.Err
+	return h.write(cluster, status, retry)
 }
 
 // stalled returns the condition in which tools for every kind read that a person must act.
@@ -191,19 +183,18 @@ func (h *handler) reportRemoval(facts *Facts, end error) (*provv1.Cluster, error
 	}
 	condition, retry := outcome.Conclude(provv1.ConditionRemoved, end)
 	outcome.Record(&status.Conditions, condition, retry, facts.now)
-	updated, err := h.write(cluster, status)
-	if err != nil {
-		return cluster, err
-	}
+	return h.write(cluster, status, retry)
+}
+
+// write writes the status only if it changed. It returns the result for the work queue.
+func (h *handler) write(
+	cluster *provv1.Cluster, status *provv1.ClusterStatus, retry outcome.Retry,
+) (*provv1.Cluster, error) {
 	if retry.After > 0 {
 		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, retry.After)
 	}
-	return updated, retry.Err
-}
-
-func (h *handler) write(cluster *provv1.Cluster, status *provv1.ClusterStatus) (*provv1.Cluster, error) {
 	if equality.Semantic.DeepEqual(&cluster.Status, status) {
-		return cluster, nil
+		return cluster, retry.Err
 	}
 	changed := cluster.DeepCopy()
 	changed.Status = *status
@@ -212,7 +203,7 @@ func (h *handler) write(cluster *provv1.Cluster, status *provv1.ClusterStatus) (
 		return cluster, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write status of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+		return cluster, fmt.Errorf("write status of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
-	return updated, nil
+	return updated, retry.Err
 }
