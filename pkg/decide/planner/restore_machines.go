@@ -123,8 +123,9 @@ func (o restore) stopMachines(except *machine) verdict {
 		if m == except && m.restored() {
 			continue // its restore has begun already
 		}
-		p := o.withWork(m, o.node(m).StopWork(m.roles, o.attempt()))
-		tasks = append(tasks, task{m: m, plan: p, attempts: restartAttempts, disrupts: true, optional: !m.roles.Server()})
+		t := task{m: m, attempts: restartAttempts, disrupts: true, optional: !m.roles.Server()}
+		t.plan = o.withWork(m, o.node(m).StopWork(m.roles, o.attempt()))
+		tasks = append(tasks, t)
 	}
 	what := fmt.Sprintf("stop %s services on", o.runtime)
 	if v := o.allAtOnce(string(o.phase().name), "waiting to "+what, "cannot "+what, tasks); v.stop {

@@ -92,7 +92,8 @@ func (o restore) isNew() bool {
 
 // index is that of the phase in restorePhases, -1 when there is none.
 func (o restore) index() int {
-	return slices.IndexFunc(restorePhases, func(p restorePhase) bool { return p.name == o.status.ETCDSnapshotRestorePhase })
+	phase := o.status.ETCDSnapshotRestorePhase
+	return slices.IndexFunc(restorePhases, func(p restorePhase) bool { return p.name == phase })
 }
 
 // phase is the current phase of a restore that has begun.
