@@ -11,7 +11,7 @@ import (
 // write.
 func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 	h := newHandler(ctx, d)
-	h.began = time.Time{}             // the time for agents to reconnect counts as passed
-	_, err := h.onChange("", cluster) //nolint:contextcheck // the handler has it
+	h.began = time.Time{} // the time for agents to reconnect counts as passed
+	_, err := h.onChange("", cluster)
 	return err
 }

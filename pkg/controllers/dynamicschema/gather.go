@@ -3,7 +3,6 @@ package dynamicschema
 import (
 	"fmt"
 
-	"github.com/rancher/wrangler/v3/pkg/apply"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,6 +10,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
 // snapshot holds the facts about one schema.
@@ -99,8 +99,8 @@ func servedKinds(crd *apiextv1.CustomResourceDefinition) (kinds []schema.GroupVe
 // ownerOf returns the name of the schema that a CRD was made from. It reads the annotations of an apply set
 // (docs/wire/names.md#apply-sets).
 func ownerOf(crd *apiextv1.CustomResourceDefinition) string {
-	if crd.Annotations[apply.LabelID] != handlerName || crd.Annotations[apply.LabelGVK] != schemaKind.String() {
+	if crd.Annotations[applyset.SetIDAnnotation] != handlerName || crd.Annotations[applyset.OwnerKindAnnotation] != schemaKind.String() {
 		return ""
 	}
-	return crd.Annotations[apply.LabelName]
+	return crd.Annotations[applyset.OwnerNameAnnotation]
 }

@@ -3,13 +3,13 @@ package rkecluster
 import (
 	"fmt"
 
-	"github.com/rancher/wrangler/v3/pkg/apply"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
 // mayAct reports whether the controller may act on the object. Cluster API must own it, it must not be paused or
@@ -45,7 +45,7 @@ func (h *handler) mayAct(cluster *rkev1.RKECluster) (bool, error) {
 func (h *handler) ours(cluster *rkev1.RKECluster, owner string) (bool, error) {
 	provisioning, err := h.clusters.Get(cluster.Namespace, owner)
 	if apierrors.IsNotFound(err) {
-		return cluster.Annotations[apply.LabelGVK] != provisioningCluster(), nil
+		return cluster.Annotations[applyset.OwnerKindAnnotation] != provisioningCluster(), nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("read cluster %s/%s: %w", cluster.Namespace, owner, err)

@@ -11,6 +11,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
+// Annotations of an object that name the set that it belongs to, and the owner of that set
+// (docs/wire/names.md#apply-sets).
+const (
+	SetIDAnnotation     = apply.LabelID
+	OwnerKindAnnotation = apply.LabelGVK
+	OwnerNameAnnotation = apply.LabelName
+)
+
 // Mark adds the identity of a set to an object. It is for the object whose creation reserves a name, which must be
 // created with a plain create before the set is applied. The later apply then treats it as part of the set.
 func Mark(obj metav1.Object, setID string, owner schema.GroupVersionKind, namespace, name string) error {
