@@ -19,7 +19,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I2", breaks: "an etcd machine that never got a plan counts as one that holds the cluster's data",
-		file: "pkg/decide/planner/step_restore_required.go", old: `return m.roles.ETCD && m.delivered()`, fault: `return m.roles.ETCD`,
+		file: "pkg/decide/planner/step_restore_required.go", old: `return m.roles.ETCD && m.gotPlan()`, fault: `return m.roles.ETCD`,
 		tests: planner, run: "TestTranscripts",
 	},
 	{
@@ -36,8 +36,8 @@ var invariants = []mutant{
 	{
 		name: "I5", breaks: "lost tokens are made anew after plans were delivered, when the plan secrets are lost too",
 		file:  "pkg/decide/planner/step_tokens.go",
-		old:   `case slices.ContainsFunc(p.machines, (*machine).delivered) || slices.ContainsFunc(p.unregistered, (*machine).delivered):`,
-		fault: `case slices.ContainsFunc(p.machines, (*machine).delivered):`,
+		old:   `case slices.ContainsFunc(p.machines, (*machine).gotPlan) || slices.ContainsFunc(p.unregistered, (*machine).gotPlan):`,
+		fault: `case slices.ContainsFunc(p.machines, (*machine).gotPlan):`,
 		tests: planner, run: "TestDecide_Waits",
 	},
 	{
@@ -48,12 +48,12 @@ var invariants = []mutant{
 	},
 	{
 		name: "I7", breaks: "one machine more than allowed is unavailable at a time",
-		file: "pkg/decide/planner/rollout.go", old: `r.limit == 0 || busy < r.limit`, fault: `r.limit == 0 || busy <= r.limit`,
+		file: "pkg/decide/planner/rollout.go", old: `r.limit == 0 || unavailable < r.limit`, fault: `r.limit == 0 || unavailable <= r.limit`,
 		tests: planner, run: "TestDecide_NoMoreAreBegunThanIsAllowed",
 	},
 	{
 		name: "I8", breaks: "an etcd member is restarted while another one does not work",
-		file: "pkg/decide/planner/etcd.go", old: "\treturn memberInTheWay\n", fault: "\treturn memberBroken\n",
+		file: "pkg/decide/planner/etcd.go", old: "\treturn blocks\n", fault: "\treturn countsBroken\n",
 		tests: planner, run: "TestDecide_AnotherMemberThatFailsIsInTheWay",
 	},
 	{

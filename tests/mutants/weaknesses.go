@@ -179,7 +179,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W35", breaks: "all new members of etcd get their first plans at once",
-		file: "pkg/decide/planner/step_etcd.go", old: "\tcase !state.PlanExists:\n\t\treturn m.sent\n", fault: "\tcase !state.PlanExists:\n\t\treturn false\n",
+		file: "pkg/decide/planner/step_etcd.go", old: "\tcase !state.PlanExists:\n\t\treturn m.getsPlan\n", fault: "\tcase !state.PlanExists:\n\t\treturn false\n",
 		tests: planner, run: "TestDecide_NewMembersJoinEtcdOneAfterTheOther",
 	},
 }

@@ -20,9 +20,9 @@ func (p *pass) causeOf(m *machine) disruption.Cause {
 	if !ok {
 		return p.causeWithoutEvidence(m)
 	}
-	found := p.wishes(m, had)
+	found := p.changesSince(m, had)
 	switch {
-	case len(found) == 0 && m.again():
+	case len(found) == 0 && m.mayRunAgain():
 		return had.Cause // the same plan again, because it was not completed
 	case len(found) == 0 && had.Cause != "" && render.OperationOf(m.Plan.State.Plan) != "":
 		return had.Cause // an operation came in between, on top of the applied plan
@@ -30,8 +30,8 @@ func (p *pass) causeOf(m *machine) disruption.Cause {
 	return strongest(found)
 }
 
-// wishes are the causes of all changes since the machine's current plan.
-func (p *pass) wishes(m *machine, had evidence) map[disruption.Cause]bool {
+// changesSince are the causes of all changes since the machine's current plan.
+func (p *pass) changesSince(m *machine, had evidence) map[disruption.Cause]bool {
 	now, found := p.evidenceOf(m), map[disruption.Cause]bool{}
 	for field := range p.edited(had, now) {
 		found[fieldCauses[field]] = true
@@ -47,21 +47,21 @@ func (p *pass) wishes(m *machine, had evidence) map[disruption.Cause]bool {
 	if had.Other[partJoin] != now.Other[partJoin] {
 		found[p.causeOfJoin(m, had)] = true
 	}
-	if now.Other[partRender] == p.asked(m) && p.rolled(m, had.Other[partRender]) {
+	if now.Other[partRender] == p.commandedVersion(m) && p.isMovedFrom(m, had.Other[partRender]) {
 		found[disruption.CommandRoll] = true
 	}
 	return found
 }
 
-// onlyReleaseData reports that a plan would change only because more is known about its release, as after an upgrade of
-// Drover. No edit or command is involved. The node does not restart for that, not even after an operation, and gets the
-// new data with its next change. A node that forges its evidence only misses what it could refuse to do anyway.
-func (p *pass) onlyReleaseData(m *machine) bool {
+// isOnlyReleaseData reports that a plan would change only because more is known about its release, as after an upgrade
+// of Drover. No edit or command is involved. The node does not restart for that, not even after an operation, and gets
+// the new data with its next change. A node that forges its evidence only misses what it could refuse to do anyway.
+func (p *pass) isOnlyReleaseData(m *machine) bool {
 	had, ok := m.evidence()
-	if !ok || p.restoring || m.down() || m.again() {
+	if !ok || p.restoring || m.down() || m.mayRunAgain() {
 		return false
 	}
-	return had.Other[partRelease] != p.evidenceOf(m).Other[partRelease] && len(p.wishes(m, had)) == 0
+	return had.Other[partRelease] != p.evidenceOf(m).Other[partRelease] && len(p.changesSince(m, had)) == 0
 }
 
 // edited are the fields of the spec that were edited since a machine's plan was known to be right. That is its
@@ -97,11 +97,11 @@ func (p *pass) causeWithoutEvidence(m *machine) disruption.Cause {
 	if joined := p.joinedBefore(m); joined != m.joins && (joined != "" || m.roles.Server()) {
 		found[p.causeOfJoin(m, evidence{Other: map[string]string{partJoin: digest(joined)}})] = true
 	}
-	if asked := p.asked(m); asked != "" && p.rolled(m, p.renderedBy(m)) {
+	if asked := p.commandedVersion(m); asked != "" && p.isMovedFrom(m, p.renderedBy(m)) {
 		found[disruption.CommandRoll] = true
 	}
 	cause := strongest(found)
-	if cause == disruption.Unknown && m.again() && m.change == nodeplan.ChangeNone {
+	if cause == disruption.Unknown && m.mayRunAgain() && m.change == nodeplan.ChangeNone {
 		return "" // the same plan again: its cause was counted at its first delivery
 	}
 	return cause
@@ -126,9 +126,9 @@ func (p *pass) renderedBy(m *machine) string {
 	return now
 }
 
-// rolled reports that a machine's plan differs from the plan in the version that it was rendered with. A command also
-// moves the marks of machines whose plans it does not change. Later changes of those have another cause.
-func (p *pass) rolled(m *machine, from string) bool {
+// isMovedFrom reports that a machine's plan differs from the plan in the version that it was rendered with. A command
+// also moves the marks of machines whose plans it does not change. Later changes of those have another cause.
+func (p *pass) isMovedFrom(m *machine, from string) bool {
 	if from == p.versionFor(m) {
 		return false
 	}

@@ -15,7 +15,7 @@ func (p *pass) splits(m *machine, desired plan.NodePlan) string {
 		return ""
 	}
 	others := m
-	if !m.inEtcdBefore() {
+	if !m.hasJoined() {
 		others = p.init
 	}
 	wanted, says := render.KeepsDataElsewhere(desired)

@@ -123,23 +123,24 @@ type machine struct {
 	joins   string
 	change  nodeplan.Change
 	found   finding
-	// busy is true while the machine counts as unavailable: its plan is not applied, its node is drained, or its probes
-	// fail although no change is pending. sick is true when its probes fail, a change is pending, and it is not busy.
-	busy, sick bool
-	// kept is true when the machine keeps its current plan: this program cannot render its version, or no change was
-	// requested since the machine was adopted.
-	kept bool
-	// wished is true when a change was requested since the machine was adopted with its plan.
-	wished bool
+	// isUnavailable is true while the machine counts as unavailable: its plan is not applied, its node is drained, or
+	// its probes fail although no change is pending. isUnhealthy is true when its probes fail, a change is pending, and
+	// it is not isUnavailable.
+	isUnavailable, isUnhealthy bool
+	// keepsPlan is true when the machine keeps its current plan: this program cannot render its version, or no change
+	// was requested since the machine was adopted.
+	keepsPlan bool
+	// isChangeRequested is true when a change was requested since the machine was adopted with its plan.
+	isChangeRequested bool
 	// read is its evidence, nil until first use.
 	read *readEvidence
-	// stranded is true for a server whose node is lost for longer than the deadline while the server holds up others.
-	stranded bool
-	// late is true when only release data changed, so the restart waits for the next user change.
-	late bool
-	// sent is true when this pass delivers a plan to the machine. asked is true when this pass requests its drain, or
-	// ends its drain before its change.
-	sent, asked bool
+	// isStranded is true for a server whose node is lost for longer than the deadline while the server holds up others.
+	isStranded bool
+	// isDeferred is true when only release data changed, so the restart waits for the next user change.
+	isDeferred bool
+	// getsPlan is true when this pass delivers a plan to the machine. getsDrain is true when this pass requests its
+	// drain, or ends its drain before its change.
+	getsPlan, getsDrain bool
 }
 
 func newPass(s *Snapshot) *pass {
@@ -251,8 +252,8 @@ func isWorker(m *machine) bool       { return m.roles.Worker }
 func isLive(m *machine) bool         { return !m.Deleting }
 func isDeleting(m *machine) bool     { return m.Deleting }
 
-// delivered reports that the machine got a plan at some time, whatever its Secret holds now.
-func (m *machine) delivered() bool {
+// gotPlan reports that the machine got a plan at some time, whatever its Secret holds now.
+func (m *machine) gotPlan() bool {
 	return m.Marks.RenderVersion != "" || m.Plan != nil && m.Plan.State.PlanExists
 }
 
@@ -309,7 +310,7 @@ func (p *pass) markEffects() []Effect {
 func (p *pass) publishEffects() []Effect {
 	var out []Effect
 	for _, m := range p.machines {
-		if m.marks.JoinURL != m.Plan.JoinURL && m.Plan.State.InSync && m.Plan.ProbesPassed && !m.sent {
+		if m.marks.JoinURL != m.Plan.JoinURL && m.Plan.State.InSync && m.Plan.ProbesPassed && !m.getsPlan {
 			out = append(out, PublishJoinURL{Machine: m.Name, Secret: m.Plan.Name, JoinURL: m.marks.JoinURL})
 		}
 	}

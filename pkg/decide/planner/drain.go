@@ -24,14 +24,14 @@ const (
 	msgDrainSkip         = "Annotate the Machine " + rkev1.DrainSkipAnnotation + "=true to go on without it"
 )
 
-// inDrain reports that a drain was requested and has not ended. With SkipDrain, Drover does not wait for its end.
-func (m *machine) inDrain() bool {
+// isInDrain reports that a drain was requested and has not ended. With SkipDrain, Drover does not wait for its end.
+func (m *machine) isInDrain() bool {
 	drain := m.Plan.Drain
 	return drain.Requested != "" && drain.Uncordon == "" || drain.Uncordon != "" && !m.SkipDrain
 }
 
-// over reports that a node is drained and stays drained.
-func (d Drain) over() bool { return d.Requested != "" && d.Done == d.Requested && d.Uncordon == "" }
+// isDone reports that a node is drained and stays drained.
+func (d Drain) isDone() bool { return d.Requested != "" && d.Done == d.Requested && d.Uncordon == "" }
 
 // overdueDrain is the finding about a drain, or its end, that exceeds its limit. A cluster whose API does not answer
 // never drains a node. Drover does not go on by itself, because the pods may be in use.
@@ -40,7 +40,7 @@ func (p *pass) overdueDrain(m *machine, limit time.Duration, found finding) find
 	if since.IsZero() { // another program requested it without a time: later than the delivery of the current plan
 		since, told = m.Plan.DeliveredAt, msgDrainOverdueAfter
 	}
-	if since.IsZero() || !p.overdueBy(since, limit) {
+	if since.IsZero() || !p.isOverdueBy(since, limit) {
 		return found
 	}
 	return finding{found.message + fmt.Sprintf(told, stamp(since)), ReasonDrainOverdue}
@@ -68,7 +68,7 @@ func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 	}
 	drain := m.Plan.Drain
 	if drain.Requested != options || drain.Uncordon != "" {
-		m.asked = true
+		m.getsDrain = true
 		cause := r.causeOf(m)
 		r.drain = append(r.drain, RequestDrain{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: options, Cause: cause})
 		r.addTicket(r.tier.ticket, m, delivery.Checksum, string(cause))
@@ -83,15 +83,15 @@ func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 // toDrain returns drainOptions for a machine, unless the drain is unnecessary. An operator may skip it. The pods of a
 // node that is lost for long have been evicted, and that node would confirm nothing.
 func (p *pass) toDrain(m *machine) (options string, needed bool) {
-	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && p.missed(m, m.NodeLostSince) || p.opensTheCluster(m) {
+	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && p.hasMissed(m, m.NodeLostSince) || p.cannotDrainYet(m) {
 		return "", false
 	}
 	return p.drainOptions(m)
 }
 
-// opensTheCluster reports a server that cannot be drained yet. The drainer needs the kubeconfig that a server prints by
+// cannotDrainYet reports a server that cannot be drained yet. The drainer needs the kubeconfig that a server prints by
 // Drover's plan. In a cluster of another manager, no server has such a plan yet. Drains with hooks are never skipped.
-func (p *pass) opensTheCluster(m *machine) bool {
+func (p *pass) cannotDrainYet(m *machine) bool {
 	if p.s.ClusterAgent.OnlyWay && p.s.Connected {
 		return false // through its agent
 	}
@@ -136,7 +136,7 @@ func (p *pass) drainOptions(m *machine) (options string, needed bool) {
 	if m.roles.Server() {
 		spec = p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
 	}
-	spec.Enabled = spec.Enabled && !p.lastOfItsKind(m)
+	spec.Enabled = spec.Enabled && !p.isLastOfRole(m)
 	if !m.HasNode || !spec.Enabled && len(spec.PreDrainHooks)+len(spec.PostDrainHooks) == 0 || m.Plan.State.AppliedPlan == nil {
 		return "", false
 	}
@@ -147,9 +147,9 @@ func (p *pass) drainOptions(m *machine) (options string, needed bool) {
 	return encodeDrain(spec), true
 }
 
-// lastOfItsKind reports that a machine is the only one with etcd, or with the control plane. The cluster would lack
+// isLastOfRole reports that a machine is the only one with etcd, or with the control plane. The cluster would lack
 // that role while its pods are away. The only machine of a cluster is both.
-func (p *pass) lastOfItsKind(m *machine) bool {
+func (p *pass) isLastOfRole(m *machine) bool {
 	others := func(filter func(*machine) bool) int {
 		return len(p.collect(isLive, filter, func(o *machine) bool { return o != m }))
 	}

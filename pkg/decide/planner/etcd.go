@@ -21,75 +21,75 @@ const (
 		"=true, if the others are a majority of etcd"
 )
 
-// etcdInTheWay names the machines that block a restart of this machine's etcd member. All other members must be proven
+// blockers names the machines that block a restart of this machine's etcd member. All other members must be proven
 // healthy, by their probes under their current plans, so that etcd keeps its quorum. Machines that an operator left out
 // do not block in three cases. The healthy others are a majority of all members. This member is down anyway. Or it is
 // not known to work, and there is no majority even with it.
-func (p *pass) etcdInTheWay(m *machine) []note {
+func (p *pass) blockers(m *machine) []note {
 	if !m.roles.ETCD {
 		return nil
 	}
-	c := p.companionsOf(m)
-	if !m.etcdDown() && !c.quorum(0) && (m.etcdServes() || c.quorum(1)) {
-		c.inTheWay = append(c.inTheWay, c.skipped...)
+	c := p.weighOthers(m)
+	if !m.reportsEtcdDown() && !c.hasQuorum(0) && (m.etcdServes() || c.hasQuorum(1)) {
+		c.blocking = append(c.blocking, c.skipped...)
 		if c.all == 1 {
-			c.inTheWay = append(c.inTheWay, p.coming()...)
+			c.blocking = append(c.blocking, p.upcoming()...)
 		}
 	}
-	return c.inTheWay
+	return c.blocking
 }
 
-// companions counts the other etcd members, as seen from the member that is to restart.
-type companions struct {
+// otherWeights counts the other etcd members, as seen from the member that is to restart.
+type otherWeights struct {
 	all, healthy, broken int
-	skipped, inTheWay    []note
+	skipped, blocking    []note
 }
 
-func (p *pass) companionsOf(m *machine) companions {
-	var c companions
+func (p *pass) weighOthers(m *machine) otherWeights {
+	var c otherWeights
 	for _, o := range p.otherMembers(m) {
 		c.all++
-		switch p.standing(m, o) {
-		case memberHealthy:
+		switch p.weigh(m, o) {
+		case countsHealthy:
 			c.healthy++
-		case memberBroken:
+		case countsBroken:
 			c.broken++
-		case memberSkipped:
+		case countsSkipped:
 			c.skipped = append(c.skipped, note{name: o.Name})
-		case memberInTheWay:
-			c.inTheWay = append(c.inTheWay, note{name: o.Name})
+		case blocks:
+			c.blocking = append(c.blocking, note{name: o.Name})
 		}
 	}
 	return c
 }
 
-// quorum reports that the healthy others, with as many more members as given, are a majority of all members.
-func (c companions) quorum(more int) bool { return c.healthy+more > (c.all+1)/2 }
+// hasQuorum reports that the healthy others, with as many more members as given, are a majority of all members.
+func (c otherWeights) hasQuorum(more int) bool { return c.healthy+more > (c.all+1)/2 }
 
-// atRestart names the other etcd members that may be restarting now: they begin a change, or have a plan in progress.
+// restarting names the other etcd members that may be restarting now: they begin a change, or have a plan in progress.
 // When this machine is stuck with a plan that it refused, members that refused theirs count too, unless they are stuck.
 // They may give their proof and restart at any time.
-func (p *pass) atRestart(m *machine) []note {
+func (p *pass) restarting(m *machine) []note {
 	var out []note
 	for _, o := range p.otherMembers(m) {
 		switch {
 		case o.Plan == nil, o.Skip, !o.NodeLostSince.IsZero():
-		case o.begun(), o.atPlan(), o.refuses() && p.stuck(m) && !p.stuck(o):
+		case o.isStarting(), o.isApplying(), o.isRefusing() && p.isStuck(m) && !p.isStuck(o):
 			out = append(out, note{name: o.Name})
 		}
 	}
 	return out
 }
 
-// waitForEtcd is the finding for a machine that other members block, with advice for the user.
-func (p *pass) waitForEtcd(inTheWay []note) finding {
+// blockedBy is the finding for a machine that other members block, with advice for the user.
+func (p *pass) blockedBy(inTheWay []note) finding {
 	message := about(msgEtcd, inTheWay)
 	switch {
-	case p.anyOf(inTheWay, func(o *machine) bool { return p.broken(o) && !o.rejects() }):
+	case p.anyOf(inTheWay, func(o *machine) bool { return p.isBroken(o) && !o.keepsServing() }):
 		message += msgEtcdBroken
-	case p.anyOf(inTheWay, func(o *machine) bool { return o.rejects() && !o.PoolPaused && !o.Skip }):
+	case p.anyOf(inTheWay, func(o *machine) bool { return o.keepsServing() && !o.PoolPaused && !o.Skip }):
 		message += msgEtcdRefused
-	case p.anyOf(inTheWay, p.unseen):
+	case p.anyOf(inTheWay, p.isUnseen):
 		message += msgEtcdUnseen
 	}
 	return finding{message, ReasonEtcdUnhealthy}
@@ -102,13 +102,14 @@ func (p *pass) anyOf(names []note, such func(*machine) bool) bool {
 	})
 }
 
-// proven is the plan of a machine as it is delivered. A plan that restarts an etcd member begins with the node's own
-// proof that the others can do without it. So does a plan that follows on one whose restart may still be outstanding.
-func (p *pass) proven(m *machine) plan.NodePlan {
+// asDelivered is the plan of a machine as it is delivered. A plan that restarts an etcd member begins with the node's
+// own proof that the others can do without it. So does a plan that follows on one whose restart may still be
+// outstanding.
+func (p *pass) asDelivered(m *machine) plan.NodePlan {
 	switch {
-	case !m.roles.ETCD, !m.inEtcdBefore(), p.isDown(m), restartFree(&m.Plan.State, m.desired) && !m.outstanding() && !m.unproven():
+	case !m.roles.ETCD, !m.hasJoined(), p.isDown(m), restartFree(&m.Plan.State, m.desired) && !m.mayStillRestart() && !m.wouldRestartApplied():
 		return m.desired
-	case (m.change == nodeplan.ChangeNone || !restartFree(&m.Plan.State, m.desired)) && p.overridden(m):
+	case (m.change == nodeplan.ChangeNone || !restartFree(&m.Plan.State, m.desired)) && p.isProofSkipped(m):
 		// Plans that restart nothing are delivered without a check of the others, so they keep the proof.
 		return m.desired
 	}
@@ -139,144 +140,147 @@ func (s *PlanSecret) mayHave() []plan.NodePlan {
 	return []plan.NodePlan{*state.AppliedPlan, state.Plan}
 }
 
-// overridden reports that an operator lets a member restart without proof, and that nothing known speaks against it:
-// the member is down, or the others work and keep the quorum.
-func (p *pass) overridden(m *machine) bool {
-	if !m.SkipProof || len(p.etcdInTheWay(m)) > 0 {
+// isProofSkipped reports that an operator lets a member restart without proof, and that nothing known speaks against
+// it: the member is down, or the others work and keep the quorum.
+func (p *pass) isProofSkipped(m *machine) bool {
+	if !m.SkipProof || len(p.blockers(m)) > 0 {
 		return false
 	}
-	c := p.companionsOf(m)
-	return m.etcdDown() || c.broken == 0 && (len(c.skipped) == 0 || c.quorum(0))
+	c := p.weighOthers(m)
+	return m.reportsEtcdDown() || c.broken == 0 && (len(c.skipped) == 0 || c.hasQuorum(0))
 }
 
-// outstanding reports that the current plan may still restart the machine, because it was not carried out completely.
-func (m *machine) outstanding() bool {
+// mayStillRestart reports that the current plan may still restart the machine, because it was not carried out
+// completely.
+func (m *machine) mayStillRestart() bool {
 	state := &m.Plan.State
 	return state.Phase == nodeplan.PhaseFailed || render.HasEtcdProof(state.Plan) && !state.InSync
 }
 
-// unproven reports that the current plan is not carried out, and that the desired plan may restart the machine,
-// compared with the last applied plan. An operator may have skipped the proof of the current plan. That decision was
-// about the other members as they were then.
-func (m *machine) unproven() bool {
+// wouldRestartApplied reports that the current plan is not carried out, and that the desired plan may restart the
+// machine, compared with the last applied plan. An operator may have skipped the proof of the current plan. That
+// decision was about the other members as they were then.
+func (m *machine) wouldRestartApplied() bool {
 	state := &m.Plan.State
 	return !state.InSync && (state.AppliedPlan == nil || !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, m.desired))
 }
 
-// again reports that another delivery may run the current plan once more.
-func (m *machine) again() bool { return m.gaveUp() || m.outstanding() }
+// mayRunAgain reports that another delivery may run the current plan once more.
+func (m *machine) mayRunAgain() bool { return m.hasGivenUp() || m.mayStillRestart() }
 
 // otherMembers are the other machines that may be members of etcd, including machines that are held until they leave
 // it.
 func (p *pass) otherMembers(m *machine) []*machine {
 	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
-		return o == m || !o.roles.ETCD || o.Deleting && !o.Held || !p.inEtcd(o)
+		return o == m || !o.roles.ETCD || o.Deleting && !o.Held || !p.mayBeMember(o)
 	})
 }
 
-// standing is what another etcd member means for the restart of this one.
-type standing int
+// weight is what another etcd member means for the restart of this one.
+type weight int
 
 const (
-	memberHealthy  standing = iota // it works, and keeps working
-	memberBroken                   // it does not work, and does not block
-	memberSkipped                  // it does not work, and an operator left it out
-	memberInTheWay                 // it must work or be gone first
+	countsHealthy weight = iota // it works, and keeps working
+	countsBroken                // it does not work, and does not block
+	countsSkipped               // it does not work, and an operator left it out
+	blocks                      // it must work or be gone first
 )
 
-func (p *pass) standing(m, o *machine) standing {
+func (p *pass) weigh(m, o *machine) weight {
 	switch {
 	case o.Deleting:
-		return p.standingOfLeaver(m, o)
-	case p.stays(m, o) && (!m.etcdServes() || !p.unseen(o)):
-		return memberHealthy
-	case !m.inEtcdBefore() && !o.changing():
-		return memberBroken // m was never a member: broken others are no reason to leave it broken
+		return p.weighLeaver(m, o)
+	case p.staysHealthy(m, o) && (!m.etcdServes() || !p.isUnseen(o)):
+		return countsHealthy
+	case !m.hasJoined() && !o.isChanging():
+		return countsBroken // m was never a member: broken others are no reason to leave it broken
 	case o.Skip:
-		return memberSkipped
-	case m.helpless() && m.losesNothingBeside(o):
-		return memberBroken
+		return countsSkipped
+	case m.isIdle() && m.losesNothingNextTo(o):
+		return countsBroken
 	}
-	return memberInTheWay
+	return blocks
 }
 
-// losesNothingBeside reports that both members would wait for each other forever: the other one does not work either,
+// losesNothingNextTo reports that both members would wait for each other forever: the other one does not work either,
 // or it waits for a member that does not work. It is also true when both are drained and the other one does not work.
-func (m *machine) losesNothingBeside(o *machine) bool {
-	return o.waits() || m.inDrain() && o.inEtcdBefore() && o.helpless() && !o.begun()
+func (m *machine) losesNothingNextTo(o *machine) bool {
+	return o.isWaiting() || m.isInDrain() && o.hasJoined() && o.isIdle() && !o.isStarting()
 }
 
-// stays reports that another member works, and keeps working while this one restarts. A member that refused its plan
-// counts when this one refused too and the other one is stuck. It also counts when an operator skips the proof of both
-// and this one is not stuck. An agent that only waits for its next try may restart before it reports, so it comes
+// staysHealthy reports that another member works, and keeps working while this one restarts. A member that refused its
+// plan counts when this one refused too and the other one is stuck. It also counts when an operator skips the proof of
+// both and this one is not stuck. An agent that only waits for its next try may restart before it reports, so it comes
 // first.
-func (p *pass) stays(m, o *machine) bool {
-	return o.etcdHealthy() || m.refused() && o.rejects() && (p.stuck(o) || m.SkipProof && o.SkipProof && !p.stuck(m))
+func (p *pass) staysHealthy(m, o *machine) bool {
+	return o.etcdIsHealthy() || m.hasRefused() && o.keepsServing() && (p.isStuck(o) || m.SkipProof && o.SkipProof && !p.isStuck(m))
 }
 
-// waits reports that an etcd member does not work and is not being changed, or that it refused its plan and this pass
-// begins nothing with it.
-func (m *machine) waits() bool { return m.inEtcdBefore() && (m.failing() || m.refused() && !m.begun()) }
+// isWaiting reports that an etcd member does not work and is not being changed, or that it refused its plan and this
+// pass begins nothing with it.
+func (m *machine) isWaiting() bool {
+	return m.hasJoined() && (m.isDown() || m.hasRefused() && !m.isStarting())
+}
 
-// unseen reports that a rollout waits for a hidden machine. It waits as long as for a lost node, and not for machines
+// isUnseen reports that a rollout waits for a hidden machine. It waits as long as for a lost node, and not for machines
 // that an operator left out. After that, the rollout may be what repairs the connection, and the node's own proof has
 // to suffice.
-func (p *pass) unseen(o *machine) bool {
-	return p.hidden(o) && !o.Skip && (o.NodeUnknownSince.IsZero() || !p.overdue(o.NodeUnknownSince))
+func (p *pass) isUnseen(o *machine) bool {
+	return p.isHidden(o) && !o.Skip && (o.NodeUnknownSince.IsZero() || !p.isOverdue(o.NodeUnknownSince))
 }
 
-// hidden reports that the node of a machine cannot be seen although an API server of the cluster works, so the machine
-// may be off. When no API server works, this rollout may be what repairs it.
-func (p *pass) hidden(o *machine) bool {
+// isHidden reports that the node of a machine cannot be seen although an API server of the cluster works, so the
+// machine may be off. When no API server works, this rollout may be what repairs it.
+func (p *pass) isHidden(o *machine) bool {
 	return o.NodeUnknown && slices.ContainsFunc(p.machines, func(c *machine) bool {
-		return c.roles.ControlPlane && !c.Deleting && (c.Plan.State.InSync || c.refused()) && !slices.Contains(c.unhealthyProbes(), render.ProbeAPIServer)
+		return c.roles.ControlPlane && !c.Deleting && (c.Plan.State.InSync || c.hasRefused()) && !slices.Contains(c.unhealthyProbes(), render.ProbeAPIServer)
 	})
 }
 
-// failing reports that the etcd member of a machine does not work and that the machine is not being changed.
-func (m *machine) failing() bool { return !m.etcdServes() && !m.changing() }
+// isDown reports that the etcd member of a machine does not work and that the machine is not being changed.
+func (m *machine) isDown() bool { return !m.etcdServes() && !m.isChanging() }
 
-// helpless is like failing, but a machine that is only draining still counts.
-func (m *machine) helpless() bool { return !m.etcdServes() && !m.sent && !m.atPlan() }
+// isIdle is like isDown, but a machine that is only draining still counts.
+func (m *machine) isIdle() bool { return !m.etcdServes() && !m.getsPlan && !m.isApplying() }
 
-// standingOfLeaver is the standing of a member whose machine is being deleted.
-func (p *pass) standingOfLeaver(m, o *machine) standing {
+// weighLeaver is the weight of a member whose machine is being deleted.
+func (p *pass) weighLeaver(m, o *machine) weight {
 	works := o.Plan != nil && o.Plan.State.Works()
 	switch {
-	case m.etcdServes() && (p.leaving(o) || o.Plan != nil && !works):
-		return memberInTheWay // one leaves or one restarts, never both; a member that fails may be restarting
-	case works && !p.broken(o):
-		return memberHealthy
+	case m.etcdServes() && (p.isLeaving(o) || o.Plan != nil && !works):
+		return blocks // one leaves or one restarts, never both; a member that fails may be restarting
+	case works && !p.isBroken(o):
+		return countsHealthy
 	}
-	return memberBroken
+	return countsBroken
 }
 
-// coming are new machines that will become etcd members. Of two members none can restart without an outage, of three
+// upcoming are new machines that will become etcd members. Of two members none can restart without an outage, of three
 // each can.
-func (p *pass) coming() []note {
+func (p *pass) upcoming() []note {
 	var out []note
 	for _, o := range slices.Concat(p.machines, p.unregistered) {
-		if isEtcd(o) && isLive(o) && !o.Skip && !p.inEtcd(o) && !o.delivered() && !p.overdue(o.CreatedAt) {
+		if isEtcd(o) && isLive(o) && !o.Skip && !p.mayBeMember(o) && !o.gotPlan() && !p.isOverdue(o.CreatedAt) {
 			out = append(out, note{name: o.Name})
 		}
 	}
 	return out
 }
 
-// leaving reports that the etcd member of a deleting machine is being removed: the machine is held, and either no live
-// machine is joined to it or its member does not work. The removal waits only until no machine is joined to a working
-// member. Until the removal is done, the member counts toward the quorum. Every restart that moves a joined machine
-// away would break that quorum.
-func (p *pass) leaving(m *machine) bool {
-	return m.Held && (p.broken(m) || !slices.ContainsFunc(p.machines, func(o *machine) bool {
+// isLeaving reports that the etcd member of a deleting machine is being removed: the machine is held, and either no
+// live machine is joined to it or its member does not work. The removal waits only until no machine is joined to a
+// working member. Until the removal is done, the member counts toward the quorum. Every restart that moves a joined
+// machine away would break that quorum.
+func (p *pass) isLeaving(m *machine) bool {
+	return m.Held && (p.isBroken(m) || !slices.ContainsFunc(p.machines, func(o *machine) bool {
 		return !o.Deleting && m.Marks.JoinURL != "" && o.Marks.JoinedTo == m.Marks.JoinURL
 	}))
 }
 
-// broken reports that a machine's node is lost, that its plan Secret is unreadable, or that its plan failed or has not
-// worked for a while. The code that removes members must judge the same way (planstore.Broken), or both wait for each
-// other.
-func (p *pass) broken(m *machine) bool {
+// isBroken reports that a machine's node is lost, that its plan Secret is unreadable, or that its plan failed or has
+// not worked for a while. The code that removes members must judge the same way (planstore.Broken), or both wait for
+// each other.
+func (p *pass) isBroken(m *machine) bool {
 	switch {
 	case !m.NodeLostSince.IsZero():
 		return true
@@ -285,51 +289,51 @@ func (p *pass) broken(m *machine) bool {
 	case m.Plan.Malformed != "":
 		return true
 	}
-	return m.Plan.State.PlanExists && !m.Plan.State.Works() && (m.Plan.State.Failed || p.overdue(m.Plan.DeliveredAt))
+	return m.Plan.State.PlanExists && !m.Plan.State.Works() && (m.Plan.State.Failed || p.isOverdue(m.Plan.DeliveredAt))
 }
 
-// inEtcd reports that a machine may have an etcd member. A machine that got its first plan and never reported has none
-// after a while. A machine that a restore has stopped is not in the new cluster until it starts again.
-func (p *pass) inEtcd(m *machine) bool {
+// mayBeMember reports that a machine may have an etcd member. A machine that got its first plan and never reported has
+// none after a while. A machine that a restore has stopped is not in the new cluster until it starts again.
+func (p *pass) mayBeMember(m *machine) bool {
 	switch {
 	case m.Plan == nil:
-		return m.delivered()
+		return m.gotPlan()
 	case m.stopped():
-		return m.sent
-	case m.sent || m.inEtcdBefore() || m.Plan.State.FailureCount > 0 || m.Plan.Malformed != "":
+		return m.getsPlan
+	case m.getsPlan || m.hasJoined() || m.Plan.State.FailureCount > 0 || m.Plan.Malformed != "":
 		return true
 	}
-	return m.Plan.State.PlanExists && !p.overdue(m.Plan.DeliveredAt)
+	return m.Plan.State.PlanExists && !p.isOverdue(m.Plan.DeliveredAt)
 }
 
-// inEtcdBefore reports that a machine has become part of the cluster before.
-func (m *machine) inEtcdBefore() bool {
+// hasJoined reports that a machine has become part of the cluster before.
+func (m *machine) hasJoined() bool {
 	return m.HasNode || m.marks.JoinURL != "" || m.Plan != nil && !neverApplied(&m.Plan.State)
 }
 
-// etcdHealthy reports that the etcd member of a machine is proven to work, and keeps working.
-func (m *machine) etcdHealthy() bool {
-	return m.etcdWorks() && m.Plan.State.InSync && !m.inDrain()
+// etcdIsHealthy reports that the etcd member of a machine is proven to work, and keeps working.
+func (m *machine) etcdIsHealthy() bool {
+	return m.etcdStaysUp() && m.Plan.State.InSync && !m.isInDrain()
 }
 
-// etcdWorks reports that the etcd member of a machine works, and that this pass begins nothing with the machine.
-func (m *machine) etcdWorks() bool { return m.etcdServes() && !m.begun() }
+// etcdStaysUp reports that the etcd member of a machine works, and that this pass begins nothing with the machine.
+func (m *machine) etcdStaysUp() bool { return m.etcdServes() && !m.isStarting() }
 
-// begun reports that this pass delivers a plan to the machine or requests its drain.
-func (m *machine) begun() bool { return m.sent || m.asked }
+// isStarting reports that this pass delivers a plan to the machine or requests its drain.
+func (m *machine) isStarting() bool { return m.getsPlan || m.getsDrain }
 
-// rejects reports that a node refuses its plan, its etcd member works, and this pass begins nothing with it. A node
-// that was drained for that plan counts while it stays drained.
-func (m *machine) rejects() bool {
-	return m.etcdWorks() && m.refuses() && (!m.inDrain() || m.Plan.Drain.over())
+// keepsServing reports that a node refuses its plan, its etcd member works, and this pass begins nothing with it. A
+// node that was drained for that plan counts while it stays drained.
+func (m *machine) keepsServing() bool {
+	return m.etcdStaysUp() && m.isRefusing() && (!m.isInDrain() || m.Plan.Drain.isDone())
 }
 
-// waitsDrained reports that the etcd member works, and its node is drained for a change that it does not get yet.
-func (m *machine) waitsDrained() bool { return m.etcdWorks() && m.Plan.Drain.over() }
+// isDrainedInVain reports that the etcd member works, and its node is drained for a change that it does not get yet.
+func (m *machine) isDrainedInVain() bool { return m.etcdStaysUp() && m.Plan.Drain.isDone() }
 
-// etcdDown reports that the node itself reports its etcd member as down, so a restart loses nothing. Another failing
-// part, or a missing report, is no evidence.
-func (m *machine) etcdDown() bool {
+// reportsEtcdDown reports that the node itself reports its etcd member as down, so a restart loses nothing. Another
+// failing part, or a missing report, is no evidence.
+func (m *machine) reportsEtcdDown() bool {
 	status, told := m.Plan.State.ProbeStatuses[render.ProbeETCD]
 	return told && !status.Healthy
 }
@@ -345,16 +349,16 @@ func EtcdServes(secret *PlanSecret) bool {
 	if secret == nil || secret.Malformed != "" || secret.stopped() || secret.restored() {
 		return false
 	}
-	return (secret.State.InSync && !secret.State.Failed || secret.refused()) && len(secret.unhealthyProbes()) == 0
+	return (secret.State.InSync && !secret.State.Failed || secret.hasRefused()) && len(secret.unhealthyProbes()) == 0
 }
 
-func (m *machine) refused() bool { return m.Plan.refused() }
+func (m *machine) hasRefused() bool { return m.Plan.hasRefused() }
 
-// refuses reports that a node refused its current plan, and has not carried it out before either.
-func (m *machine) refuses() bool { return m.Plan != nil && m.refused() && !m.Plan.State.InSync }
+// isRefusing reports that a node refused its current plan, and has not carried it out before either.
+func (m *machine) isRefusing() bool { return m.Plan != nil && m.hasRefused() && !m.Plan.State.InSync }
 
-// refused reports that the node did not carry out its plan, because it could not prove that etcd can do without it.
-func (s *PlanSecret) refused() bool {
+// hasRefused reports that the node did not carry out its plan, because it could not prove that etcd can do without it.
+func (s *PlanSecret) hasRefused() bool {
 	state := &s.State
 	if !render.HasEtcdProof(state.Plan) || state.FailedChecksum != state.Checksum {
 		return false
@@ -367,31 +371,31 @@ func (s *PlanSecret) refused() bool {
 // asksTooMuch reports that a node refused a plan that asks for more healthy members than a new plan would. Some members
 // have left since the delivery, so the node waits for more than necessary, possibly forever.
 func (p *pass) asksTooMuch(m *machine) bool {
-	if !m.refuses() {
+	if !m.isRefusing() {
 		return false
 	}
 	proof := render.EtcdProofOf(m.Plan.State.Plan)
 	proof.Others = len(p.otherMembers(m))
-	return m.needs() > proof.Needs()
+	return m.proofNeeds() > proof.Needs()
 }
 
-// needs is how many other members the node must prove healthy.
-func (m *machine) needs() int { return render.EtcdProofOf(m.Plan.State.Plan).Needs() }
+// proofNeeds is how many other members the node must prove healthy.
+func (m *machine) proofNeeds() int { return render.EtcdProofOf(m.Plan.State.Plan).Needs() }
 
-// stuck reports that a machine that refuses its plan cannot succeed by itself: its agent no longer tries, or the plan
+// isStuck reports that a machine that refuses its plan cannot succeed by itself: its agent no longer tries, or the plan
 // asks for more members than exist. Then another machine that refused may restart. Two machines that wait for each
 // other, and may both still give their proof, wait for their agents.
-func (p *pass) stuck(m *machine) bool {
-	return m.spent() || m.Plan.State.Phase == nodeplan.PhaseFailed || m.needs() > len(p.otherMembers(m))
+func (p *pass) isStuck(m *machine) bool {
+	return m.isOutOfTries() || m.Plan.State.Phase == nodeplan.PhaseFailed || m.proofNeeds() > len(p.otherMembers(m))
 }
 
-// changing reports that a member is being changed, by this pass or an earlier one.
-func (m *machine) changing() bool {
-	return m.Plan != nil && m.inEtcdBefore() && (m.begun() || m.inDrain() || m.atPlan())
+// isChanging reports that a member is being changed, by this pass or an earlier one.
+func (m *machine) isChanging() bool {
+	return m.Plan != nil && m.hasJoined() && (m.isStarting() || m.isInDrain() || m.isApplying())
 }
 
-// atPlan reports that the delivered plan is neither carried out nor failed.
-func (m *machine) atPlan() bool {
+// isApplying reports that the delivered plan is neither carried out nor failed.
+func (m *machine) isApplying() bool {
 	return m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed
 }
 
@@ -399,7 +403,7 @@ func (m *machine) atPlan() bool {
 // have the configuration of that plan already needs no check: its data stay where they are.
 func (p *pass) misplaces(m *machine, desired plan.NodePlan) string {
 	same := func(have plan.NodePlan) bool { return render.SameConfig(have, desired) }
-	if m.roles.ETCD && m.inEtcdBefore() && slices.ContainsFunc(m.mayHave(), same) {
+	if m.roles.ETCD && m.hasJoined() && slices.ContainsFunc(m.mayHave(), same) {
 		return ""
 	}
 	return cmp.Or(p.moves(m, desired), p.splits(m, desired))
@@ -409,7 +413,7 @@ func (p *pass) misplaces(m *machine, desired plan.NodePlan) string {
 // second cluster, and the others would lose their copy of the data. Only a restore may do that. A directory that the
 // node may have already is no move, so an edit that was delivered and not carried out can be undone.
 func (p *pass) moves(m *machine, desired plan.NodePlan) string {
-	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.down() {
+	if !m.roles.ETCD || !m.hasJoined() || p.restoring || m.down() {
 		return ""
 	}
 	wanted, says := render.HomeOf(desired)

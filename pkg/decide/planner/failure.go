@@ -25,13 +25,13 @@ const msgGaveUp = "; the node has given up: change the configuration, or annotat
 // msgRefused is the advice about a node that refuses to restart.
 const msgRefused = "; annotate the Machine " + rkev1.EtcdProofSkipAnnotation + "=true to restart it without that proof"
 
-// gaveUp reports that the agent has used up its tries of the machine's plan. Plans of operations count separately.
-func (m *machine) gaveUp() bool {
-	return m.Plan.State.PlanExists && m.spent() && render.OperationOf(m.Plan.State.Plan) == ""
+// hasGivenUp reports that the agent has used up its tries of the machine's plan. Plans of operations count separately.
+func (m *machine) hasGivenUp() bool {
+	return m.Plan.State.PlanExists && m.isOutOfTries() && render.OperationOf(m.Plan.State.Plan) == ""
 }
 
-// spent reports that the agent no longer tries its failed plan.
-func (m *machine) spent() bool {
+// isOutOfTries reports that the agent no longer tries its failed plan.
+func (m *machine) isOutOfTries() bool {
 	state := &m.Plan.State
 	return state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures
 }
@@ -69,7 +69,7 @@ func (p *pass) failureOf(m *machine) string {
 			head += fmt.Sprintf(", exit code %d", failure.ExitCode)
 			output = state.FailedOutput[failure.Instruction]
 		}
-	} else if m.refused() {
+	} else if m.hasRefused() {
 		head += ", instruction " + render.EtcdProofInstruction
 		output = state.FailedOutput[render.EtcdProofInstruction]
 	}
@@ -78,7 +78,7 @@ func (p *pass) failureOf(m *machine) string {
 	}
 	text := p.redact(output)
 	hint := ""
-	if m.refused() {
+	if m.hasRefused() {
 		hint = msgRefused
 	}
 	if text == "" {

@@ -129,9 +129,9 @@ func (t Takeover) With(s Snapshot) Snapshot {
 	return s
 }
 
-// knows reports that the desired plan of a machine is known: its version can be rendered, or the plan is still the
-// found one.
-func (p *pass) knows(m *machine) bool {
+// isPlanKnown reports that the desired plan of a machine is known: its version can be rendered, or the plan is still
+// the found one.
+func (p *pass) isPlanKnown(m *machine) bool {
 	version := p.versionFor(m)
 	if version != AsFound {
 		return p.s.Versions.Knows(version)
@@ -140,8 +140,8 @@ func (p *pass) knows(m *machine) bool {
 	return ok
 }
 
-// leave keeps the found plan of a machine while no change has been requested since. It reports whether it does.
-func (p *pass) leave(m *machine) bool {
+// keepFound keeps the found plan of a machine while no change has been requested since. It reports whether it does.
+func (p *pass) keepFound(m *machine) bool {
 	if p.versionFor(m) != AsFound {
 		return false
 	}
@@ -149,10 +149,10 @@ func (p *pass) leave(m *machine) bool {
 	if !ok {
 		return false
 	}
-	if len(p.wishes(m, had)) > 0 {
-		m.wished = true
+	if len(p.changesSince(m, had)) > 0 {
+		m.isChangeRequested = true
 		return false
 	}
-	m.kept, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
+	m.keepsPlan, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
 	return true
 }

@@ -35,9 +35,9 @@ func (p *pass) mayReturn(m *machine) bool {
 	case m.Deleting && !isHeld(m), (m.Phase == phaseFailed || !m.InfrastructureReady) && !m.HasNode && !m.etcdServes():
 		return false
 	case m.Plan == nil:
-		return m.HasNode && (m.NodeLostSince.IsZero() || !p.overdue(m.NodeLostSince))
+		return m.HasNode && (m.NodeLostSince.IsZero() || !p.isOverdue(m.NodeLostSince))
 	}
-	return p.inEtcd(m) && p.mayWork(m)
+	return p.mayBeMember(m) && p.mayWork(m)
 }
 
 // whoReturns describes the machines that may work again, and how a user can help. A working member whose machine
@@ -71,7 +71,7 @@ func whoReturns(gone, returning []*machine) string {
 func (p *pass) lastResort(message string, returning []*machine) string {
 	down := only(returning, func(m *machine) bool { return !m.NodeUnknown })
 	switch {
-	case slices.ContainsFunc(returning, func(m *machine) bool { return m.NodeUnknown && !p.unseenForLong(m) }), slices.ContainsFunc(down, (*machine).etcdServes):
+	case slices.ContainsFunc(returning, func(m *machine) bool { return m.NodeUnknown && !p.isUnseenForLong(m) }), slices.ContainsFunc(down, (*machine).etcdServes):
 		return ""
 	case len(down) == 0:
 		return ". If their hosts are gone for good, delete them, " + giveUp
@@ -95,7 +95,7 @@ func (p *pass) saidForLong(message, more string) bool {
 			since = at
 		}
 	}
-	return p.overdue(since)
+	return p.isOverdue(since)
 }
 
 // only returns the machines for which the predicate is true.

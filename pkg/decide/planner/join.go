@@ -104,9 +104,9 @@ func (m *machine) output(name string) string {
 	return string(out.Stdout)
 }
 
-// running reports that the server on the machine can be joined: Cluster API has seen its node, or its plan was applied
-// and all probes pass.
-func (m *machine) running() bool {
+// isRunning reports that the server on the machine can be joined: Cluster API has seen its node, or its plan was
+// applied and all probes pass.
+func (m *machine) isRunning() bool {
 	return m.HasNode || m.Plan.State.InSync && len(m.unhealthyProbes()) == 0
 }
 

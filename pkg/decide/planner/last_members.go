@@ -7,7 +7,7 @@ import (
 // lastMembers are the machines with the cluster's data when all machines with etcd are being deleted and most of their
 // members may work. It is empty after a permanent loss of the majority of etcd, because holding the rest saves nothing.
 func (p *pass) lastMembers() []*machine {
-	held := p.collect(isEtcd, isHeld, p.inEtcd)
+	held := p.collect(isEtcd, isHeld, p.mayBeMember)
 	staying := p.collect(isEtcd, p.maySurvive)
 	if len(p.collect(isEtcd, isLive)) > 0 || 2*len(staying) <= len(held) {
 		return nil
@@ -23,7 +23,7 @@ const giveUp = "annotate the RKEBootstraps of these machines " + rkev1.ForceRemo
 func isHeld(m *machine) bool { return m.Deleting && m.Held && !m.ForceRemove }
 
 // maySurvive reports that a deleting machine is held, and that its etcd member works or may work again soon.
-func (p *pass) maySurvive(m *machine) bool { return isHeld(m) && p.inEtcd(m) && p.mayWork(m) }
+func (p *pass) maySurvive(m *machine) bool { return isHeld(m) && p.mayBeMember(m) && p.mayWork(m) }
 
 // mayWork reports that the etcd member of a machine works or may work again soon. Drover gives up a member that does
 // not work only when its node is lost or unseen for long. Otherwise a restarting server would take the data with it. A
@@ -31,18 +31,18 @@ func (p *pass) maySurvive(m *machine) bool { return isHeld(m) && p.inEtcd(m) && 
 func (p *pass) mayWork(m *machine) bool {
 	switch {
 	case !m.NodeLostSince.IsZero():
-		return !p.overdue(m.NodeLostSince)
+		return !p.isOverdue(m.NodeLostSince)
 	case m.etcdServes():
 		return true
 	case m.NodeUnknown:
-		return m.NodeUnknownSince.IsZero() || !p.overdue(m.NodeUnknownSince)
+		return m.NodeUnknownSince.IsZero() || !p.isOverdue(m.NodeUnknownSince)
 	}
-	return m.HasNode || !p.overdue(m.Plan.DeliveredAt)
+	return m.HasNode || !p.isOverdue(m.Plan.DeliveredAt)
 }
 
-// unseenForLong reports that a machine's node was unseen for longer than it takes to repair a connection.
-func (p *pass) unseenForLong(m *machine) bool {
-	return m.NodeUnknown && !m.NodeUnknownSince.IsZero() && p.overdue(m.NodeUnknownSince)
+// isUnseenForLong reports that a machine's node was unseen for longer than it takes to repair a connection.
+func (p *pass) isUnseenForLong(m *machine) bool {
+	return m.NodeUnknown && !m.NodeUnknownSince.IsZero() && p.isOverdue(m.NodeUnknownSince)
 }
 
 // waitForNewMembers is the wait for a machine that can take over the data. When the old machines were unseen for long,
@@ -51,7 +51,7 @@ func (p *pass) waitForNewMembers(staying []*machine) *Wait {
 	notes, unseen := make([]note, 0, len(staying)), true
 	for _, m := range staying {
 		notes = append(notes, note{name: m.Name})
-		unseen = unseen && p.unseenForLong(m)
+		unseen = unseen && p.isUnseenForLong(m)
 	}
 	if unseen {
 		return failure(ReasonEtcdStays, about("Nobody has seen the machines that have the cluster's data for long, and all machines with etcd are being deleted", notes)+

@@ -210,7 +210,7 @@ func (m *model) checkDrained(rt *rapid.T, h *host, before *nodeplan.State, after
 	if !enabled || last || lost || !h.m.HasNode || before.AppliedPlan == nil {
 		return
 	}
-	if hash := render.StampsOf(*before.AppliedPlan).Drain; hash != "" && hash != after && !h.drain.over() {
+	if hash := render.StampsOf(*before.AppliedPlan).Drain; hash != "" && hash != after && !h.drain.isDone() {
 		rt.Fatalf("%s gets a plan that asks for a drain, and is at %+v", h.m.Name, h.drain)
 	}
 }
@@ -239,7 +239,7 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 	}
 }
 
-func (h *host) refused() bool { return (&PlanSecret{State: h.state()}).refused() }
+func (h *host) refused() bool { return (&PlanSecret{State: h.state()}).hasRefused() }
 
 // serves is true when its member works, even if it refused its plan.
 func (h *host) serves() bool {
@@ -263,7 +263,7 @@ func (h *host) idle() bool {
 
 // stuck is true when it is idle and stays idle. A node that was drained for a plan that it refused stays drained.
 func (h *host) stuck() bool {
-	return h.idle() && (!h.draining() || h.refused() && h.drain.over())
+	return h.idle() && (!h.draining() || h.refused() && h.drain.isDone())
 }
 
 // leavesItAt is true when the refusal of a member is final, or an operator skips the proofs of both members.
@@ -273,7 +273,7 @@ func (m *model) leavesItAt(h, o *host) bool {
 
 // gaveUp is true when an agent that reports this no longer tries its plan.
 func gaveUp(state nodeplan.State) bool {
-	return state.Phase == nodeplan.PhaseFailed || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).spent()
+	return state.Phase == nodeplan.PhaseFailed || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).isOutOfTries()
 }
 
 // checkLeaving checks that a working member is left alone until a leaving member that does not work is gone.

@@ -327,6 +327,6 @@ func (p *pass) isDown(m *machine) bool {
 // other, and the restored one is the first.
 func (r *rollOut) etcdStarting(m *machine) bool {
 	return m.roles.ETCD && len(r.collect(isEtcd, isLive, hasPlan, func(o *machine) bool {
-		return o != m && (o.sent || o.restored() || !o.stopped() && r.progress(o) != "")
+		return o != m && (o.getsPlan || o.restored() || !o.stopped() && r.progress(o) != "")
 	})) > 0
 }

@@ -81,7 +81,7 @@ func (o *operation) stateOf(t task) taskState {
 	switch {
 	case t.m.Plan.Malformed != "":
 		return taskUnreadable
-	case !state.PlanExists || !o.hasTask(t.m, t.plan), t.m.refused() && o.overridden(t.m):
+	case !state.PlanExists || !o.hasTask(t.m, t.plan), t.m.hasRefused() && o.isProofSkipped(t.m):
 		return taskUndelivered
 	case state.Failed, t.exhausted():
 		return taskFailed
@@ -107,7 +107,7 @@ func (o *operation) deliverTask(t task) report {
 		return report{taskFailed, "cannot deliver the plan: " + err.Error()}
 	}
 	want := t.plan
-	if t.proves && t.m.roles.ETCD && !o.overridden(t.m) {
+	if t.proves && t.m.roles.ETCD && !o.isProofSkipped(t.m) {
 		want = o.withProof(t.m, want)
 	}
 	data, err := nodeplan.Encode(want)
@@ -122,7 +122,7 @@ func (o *operation) deliverTask(t task) report {
 		cause = o.cause
 	}
 	evidence := o.mark(t, cause, checksum)
-	if t.m.sent = true; t.disrupts {
+	if t.m.getsPlan = true; t.disrupts {
 		o.addTicket(o.Record, t.m, checksum, o.Title)
 	}
 	o.deliver = append(o.deliver, DeliverPlan{
@@ -195,7 +195,7 @@ func (o *operation) etcdBlocks(m *machine, want plan.NodePlan) string {
 // blocks reports that another member is unhealthy and blocks. A member whose machine is being deleted stays as it is
 // while the cluster is paused. It does not block the repair of a member that does not work either.
 func (o *operation) blocks(m, other *machine) bool {
-	unwell := other.sent || !other.Plan.State.Works() || !other.NodeLostSince.IsZero() || o.hidden(other)
+	unwell := other.getsPlan || !other.Plan.State.Works() || !other.NodeLostSince.IsZero() || o.isHidden(other)
 	return unwell && (!other.Deleting || other.Held && m.etcdServes())
 }
 
@@ -211,7 +211,7 @@ func (o *operation) rotationHeldUp() string {
 	leaving := o.collect(isEtcd, isDeleting, hasPlan, func(m *machine) bool { return m.Held })
 	why := ""
 	switch {
-	case len(o.collect(isEtcd, isLive, o.hidden)) > 0:
+	case len(o.collect(isEtcd, isLive, o.isHidden)) > 0:
 		why = "it waits for the connection to the cluster"
 	case len(unreachable) > 0:
 		why = about("it waits for the etcd members of machines whose nodes are unreachable:", notesOf(unreachable))
@@ -302,7 +302,7 @@ func (p *pass) startAgain(m *machine) (bool, finding) {
 	if err != nil {
 		return false, finding{}
 	}
-	m.sent = true
+	m.getsPlan = true
 	checksum := nodeplan.Checksum(data)
 	p.deliver = append(p.deliver, DeliverPlan{
 		Machine: m.Name, Secret: m.Plan.Name, Marks: m.marks, Evidence: m.keptEvidence(checksum, ""),

@@ -143,13 +143,13 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 // heldUp says why a change waits for the user.
 func (r *rollOut) heldUp(m *machine) string {
 	switch {
-	case m.kept && r.knows(m):
+	case m.keepsPlan && r.isPlanKnown(m):
 		return ""
-	case m.kept:
+	case m.keepsPlan:
 		return r.keptMessage(m)
 	case m.change != nodeplan.ChangeMajor, m.down():
 		return ""
-	case m.PoolPaused && !m.carriesOperation():
+	case m.PoolPaused && !m.onlyEndsOperation():
 		return "the machine pool is paused"
 	case m.Skip && !restartFree(&m.Plan.State, m.desired):
 		return "is left out of roll-outs by annotation"

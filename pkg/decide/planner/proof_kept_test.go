@@ -44,7 +44,7 @@ func drainedForPlan(t *testing.T) (w *world, first *host) {
 	w.edit(drainServers)
 	w.edit(restartAll)
 	w.runDrains(t)
-	if first = w.machines["s1"]; !first.hasPlan() || !first.drain.over() {
+	if first = w.machines["s1"]; !first.hasPlan() || !first.drain.isDone() {
 		t.Fatalf("s1 is at %+v", first.drain)
 	}
 	return w, first
@@ -85,7 +85,7 @@ func TestDecide_DrainedForAsLongAsAPlanIsOutstanding(t *testing.T) {
 	w.machines["s2"].probes(false)
 	w.run(t)
 	w.edit(mendAll)
-	if w.runDrains(t); !first.drain.over() {
+	if w.runDrains(t); !first.drain.isDone() {
 		t.Errorf("s1 is at %+v", first.drain)
 	}
 }
@@ -108,7 +108,7 @@ func TestDecide_DrainedBeforeAnotherDelivery(t *testing.T) {
 	if w.run(t); first.state().Checksum != before || first.drain.Requested == "" {
 		t.Errorf("s1 has another delivery %t, and is at %+v", first.state().Checksum != before, first.drain)
 	}
-	if w.runDrains(t); first.state().Checksum == before || !first.drain.over() {
+	if w.runDrains(t); first.state().Checksum == before || !first.drain.isDone() {
 		t.Errorf("s1 has another delivery %t, and is at %+v", first.state().Checksum != before, first.drain)
 	}
 }

@@ -142,7 +142,7 @@ func mustStop(m *machine) bool {
 // awaitMembers waits for etcd members that cannot get a plan to stop. A machine that was stopped before its deletion
 // runs no member, and cannot go while the cluster is paused.
 func (o restore) awaitMembers() verdict {
-	lost := only(o.unregistered, func(m *machine) bool { return m.roles.ETCD && m.delivered() })
+	lost := only(o.unregistered, func(m *machine) bool { return m.roles.ETCD && m.gotPlan() })
 	deleting := o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.stopped() || !m.Plan.State.InSync })
 	phase := string(o.phase().name)
 	switch {
@@ -186,7 +186,7 @@ func (o restore) nodeCleanup(m *machine) render.Work {
 }
 
 // works reports that a machine is known to work with its current plan.
-func (o restore) works(m *machine) bool { return !m.sent && !m.down() && o.progress(m) == "" }
+func (o restore) works(m *machine) bool { return !m.getsPlan && !m.down() && o.progress(m) == "" }
 
 // startInit names the init node. When another machine is used for cleaning up (apart), it also makes sure that the init
 // node runs before others join it. That is the case when the init node has no API server or is being deleted.

@@ -85,9 +85,9 @@ const ConditionRenderVersions = "RenderVersionsKnown"
 // version.
 const ReasonRenderVersionUnknown = "RenderVersionUnknown"
 
-// asked is the version that a command moves a machine to. It is empty when there is no command, or its version cannot
-// be rendered.
-func (p *pass) asked(m *machine) string {
+// commandedVersion is the version that a command moves a machine to. It is empty when there is no command, or its
+// version cannot be rendered.
+func (p *pass) commandedVersion(m *machine) string {
 	if version := p.s.Roll.For(m.Labels[rkev1.MachinePoolNameLabel]); p.s.Versions.Knows(version) {
 		return version
 	}
@@ -99,30 +99,30 @@ func (p *pass) asked(m *machine) string {
 func (p *pass) versionFor(m *machine) string {
 	pinned := m.marks.RenderVersion
 	idle := m.down() || m.Plan != nil && !m.Plan.State.PlanExists && !m.HasNode
-	switch asked := p.asked(m); {
+	switch asked := p.commandedVersion(m); {
 	case asked != "":
 		return asked
-	case pinned == "", pinned == AsFound && m.wished, idle && !p.s.Versions.Knows(pinned):
+	case pinned == "", pinned == AsFound && m.isChangeRequested, idle && !p.s.Versions.Knows(pinned):
 		return p.s.Versions.Newest()
 	}
 	return pinned
 }
 
-// keep keeps the machine's current plan, byte for byte, when this program cannot render its version. Another version
-// would be another plan, and would restart the machine. It reports whether it keeps the plan.
-func (p *pass) keep(m *machine) bool {
-	if p.knows(m) {
+// keepUnknown keeps the machine's current plan, byte for byte, when this program cannot render its version. Another
+// version would be another plan, and would restart the machine. It reports whether it keeps the plan.
+func (p *pass) keepUnknown(m *machine) bool {
+	if p.isPlanKnown(m) {
 		return false
 	}
-	m.kept, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
+	m.keepsPlan, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
 	if !m.Plan.State.PlanExists {
 		m.found = finding{p.keptMessage(m), ReasonVersionUnknown}
 	}
 	return true
 }
 
-// plansApplied reports that all nodes once had the plans of the current spec.
-func (p *pass) plansApplied() bool {
+// arePlansApplied reports that all nodes once had the plans of the current spec.
+func (p *pass) arePlansApplied() bool {
 	applied := p.s.ControlPlane.Status.AppliedSpec
 	return applied != nil && maps.Equal(specDigests(applied), specDigests(&p.s.ControlPlane.Spec))
 }
@@ -135,9 +135,9 @@ func (p *pass) keptMessage(m *machine) string {
 	return fmt.Sprintf("its plan is of render version %s, which this Drover does not know; it is kept as it is", m.marks.RenderVersion)
 }
 
-// follow pins a machine to the requested version once its plan is the plan of that version.
-func (p *pass) follow(m *machine) {
-	if asked := p.asked(m); asked != "" && m.Plan.State.PlanExists {
+// pinVersion pins a machine to the requested version once its plan is the plan of that version.
+func (p *pass) pinVersion(m *machine) {
+	if asked := p.commandedVersion(m); asked != "" && m.Plan.State.PlanExists {
 		m.marks.RenderVersion = asked
 	}
 }
@@ -149,7 +149,7 @@ func (p *pass) setVersions() {
 	var kept []note
 	var versions []string
 	for _, m := range p.machines {
-		if (m.kept || isLive(m) && m.roles.String() != "") && !p.knows(m) {
+		if (m.keepsPlan || isLive(m) && m.roles.String() != "") && !p.isPlanKnown(m) {
 			kept = append(kept, note{name: m.Name})
 			versions = append(versions, m.marks.RenderVersion)
 		}

@@ -15,10 +15,10 @@ import (
 type rollOut struct {
 	*pass
 	tier tier
-	// limit is how many machines may be unavailable at a time, 0 for no limit. busy is how many are.
-	limit, busy int
-	// refused is how many of them are unavailable only because their nodes refuse to restart while others do not work.
-	refused int
+	// limit is how many machines may be unavailable at a time, 0 for no limit. unavailable is how many are.
+	limit, unavailable int
+	// refusing is how many of them are unavailable only because their nodes refuse to restart while others do not work.
+	refusing int
 	// stoppedAt is the machine that has its new plan and does not work with it. No other machine changes until it does.
 	stoppedAt string
 	// failedAt is such a machine that, as far as is known, will not work by itself.
@@ -35,35 +35,35 @@ func (p *pass) newRollOut(t tier) *rollOut {
 			continue
 		}
 		counted++
-		if m.Plan.State.PlanExists && !p.unreachable(m) {
-			r.count(m)
+		if m.Plan.State.PlanExists && !p.isUnreachable(m) {
+			r.countUnavailable(m)
 		}
 	}
 	r.limit = concurrency(t.concurrency, counted)
 	return r
 }
 
-// count finds out whether a machine is unavailable, and whether it stops the rollout.
-func (r *rollOut) count(m *machine) {
+// countUnavailable finds out whether a machine is unavailable, and whether it stops the rollout.
+func (r *rollOut) countUnavailable(m *machine) {
 	state, works := &m.Plan.State, len(m.unhealthyProbes()) == 0
-	m.busy = !state.InSync || m.inDrain() || m.change == nodeplan.ChangeNone && !works
-	m.sick = !m.busy && !works
-	r.busy += btoi(m.busy)
-	r.refused += btoi(m.refuses())
-	if !r.fails(m) {
+	m.isUnavailable = !state.InSync || m.isInDrain() || m.change == nodeplan.ChangeNone && !works
+	m.isUnhealthy = !m.isUnavailable && !works
+	r.unavailable += btoi(m.isUnavailable)
+	r.refusing += btoi(m.isRefusing())
+	if !r.hasFailed(m) {
 		return
 	}
 	r.stoppedAt = cmp.Or(r.stoppedAt, m.Name)
-	if state.Failed || r.overdue(m.Plan.DeliveredAt) {
+	if state.Failed || r.isOverdue(m.Plan.DeliveredAt) {
 		r.failedAt = cmp.Or(r.failedAt, m.Name)
 	}
 }
 
-// fails reports that a machine has its desired plan and does not work with it. A refused plan was not tried, so it does
-// not count.
-func (r *rollOut) fails(m *machine) bool {
+// hasFailed reports that a machine has its desired plan and does not work with it. A refused plan was not tried, so it
+// does not count.
+func (r *rollOut) hasFailed(m *machine) bool {
 	state := &m.Plan.State
-	if m.change != nodeplan.ChangeNone || m.refuses() {
+	if m.change != nodeplan.ChangeNone || m.isRefusing() {
 		return false
 	}
 	return state.Failed || state.InSync && (len(m.unhealthyProbes()) > 0 || !r.kubeletCurrent(m))
@@ -92,7 +92,7 @@ func (p *pass) assess(t tier, m *machine) {
 		m.found = found
 		return
 	}
-	if p.keep(m) {
+	if p.keepUnknown(m) {
 		return
 	}
 	joinURL, problem := t.join(m)
@@ -100,19 +100,19 @@ func (p *pass) assess(t tier, m *machine) {
 		m.found = finding{problem, ReasonConfiguring}
 		return
 	}
-	if m.joins = joinURL; p.leave(m) {
+	if m.joins = joinURL; p.keepFound(m) {
 		return
 	}
 	if m.desired, m.found = p.render(m, joinURL); m.found.message != "" || !m.Plan.State.PlanExists {
 		return
 	}
 	had := render.WithoutEtcdProof(m.Plan.State.Plan)
-	if m.change = nodeplan.Compare(had, m.desired); m.change == nodeplan.ChangeMajor && p.onlyReleaseData(m) {
-		m.late, m.desired = true, p.node(m).Kept(had, m.desired)
+	if m.change = nodeplan.Compare(had, m.desired); m.change == nodeplan.ChangeMajor && p.isOnlyReleaseData(m) {
+		m.isDeferred, m.desired = true, p.node(m).Kept(had, m.desired)
 		m.change = nodeplan.Compare(had, m.desired)
 	}
 	if m.change == nodeplan.ChangeNone {
-		p.follow(m)
+		p.pinVersion(m)
 		m.marks.Found = ""
 		m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
 	}
@@ -131,7 +131,7 @@ func (r *rollOut) run() {
 
 func (r *rollOut) order() []*machine {
 	return slices.SortedStableFunc(slices.Values(r.tier.members), func(a, b *machine) int {
-		return cmp.Or(cmp.Compare(btoi(!a.NodeLostSince.IsZero()), btoi(!b.NodeLostSince.IsZero())), cmp.Compare(btoi(b.sick), btoi(a.sick)))
+		return cmp.Or(cmp.Compare(btoi(!a.NodeLostSince.IsZero()), btoi(!b.NodeLostSince.IsZero())), cmp.Compare(btoi(b.isUnhealthy), btoi(a.isUnhealthy)))
 	})
 }
 
@@ -147,57 +147,57 @@ func (r *rollOut) consider(m *machine) finding {
 	state := &m.Plan.State
 	switch {
 	case !state.PlanExists:
-		return r.first(m)
+		return r.deliverFirst(m)
 	case m.change == nodeplan.ChangeMinor:
-		return r.edit(m)
+		return r.changeMinor(m)
 	case m.change == nodeplan.ChangeMajor:
-		return r.major(m)
+		return r.changeMajor(m)
 	case state.Phase == nodeplan.PhaseFailed:
 		// A server that controls agents by state delivered the plan, and this agent has given up permanently. After a
 		// delivery without a state, it tries as often as others.
-		return r.again(m)
-	case m.gaveUp() && (m.Retry || m.refused()), m.refused() && r.overridden(m), r.asksTooMuch(m) && !m.PoolPaused && !m.Skip:
-		return r.again(m)
-	case m.gaveUp():
+		return r.retry(m)
+	case m.hasGivenUp() && (m.Retry || m.hasRefused()), m.hasRefused() && r.isProofSkipped(m), r.asksTooMuch(m) && !m.PoolPaused && !m.Skip:
+		return r.retry(m)
+	case m.hasGivenUp():
 		return finding{r.failureOf(m) + msgGaveUp, ReasonConfiguring}
 	}
-	return r.accompany(m)
+	return r.awaitPlan(m)
 }
 
-// first decides about a machine without a plan. It may be an etcd member whose plan Secret was recreated. Such a member
-// may restart like others.
-func (r *rollOut) first(m *machine) finding {
+// deliverFirst decides about a machine without a plan. It may be an etcd member whose plan Secret was recreated. Such a
+// member may restart like others.
+func (r *rollOut) deliverFirst(m *machine) finding {
 	switch {
 	case !m.roles.ETCD:
 		return r.send(r.tier, m)
-	case m.inEtcdBefore():
-		return r.major(m)
+	case m.hasJoined():
+		return r.changeMajor(m)
 	}
 	return r.joinEtcd(m)
 }
 
-// accompany says what a machine still waits for until it works with its current plan.
-func (r *rollOut) accompany(m *machine) finding {
+// awaitPlan says what a machine still waits for until it works with its current plan.
+func (r *rollOut) awaitPlan(m *machine) finding {
 	if message := r.planProgress(m); message != "" {
-		return r.trying(m, message)
+		return r.awaitTries(m, message)
 	}
-	if m.inDrain() {
+	if m.isInDrain() {
 		return r.undrain(m)
 	}
 	message := r.nodeProgress(m)
 	// No plan makes this kubelet update.
-	if m.kept && !r.knows(m) && !r.plansApplied() && (message == "" || message == msgKubelet) {
+	if m.keepsPlan && !r.isPlanKnown(m) && !r.arePlansApplied() && (message == "" || message == msgKubelet) {
 		return finding{r.keptMessage(m), ReasonVersionUnknown}
 	}
 	return finding{message, ReasonConfiguring}
 }
 
-// trying is the finding for a machine whose agent works on its plan. A node that refused its plan tries again, without
-// success while others do not work. The repair of those others must not wait for it.
-func (r *rollOut) trying(m *machine, message string) finding {
-	if m.refuses() {
-		if others := r.etcdInTheWay(m); len(others) > 0 && m.SkipProof {
-			return r.waitForEtcd(others) // the operator already uses the override that the message recommends
+// awaitTries is the finding for a machine whose agent works on its plan. A node that refused its plan tries again,
+// without success while others do not work. The repair of those others must not wait for it.
+func (r *rollOut) awaitTries(m *machine, message string) finding {
+	if m.isRefusing() {
+		if others := r.blockers(m); len(others) > 0 && m.SkipProof {
+			return r.blockedBy(others) // the operator already uses the override that the message recommends
 		} else if len(others) > 0 {
 			return finding{message, ReasonEtcdUnhealthy}
 		}
@@ -205,86 +205,86 @@ func (r *rollOut) trying(m *machine, message string) finding {
 	return finding{message, ReasonConfiguring}
 }
 
-// major decides about a change that may restart or drain the machine.
-func (r *rollOut) major(m *machine) finding {
+// changeMajor decides about a change that may restart or drain the machine.
+func (r *rollOut) changeMajor(m *machine) finding {
 	state := &m.Plan.State
 	switch {
 	case r.isDown(m):
-		return r.start(m)
-	case (m.PoolPaused || m.Skip || r.failedFor(m)) && m.inDrain():
+		return r.startStopped(m)
+	case (m.PoolPaused || m.Skip || r.isHeldByFailure(m)) && m.isInDrain():
 		return r.undrain(m) // that may take long, and the others wait for its place
-	case m.PoolPaused && !m.carriesOperation():
-		return r.paused(m)
+	case m.PoolPaused && !m.onlyEndsOperation():
+		return r.awaitPool(m)
 	case restartFree(state, m.desired), state.PlanExists && neverApplied(state) && state.FailureCount == 0:
-		return r.edit(m)
-	case m.Skip, r.failedFor(m), !r.mayStart(m):
+		return r.changeMinor(m)
+	case m.Skip, r.isHeldByFailure(m), !r.mayStart(m):
 		return finding{msgPending, ReasonChangePending}
 	}
 	return r.disrupt(m)
 }
 
-// start decides about a machine that an operation has stopped. Starting it is always allowed, except that etcd members
-// start one after the other.
-func (r *rollOut) start(m *machine) finding {
+// startStopped decides about a machine that an operation has stopped. Starting it is always allowed, except that etcd
+// members start one after the other.
+func (r *rollOut) startStopped(m *machine) finding {
 	if r.etcdStarting(m) {
 		return finding{msgPending, ReasonChangePending}
 	}
 	return r.send(r.tier, m)
 }
 
-// paused is the finding for a machine in a paused pool. If it refused its plan because of other members, their repair
-// must not wait for the end of the pause.
-func (r *rollOut) paused(m *machine) finding {
-	if m.refuses() && len(r.etcdInTheWay(m)) > 0 {
+// awaitPool is the finding for a machine in a paused pool. If it refused its plan because of other members, their
+// repair must not wait for the end of the pause.
+func (r *rollOut) awaitPool(m *machine) finding {
+	if m.isRefusing() && len(r.blockers(m)) > 0 {
 		return finding{msgPoolPaused, ReasonEtcdUnhealthy}
 	}
 	return finding{msgPoolPaused, ReasonPoolPaused}
 }
 
-// edit delivers a plan that restarts nothing by itself. After a refusal, the delivery brings new tries of the refused
-// plan, which may restart the node. Another etcd member must not have its tries or its restart in the same minute. A
-// machine that is left out counts as well: what it does with its plan is unknown, and etcd may need it for a majority.
-// Machines that must not restart get no new tries.
-func (r *rollOut) edit(m *machine) finding {
-	if !m.refuses() {
+// changeMinor delivers a plan that restarts nothing by itself. After a refusal, the delivery brings new tries of the
+// refused plan, which may restart the node. Another etcd member must not have its tries or its restart in the same
+// minute. A machine that is left out counts as well: what it does with its plan is unknown, and etcd may need it for a
+// majority. Machines that must not restart get no new tries.
+func (r *rollOut) changeMinor(m *machine) finding {
+	if !m.isRefusing() {
 		return r.send(r.tier, m)
 	}
-	inTheWay, others := r.etcdInTheWay(m), r.atRestart(m)
+	inTheWay, others := r.blockers(m), r.restarting(m)
 	switch {
-	case m.PoolPaused && m.gaveUp():
-		return r.paused(m)
-	case m.Skip && m.gaveUp():
+	case m.PoolPaused && m.hasGivenUp():
+		return r.awaitPool(m)
+	case m.Skip && m.hasGivenUp():
 		return finding{msgPending, ReasonChangePending}
 	case len(others) > 0:
-		return r.waitForEtcd(others)
-	case m.gaveUp() && len(inTheWay) > 0:
-		return r.waitForEtcd(inTheWay)
+		return r.blockedBy(others)
+	case m.hasGivenUp() && len(inTheWay) > 0:
+		return r.blockedBy(inTheWay)
 	case m.PoolPaused, m.Skip, len(inTheWay) > 0: // it does not restart or drain before the others work
 		return r.send(r.tier, m)
 	}
 	return r.drainAndSend(m)
 }
 
-// failedFor reports that a machine does not get a change that failed on another machine, even if it was drained for the
-// change. A machine that does not work either may change: it loses nothing.
-func (r *rollOut) failedFor(m *machine) bool {
-	return r.failedAt != "" && r.failedAt != m.Name && !m.Plan.State.Failed && !m.neverHealthy()
+// isHeldByFailure reports that a machine does not get a change that failed on another machine, even if it was drained
+// for the change. A machine that does not work either may change: it loses nothing.
+func (r *rollOut) isHeldByFailure(m *machine) bool {
+	return r.failedAt != "" && r.failedAt != m.Name && !m.Plan.State.Failed && !m.hasNeverWorked()
 }
 
-// neverHealthy reports that a machine has never worked with its applied plan.
-func (m *machine) neverHealthy() bool {
+// hasNeverWorked reports that a machine has never worked with its applied plan.
+func (m *machine) hasNeverWorked() bool {
 	return m.Plan.State.InSync && !m.Plan.ProbesPassed && len(m.unhealthyProbes()) > 0
 }
 
-// again delivers a failed plan once more. It may restart the machine, like the first delivery.
-func (r *rollOut) again(m *machine) finding {
+// retry delivers a failed plan once more. It may restart the machine, like the first delivery.
+func (r *rollOut) retry(m *machine) finding {
 	if m.PoolPaused || m.Skip {
-		return r.trying(m, msgFailed)
+		return r.awaitTries(m, msgFailed)
 	}
-	if others := r.etcdInTheWay(m); len(others) > 0 {
-		return r.waitForEtcd(others)
+	if others := r.blockers(m); len(others) > 0 {
+		return r.blockedBy(others)
 	}
-	if m.refuses() { // its restart is still to come, and its drain may have ended meanwhile
+	if m.isRefusing() { // its restart is still to come, and its drain may have ended meanwhile
 		return r.drainAndSend(m)
 	}
 	return r.send(r.tier, m)
@@ -292,12 +292,12 @@ func (r *rollOut) again(m *machine) finding {
 
 // disrupt drains a machine and restarts the distribution on it, as soon as etcd can do without it.
 func (r *rollOut) disrupt(m *machine) finding {
-	if others := r.etcdInTheWay(m); len(others) > 0 {
-		if m.inDrain() && m.etcdServes() && m.Plan.State.InSync && r.anyOf(others, func(o *machine) bool { return r.broken(o) || o.waitsDrained() }) {
-			m.asked = true
+	if others := r.blockers(m); len(others) > 0 {
+		if m.isInDrain() && m.etcdServes() && m.Plan.State.InSync && r.anyOf(others, func(o *machine) bool { return r.isBroken(o) || o.isDrainedInVain() }) {
+			m.getsDrain = true
 			return r.undrain(m) // the wait may be long, and the others may wait for the end of this drain
 		}
-		return r.waitForEtcd(others)
+		return r.blockedBy(others)
 	}
 	return r.drainAndSend(m)
 }
@@ -308,9 +308,9 @@ func (r *rollOut) drainAndSend(m *machine) finding {
 	if found.message != "" {
 		return found // a machine that can get no plan takes no place, and is not drained
 	}
-	if !m.busy {
-		m.busy = true
-		r.busy++
+	if !m.isUnavailable {
+		m.isUnavailable = true
+		r.unavailable++
 	}
 	if found := r.drainFirst(m, delivery); found.message != "" {
 		return found
@@ -321,14 +321,14 @@ func (r *rollOut) drainAndSend(m *machine) finding {
 // mayStart reports that a machine may start its change: there is room, its change has begun, or it never worked with
 // its current plan.
 func (r *rollOut) mayStart(m *machine) bool {
-	if m.inDrain() || m.Plan.State.Failed || m.neverHealthy() {
+	if m.isInDrain() || m.Plan.State.Failed || m.hasNeverWorked() {
 		return true
 	}
-	busy := r.busy - btoi(m.busy)
-	if m.sick {
-		busy -= r.refused // they wait for the machines that do not work
+	unavailable := r.unavailable - btoi(m.isUnavailable)
+	if m.isUnhealthy {
+		unavailable -= r.refusing // they wait for the machines that do not work
 	}
-	return r.stoppedAt == "" && (r.limit == 0 || busy < r.limit)
+	return r.stoppedAt == "" && (r.limit == 0 || unavailable < r.limit)
 }
 
 // leaveOut marks the machines that the tier does not wait for.
@@ -339,15 +339,15 @@ func (r *rollOut) leaveOut(m *machine) {
 	switch {
 	case m.Skip:
 		m.found = finding{msgLeftOut + m.found.message, ReasonLeftOut}
-	case r.unreachable(m):
+	case r.isUnreachable(m):
 		m.found = finding{"is unreachable since " + m.missingSince() + "; the roll-out goes on without it", ReasonLeftOut}
 	case m.roles.OnlyWorker() && m.found.reason == ReasonPoolPaused:
 		m.found.reason = ReasonLeftOut
 	case m.roles.Server() && !m.NodeLostSince.IsZero():
 		m.found.message += msgNodeLost + stamp(m.NodeLostSince)
-		if r.missed(m, m.NodeLostSince) {
+		if r.hasMissed(m, m.NodeLostSince) {
 			m.found.message += msgNodeLostFor
-			m.stranded = true
+			m.isStranded = true
 		}
 	}
 }

@@ -15,11 +15,11 @@ import (
 // deleted, failed or without a host. It also happens when its node is lost for long and the other members are a
 // majority without it.
 func stepElect(p *pass) verdict {
-	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.delivered() }); i >= 0 {
+	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.gotPlan() }); i >= 0 {
 		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
 	}
-	marked := p.markedRightly()
-	if id := p.designated(); id != "" && !slices.ContainsFunc(marked, p.sentOff) && !p.othersStarted(id) {
+	marked := p.validMarked()
+	if id := p.designated(); id != "" && !slices.ContainsFunc(marked, p.mayBeStarting) && !p.haveOthersStarted(id) {
 		for _, m := range marked {
 			m.marks.InitNode = false
 		}
@@ -36,7 +36,7 @@ func (p *pass) electFrom(marked []*machine) verdict {
 		return p.keepInit(marked[0])
 	case len(marked) > 1:
 		return p.electAmong(marked)
-	case len(marked) == 1 && !marked[0].delivered():
+	case len(marked) == 1 && !marked[0].gotPlan():
 		marked[0].marks.InitNode = false
 		return p.elect()
 	case len(marked) == 1:
@@ -45,16 +45,16 @@ func (p *pass) electFrom(marked []*machine) verdict {
 	return p.elect()
 }
 
-// markedRightly are the machines with the mark. In a started cluster, a machine that never got a plan loses the mark,
+// validMarked are the machines with the mark. In a started cluster, a machine that never got a plan loses the mark,
 // no matter what set it: it would start another cluster.
-func (p *pass) markedRightly() []*machine {
+func (p *pass) validMarked() []*machine {
 	marked := p.marked()
 	if len(p.started()) == 0 {
 		return marked
 	}
 	return slices.DeleteFunc(marked, func(m *machine) bool {
-		m.marks.InitNode = m.delivered()
-		return !m.delivered()
+		m.marks.InitNode = m.gotPlan()
+		return !m.gotPlan()
 	})
 }
 
@@ -62,14 +62,14 @@ func (p *pass) markedRightly() []*machine {
 func (p *pass) keepInit(m *machine) verdict {
 	p.init = m
 	p.warnDesignated(m)
-	if m.NodeLostSince.IsZero() || !m.delivered() || p.designated() != "" {
+	if m.NodeLostSince.IsZero() || !m.gotPlan() || p.designated() != "" {
 		return goOn("the init node is " + m.Name)
 	}
 	if p.unwell == "" {
 		p.unwell = "the node of init machine " + m.Name + " is unreachable since " + stamp(m.NodeLostSince)
 	}
 	next := p.nextInit()
-	if next == nil || !p.majorityWithout(m) || !p.missed(m, m.NodeLostSince) {
+	if next == nil || !p.majorityWithout(m) || !p.hasMissed(m, m.NodeLostSince) {
 		return goOn("the init node is " + m.Name + ", whose node is lost")
 	}
 	m.marks.InitNode = false
@@ -78,10 +78,10 @@ func (p *pass) keepInit(m *machine) verdict {
 
 // majorityWithout reports that a majority of the etcd members is proven to work without this machine.
 func (p *pass) majorityWithout(m *machine) bool {
-	members := p.collect(isEtcd, isLive, p.inEtcd, func(o *machine) bool { return o != m })
+	members := p.collect(isEtcd, isLive, p.mayBeMember, func(o *machine) bool { return o != m })
 	healthy := 0
 	for _, o := range members {
-		healthy += btoi(o.etcdWorks())
+		healthy += btoi(o.etcdStaysUp())
 	}
 	return healthy > (len(members)+1)/2
 }
@@ -93,7 +93,7 @@ func (p *pass) replaceInit(gone []*machine) verdict {
 	if next == nil {
 		next = p.keepMember(gone)
 	}
-	if next == nil || !p.mayBeChosen(next) {
+	if next == nil || !p.isAllowed(next) {
 		return stopFor(p.lost(gone, next != nil))
 	}
 	for _, m := range gone {
@@ -106,14 +106,14 @@ func (p *pass) replaceInit(gone []*machine) verdict {
 // none. A candidate that the user has designated wins. A machine without pending changes comes before a machine that
 // waits, because others can join only the init node.
 func (p *pass) nextInit() *machine {
-	candidates := p.collect((*machine).canBeInit, (*machine).isMember, func(m *machine) bool { return !m.marks.InitNode })
+	candidates := p.collect((*machine).canBeInit, (*machine).canTakeOver, func(m *machine) bool { return !m.marks.InitNode })
 	if len(candidates) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(candidates, func(a, b *machine) int {
-		return cmp.Or(cmp.Compare(btoi(b.etcdHealthy()), btoi(a.etcdHealthy())), cmp.Compare(btoi(a.PoolPaused), btoi(b.PoolPaused)))
+		return cmp.Or(cmp.Compare(btoi(b.etcdIsHealthy()), btoi(a.etcdIsHealthy())), cmp.Compare(btoi(a.PoolPaused), btoi(b.PoolPaused)))
 	})
-	return candidates[max(0, slices.IndexFunc(candidates, p.mayBeChosen))]
+	return candidates[max(0, slices.IndexFunc(candidates, p.isAllowed))]
 }
 
 // designated is the machine ID of the init node that the user has chosen, empty when there is none. With a choice, no
@@ -127,15 +127,17 @@ func (p *pass) designated() string {
 	return id
 }
 
-// mayBeChosen reports that the user has not chosen another init node.
-func (p *pass) mayBeChosen(m *machine) bool {
+// isAllowed reports that the user has not chosen another init node.
+func (p *pass) isAllowed(m *machine) bool {
 	id := p.designated()
 	return id == "" || m.Labels[rkev1.MachineIDLabel] == id
 }
 
-// sentOff reports that a machine may be starting the cluster already. It got a plan, or a ticket announces a plan that
-// caches may not show yet.
-func (p *pass) sentOff(m *machine) bool { return m.delivered() || m.canBeInit() && p.hasInitTicket(m) }
+// mayBeStarting reports that a machine may be starting the cluster already. It got a plan, or a ticket announces a plan
+// that caches may not show yet.
+func (p *pass) mayBeStarting(m *machine) bool {
+	return m.gotPlan() || m.canBeInit() && p.hasInitTicket(m)
+}
 
 // hasInitTicket reports that the stored ticket lets the machine start the cluster.
 func (p *pass) hasInitTicket(m *machine) bool {
@@ -163,7 +165,7 @@ func (p *pass) marked() []*machine {
 func (p *pass) electAmong(marked []*machine) verdict {
 	keep := slices.IndexFunc(marked, func(m *machine) bool { return m.marks.JoinURL != "" })
 	if keep < 0 {
-		keep = max(0, slices.IndexFunc(marked, (*machine).delivered))
+		keep = max(0, slices.IndexFunc(marked, (*machine).gotPlan))
 	}
 	for i, m := range marked {
 		m.marks.InitNode = i == keep
@@ -204,21 +206,21 @@ func (p *pass) electDesignated(id string) verdict {
 	return p.choose(chosen[0])
 }
 
-// othersStarted reports that another machine than the one with this machine ID may have started the cluster. This is
-// also true when a restore has stopped this machine, because its data are gone. The new init node must then be a
+// haveOthersStarted reports that another machine than the one with this machine ID may have started the cluster. This
+// is also true when a restore has stopped this machine, because its data are gone. The new init node must then be a
 // member.
-func (p *pass) othersStarted(id string) bool {
+func (p *pass) haveOthersStarted(id string) bool {
 	return slices.ContainsFunc(p.started(), func(m *machine) bool { return m.stopped() || m.Labels[rkev1.MachineIDLabel] != id })
 }
 
 // started are the machines that may have started the cluster.
 func (p *pass) started() []*machine {
-	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.delivered() })
+	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.gotPlan() })
 }
 
-// isMember reports that a machine is proven to be a member of the cluster's etcd that others can join. A machine that
-// refused its plan, or is drained for the next one, counts: only a new init node lets it go on.
-func (m *machine) isMember() bool { return m.etcdWorks() && m.marks.JoinURL != "" }
+// canTakeOver reports that a machine is proven to be a member of the cluster's etcd that others can join. A machine
+// that refused its plan, or is drained for the next one, counts: only a new init node lets it go on.
+func (m *machine) canTakeOver() bool { return m.etcdStaysUp() && m.marks.JoinURL != "" }
 
 // elect takes the first machine that can start the cluster, unless another machine may have started it.
 func (p *pass) elect() verdict {

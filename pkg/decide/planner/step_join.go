@@ -18,7 +18,7 @@ func stepJoin(p *pass) verdict {
 			}
 			continue
 		}
-		if !m.Plan.State.PlanExists || m.Marks.JoinURL == "" && !m.running() {
+		if !m.Plan.State.PlanExists || m.Marks.JoinURL == "" && !m.isRunning() {
 			continue
 		}
 		if found := m.joinURL(render.SupervisorPort(p.inputFor(m, ""))); found != "" {

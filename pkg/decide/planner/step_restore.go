@@ -150,7 +150,7 @@ func (o restore) work() verdict {
 // dataLost reports that no remaining machine may have the restored data: each etcd machine got no plan, or only one
 // that stops it. The next machine to start would begin an empty cluster.
 func (o restore) dataLost() bool {
-	hasData := func(m *machine) bool { return m.roles.ETCD && m.delivered() && !m.stopped() }
+	hasData := func(m *machine) bool { return m.roles.ETCD && m.gotPlan() && !m.stopped() }
 	return !slices.ContainsFunc(o.all(), hasData)
 }
 

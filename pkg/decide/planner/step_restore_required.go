@@ -22,7 +22,7 @@ func stepRestoreRequired(p *pass) verdict {
 	if !restored && !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) && !slices.ContainsFunc(all, joined) {
 		return goOn("the cluster has no data yet")
 	}
-	if slices.ContainsFunc(all, func(m *machine) bool { return m.roles.ETCD && m.delivered() }) {
+	if slices.ContainsFunc(all, func(m *machine) bool { return m.roles.ETCD && m.gotPlan() }) {
 		return goOn("machines with the cluster's data exist")
 	}
 	p.set(rkev1.ConditionStable, corev1.ConditionFalse, rkev1.ReasonWaiting, "")

@@ -13,7 +13,7 @@ func stepTokens(p *pass) verdict {
 		return stopFor(failure(ReasonTokensUnusable, "The cluster state secret cannot be used: "+tokens.Problem, WakeStateSecret))
 	case tokens.Exists:
 		return goOn("the join tokens exist")
-	case slices.ContainsFunc(p.machines, (*machine).delivered) || slices.ContainsFunc(p.unregistered, (*machine).delivered):
+	case slices.ContainsFunc(p.machines, (*machine).gotPlan) || slices.ContainsFunc(p.unregistered, (*machine).gotPlan):
 		return stopFor(failure(ReasonTokensLost, "The cluster state secret is missing although plans were delivered; restore it from a backup", WakeStateSecret))
 	}
 	p.first = append(p.first, CreateTokens{})

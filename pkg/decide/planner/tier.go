@@ -96,7 +96,7 @@ func (p *pass) tier(t tier) *Wait {
 	p.noteUnwell(t)
 	p.hold(t.name, byReason)
 	wait := tierWait(t.name, byReason)
-	if wait == nil && slices.ContainsFunc(t.members, p.staysBehind) {
+	if wait == nil && slices.ContainsFunc(t.members, p.isBehindVersion) {
 		return p.held
 	}
 	t.needsPerson(wait)
@@ -113,7 +113,7 @@ func (p *pass) tier(t tier) *Wait {
 func (t tier) needsPerson(wait *Wait) {
 	var stranded []note
 	for _, m := range t.members {
-		if wait != nil && m.stranded && m.found.reason == wait.Reason {
+		if wait != nil && m.isStranded && m.found.reason == wait.Reason {
 			stranded = append(stranded, note{name: m.Name})
 		}
 	}
@@ -140,9 +140,9 @@ func (p *pass) hold(name string, byReason map[Reason][]note) {
 	}
 }
 
-// staysBehind reports that a server stays at another Kubernetes version than the requested one, because no plan can be
-// delivered to it. Nodes must not be newer than their servers, so later tiers wait.
-func (p *pass) staysBehind(m *machine) bool {
+// isBehindVersion reports that a server stays at another Kubernetes version than the requested one, because no plan can
+// be delivered to it. Nodes must not be newer than their servers, so later tiers wait.
+func (p *pass) isBehindVersion(m *machine) bool {
 	held := m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonVersionUnknown
 	return held && m.roles.Server() && m.Plan.State.PlanExists &&
 		(m.marks.Version != "" && m.marks.Version != p.s.ControlPlane.Spec.KubernetesVersion || !p.kubeletCurrent(m))
@@ -250,7 +250,7 @@ func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
 	if err := nodeplan.Check(m.desired); err != nil {
 		return Delivery{}, finding{"cannot deliver the plan: " + err.Error(), ReasonRenderFailed}
 	}
-	encoded, err := nodeplan.Encode(p.proven(m))
+	encoded, err := nodeplan.Encode(p.asDelivered(m))
 	if err != nil {
 		return Delivery{}, finding{"cannot encode the plan", ReasonRenderFailed}
 	}
@@ -271,26 +271,26 @@ func (p *pass) send(t tier, m *machine) finding {
 	effect := DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, First: first}
 	evidence := p.evidenceOf(m)
 	switch kept, ok := m.evidence(); {
-	case ok && m.kept:
+	case ok && m.keepsPlan:
 		evidence = kept
-	case m.late:
+	case m.isDeferred:
 		evidence.Other[partRelease] = kept.Other[partRelease]
 	}
 	switch {
 	case first && t.ticketFirsts:
 		p.addTicket(t.ticket, m, delivery.Checksum, causeNewMachine)
-	case !first && (m.again() || !restartFree(&m.Plan.State, m.desired)):
+	case !first && (m.mayRunAgain() || !restartFree(&m.Plan.State, m.desired)):
 		effect.Cause = p.causeOf(m)
 		evidence = evidence.because(effect.Cause)
 		p.addTicket(t.ticket, m, delivery.Checksum, cmp.Or(string(effect.Cause), causeRetry))
 	}
 	m.marks.RenderVersion = p.versionFor(m)
 	m.marks.JoinedTo = m.joins
-	if !m.kept {
+	if !m.keepsPlan {
 		m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
 	}
-	m.sent = true
-	effect.Marks, effect.Evidence, effect.Again = m.marks, evidence.about(delivery.Checksum), m.gaveUp()
+	m.getsPlan = true
+	effect.Marks, effect.Evidence, effect.Again = m.marks, evidence.about(delivery.Checksum), m.hasGivenUp()
 	p.deliver = append(p.deliver, effect)
 	if neverApplied(&m.Plan.State) {
 		return finding{msgCheckIn, ReasonConfiguring}
@@ -347,9 +347,9 @@ func (p *pass) openTicket(step string) []rkev1.TicketMachine {
 	return slices.DeleteFunc(slices.Clone(stored.Machines), func(t rkev1.TicketMachine) bool { return !open(t) })
 }
 
-// carriesOperation reports that the machine only has to replace the plan of an operation, which changes nothing that
+// onlyEndsOperation reports that the machine only has to replace the plan of an operation, which changes nothing that
 // runs.
-func (m *machine) carriesOperation() bool {
+func (m *machine) onlyEndsOperation() bool {
 	return render.OperationOf(m.Plan.State.Plan) != "" && restartFree(&m.Plan.State, m.desired)
 }
 
@@ -387,7 +387,7 @@ func (s *PlanSecret) unhealthyProbes() []string {
 
 // progress says what a machine with the right plan still waits for, empty when it is in order.
 func (p *pass) progress(m *machine) string {
-	if message := p.planProgress(m); message != "" || m.inDrain() {
+	if message := p.planProgress(m); message != "" || m.isInDrain() {
 		return cmp.Or(message, msgUncordon)
 	}
 	return p.nodeProgress(m)

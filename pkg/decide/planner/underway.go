@@ -17,7 +17,7 @@ func UnderWay(s Snapshot) []string {
 		}
 	}
 	for i := range s.Machines {
-		if m := &s.Machines[i]; m.Plan != nil && !m.Deleting && (&machine{Machine: m}).inDrain() {
+		if m := &s.Machines[i]; m.Plan != nil && !m.Deleting && (&machine{Machine: m}).isInDrain() {
 			out = append(out, "the node of machine "+m.Name+" is drained")
 		}
 	}

@@ -16,13 +16,13 @@ const (
 	heartbeat = 40 * time.Second
 )
 
-// unreachable reports that the rollout goes on without a worker. Its plan was delivered, and no other plan is due, its
-// pool is paused or its plan is kept. Its agent has not reported about the plan. Its node, if it has one, is lost. All
-// of this is true for longer than the deadline. An agent that has reported is no such case: the plan may do the same to
-// the next node. Servers do not count either, because others depend on their etcd member and API.
-func (p *pass) unreachable(m *machine) bool {
+// isUnreachable reports that the rollout goes on without a worker. Its plan was delivered, and no other plan is due,
+// its pool is paused or its plan is kept. Its agent has not reported about the plan. Its node, if it has one, is lost.
+// All of this is true for longer than the deadline. An agent that has reported is no such case: the plan may do the
+// same to the next node. Servers do not count either, because others depend on their etcd member and API.
+func (p *pass) isUnreachable(m *machine) bool {
 	state := &m.Plan.State
-	silent := state.PlanExists && (m.change == nodeplan.ChangeNone || m.kept || m.PoolPaused) && !state.InSync && state.FailedChecksum != state.Checksum
+	silent := state.PlanExists && (m.change == nodeplan.ChangeNone || m.keepsPlan || m.PoolPaused) && !state.InSync && state.FailedChecksum != state.Checksum
 	if !m.roles.OnlyWorker() || !silent || m.HasNode && m.NodeLostSince.IsZero() {
 		return false
 	}
@@ -30,7 +30,7 @@ func (p *pass) unreachable(m *machine) bool {
 	if m.NodeLostSince.After(since) {
 		since = m.NodeLostSince
 	}
-	return !m.NodeUnknown && p.overdueBy(since, m.patience())
+	return !m.NodeUnknown && p.isOverdueBy(since, m.patience())
 }
 
 // patience is how long an unreachable machine may hold up the others.
@@ -41,9 +41,11 @@ func (m *machine) patience() time.Duration {
 	return lostAfter
 }
 
-// missed reports that a deadline has passed that began when a machine's node was lost, or later. Only time in which the
-// node could be seen counts. While it cannot be seen, the deadline does not pass, and it starts again afterward.
-func (p *pass) missed(m *machine, since time.Time) bool { return !m.NodeUnknown && p.overdue(since) }
+// hasMissed reports that a deadline has passed that began when a machine's node was lost, or later. Only time in which
+// the node could be seen counts. While it cannot be seen, the deadline does not pass, and it starts again afterward.
+func (p *pass) hasMissed(m *machine, since time.Time) bool {
+	return !m.NodeUnknown && p.isOverdue(since)
+}
 
 // missingSince is when an unreachable machine was last heard of.
 func (m *machine) missingSince() string {
@@ -53,13 +55,13 @@ func (m *machine) missingSince() string {
 	return stamp(m.NodeLostSince)
 }
 
-// overdue reports that the deadline that began at since has passed. Otherwise it sets the timer.
-func (p *pass) overdue(since time.Time) bool {
-	return p.overdueBy(since, lostAfter)
+// isOverdue reports that the deadline that began at since has passed. Otherwise it sets the timer.
+func (p *pass) isOverdue(since time.Time) bool {
+	return p.isOverdueBy(since, lostAfter)
 }
 
-// overdueBy is overdue with a deadline of another length.
-func (p *pass) overdueBy(since time.Time, limit time.Duration) bool {
+// isOverdueBy is overdue with a deadline of another length.
+func (p *pass) isOverdueBy(since time.Time, limit time.Duration) bool {
 	left := since.Add(limit).Sub(p.s.Now)
 	if left > 0 {
 		p.wakeAfter(left)
