@@ -25,7 +25,7 @@ var invariants = []mutant{
 	{
 		name: "I3", breaks: "a worker stays joined to a server that is being deleted",
 		file: "pkg/decide/planner/join.go", old: `slices.ContainsFunc(servers, func(o *machine) bool { return o.marks.JoinURL == joined })`,
-		fault: `slices.ContainsFunc(p.machines, func(o *machine) bool { return o.marks.JoinURL == joined })`,
+		fault: `slices.ContainsFunc(c.machines, func(o *machine) bool { return o.marks.JoinURL == joined })`,
 		tests: planner, run: "TestDecide_AWorkerLeavesAServerThatIsDeleted",
 	},
 	{
@@ -98,7 +98,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I17", breaks: "a plan of any size is delivered that fits into its secret",
-		file: "pkg/decide/planner/tier.go", old: `case len(encoded) > MaxPlanSize:`, fault: `case len(encoded) > MaxSecretSize:`,
+		file: "pkg/decide/planner/deliver.go", old: `case len(encoded) > MaxPlanSize:`, fault: `case len(encoded) > MaxSecretSize:`,
 		tests: planner, run: "TestDecide_PlansThatDoNotFitAreNotDelivered",
 	},
 	{
@@ -148,7 +148,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I27", breaks: "nobody looks again when a deadline passes",
-		file: "pkg/decide/planner/unreachable.go", old: `p.wakeAfter(left)`, fault: `p.wakeAfter(0)`,
+		file: "pkg/decide/planner/unreachable.go", old: `c.wakeAfter(left)`, fault: `c.wakeAfter(0)`,
 		tests: planner, run: "TestDecide_ALostInitNodeIsLookedAtAgain|TestDecide_WhoIsUnreachable",
 	},
 	{

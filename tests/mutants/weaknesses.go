@@ -34,7 +34,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W7", breaks: "nobody sees that a plan does not fit into its secret beside what the node reported",
-		file:  "pkg/decide/planner/tier.go",
+		file:  "pkg/decide/planner/deliver.go",
 		old:   `case len(encoded)+max(len(encoded), m.Plan.AppliedSize)+m.Plan.ReportSize > MaxSecretSize:`,
 		fault: `case len(encoded)+max(len(encoded), m.Plan.AppliedSize) > MaxSecretSize:`,
 		tests: planner, run: "TestDecide_PlansThatDoNotFitAreNotDelivered|TestDecide_ANextPlanThatDoesNotFit",
@@ -51,8 +51,8 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W10", breaks: "an init node that is powered off stays the init node",
-		file: "pkg/decide/planner/step_elect.go", old: `if next == nil || !p.majorityWithout(m) ||`,
-		fault: `if next == nil || p.majorityWithout(m) ||`,
+		file: "pkg/decide/planner/step_elect.go", old: `if next == nil || !e.etcd.majorityWithout(m) ||`,
+		fault: `if next == nil || e.etcd.majorityWithout(m) ||`,
 		tests: planner, run: "TestDecide_WhoTakesThePlaceOfTheInitNode",
 	},
 	{
@@ -109,7 +109,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W21", breaks: "workers start one by one after a restore",
-		file: "pkg/decide/planner/operation.go", old: `return m.down() || p.restoring && m.windows`, fault: `return m.restored() || p.restoring && m.windows`,
+		file: "pkg/decide/planner/operation.go", old: `return m.down() || c.restoring && m.windows`, fault: `return m.restored() || c.restoring && m.windows`,
 		tests: planner, run: "TestDecide_EverybodyWhoIsDownStartsAtOnce",
 	},
 	{

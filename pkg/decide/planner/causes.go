@@ -10,17 +10,25 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
+// causeFinder finds out why plans change.
+type causeFinder struct {
+	*cluster
+	plans *renderer
+	// evidence is the part that the plans of all machines share, nil until first use.
+	evidence *evidence
+}
+
 // causeOf is why the desired plan disrupts the machine: what has been requested and what has changed since its current
 // plan. It is empty for another try of a plan that disrupted nothing, such as the first plan.
-func (p *pass) causeOf(m *machine) disruption.Cause {
-	if p.restoring || m.down() {
+func (c *causeFinder) causeOf(m *machine) disruption.Cause {
+	if c.restoring || m.down() {
 		return disruption.CommandRestore
 	}
 	had, ok := m.evidence()
 	if !ok {
-		return p.causeWithoutEvidence(m)
+		return c.causeWithoutEvidence(m)
 	}
-	found := p.changesSince(m, had)
+	found := c.changesSince(m, had)
 	switch {
 	case len(found) == 0 && m.mayRunAgain():
 		return had.Cause // the same plan again, because it was not completed
@@ -31,9 +39,9 @@ func (p *pass) causeOf(m *machine) disruption.Cause {
 }
 
 // changesSince are the causes of all changes since the machine's current plan.
-func (p *pass) changesSince(m *machine, had evidence) map[disruption.Cause]bool {
-	now, found := p.evidenceOf(m), map[disruption.Cause]bool{}
-	for field := range p.edited(had, now) {
+func (c *causeFinder) changesSince(m *machine, had evidence) map[disruption.Cause]bool {
+	now, found := c.evidenceOf(m), map[disruption.Cause]bool{}
+	for field := range c.edited(had, now) {
 		found[fieldCauses[field]] = true
 	}
 	for part, cause := range partCauses {
@@ -45,9 +53,9 @@ func (p *pass) changesSince(m *machine, had evidence) map[disruption.Cause]bool 
 		found[disruption.EditObject] = true
 	}
 	if had.Other[partJoin] != now.Other[partJoin] {
-		found[p.causeOfJoin(m, had)] = true
+		found[c.causeOfJoin(m, had)] = true
 	}
-	if now.Other[partRender] == p.commandedVersion(m) && p.isMovedFrom(m, had.Other[partRender]) {
+	if now.Other[partRender] == c.commandedVersion(m) && c.isMovedFrom(m, had.Other[partRender]) {
 		found[disruption.CommandRoll] = true
 	}
 	return found
@@ -56,20 +64,20 @@ func (p *pass) changesSince(m *machine, had evidence) map[disruption.Cause]bool 
 // isOnlyReleaseData reports that a plan would change only because more is known about its release, as after an upgrade
 // of Drover. No edit or command is involved. The node does not restart for that, not even after an operation, and gets
 // the new data with its next change. A node that forges its evidence only misses what it could refuse to do anyway.
-func (p *pass) isOnlyReleaseData(m *machine) bool {
+func (c *causeFinder) isOnlyReleaseData(m *machine) bool {
 	had, ok := m.evidence()
-	if !ok || p.restoring || m.down() || m.mayRunAgain() {
+	if !ok || c.restoring || m.down() || m.mayRunAgain() {
 		return false
 	}
-	return had.Other[partRelease] != p.evidenceOf(m).Other[partRelease] && len(p.changesSince(m, had)) == 0
+	return had.Other[partRelease] != c.evidenceOf(m).Other[partRelease] && len(c.changesSince(m, had)) == 0
 }
 
 // edited are the fields of the spec that were edited since a machine's plan was known to be right. That is its
 // delivery, or a later time at which all nodes had another spec. In that case the plan was not affected by the edits
 // before.
-func (p *pass) edited(had, now evidence) map[string]bool {
+func (c *causeFinder) edited(had, now evidence) map[string]bool {
 	settled := map[string]string{}
-	if applied := p.s.ControlPlane.Status.AppliedSpec; applied != nil && had.Applied != now.Applied {
+	if applied := c.s.ControlPlane.Status.AppliedSpec; applied != nil && had.Applied != now.Applied {
 		settled = specDigests(applied)
 	}
 	out := map[string]bool{}
@@ -86,18 +94,18 @@ func (p *pass) edited(had, now evidence) map[string]bool {
 // evidence. An edit that is not on all nodes yet counts as the cause. Commands and the joined server can be read from
 // the objects. Everything else is unknown. Assuming an edit that cannot be seen would hide a restart that an upgrade of
 // Drover causes.
-func (p *pass) causeWithoutEvidence(m *machine) disruption.Cause {
+func (c *causeFinder) causeWithoutEvidence(m *machine) disruption.Cause {
 	found := map[disruption.Cause]bool{}
-	if applied := p.s.ControlPlane.Status.AppliedSpec; applied != nil {
-		was, now := specDigests(applied), specDigests(&p.s.ControlPlane.Spec)
+	if applied := c.s.ControlPlane.Status.AppliedSpec; applied != nil {
+		was, now := specDigests(applied), specDigests(&c.s.ControlPlane.Spec)
 		for field, cause := range fieldCauses {
 			found[cause] = found[cause] || was[field] != now[field]
 		}
 	}
-	if joined := p.joinedBefore(m); joined != m.joins && (joined != "" || m.roles.Server()) {
-		found[p.causeOfJoin(m, evidence{Other: map[string]string{partJoin: digest(joined)}})] = true
+	if joined := c.joinedBefore(m); joined != m.joins && (joined != "" || m.roles.Server()) {
+		found[c.causeOfJoin(m, evidence{Other: map[string]string{partJoin: digest(joined)}})] = true
 	}
-	if asked := p.commandedVersion(m); asked != "" && p.isMovedFrom(m, p.renderedBy(m)) {
+	if asked := c.commandedVersion(m); asked != "" && c.isMovedFrom(m, c.renderedBy(m)) {
 		found[disruption.CommandRoll] = true
 	}
 	cause := strongest(found)
@@ -109,17 +117,17 @@ func (p *pass) causeWithoutEvidence(m *machine) disruption.Cause {
 
 // renderedBy is the version that a plan without evidence was rendered with. The mark holds it, unless the mark moved
 // and the delivery failed.
-func (p *pass) renderedBy(m *machine) string {
-	now := p.versionFor(m)
+func (c *causeFinder) renderedBy(m *machine) string {
+	now := c.versionFor(m)
 	if m.Marks.RenderVersion != now {
 		return m.Marks.RenderVersion
 	}
 	had := render.WithoutEtcdProof(m.Plan.State.Plan)
-	for _, version := range p.s.Versions.Names() {
+	for _, version := range c.s.Versions.Names() {
 		if version == now {
 			continue
 		}
-		if other, ok := p.renderedWith(m, version); ok && nodeplan.Compare(had, other) == nodeplan.ChangeNone {
+		if other, ok := c.plans.renderedWith(m, version); ok && nodeplan.Compare(had, other) == nodeplan.ChangeNone {
 			return version
 		}
 	}
@@ -128,22 +136,22 @@ func (p *pass) renderedBy(m *machine) string {
 
 // isMovedFrom reports that a machine's plan differs from the plan in the version that it was rendered with. A command
 // also moves the marks of machines whose plans it does not change. Later changes of those have another cause.
-func (p *pass) isMovedFrom(m *machine, from string) bool {
-	if from == p.versionFor(m) {
+func (c *causeFinder) isMovedFrom(m *machine, from string) bool {
+	if from == c.versionFor(m) {
 		return false
 	}
-	before, ok := p.renderedWith(m, from)
+	before, ok := c.plans.renderedWith(m, from)
 	return !ok || nodeplan.Compare(before, m.desired) != nodeplan.ChangeNone
 }
 
 // renderedWith is the plan that a machine would have now with a version, or false when that cannot be rendered.
-func (p *pass) renderedWith(m *machine, version string) (plan.NodePlan, bool) {
-	if !p.s.Versions.Knows(version) {
+func (r *renderer) renderedWith(m *machine, version string) (plan.NodePlan, bool) {
+	if !r.s.Versions.Knows(version) {
 		return plan.NodePlan{}, false
 	}
-	in := p.inputFor(m, m.joins)
+	in := r.inputFor(m, m.joins)
 	in.Version = version
-	out, _, err := p.s.Versions.Plan(in) // not from the memo, which holds one plan of each machine
+	out, _, err := r.s.Versions.Plan(in) // not from the memo, which holds one plan of each machine
 	return withdraw(render.NodeOf(in), &m.Plan.State, out), err == nil
 }
 
@@ -159,18 +167,18 @@ func strongest(found map[disruption.Cause]bool) disruption.Cause {
 
 // serverAt is the machine whose server is joined at a URL. Several machines may share the URL. Then it is the init
 // node, or else the first of them.
-func (p *pass) serverAt(joinURL string) *machine {
+func (c *cluster) serverAt(joinURL string) *machine {
 	if joinURL == "" {
 		return nil
 	}
-	if p.init != nil && p.init.marks.JoinURL == joinURL {
-		return p.init
+	if c.init != nil && c.init.marks.JoinURL == joinURL {
+		return c.init
 	}
-	i := slices.IndexFunc(p.machines, func(o *machine) bool { return o.canBeJoined() && o.marks.JoinURL == joinURL })
+	i := slices.IndexFunc(c.machines, func(o *machine) bool { return o.canBeJoined() && o.marks.JoinURL == joinURL })
 	if i < 0 {
 		return nil
 	}
-	return p.machines[i]
+	return c.machines[i]
 }
 
 // addressDigest is the digest of everything, except the spec, that determines the join URL of a server. Cluster API,
@@ -193,8 +201,8 @@ func (m *machine) addressDigest() string {
 
 // joinedBefore is the server that a machine joins by a plan without evidence. The mark may belong to a plan that was
 // not delivered.
-func (p *pass) joinedBefore(m *machine) string {
-	if p.s.ControlPlane.Spec.UnmanagedConfig {
+func (c *causeFinder) joinedBefore(m *machine) string {
+	if c.s.ControlPlane.Spec.UnmanagedConfig {
 		return m.Marks.JoinedTo
 	}
 	return render.JoinedServer(m.Plan.State.Plan)
@@ -202,8 +210,8 @@ func (p *pass) joinedBefore(m *machine) string {
 
 // causeOfJoin is why a machine has to join at another URL than its plan says: the server is lost, or its machine has
 // another address. When the server is still there, the cause is unknown.
-func (p *pass) causeOfJoin(m *machine, had evidence) disruption.Cause {
-	server := p.stillJoined(m, had)
+func (c *causeFinder) causeOfJoin(m *machine, had evidence) disruption.Cause {
+	server := c.stillJoined(m, had)
 	switch address, known := had.Other[partAddress]; {
 	case server == nil:
 		return disruption.HealthServerLost
@@ -217,14 +225,14 @@ func (p *pass) causeOfJoin(m *machine, had evidence) disruption.Cause {
 // server follows the init node, which changes only when it is lost. A worker stays while its server can be joined. The
 // machine's UID identifies the server, because its URL changes with its address. Without a UID in the evidence, the URL
 // identifies it.
-func (p *pass) stillJoined(m *machine, had evidence) *machine {
+func (c *causeFinder) stillJoined(m *machine, had evidence) *machine {
 	uid, known := had.Other[partServer]
 	if !known && had.Other[partJoin] == digest("") {
 		return nil // it was the init node
 	}
-	i := slices.IndexFunc(p.machines, func(o *machine) bool {
+	i := slices.IndexFunc(c.machines, func(o *machine) bool {
 		switch {
-		case m.roles.Server() && o != p.init, !m.roles.Server() && !o.canBeJoined():
+		case m.roles.Server() && o != c.init, !m.roles.Server() && !o.canBeJoined():
 			return false
 		case known:
 			return digest(o.UID) == uid
@@ -234,5 +242,5 @@ func (p *pass) stillJoined(m *machine, had evidence) *machine {
 	if i < 0 {
 		return nil
 	}
-	return p.machines[i]
+	return c.machines[i]
 }

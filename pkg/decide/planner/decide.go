@@ -3,16 +3,9 @@ package planner
 import (
 	"cmp"
 	"slices"
-	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/decide/distro"
-	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
-	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
 // step is one step of the walk.
@@ -68,158 +61,45 @@ func Decide(s Snapshot) Decision {
 	return p.decision("steady", nil)
 }
 
-// pass is one walk: the snapshot, what follows from it, and the decisions so far.
+// pass is one walk: what is known, what follows from it, and the decisions so far. Each part decides one thing.
 type pass struct {
-	s       *Snapshot
-	runtime distro.Runtime
-	input   render.Input // shared by all machines
-	// secrets are the values that no message may contain. They are nil until first use.
-	secrets *redact.Secrets
-	// machines are the registered machines, sorted by name. unregistered machines have no plan Secret yet. Machines
-	// that are gone are in neither list.
-	machines     []*machine
-	unregistered []*machine
-	uids         map[types.UID]bool // of all these machines
-	// joinable are the servers that workers may join, nil until first use.
-	joinable []*machine
-	init     *machine
+	*cluster
+	*summary
+	etcd     *etcd
+	plans    *renderer
+	causes   *causeFinder
+	drains   *drainer
+	progress *progress
 	trace    []Trace
 
-	status   rkev1.RKEControlPlaneStatus
-	ticket   *rkev1.DisruptionTicket
-	first    []Effect // before marks
-	drain    []Effect
-	deliver  []Effect
-	report   []Effect
-	last     []Effect // after everything
-	warnings map[render.Warning]bool
+	ticket  *rkev1.DisruptionTicket
+	first   []Effect // before marks
+	drain   []Effect
+	deliver []Effect
+	report  []Effect
+	last    []Effect // after everything
 	// held is why the cluster is not in order although the walk goes on: plans are too large or cannot be rendered.
 	held *Wait
 	// leftOut names machines that the rollout goes on without.
 	leftOut *Wait
 	// blocked is why the init node waits with its change while other machines may change.
 	blocked *Wait
-	// timer is the time until the next deadline passes, 0 for none.
-	timer time.Duration
-	// rendered is true when the plans of all machines were rendered, whatever Drover waits for.
-	rendered bool
 	// unwell describes machines that other controllers report as failing or not ready. They do not hold up later tiers.
 	unwell string
-	// evidence is the part that the plans of all machines share, nil until first use.
-	evidence *evidence
-	// restoring is true while a restore starts the machines again. Nothing can disrupt them then.
-	restoring bool
-}
-
-// machine is a Machine with what follows from it, and its marks as they will be after this pass.
-type machine struct {
-	*Machine
-	roles   render.Roles
-	windows bool
-	marks   Marks
-
-	// The result of its tier: the desired plan, the server that it joins, and the change from its current plan.
-	desired plan.NodePlan
-	joins   string
-	change  nodeplan.Change
-	found   finding
-	// isUnavailable is true while the machine counts as unavailable: its plan is not applied, its node is drained, or
-	// its probes fail although no change is pending. isUnhealthy is true when its probes fail, a change is pending, and
-	// it is not isUnavailable.
-	isUnavailable, isUnhealthy bool
-	// keepsPlan is true when the machine keeps its current plan: this program cannot render its version, or no change
-	// was requested since the machine was adopted.
-	keepsPlan bool
-	// isChangeRequested is true when a change was requested since the machine was adopted with its plan.
-	isChangeRequested bool
-	// read is its evidence, nil until first use.
-	read *readEvidence
-	// isStranded is true for a server whose node is lost for longer than the deadline while the server holds up others.
-	isStranded bool
-	// isDeferred is true when only release data changed, so the restart waits for the next user change.
-	isDeferred bool
-	// getsPlan is true when this pass delivers a plan to the machine. getsDrain is true when this pass requests its
-	// drain, or ends its drain before its change.
-	getsPlan, getsDrain bool
 }
 
 func newPass(s *Snapshot) *pass {
-	p := &pass{
-		s:        s,
-		runtime:  distro.RuntimeOf(s.ControlPlane.Spec.KubernetesVersion),
-		status:   s.ControlPlane.Status,
-		warnings: map[render.Warning]bool{},
-		uids:     map[types.UID]bool{},
+	c := newCluster(s)
+	plans := newRenderer(c)
+	return &pass{
+		cluster:  c,
+		summary:  &summary{cluster: c, status: c.statusCopy()},
+		etcd:     &etcd{c},
+		plans:    plans,
+		causes:   &causeFinder{cluster: c, plans: plans},
+		drains:   &drainer{c},
+		progress: &progress{cluster: c},
 	}
-	p.status.Conditions = slices.Clone(p.status.Conditions)
-	for i := range s.Machines {
-		m := &s.Machines[i]
-		p.uids[m.UID] = true
-		if m.gone() {
-			continue
-		}
-		wrapped := &machine{Machine: m, roles: rolesOf(m.Labels), windows: m.Labels[rkev1.CattleOSLabel] == "windows", marks: m.Marks}
-		if m.Plan == nil {
-			p.unregistered = append(p.unregistered, wrapped)
-			continue
-		}
-		p.machines = append(p.machines, wrapped)
-	}
-	byName := func(a, b *machine) int { return cmp.Compare(a.Name, b.Name) }
-	slices.SortFunc(p.machines, byName)
-	slices.SortFunc(p.unregistered, byName)
-	p.input = render.Input{
-		ControlPlane: render.ControlPlane{
-			Namespace:        s.ControlPlane.Namespace,
-			Name:             s.ControlPlane.Name,
-			Annotations:      s.ControlPlane.Annotations,
-			Spec:             s.ControlPlane.Spec,
-			ConfigGeneration: s.ControlPlane.Status.ConfigGeneration,
-			Initialized:      p.initialized(),
-		},
-		Tokens:       s.Tokens.Values,
-		Settings:     s.Settings,
-		Release:      s.Release,
-		Objects:      objectsOf(s.Objects),
-		ClusterAgent: s.ClusterAgent,
-	}
-	if s.Memo != nil {
-		s.Memo.Begin(s.Versions, p.input, func(uid types.UID) bool {
-			return p.uids[uid]
-		})
-	}
-	return p
-}
-
-// gone reports that only the object of a machine is left. Cluster API deletes the host, then the plan Secret goes, and
-// then Cluster API tries to delete the Node. That fails while the cluster does not answer. Drover does not wait for it.
-func (m *Machine) gone() bool {
-	return m.Deleting && !m.Held && !m.InfrastructureReady && m.Plan == nil
-}
-
-func rolesOf(labels map[string]string) render.Roles {
-	return render.Roles{
-		ETCD:         labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue,
-		ControlPlane: labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue,
-		Worker:       labels[rkev1.WorkerRoleLabel] == rkev1.RoleLabelValue,
-	}
-}
-
-func objectsOf(objects []Object) render.Objects {
-	out := render.Objects{
-		Secrets:    map[types.NamespacedName]render.Secret{},
-		ConfigMaps: map[types.NamespacedName]render.ConfigMap{},
-	}
-	for _, o := range objects {
-		key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-		switch o.Kind {
-		case "Secret":
-			out.Secrets[key] = render.Secret{Type: o.Type, Data: o.Data, Annotations: o.Annotations, Denied: o.Denied}
-		case "ConfigMap":
-			out.ConfigMaps[key] = render.ConfigMap{Data: o.Data, Annotations: o.Annotations}
-		}
-	}
-	return out
 }
 
 // initialized returns status.initialization.controlPlaneInitialized as it is after this pass.
@@ -232,38 +112,8 @@ func (p *pass) initialized() bool {
 func (p *pass) setInitialized(v bool) {
 	p.status.Initialization.ControlPlaneInitialized = &v
 	p.status.Initialized = v
-	p.input.ControlPlane.Initialized = v
+	p.plans.input.ControlPlane.Initialized = v
 }
-
-// collect returns the registered machines that pass all filters, sorted by name.
-func (p *pass) collect(filters ...func(*machine) bool) []*machine {
-	var out []*machine
-	for _, m := range p.machines {
-		if !slices.ContainsFunc(filters, func(f func(*machine) bool) bool { return !f(m) }) {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-func isEtcd(m *machine) bool         { return m.roles.ETCD }
-func isControlPlane(m *machine) bool { return m.roles.ControlPlane }
-func isWorker(m *machine) bool       { return m.roles.Worker }
-func isLive(m *machine) bool         { return !m.Deleting }
-func isDeleting(m *machine) bool     { return m.Deleting }
-
-// gotPlan reports that the machine got a plan at some time, whatever its Secret holds now.
-func (m *machine) gotPlan() bool {
-	return m.Marks.RenderVersion != "" || m.Plan != nil && m.Plan.State.PlanExists
-}
-
-// canBeInit reports that the machine can start a cluster: it has etcd, it is alive, and its host exists.
-func (m *machine) canBeInit() bool {
-	return m.roles.ETCD && !m.Deleting && m.Phase != phaseFailed && m.InfrastructureReady
-}
-
-// phaseFailed is the phase of a Machine that Cluster API has given up.
-const phaseFailed = "Failed"
 
 // decision returns the result of the walk.
 func (p *pass) decision(step string, wait *Wait) Decision {
@@ -315,13 +165,6 @@ func (p *pass) publishEffects() []Effect {
 		}
 	}
 	return out
-}
-
-// wakeAfter requests another pass after at most d.
-func (p *pass) wakeAfter(d time.Duration) {
-	if p.timer == 0 || d < p.timer {
-		p.timer = d
-	}
 }
 
 func sortedWarnings(set map[render.Warning]bool) []render.Warning {

@@ -33,24 +33,27 @@ func (m *machine) isInDrain() bool {
 // isDone reports that a node is drained and stays drained.
 func (d Drain) isDone() bool { return d.Requested != "" && d.Done == d.Requested && d.Uncordon == "" }
 
+// drainer decides which nodes are drained before a change, and how long that may take.
+type drainer struct{ *cluster }
+
 // overdueDrain is the finding about a drain, or its end, that exceeds its limit. A cluster whose API does not answer
 // never drains a node. Drover does not go on by itself, because the pods may be in use.
-func (p *pass) overdueDrain(m *machine, limit time.Duration, found finding) finding {
+func (d *drainer) overdueDrain(m *machine, limit time.Duration, found finding) finding {
 	since, told := m.Plan.Drain.Since, msgDrainOverdue
 	if since.IsZero() { // another program requested it without a time: later than the delivery of the current plan
 		since, told = m.Plan.DeliveredAt, msgDrainOverdueAfter
 	}
-	if since.IsZero() || !p.isOverdueBy(since, limit) {
+	if since.IsZero() || !d.isOverdueBy(since, limit) {
 		return found
 	}
 	return finding{found.message + fmt.Sprintf(told, stamp(since)), ReasonDrainOverdue}
 }
 
 // drainLimit is how long a drain with these options may take.
-func (p *pass) drainLimit(m *machine) time.Duration {
-	options := p.s.ControlPlane.Spec.UpgradeStrategy.WorkerDrainOptions
+func (d *drainer) drainLimit(m *machine) time.Duration {
+	options := d.s.ControlPlane.Spec.UpgradeStrategy.WorkerDrainOptions
 	if m.roles.Server() {
-		options = p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
+		options = d.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
 	}
 	timeout := time.Duration(options.Timeout) * time.Second
 	if timeout <= 0 {
@@ -62,14 +65,14 @@ func (p *pass) drainLimit(m *machine) time.Duration {
 // drainFirst drains the node of a machine before the delivery of its plan, if the plan asks for that. It returns an
 // empty finding when the plan may be delivered.
 func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
-	options, needed := r.toDrain(m)
+	options, needed := r.drains.toDrain(m)
 	if !needed {
 		return finding{}
 	}
 	drain := m.Plan.Drain
 	if drain.Requested != options || drain.Uncordon != "" {
 		m.getsDrain = true
-		cause := r.causeOf(m)
+		cause := r.causes.causeOf(m)
 		r.drain = append(r.drain, RequestDrain{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: options, Cause: cause})
 		r.addTicket(r.tier.ticket, m, delivery.Checksum, string(cause))
 		return finding{msgDraining, ReasonDraining}
@@ -77,29 +80,29 @@ func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 	if drain.Done == options {
 		return finding{}
 	}
-	return r.overdueDrain(m, r.drainLimit(m), finding{drainMessage(drain, msgDraining), ReasonDraining})
+	return r.drains.overdueDrain(m, r.drains.drainLimit(m), finding{drainMessage(drain, msgDraining), ReasonDraining})
 }
 
 // toDrain returns drainOptions for a machine, unless the drain is unnecessary. An operator may skip it. The pods of a
 // node that is lost for long have been evicted, and that node would confirm nothing.
-func (p *pass) toDrain(m *machine) (options string, needed bool) {
-	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && p.hasMissed(m, m.NodeLostSince) || p.cannotDrainYet(m) {
+func (d *drainer) toDrain(m *machine) (options string, needed bool) {
+	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && d.hasMissed(m, m.NodeLostSince) || d.cannotDrainYet(m) {
 		return "", false
 	}
-	return p.drainOptions(m)
+	return d.drainOptions(m)
 }
 
 // cannotDrainYet reports a server that cannot be drained yet. The drainer needs the kubeconfig that a server prints by
 // Drover's plan. In a cluster of another manager, no server has such a plan yet. Drains with hooks are never skipped.
-func (p *pass) cannotDrainYet(m *machine) bool {
-	if p.s.ClusterAgent.OnlyWay && p.s.Connected {
+func (d *drainer) cannotDrainYet(m *machine) bool {
+	if d.s.ClusterAgent.OnlyWay && d.s.Connected {
 		return false // through its agent
 	}
-	options := p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
+	options := d.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
 	if m.marks.RenderVersion != AsFound || !m.roles.Server() || len(options.PreDrainHooks)+len(options.PostDrainHooks) > 0 {
 		return false
 	}
-	return len(p.collect(isLive, isControlPlane, printsKubeconfig)) == 0
+	return len(d.collect(isLive, isControlPlane, printsKubeconfig)) == 0
 }
 
 // printsKubeconfig reports that a server's applied plan prints its kubeconfig.
@@ -117,7 +120,7 @@ func (r *rollOut) undrain(m *machine) finding {
 		r.drain = append(r.drain, RequestUncordon{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: drain.Requested})
 		return finding{msgUncordon, ReasonUncordoning}
 	}
-	return r.overdueDrain(m, drainGrace, finding{drainMessage(drain, msgUncordon), ReasonUncordoning})
+	return r.drains.overdueDrain(m, drainGrace, finding{drainMessage(drain, msgUncordon), ReasonUncordoning})
 }
 
 // drainMessage is the drainer's error, or what Drover waits for. It leaves out that the cluster does not answer for a
@@ -131,12 +134,12 @@ func drainMessage(drain Drain, otherwise string) string {
 
 // drainOptions are the options of the requested drain, as JSON with sorted keys. needed is false when the change needs
 // no drain: there is no node, nothing to do, or the drain hash equals that of the last applied plan.
-func (p *pass) drainOptions(m *machine) (options string, needed bool) {
-	spec := p.s.ControlPlane.Spec.UpgradeStrategy.WorkerDrainOptions
+func (d *drainer) drainOptions(m *machine) (options string, needed bool) {
+	spec := d.s.ControlPlane.Spec.UpgradeStrategy.WorkerDrainOptions
 	if m.roles.Server() {
-		spec = p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
+		spec = d.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
 	}
-	spec.Enabled = spec.Enabled && !p.isLastOfRole(m)
+	spec.Enabled = spec.Enabled && !d.isLastOfRole(m)
 	if !m.HasNode || !spec.Enabled && len(spec.PreDrainHooks)+len(spec.PostDrainHooks) == 0 || m.Plan.State.AppliedPlan == nil {
 		return "", false
 	}
@@ -149,9 +152,9 @@ func (p *pass) drainOptions(m *machine) (options string, needed bool) {
 
 // isLastOfRole reports that a machine is the only one with etcd, or with the control plane. The cluster would lack
 // that role while its pods are away. The only machine of a cluster is both.
-func (p *pass) isLastOfRole(m *machine) bool {
+func (c *cluster) isLastOfRole(m *machine) bool {
 	others := func(filter func(*machine) bool) int {
-		return len(p.collect(isLive, filter, func(o *machine) bool { return o != m }))
+		return len(c.collect(isLive, filter, func(o *machine) bool { return o != m }))
 	}
 	return m.roles.ETCD && others(isEtcd) == 0 || m.roles.ControlPlane && others(isControlPlane) == 0
 }

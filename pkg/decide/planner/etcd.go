@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -21,19 +19,22 @@ const (
 		"=true, if the others are a majority of etcd"
 )
 
+// etcd is what a pass knows about the members of etcd.
+type etcd struct{ *cluster }
+
 // blockers names the machines that block a restart of this machine's etcd member. All other members must be proven
 // healthy, by their probes under their current plans, so that etcd keeps its quorum. Machines that an operator left out
 // do not block in three cases. The healthy others are a majority of all members. This member is down anyway. Or it is
 // not known to work, and there is no majority even with it.
-func (p *pass) blockers(m *machine) []note {
+func (e *etcd) blockers(m *machine) []note {
 	if !m.roles.ETCD {
 		return nil
 	}
-	c := p.weighOthers(m)
+	c := e.weighOthers(m)
 	if !m.reportsEtcdDown() && !c.hasQuorum(0) && (m.etcdServes() || c.hasQuorum(1)) {
 		c.blocking = append(c.blocking, c.skipped...)
 		if c.all == 1 {
-			c.blocking = append(c.blocking, p.upcoming()...)
+			c.blocking = append(c.blocking, e.upcoming()...)
 		}
 	}
 	return c.blocking
@@ -45,11 +46,11 @@ type otherWeights struct {
 	skipped, blocking    []note
 }
 
-func (p *pass) weighOthers(m *machine) otherWeights {
+func (e *etcd) weighOthers(m *machine) otherWeights {
 	var c otherWeights
-	for _, o := range p.otherMembers(m) {
+	for _, o := range e.otherMembers(m) {
 		c.all++
-		switch p.weigh(m, o) {
+		switch e.weigh(m, o) {
 		case countsHealthy:
 			c.healthy++
 		case countsBroken:
@@ -69,12 +70,12 @@ func (c otherWeights) hasQuorum(more int) bool { return c.healthy+more > (c.all+
 // restarting names the other etcd members that may be restarting now: they begin a change, or have a plan in progress.
 // When this machine is stuck with a plan that it refused, members that refused theirs count too, unless they are stuck.
 // They may give their proof and restart at any time.
-func (p *pass) restarting(m *machine) []note {
+func (e *etcd) restarting(m *machine) []note {
 	var out []note
-	for _, o := range p.otherMembers(m) {
+	for _, o := range e.otherMembers(m) {
 		switch {
 		case o.Plan == nil, o.Skip, !o.NodeLostSince.IsZero():
-		case o.isStarting(), o.isApplying(), o.isRefusing() && p.isStuck(m) && !p.isStuck(o):
+		case o.isStarting(), o.isApplying(), o.isRefusing() && e.isStuck(m) && !e.isStuck(o):
 			out = append(out, note{name: o.Name})
 		}
 	}
@@ -82,22 +83,22 @@ func (p *pass) restarting(m *machine) []note {
 }
 
 // blockedBy is the finding for a machine that other members block, with advice for the user.
-func (p *pass) blockedBy(inTheWay []note) finding {
+func (e *etcd) blockedBy(inTheWay []note) finding {
 	message := about(msgEtcd, inTheWay)
 	switch {
-	case p.anyOf(inTheWay, func(o *machine) bool { return p.isBroken(o) && !o.keepsServing() }):
+	case e.anyOf(inTheWay, func(o *machine) bool { return e.isBroken(o) && !o.keepsServing() }):
 		message += msgEtcdBroken
-	case p.anyOf(inTheWay, func(o *machine) bool { return o.keepsServing() && !o.PoolPaused && !o.Skip }):
+	case e.anyOf(inTheWay, func(o *machine) bool { return o.keepsServing() && !o.PoolPaused && !o.Skip }):
 		message += msgEtcdRefused
-	case p.anyOf(inTheWay, p.isUnseen):
+	case e.anyOf(inTheWay, e.isUnseen):
 		message += msgEtcdUnseen
 	}
 	return finding{message, ReasonEtcdUnhealthy}
 }
 
 // anyOf reports that the predicate is true for one of the named machines.
-func (p *pass) anyOf(names []note, such func(*machine) bool) bool {
-	return slices.ContainsFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
+func (e *etcd) anyOf(names []note, such func(*machine) bool) bool {
+	return slices.ContainsFunc(slices.Concat(e.machines, e.unregistered), func(o *machine) bool {
 		return slices.ContainsFunc(names, func(n note) bool { return n.name == o.Name }) && such(o)
 	})
 }
@@ -105,28 +106,28 @@ func (p *pass) anyOf(names []note, such func(*machine) bool) bool {
 // asDelivered is the plan of a machine as it is delivered. A plan that restarts an etcd member begins with the node's
 // own proof that the others can do without it. So does a plan that follows on one whose restart may still be
 // outstanding.
-func (p *pass) asDelivered(m *machine) plan.NodePlan {
+func (e *etcd) asDelivered(m *machine) plan.NodePlan {
 	switch {
-	case !m.roles.ETCD, !m.hasJoined(), p.isDown(m), restartFree(&m.Plan.State, m.desired) && !m.mayStillRestart() && !m.wouldRestartApplied():
+	case !m.roles.ETCD, !m.hasJoined(), e.isDown(m), restartFree(&m.Plan.State, m.desired) && !m.mayStillRestart() && !m.wouldRestartApplied():
 		return m.desired
-	case (m.change == nodeplan.ChangeNone || !restartFree(&m.Plan.State, m.desired)) && p.isProofSkipped(m):
+	case (m.change == nodeplan.ChangeNone || !restartFree(&m.Plan.State, m.desired)) && e.isProofSkipped(m):
 		// Plans that restart nothing are delivered without a check of the others, so they keep the proof.
 		return m.desired
 	}
-	return p.withProof(m, m.desired)
+	return e.withProof(m, m.desired)
 }
 
 // withProof is a plan that an etcd member carries out only after it proves that the others can do without it. Without
 // other members it is the plan itself.
-func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
+func (e *etcd) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
 	proof := render.EtcdProof{
-		Others: len(p.otherMembers(m)), Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano),
+		Others: len(e.otherMembers(m)), Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano),
 	}
 	// A node that still owes a proof may know members that Drover no longer sees. Therefore it keeps owing the proof.
 	if proof.Others == 0 && (m.Plan.State.InSync || !render.HasEtcdProof(m.Plan.State.Plan)) {
 		return want
 	}
-	return p.node(m).WithEtcdProof(want, proof)
+	return e.node(m).WithEtcdProof(want, proof)
 }
 
 // mayHave are the plans whose configuration a node may have now.
@@ -142,11 +143,11 @@ func (s *PlanSecret) mayHave() []plan.NodePlan {
 
 // isProofSkipped reports that an operator lets a member restart without proof, and that nothing known speaks against
 // it: the member is down, or the others work and keep the quorum.
-func (p *pass) isProofSkipped(m *machine) bool {
-	if !m.SkipProof || len(p.blockers(m)) > 0 {
+func (e *etcd) isProofSkipped(m *machine) bool {
+	if !m.SkipProof || len(e.blockers(m)) > 0 {
 		return false
 	}
-	c := p.weighOthers(m)
+	c := e.weighOthers(m)
 	return m.reportsEtcdDown() || c.broken == 0 && (len(c.skipped) == 0 || c.hasQuorum(0))
 }
 
@@ -170,9 +171,9 @@ func (m *machine) mayRunAgain() bool { return m.hasGivenUp() || m.mayStillRestar
 
 // otherMembers are the other machines that may be members of etcd, including machines that are held until they leave
 // it.
-func (p *pass) otherMembers(m *machine) []*machine {
-	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
-		return o == m || !o.roles.ETCD || o.Deleting && !o.Held || !p.mayBeMember(o)
+func (e *etcd) otherMembers(m *machine) []*machine {
+	return slices.DeleteFunc(slices.Concat(e.machines, e.unregistered), func(o *machine) bool {
+		return o == m || !o.roles.ETCD || o.Deleting && !o.Held || !e.mayBeMember(o)
 	})
 }
 
@@ -186,11 +187,11 @@ const (
 	blocks                      // it must work or be gone first
 )
 
-func (p *pass) weigh(m, o *machine) weight {
+func (e *etcd) weigh(m, o *machine) weight {
 	switch {
 	case o.Deleting:
-		return p.weighLeaver(m, o)
-	case p.staysHealthy(m, o) && (!m.etcdServes() || !p.isUnseen(o)):
+		return e.weighLeaver(m, o)
+	case e.staysHealthy(m, o) && (!m.etcdServes() || !e.isUnseen(o)):
 		return countsHealthy
 	case !m.hasJoined() && !o.isChanging():
 		return countsBroken // m was never a member: broken others are no reason to leave it broken
@@ -212,8 +213,8 @@ func (m *machine) losesNothingNextTo(o *machine) bool {
 // plan counts when this one refused too and the other one is stuck. It also counts when an operator skips the proof of
 // both and this one is not stuck. An agent that only waits for its next try may restart before it reports, so it comes
 // first.
-func (p *pass) staysHealthy(m, o *machine) bool {
-	return o.etcdIsHealthy() || m.hasRefused() && o.keepsServing() && (p.isStuck(o) || m.SkipProof && o.SkipProof && !p.isStuck(m))
+func (e *etcd) staysHealthy(m, o *machine) bool {
+	return o.etcdIsHealthy() || m.hasRefused() && o.keepsServing() && (e.isStuck(o) || m.SkipProof && o.SkipProof && !e.isStuck(m))
 }
 
 // isWaiting reports that an etcd member does not work and is not being changed, or that it refused its plan and this
@@ -225,14 +226,14 @@ func (m *machine) isWaiting() bool {
 // isUnseen reports that a rollout waits for a hidden machine. It waits as long as for a lost node, and not for machines
 // that an operator left out. After that, the rollout may be what repairs the connection, and the node's own proof has
 // to suffice.
-func (p *pass) isUnseen(o *machine) bool {
-	return p.isHidden(o) && !o.Skip && (o.NodeUnknownSince.IsZero() || !p.isOverdue(o.NodeUnknownSince))
+func (e *etcd) isUnseen(o *machine) bool {
+	return e.isHidden(o) && !o.Skip && (o.NodeUnknownSince.IsZero() || !e.isOverdue(o.NodeUnknownSince))
 }
 
 // isHidden reports that the node of a machine cannot be seen although an API server of the cluster works, so the
 // machine may be off. When no API server works, this rollout may be what repairs it.
-func (p *pass) isHidden(o *machine) bool {
-	return o.NodeUnknown && slices.ContainsFunc(p.machines, func(c *machine) bool {
+func (e *etcd) isHidden(o *machine) bool {
+	return o.NodeUnknown && slices.ContainsFunc(e.machines, func(c *machine) bool {
 		return c.roles.ControlPlane && !c.Deleting && (c.Plan.State.InSync || c.hasRefused()) && !slices.Contains(c.unhealthyProbes(), render.ProbeAPIServer)
 	})
 }
@@ -244,12 +245,12 @@ func (m *machine) isDown() bool { return !m.etcdServes() && !m.isChanging() }
 func (m *machine) isIdle() bool { return !m.etcdServes() && !m.getsPlan && !m.isApplying() }
 
 // weighLeaver is the weight of a member whose machine is being deleted.
-func (p *pass) weighLeaver(m, o *machine) weight {
+func (e *etcd) weighLeaver(m, o *machine) weight {
 	works := o.Plan != nil && o.Plan.State.Works()
 	switch {
-	case m.etcdServes() && (p.isLeaving(o) || o.Plan != nil && !works):
+	case m.etcdServes() && (e.isLeaving(o) || o.Plan != nil && !works):
 		return blocks // one leaves or one restarts, never both; a member that fails may be restarting
-	case works && !p.isBroken(o):
+	case works && !e.isBroken(o):
 		return countsHealthy
 	}
 	return countsBroken
@@ -257,10 +258,10 @@ func (p *pass) weighLeaver(m, o *machine) weight {
 
 // upcoming are new machines that will become etcd members. Of two members none can restart without an outage, of three
 // each can.
-func (p *pass) upcoming() []note {
+func (e *etcd) upcoming() []note {
 	var out []note
-	for _, o := range slices.Concat(p.machines, p.unregistered) {
-		if isEtcd(o) && isLive(o) && !o.Skip && !p.mayBeMember(o) && !o.gotPlan() && !p.isOverdue(o.CreatedAt) {
+	for _, o := range slices.Concat(e.machines, e.unregistered) {
+		if isEtcd(o) && isLive(o) && !o.Skip && !e.mayBeMember(o) && !o.gotPlan() && !e.isOverdue(o.CreatedAt) {
 			out = append(out, note{name: o.Name})
 		}
 	}
@@ -271,8 +272,8 @@ func (p *pass) upcoming() []note {
 // live machine is joined to it or its member does not work. The removal waits only until no machine is joined to a
 // working member. Until the removal is done, the member counts toward the quorum. Every restart that moves a joined
 // machine away would break that quorum.
-func (p *pass) isLeaving(m *machine) bool {
-	return m.Held && (p.isBroken(m) || !slices.ContainsFunc(p.machines, func(o *machine) bool {
+func (e *etcd) isLeaving(m *machine) bool {
+	return m.Held && (e.isBroken(m) || !slices.ContainsFunc(e.machines, func(o *machine) bool {
 		return !o.Deleting && m.Marks.JoinURL != "" && o.Marks.JoinedTo == m.Marks.JoinURL
 	}))
 }
@@ -280,7 +281,7 @@ func (p *pass) isLeaving(m *machine) bool {
 // isBroken reports that a machine's node is lost, that its plan Secret is unreadable, or that its plan failed or has
 // not worked for a while. The code that removes members must judge the same way (planstore.Broken), or both wait for
 // each other.
-func (p *pass) isBroken(m *machine) bool {
+func (e *etcd) isBroken(m *machine) bool {
 	switch {
 	case !m.NodeLostSince.IsZero():
 		return true
@@ -289,12 +290,12 @@ func (p *pass) isBroken(m *machine) bool {
 	case m.Plan.Malformed != "":
 		return true
 	}
-	return m.Plan.State.PlanExists && !m.Plan.State.Works() && (m.Plan.State.Failed || p.isOverdue(m.Plan.DeliveredAt))
+	return m.Plan.State.PlanExists && !m.Plan.State.Works() && (m.Plan.State.Failed || e.isOverdue(m.Plan.DeliveredAt))
 }
 
 // mayBeMember reports that a machine may have an etcd member. A machine that got its first plan and never reported has
 // none after a while. A machine that a restore has stopped is not in the new cluster until it starts again.
-func (p *pass) mayBeMember(m *machine) bool {
+func (e *etcd) mayBeMember(m *machine) bool {
 	switch {
 	case m.Plan == nil:
 		return m.gotPlan()
@@ -303,7 +304,7 @@ func (p *pass) mayBeMember(m *machine) bool {
 	case m.getsPlan || m.hasJoined() || m.Plan.State.FailureCount > 0 || m.Plan.Malformed != "":
 		return true
 	}
-	return m.Plan.State.PlanExists && !p.isOverdue(m.Plan.DeliveredAt)
+	return m.Plan.State.PlanExists && !e.isOverdue(m.Plan.DeliveredAt)
 }
 
 // hasJoined reports that a machine has become part of the cluster before.
@@ -370,12 +371,12 @@ func (s *PlanSecret) hasRefused() bool {
 
 // asksTooMuch reports that a node refused a plan that asks for more healthy members than a new plan would. Some members
 // have left since the delivery, so the node waits for more than necessary, possibly forever.
-func (p *pass) asksTooMuch(m *machine) bool {
+func (e *etcd) asksTooMuch(m *machine) bool {
 	if !m.isRefusing() {
 		return false
 	}
 	proof := render.EtcdProofOf(m.Plan.State.Plan)
-	proof.Others = len(p.otherMembers(m))
+	proof.Others = len(e.otherMembers(m))
 	return m.proofNeeds() > proof.Needs()
 }
 
@@ -385,8 +386,8 @@ func (m *machine) proofNeeds() int { return render.EtcdProofOf(m.Plan.State.Plan
 // isStuck reports that a machine that refuses its plan cannot succeed by itself: its agent no longer tries, or the plan
 // asks for more members than exist. Then another machine that refused may restart. Two machines that wait for each
 // other, and may both still give their proof, wait for their agents.
-func (p *pass) isStuck(m *machine) bool {
-	return m.isOutOfTries() || m.Plan.State.Phase == nodeplan.PhaseFailed || m.proofNeeds() > len(p.otherMembers(m))
+func (e *etcd) isStuck(m *machine) bool {
+	return m.isOutOfTries() || m.Plan.State.Phase == nodeplan.PhaseFailed || m.proofNeeds() > len(e.otherMembers(m))
 }
 
 // isChanging reports that a member is being changed, by this pass or an earlier one.
@@ -397,52 +398,4 @@ func (m *machine) isChanging() bool {
 // isApplying reports that the delivered plan is neither carried out nor failed.
 func (m *machine) isApplying() bool {
 	return m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed
-}
-
-// misplaces says why a machine does not get a plan that keeps the cluster's data in another place. A member that may
-// have the configuration of that plan already needs no check: its data stay where they are.
-func (p *pass) misplaces(m *machine, desired plan.NodePlan) string {
-	same := func(have plan.NodePlan) bool { return render.SameConfig(have, desired) }
-	if m.roles.ETCD && m.hasJoined() && slices.ContainsFunc(m.mayHave(), same) {
-		return ""
-	}
-	return cmp.Or(p.moves(m, desired), p.splits(m, desired))
-}
-
-// moves says why an etcd member does not get a plan that starts it in an empty directory. The init node would start a
-// second cluster, and the others would lose their copy of the data. Only a restore may do that. A directory that the
-// node may have already is no move, so an edit that was delivered and not carried out can be undone.
-func (p *pass) moves(m *machine, desired plan.NodePlan) string {
-	if !m.roles.ETCD || !m.hasJoined() || p.restoring || m.down() {
-		return ""
-	}
-	wanted, says := render.HomeOf(desired)
-	var homes []render.Home
-	for _, have := range m.mayHave() {
-		if home, known := render.HomeOf(have); known {
-			homes = append(homes, home)
-		}
-	}
-	if !says || len(homes) == 0 || slices.Contains(homes, wanted) {
-		return ""
-	}
-	had := homes[0]
-	if had.Runtime != wanted.Runtime {
-		return fmt.Sprintf("spec.kubernetesVersion: the node has the cluster's data as %s, which %s does not take over: name a version of %s",
-			had.Runtime, wanted.Runtime, had.Runtime)
-	}
-	return fmt.Sprintf("%s: the node has the cluster's data in %s, and would begin without them in %s: "+
-		"set it back, it cannot change once there are machines", p.movedBy(m), had.Dir, wanted.Dir)
-}
-
-// movedBy is the field that moves a machine away from its data: the field that names the directory now, or named it
-// before.
-func (p *pass) movedBy(m *machine) string {
-	in := p.inputFor(m, "")
-	now := render.DataDirField(in)
-	if now == "" && p.status.AppliedSpec != nil {
-		in.ControlPlane.Spec = *p.status.AppliedSpec
-		now = render.DataDirField(in)
-	}
-	return cmp.Or(now, render.FieldDataDir)
 }

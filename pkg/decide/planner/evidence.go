@@ -103,15 +103,15 @@ func specDigests(spec *rkev1.RKEControlPlaneSpec) map[string]string {
 }
 
 // evidenceOf is the evidence of a machine's desired plan. The part that all machines share is computed once per pass.
-func (p *pass) evidenceOf(m *machine) evidence {
-	if p.evidence == nil {
-		p.evidence = p.commonEvidence()
+func (c *causeFinder) evidenceOf(m *machine) evidence {
+	if c.evidence == nil {
+		c.evidence = c.commonEvidence()
 	}
-	out := *p.evidence
+	out := *c.evidence
 	out.Other = maps.Clone(out.Other)
-	out.Other[partRender] = p.versionFor(m)
+	out.Other[partRender] = c.versionFor(m)
 	out.Other[partJoin] = digest(m.joins)
-	if server := p.serverAt(m.joins); server != nil {
+	if server := c.serverAt(m.joins); server != nil {
 		out.Other[partServer], out.Other[partAddress] = digest(server.UID), server.addressDigest()
 	}
 	out.Other[partDriver] = digest([]any{m.Driver, m.Provisioned})
@@ -121,18 +121,18 @@ func (p *pass) evidenceOf(m *machine) evidence {
 	return out
 }
 
-func (p *pass) commonEvidence() *evidence {
-	cp := &p.s.ControlPlane
+func (c *causeFinder) commonEvidence() *evidence {
+	cp := &c.s.ControlPlane
 	out := &evidence{Spec: specDigests(&cp.Spec), Other: map[string]string{
-		partAgent:       digest(p.s.ClusterAgent),
+		partAgent:       digest(c.s.ClusterAgent),
 		partAnnotations: digest(cp.Annotations[provv1.RKE2PrimeEnabledAnnotation]),
 		// With the token of servers, which workers do not know. Otherwise a node could test guesses of a Secret that it
 		// may not read.
-		partData:     p.dataDigest(),
-		partObjects:  digest([]any{p.s.Tokens.Values.Server, p.s.Objects}),
-		partRelease:  digest(p.s.Release),
+		partData:     c.dataDigest(),
+		partObjects:  digest([]any{c.s.Tokens.Values.Server, c.s.Objects}),
+		partRelease:  digest(c.s.Release),
 		partRestores: strconv.FormatInt(cp.Status.ConfigGeneration, 10),
-		partSettings: digest(p.s.Settings),
+		partSettings: digest(c.s.Settings),
 	}}
 	if cp.Status.AppliedSpec != nil {
 		out.Applied = digest(specDigests(cp.Status.AppliedSpec))
@@ -145,15 +145,15 @@ const withheld = "withheld"
 
 // dataDigest is the digest of what plans can contain of the objects that the configuration refers to. Permissions are
 // not part of it: granting or revoking access to an object restarts nothing.
-func (p *pass) dataDigest() string {
-	objects := slices.Clone(p.s.Objects)
+func (c *causeFinder) dataDigest() string {
+	objects := slices.Clone(c.s.Objects)
 	for i := range objects {
 		if objects[i].Denied != "" {
 			return withheld
 		}
 		objects[i].Annotations = nil
 	}
-	return digest([]any{p.s.Tokens.Values.Server, objects})
+	return digest([]any{c.s.Tokens.Values.Server, objects})
 }
 
 // dataChanged reports that an object that the configuration refers to was edited, as far as is known.

@@ -291,7 +291,7 @@ func TestDecide_JoiningAnotherServerNeedsAReason(t *testing.T) {
 			p := newPass(&s)
 			m := p.machines[1]
 			m.joins = "https://10.9.9.9:9345"
-			if got := p.causeOf(m); m.Name != "w1" || got != disruption.Unknown {
+			if got := p.causes.causeOf(m); m.Name != "w1" || got != disruption.Unknown {
 				t.Errorf("%s: the server is there: cause %q", m.Name, got)
 			}
 		}
@@ -394,7 +394,7 @@ func TestDecide_AnotherURLOfAnUnchangedServerHasNoCause(t *testing.T) {
 			p.init = p.machines[0]
 			m := p.machines[2]
 			m.joins = "https://10.9.9.9:9345"
-			if got := p.causeOf(m); m.Name != "s3" || got != disruption.Unknown {
+			if got := p.causes.causeOf(m); m.Name != "s3" || got != disruption.Unknown {
 				t.Errorf("%s: cause %q", m.Name, got)
 			}
 		})

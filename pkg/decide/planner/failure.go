@@ -55,7 +55,7 @@ func (t tier) limits(m *machine) (maxFailures, threshold int) {
 // failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and
 // the number of attempts as a power of two. All of this comes from the node. Output differs between attempts, in times
 // for example. Therefore the output in the message changes only together with the rest of the message.
-func (p *pass) failureOf(m *machine) string {
+func (g *progress) failureOf(m *machine) string {
 	state := &m.Plan.State
 	if state.FailedChecksum != state.Checksum {
 		return msgFailed
@@ -63,7 +63,7 @@ func (p *pass) failureOf(m *machine) string {
 	head, output := msgFailed, state.FailedOutput[nodeplan.OutputAgentError]
 	if failure, ok := nodeplan.FailureOf(state.FailedOutput); ok {
 		if failure.Instruction != "" {
-			head += ", instruction " + p.redact([]byte(failure.Instruction))
+			head += ", instruction " + g.redact([]byte(failure.Instruction))
 		}
 		if failure.ExitCode != 0 {
 			head += fmt.Sprintf(", exit code %d", failure.ExitCode)
@@ -76,7 +76,7 @@ func (p *pass) failureOf(m *machine) string {
 	if n := bucket(state.FailureCount); n > 1 {
 		head += fmt.Sprintf(" (%d attempts or more)", n)
 	}
-	text := p.redact(output)
+	text := g.redact(output)
 	hint := ""
 	if m.hasRefused() {
 		hint = msgRefused
@@ -110,11 +110,11 @@ func bucket(n int) int {
 
 // redact returns the end of an output in one line. It removes everything that looks like a secret, the tokens of the
 // cluster, and the values of Secrets that its configuration refers to.
-func (p *pass) redact(output []byte) string {
-	if p.secrets == nil {
-		p.secrets = SecretsOf(p.s)
+func (g *progress) redact(output []byte) string {
+	if g.secrets == nil {
+		g.secrets = SecretsOf(g.s)
 	}
-	return redact.Tail(output, maxTail, p.secrets)
+	return redact.Tail(output, maxTail, g.secrets)
 }
 
 // IsPlanFailure reports that a condition's message of Drover is about a failing plan.

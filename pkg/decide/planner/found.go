@@ -95,7 +95,7 @@ func (p *pass) noteFound(taken map[*Machine]Marks, changed map[string]Marks) {
 			continue
 		}
 		m.joins = m.marks.JoinedTo
-		m.marks.Found = p.evidenceOf(m).about(m.Plan.State.Checksum)
+		m.marks.Found = p.causes.evidenceOf(m).about(m.Plan.State.Checksum)
 		if m.marks != had {
 			changed[m.Name] = m.marks
 		}
@@ -131,25 +131,25 @@ func (t Takeover) With(s Snapshot) Snapshot {
 
 // isPlanKnown reports that the desired plan of a machine is known: its version can be rendered, or the plan is still
 // the found one.
-func (p *pass) isPlanKnown(m *machine) bool {
-	version := p.versionFor(m)
+func (c *cluster) isPlanKnown(m *machine) bool {
+	version := c.versionFor(m)
 	if version != AsFound {
-		return p.s.Versions.Knows(version)
+		return c.s.Versions.Knows(version)
 	}
 	_, ok := m.evidence()
 	return ok
 }
 
 // keepFound keeps the found plan of a machine while no change has been requested since. It reports whether it does.
-func (p *pass) keepFound(m *machine) bool {
-	if p.versionFor(m) != AsFound {
+func (r *rollOut) keepFound(m *machine) bool {
+	if r.versionFor(m) != AsFound {
 		return false
 	}
 	had, ok := m.evidence()
 	if !ok {
 		return false
 	}
-	if len(p.changesSince(m, had)) > 0 {
+	if len(r.causes.changesSince(m, had)) > 0 {
 		m.isChangeRequested = true
 		return false
 	}

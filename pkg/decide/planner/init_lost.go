@@ -12,10 +12,10 @@ import (
 // lost is the wait for an init node that has started the cluster and cannot be used any more. refused is true when
 // another machine could take its place if the user had not chosen an init node. The advice to give up members appears
 // only when none may work again, or none has worked for long, because it loses the data.
-func (p *pass) lost(gone []*machine, refused bool) *Wait {
+func (e *election) lost(gone []*machine, refused bool) *Wait {
 	message := about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notesOf(gone))
-	returning := only(p.started(), p.mayReturn)
-	switch id := p.designated(); {
+	returning := only(e.started(), e.etcd.mayReturn)
+	switch id := e.designated(); {
 	case refused:
 		message += ". Label " + rkev1.InitNodeMachineIDLabel + "=" + id + " of the Cluster lets no other machine take its place, and one could: name that one's " +
 			"machine ID in the label, or remove it"
@@ -23,21 +23,21 @@ func (p *pass) lost(gone []*machine, refused bool) *Wait {
 		message += ". If they do not come back, delete them, " + giveUp
 	default:
 		message += whoReturns(gone, returning)
-		message += p.lastResort(message, returning)
+		message += e.lastResort(message, returning)
 	}
 	return waitFor(ReasonInitNodeLost, message, WakeMachine, WakePlanSecret, WakeControlPlane)
 }
 
 // mayReturn reports that a machine has a host, as far as is known, and that its etcd member works or may work again
 // soon. The state that Cluster API reports for the machine and its infrastructure says nothing about an existing node.
-func (p *pass) mayReturn(m *machine) bool {
+func (e *etcd) mayReturn(m *machine) bool {
 	switch {
 	case m.Deleting && !isHeld(m), (m.Phase == phaseFailed || !m.InfrastructureReady) && !m.HasNode && !m.etcdServes():
 		return false
 	case m.Plan == nil:
-		return m.HasNode && (m.NodeLostSince.IsZero() || !p.isOverdue(m.NodeLostSince))
+		return m.HasNode && (m.NodeLostSince.IsZero() || !e.isOverdue(m.NodeLostSince))
 	}
-	return p.mayBeMember(m) && p.mayWork(m)
+	return e.mayBeMember(m) && e.mayWork(m)
 }
 
 // whoReturns describes the machines that may work again, and how a user can help. A working member whose machine
@@ -68,16 +68,16 @@ func whoReturns(gone, returning []*machine) string {
 
 // lastResort is the advice for the case that no member can be repaired. It appears only when no member has
 // worked, or was seen, for long.
-func (p *pass) lastResort(message string, returning []*machine) string {
+func (e *election) lastResort(message string, returning []*machine) string {
 	down := only(returning, func(m *machine) bool { return !m.NodeUnknown })
 	switch {
-	case slices.ContainsFunc(returning, func(m *machine) bool { return m.NodeUnknown && !p.isUnseenForLong(m) }), slices.ContainsFunc(down, (*machine).etcdServes):
+	case slices.ContainsFunc(returning, func(m *machine) bool { return m.NodeUnknown && !e.etcd.isUnseenForLong(m) }), slices.ContainsFunc(down, (*machine).etcdServes):
 		return ""
 	case len(down) == 0:
 		return ". If their hosts are gone for good, delete them, " + giveUp
 	}
-	advice := about(". Only if etcd can be repaired on none of", notesOf(p.started())) + ", delete them, " + giveUp
-	if !p.saidForLong(message, advice) {
+	advice := about(". Only if etcd can be repaired on none of", notesOf(e.started())) + ", delete them, " + giveUp
+	if !e.saidForLong(message, advice) {
 		return ""
 	}
 	return advice
@@ -85,9 +85,9 @@ func (p *pass) lastResort(message string, returning []*machine) string {
 
 // saidForLong reports that the cluster has waited for the same thing for long. The time when a probe began to fail is
 // not stored, but a condition stores when its message began. Additional advice stays once it has appeared.
-func (p *pass) saidForLong(message, more string) bool {
-	since := p.s.Now
-	if said := conditions.Get(p.s.ControlPlane.Status.Conditions, rkev1.ConditionReady); said != nil && strings.HasPrefix(said.Message, message) {
+func (e *election) saidForLong(message, more string) bool {
+	since := e.s.Now
+	if said := conditions.Get(e.s.ControlPlane.Status.Conditions, rkev1.ConditionReady); said != nil && strings.HasPrefix(said.Message, message) {
 		if said.Message == message+more {
 			return true
 		}
@@ -95,7 +95,7 @@ func (p *pass) saidForLong(message, more string) bool {
 			since = at
 		}
 	}
-	return p.isOverdue(since)
+	return e.isOverdue(since)
 }
 
 // only returns the machines for which the predicate is true.

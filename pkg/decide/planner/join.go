@@ -112,8 +112,8 @@ func (m *machine) isRunning() bool {
 
 // chooseServer is the server that a worker joins. A worker keeps its server while that can be joined, so other servers
 // can come and go without effect on it. Otherwise the choice spreads workers by their UID.
-func (p *pass) chooseServer(m *machine) string {
-	servers := slices.DeleteFunc(p.servers(), func(o *machine) bool { return o.UID == m.UID })
+func (c *cluster) chooseServer(m *machine) string {
+	servers := slices.DeleteFunc(c.servers(), func(o *machine) bool { return o.UID == m.UID })
 	if joined := m.Marks.JoinedTo; joined != "" && slices.ContainsFunc(servers, func(o *machine) bool { return o.marks.JoinURL == joined }) {
 		return joined
 	}
@@ -125,11 +125,11 @@ func (p *pass) chooseServer(m *machine) string {
 }
 
 // servers are the servers that workers may stay with. Their join URLs are known when the first machine of a tier asks.
-func (p *pass) servers() []*machine {
-	if p.joinable == nil {
-		p.joinable = p.collect((*machine).canBeJoined)
+func (c *cluster) servers() []*machine {
+	if c.joinable == nil {
+		c.joinable = c.collect((*machine).canBeJoined)
 	}
-	return slices.Clone(p.joinable)
+	return slices.Clone(c.joinable)
 }
 
 // canBeJoined reports that workers may stay with a server.

@@ -6,10 +6,10 @@ import (
 
 // lastMembers are the machines with the cluster's data when all machines with etcd are being deleted and most of their
 // members may work. It is empty after a permanent loss of the majority of etcd, because holding the rest saves nothing.
-func (p *pass) lastMembers() []*machine {
-	held := p.collect(isEtcd, isHeld, p.mayBeMember)
-	staying := p.collect(isEtcd, p.maySurvive)
-	if len(p.collect(isEtcd, isLive)) > 0 || 2*len(staying) <= len(held) {
+func (e *etcd) lastMembers() []*machine {
+	held := e.collect(isEtcd, isHeld, e.mayBeMember)
+	staying := e.collect(isEtcd, e.maySurvive)
+	if len(e.collect(isEtcd, isLive)) > 0 || 2*len(staying) <= len(held) {
 		return nil
 	}
 	return staying
@@ -23,35 +23,35 @@ const giveUp = "annotate the RKEBootstraps of these machines " + rkev1.ForceRemo
 func isHeld(m *machine) bool { return m.Deleting && m.Held && !m.ForceRemove }
 
 // maySurvive reports that a deleting machine is held, and that its etcd member works or may work again soon.
-func (p *pass) maySurvive(m *machine) bool { return isHeld(m) && p.mayBeMember(m) && p.mayWork(m) }
+func (e *etcd) maySurvive(m *machine) bool { return isHeld(m) && e.mayBeMember(m) && e.mayWork(m) }
 
 // mayWork reports that the etcd member of a machine works or may work again soon. Drover gives up a member that does
 // not work only when its node is lost or unseen for long. Otherwise a restarting server would take the data with it. A
 // report that all is well counts even for an unseen node, because only the connection to the cluster may be down.
-func (p *pass) mayWork(m *machine) bool {
+func (e *etcd) mayWork(m *machine) bool {
 	switch {
 	case !m.NodeLostSince.IsZero():
-		return !p.isOverdue(m.NodeLostSince)
+		return !e.isOverdue(m.NodeLostSince)
 	case m.etcdServes():
 		return true
 	case m.NodeUnknown:
-		return m.NodeUnknownSince.IsZero() || !p.isOverdue(m.NodeUnknownSince)
+		return m.NodeUnknownSince.IsZero() || !e.isOverdue(m.NodeUnknownSince)
 	}
-	return m.HasNode || !p.isOverdue(m.Plan.DeliveredAt)
+	return m.HasNode || !e.isOverdue(m.Plan.DeliveredAt)
 }
 
 // isUnseenForLong reports that a machine's node was unseen for longer than it takes to repair a connection.
-func (p *pass) isUnseenForLong(m *machine) bool {
-	return m.NodeUnknown && !m.NodeUnknownSince.IsZero() && p.isOverdue(m.NodeUnknownSince)
+func (e *etcd) isUnseenForLong(m *machine) bool {
+	return m.NodeUnknown && !m.NodeUnknownSince.IsZero() && e.isOverdue(m.NodeUnknownSince)
 }
 
 // waitForNewMembers is the wait for a machine that can take over the data. When the old machines were unseen for long,
 // only the user knows whether they are gone.
-func (p *pass) waitForNewMembers(staying []*machine) *Wait {
+func (e *etcd) waitForNewMembers(staying []*machine) *Wait {
 	notes, unseen := make([]note, 0, len(staying)), true
 	for _, m := range staying {
 		notes = append(notes, note{name: m.Name})
-		unseen = unseen && p.isUnseenForLong(m)
+		unseen = unseen && e.isUnseenForLong(m)
 	}
 	if unseen {
 		return failure(ReasonEtcdStays, about("Nobody has seen the machines that have the cluster's data for long, and all machines with etcd are being deleted", notes)+
@@ -65,7 +65,7 @@ func (p *pass) waitForNewMembers(staying []*machine) *Wait {
 // node, and is nil when there is none. The machine gets no other plan. A member whose node cannot be seen does not
 // count. A dead host has reported that all is well too, and a machine with a plan looks like a part of the cluster from
 // then on.
-func (p *pass) keepMember(gone []*machine) *machine {
+func (e *etcd) keepMember(gone []*machine) *machine {
 	joinable := func(m *machine) bool {
 		return isEtcd(m) && isHeld(m) && m.etcdServes() && m.marks.JoinURL != "" && !m.NodeUnknown
 	}
@@ -74,7 +74,7 @@ func (p *pass) keepMember(gone []*machine) *machine {
 			return m
 		}
 	}
-	if found := p.collect(joinable); len(found) > 0 {
+	if found := e.collect(joinable); len(found) > 0 {
 		return found[0]
 	}
 	return nil

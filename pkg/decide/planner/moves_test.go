@@ -88,7 +88,7 @@ func deliverAnyway(t *testing.T, w *world, name string) {
 	p := newPass(&s)
 	m := p.collect(func(m *machine) bool { return m.Name == name })[0]
 	first := p.collect(func(m *machine) bool { return m.marks.InitNode })[0]
-	desired, _, err := p.plan(p.inputFor(m, cmp.Or(m.marks.JoinedTo, first.marks.JoinURL)))
+	desired, _, err := p.plans.plan(p.plans.inputFor(m, cmp.Or(m.marks.JoinedTo, first.marks.JoinURL)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -319,14 +319,14 @@ func (m *machine) down() bool { return m.stopped() || m.restored() }
 
 // isDown reports that a plan can disrupt nothing on a machine, because a restore has stopped it. Windows machines keep
 // running while a restore replaces the cluster. They start again together with all others, unless their pool is paused.
-func (p *pass) isDown(m *machine) bool {
-	return m.down() || p.restoring && m.windows && !m.PoolPaused
+func (c *cluster) isDown(m *machine) bool {
+	return m.down() || c.restoring && m.windows && !m.PoolPaused
 }
 
 // etcdStarting reports that m has etcd and the member of another machine is starting. Members start one after the
 // other, and the restored one is the first.
 func (r *rollOut) etcdStarting(m *machine) bool {
 	return m.roles.ETCD && len(r.collect(isEtcd, isLive, hasPlan, func(o *machine) bool {
-		return o != m && (o.getsPlan || o.restored() || !o.stopped() && r.progress(o) != "")
+		return o != m && (o.getsPlan || o.restored() || !o.stopped() && r.progress.of(o) != "")
 	})) > 0
 }

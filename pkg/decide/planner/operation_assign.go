@@ -70,7 +70,7 @@ func (o *operation) assign(t task) report {
 	case taskUnhealthy:
 		r.message = msgProbes + strings.Join(t.m.unhealthyProbes(), ", ")
 	case taskFailed:
-		r.message = o.failureOf(t.m)
+		r.message = o.progress.failureOf(t.m)
 	}
 	o.noteMachine(t.m, o.Title+": "+r.message)
 	return r
@@ -81,7 +81,7 @@ func (o *operation) stateOf(t task) taskState {
 	switch {
 	case t.m.Plan.Malformed != "":
 		return taskUnreadable
-	case !state.PlanExists || !o.hasTask(t.m, t.plan), t.m.hasRefused() && o.isProofSkipped(t.m):
+	case !state.PlanExists || !o.hasTask(t.m, t.plan), t.m.hasRefused() && o.etcd.isProofSkipped(t.m):
 		return taskUndelivered
 	case state.Failed, t.exhausted():
 		return taskFailed
@@ -107,8 +107,8 @@ func (o *operation) deliverTask(t task) report {
 		return report{taskFailed, "cannot deliver the plan: " + err.Error()}
 	}
 	want := t.plan
-	if t.proves && t.m.roles.ETCD && !o.isProofSkipped(t.m) {
-		want = o.withProof(t.m, want)
+	if t.proves && t.m.roles.ETCD && !o.etcd.isProofSkipped(t.m) {
+		want = o.etcd.withProof(t.m, want)
 	}
 	data, err := nodeplan.Encode(want)
 	if err != nil {
@@ -140,7 +140,7 @@ func (o *operation) mark(t task, cause disruption.Cause, checksum string) (evide
 	}
 	if t.rejoins {
 		t.m.joins, t.m.marks.JoinedTo = t.joinURL, t.joinURL
-		return o.evidenceOf(t.m).because(cause).about(checksum)
+		return o.causes.evidenceOf(t.m).because(cause).about(checksum)
 	}
 	if !o.spec().UnmanagedConfig {
 		t.m.marks.JoinedTo = render.JoinedServer(t.plan) // the plan in force may not be the last delivered one
@@ -166,10 +166,10 @@ func takesPart(m *machine) bool {
 func hasPlan(m *machine) bool { return m.Plan.State.PlanExists }
 
 // node holds what the instructions for a machine depend on.
-func (p *pass) node(m *machine) render.Node {
-	spec := &p.s.ControlPlane.Spec
+func (c *cluster) node(m *machine) render.Node {
+	spec := &c.s.ControlPlane.Spec
 	return render.Node{
-		Runtime: p.runtime, Dirs: distro.DirsFor(p.runtime, spec.DataDirectories), Windows: m.windows,
+		Runtime: c.runtime, Dirs: distro.DirsFor(c.runtime, spec.DataDirectories), Windows: m.windows,
 		Server: m.roles.Server(), Loopback: distro.LoopbackHost(spec.Networking),
 	}
 }
@@ -195,13 +195,13 @@ func (o *operation) etcdBlocks(m *machine, want plan.NodePlan) string {
 // blocks reports that another member is unhealthy and blocks. A member whose machine is being deleted stays as it is
 // while the cluster is paused. It does not block the repair of a member that does not work either.
 func (o *operation) blocks(m, other *machine) bool {
-	unwell := other.getsPlan || !other.Plan.State.Works() || !other.NodeLostSince.IsZero() || o.isHidden(other)
+	unwell := other.getsPlan || !other.Plan.State.Works() || !other.NodeLostSince.IsZero() || o.etcd.isHidden(other)
 	return unwell && (!other.Deleting || other.Held && m.etcdServes())
 }
 
 // hasTask reports that a machine has the wanted plan, and that its proof does not ask for too many members.
 func (o *operation) hasTask(m *machine, want plan.NodePlan) bool {
-	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !o.asksTooMuch(m)
+	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !o.etcd.asksTooMuch(m)
 }
 
 // rotationHeldUp is why a rotation cannot start now, empty when it can. While a rotation pauses the CAPI cluster,
@@ -211,7 +211,7 @@ func (o *operation) rotationHeldUp() string {
 	leaving := o.collect(isEtcd, isDeleting, hasPlan, func(m *machine) bool { return m.Held })
 	why := ""
 	switch {
-	case len(o.collect(isEtcd, isLive, o.isHidden)) > 0:
+	case len(o.collect(isEtcd, isLive, o.etcd.isHidden)) > 0:
 		why = "it waits for the connection to the cluster"
 	case len(unreachable) > 0:
 		why = about("it waits for the etcd members of machines whose nodes are unreachable:", notesOf(unreachable))
@@ -296,7 +296,7 @@ func (p *pass) startAgain(m *machine) (bool, finding) {
 	node := p.node(m)
 	want := node.Operation(m.planInForce(), node.StartWork(strconv.FormatInt(attempts, 10)))
 	if nodeplan.Equal(state.Plan, want) {
-		return true, finding{p.progress(m), ReasonConfiguring}
+		return true, finding{p.progress.of(m), ReasonConfiguring}
 	}
 	data, err := nodeplan.Encode(want)
 	if err != nil {

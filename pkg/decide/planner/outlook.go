@@ -119,7 +119,7 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 	found := m.found
 	if found.message == "" {
 		out.desired, out.known = m.desired, true
-		_, found = r.encode(r.tier, m)
+		_, found = r.encode(m)
 	}
 	switch {
 	case found.reason == ReasonRenderFailed || found.reason == ReasonPlanTooLarge:
@@ -134,7 +134,7 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 	}
 	out.Class = classOf(m.Plan.State.Plan, m.desired)
 	if out.Class == ClassRestart && !r.isDown(m) {
-		_, out.Drained = r.toDrain(m)
+		_, out.Drained = r.drains.toDrain(m)
 	}
 	out.Held = r.heldUp(m)
 	return out

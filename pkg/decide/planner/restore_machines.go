@@ -95,7 +95,7 @@ func (o restore) designate(m *machine) verdict {
 
 // render returns the plan of the machine on which etcd starts again, or why there is none.
 func (o restore) render(m *machine, source render.Source) (plan.NodePlan, report) {
-	in := o.inputFor(m, "")
+	in := o.plans.inputFor(m, "")
 	in.InitNode = true
 	if !o.s.Versions.Knows(in.Version) {
 		in.Version = o.s.Versions.Newest() // a restore starts everything again, in any version
@@ -186,7 +186,7 @@ func (o restore) nodeCleanup(m *machine) render.Work {
 }
 
 // works reports that a machine is known to work with its current plan.
-func (o restore) works(m *machine) bool { return !m.getsPlan && !m.down() && o.progress(m) == "" }
+func (o restore) works(m *machine) bool { return !m.getsPlan && !m.down() && o.progress.of(m) == "" }
 
 // startInit names the init node. When another machine is used for cleaning up (apart), it also makes sure that the init
 // node runs before others join it. That is the case when the init node has no API server or is being deleted.
@@ -221,7 +221,7 @@ func (o restore) cleanUp(work func(*machine) render.Work) verdict {
 		m, joinURL = servers[0], o.init.marks.JoinURL
 	}
 	var r report
-	switch desired, found := o.pass.render(m, joinURL); {
+	switch desired, found := o.plans.render(m, joinURL); {
 	case found.reason == ReasonRenderFailed:
 		r = report{taskFailed, found.message}
 	case found.message != "":

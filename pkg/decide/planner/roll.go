@@ -87,8 +87,8 @@ const ReasonRenderVersionUnknown = "RenderVersionUnknown"
 
 // commandedVersion is the version that a command moves a machine to. It is empty when there is no command, or its
 // version cannot be rendered.
-func (p *pass) commandedVersion(m *machine) string {
-	if version := p.s.Roll.For(m.Labels[rkev1.MachinePoolNameLabel]); p.s.Versions.Knows(version) {
+func (c *cluster) commandedVersion(m *machine) string {
+	if version := c.s.Roll.For(m.Labels[rkev1.MachinePoolNameLabel]); c.s.Versions.Knows(version) {
 		return version
 	}
 	return ""
@@ -96,35 +96,35 @@ func (p *pass) commandedVersion(m *machine) string {
 
 // versionFor is the render version of a machine's plan: the version of a command, or else the machine's pinned version.
 // A machine on which nothing runs drops an unknown version.
-func (p *pass) versionFor(m *machine) string {
+func (c *cluster) versionFor(m *machine) string {
 	pinned := m.marks.RenderVersion
 	idle := m.down() || m.Plan != nil && !m.Plan.State.PlanExists && !m.HasNode
-	switch asked := p.commandedVersion(m); {
+	switch asked := c.commandedVersion(m); {
 	case asked != "":
 		return asked
-	case pinned == "", pinned == AsFound && m.isChangeRequested, idle && !p.s.Versions.Knows(pinned):
-		return p.s.Versions.Newest()
+	case pinned == "", pinned == AsFound && m.isChangeRequested, idle && !c.s.Versions.Knows(pinned):
+		return c.s.Versions.Newest()
 	}
 	return pinned
 }
 
 // keepUnknown keeps the machine's current plan, byte for byte, when this program cannot render its version. Another
 // version would be another plan, and would restart the machine. It reports whether it keeps the plan.
-func (p *pass) keepUnknown(m *machine) bool {
-	if p.isPlanKnown(m) {
+func (r *rollOut) keepUnknown(m *machine) bool {
+	if r.isPlanKnown(m) {
 		return false
 	}
 	m.keepsPlan, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
 	if !m.Plan.State.PlanExists {
-		m.found = finding{p.keptMessage(m), ReasonVersionUnknown}
+		m.found = finding{r.keptMessage(m), ReasonVersionUnknown}
 	}
 	return true
 }
 
 // arePlansApplied reports that all nodes once had the plans of the current spec.
-func (p *pass) arePlansApplied() bool {
-	applied := p.s.ControlPlane.Status.AppliedSpec
-	return applied != nil && maps.Equal(specDigests(applied), specDigests(&p.s.ControlPlane.Spec))
+func (c *cluster) arePlansApplied() bool {
+	applied := c.s.ControlPlane.Status.AppliedSpec
+	return applied != nil && maps.Equal(specDigests(applied), specDigests(&c.s.ControlPlane.Spec))
 }
 
 // keptMessage is the message for a machine that a change cannot reach.
@@ -136,20 +136,20 @@ func (p *pass) keptMessage(m *machine) string {
 }
 
 // pinVersion pins a machine to the requested version once its plan is the plan of that version.
-func (p *pass) pinVersion(m *machine) {
-	if asked := p.commandedVersion(m); asked != "" && m.Plan.State.PlanExists {
+func (r *rollOut) pinVersion(m *machine) {
+	if asked := r.commandedVersion(m); asked != "" && m.Plan.State.PlanExists {
 		m.marks.RenderVersion = asked
 	}
 }
 
 // setVersions reports unknown render versions. Clusters that never had one get no condition.
-func (p *pass) setVersions() {
-	known := strings.Join(p.s.Versions.Names(), ", ")
+func (u *summary) setVersions() {
+	known := strings.Join(u.s.Versions.Names(), ", ")
 	var problems []string
 	var kept []note
 	var versions []string
-	for _, m := range p.machines {
-		if (m.keepsPlan || isLive(m) && m.roles.String() != "") && !p.isPlanKnown(m) {
+	for _, m := range u.machines {
+		if (m.keepsPlan || isLive(m) && m.roles.String() != "") && !u.isPlanKnown(m) {
 			kept = append(kept, note{name: m.Name})
 			versions = append(versions, m.marks.RenderVersion)
 		}
@@ -159,23 +159,23 @@ func (p *pass) setVersions() {
 		problems = append(problems, about("The plans of these machines are of render version "+strings.Join(slices.Compact(versions), ", ")+
 			", which this Drover does not know (it knows "+known+"), and are kept as they are until it does or a command moves them:", kept))
 	}
-	for _, version := range slices.Sorted(maps.Values(p.s.Roll.Pools)) {
-		problems = append(problems, p.unknownRoll(version)...)
+	for _, version := range slices.Sorted(maps.Values(u.s.Roll.Pools)) {
+		problems = append(problems, u.unknownRoll(version)...)
 	}
-	problems = append(problems, p.unknownRoll(p.s.Roll.All)...)
-	if p.s.Roll.Problem != "" {
-		problems = append(problems, "The command to move machines to another render version is not understood: "+p.s.Roll.Problem)
+	problems = append(problems, u.unknownRoll(u.s.Roll.All)...)
+	if u.s.Roll.Problem != "" {
+		problems = append(problems, "The command to move machines to another render version is not understood: "+u.s.Roll.Problem)
 	}
 	switch problems = slices.Compact(problems); {
 	case len(problems) > 0:
-		p.set(ConditionRenderVersions, rkev1.ConditionFalse, ReasonRenderVersionUnknown, strings.Join(problems, "; "))
-	case p.has(ConditionRenderVersions):
-		p.set(ConditionRenderVersions, rkev1.ConditionTrue, "", "")
+		u.set(ConditionRenderVersions, rkev1.ConditionFalse, ReasonRenderVersionUnknown, strings.Join(problems, "; "))
+	case u.has(ConditionRenderVersions):
+		u.set(ConditionRenderVersions, rkev1.ConditionTrue, "", "")
 	}
 }
 
-func (p *pass) unknownRoll(version string) []string {
-	if version == "" || p.s.Versions.Knows(version) {
+func (u *summary) unknownRoll(version string) []string {
+	if version == "" || u.s.Versions.Knows(version) {
 		return nil
 	}
 	return []string{"Machines are to move to render version " + version + ", which this Drover does not know"}

@@ -30,7 +30,7 @@ func (p *pass) newRollOut(t tier) *rollOut {
 	r := &rollOut{pass: p, tier: t}
 	counted := 0
 	for _, m := range t.members {
-		p.assess(t, m)
+		r.assess(m)
 		if m.Skip {
 			continue
 		}
@@ -83,38 +83,38 @@ func concurrency(text string, machines int) int {
 }
 
 // assess renders the desired plan of a machine and compares it with its current plan.
-func (p *pass) assess(t tier, m *machine) {
+func (r *rollOut) assess(m *machine) {
 	if m.Plan.Malformed != "" {
 		m.found = finding{"the plan secret " + m.Plan.Name + " is unreadable: " + m.Plan.Malformed, ReasonConfiguring}
 		return
 	}
-	if again, found := p.startAgain(m); again {
+	if again, found := r.startAgain(m); again {
 		m.found = found
 		return
 	}
-	if p.keepUnknown(m) {
+	if r.keepUnknown(m) {
 		return
 	}
-	joinURL, problem := t.join(m)
+	joinURL, problem := r.tier.join(m)
 	if problem != "" {
 		m.found = finding{problem, ReasonConfiguring}
 		return
 	}
-	if m.joins = joinURL; p.keepFound(m) {
+	if m.joins = joinURL; r.keepFound(m) {
 		return
 	}
-	if m.desired, m.found = p.render(m, joinURL); m.found.message != "" || !m.Plan.State.PlanExists {
+	if m.desired, m.found = r.plans.render(m, joinURL); m.found.message != "" || !m.Plan.State.PlanExists {
 		return
 	}
 	had := render.WithoutEtcdProof(m.Plan.State.Plan)
-	if m.change = nodeplan.Compare(had, m.desired); m.change == nodeplan.ChangeMajor && p.isOnlyReleaseData(m) {
-		m.isDeferred, m.desired = true, p.node(m).Kept(had, m.desired)
+	if m.change = nodeplan.Compare(had, m.desired); m.change == nodeplan.ChangeMajor && r.causes.isOnlyReleaseData(m) {
+		m.isDeferred, m.desired = true, r.node(m).Kept(had, m.desired)
 		m.change = nodeplan.Compare(had, m.desired)
 	}
 	if m.change == nodeplan.ChangeNone {
-		p.pinVersion(m)
+		r.pinVersion(m)
 		m.marks.Found = ""
-		m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
+		m.marks.Version = r.s.ControlPlane.Spec.KubernetesVersion
 	}
 }
 
@@ -156,10 +156,10 @@ func (r *rollOut) consider(m *machine) finding {
 		// A server that controls agents by state delivered the plan, and this agent has given up permanently. After a
 		// delivery without a state, it tries as often as others.
 		return r.retry(m)
-	case m.hasGivenUp() && (m.Retry || m.hasRefused()), m.hasRefused() && r.isProofSkipped(m), r.asksTooMuch(m) && !m.PoolPaused && !m.Skip:
+	case m.hasGivenUp() && (m.Retry || m.hasRefused()), m.hasRefused() && r.etcd.isProofSkipped(m), r.etcd.asksTooMuch(m) && !m.PoolPaused && !m.Skip:
 		return r.retry(m)
 	case m.hasGivenUp():
-		return finding{r.failureOf(m) + msgGaveUp, ReasonConfiguring}
+		return finding{r.progress.failureOf(m) + msgGaveUp, ReasonConfiguring}
 	}
 	return r.awaitPlan(m)
 }
@@ -169,7 +169,7 @@ func (r *rollOut) consider(m *machine) finding {
 func (r *rollOut) deliverFirst(m *machine) finding {
 	switch {
 	case !m.roles.ETCD:
-		return r.send(r.tier, m)
+		return r.send(m)
 	case m.hasJoined():
 		return r.changeMajor(m)
 	}
@@ -178,13 +178,13 @@ func (r *rollOut) deliverFirst(m *machine) finding {
 
 // awaitPlan says what a machine still waits for until it works with its current plan.
 func (r *rollOut) awaitPlan(m *machine) finding {
-	if message := r.planProgress(m); message != "" {
+	if message := r.progress.ofPlan(m); message != "" {
 		return r.awaitTries(m, message)
 	}
 	if m.isInDrain() {
 		return r.undrain(m)
 	}
-	message := r.nodeProgress(m)
+	message := r.progress.ofNode(m)
 	// No plan makes this kubelet update.
 	if m.keepsPlan && !r.isPlanKnown(m) && !r.arePlansApplied() && (message == "" || message == msgKubelet) {
 		return finding{r.keptMessage(m), ReasonVersionUnknown}
@@ -196,8 +196,8 @@ func (r *rollOut) awaitPlan(m *machine) finding {
 // without success while others do not work. The repair of those others must not wait for it.
 func (r *rollOut) awaitTries(m *machine, message string) finding {
 	if m.isRefusing() {
-		if others := r.blockers(m); len(others) > 0 && m.SkipProof {
-			return r.blockedBy(others) // the operator already uses the override that the message recommends
+		if others := r.etcd.blockers(m); len(others) > 0 && m.SkipProof {
+			return r.etcd.blockedBy(others) // the operator already uses the override that the message recommends
 		} else if len(others) > 0 {
 			return finding{message, ReasonEtcdUnhealthy}
 		}
@@ -229,13 +229,13 @@ func (r *rollOut) startStopped(m *machine) finding {
 	if r.etcdStarting(m) {
 		return finding{msgPending, ReasonChangePending}
 	}
-	return r.send(r.tier, m)
+	return r.send(m)
 }
 
 // awaitPool is the finding for a machine in a paused pool. If it refused its plan because of other members, their
 // repair must not wait for the end of the pause.
 func (r *rollOut) awaitPool(m *machine) finding {
-	if m.isRefusing() && len(r.blockers(m)) > 0 {
+	if m.isRefusing() && len(r.etcd.blockers(m)) > 0 {
 		return finding{msgPoolPaused, ReasonEtcdUnhealthy}
 	}
 	return finding{msgPoolPaused, ReasonPoolPaused}
@@ -247,20 +247,20 @@ func (r *rollOut) awaitPool(m *machine) finding {
 // majority. Machines that must not restart get no new tries.
 func (r *rollOut) changeMinor(m *machine) finding {
 	if !m.isRefusing() {
-		return r.send(r.tier, m)
+		return r.send(m)
 	}
-	inTheWay, others := r.blockers(m), r.restarting(m)
+	inTheWay, others := r.etcd.blockers(m), r.etcd.restarting(m)
 	switch {
 	case m.PoolPaused && m.hasGivenUp():
 		return r.awaitPool(m)
 	case m.Skip && m.hasGivenUp():
 		return finding{msgPending, ReasonChangePending}
 	case len(others) > 0:
-		return r.blockedBy(others)
+		return r.etcd.blockedBy(others)
 	case m.hasGivenUp() && len(inTheWay) > 0:
-		return r.blockedBy(inTheWay)
+		return r.etcd.blockedBy(inTheWay)
 	case m.PoolPaused, m.Skip, len(inTheWay) > 0: // it does not restart or drain before the others work
-		return r.send(r.tier, m)
+		return r.send(m)
 	}
 	return r.drainAndSend(m)
 }
@@ -281,30 +281,30 @@ func (r *rollOut) retry(m *machine) finding {
 	if m.PoolPaused || m.Skip {
 		return r.awaitTries(m, msgFailed)
 	}
-	if others := r.blockers(m); len(others) > 0 {
-		return r.blockedBy(others)
+	if others := r.etcd.blockers(m); len(others) > 0 {
+		return r.etcd.blockedBy(others)
 	}
 	if m.isRefusing() { // its restart is still to come, and its drain may have ended meanwhile
 		return r.drainAndSend(m)
 	}
-	return r.send(r.tier, m)
+	return r.send(m)
 }
 
 // disrupt drains a machine and restarts the distribution on it, as soon as etcd can do without it.
 func (r *rollOut) disrupt(m *machine) finding {
-	if others := r.blockers(m); len(others) > 0 {
-		if m.isInDrain() && m.etcdServes() && m.Plan.State.InSync && r.anyOf(others, func(o *machine) bool { return r.isBroken(o) || o.isDrainedInVain() }) {
+	if others := r.etcd.blockers(m); len(others) > 0 {
+		if m.isInDrain() && m.etcdServes() && m.Plan.State.InSync && r.etcd.anyOf(others, func(o *machine) bool { return r.etcd.isBroken(o) || o.isDrainedInVain() }) {
 			m.getsDrain = true
 			return r.undrain(m) // the wait may be long, and the others may wait for the end of this drain
 		}
-		return r.blockedBy(others)
+		return r.etcd.blockedBy(others)
 	}
 	return r.drainAndSend(m)
 }
 
 // drainAndSend delivers the plan of a machine after its node is drained, if the plan asks for a drain.
 func (r *rollOut) drainAndSend(m *machine) finding {
-	delivery, found := r.encode(r.tier, m)
+	delivery, found := r.encode(m)
 	if found.message != "" {
 		return found // a machine that can get no plan takes no place, and is not drained
 	}
@@ -315,7 +315,7 @@ func (r *rollOut) drainAndSend(m *machine) finding {
 	if found := r.drainFirst(m, delivery); found.message != "" {
 		return found
 	}
-	return r.send(r.tier, m)
+	return r.send(m)
 }
 
 // mayStart reports that a machine may start its change: there is room, its change has begun, or it never worked with

@@ -187,7 +187,7 @@ func TestDecide_ANodeThatReportsEndlessFailures(t *testing.T) {
 }
 
 func TestRedact(t *testing.T) {
-	p := &pass{s: &Snapshot{}}
+	p := &progress{cluster: newCluster(&Snapshot{})}
 	for _, text := range []string{
 		"Authorization: Basic aHVudGVyMg==", `"authorization": "Basic hunter2 x"`, "-H 'Authorization: Bearer hunter2'", "proxy-authorization: Digest hunter2",
 		"--etcd-s3-secret-key hunter2", "etcd-s3-secret-key=hunter2", "AWS_SECRET_ACCESS_KEY=hunter2", "accessKey: hunter2", "aws_access_key_id = hunter2",
@@ -212,10 +212,10 @@ func TestRedact(t *testing.T) {
 // Values of Secrets that the configuration refers to are removed even without a key in front of them. ConfigMaps hold
 // no secrets.
 func TestRedact_KnowsWhatTheConfigurationRefersTo(t *testing.T) {
-	p := &pass{s: &Snapshot{Objects: []Object{
+	p := &progress{cluster: newCluster(&Snapshot{Objects: []Object{
 		{Kind: "Secret", Name: "registry", Data: map[string][]byte{"password": []byte("correct-horse")}},
 		{Kind: "ConfigMap", Name: "files", Data: map[string][]byte{"motd": []byte("battery-staple")}},
-	}}}
+	}})}
 	p.s.Tokens.Values.Server = "server-token"
 	if got, want := p.redact([]byte("pull as robot:correct-horse, then battery-staple server-token")), "pull as robot:*** then battery-staple ***"; strings.ReplaceAll(got, "***,", "***") != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -225,7 +225,7 @@ func TestRedact_KnowsWhatTheConfigurationRefersTo(t *testing.T) {
 // Only the end of a long output is used. A secret there stays hidden, even when the text in front of it is cut off and
 // the text after it is masked.
 func TestRedact_LongOutput(t *testing.T) {
-	p := &pass{s: &Snapshot{}}
+	p := &progress{cluster: newCluster(&Snapshot{})}
 	for size := range 5 * maxTail {
 		text := strings.Repeat("x ", 3*maxTail) + "password: hunter2 " + strings.Repeat("A", size)
 		if got := p.redact([]byte(text)); strings.Contains(got, "hunter") {

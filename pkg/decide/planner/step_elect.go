@@ -18,38 +18,42 @@ func stepElect(p *pass) verdict {
 	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.gotPlan() }); i >= 0 {
 		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
 	}
-	marked := p.validMarked()
-	if id := p.designated(); id != "" && !slices.ContainsFunc(marked, p.mayBeStarting) && !p.haveOthersStarted(id) {
+	e := &election{p}
+	marked := e.validMarked()
+	if id := e.designated(); id != "" && !slices.ContainsFunc(marked, e.mayBeStarting) && !e.haveOthersStarted(id) {
 		for _, m := range marked {
 			m.marks.InitNode = false
 		}
-		return p.electDesignated(id)
+		return e.electDesignated(id)
 	}
-	return p.electFrom(marked)
+	return e.electFrom(marked)
 }
+
+// election chooses the init node.
+type election struct{ *pass }
 
 // electFrom finds the init node when the user has not designated one, or the cluster has started. A marked machine
 // stays the init node while it can be one.
-func (p *pass) electFrom(marked []*machine) verdict {
+func (e *election) electFrom(marked []*machine) verdict {
 	switch {
 	case len(marked) == 1 && marked[0].canBeInit():
-		return p.keepInit(marked[0])
+		return e.keepInit(marked[0])
 	case len(marked) > 1:
-		return p.electAmong(marked)
+		return e.electAmong(marked)
 	case len(marked) == 1 && !marked[0].gotPlan():
 		marked[0].marks.InitNode = false
-		return p.elect()
+		return e.elect()
 	case len(marked) == 1:
-		return p.replaceInit(marked)
+		return e.replaceInit(marked)
 	}
-	return p.elect()
+	return e.elect()
 }
 
 // validMarked are the machines with the mark. In a started cluster, a machine that never got a plan loses the mark,
 // no matter what set it: it would start another cluster.
-func (p *pass) validMarked() []*machine {
-	marked := p.marked()
-	if len(p.started()) == 0 {
+func (e *election) validMarked() []*machine {
+	marked := e.marked()
+	if len(e.started()) == 0 {
 		return marked
 	}
 	return slices.DeleteFunc(marked, func(m *machine) bool {
@@ -59,26 +63,26 @@ func (p *pass) validMarked() []*machine {
 }
 
 // keepInit keeps an init node, unless its node is lost and the others can do without it.
-func (p *pass) keepInit(m *machine) verdict {
-	p.init = m
-	p.warnDesignated(m)
-	if m.NodeLostSince.IsZero() || !m.gotPlan() || p.designated() != "" {
+func (e *election) keepInit(m *machine) verdict {
+	e.init = m
+	e.warnDesignated(m)
+	if m.NodeLostSince.IsZero() || !m.gotPlan() || e.designated() != "" {
 		return goOn("the init node is " + m.Name)
 	}
-	if p.unwell == "" {
-		p.unwell = "the node of init machine " + m.Name + " is unreachable since " + stamp(m.NodeLostSince)
+	if e.unwell == "" {
+		e.unwell = "the node of init machine " + m.Name + " is unreachable since " + stamp(m.NodeLostSince)
 	}
-	next := p.nextInit()
-	if next == nil || !p.majorityWithout(m) || !p.hasMissed(m, m.NodeLostSince) {
+	next := e.nextInit()
+	if next == nil || !e.etcd.majorityWithout(m) || !e.hasMissed(m, m.NodeLostSince) {
 		return goOn("the init node is " + m.Name + ", whose node is lost")
 	}
 	m.marks.InitNode = false
-	return p.choose(next)
+	return e.choose(next)
 }
 
 // majorityWithout reports that a majority of the etcd members is proven to work without this machine.
-func (p *pass) majorityWithout(m *machine) bool {
-	members := p.collect(isEtcd, isLive, p.mayBeMember, func(o *machine) bool { return o != m })
+func (e *etcd) majorityWithout(m *machine) bool {
+	members := e.collect(isEtcd, isLive, e.mayBeMember, func(o *machine) bool { return o != m })
 	healthy := 0
 	for _, o := range members {
 		healthy += btoi(o.etcdStaysUp())
@@ -88,72 +92,72 @@ func (p *pass) majorityWithout(m *machine) bool {
 
 // replaceInit replaces an init node that cannot be used any more, or waits. While no other machine can take its place,
 // a working machine that is being deleted stays. Its replacements still join it.
-func (p *pass) replaceInit(gone []*machine) verdict {
-	next := p.nextInit()
+func (e *election) replaceInit(gone []*machine) verdict {
+	next := e.nextInit()
 	if next == nil {
-		next = p.keepMember(gone)
+		next = e.etcd.keepMember(gone)
 	}
-	if next == nil || !p.isAllowed(next) {
-		return stopFor(p.lost(gone, next != nil))
+	if next == nil || !e.isAllowed(next) {
+		return stopFor(e.lost(gone, next != nil))
 	}
 	for _, m := range gone {
 		m.marks.InitNode = false
 	}
-	return p.choose(next)
+	return e.choose(next)
 }
 
 // nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is
 // none. A candidate that the user has designated wins. A machine without pending changes comes before a machine that
 // waits, because others can join only the init node.
-func (p *pass) nextInit() *machine {
-	candidates := p.collect((*machine).canBeInit, (*machine).canTakeOver, func(m *machine) bool { return !m.marks.InitNode })
+func (e *election) nextInit() *machine {
+	candidates := e.collect((*machine).canBeInit, (*machine).canTakeOver, func(m *machine) bool { return !m.marks.InitNode })
 	if len(candidates) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(candidates, func(a, b *machine) int {
 		return cmp.Or(cmp.Compare(btoi(b.etcdIsHealthy()), btoi(a.etcdIsHealthy())), cmp.Compare(btoi(a.PoolPaused), btoi(b.PoolPaused)))
 	})
-	return candidates[max(0, slices.IndexFunc(candidates, p.isAllowed))]
+	return candidates[max(0, slices.IndexFunc(candidates, e.isAllowed))]
 }
 
 // designated is the machine ID of the init node that the user has chosen, empty when there is none. With a choice, no
 // other machine becomes init node. Drover ignores the choice while that machine has started and is being deleted: it
 // waits for the machines that are joined to it, and they need another server to join.
-func (p *pass) designated() string {
-	id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
-	if slices.ContainsFunc(p.started(), func(m *machine) bool { return m.Deleting && m.Labels[rkev1.MachineIDLabel] == id }) {
+func (e *election) designated() string {
+	id := e.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
+	if slices.ContainsFunc(e.started(), func(m *machine) bool { return m.Deleting && m.Labels[rkev1.MachineIDLabel] == id }) {
 		return ""
 	}
 	return id
 }
 
 // isAllowed reports that the user has not chosen another init node.
-func (p *pass) isAllowed(m *machine) bool {
-	id := p.designated()
+func (e *election) isAllowed(m *machine) bool {
+	id := e.designated()
 	return id == "" || m.Labels[rkev1.MachineIDLabel] == id
 }
 
 // mayBeStarting reports that a machine may be starting the cluster already. It got a plan, or a ticket announces a plan
 // that caches may not show yet.
-func (p *pass) mayBeStarting(m *machine) bool {
-	return m.gotPlan() || m.canBeInit() && p.hasInitTicket(m)
+func (e *election) mayBeStarting(m *machine) bool {
+	return m.gotPlan() || m.canBeInit() && e.hasInitTicket(m)
 }
 
 // hasInitTicket reports that the stored ticket lets the machine start the cluster.
-func (p *pass) hasInitTicket(m *machine) bool {
-	ticket := p.s.ControlPlane.Status.Ticket
+func (e *election) hasInitTicket(m *machine) bool {
+	ticket := e.s.ControlPlane.Status.Ticket
 	return ticket != nil && ticket.Step == ticketInit &&
 		slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
 }
 
 // marked are the machines with the init mark. When there are none, it is the machine of a ticket whose mark was not
 // written.
-func (p *pass) marked() []*machine {
-	marked := p.collect(func(m *machine) bool { return m.marks.InitNode })
+func (e *election) marked() []*machine {
+	marked := e.collect(func(m *machine) bool { return m.marks.InitNode })
 	if len(marked) > 0 {
 		return marked
 	}
-	named := p.collect((*machine).canBeInit, p.hasInitTicket)
+	named := e.collect((*machine).canBeInit, e.hasInitTicket)
 	for _, m := range named {
 		m.marks.InitNode = true
 	}
@@ -162,7 +166,7 @@ func (p *pass) marked() []*machine {
 
 // electAmong resolves several marks, which only a user can have set. The machine that others can join stays, or else
 // the first one with a plan.
-func (p *pass) electAmong(marked []*machine) verdict {
+func (e *election) electAmong(marked []*machine) verdict {
 	keep := slices.IndexFunc(marked, func(m *machine) bool { return m.marks.JoinURL != "" })
 	if keep < 0 {
 		keep = max(0, slices.IndexFunc(marked, (*machine).gotPlan))
@@ -171,31 +175,31 @@ func (p *pass) electAmong(marked []*machine) verdict {
 		m.marks.InitNode = i == keep
 	}
 	if !marked[keep].canBeInit() {
-		return p.replaceInit(marked[keep : keep+1])
+		return e.replaceInit(marked[keep : keep+1])
 	}
-	p.init = marked[keep]
-	return goOn("of several init nodes stays " + p.init.Name)
+	e.init = marked[keep]
+	return goOn("of several init nodes stays " + e.init.Name)
 }
 
 // reasonInitNodeStays is the reason of a warning: the user's choice of the init node comes too late.
 const reasonInitNodeStays = "InitNodeStays"
 
 // warnDesignated warns that the init node is not the machine that the user has chosen.
-func (p *pass) warnDesignated(m *machine) {
-	id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
+func (e *election) warnDesignated(m *machine) {
+	id := e.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
 	if id == "" || m.Labels[rkev1.MachineIDLabel] == id {
 		return
 	}
 	message := "The cluster was started by machine " + m.Name + ", which stays the init node; while the label names another machine, no third one takes its place"
-	if p.designated() == "" {
+	if e.designated() == "" {
 		message = "The machine that the label names is being deleted, and machine " + m.Name + " is the init node: remove the label, or name another machine in it"
 	}
-	p.warnings[render.Warning{Reason: reasonInitNodeStays, Field: "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]", Message: message}] = true
+	e.warnings[render.Warning{Reason: reasonInitNodeStays, Field: "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]", Message: message}] = true
 }
 
 // electDesignated takes only the machine that the user has chosen by its ID.
-func (p *pass) electDesignated(id string) verdict {
-	chosen := p.collect(func(m *machine) bool { return m.Labels[rkev1.MachineIDLabel] == id })
+func (e *election) electDesignated(id string) verdict {
+	chosen := e.collect(func(m *machine) bool { return m.Labels[rkev1.MachineIDLabel] == id })
 	switch {
 	case len(chosen) > 1:
 		return stopFor(failure(ReasonDesignatedAbsent, fmt.Sprintf("several machines have the machine ID %s that is designated as init node", id), WakeMachine))
@@ -203,19 +207,19 @@ func (p *pass) electDesignated(id string) verdict {
 		return stopFor(waitFor(ReasonDesignatedAbsent, "unable to find designated init node matching machine ID "+id+": register it, or remove the label "+
 			rkev1.InitNodeMachineIDLabel+" of the Cluster", WakeMachine, WakePlanSecret))
 	}
-	return p.choose(chosen[0])
+	return e.choose(chosen[0])
 }
 
 // haveOthersStarted reports that another machine than the one with this machine ID may have started the cluster. This
 // is also true when a restore has stopped this machine, because its data are gone. The new init node must then be a
 // member.
-func (p *pass) haveOthersStarted(id string) bool {
-	return slices.ContainsFunc(p.started(), func(m *machine) bool { return m.stopped() || m.Labels[rkev1.MachineIDLabel] != id })
+func (e *election) haveOthersStarted(id string) bool {
+	return slices.ContainsFunc(e.started(), func(m *machine) bool { return m.stopped() || m.Labels[rkev1.MachineIDLabel] != id })
 }
 
 // started are the machines that may have started the cluster.
-func (p *pass) started() []*machine {
-	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.gotPlan() })
+func (c *cluster) started() []*machine {
+	return slices.DeleteFunc(slices.Concat(c.machines, c.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.gotPlan() })
 }
 
 // canTakeOver reports that a machine is proven to be a member of the cluster's etcd that others can join. A machine
@@ -223,21 +227,21 @@ func (p *pass) started() []*machine {
 func (m *machine) canTakeOver() bool { return m.etcdStaysUp() && m.marks.JoinURL != "" }
 
 // elect takes the first machine that can start the cluster, unless another machine may have started it.
-func (p *pass) elect() verdict {
-	if started := p.started(); len(started) > 0 {
-		return p.replaceInit(started)
+func (e *election) elect() verdict {
+	if started := e.started(); len(started) > 0 {
+		return e.replaceInit(started)
 	}
-	candidates := p.collect((*machine).canBeInit)
+	candidates := e.collect((*machine).canBeInit)
 	if len(candidates) == 0 {
 		return stopFor(waitFor(ReasonNoInitNode, "waiting for viable init node", WakeMachine, WakePlanSecret))
 	}
-	return p.choose(candidates[0])
+	return e.choose(candidates[0])
 }
 
-func (p *pass) choose(m *machine) verdict {
+func (e *election) choose(m *machine) verdict {
 	m.marks.InitNode = true
-	p.init = m
-	p.warnDesignated(m)
+	e.init = m
+	e.warnDesignated(m)
 	if m.Deleting {
 		return goOn("the init node is " + m.Name + ", which is being deleted and stays until another one can take its place")
 	}

@@ -39,16 +39,16 @@ func (p *pass) joinInit(*machine) (joinURL, problem string) { return p.init.mark
 // joinEtcd delivers the first plans of machines with etcd one after the other. Etcd has room for one learner. A second
 // one would fail and restart until the first is a member.
 func (r *rollOut) joinEtcd(m *machine) finding {
-	i := slices.IndexFunc(r.tier.members, func(o *machine) bool { return o != m && r.isJoining(o) })
+	i := slices.IndexFunc(r.tier.members, func(o *machine) bool { return o != m && r.etcd.isJoining(o) })
 	if i < 0 {
-		return r.send(r.tier, m)
+		return r.send(m)
 	}
 	return finding{msgJoinEtcd + r.tier.members[i].Name, ReasonChangePending}
 }
 
 // isJoining reports that a machine got its first plan a moment ago, and is not seen to work with it yet. A failed
 // machine does not hold up others. A delivery time in the future, as after a clock was set back, does not either.
-func (p *pass) isJoining(m *machine) bool {
+func (e *etcd) isJoining(m *machine) bool {
 	state := &m.Plan.State
 	joined := !neverApplied(state) && (m.HasNode || m.marks.JoinURL != "" || !slices.Contains(m.unhealthyProbes(), render.ProbeETCD))
 	switch {
@@ -57,5 +57,5 @@ func (p *pass) isJoining(m *machine) bool {
 	case joined, m.Plan.Malformed != "", m.Skip, state.Failed:
 		return false
 	}
-	return m.Plan.DeliveredAt.Sub(p.s.Now) < joinAfter && !p.isOverdueBy(m.Plan.DeliveredAt, joinAfter)
+	return m.Plan.DeliveredAt.Sub(e.s.Now) < joinAfter && !e.isOverdueBy(m.Plan.DeliveredAt, joinAfter)
 }

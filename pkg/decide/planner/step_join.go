@@ -21,7 +21,7 @@ func stepJoin(p *pass) verdict {
 		if !m.Plan.State.PlanExists || m.Marks.JoinURL == "" && !m.isRunning() {
 			continue
 		}
-		if found := m.joinURL(render.SupervisorPort(p.inputFor(m, ""))); found != "" {
+		if found := m.joinURL(render.SupervisorPort(p.plans.inputFor(m, ""))); found != "" {
 			m.marks.JoinURL = found
 		}
 	}

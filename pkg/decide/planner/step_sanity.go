@@ -23,14 +23,14 @@ func stepSanity(p *pass) verdict {
 	if p.pausedByOperation() {
 		return goOn("a role has no live machine, and gets none before the CAPI cluster is resumed, which " + p.s.Cluster.PausedBy + " has paused")
 	}
-	staying := p.lastMembers()
-	if len(etcd) == 0 && len(staying) == 0 || len(controlPlane) == 0 && len(p.collect(isControlPlane, p.maySurvive)) == 0 {
+	staying := p.etcd.lastMembers()
+	if len(etcd) == 0 && len(staying) == 0 || len(controlPlane) == 0 && len(p.collect(isControlPlane, p.etcd.maySurvive)) == 0 {
 		if wait := p.uninitialize(len(etcd) == 0 && len(staying) == 0); wait != nil {
 			return stopFor(wait)
 		}
 	}
 	if len(etcd) == 0 && len(staying) > 0 {
-		return stopFor(p.waitForNewMembers(staying))
+		return stopFor(p.etcd.waitForNewMembers(staying))
 	}
 	return stopFor(waitFor(ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered",
 		WakePlanSecret, WakeMachine))

@@ -2,17 +2,12 @@ package planner
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/decide/nodeplan"
-	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
 // Steps of tickets. They are stored.
@@ -21,15 +16,6 @@ const (
 	ticketEtcd         = "etcd"
 	ticketControlPlane = "control-plane"
 	ticketWorker       = "worker"
-)
-
-const (
-	// MaxPlanSize is the largest plan that is delivered, in bytes. It is the budget of one machine, for clusters of
-	// every size. A Secret holds 1 MiB, which contains the plan twice and the node's reports.
-	MaxPlanSize = 400 << 10
-	// MaxSecretSize is the maximum of data in a plan Secret after a plan is delivered and applied, in bytes. The API
-	// refuses Secrets above 1 MiB. The difference is for further reports of the agent.
-	MaxSecretSize = 1000 << 10
 )
 
 // Messages about single machines. Users and their scripts know those about the agent's progress.
@@ -194,128 +180,6 @@ func (p *pass) noteUnwell(t tier) {
 	}
 }
 
-// inputFor is the input for rendering the plan of a machine.
-func (p *pass) inputFor(m *machine, joinURL string) render.Input {
-	in := p.input
-	in.Version = p.versionFor(m)
-	in.InitNode = m.marks.InitNode
-	in.JoinURL = joinURL
-	_, byHand := m.Annotations[rkev1.JoinURLAutosetDisabledAnnotation]
-	in.Machine = render.Machine{
-		Namespace:              p.s.ControlPlane.Namespace,
-		Name:                   m.Name,
-		UID:                    m.UID,
-		Labels:                 m.Labels,
-		Annotations:            m.Annotations,
-		Roles:                  m.roles,
-		Windows:                m.windows,
-		NodeName:               m.Labels[rkev1.NodeNameLabel],
-		Provisioned:            m.Provisioned,
-		Driver:                 m.Driver,
-		JoinURLAutosetDisabled: byHand,
-	}
-	return in
-}
-
-// render returns the plan that a machine should have.
-func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
-	in := p.inputFor(m, joinURL)
-	desired, warnings, err := p.plan(in)
-	for _, w := range warnings {
-		p.warnings[w] = true
-	}
-	var pending *render.PendingError
-	switch {
-	case errors.As(err, &pending):
-		return desired, finding{pending.Message, ReasonConfiguring}
-	case err != nil:
-		return desired, finding{"cannot render the plan: " + err.Error(), ReasonRenderFailed}
-	}
-	if problem := p.misplaces(m, desired); problem != "" {
-		return desired, finding{"cannot deliver the plan: " + problem, ReasonRenderFailed}
-	}
-	return withdraw(render.NodeOf(in), &m.Plan.State, desired), finding{}
-}
-
-// plan renders a plan, or takes it from the memo.
-func (p *pass) plan(in render.Input) (plan.NodePlan, []render.Warning, error) {
-	if p.s.Memo == nil {
-		return p.s.Versions.Plan(in)
-	}
-	return p.s.Memo.Plan(p.s.Versions, in)
-}
-
-// encode returns the delivery of a plan, or why it cannot be delivered.
-func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
-	if err := nodeplan.Check(m.desired); err != nil {
-		return Delivery{}, finding{"cannot deliver the plan: " + err.Error(), ReasonRenderFailed}
-	}
-	encoded, err := nodeplan.Encode(p.asDelivered(m))
-	if err != nil {
-		return Delivery{}, finding{"cannot encode the plan", ReasonRenderFailed}
-	}
-	if message := m.tooLarge(m.desired, encoded, &p.s.ControlPlane.Spec); message != "" {
-		return Delivery{}, finding{message, ReasonPlanTooLarge}
-	}
-	maxFailures, threshold := t.limits(m)
-	return Delivery{Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: maxFailures, FailureThreshold: threshold}, finding{}
-}
-
-// send delivers a plan, together with its marks.
-func (p *pass) send(t tier, m *machine) finding {
-	delivery, found := p.encode(t, m)
-	if found.message != "" {
-		return found
-	}
-	first := !m.Plan.State.PlanExists
-	effect := DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, First: first}
-	evidence := p.evidenceOf(m)
-	switch kept, ok := m.evidence(); {
-	case ok && m.keepsPlan:
-		evidence = kept
-	case m.isDeferred:
-		evidence.Other[partRelease] = kept.Other[partRelease]
-	}
-	switch {
-	case first && t.ticketFirsts:
-		p.addTicket(t.ticket, m, delivery.Checksum, causeNewMachine)
-	case !first && (m.mayRunAgain() || !restartFree(&m.Plan.State, m.desired)):
-		effect.Cause = p.causeOf(m)
-		evidence = evidence.because(effect.Cause)
-		p.addTicket(t.ticket, m, delivery.Checksum, cmp.Or(string(effect.Cause), causeRetry))
-	}
-	m.marks.RenderVersion = p.versionFor(m)
-	m.marks.JoinedTo = m.joins
-	if !m.keepsPlan {
-		m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
-	}
-	m.getsPlan = true
-	effect.Marks, effect.Evidence, effect.Again = m.marks, evidence.about(delivery.Checksum), m.hasGivenUp()
-	p.deliver = append(p.deliver, effect)
-	if neverApplied(&m.Plan.State) {
-		return finding{msgCheckIn, ReasonConfiguring}
-	}
-	return finding{msgApplied, ReasonConfiguring}
-}
-
-// tooLarge says what to do about a plan that its Secret cannot hold. It is empty when the plan fits. The Secret holds
-// the reports, the plan, and the copy of the applied plan: first the old plan, later the new one.
-func (m *machine) tooLarge(p plan.NodePlan, encoded []byte, spec *rkev1.RKEControlPlaneSpec) string {
-	largest := func() string {
-		if parts := render.Largest(spec, p, namedMax); len(parts) > 0 {
-			return msgLargest + strings.Join(parts, ", ")
-		}
-		return ""
-	}
-	switch {
-	case len(encoded) > MaxPlanSize:
-		return fmt.Sprintf(msgTooLarge, len(encoded)>>10, MaxPlanSize>>10, largest())
-	case len(encoded)+max(len(encoded), m.Plan.AppliedSize)+m.Plan.ReportSize > MaxSecretSize:
-		return fmt.Sprintf(msgNoRoom, m.Plan.Name, largest())
-	}
-	return ""
-}
-
 // causeNewMachine is on tickets for first plans. They disrupt nothing, but decide which machine starts the cluster.
 const causeNewMachine = "new machine"
 
@@ -341,88 +205,10 @@ func (p *pass) openTicket(step string) []rkev1.TicketMachine {
 	}
 	open := func(t rkev1.TicketMachine) bool {
 		return slices.ContainsFunc(p.machines, func(m *machine) bool {
-			return m.UID == t.MachineUID && isLive(m) && m.Plan.State.Checksum == t.PlanChecksum && p.progress(m) != ""
+			return m.UID == t.MachineUID && isLive(m) && m.Plan.State.Checksum == t.PlanChecksum && p.progress.of(m) != ""
 		})
 	}
 	return slices.DeleteFunc(slices.Clone(stored.Machines), func(t rkev1.TicketMachine) bool { return !open(t) })
-}
-
-// onlyEndsOperation reports that the machine only has to replace the plan of an operation, which changes nothing that
-// runs.
-func (m *machine) onlyEndsOperation() bool {
-	return render.OperationOf(m.Plan.State.Plan) != "" && restartFree(&m.Plan.State, m.desired)
-}
-
-// restartFree reports that a change reaches the node without a restart: the instructions stay the same. They contain a
-// stamp over all files that need a restart.
-func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
-	if render.OperationOf(state.Plan) != "" {
-		return render.SameInstallation(state.Plan, desired)
-	}
-	return slices.EqualFunc(render.WithoutEtcdProof(state.Plan).Instructions, render.WithoutEtcdProof(desired).Instructions, sameInstruction)
-}
-
-func sameInstruction(a, b plan.OneTimeInstruction) bool {
-	return a.SaveOutput == b.SaveOutput && a.Name == b.Name && a.Image == b.Image && a.Command == b.Command && a.Script == b.Script &&
-		slices.Equal(a.Env, b.Env) && slices.Equal(a.Args, b.Args)
-}
-
-func neverApplied(s *nodeplan.State) bool {
-	return s.AppliedPlan == nil && s.AppliedChecksum == ""
-}
-
-// unhealthyProbes are the names of the plan's probes that have not passed, including those without a report.
-func (m *machine) unhealthyProbes() []string { return m.Plan.unhealthyProbes() }
-
-func (s *PlanSecret) unhealthyProbes() []string {
-	var names []string
-	for name := range s.State.Plan.Probes {
-		if !s.State.ProbeStatuses[name].Healthy {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// progress says what a machine with the right plan still waits for, empty when it is in order.
-func (p *pass) progress(m *machine) string {
-	if message := p.planProgress(m); message != "" || m.isInDrain() {
-		return cmp.Or(message, msgUncordon)
-	}
-	return p.nodeProgress(m)
-}
-
-// planProgress is the agent's progress with the plan.
-func (p *pass) planProgress(m *machine) string {
-	state := &m.Plan.State
-	unhealthy := m.unhealthyProbes()
-	switch {
-	case state.Failed:
-		return p.failureOf(m)
-	case neverApplied(state) && !state.InSync:
-		return msgCheckIn
-	case state.Plan.Error != "":
-		return state.Plan.Error
-	case !state.InSync:
-		return msgApplied
-	case len(unhealthy) > 0:
-		return msgProbes + strings.Join(unhealthy, ", ")
-	}
-	return ""
-}
-
-// nodeProgress is the node's progress after the plan was applied.
-func (p *pass) nodeProgress(m *machine) string {
-	switch {
-	case !p.kubeletCurrent(m):
-		return msgKubelet
-	case m.roles.ControlPlane && p.s.ClusterAgent.PreBootstrap:
-		return msgPreBootstrap
-	case m.roles.ControlPlane && !p.s.Connected && !p.s.AgentDeployed:
-		return msgConnect
-	}
-	return ""
 }
 
 // noteMachine reports on the Machine what the planner does with it. Machines without a host have more important news.

@@ -20,7 +20,7 @@ const (
 // its pool is paused or its plan is kept. Its agent has not reported about the plan. Its node, if it has one, is lost.
 // All of this is true for longer than the deadline. An agent that has reported is no such case: the plan may do the
 // same to the next node. Servers do not count either, because others depend on their etcd member and API.
-func (p *pass) isUnreachable(m *machine) bool {
+func (c *cluster) isUnreachable(m *machine) bool {
 	state := &m.Plan.State
 	silent := state.PlanExists && (m.change == nodeplan.ChangeNone || m.keepsPlan || m.PoolPaused) && !state.InSync && state.FailedChecksum != state.Checksum
 	if !m.roles.OnlyWorker() || !silent || m.HasNode && m.NodeLostSince.IsZero() {
@@ -30,7 +30,7 @@ func (p *pass) isUnreachable(m *machine) bool {
 	if m.NodeLostSince.After(since) {
 		since = m.NodeLostSince
 	}
-	return !m.NodeUnknown && p.isOverdueBy(since, m.patience())
+	return !m.NodeUnknown && c.isOverdueBy(since, m.patience())
 }
 
 // patience is how long an unreachable machine may hold up the others.
@@ -43,8 +43,8 @@ func (m *machine) patience() time.Duration {
 
 // hasMissed reports that a deadline has passed that began when a machine's node was lost, or later. Only time in which
 // the node could be seen counts. While it cannot be seen, the deadline does not pass, and it starts again afterward.
-func (p *pass) hasMissed(m *machine, since time.Time) bool {
-	return !m.NodeUnknown && p.isOverdue(since)
+func (c *cluster) hasMissed(m *machine, since time.Time) bool {
+	return !m.NodeUnknown && c.isOverdue(since)
 }
 
 // missingSince is when an unreachable machine was last heard of.
@@ -56,15 +56,15 @@ func (m *machine) missingSince() string {
 }
 
 // isOverdue reports that the deadline that began at since has passed. Otherwise it sets the timer.
-func (p *pass) isOverdue(since time.Time) bool {
-	return p.isOverdueBy(since, lostAfter)
+func (c *cluster) isOverdue(since time.Time) bool {
+	return c.isOverdueBy(since, lostAfter)
 }
 
 // isOverdueBy is overdue with a deadline of another length.
-func (p *pass) isOverdueBy(since time.Time, limit time.Duration) bool {
-	left := since.Add(limit).Sub(p.s.Now)
+func (c *cluster) isOverdueBy(since time.Time, limit time.Duration) bool {
+	left := since.Add(limit).Sub(c.s.Now)
 	if left > 0 {
-		p.wakeAfter(left)
+		c.wakeAfter(left)
 	}
 	return left <= 0
 }

@@ -6,11 +6,11 @@ import (
 
 // kubeletCurrent reports that the node runs the requested version. Builds of a distribution count as equal, and an
 // unseen node counts as current.
-func (p *pass) kubeletCurrent(m *machine) bool {
-	if m.KubeletVersion == "" || !p.s.Connected || m.KubeletVersion == p.s.ControlPlane.Spec.KubernetesVersion {
+func (c *cluster) kubeletCurrent(m *machine) bool {
+	if m.KubeletVersion == "" || !c.s.Connected || m.KubeletVersion == c.s.ControlPlane.Spec.KubernetesVersion {
 		return true
 	}
-	want, err := semver.NewVersion(p.s.ControlPlane.Spec.KubernetesVersion)
+	want, err := semver.NewVersion(c.s.ControlPlane.Spec.KubernetesVersion)
 	if err != nil {
 		return true
 	}
