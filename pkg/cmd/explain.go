@@ -109,13 +109,13 @@ func printDecision(w io.Writer, d *planner.Explanation) {
 	}
 	if len(d.Machines) > 0 {
 		heading(w, "Machines:")
-		table(w, "NAME", "ROLES", "TIER", "PLAN", "CHANGE", "MESSAGE")
+		table(w, "NAME", "ROLES", "TIER", "STATE", "ETCD", "CHANGE", "MESSAGE")
 		for _, m := range d.Machines {
 			roles := m.Roles
 			if m.InitNode {
 				roles += " (init node)"
 			}
-			table(w, m.Name, roles, m.Tier, m.Plan, string(m.Change), m.Message)
+			table(w, m.Name, roles, m.Tier, string(m.State), string(m.Member), string(m.Change), m.Message)
 		}
 	}
 	if len(d.Warnings) > 0 {

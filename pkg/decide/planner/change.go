@@ -20,10 +20,11 @@ func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
 	if render.OperationOf(state.Plan) != "" {
 		return render.SameInstallation(state.Plan, desired)
 	}
-	return slices.EqualFunc(render.WithoutEtcdProof(state.Plan).Instructions, render.WithoutEtcdProof(desired).Instructions, sameInstruction)
+	before, after := render.WithoutEtcdProof(state.Plan), render.WithoutEtcdProof(desired)
+	return slices.EqualFunc(before.Instructions, after.Instructions, sameInstruction)
 }
 
 func sameInstruction(a, b plan.OneTimeInstruction) bool {
-	return a.SaveOutput == b.SaveOutput && a.Name == b.Name && a.Image == b.Image && a.Command == b.Command && a.Script == b.Script &&
-		slices.Equal(a.Env, b.Env) && slices.Equal(a.Args, b.Args)
+	return a.SaveOutput == b.SaveOutput && a.Name == b.Name && a.Image == b.Image && a.Command == b.Command &&
+		a.Script == b.Script && slices.Equal(a.Env, b.Env) && slices.Equal(a.Args, b.Args)
 }

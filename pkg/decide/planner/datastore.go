@@ -13,7 +13,7 @@ import (
 // have the configuration of that plan already needs no check: its data stay where they are.
 func (r *renderer) misplaces(m *machine, desired plan.NodePlan) string {
 	same := func(have plan.NodePlan) bool { return render.SameConfig(have, desired) }
-	if m.roles.ETCD && m.hasJoined() && slices.ContainsFunc(m.mayHave(), same) {
+	if m.roles.ETCD && m.hasJoined() && slices.ContainsFunc(m.Plan.mayHave(), same) {
 		return ""
 	}
 	return cmp.Or(r.moves(m, desired), r.splits(m, desired))
@@ -28,7 +28,7 @@ func (r *renderer) moves(m *machine, desired plan.NodePlan) string {
 	}
 	wanted, says := render.HomeOf(desired)
 	var homes []render.Home
-	for _, have := range m.mayHave() {
+	for _, have := range m.Plan.mayHave() {
 		if home, known := render.HomeOf(have); known {
 			homes = append(homes, home)
 		}
@@ -38,8 +38,8 @@ func (r *renderer) moves(m *machine, desired plan.NodePlan) string {
 	}
 	had := homes[0]
 	if had.Runtime != wanted.Runtime {
-		return fmt.Sprintf("spec.kubernetesVersion: the node has the cluster's data as %s, which %s does not take over: name a version of %s",
-			had.Runtime, wanted.Runtime, had.Runtime)
+		return fmt.Sprintf("spec.kubernetesVersion: the node has the cluster's data as %s, which %s does not take over"+
+			": name a version of %s", had.Runtime, wanted.Runtime, had.Runtime)
 	}
 	return fmt.Sprintf("%s: the node has the cluster's data in %s, and would begin without them in %s: "+
 		"set it back, it cannot change once there are machines", r.movedBy(m), had.Dir, wanted.Dir)
@@ -82,7 +82,7 @@ func (r *renderer) splits(m *machine, desired plan.NodePlan) string {
 
 // keepsData reports that a server may keep the cluster's data in etcd, or elsewhere: one of its possible plans says so.
 func (m *machine) keepsData(elsewhere bool) bool {
-	return slices.ContainsFunc(m.mayHave(), func(have plan.NodePlan) bool {
+	return slices.ContainsFunc(m.Plan.mayHave(), func(have plan.NodePlan) bool {
 		found, known := render.KeepsDataElsewhere(have)
 		return known && found == elsewhere
 	})

@@ -33,7 +33,9 @@ func (r *rollOut) encode(m *machine) (Delivery, finding) {
 		return Delivery{}, finding{message, ReasonPlanTooLarge}
 	}
 	maxFailures, threshold := r.tier.limits(m)
-	return Delivery{Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: maxFailures, FailureThreshold: threshold}, finding{}
+	return Delivery{
+		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: maxFailures, FailureThreshold: threshold,
+	}, finding{}
 }
 
 // send delivers a plan, together with its marks.

@@ -18,16 +18,41 @@
 // is in order. Two kinds of machines do not hold up later tiers: machines whose plans are too large to deliver, and
 // machines that the rollout leaves out.
 //
+// A pass consists of parts that decide one thing each. All of them share what is known about the cluster (cluster.go):
+//
+//	etcd         member.go, etcd.go, proof.go         when an etcd member may restart
+//	renderer     render_plan.go, datastore.go         the plan that a machine should have
+//	causeFinder  causes.go, evidence.go               why a plan changes
+//	drainer      drain.go                             which nodes are drained first
+//	progress     progress.go, failure.go              what a machine with its plan still waits for
+//	summary      status.go, roll.go                   the status of the control plane
+//	election     step_elect.go, init_lost.go          which machine starts the cluster
+//	rollOut      rollout.go, deliver.go               which machine of a tier changes now
+//	operation    operation.go and others              snapshots, restores and rotations
+//
+// # When an etcd member restarts, and why a machine is held back
+//
+// Each machine has a [State], and each etcd member a [MemberState]. drover explain shows both.
+//
+//   - An etcd member may restart when all others are Healthy. Members that the user left out do not count if the
+//     healthy others are a majority.
+//   - A member that is Changing, Down, Refused or Leaving, or whose node cannot be seen, holds back each member that
+//     works (etcd.go).
+//   - A member that does not work may restart although others do not work either, because it has nothing to lose.
+//   - The node itself proves that the others are healthy before it stops etcd. Without that proof it refuses the plan
+//     and keeps running (proof.go).
+//   - Any machine is held back while its tier is at its limit or failing, while the user has paused its pool or left it
+//     out, and until its node is drained (rollout.go).
+//
+// The proof of the node exists because the server's view may be old. It belongs to the delivery and not to the desired
+// plan, so it is never a change by itself.
+//
 // # Rollouts
 //
 // Drover delivers a change that restarts nothing at once. All other changes go through a tier as rollout.go describes.
 // A machine may start its change while fewer machines are unavailable than the upgrade strategy allows. The rollout
 // stops when a machine that has its new plan does not work with it. More rules, by file:
 //
-//   - etcd.go: Drover restarts etcd members one at a time in the whole cluster, and only while all others are proven
-//     healthy. A member whose node cannot be seen is not proven. The plan begins with an instruction by which the node
-//     proves the same, because the server's view may be old. That instruction belongs to the delivery and not to the
-//     desired plan, so it is never a change by itself.
 //   - drain.go: the pods leave the node first, if the change asks for that, and may return when the machine works with
 //     its plan. An overdue drain waits for the user.
 //   - failure.go: an agent tries its plan a hundred times. While it fails, no other machine of the tier gets the

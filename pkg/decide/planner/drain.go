@@ -86,7 +86,8 @@ func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 // toDrain returns drainOptions for a machine, unless the drain is unnecessary. An operator may skip it. The pods of a
 // node that is lost for long have been evicted, and that node would confirm nothing.
 func (d *drainer) toDrain(m *machine) (options string, needed bool) {
-	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && d.hasMissed(m, m.NodeLostSince) || d.cannotDrainYet(m) {
+	isGone := m.roles.OnlyWorker() && !m.NodeLostSince.IsZero()
+	if m.SkipDrain || isGone && d.hasMissed(m, m.NodeLostSince) || d.cannotDrainYet(m) {
 		return "", false
 	}
 	return d.drainOptions(m)

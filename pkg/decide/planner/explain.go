@@ -46,6 +46,9 @@ type ExplainedMachine struct {
 	InitNode bool `json:"initNode,omitempty"`
 	// Plan is the node's progress: none, delivered, failing, applied.
 	Plan string `json:"plan"`
+	// State says more about that progress. Member is the state of its etcd member, empty without the role etcd.
+	State  State       `json:"state"`
+	Member MemberState `json:"member,omitempty"`
 	// Change is the difference between its plan and the configuration: None, InPlace or Restart.
 	Change Class `json:"change"`
 	// Message is what the machine waits for, empty when it is in order.
@@ -69,8 +72,15 @@ func Explain(s Snapshot) Explanation {
 			messages[e.Machine] = e.Condition.Message
 		}
 	}
+	members := map[string]MemberState{}
+	e := &etcd{newCluster(&s)}
+	for _, m := range only(e.all(), isEtcd) {
+		members[m.Name] = e.stateOf(m)
+	}
 	for i := range s.Machines {
-		out.Machines = append(out.Machines, explainMachine(&s.Machines[i], outlook, messages))
+		m := explainMachine(&s.Machines[i], outlook, messages)
+		m.Member = members[m.Name]
+		out.Machines = append(out.Machines, m)
 	}
 	slices.SortFunc(out.Machines, func(a, b ExplainedMachine) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -78,7 +88,8 @@ func Explain(s Snapshot) Explanation {
 
 func explainMachine(m *Machine, outlook Outlook, messages map[string]string) ExplainedMachine {
 	out := ExplainedMachine{
-		Name: m.Name, Roles: rolesOf(m.Labels).String(), InitNode: m.Marks.InitNode, Plan: planState(m.Plan), Change: ClassNone, Message: m.Reconciled.Message,
+		Name: m.Name, Roles: rolesOf(m.Labels).String(), InitNode: m.Marks.InitNode,
+		Plan: planState(m.Plan), State: stateOf(m.Plan), Change: ClassNone, Message: m.Reconciled.Message,
 	}
 	if message, told := messages[m.Name]; told {
 		out.Message = message

@@ -71,7 +71,8 @@ func whoReturns(gone, returning []*machine) string {
 func (e *election) lastResort(message string, returning []*machine) string {
 	down := only(returning, func(m *machine) bool { return !m.NodeUnknown })
 	switch {
-	case slices.ContainsFunc(returning, func(m *machine) bool { return m.NodeUnknown && !e.etcd.isUnseenForLong(m) }), slices.ContainsFunc(down, (*machine).etcdServes):
+	case slices.ContainsFunc(returning, func(m *machine) bool { return m.NodeUnknown && !e.etcd.isUnseenForLong(m) }),
+		slices.ContainsFunc(down, (*machine).etcdServes):
 		return ""
 	case len(down) == 0:
 		return ". If their hosts are gone for good, delete them, " + giveUp
@@ -87,7 +88,8 @@ func (e *election) lastResort(message string, returning []*machine) string {
 // not stored, but a condition stores when its message began. Additional advice stays once it has appeared.
 func (e *election) saidForLong(message, more string) bool {
 	since := e.s.Now
-	if said := conditions.Get(e.s.ControlPlane.Status.Conditions, rkev1.ConditionReady); said != nil && strings.HasPrefix(said.Message, message) {
+	said := conditions.Get(e.s.ControlPlane.Status.Conditions, rkev1.ConditionReady)
+	if said != nil && strings.HasPrefix(said.Message, message) {
 		if said.Message == message+more {
 			return true
 		}

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
@@ -48,12 +50,9 @@ func (e *etcd) isUnseenForLong(m *machine) bool {
 // waitForNewMembers is the wait for a machine that can take over the data. When the old machines were unseen for long,
 // only the user knows whether they are gone.
 func (e *etcd) waitForNewMembers(staying []*machine) *Wait {
-	notes, unseen := make([]note, 0, len(staying)), true
-	for _, m := range staying {
-		notes = append(notes, note{name: m.Name})
-		unseen = unseen && e.isUnseenForLong(m)
-	}
-	if unseen {
+	notes := notesOf(staying)
+	isKnown := func(m *machine) bool { return !e.isUnseenForLong(m) }
+	if !slices.ContainsFunc(staying, isKnown) {
 		return failure(ReasonEtcdStays, about("Nobody has seen the machines that have the cluster's data for long, and all machines with etcd are being deleted", notes)+
 			". If their hosts are gone, "+giveUp+"; otherwise repair the connection to them", WakeMachine, WakePlanSecret)
 	}

@@ -13,6 +13,8 @@ type machine struct {
 	roles   render.Roles
 	windows bool
 	marks   Marks
+	// state is its progress at the beginning of the pass.
+	state State
 
 	// The result of its tier: the desired plan, the server that it joins, and the change from its current plan.
 	desired plan.NodePlan
@@ -41,7 +43,9 @@ type machine struct {
 
 func newMachine(m *Machine) *machine {
 	windows := m.Labels[rkev1.CattleOSLabel] == "windows"
-	return &machine{Machine: m, roles: rolesOf(m.Labels), windows: windows, marks: m.Marks}
+	return &machine{
+		Machine: m, roles: rolesOf(m.Labels), windows: windows, marks: m.Marks, state: stateOf(m.Plan),
+	}
 }
 
 // gone reports that only the object of a machine is left. Cluster API deletes the host, then the plan Secret goes, and

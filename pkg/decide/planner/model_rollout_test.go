@@ -273,7 +273,8 @@ func (m *model) leavesItAt(h, o *host) bool {
 
 // gaveUp is true when an agent that reports this no longer tries its plan.
 func gaveUp(state nodeplan.State) bool {
-	return state.Phase == nodeplan.PhaseFailed || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).isOutOfTries()
+	m := &machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}
+	return state.Phase == nodeplan.PhaseFailed || m.isOutOfTries()
 }
 
 // checkLeaving checks that a working member is left alone until a leaving member that does not work is gone.

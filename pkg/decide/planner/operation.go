@@ -162,9 +162,6 @@ func (o *operation) walk(by operator) verdict {
 
 func (o *operation) spec() *rkev1.RKEControlPlaneSpec { return &o.s.ControlPlane.Spec }
 
-// all are the registered machines and the others.
-func (o *operation) all() []*machine { return slices.Concat(o.machines, o.unregistered) }
-
 func (o *operation) record() rkev1.OperationRecord { return o.recordIn(&o.status) }
 
 func (o *operation) isRunning() bool { return o.runsIn(&o.status) }

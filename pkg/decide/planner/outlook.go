@@ -83,7 +83,7 @@ func Assess(s Snapshot) Outlook {
 			}
 		}
 	}
-	for _, m := range slices.Concat(p.machines, p.unregistered) {
+	for _, m := range p.all() {
 		if held := m.outside(out.Blocked); held != "" {
 			out.Others = append(out.Others, MachineOutlook{Name: m.Name, Class: ClassNone, Held: held})
 		}
@@ -146,7 +146,7 @@ func (r *rollOut) heldUp(m *machine) string {
 	case m.keepsPlan && r.isPlanKnown(m):
 		return ""
 	case m.keepsPlan:
-		return r.keptMessage(m)
+		return m.keptMessage()
 	case m.change != nodeplan.ChangeMajor, m.down():
 		return ""
 	case m.PoolPaused && !m.onlyEndsOperation():

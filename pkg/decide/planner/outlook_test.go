@@ -181,7 +181,8 @@ func TestExplain(t *testing.T) {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 	first := ExplainedMachine{
-		Name: "s1", Roles: "etcd,control-plane", Tier: "bootstrap", InitNode: true, Plan: "applied", Change: ClassRestart, Message: "waiting for plan to be applied",
+		Name: "s1", Roles: "etcd,control-plane", Tier: "bootstrap", InitNode: true, Plan: "applied",
+		State: StateHealthy, Member: MemberHealthy, Change: ClassRestart, Message: "waiting for plan to be applied",
 	}
 	if diff := cmp.Diff(first, e.Machines[0]); diff != "" || len(e.Machines) != 4 {
 		t.Errorf("machine (-want +got):\n%s", diff)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
+
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
@@ -52,4 +54,21 @@ func (g *progress) ofNode(m *machine) string {
 		return msgConnect
 	}
 	return ""
+}
+
+// kubeletCurrent reports that the node runs the requested version. Builds of a distribution count as equal, and an
+// unseen node counts as current.
+func (c *cluster) kubeletCurrent(m *machine) bool {
+	if m.KubeletVersion == "" || !c.s.Connected || m.KubeletVersion == c.s.ControlPlane.Spec.KubernetesVersion {
+		return true
+	}
+	want, err := semver.NewVersion(c.s.ControlPlane.Spec.KubernetesVersion)
+	if err != nil {
+		return true
+	}
+	have, err := semver.NewVersion(m.KubeletVersion)
+	if err != nil {
+		return true
+	}
+	return want.Major() == have.Major() && want.Minor() == have.Minor() && want.Patch() == have.Patch()
 }

@@ -116,7 +116,7 @@ func (r *rollOut) keepUnknown(m *machine) bool {
 	}
 	m.keepsPlan, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
 	if !m.Plan.State.PlanExists {
-		m.found = finding{r.keptMessage(m), ReasonVersionUnknown}
+		m.found = finding{m.keptMessage(), ReasonVersionUnknown}
 	}
 	return true
 }
@@ -128,7 +128,7 @@ func (c *cluster) arePlansApplied() bool {
 }
 
 // keptMessage is the message for a machine that a change cannot reach.
-func (p *pass) keptMessage(m *machine) string {
+func (m *machine) keptMessage() string {
 	if m.marks.RenderVersion == AsFound {
 		return "its plan is not the one that it was adopted with, and nobody can tell what has changed since; it is kept as it is"
 	}
@@ -164,7 +164,8 @@ func (u *summary) setVersions() {
 	}
 	problems = append(problems, u.unknownRoll(u.s.Roll.All)...)
 	if u.s.Roll.Problem != "" {
-		problems = append(problems, "The command to move machines to another render version is not understood: "+u.s.Roll.Problem)
+		problems = append(problems,
+			"The command to move machines to another render version is not understood: "+u.s.Roll.Problem)
 	}
 	switch problems = slices.Compact(problems); {
 	case len(problems) > 0:

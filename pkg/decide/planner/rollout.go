@@ -131,7 +131,8 @@ func (r *rollOut) run() {
 
 func (r *rollOut) order() []*machine {
 	return slices.SortedStableFunc(slices.Values(r.tier.members), func(a, b *machine) int {
-		return cmp.Or(cmp.Compare(btoi(!a.NodeLostSince.IsZero()), btoi(!b.NodeLostSince.IsZero())), cmp.Compare(btoi(b.isUnhealthy), btoi(a.isUnhealthy)))
+		isLost := func(m *machine) int { return btoi(!m.NodeLostSince.IsZero()) }
+		return cmp.Or(cmp.Compare(isLost(a), isLost(b)), cmp.Compare(btoi(b.isUnhealthy), btoi(a.isUnhealthy)))
 	})
 }
 
@@ -144,24 +145,32 @@ func btoi(b bool) int {
 
 // consider decides whether to deliver, and says what is missing.
 func (r *rollOut) consider(m *machine) finding {
-	state := &m.Plan.State
 	switch {
-	case !state.PlanExists:
+	case m.state == StateNew:
 		return r.deliverFirst(m)
 	case m.change == nodeplan.ChangeMinor:
 		return r.changeMinor(m)
 	case m.change == nodeplan.ChangeMajor:
 		return r.changeMajor(m)
-	case state.Phase == nodeplan.PhaseFailed:
-		// A server that controls agents by state delivered the plan, and this agent has given up permanently. After a
-		// delivery without a state, it tries as often as others.
-		return r.retry(m)
-	case m.hasGivenUp() && (m.Retry || m.hasRefused()), m.hasRefused() && r.etcd.isProofSkipped(m), r.etcd.asksTooMuch(m) && !m.PoolPaused && !m.Skip:
+	case r.isRetryDue(m):
 		return r.retry(m)
 	case m.hasGivenUp():
 		return finding{r.progress.failureOf(m) + msgGaveUp, ReasonConfiguring}
 	}
 	return r.awaitPlan(m)
+}
+
+// isRetryDue reports that the node does not go on with its plan by itself, and that another delivery changes that.
+func (r *rollOut) isRetryDue(m *machine) bool {
+	switch {
+	case m.Plan.State.Phase == nodeplan.PhaseFailed:
+		// A server that controls agents by state delivered the plan, and this agent has given up permanently. After a
+		// delivery without a state, it tries as often as others.
+		return true
+	case m.hasGivenUp() && (m.Retry || m.hasRefused()), m.hasRefused() && r.etcd.isProofSkipped(m):
+		return true
+	}
+	return r.etcd.asksTooMuch(m) && !m.PoolPaused && !m.Skip
 }
 
 // deliverFirst decides about a machine without a plan. It may be an etcd member whose plan Secret was recreated. Such a
@@ -187,7 +196,7 @@ func (r *rollOut) awaitPlan(m *machine) finding {
 	message := r.progress.ofNode(m)
 	// No plan makes this kubelet update.
 	if m.keepsPlan && !r.isPlanKnown(m) && !r.arePlansApplied() && (message == "" || message == msgKubelet) {
-		return finding{r.keptMessage(m), ReasonVersionUnknown}
+		return finding{m.keptMessage(), ReasonVersionUnknown}
 	}
 	return finding{message, ReasonConfiguring}
 }
@@ -271,11 +280,6 @@ func (r *rollOut) isHeldByFailure(m *machine) bool {
 	return r.failedAt != "" && r.failedAt != m.Name && !m.Plan.State.Failed && !m.hasNeverWorked()
 }
 
-// hasNeverWorked reports that a machine has never worked with its applied plan.
-func (m *machine) hasNeverWorked() bool {
-	return m.Plan.State.InSync && !m.Plan.ProbesPassed && len(m.unhealthyProbes()) > 0
-}
-
 // retry delivers a failed plan once more. It may restart the machine, like the first delivery.
 func (r *rollOut) retry(m *machine) finding {
 	if m.PoolPaused || m.Skip {
@@ -293,7 +297,10 @@ func (r *rollOut) retry(m *machine) finding {
 // disrupt drains a machine and restarts the distribution on it, as soon as etcd can do without it.
 func (r *rollOut) disrupt(m *machine) finding {
 	if others := r.etcd.blockers(m); len(others) > 0 {
-		if m.isInDrain() && m.etcdServes() && m.Plan.State.InSync && r.etcd.anyOf(others, func(o *machine) bool { return r.etcd.isBroken(o) || o.isDrainedInVain() }) {
+		isSlow := func(o *machine) bool {
+			return r.etcd.isBroken(o) || o.etcdStaysUp() && o.Plan.Drain.isDone()
+		}
+		if m.isInDrain() && m.etcdServes() && m.Plan.State.InSync && r.etcd.anyOf(others, isSlow) {
 			m.getsDrain = true
 			return r.undrain(m) // the wait may be long, and the others may wait for the end of this drain
 		}
@@ -333,7 +340,8 @@ func (r *rollOut) mayStart(m *machine) bool {
 
 // leaveOut marks the machines that the tier does not wait for.
 func (r *rollOut) leaveOut(m *machine) {
-	if m.found.message == "" || m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonRenderFailed || m.found.reason == ReasonVersionUnknown {
+	needsUser := []Reason{ReasonPlanTooLarge, ReasonRenderFailed, ReasonVersionUnknown}
+	if m.found.message == "" || slices.Contains(needsUser, m.found.reason) {
 		return
 	}
 	switch {

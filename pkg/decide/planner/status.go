@@ -2,7 +2,6 @@ package planner
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,7 +89,7 @@ const ReasonEvenMembers = "EvenMembers"
 // setQuorum warns of an even number of etcd machines. Clusters that never had one get no condition.
 func (u *summary) setQuorum() {
 	members := 0
-	for _, m := range slices.Concat(u.machines, u.unregistered) {
+	for _, m := range u.all() {
 		members += btoi(m.roles.ETCD && !m.Deleting)
 	}
 	switch {
@@ -113,5 +112,6 @@ func (u *summary) has(kind string) bool { return conditions.Get(u.status.Conditi
 
 // set writes a condition of the status. An equal condition stays unchanged, including its times.
 func (u *summary) set(kind string, status corev1.ConditionStatus, reason, message string) {
-	conditions.Set(&u.status.Conditions, conditions.Condition{Type: kind, Status: string(status), Reason: reason, Message: message}, u.s.Now)
+	condition := conditions.Condition{Type: kind, Status: string(status), Reason: reason, Message: message}
+	conditions.Set(&u.status.Conditions, condition, u.s.Now)
 }

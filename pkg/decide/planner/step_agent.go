@@ -15,7 +15,7 @@ func stepAgent(p *pass) verdict {
 		return goOn("there is no manifest of the cluster's agent to wait for")
 	case p.s.ControlPlane.Spec.UnmanagedConfig:
 		return goOn("the configuration is not managed, so no agent is installed")
-	case p.initialized() || slices.ContainsFunc(p.machines, (*machine).gotPlan) || slices.ContainsFunc(p.unregistered, (*machine).gotPlan):
+	case p.initialized() || slices.ContainsFunc(p.all(), (*machine).gotPlan):
 		return goOn("the cluster was begun without an agent")
 	case p.s.AgentProblem != "":
 		return stopFor(failure(ReasonAgentInvalid, "the manifest of the cluster's agent cannot be made: "+p.s.AgentProblem, WakeManagement))

@@ -110,12 +110,13 @@ func (e *election) replaceInit(gone []*machine) verdict {
 // none. A candidate that the user has designated wins. A machine without pending changes comes before a machine that
 // waits, because others can join only the init node.
 func (e *election) nextInit() *machine {
-	candidates := e.collect((*machine).canBeInit, (*machine).canTakeOver, func(m *machine) bool { return !m.marks.InitNode })
+	candidates := e.collect((*machine).canBeInit, (*machine).canTakeOver, notInit)
 	if len(candidates) == 0 {
 		return nil
 	}
+	isHealthy := func(m *machine) int { return btoi(m.memberState() == MemberHealthy) }
 	slices.SortStableFunc(candidates, func(a, b *machine) int {
-		return cmp.Or(cmp.Compare(btoi(b.etcdIsHealthy()), btoi(a.etcdIsHealthy())), cmp.Compare(btoi(a.PoolPaused), btoi(b.PoolPaused)))
+		return cmp.Or(cmp.Compare(isHealthy(b), isHealthy(a)), cmp.Compare(btoi(a.PoolPaused), btoi(b.PoolPaused)))
 	})
 	return candidates[max(0, slices.IndexFunc(candidates, e.isAllowed))]
 }
@@ -125,7 +126,8 @@ func (e *election) nextInit() *machine {
 // waits for the machines that are joined to it, and they need another server to join.
 func (e *election) designated() string {
 	id := e.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
-	if slices.ContainsFunc(e.started(), func(m *machine) bool { return m.Deleting && m.Labels[rkev1.MachineIDLabel] == id }) {
+	isLeaving := func(m *machine) bool { return m.Deleting && m.Labels[rkev1.MachineIDLabel] == id }
+	if slices.ContainsFunc(e.started(), isLeaving) {
 		return ""
 	}
 	return id
@@ -194,7 +196,8 @@ func (e *election) warnDesignated(m *machine) {
 	if e.designated() == "" {
 		message = "The machine that the label names is being deleted, and machine " + m.Name + " is the init node: remove the label, or name another machine in it"
 	}
-	e.warnings[render.Warning{Reason: reasonInitNodeStays, Field: "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]", Message: message}] = true
+	field := "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]"
+	e.warnings[render.Warning{Reason: reasonInitNodeStays, Field: field, Message: message}] = true
 }
 
 // electDesignated takes only the machine that the user has chosen by its ID.
@@ -214,12 +217,13 @@ func (e *election) electDesignated(id string) verdict {
 // is also true when a restore has stopped this machine, because its data are gone. The new init node must then be a
 // member.
 func (e *election) haveOthersStarted(id string) bool {
-	return slices.ContainsFunc(e.started(), func(m *machine) bool { return m.stopped() || m.Labels[rkev1.MachineIDLabel] != id })
+	isOther := func(m *machine) bool { return m.stopped() || m.Labels[rkev1.MachineIDLabel] != id }
+	return slices.ContainsFunc(e.started(), isOther)
 }
 
 // started are the machines that may have started the cluster.
 func (c *cluster) started() []*machine {
-	return slices.DeleteFunc(slices.Concat(c.machines, c.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.gotPlan() })
+	return slices.DeleteFunc(c.all(), func(m *machine) bool { return !m.roles.ETCD || !m.gotPlan() })
 }
 
 // canTakeOver reports that a machine is proven to be a member of the cluster's etcd that others can join. A machine

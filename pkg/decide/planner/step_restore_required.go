@@ -16,7 +16,7 @@ const etcdReplaced = "rkecontrolplane was already initialized but no etcd machin
 // stepRestoreRequired prevents a second cluster where one existed. When the cluster had etcd data and no remaining
 // machine can hold them, only a restore helps.
 func stepRestoreRequired(p *pass) verdict {
-	all := slices.Concat(p.machines, p.unregistered)
+	all := p.all()
 	joined := func(m *machine) bool { return m.Marks.JoinURL != "" || m.Marks.JoinedTo != "" }
 	restored := p.status.ConfigGeneration > 0 // a restore resets the condition, and counts once the data are there
 	if !restored && !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) && !slices.ContainsFunc(all, joined) {

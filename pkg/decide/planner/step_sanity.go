@@ -24,8 +24,9 @@ func stepSanity(p *pass) verdict {
 		return goOn("a role has no live machine, and gets none before the CAPI cluster is resumed, which " + p.s.Cluster.PausedBy + " has paused")
 	}
 	staying := p.etcd.lastMembers()
-	if len(etcd) == 0 && len(staying) == 0 || len(controlPlane) == 0 && len(p.collect(isControlPlane, p.etcd.maySurvive)) == 0 {
-		if wait := p.uninitialize(len(etcd) == 0 && len(staying) == 0); wait != nil {
+	noEtcd := len(etcd) == 0 && len(staying) == 0
+	if noEtcd || len(controlPlane) == 0 && len(p.collect(isControlPlane, p.etcd.maySurvive)) == 0 {
+		if wait := p.uninitialize(noEtcd); wait != nil {
 			return stopFor(wait)
 		}
 	}

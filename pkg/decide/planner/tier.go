@@ -97,12 +97,9 @@ func (p *pass) tier(t tier) *Wait {
 // needsPerson marks the wait as failed when servers are off for longer than the deadline. Later machines must not be
 // newer than these servers, so only the user can decide to go on without them.
 func (t tier) needsPerson(wait *Wait) {
-	var stranded []note
-	for _, m := range t.members {
-		if wait != nil && m.isStranded && m.found.reason == wait.Reason {
-			stranded = append(stranded, note{name: m.Name})
-		}
-	}
+	stranded := notesOf(only(t.members, func(m *machine) bool {
+		return wait != nil && m.isStranded && m.found.reason == wait.Reason
+	}))
 	if len(stranded) == 0 {
 		return
 	}
@@ -205,7 +202,8 @@ func (p *pass) openTicket(step string) []rkev1.TicketMachine {
 	}
 	open := func(t rkev1.TicketMachine) bool {
 		return slices.ContainsFunc(p.machines, func(m *machine) bool {
-			return m.UID == t.MachineUID && isLive(m) && m.Plan.State.Checksum == t.PlanChecksum && p.progress.of(m) != ""
+			has := m.UID == t.MachineUID && isLive(m) && m.Plan.State.Checksum == t.PlanChecksum
+			return has && p.progress.of(m) != ""
 		})
 	}
 	return slices.DeleteFunc(slices.Clone(stored.Machines), func(t rkev1.TicketMachine) bool { return !open(t) })

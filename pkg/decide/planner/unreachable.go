@@ -22,7 +22,8 @@ const (
 // same to the next node. Servers do not count either, because others depend on their etcd member and API.
 func (c *cluster) isUnreachable(m *machine) bool {
 	state := &m.Plan.State
-	silent := state.PlanExists && (m.change == nodeplan.ChangeNone || m.keepsPlan || m.PoolPaused) && !state.InSync && state.FailedChecksum != state.Checksum
+	isDue := m.change == nodeplan.ChangeNone || m.keepsPlan || m.PoolPaused
+	silent := state.PlanExists && isDue && !state.InSync && state.FailedChecksum != state.Checksum
 	if !m.roles.OnlyWorker() || !silent || m.HasNode && m.NodeLostSince.IsZero() {
 		return false
 	}
