@@ -3,15 +3,12 @@ package provisioningcluster
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
-	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
 // Reader gathers the same facts as the controller, for programs that preview an edit. It writes nothing.
@@ -39,9 +36,6 @@ func (r *Reader) Deployments(cluster *provv1.Cluster) ([]*clusterv1.MachineDeplo
 	return r.handler.gatherReplicas(&topology.Input{Cluster: cluster})
 }
 
-// Kinds returns the kinds that the controller manages for a cluster, whether or not an object of them is wanted.
-func Kinds(objects []runtime.Object) []schema.GroupVersionKind { return kindsWith(objects) }
-
 // Rehearse runs the handler once for a cluster. With Deps from a stage (package rehearsal), it only lists what it would
 // write.
 func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
@@ -50,19 +44,6 @@ func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	_, err := h.onChange("", cluster)
 	return err
-}
-
-// RehearseSet returns what applying the objects of a cluster would change.
-func RehearseSet(rehearsal applyset.Rehearsal, cluster *provv1.Cluster, objects []runtime.Object) ([]applyset.Difference, error) {
-	return rehearsal.Apply(handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
-}
-
-// RehearseManagement returns what applying the management objects of a cluster would change.
-func RehearseManagement(
-	rehearsal applyset.Rehearsal, cluster *provv1.Cluster, registry topology.Registry,
-) ([]applyset.Difference, error) {
-	objects := topology.Management(cluster, registry)
-	return rehearsal.Apply(managementSet, cluster, applyset.NoOwnerRef, managementKinds(), objects)
 }
 
 // Problems returns the problems that stop the server from making the objects of a cluster. provisioned means that the

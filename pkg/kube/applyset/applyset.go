@@ -172,6 +172,9 @@ func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionK
 	}
 	s.settled.forget(set)
 	if err := a.Apply(objectset.NewObjectSet(objs...)); err != nil {
+		if len(record.foreign) > 0 {
+			err = &ForeignError{err, record.foreign}
+		}
 		return record.sorted(), fmt.Errorf("apply set %s: %w", id.setID, err)
 	}
 	if len(objs) > 0 && !record.tried() {

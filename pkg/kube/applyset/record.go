@@ -55,13 +55,21 @@ type recorder struct {
 	set    string
 	mu     sync.Mutex
 	result Result
-	wrote  bool // also after a failed write, because a create that conflicts shows that the cache is behind
+	// foreign are the objects of other sets.
+	foreign []Difference
+	wrote   bool // also after a failed write, because a create that conflicts shows that the cache is behind
 }
 
 func (r *recorder) try() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wrote = true
+}
+
+func (r *recorder) refuse(object Difference) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.foreign = append(r.foreign, object)
 }
 
 func (r *recorder) tried() bool {
@@ -129,7 +137,7 @@ func (r recordingIn) Create(ctx context.Context, obj *unstructured.Unstructured,
 	record.try()
 	created, err := r.ResourceInterface.Create(ctx, obj, opts, sub...)
 	if apierrors.IsAlreadyExists(err) {
-		if foreign := r.refuseForeign(ctx, record.set, obj); foreign != nil {
+		if foreign := r.refuseForeign(ctx, record, obj); foreign != nil {
 			return nil, foreign
 		}
 	}
@@ -140,15 +148,19 @@ func (r recordingIn) Create(ctx context.Context, obj *unstructured.Unstructured,
 }
 
 // refuseForeign returns an error if the existing object belongs to another set.
-func (r recordingIn) refuseForeign(ctx context.Context, set string, obj *unstructured.Unstructured) error {
+func (r recordingIn) refuseForeign(ctx context.Context, record *recorder, obj *unstructured.Unstructured) error {
 	existing, err := r.Get(ctx, obj.GetName(), metav1.GetOptions{})
 	if err != nil {
 		return nil //nolint:nilerr // wrangler asks again and reports it
 	}
-	if hash := existing.GetLabels()[apply.LabelHash]; hash != "" && hash != set {
+	if hash := existing.GetLabels()[apply.LabelHash]; hash != "" && hash != record.set {
 		owner := existing.GetAnnotations()
-		return fmt.Errorf("%s exists and belongs to set %q of %s", describe(obj.GetKind(), obj.GetNamespace(), obj.GetName()),
-			owner[apply.LabelID], describe(owner[apply.LabelGVK], owner[apply.LabelNamespace], owner[apply.LabelName]))
+		reason := fmt.Sprintf("belongs to set %q of %s", owner[apply.LabelID],
+			describe(owner[apply.LabelGVK], owner[apply.LabelNamespace], owner[apply.LabelName]))
+		record.refuse(Difference{
+			Verb: Refuse, Kind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Reason: reason,
+		})
+		return fmt.Errorf("%s exists and %s", describe(obj.GetKind(), obj.GetNamespace(), obj.GetName()), reason)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -23,7 +24,7 @@ func (s *Stage) Differences() ([]applyset.Difference, error) {
 	for key, one := range s.known {
 		d := applyset.Difference{Kind: key.gvk, Namespace: key.namespace, Name: key.name}
 		switch {
-		case one.found == nil && one.now == nil:
+		case one.found == one.now:
 			continue
 		case one.found == nil:
 			d.Verb = applyset.Create
@@ -103,8 +104,8 @@ func withoutEmpty(value any) any {
 }
 
 // patch applies a patch to an object.
-func (s *Stage) patch(key id, pt types.PatchType, data []byte, subresources ...string) (*unstructured.Unstructured, error) {
-	before, err := s.get(key)
+func (s *Stage) patch(key id, pt types.PatchType, data []byte, sub ...string) (*unstructured.Unstructured, error) {
+	before, err := s.look(key)
 	if err != nil {
 		return nil, err
 	}
@@ -121,20 +122,19 @@ func (s *Stage) patch(key id, pt types.PatchType, data []byte, subresources ...s
 			text, err = patch.Apply(text)
 		}
 	case types.StrategicMergePatchType:
-		typed, unknown := s.opts.Scheme.New(key.gvk)
-		if unknown != nil {
-			return nil, fmt.Errorf("patch %s %s: %w", key.gvk.Kind, key.name, unknown)
+		var typed runtime.Object
+		if typed, err = s.Scheme.New(key.gvk); err == nil {
+			text, err = strategicpatch.StrategicMergePatch(text, data, typed)
 		}
-		text, err = strategicpatch.StrategicMergePatch(text, data, typed)
 	default:
 		err = fmt.Errorf("patches of type %s are not understood", pt)
+	}
+	after := &unstructured.Unstructured{}
+	if err == nil {
+		err = after.UnmarshalJSON(text)
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("patch %s %s: %v", key.gvk.Kind, key.name, err))
 	}
-	after := &unstructured.Unstructured{}
-	if err := after.UnmarshalJSON(text); err != nil {
-		return nil, fmt.Errorf("decode %s %s: %w", key.gvk.Kind, key.name, err)
-	}
-	return s.update(key.gvk, after, subresources...)
+	return s.write(key.gvk, after, slices.Contains(sub, statusField))
 }

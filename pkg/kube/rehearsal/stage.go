@@ -34,21 +34,19 @@ type Options struct {
 	Scheme    *runtime.Scheme
 	// Namespace is that of the cluster. Caches show the objects in it, and objects that are read by name.
 	Namespace string
-	// ID is the name of the management cluster and of its namespace. It is empty if there is none.
-	ID string
-	// Now is the creation time of all new objects.
-	Now time.Time
 }
 
 // Stage holds the objects that the controllers read and write.
 type Stage struct {
-	opts Options
+	Options
 	// the generated clients take no context
-	ctx    context.Context
-	known  map[id]state
-	listed map[collection]error
-	failed map[id]error
-	unread map[string]bool
+	ctx context.Context
+	// management is the name of the management cluster and of its namespace. now is the creation time of new objects.
+	management string
+	now        time.Time
+	known      map[id]state
+	listed     map[collection]error
+	unread     map[string]bool
 	// made counts the created objects, and changes the writes.
 	made, changes int
 	// before are the objects that Try may restore, nil outside Try.
@@ -68,22 +66,31 @@ type (
 		gvk       schema.GroupVersionKind
 		namespace string
 	}
-	// state is an object as found and as it is now; nil is absent. Its objects are never changed.
-	state struct{ found, now *unstructured.Unstructured }
+	// state is an object as found and as it is now; nil is absent. Its objects are never changed. err is why a read
+	// has failed.
+	state struct {
+		found, now *unstructured.Unstructured
+		err        error
+	}
 )
 
 // New returns a stage without differences from the live objects.
 func New(ctx context.Context, opts Options) *Stage {
 	return &Stage{
-		opts: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, failed: map[id]error{}, unread: map[string]bool{},
+		Options: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, unread: map[string]bool{},
 		caches: map[schema.GroupVersionKind]applyset.Still{}, decoded: map[*unstructured.Unstructured]any{},
 	}
 }
 
+// Begin prepares the stage for writes. management is the name of the management cluster, empty if there is none. now
+// is the creation time of all new objects.
+func (s *Stage) Begin(management string, now time.Time) { s.management, s.now = management, now }
+
 // Assume treats all writes until now as live: they are no differences.
 func (s *Stage) Assume() {
 	for key, one := range s.known {
-		s.known[key] = state{found: one.now, now: one.now}
+		one.found = one.now
+		s.known[key] = one
 	}
 }
 
@@ -112,11 +119,8 @@ func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
 }
 
-func (s *Stage) live(gvk schema.GroupVersionKind, namespace string) dynamic.ResourceInterface {
-	if namespace == "" {
-		return s.opts.Live.Resource(ResourceOf(gvk))
-	}
-	return s.opts.Live.Resource(ResourceOf(gvk)).Namespace(namespace)
+func (s *Stage) live(all collection) dynamic.ResourceInterface {
+	return s.Live.Resource(ResourceOf(all.gvk)).Namespace(all.namespace)
 }
 
 // note records what could not be read, because of a missing permission or a failing API server. It returns err.
@@ -136,44 +140,39 @@ func (s *Stage) note(err error, verb string, of collection) error {
 // get returns a copy of an object, or an error of the API server.
 func (s *Stage) get(key id) (*unstructured.Unstructured, error) {
 	found, err := s.look(key)
-	if err != nil {
-		return nil, err
-	}
-	return found.DeepCopy(), nil
+	return found.DeepCopy(), err
 }
 
 // look returns an object that the caller must not change.
 func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
-	one, known := s.known[key]
-	switch {
-	case known && one.now == nil:
-		return nil, apierrors.NewNotFound(ResourceOf(key.gvk).GroupResource(), key.name)
-	case known:
-		return one.now, nil
-	}
 	all := collection{key.gvk, key.namespace}
-	if err := s.failed[key]; err != nil {
-		return nil, s.note(err, "get", all)
+	one, known := s.known[key]
+	if !known {
+		switch err, listed := s.listed[all]; {
+		case listed && err == nil: // the list had no such object
+		// A user without list permission may have get; after another list error, get is not tried.
+		case listed && !apierrors.IsForbidden(err):
+			return nil, s.note(err, "list", all)
+		default:
+			one.now, one.err = s.live(all).Get(s.ctx, key.name, metav1.GetOptions{})
+			if one.err != nil {
+				one.now = nil
+			} else {
+				one.now.SetGroupVersionKind(key.gvk)
+			}
+			one.found = one.now
+			s.known[key] = one
+		}
 	}
-	switch err, listed := s.listed[all]; {
-	case listed && err == nil:
+	switch {
+	case one.now != nil:
+		return one.now, nil
+	case one.err == nil:
 		return nil, apierrors.NewNotFound(ResourceOf(key.gvk).GroupResource(), key.name)
-	// A user without list permission may have get; after another list error, get is not tried.
-	case listed && !apierrors.IsForbidden(err):
-		return nil, s.note(err, "list", all)
+	case apierrors.IsNotFound(one.err):
+		return nil, one.err
 	}
-	found, err := s.live(key.gvk, key.namespace).Get(s.ctx, key.name, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		s.failed[key] = err
-		return nil, s.note(err, "get", all)
-	}
-	if err != nil {
-		s.known[key] = state{}
-		return nil, err
-	}
-	found.SetGroupVersionKind(key.gvk)
-	s.known[key] = state{found: found, now: found}
-	return found, nil
+	return nil, s.note(one.err, "get", all)
 }
 
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
@@ -184,12 +183,7 @@ const everywhere = ""
 // list returns the objects of a kind in a namespace, by name. The caller must not change them.
 func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstructured.Unstructured, error) {
 	all := collection{gvk, namespace}
-	err, asked := s.listed[all]
-	if !asked {
-		err = s.read(all)
-		s.listed[all] = err
-	}
-	if err != nil {
+	if err := s.readOnce(all); err != nil {
 		return nil, s.note(err, "list", all)
 	}
 	var out []*unstructured.Unstructured
@@ -206,12 +200,7 @@ func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstruct
 
 // ReadAll reads all objects of a kind in the cluster's namespace with one request, instead of one request for each. A
 // missing list permission is not an error.
-func (s *Stage) ReadAll(gvk schema.GroupVersionKind) {
-	all := collection{gvk, s.opts.Namespace}
-	if _, asked := s.listed[all]; !asked {
-		s.listed[all] = s.read(all)
-	}
-}
+func (s *Stage) ReadAll(gvk schema.GroupVersionKind) { _ = s.readOnce(collection{gvk, s.Namespace}) }
 
 // ReadEverywhere makes indexes of a kind cover all namespaces, like the caches of the server. Without it, or if it
 // fails, they cover the namespace of the cluster.
@@ -219,17 +208,18 @@ func (s *Stage) ReadEverywhere(gvk schema.GroupVersionKind) error {
 	all := collection{gvk, everywhere}
 	err := s.read(all)
 	if err == nil {
-		s.listed[all], s.listed[collection{gvk, s.opts.Namespace}] = nil, nil
+		s.listed[all], s.listed[collection{gvk, s.Namespace}] = nil, nil
 	}
 	return err
 }
 
-// indexed returns the namespace that the indexes of a kind cover.
-func (s *Stage) indexed(gvk schema.GroupVersionKind) string {
-	if _, all := s.listed[collection{gvk, everywhere}]; all {
-		return everywhere
+func (s *Stage) readOnce(all collection) error {
+	err, asked := s.listed[all]
+	if !asked {
+		err = s.read(all)
+		s.listed[all] = err
 	}
-	return s.opts.Namespace
+	return err
 }
 
 func (s *Stage) read(all collection) error {
@@ -237,7 +227,7 @@ func (s *Stage) read(all collection) error {
 	if all.gvk == secretKind {
 		opts.FieldSelector = clients.NotHelm // like the caches of the server
 	}
-	found, err := s.live(all.gvk, all.namespace).List(s.ctx, opts)
+	found, err := s.live(all).List(s.ctx, opts)
 	if apierrors.IsNotFound(err) {
 		return nil // a kind that is not served has no objects
 	}
@@ -248,7 +238,7 @@ func (s *Stage) read(all collection) error {
 		object := &found.Items[i]
 		object.SetGroupVersionKind(all.gvk)
 		key := id{all.gvk, object.GetNamespace(), object.GetName()}
-		if _, known := s.known[key]; !known {
+		if one, known := s.known[key]; !known || one.err != nil {
 			s.known[key] = state{found: object, now: object}
 		}
 	}
@@ -270,7 +260,7 @@ func (s *Stage) put(key id, object *unstructured.Unstructured) {
 
 func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	key := id{gvk, object.GetNamespace(), object.GetName()}
-	if _, err := s.get(key); err == nil {
+	if _, err := s.look(key); err == nil {
 		return nil, apierrors.NewAlreadyExists(ResourceOf(gvk).GroupResource(), key.name)
 	} else if !apierrors.IsNotFound(err) {
 		return nil, err
@@ -281,7 +271,7 @@ func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 	made.SetUID(types.UID(fmt.Sprintf("rehearsed-%d", s.made)))
 	made.SetResourceVersion("1")
 	made.SetGeneration(1)
-	made.SetCreationTimestamp(metav1.NewTime(s.opts.Now))
+	made.SetCreationTimestamp(metav1.NewTime(s.now))
 	if err := s.fillToken(made); err != nil {
 		return nil, err
 	}
@@ -291,16 +281,15 @@ func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 
 // fillToken fills the Secret of a service account's token like the API server, but the token is not valid.
 func (s *Stage) fillToken(secret *unstructured.Unstructured) error {
-	kind, _, _ := unstructured.NestedString(secret.Object, "type")
-	if kind != string(corev1.SecretTypeServiceAccountToken) {
+	if kind, _, _ := unstructured.NestedString(secret.Object, "type"); kind != string(corev1.SecretTypeServiceAccountToken) {
 		return nil
 	}
-	name := secret.GetAnnotations()[corev1.ServiceAccountNameKey]
-	account, err := s.get(id{corev1.SchemeGroupVersion.WithKind("ServiceAccount"), secret.GetNamespace(), name})
+	annotations := secret.GetAnnotations()
+	key := id{corev1.SchemeGroupVersion.WithKind("ServiceAccount"), secret.GetNamespace(), annotations[corev1.ServiceAccountNameKey]}
+	account, err := s.look(key)
 	if err != nil {
 		return err
 	}
-	annotations := secret.GetAnnotations()
 	annotations[corev1.ServiceAccountUIDKey] = string(account.GetUID())
 	secret.SetAnnotations(annotations)
 	return unstructured.SetNestedField(secret.Object, "cmVoZWFyc2Vk", "data", corev1.ServiceAccountTokenKey)
@@ -311,8 +300,18 @@ var errVersion = errors.New("the object has been changed since")
 
 const statusField = "status"
 
-// update writes an object without its status, or only its status. A write that changes nothing is ignored.
-func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstructured, subresources ...string) (*unstructured.Unstructured, error) {
+// update writes an object without its status.
+func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return s.write(gvk, object, false)
+}
+
+// updateStatus writes only the status of an object.
+func (s *Stage) updateStatus(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return s.write(gvk, object, true)
+}
+
+// write ignores a write that changes nothing.
+func (s *Stage) write(gvk schema.GroupVersionKind, object *unstructured.Unstructured, status bool) (*unstructured.Unstructured, error) {
 	key := id{gvk, object.GetNamespace(), object.GetName()}
 	before, err := s.get(key)
 	if err != nil {
@@ -321,9 +320,8 @@ func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 	if version := object.GetResourceVersion(); version != "" && version != before.GetResourceVersion() {
 		return nil, apierrors.NewConflict(ResourceOf(gvk).GroupResource(), key.name, errVersion)
 	}
-	after := object.DeepCopy()
-	from := before
-	if slices.Contains(subresources, statusField) {
+	after, from := object.DeepCopy(), before
+	if status {
 		after, from = before.DeepCopy(), object
 	}
 	delete(after.Object, statusField)
@@ -357,23 +355,17 @@ func next(version string) string {
 	return strconv.FormatUint(number+1, 10)
 }
 
-// delete removes an object, or marks it as deleted while a finalizer holds it.
-func (s *Stage) delete(key id, opts *metav1.DeleteOptions) error {
+// delete removes an object, or marks it as deleted while a finalizer holds it. It ignores preconditions: controllers
+// take them from the same stage.
+func (s *Stage) delete(key id) error {
 	held, err := s.get(key)
-	if err != nil {
-		return err
-	}
-	if opts != nil && opts.Preconditions != nil {
-		uid, version := opts.Preconditions.UID, opts.Preconditions.ResourceVersion
-		if uid != nil && *uid != held.GetUID() || version != nil && *version != held.GetResourceVersion() {
-			return apierrors.NewConflict(ResourceOf(key.gvk).GroupResource(), key.name, errVersion)
-		}
-	}
 	switch {
+	case err != nil:
+		return err
 	case len(held.GetFinalizers()) == 0:
 		s.put(key, nil)
 	case held.GetDeletionTimestamp() == nil:
-		held.SetDeletionTimestamp(new(metav1.NewTime(s.opts.Now)))
+		held.SetDeletionTimestamp(new(metav1.NewTime(s.now)))
 		held.SetResourceVersion(next(held.GetResourceVersion()))
 		s.put(key, held)
 	}

@@ -72,9 +72,8 @@ func play(t *testing.T, f func(w *world)) {
 		defer w.clients.Stop()
 		live, err := dynamic.NewForConfig(w.api.Config("stage"))
 		must(t, err)
-		w.stage = New(t.Context(), Options{
-			Live: live, Discovery: w.clients.Kubernetes.Discovery(), Scheme: scheme, Namespace: namespace, ID: management, Now: time.Now(),
-		})
+		w.stage = New(t.Context(), Options{Live: live, Discovery: w.clients.Kubernetes.Discovery(), Scheme: scheme, Namespace: namespace})
+		w.stage.Begin(management, time.Now())
 		w.secrets = Kind(w.stage, w.clients.Core.Secret()).(secretClient)
 		w.accounts = Kind(w.stage, w.clients.Core.ServiceAccount()).(accountClient)
 		f(w)
@@ -153,20 +152,12 @@ func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
 	play(t, func(w *world) {
 		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
 		must(t, err)
-		for what, wrong := range map[string]*metav1.Preconditions{
-			"uid": {UID: new(types.UID("another"))}, "version": {UID: &there.UID, ResourceVersion: new("another")},
-		} {
-			if err := w.secrets.Delete(namespace, "there", &metav1.DeleteOptions{Preconditions: wrong}); !apierrors.IsConflict(err) {
-				t.Errorf("another %s is deleted: %v", what, err)
-			}
-		}
 		held := there.DeepCopy()
 		held.Finalizers = []string{"x/y"}
 		held, err = w.secrets.Update(held)
 		must(t, err)
 		w.stage.Assume()
-		is := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &held.UID, ResourceVersion: &held.ResourceVersion}}
-		must(t, w.secrets.Delete(namespace, "there", is))
+		must(t, w.secrets.Delete(namespace, "there", nil))
 		w.wants("Delete Secret there")
 		changes := w.stage.Changes()
 		must(t, w.secrets.Delete(namespace, "there", nil))

@@ -18,49 +18,41 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// kind is the client, the controller and the cache of a kind on a stage. Methods that it lacks, such as watching, are
-// those of the generated controller.
+// kind is the client, the controller and the cache of a kind on a stage. Its informer is empty, and it enqueues
+// nothing: the owner of the stage runs the handlers. List is for objects that the controllers do not create, and reads
+// live objects. Other methods, such as watching, are those of the generated controller.
 type kind[T generic.RuntimeMetaObject, L runtime.Object] struct {
 	generic.ControllerInterface[T, L]
 	shelf[T]
 }
 
 // Kind puts a kind on a stage. It uses the generated controller only to identify the kind.
-func Kind[T generic.RuntimeMetaObject, L runtime.Object](s *Stage, of generic.ControllerInterface[T, L]) generic.ControllerInterface[T, L] {
+func Kind[T generic.RuntimeMetaObject, L runtime.Object](
+	s *Stage, of generic.ControllerInterface[T, L],
+) generic.ControllerInterface[T, L] {
 	return kind[T, L]{of, newShelf[T](s, of.GroupVersionKind())}
 }
 
-// Informer returns an empty informer that notifies no handler.
-func (k kind[T, L]) Informer() cache.SharedIndexInformer { return applyset.NewStill(cache.Indexers{}) }
+func (k kind[T, L]) Cache() generic.CacheInterface[T]           { return k.shelf }
+func (k kind[T, L]) Informer() cache.SharedIndexInformer        { return applyset.NewStill(cache.Indexers{}) }
+func (k kind[T, L]) Enqueue(string, string)                     {}
+func (k kind[T, L]) EnqueueAfter(string, string, time.Duration) {}
+func (k kind[T, L]) Create(object T) (T, error)                 { return k.write(object, k.stage.create) }
+func (k kind[T, L]) Update(object T) (T, error)                 { return k.write(object, k.stage.update) }
+func (k kind[T, L]) UpdateStatus(object T) (T, error)           { return k.write(object, k.stage.updateStatus) }
 
-// Cache returns the objects on the stage.
-func (k kind[T, L]) Cache() generic.CacheInterface[T] { return k.shelf }
-
-// Create creates an object on the stage.
-func (k kind[T, L]) Create(object T) (T, error) { return k.create(object) }
-
-// Update writes an object without its status.
-func (k kind[T, L]) Update(object T) (T, error) { return k.update(object) }
-
-// UpdateStatus writes the status.
-func (k kind[T, L]) UpdateStatus(object T) (T, error) { return k.update(object, statusField) }
-
-// Patch patches an object.
-func (k kind[T, L]) Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (T, error) {
-	return k.patch(namespace, name, pt, data, subresources...)
+func (k kind[T, L]) Patch(namespace, name string, pt types.PatchType, data []byte, sub ...string) (T, error) {
+	return answer[T](k.stage.patch(id{k.gvk, namespace, name}, pt, data, sub...))
 }
 
-// Delete deletes an object on the stage.
-func (k kind[T, L]) Delete(namespace, name string, opts *metav1.DeleteOptions) error {
-	return k.stage.delete(id{k.gvk, namespace, name}, opts)
+func (k kind[T, L]) Delete(namespace, name string, _ *metav1.DeleteOptions) error {
+	return k.stage.delete(id{k.gvk, namespace, name})
 }
 
-// Get reads from the stage, like the cache.
 func (k kind[T, L]) Get(namespace, name string, _ metav1.GetOptions) (T, error) {
 	return k.shelf.Get(namespace, name)
 }
 
-// List reads live objects. It is for objects that the controllers do not create.
 func (k kind[T, L]) List(namespace string, opts metav1.ListOptions) (L, error) {
 	found, err := k.ControllerInterface.List(namespace, opts)
 	if err != nil {
@@ -69,12 +61,6 @@ func (k kind[T, L]) List(namespace string, opts metav1.ListOptions) (L, error) {
 	return found, nil
 }
 
-// Enqueue does nothing: the owner of the stage runs the handlers.
-func (k kind[T, L]) Enqueue(string, string) {}
-
-// EnqueueAfter does nothing.
-func (k kind[T, L]) EnqueueAfter(string, string, time.Duration) {}
-
 // global is kind for kinds without a namespace.
 type global[T generic.RuntimeMetaObject, L runtime.Object] struct {
 	generic.NonNamespacedControllerInterface[T, L]
@@ -82,41 +68,32 @@ type global[T generic.RuntimeMetaObject, L runtime.Object] struct {
 }
 
 // Global puts a kind without a namespace on a stage.
-func Global[T generic.RuntimeMetaObject, L runtime.Object](s *Stage, of generic.NonNamespacedControllerInterface[T, L]) generic.NonNamespacedControllerInterface[T, L] {
+func Global[T generic.RuntimeMetaObject, L runtime.Object](
+	s *Stage, of generic.NonNamespacedControllerInterface[T, L],
+) generic.NonNamespacedControllerInterface[T, L] {
 	return global[T, L]{of, newShelf[T](s, of.GroupVersionKind())}
 }
 
-// Informer returns an empty informer.
+func (g global[T, L]) Cache() generic.NonNamespacedCacheInterface[T] { return globalCache[T]{g.shelf} }
 func (g global[T, L]) Informer() cache.SharedIndexInformer {
 	return applyset.NewStill(cache.Indexers{})
 }
+func (g global[T, L]) Enqueue(string)                     {}
+func (g global[T, L]) EnqueueAfter(string, time.Duration) {}
+func (g global[T, L]) Create(object T) (T, error)         { return g.write(object, g.stage.create) }
+func (g global[T, L]) Update(object T) (T, error)         { return g.write(object, g.stage.update) }
+func (g global[T, L]) UpdateStatus(object T) (T, error)   { return g.write(object, g.stage.updateStatus) }
 
-// Cache returns the objects on the stage.
-func (g global[T, L]) Cache() generic.NonNamespacedCacheInterface[T] { return globalCache[T]{g.shelf} }
-
-// Create creates an object on the stage.
-func (g global[T, L]) Create(object T) (T, error) { return g.create(object) }
-
-// Update writes an object without its status.
-func (g global[T, L]) Update(object T) (T, error) { return g.update(object) }
-
-// UpdateStatus writes the status.
-func (g global[T, L]) UpdateStatus(object T) (T, error) { return g.update(object, statusField) }
-
-// Patch patches an object.
-func (g global[T, L]) Patch(name string, pt types.PatchType, data []byte, subresources ...string) (T, error) {
-	return g.patch("", name, pt, data, subresources...)
+func (g global[T, L]) Patch(name string, pt types.PatchType, data []byte, sub ...string) (T, error) {
+	return answer[T](g.stage.patch(id{g.gvk, "", name}, pt, data, sub...))
 }
 
-// Delete deletes an object on the stage.
-func (g global[T, L]) Delete(name string, opts *metav1.DeleteOptions) error {
-	return g.stage.delete(id{g.gvk, "", name}, opts)
+func (g global[T, L]) Delete(name string, _ *metav1.DeleteOptions) error {
+	return g.stage.delete(id{g.gvk, "", name})
 }
 
-// Get reads from the stage, like the cache.
 func (g global[T, L]) Get(name string, _ metav1.GetOptions) (T, error) { return g.shelf.Get("", name) }
 
-// List reads live objects.
 func (g global[T, L]) List(opts metav1.ListOptions) (L, error) {
 	found, err := g.NonNamespacedControllerInterface.List(opts)
 	if err != nil {
@@ -125,23 +102,14 @@ func (g global[T, L]) List(opts metav1.ListOptions) (L, error) {
 	return found, nil
 }
 
-// Enqueue does nothing.
-func (g global[T, L]) Enqueue(string) {}
-
-// EnqueueAfter does nothing.
-func (g global[T, L]) EnqueueAfter(string, time.Duration) {}
-
 type globalCache[T generic.RuntimeMetaObject] struct{ shelf[T] }
 
-// Get implements generic.NonNamespacedCacheInterface.
 func (c globalCache[T]) Get(name string) (T, error) { return c.shelf.Get("", name) }
-
-// List implements generic.NonNamespacedCacheInterface.
 func (c globalCache[T]) List(selector labels.Selector) ([]T, error) {
 	return c.shelf.List("", selector)
 }
 
-// shelf holds the typed objects of a kind on a stage.
+// shelf is the cache of the typed objects of a kind on a stage.
 type shelf[T generic.RuntimeMetaObject] struct {
 	stage    *Stage
 	gvk      schema.GroupVersionKind
@@ -164,18 +132,6 @@ func typed[T generic.RuntimeMetaObject](object *unstructured.Unstructured) (T, e
 	return out, nil
 }
 
-func untyped(object runtime.Object) (*unstructured.Unstructured, error) {
-	content := map[string]any{}
-	text, err := json.Marshal(object)
-	if err == nil {
-		err = json.Unmarshal(text, &content)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("encode %T: %w", object, err)
-	}
-	return &unstructured.Unstructured{Object: content}, nil
-}
-
 // answer converts a result of the stage to its type.
 func answer[T generic.RuntimeMetaObject](object *unstructured.Unstructured, err error) (T, error) {
 	if err != nil {
@@ -185,24 +141,19 @@ func answer[T generic.RuntimeMetaObject](object *unstructured.Unstructured, err 
 	return typed[T](object)
 }
 
-func (s shelf[T]) create(object T) (T, error) {
-	sent, err := untyped(object)
-	if err != nil {
-		return object, err
+// write sends an object to a method of the stage.
+func (s shelf[T]) write(
+	object T, do func(schema.GroupVersionKind, *unstructured.Unstructured) (*unstructured.Unstructured, error),
+) (T, error) {
+	sent := &unstructured.Unstructured{Object: map[string]any{}}
+	text, err := json.Marshal(object)
+	if err == nil {
+		err = json.Unmarshal(text, &sent.Object)
 	}
-	return answer[T](s.stage.create(s.gvk, sent))
-}
-
-func (s shelf[T]) update(object T, subresources ...string) (T, error) {
-	sent, err := untyped(object)
 	if err != nil {
-		return object, err
+		return object, fmt.Errorf("encode %T: %w", object, err)
 	}
-	return answer[T](s.stage.update(s.gvk, sent, subresources...))
-}
-
-func (s shelf[T]) patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (T, error) {
-	return answer[T](s.stage.patch(id{s.gvk, namespace, name}, pt, data, subresources...))
+	return answer[T](do(s.gvk, sent))
 }
 
 // Get implements generic.CacheInterface.
@@ -257,7 +208,11 @@ func (s shelf[T]) GetByIndex(name, key string) ([]T, error) {
 	if indexer == nil {
 		return nil, fmt.Errorf("there is no index %s of %s", name, s.gvk.Kind)
 	}
-	all, err := s.List(s.stage.indexed(s.gvk), labels.Everything())
+	namespace := s.stage.Namespace
+	if _, all := s.stage.listed[collection{s.gvk, everywhere}]; all {
+		namespace = everywhere
+	}
+	all, err := s.List(namespace, labels.Everything())
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,10 +20,13 @@ import (
 )
 
 // Dynamic gives access to the kinds of node drivers on a stage, like clients.Dynamic.
-type Dynamic struct{ stage *Stage }
+type Dynamic struct {
+	idle
+	stage *Stage
+}
 
 // Dynamic returns the kinds of node drivers on the stage.
-func (s *Stage) Dynamic() Dynamic { return Dynamic{s} }
+func (s *Stage) Dynamic() Dynamic { return Dynamic{stage: s} }
 
 // Get returns an object.
 func (d Dynamic) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
@@ -36,27 +40,23 @@ func (d Dynamic) Update(_ context.Context, object *unstructured.Unstructured) (*
 
 // UpdateStatus writes the status of an object.
 func (d Dynamic) UpdateStatus(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return d.stage.update(object.GroupVersionKind(), object, statusField)
+	return d.stage.updateStatus(object.GroupVersionKind(), object)
 }
 
-// Kinds returns none, because only deleted clusters need them.
-func (Dynamic) Kinds() []schema.GroupVersionKind { return nil }
+// idle is the rest of clients.Dynamic. The owner of the stage runs the handlers. Only deleted clusters need Kinds.
+type idle struct{}
 
-// Synced is true for every kind: a stage shows the live objects.
-func (Dynamic) Synced(schema.GroupVersionKind) bool { return true }
-
-// OnChange does nothing: the owner of the stage runs the handlers.
-func (Dynamic) OnChange(string, func(schema.GroupVersionKind) bool, clients.DynamicHandler) {}
-
-// OnInformer does nothing.
-func (Dynamic) OnInformer(func(schema.GroupVersionKind, cache.SharedIndexInformer)) {}
-
-// EnqueueAfter does nothing.
-func (Dynamic) EnqueueAfter(schema.GroupVersionKind, string, string, time.Duration) {}
+func (idle) Kinds() []schema.GroupVersionKind                                            { return nil }
+func (idle) Synced(schema.GroupVersionKind) bool                                         { return true }
+func (idle) OnChange(string, func(schema.GroupVersionKind) bool, clients.DynamicHandler) {}
+func (idle) OnInformer(func(schema.GroupVersionKind, cache.SharedIndexInformer))         {}
+func (idle) EnqueueAfter(schema.GroupVersionKind, string, string, time.Duration)         {}
 
 // Apply applies sets of objects on the stage.
 func (s *Stage) Apply() *applyset.Set {
-	return applyset.New(applyset.Options{Discovery: s.opts.Discovery, Dynamic: resources{stage: s}, Scheme: s.opts.Scheme, Informer: s.informer})
+	return applyset.New(applyset.Options{
+		Discovery: s.Discovery, Dynamic: resources{stage: s}, Scheme: s.Scheme, Informer: s.informer,
+	})
 }
 
 // Secrets applies sets of Secrets on the stage. client writes them.
@@ -69,12 +69,25 @@ type Secrets struct {
 }
 
 // Apply makes a set equal to desired.
-func (s Secrets) Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error) {
-	informer, err := s.stage.secretInformer()
+func (s Secrets) Apply(
+	ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret,
+) (applyset.Result, error) {
+	objects, err := s.stage.list(secretKind, s.stage.Namespace)
 	if err != nil {
 		return applyset.Result{}, err
 	}
-	sets, err := applyset.NewSecrets(s.stage.opts.Scheme, s.client, informer)
+	informer := applyset.NewStill(cache.Indexers{})
+	for _, object := range objects {
+		if !applyset.Kept(object) {
+			continue
+		}
+		secret, err := typed[*corev1.Secret](object)
+		if err != nil {
+			return applyset.Result{}, err
+		}
+		_ = informer.GetIndexer().Add(secret) // its key function accepts every object
+	}
+	sets, err := applyset.NewSecrets(s.stage.Scheme, s.client, informer)
 	if err != nil {
 		return applyset.Result{}, err
 	}
@@ -103,37 +116,15 @@ func (s *Stage) informer(gvk schema.GroupVersionKind) (cache.SharedIndexInformer
 func (s *Stage) members(gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
 	switch gvk {
 	case mgmtv3.SchemeGroupVersion.WithKind("ClusterRegistrationToken"):
-		return s.list(gvk, s.opts.ID)
+		return s.list(gvk, s.management)
 	case mgmtv3.SchemeGroupVersion.WithKind("Cluster"), corev1.SchemeGroupVersion.WithKind("Namespace"):
-		found, err := clients.Optional(s.get(id{gvk, "", s.opts.ID}))
-		if err != nil || found == nil {
-			return nil, err
+		found, err := s.look(id{gvk, "", s.management})
+		if apierrors.IsNotFound(err) {
+			return nil, nil
 		}
-		return []*unstructured.Unstructured{found}, nil
+		return []*unstructured.Unstructured{found}, err
 	}
-	return s.list(gvk, s.opts.Namespace)
-}
-
-// secretInformer shows the typed Secrets that are in sets.
-func (s *Stage) secretInformer() (cache.SharedIndexInformer, error) {
-	objects, err := s.list(secretKind, s.opts.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	made := applyset.NewStill(cache.Indexers{})
-	for _, object := range objects {
-		if !applyset.Kept(object) {
-			continue
-		}
-		secret, err := typed[*corev1.Secret](object)
-		if err != nil {
-			return nil, err
-		}
-		if err := made.GetIndexer().Add(secret); err != nil {
-			return nil, err
-		}
-	}
-	return made, nil
+	return s.list(gvk, s.Namespace)
 }
 
 // replace stores an object in an informer; nil removes it.
@@ -173,24 +164,26 @@ func (r resources) kind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{}
 }
 
-// Create implements dynamic.ResourceInterface.
-func (r resources) Create(_ context.Context, object *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
+func (r resources) Create(
+	_ context.Context, object *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string,
+) (*unstructured.Unstructured, error) {
 	object = object.DeepCopy()
 	object.SetNamespace(r.namespace)
 	return r.stage.create(r.kind(), object)
 }
 
-// Get implements dynamic.ResourceInterface.
-func (r resources) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+func (r resources) Get(
+	_ context.Context, name string, _ metav1.GetOptions, _ ...string,
+) (*unstructured.Unstructured, error) {
 	return r.stage.get(id{r.kind(), r.namespace, name})
 }
 
-// Patch implements dynamic.ResourceInterface.
-func (r resources) Patch(_ context.Context, name string, pt types.PatchType, data []byte, _ metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (r resources) Patch(
+	_ context.Context, name string, pt types.PatchType, data []byte, _ metav1.PatchOptions, sub ...string,
+) (*unstructured.Unstructured, error) {
 	return r.stage.patch(id{r.kind(), r.namespace, name}, pt, data, sub...)
 }
 
-// Delete implements dynamic.ResourceInterface.
-func (r resources) Delete(_ context.Context, name string, opts metav1.DeleteOptions, _ ...string) error {
-	return r.stage.delete(id{r.kind(), r.namespace, name}, &opts)
+func (r resources) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
+	return r.stage.delete(id{r.kind(), r.namespace, name})
 }

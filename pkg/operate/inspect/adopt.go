@@ -191,11 +191,11 @@ func (r *Reader) HasChildren(name string) (bool, error) {
 // compareImported fills in the effects on an imported cluster. It has no machines, only the objects that represent it
 // on the management side.
 func (r *Reader) compareImported(ctx context.Context, out *Adoption, cluster *provv1.Cluster) error {
-	in, problems, err := r.adopted(cluster, out.Instance, false)
+	_, problems, err := r.adopted(cluster, out.Instance, false)
 	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
 		return err
 	}
-	if err := r.changes(ctx, out, cluster, in); err != nil {
+	if err := r.changes(ctx, out, cluster); err != nil {
 		return err
 	}
 	out.Problems = append(out.Problems, out.refused()...)
@@ -282,7 +282,7 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	for _, line := range report.Machines {
 		out.Machines = append(out.Machines, adoptedMachine(line, snapshot, next))
 	}
-	if err := r.changes(ctx, out, cluster, in); err != nil {
+	if err := r.changes(ctx, out, cluster); err != nil {
 		return err
 	}
 	out.Problems = append(out.Problems, out.refused()...)

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -42,3 +43,14 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// readOnly refuses every request that could change something.
+type readOnly struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (r readOnly) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet && request.Method != http.MethodHead {
+		return nil, fmt.Errorf("%s %s: this program only reads", request.Method, request.URL.Path)
+	}
+	return r.RoundTripper.RoundTrip(request)
+}

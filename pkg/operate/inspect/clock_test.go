@@ -3,6 +3,7 @@ package inspect
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -26,5 +27,19 @@ func TestReader_TimeIsThatOfTheAPIServer(t *testing.T) {
 	_ = response.Body.Close()
 	if got := r.serverNow(); !got.Equal(servers) {
 		t.Errorf("it is %s, want %s", got, servers)
+	}
+}
+
+func TestReadOnly_SendsNothingThatWrites(t *testing.T) {
+	below := roundTripper(func(request *http.Request) (*http.Response, error) {
+		t.Errorf("sent: %s", request.Method)
+		return nil, http.ErrAbortHandler
+	})
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		//nolint:bodyclose // there is no response
+		_, err := readOnly{below}.RoundTrip(&http.Request{Method: method, URL: &url.URL{Path: "/x"}})
+		if err == nil || !strings.Contains(err.Error(), "only reads") {
+			t.Errorf("%s: %v", method, err)
+		}
 	}
 }

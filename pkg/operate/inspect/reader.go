@@ -53,6 +53,7 @@ type Reader struct {
 	settings  controllers.Settings
 	live      dynamic.Interface
 	clock     *clock
+	stage     *rehearsal.Stage
 }
 
 // New returns a Reader. It makes no API call. Close releases it.
@@ -68,15 +69,15 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make clients: %w", err)
 	}
-	clusters, controlPlanes := readOnce(c.Provisioning.Cluster(), namespace), readOnce(c.RKE.RKEControlPlane(), namespace)
-	capiClusters, machines := readOnce(c.CAPI.Cluster(), namespace), readOnce(c.CAPI.Machine(), namespace)
-	secrets := readOnce(c.Core.Secret(), namespace)
-	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live, clock: seen}
+	s := rehearsal.New(ctx, rehearsal.Options{Live: live, Discovery: c.Kubernetes.Discovery(), Scheme: c.Scheme, Namespace: namespace})
+	clusters, controlPlanes := rehearsal.Kind(s, c.Provisioning.Cluster()), rehearsal.Kind(s, c.RKE.RKEControlPlane())
+	capiClusters, machines, secrets := rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine()), rehearsal.Kind(s, c.Core.Secret())
+	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live, clock: seen, stage: s}
 	r.plans = planner.Deps{
 		ProvisioningClusters: clusters, ControlPlanes: controlPlanes, Clusters: capiClusters, Machines: machines, Secrets: secrets,
-		Bootstraps: readOnce(c.RKE.RKEBootstrap(), namespace), ConfigMaps: readOnce(c.Core.ConfigMap(), namespace),
-		Snapshots:          readOnce(c.RKE.ETCDSnapshot(), namespace),
-		ManagementClusters: readOnceGlobal(c.Management.Cluster()),
+		Bootstraps: rehearsal.Kind(s, c.RKE.RKEBootstrap()), ConfigMaps: rehearsal.Kind(s, c.Core.ConfigMap()),
+		Snapshots:          rehearsal.Kind(s, c.RKE.ETCDSnapshot()),
+		ManagementClusters: rehearsal.Global(s, c.Management.Cluster()),
 		Release:            opts.Releases.Release, Settings: func() render.Settings { return r.settings.Render() }, Now: opts.Now,
 		ClusterAgents: func() bool { return r.settings.ClusterAgentImage != "" },
 		AgentProblem:  r.agentProblem,
@@ -84,10 +85,8 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	r.topology = provisioningcluster.Deps{
 		Clusters: clusters, ManagementClusters: r.plans.ManagementClusters, CAPIClusters: capiClusters,
 		Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
-		MachineDeployments: readOnce(c.CAPI.MachineDeployment(), namespace), DynamicSchemas: readOnceGlobal(c.Management.DynamicSchema()),
-		DynamicKinds: machineConfigs{get: func(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
-			return live.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		}},
+		MachineDeployments: rehearsal.Kind(s, c.CAPI.MachineDeployment()), DynamicSchemas: rehearsal.Global(s, c.Management.DynamicSchema()),
+		DynamicKinds: machineConfigs{Dynamic: s.Dynamic()},
 	}
 	r.planner, r.desired = planner.NewReader(r.plans), provisioningcluster.NewReader(r.topology)
 	return r, nil
@@ -166,18 +165,16 @@ func (r *Reader) controlPlane(name string) (*rkev1.RKEControlPlane, error) {
 	return controlPlane, nil
 }
 
-// machineConfigs gets machine configs. Only controllers call the other methods of the interface.
+// machineConfigs reads machine configs. The edited ones, by kind and name, take precedence over live objects.
 type machineConfigs struct {
-	provisioningcluster.DynamicKinds
-	get func(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
-	// edited take precedence over live objects, by kind and name.
+	rehearsal.Dynamic
 	edited map[string]*unstructured.Unstructured
 }
 
-// Get implements provisioningcluster.DynamicKinds. driverschema defines the plurals of these kinds.
+// Get implements provisioningcluster.DynamicKinds.
 func (m machineConfigs) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	if found := m.edited[gvk.Kind+"/"+name]; found != nil {
 		return found, nil
 	}
-	return m.get(rehearsal.ResourceOf(gvk), namespace, name)
+	return m.Dynamic.Get(gvk, namespace, name)
 }

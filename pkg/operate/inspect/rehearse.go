@@ -57,7 +57,6 @@ type play struct {
 	name     string
 	id       string
 	instance string
-	stage    *rehearsal.Stage
 	at       time.Time
 	log      logrus.FieldLogger
 	set      *applyset.Set
@@ -67,6 +66,8 @@ type play struct {
 	// unread maps subjects with failed reads to the reason. Their writes are unknown. failed maps subjects that would
 	// fail to the error.
 	unread, failed map[subject]string
+	// foreign are objects of the cluster that belong to other sets.
+	foreign []applyset.Difference
 }
 
 // subject is what a controller manages, for a machine or for the cluster.
@@ -82,10 +83,8 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	p := &play{
 		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, at: at, log: log, ours: out.Owner == OwnerSame,
 		unread: map[subject]string{}, failed: map[subject]string{},
-		stage: rehearsal.New(ctx, rehearsal.Options{
-			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: at,
-		}),
 	}
+	p.stage.Begin(p.id, at)
 	p.set = p.stage.Apply()
 	p.plan = p.planner()
 	if err := p.begin(out.Takeover.Marks); err != nil {
@@ -102,7 +101,7 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 		return nil, nil, err
 	}
 	found, err := p.stage.Differences()
-	return found, append(p.notes(), notes...), err
+	return slices.Concat(p.foreign, found), append(p.notes(), notes...), err
 }
 
 // perform runs the controllers until they are idle.
@@ -156,6 +155,9 @@ func (p *play) try(of subject, act func() error) {
 		p.unread[of] = strings.Join(unread, "; ")
 	case err != nil:
 		p.failed[of] = err.Error()
+	}
+	if foreign, ok := errors.AsType[*applyset.ForeignError](err); ok && of.machine == "" {
+		p.foreign = foreign.Objects
 	}
 }
 
@@ -297,26 +299,17 @@ func (p *play) agent(of *provv1.Cluster) error {
 func (p *play) now() time.Time { return p.at }
 
 func (p *play) planner() plancontroller.Deps {
-	c, s := p.clients, p.stage
-	deps := p.Reader.plans
+	deps := p.plans
 	deps.InstanceID, deps.Log, deps.Access, deps.Now = p.instance, p.log, everything{}, p.now
-	deps.ProvisioningClusters, deps.ControlPlanes = rehearsal.Kind(s, c.Provisioning.Cluster()), rehearsal.Kind(s, c.RKE.RKEControlPlane())
-	deps.Bootstraps, deps.Clusters, deps.Machines = rehearsal.Kind(s, c.RKE.RKEBootstrap()), rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine())
-	deps.Secrets, deps.ConfigMaps = rehearsal.Kind(s, c.Core.Secret()), rehearsal.Kind(s, c.Core.ConfigMap())
-	deps.Snapshots, deps.ManagementClusters = rehearsal.Kind(s, c.RKE.ETCDSnapshot()), rehearsal.Global(s, c.Management.Cluster())
 	return deps
 }
 
 func (p *play) provisioning() provisioningcluster.Deps {
-	return provisioningcluster.Deps{
-		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters,
-		CAPIClusters: p.plan.Clusters, Machines: p.plan.Machines,
-		Namespaces:         rehearsal.Global(p.stage, p.clients.Core.Namespace()),
-		Registry:           topology.Registry{URL: p.settings.SystemDefaultRegistry},
-		MachineDeployments: rehearsal.Kind(p.stage, p.clients.CAPI.MachineDeployment()), ControlPlanes: p.plan.ControlPlanes,
-		DynamicSchemas: rehearsal.Global(p.stage, p.clients.Management.DynamicSchema()), Secrets: p.plan.Secrets,
-		DynamicKinds: p.stage.Dynamic(), Apply: p.set, Access: everything{}, InstanceID: p.instance, Now: p.now,
-	}
+	deps := p.topology
+	deps.Apply, deps.Access, deps.InstanceID, deps.Now = p.set, everything{}, p.instance, p.now
+	deps.Namespaces = rehearsal.Global(p.stage, p.clients.Core.Namespace())
+	deps.Registry = topology.Registry{URL: p.settings.SystemDefaultRegistry}
+	return deps
 }
 
 func (p *play) management() cluster.Deps {
