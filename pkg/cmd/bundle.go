@@ -8,15 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/operate/supportbundle"
 )
 
@@ -91,20 +90,16 @@ func (o *bundleOptions) run(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	in := supportbundle.Input{Texts: map[string]string{}}
+	in := supportbundle.Input{Clusters: clusters, Texts: map[string]string{}}
 	in.Texts["versions.txt"] = fmt.Sprintf("drover %s (%s/%s, %s)\n", Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	byNamespace := map[string][]string{}
 	for _, cluster := range clusters {
-		in.Clusters = append(in.Clusters, supportbundle.Cluster{Namespace: cluster[0], Name: cluster[1]})
+		byNamespace[cluster.Namespace] = append(byNamespace[cluster.Namespace], cluster.Name)
 	}
-	for i := 0; i < len(clusters); {
-		end := i
-		for end < len(clusters) && clusters[end][0] == clusters[i][0] {
-			end++
-		}
-		if err := o.collect(cmd.Context(), clusters[i:end], &in); err != nil {
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		if err := o.collect(cmd.Context(), namespace, byNamespace[namespace], &in); err != nil {
 			return err
 		}
-		i = end
 	}
 	files, err := supportbundle.Files(in)
 	if err != nil {
@@ -119,36 +114,30 @@ func (o *bundleOptions) run(cmd *cobra.Command, names []string) error {
 	return nil
 }
 
-// chosen returns the clusters as namespace and name, sorted.
-func (o *bundleOptions) chosen(ctx context.Context, names []string) ([][2]string, error) {
+// chosen returns the clusters, without duplicates.
+func (o *bundleOptions) chosen(ctx context.Context, names []string) ([]supportbundle.Cluster, error) {
 	r, err := o.reader(ctx, orDefault(o.namespace))
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	out := make([][2]string, 0, len(names))
 	if o.all {
-		if out, err = r.Clusters(o.namespace); err != nil {
-			return nil, err
-		}
+		return r.Clusters(o.namespace)
 	}
-	for _, name := range names {
+	var out []supportbundle.Cluster
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		if _, err := r.Cluster(name); err != nil {
 			return nil, err
 		}
-		out = append(out, [2]string{orDefault(o.namespace), name})
+		out = append(out, supportbundle.Cluster{Namespace: orDefault(o.namespace), Name: name})
 	}
-	slices.SortFunc(out, func(a, b [2]string) int { return strings.Compare(a[0]+"/"+a[1], b[0]+"/"+b[1]) })
-	return slices.Compact(out), nil
+	return out, nil
 }
 
 // collect adds the clusters of one namespace.
-func (o *bundleOptions) collect(ctx context.Context, clusters [][2]string, in *supportbundle.Input) error {
-	namespace := clusters[0][0]
-	var names []string
-	for _, cluster := range clusters {
-		names = append(names, cluster[1])
-		if err := o.say(ctx, namespace, cluster[1], in); err != nil {
+func (o *bundleOptions) collect(ctx context.Context, namespace string, names []string, in *supportbundle.Input) error {
+	for _, name := range names {
+		if err := o.say(ctx, namespace, name, in); err != nil {
 			return err
 		}
 	}
@@ -168,18 +157,24 @@ func (o *bundleOptions) say(ctx context.Context, namespace, name string, in *sup
 		return err
 	}
 	defer r.Close()
-	report, err := r.Diagnose(ctx, name)
-	if err != nil {
-		in.Unread = append(in.Unread, "diagnosis of "+namespace+"/"+name+": "+err.Error())
-	} else if err := said(in, "diagnosis/"+namespace+"-"+name, report, func(w io.Writer) { report.Print(w, true) }); err != nil {
-		return err
+	for what, look := range map[string]func() (value any, text func(w io.Writer), err error){
+		"diagnosis": func() (any, func(w io.Writer), error) {
+			report, err := r.Diagnose(ctx, name)
+			return report, func(w io.Writer) { report.Print(w, true) }, err
+		},
+		"explanation": func() (any, func(w io.Writer), error) {
+			explanation, err := r.Explain(name)
+			return explanation, func(w io.Writer) { printExplanation(w, explanation) }, err
+		},
+	} {
+		value, text, err := look()
+		if err != nil {
+			in.Unread = append(in.Unread, what+" of "+namespace+"/"+name+": "+err.Error())
+		} else if err := said(in, what+"/"+namespace+"-"+name, value, text); err != nil {
+			return err
+		}
 	}
-	var explanation inspect.Explanation
-	if explanation, err = r.Explain(name); err != nil {
-		in.Unread = append(in.Unread, "explanation of "+namespace+"/"+name+": "+err.Error())
-		return nil
-	}
-	return said(in, "explanation/"+namespace+"-"+name, explanation, func(w io.Writer) { printExplanation(w, explanation) })
+	return nil
 }
 
 // said adds a value as text and as JSON.

@@ -28,7 +28,7 @@ func TestStory_ABundleHoldsTheClusterAndNoSecrets(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		r := w.reader()
 		defer r.Close()
-		in := supportbundle.Input{}
+		in := supportbundle.Input{Clusters: []supportbundle.Cluster{{Namespace: fleet, Name: demo}}, Texts: map[string]string{}}
 		r.Collect(t.Context(), []string{demo}, &in)
 		files, err := supportbundle.Files(in)
 		check(t, err)

@@ -1,10 +1,10 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drover-io/drover/pkg/controllers"
@@ -33,15 +35,15 @@ const podsOfDrover = "app.kubernetes.io/component=server,app.kubernetes.io/part-
 // definitionsFile lists the definitions of Drover's kinds.
 const definitionsFile = "definitions.txt"
 
-// Clusters lists all clusters as namespace and name, limited to one namespace if it is not empty.
-func (r *Reader) Clusters(namespace string) ([][2]string, error) {
+// Clusters lists all clusters, limited to one namespace if it is not empty.
+func (r *Reader) Clusters(namespace string) ([]supportbundle.Cluster, error) {
 	list, err := r.clients.Provisioning.Cluster().List(namespace, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list clusters: %w", err)
 	}
-	out := make([][2]string, 0, len(list.Items))
+	out := make([]supportbundle.Cluster, 0, len(list.Items))
 	for i := range list.Items {
-		out = append(out, [2]string{list.Items[i].Namespace, list.Items[i].Name})
+		out = append(out, supportbundle.Cluster{Namespace: list.Items[i].Namespace, Name: list.Items[i].Name})
 	}
 	return out, nil
 }
@@ -49,27 +51,14 @@ func (r *Reader) Clusters(namespace string) ([][2]string, error) {
 // collector gathers objects for a bundle.
 type collector struct {
 	*Reader
-	ctx    context.Context // valid for one call
-	out    *supportbundle.Input
-	seen   map[string]bool
-	failed map[string]bool
+	ctx context.Context // valid for one call
+	out *supportbundle.Input
 }
 
 // Collect adds the objects of the named clusters of the namespace to a bundle, and the objects of Drover itself. Failed
 // reads are listed in the bundle.
 func (r *Reader) Collect(ctx context.Context, names []string, out *supportbundle.Input) {
-	if out.Texts == nil {
-		out.Texts = map[string]string{}
-	}
-	for _, name := range names {
-		if one := (supportbundle.Cluster{Namespace: r.namespace, Name: name}); !slices.Contains(out.Clusters, one) {
-			out.Clusters = append(out.Clusters, one)
-		}
-	}
-	c := &collector{Reader: r, ctx: ctx, out: out, seen: map[string]bool{}, failed: map[string]bool{}}
-	for _, object := range out.Objects {
-		c.seen[identity(object)] = true
-	}
+	c := &collector{Reader: r, ctx: ctx, out: out}
 	if _, done := out.Texts[definitionsFile]; !done {
 		c.system()
 		c.clusterScoped()
@@ -77,28 +66,27 @@ func (r *Reader) Collect(ctx context.Context, names []string, out *supportbundle
 	c.clusters(names)
 	slices.Sort(out.Unread)
 	out.Unread = slices.Compact(out.Unread)
+	slices.SortFunc(out.Objects, byIdentity)
+	isSame := func(a, b *unstructured.Unstructured) bool { return byIdentity(a, b) == 0 }
+	out.Objects = slices.CompactFunc(out.Objects, isSame)
 }
 
-// identity identifies an object.
-func identity(object *unstructured.Unstructured) string {
-	return object.GroupVersionKind().GroupKind().String() + " " + object.GetNamespace() + "/" + object.GetName()
+func byIdentity(a, b *unstructured.Unstructured) int {
+	return cmp.Or(
+		strings.Compare(a.GroupVersionKind().GroupKind().String(), b.GroupVersionKind().GroupKind().String()),
+		strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()),
+	)
 }
 
 // note records a failed read.
 func (c *collector) note(what string, err error) {
-	if err != nil && !apierrors.IsNotFound(err) && !c.failed[what] {
-		c.failed[what] = true
+	if err != nil && !apierrors.IsNotFound(err) {
 		c.out.Unread = append(c.out.Unread, what+": "+err.Error())
 	}
 }
 
 func (c *collector) add(objects ...*unstructured.Unstructured) {
-	for _, object := range objects {
-		if id := identity(object); !c.seen[id] {
-			c.seen[id] = true
-			c.out.Objects = append(c.out.Objects, object)
-		}
-	}
+	c.out.Objects = append(c.out.Objects, objects...)
 }
 
 // list reads the objects of a kind in a namespace, or all objects of a cluster-scoped kind.
@@ -129,45 +117,41 @@ func (c *collector) system() {
 	pods := c.list(resource("", "v1", "pods"), namespace, podsOfDrover)
 	c.add(pods...)
 	// The recipient of the bundle may lack permission to know other clusters.
-	all, err := c.Clusters("")
+	others, err := c.Clusters("")
 	if err != nil {
 		c.note("logs and metrics of Drover, in which lines about other clusters cannot be told apart", err)
 		return
 	}
-	var others []supportbundle.Cluster
-	for _, cluster := range all {
-		if one := (supportbundle.Cluster{Namespace: cluster[0], Name: cluster[1]}); !slices.Contains(c.out.Clusters, one) {
-			others = append(others, one)
-		}
-	}
-	before := maps.Clone(c.out.Texts)
+	isChosen := func(one supportbundle.Cluster) bool { return slices.Contains(c.out.Clusters, one) }
+	others = slices.DeleteFunc(others, isChosen)
+	texts := map[string]string{}
 	for _, pod := range pods {
-		c.logs(pod)
-		c.metrics(pod)
+		c.logs(texts, pod)
+		c.metrics(texts, pod)
 	}
-	for path, text := range c.out.Texts {
-		if _, told := before[path]; !told {
-			c.out.Texts[path] = supportbundle.About(text, c.out.Clusters, others)
-		}
+	for path, text := range texts {
+		c.out.Texts[path] = supportbundle.About(text, c.out.Clusters, others)
 	}
 }
 
+// containers returns the containers of a pod, none if it has another form.
+func containers(pod *unstructured.Unstructured) []corev1.Container {
+	var typed corev1.Pod
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(pod.Object, &typed)
+	return typed.Spec.Containers
+}
+
 // logs reads the logs of a pod's current and previous containers.
-func (c *collector) logs(pod *unstructured.Unstructured) {
-	list, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers") // no containers: no logs
-	for _, entry := range list {
-		described, _ := entry.(map[string]any)
-		name, _ := described["name"].(string)
-		for _, previous := range []bool{false, true} {
-			text, err := c.log(pod.GetNamespace(), pod.GetName(), name, previous)
-			path := "logs/" + pod.GetNamespace() + "/" + pod.GetName() + "/" + name
-			if previous {
-				path += ".previous"
-			} else {
-				c.note("logs of pod "+pod.GetNamespace()+"/"+pod.GetName(), err)
+func (c *collector) logs(texts map[string]string, pod *unstructured.Unstructured) {
+	name := pod.GetNamespace() + "/" + pod.GetName()
+	for _, container := range containers(pod) {
+		for suffix, previous := range map[string]bool{".log": false, ".previous.log": true} {
+			text, err := c.log(pod.GetNamespace(), pod.GetName(), container.Name, previous)
+			if !previous {
+				c.note("logs of pod "+name, err)
 			}
 			if err == nil && text != "" {
-				c.out.Texts[path+".log"] = text
+				texts["logs/"+name+"/"+container.Name+suffix] = text
 			}
 		}
 	}
@@ -186,21 +170,17 @@ func (c *collector) log(namespace, pod, container string, previous bool) (string
 }
 
 // metrics reads the metrics of a server's pod through the API server, from the port named health.
-func (c *collector) metrics(pod *unstructured.Unstructured) {
-	containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
-	for _, entry := range containers {
-		described, _ := entry.(map[string]any)
-		ports, _ := described["ports"].([]any)
-		for _, port := range ports {
-			p, _ := port.(map[string]any)
-			number, _ := p["containerPort"].(int64)
-			if p["name"] != "health" {
+func (c *collector) metrics(texts map[string]string, pod *unstructured.Unstructured) {
+	for _, container := range containers(pod) {
+		for _, port := range container.Ports {
+			if port.Name != "health" {
 				continue
 			}
-			data, err := c.clients.Kubernetes.CoreV1().Pods(pod.GetNamespace()).ProxyGet("http", pod.GetName(), strconv.FormatInt(number, 10), "metrics", nil).DoRaw(c.ctx)
+			data, err := c.clients.Kubernetes.CoreV1().Pods(pod.GetNamespace()).
+				ProxyGet("http", pod.GetName(), strconv.Itoa(int(port.ContainerPort)), "metrics", nil).DoRaw(c.ctx)
 			c.note("metrics of pod "+pod.GetNamespace()+"/"+pod.GetName(), err)
 			if err == nil {
-				c.out.Texts["metrics/"+pod.GetName()+".txt"] = string(data)
+				texts["metrics/"+pod.GetName()+".txt"] = string(data)
 			}
 		}
 	}
@@ -217,11 +197,8 @@ func (c *collector) clusterScoped() {
 			continue
 		}
 		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions") // may be empty
-		labels := make([]string, 0, len(crd.GetLabels()))
-		for _, key := range slices.Sorted(maps.Keys(crd.GetLabels())) {
-			labels = append(labels, key+"="+crd.GetLabels()[key])
-		}
-		lines = append(lines, fmt.Sprintf("%s generation %d, stored %s, %s", crd.GetName(), crd.GetGeneration(), strings.Join(stored, ","), strings.Join(labels, " ")))
+		lines = append(lines, fmt.Sprintf("%s generation %d, stored %s, %s",
+			crd.GetName(), crd.GetGeneration(), strings.Join(stored, ","), labels.Set(crd.GetLabels())))
 	}
 	c.out.Texts[definitionsFile] = strings.Join(lines, "\n") + "\n"
 }
@@ -243,16 +220,16 @@ func (c *collector) clusters(names []string) {
 		all = append(all, c.list(kind, c.namespace, "")...)
 	}
 	mine := related(all, names)
+	c.add(mine...)
 	for _, object := range mine {
-		c.add(object)
 		switch {
 		case object.GetKind() == "Pod" && object.GetLabels()[batchv1.JobNameLabel] != "":
-			c.logs(object)
+			c.logs(c.out.Texts, object)
 		case object.GetKind() == "Cluster" && object.GroupVersionKind().Group == "provisioning.cattle.io":
 			c.management(object)
 		}
 	}
-	c.referred(mine)
+	c.referred(names)
 	for _, event := range c.list(resource("", "v1", "events"), c.namespace, "") {
 		kind, _, _ := unstructured.NestedString(event.Object, "involvedObject", "kind") // may be empty
 		name, _, _ := unstructured.NestedString(event.Object, "involvedObject", "name")

@@ -82,16 +82,23 @@ func configsOf(cluster *unstructured.Unstructured) []string {
 
 // referred reads the Secrets and ConfigMaps that the clusters name. The bundle shows their keys and masks their values
 // everywhere.
-func (c *collector) referred(objects []*unstructured.Unstructured) {
-	for _, object := range objects {
-		if object.GetKind() == "RKEControlPlane" {
-			c.referredBy(object.GetName())
+func (c *collector) referred(names []string) {
+	for _, name := range names {
+		c.referredBy(name)
+		cluster, err := c.Cluster(name)
+		if err != nil {
+			c.note("cluster "+name, err)
+			continue
 		}
-		if object.GetKind() == "Cluster" && strings.HasPrefix(object.GetAPIVersion(), "provisioning") {
-			for _, reference := range credentialsOf(object) {
-				namespace, name := topology.CredentialSecret(object.GetNamespace(), reference)
-				c.get("secrets", namespace, name)
+		credentials := []string{cluster.Spec.CloudCredentialSecretName}
+		if config := cluster.Spec.RKEConfig; config != nil {
+			for i := range config.MachinePools {
+				credentials = append(credentials, config.MachinePools[i].CloudCredentialSecretName)
 			}
+		}
+		for _, reference := range credentials {
+			namespace, name := topology.CredentialSecret(c.namespace, reference)
+			c.get("secrets", namespace, name)
 		}
 	}
 }
@@ -119,18 +126,4 @@ func (c *collector) get(kind, namespace, name string) {
 	if err == nil {
 		c.add(object)
 	}
-}
-
-// credentialsOf returns the cloud credentials that a Cluster and its pools name.
-func credentialsOf(cluster *unstructured.Unstructured) []string {
-	shared, _, _ := unstructured.NestedString(cluster.Object, "spec", "cloudCredentialSecretName") // may be empty
-	pools, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "rkeConfig", "machinePools")
-	out := []string{shared}
-	for _, pool := range pools {
-		if fields, ok := pool.(map[string]any); ok {
-			own, _ := fields["cloudCredentialSecretName"].(string)
-			out = append(out, own)
-		}
-	}
-	return slices.DeleteFunc(out, func(reference string) bool { return reference == "" })
 }

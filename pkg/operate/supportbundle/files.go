@@ -63,13 +63,13 @@ func Files(in Input) ([]File, error) {
 		}
 	}
 	for path, text := range in.Texts {
-		out = append(out, File{path, []byte(h.text(text))})
+		out = append(out, File{path, []byte(h.masked(text))})
 	}
 	unread := "Everything that was looked for could be read.\n"
 	if len(in.Unread) > 0 {
 		unread = strings.Join(in.Unread, "\n") + "\n"
 	}
-	out = append(out, File{"README.txt", []byte(readme)}, File{"unread.txt", []byte(h.text(unread))})
+	out = append(out, File{"README.txt", []byte(readme)}, File{"unread.txt", []byte(h.masked(unread))})
 	slices.SortFunc(out, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return out, nil
 }
@@ -103,15 +103,15 @@ func (h *hider) leaves(node any) any {
 		}
 		return out
 	case string:
-		return h.text(value)
+		return h.masked(value)
 	case output:
 		return redact.Tail(value, maxOutput, h.known)
 	}
 	return node
 }
 
-// text returns a text without secrets.
-func (h *hider) text(text string) string {
+// masked returns a text without secrets.
+func (h *hider) masked(text string) string {
 	return redact.Encoded(redact.Text(h.known.Mask(text)))
 }
 

@@ -47,40 +47,39 @@ func list(items ...any) []any { return items }
 
 type tree = map[string]any
 
-// place is a location of a secret. It creates the objects and texts that contain the secret.
+// place is a location of a secret: the objects that contain it, and the form in which logs repeat it.
 type place struct {
 	name string
-	put  func(secret string) ([]*unstructured.Unstructured, map[string]string)
+	put  func(secret string) []*unstructured.Unstructured
+	said string
 }
 
-func secretOf(kind string, data tree) func(string) ([]*unstructured.Unstructured, map[string]string) {
-	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
+// asIs is the form of logs that repeat a secret that the bundle knows.
+const asIs = "the program said %s and ended"
+
+func secretOf(kind string, data tree) func(string) []*unstructured.Unstructured {
+	return func(s string) []*unstructured.Unstructured {
 		filled := tree{}
 		for key, value := range data {
 			filled[key] = b64(fmt.Sprintf(value.(string), s))
 		}
-		// Reports that repeat the secret must be masked too.
-		condition := object("cluster.x-k8s.io/v1beta2", "Machine", "m-"+kind[strings.LastIndex(kind, "/")+1:], tree{"status": tree{"conditions": list(tree{
-			"type": "Reconciled", "status": "False", "message": "exit code 1: the program said " + s + " and ended",
-		})}})
-		return []*unstructured.Unstructured{object("v1", "Secret", "s", tree{"type": kind, "data": filled}), condition}, map[string]string{"logs/a.log": "before " + s + " after " + b64("x"+s) + "\n"}
+		return []*unstructured.Unstructured{object("v1", "Secret", "s", tree{"type": kind, "data": filled})}
 	}
 }
 
-func objectWith(apiVersion, kind string, content func(s string) tree) func(string) ([]*unstructured.Unstructured, map[string]string) {
-	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
-		return []*unstructured.Unstructured{object(apiVersion, kind, "o", content(s))}, nil
+func objectWith(apiVersion, kind string, content func(s string) tree) func(string) []*unstructured.Unstructured {
+	return func(s string) []*unstructured.Unstructured {
+		return []*unstructured.Unstructured{object(apiVersion, kind, "o", content(s))}
 	}
 }
 
-func textWith(format string) func(string) ([]*unstructured.Unstructured, map[string]string) {
-	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
-		return []*unstructured.Unstructured{object("v1", "Event", "e", tree{"message": fmt.Sprintf(format, s)})}, map[string]string{"logs/b.log": "at noon " + fmt.Sprintf(format, s) + " and on\n"}
-	}
+// textWith is a place in a message that a program has written.
+func textWith(name, format string) place {
+	return place{name, func(string) []*unstructured.Unstructured { return nil }, "at noon " + format + " and on"}
 }
 
-func planWith(change func(p *plan.NodePlan, s string)) func(string) ([]*unstructured.Unstructured, map[string]string) {
-	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
+func planWith(change func(p *plan.NodePlan, s string)) func(string) []*unstructured.Unstructured {
+	return func(s string) []*unstructured.Unstructured {
 		p := plan.NodePlan{}
 		change(&p, s)
 		encoded, err := nodeplan.Encode(p)
@@ -92,7 +91,7 @@ func planWith(change func(p *plan.NodePlan, s string)) func(string) ([]*unstruct
 			panic(err)
 		}
 		data := tree{nodeplan.KeyPlan: b64(string(encoded)), nodeplan.KeyAppliedPlan: b64(string(encoded)), nodeplan.KeyFailedOutput: b64(gz(string(output)))}
-		return []*unstructured.Unstructured{object("v1", "Secret", "m-machine-plan", tree{"type": rkev1.SecretTypeMachinePlan, "data": data})}, nil
+		return []*unstructured.Unstructured{object("v1", "Secret", "m-machine-plan", tree{"type": rkev1.SecretTypeMachinePlan, "data": data})}
 	}
 }
 
@@ -102,8 +101,8 @@ func file(path, format string) func(*plan.NodePlan, string) {
 	}
 }
 
-func spec(path string, value func(s string) any) func(string) ([]*unstructured.Unstructured, map[string]string) {
-	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
+func spec(path string, value func(s string) any) func(string) []*unstructured.Unstructured {
+	return func(s string) []*unstructured.Unstructured {
 		content := tree{}
 		if err := unstructured.SetNestedField(content, value(s), strings.Split("spec.rkeConfig."+path, ".")...); err != nil {
 			panic(err)
@@ -116,114 +115,107 @@ func spec(path string, value func(s string) any) func(string) ([]*unstructured.U
 		cluster.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": string(applied), "objectset.rio.cattle.io/applied": b64(gz(string(applied)))})
 		controlPlane := object("rke.cattle.io/v1", "RKEControlPlane", "demo", tree{"spec": content["spec"].(tree)["rkeConfig"]})
 		controlPlane.SetAnnotations(map[string]string{rkev1.ClusterSpecAnnotation: b64(gz(string(applied)))})
-		return []*unstructured.Unstructured{cluster, controlPlane}, nil
+		return []*unstructured.Unstructured{cluster, controlPlane}
 	}
 }
 
 // places are all locations where users and Drover keep secrets.
 var places = []place{
-	{"a Secret of a user", secretOf("Opaque", tree{"anything": "%s"})},
-	{"a cloud credential", secretOf("provisioning.cattle.io/cloud-credential", tree{"amazonec2credentialConfig-secretKey": "%s"})},
-	{"a registry's password", secretOf(rkev1.SecretTypeAuthConfig, tree{"username": "robot", "password": "%s"})},
-	{"a registry's pair", secretOf("kubernetes.io/dockerconfigjson", tree{".dockerconfigjson": `{"auths":{"r.example.com":{"username":"robot","password":"%s"}}}`})},
-	{"a basic pair", secretOf("kubernetes.io/basic-auth", tree{"username": "robot", "password": "%s"})},
-	{"a kubeconfig", secretOf("cluster.x-k8s.io/secret", tree{"value": "apiVersion: v1\nusers:\n- name: a\n  user:\n    token: %s\n"})},
-	{"tokens of a cluster", secretOf(rkev1.SecretTypeClusterState, tree{"serverToken": "%s", "agentToken": "%[1]s"})},
-	{"a token of an account", secretOf("kubernetes.io/service-account-token", tree{"token": "%s", "namespace": "fleet-default"})},
-	{"bootstrap data", secretOf(rkev1.SecretTypeBootstrap, tree{"value": "#!/bin/sh\nexport CATTLE_TOKEN='%s'\n"})},
-	{"a key", secretOf("kubernetes.io/tls", tree{"tls.key": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----\n"})},
-	{"a request", secretOf(rkev1.SecretTypeMachineRequest, tree{"data": `{"token":["%s"]}`})},
+	{"a Secret of a user", secretOf("Opaque", tree{"anything": "%s"}), asIs},
+	{"a cloud credential", secretOf("provisioning.cattle.io/cloud-credential", tree{"amazonec2credentialConfig-secretKey": "%s"}), asIs},
+	{"a registry's password", secretOf(rkev1.SecretTypeAuthConfig, tree{"username": "robot", "password": "%s"}), asIs},
+	{"a registry's pair", secretOf("kubernetes.io/dockerconfigjson", tree{".dockerconfigjson": `{"auths":{"r.example.com":{"username":"robot","password":"%s"}}}`}), asIs},
+	{"a basic pair", secretOf("kubernetes.io/basic-auth", tree{"username": "robot", "password": "%s"}), asIs},
+	{"a kubeconfig", secretOf("cluster.x-k8s.io/secret", tree{"value": "apiVersion: v1\nusers:\n- name: a\n  user:\n    token: %s\n"}), asIs},
+	{"tokens of a cluster", secretOf(rkev1.SecretTypeClusterState, tree{"serverToken": "%s", "agentToken": "%[1]s"}), asIs},
+	{"a token of an account", secretOf("kubernetes.io/service-account-token", tree{"token": "%s", "namespace": "fleet-default"}), asIs},
+	{"bootstrap data", secretOf(rkev1.SecretTypeBootstrap, tree{"value": "#!/bin/sh\nexport CATTLE_TOKEN='%s'\n"}), asIs},
+	{"a key", secretOf("kubernetes.io/tls", tree{"tls.key": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----\n"}), asIs},
+	{"a request", secretOf(rkev1.SecretTypeMachineRequest, tree{"data": `{"token":["%s"]}`}), asIs},
 
-	{"a token of the configuration", spec("machineGlobalConfig.token", func(s string) any { return s })},
-	{"a key of S3", spec("machineGlobalConfig.etcd-s3-secret-key", func(s string) any { return s })},
-	{"a key nobody knows", spec("machineGlobalConfig.new-key", func(s string) any { return tree{"deep": list(s)} })},
-	{"an argument", spec("machineGlobalConfig.kube-apiserver-arg", func(s string) any { return list("audit-webhook-token=" + s) })},
-	{"a datastore", spec("machineGlobalConfig.datastore-endpoint", func(s string) any { return "postgres://u:" + s + "@db/x" })},
-	{"a selector's configuration", spec("machineSelectorConfig", func(s string) any { return list(tree{"config": tree{"agent-token": s}}) })},
-	{"chart values", spec("chartValues", func(s string) any { return tree{"rke2-calico": tree{"x": list(tree{"y": s})}} })},
-	{"a manifest", spec("additionalManifest", func(s string) any { return "kind: Secret\nstringData:\n  a: " + s })},
-	{"variables", func(s string) ([]*unstructured.Unstructured, map[string]string) {
-		return []*unstructured.Unstructured{object("provisioning.cattle.io/v1", "Cluster", "demo", tree{"spec": tree{"agentEnvVars": list(tree{"name": "HTTPS_PROXY", "value": "http://u:" + s + "@proxy"}, tree{"name": "A", "value": s})}})}, nil
-	}},
+	{"a token of the configuration", spec("machineGlobalConfig.token", func(s string) any { return s }), ""},
+	{"a key of S3", spec("machineGlobalConfig.etcd-s3-secret-key", func(s string) any { return s }), ""},
+	{"a key nobody knows", spec("machineGlobalConfig.new-key", func(s string) any { return tree{"deep": list(s)} }), ""},
+	{"an argument", spec("machineGlobalConfig.kube-apiserver-arg", func(s string) any { return list("audit-webhook-token=" + s) }), ""},
+	{"a datastore", spec("machineGlobalConfig.datastore-endpoint", func(s string) any { return "postgres://u:" + s + "@db/x" }), ""},
+	{"a selector's configuration", spec("machineSelectorConfig", func(s string) any { return list(tree{"config": tree{"agent-token": s}}) }), ""},
+	{"chart values", spec("chartValues", func(s string) any { return tree{"rke2-calico": tree{"x": list(tree{"y": s})}} }), ""},
+	{"a manifest", spec("additionalManifest", func(s string) any { return "kind: Secret\nstringData:\n  a: " + s }), ""},
+	{"variables", objectWith("provisioning.cattle.io/v1", "Cluster", func(s string) tree {
+		return tree{"spec": tree{"agentEnvVars": list(tree{"name": "HTTPS_PROXY", "value": "http://u:" + s + "@proxy"}, tree{"name": "A", "value": s})}}
+	}), asIs},
 	{"user data of a pool", spec("machinePools", func(s string) any {
 		return list(tree{"name": "a", "userdata": tree{"inlineUserdata": "#cloud-config\nchpasswd: " + s}})
-	})},
+	}), ""},
 	{"user data of a bootstrap", objectWith("rke.cattle.io/v1", "RKEBootstrap", func(s string) tree {
 		return tree{"spec": tree{"userdata": tree{"inlineUserdata": "#cloud-config\nwrite_files:\n- content: " + b64(s+" and more of it")}}}
-	})},
+	}), ""},
 	{"a registration token", objectWith("management.cattle.io/v3", "ClusterRegistrationToken", func(s string) tree {
 		return tree{"status": tree{"token": s, "nodeCommand": "curl x | sh -s - --token " + s + " --worker", "manifestUrl": "https://x/v3/import/" + s + "_c-m.yaml"}}
-	})},
-	{"a ConfigMap of a user", func(s string) ([]*unstructured.Unstructured, map[string]string) {
-		values := object("v1", "ConfigMap", "mine", tree{"data": tree{"a": s}})
-		return []*unstructured.Unstructured{values}, map[string]string{"logs/values.log": "read " + s + " from it\n"}
-	}},
-	{"binary data of a ConfigMap", func(s string) ([]*unstructured.Unstructured, map[string]string) {
-		values := object("v1", "ConfigMap", "packed", tree{"binaryData": tree{"b": b64(s)}})
-		return []*unstructured.Unstructured{values}, map[string]string{"logs/binary.log": "read " + s + " from it\n"}
-	}},
-	{"an annotation", func(s string) ([]*unstructured.Unstructured, map[string]string) {
-		o := object("cluster.x-k8s.io/v1beta2", "Machine", "m", nil)
-		o.SetAnnotations(map[string]string{"example.com/password": s})
-		return []*unstructured.Unstructured{o}, nil
-	}},
-	{"an archive that nobody knows", func(s string) ([]*unstructured.Unstructured, map[string]string) {
-		o := object("cluster.x-k8s.io/v1beta2", "Machine", "packed", tree{"status": tree{"message": "got " + b64("the answer was "+s+" and no more")}})
-		o.SetAnnotations(map[string]string{"example.com/state": b64(gz(`{"a":"` + s + `"}`))})
-		return []*unstructured.Unstructured{o}, nil
-	}},
+	}), ""},
+	{"a ConfigMap of a user", objectWith("v1", "ConfigMap", func(s string) tree { return tree{"data": tree{"a": s}} }), asIs},
+	{"binary data of a ConfigMap", objectWith("v1", "ConfigMap", func(s string) tree { return tree{"binaryData": tree{"b": b64(s)}} }), asIs},
+	{"an annotation", objectWith("cluster.x-k8s.io/v1beta2", "Machine", func(s string) tree {
+		return tree{"metadata": tree{"annotations": tree{"example.com/password": s}}}
+	}), asIs},
+	{"an archive that nobody knows", objectWith("cluster.x-k8s.io/v1beta2", "Machine", func(s string) tree {
+		return tree{
+			"status":   tree{"message": "got " + b64("the answer was "+s+" and no more")},
+			"metadata": tree{"annotations": tree{"example.com/state": b64(gz(`{"a":"` + s + `"}`))}},
+		}
+	}), ""},
 	{"variables of a pod", objectWith("v1", "Pod", func(s string) tree {
 		return tree{"spec": tree{"containers": list(tree{"name": "c", "env": list(tree{"name": "X", "value": s}), "args": list("--sim-ssh-password", s, "--sim-token="+s)})}}
-	})},
+	}), ""},
 	{"a driver's URL", objectWith("management.cattle.io/v3", "NodeDriver", func(s string) tree {
 		return tree{"spec": tree{"url": "https://u:" + s + "@x/driver?sig=" + s}}
-	})},
-	{"a field that the schema marks", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+	}), ""},
+	{"a field that the schema marks", func(s string) []*unstructured.Unstructured {
 		schema := object("management.cattle.io/v3", "DynamicSchema", "simconfig", tree{"spec": tree{"resourceFields": tree{"odd": tree{"type": "password"}, "size": tree{"type": "string"}}}})
 		return []*unstructured.Unstructured{
 			schema, object("rke-machine-config.cattle.io/v1", "SimConfig", "c", tree{"odd": s, "size": "small"}),
 			object("rke-machine.cattle.io/v1", "SimMachine", "m", tree{"spec": tree{"odd": s}}),
 			object("rke-machine.cattle.io/v1", "SimMachineTemplate", "t", tree{"spec": tree{"template": tree{"spec": tree{"odd": s}}}}),
 			object("batch/v1", "Job", "j", tree{"spec": tree{"args": list("--sim-odd=" + s)}}),
-		}, nil
-	}},
-	{"a field that the driver marks", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		}
+	}, asIs},
+	{"a field that the driver marks", func(s string) []*unstructured.Unstructured {
 		driver := object("management.cattle.io/v3", "NodeDriver", "sim", nil)
 		driver.SetAnnotations(map[string]string{"privateCredentialFields": "other", "nodedriver.cattle.io/file-to-field-aliases": "content:contentFile"})
-		return []*unstructured.Unstructured{driver, object("rke-machine-config.cattle.io/v1", "SimConfig", "c", tree{"other": s, "content": s})}, nil
-	}},
-	{"a field of a driver without a schema", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		return []*unstructured.Unstructured{driver, object("rke-machine-config.cattle.io/v1", "SimConfig", "c", tree{"other": s, "content": s})}
+	}, ""},
+	{"a field of a driver without a schema", func(s string) []*unstructured.Unstructured {
 		return []*unstructured.Unstructured{
 			object("rke-machine-config.cattle.io/v1", "OddConfig", "c", tree{"rootWord": s, "tags": list("a", s)}),
 			object("rke-machine.cattle.io/v1", "OddMachine", "m", tree{"spec": tree{"rootWord": s, "deep": tree{"x": s}}}),
 			object("rke-machine.cattle.io/v1", "OddMachineTemplate", "t", tree{"spec": tree{"template": tree{"spec": tree{"rootWord": s}}}}),
-		}, map[string]string{"logs/odd.log": "tried " + s + " in vain\n"}
-	}},
-	{"a root password of a driver whose schema marks none", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		}
+	}, asIs},
+	{"a root password of a driver whose schema marks none", func(s string) []*unstructured.Unstructured {
 		schema := object("management.cattle.io/v3", "DynamicSchema", "linodeconfig", tree{"spec": tree{"resourceFields": tree{"rootPass": tree{"type": "string"}}}})
 		return []*unstructured.Unstructured{
 			schema, object("rke-machine-config.cattle.io/v1", "LinodeConfig", "c", tree{"rootPass": s}),
 			object("batch/v1", "Job", "j", tree{"spec": tree{"args": list("--linode-root-pass", s)}}),
-		}, map[string]string{"logs/linode.log": "rootPass: " + s + "\n"}
-	}},
-	{"a file of a driver", objectWith("rke-machine-config.cattle.io/v1", "SimConfig", func(s string) tree { return tree{"script": "#!/bin/sh\n" + s} })},
+		}
+	}, "rootPass: %s"},
+	{"a file of a driver", objectWith("rke-machine-config.cattle.io/v1", "SimConfig", func(s string) tree { return tree{"script": "#!/bin/sh\n" + s} }), asIs},
 
-	{"the configuration in a plan", planWith(file("/etc/rancher/rke2/config.yaml.d/50-rancher.yaml", `{"token":%q,"cni":"calico"}`))},
-	{"registries in a plan", planWith(file("/etc/rancher/rke2/registries.yaml", "configs:\n  r.example.com:\n    auth:\n      password: %s\n"))},
+	{"the configuration in a plan", planWith(file("/etc/rancher/rke2/config.yaml.d/50-rancher.yaml", `{"token":%q,"cni":"calico"}`)), ""},
+	{"registries in a plan", planWith(file("/etc/rancher/rke2/registries.yaml", "configs:\n  r.example.com:\n    auth:\n      password: %s\n")), ""},
 	{"a file in a plan", planWith(func(p *plan.NodePlan, s string) {
 		file("/etc/secret.conf", "key = %s")(p, s)
 		p.Instructions = append(p.Instructions, plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{Name: "x", Env: []string{"A_TOKEN=" + s}}})
-	})},
+	}), ""},
 	{"variables in a plan", planWith(func(p *plan.NodePlan, s string) {
 		p.Instructions = append(p.Instructions, plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{Name: "install", Env: []string{"AWS_SECRET_ACCESS_KEY=" + s}}})
-	})},
+	}), ""},
 	{"arguments in a plan", planWith(func(p *plan.NodePlan, s string) {
 		p.PeriodicInstructions = append(p.PeriodicInstructions, plan.PeriodicInstruction{CommonInstruction: plan.CommonInstruction{Name: "p", Args: []string{"--s3-secret-key", s, "--token=" + s}}})
-	})},
+	}), ""},
 
-	{"a message", textWith("password: %s")}, {"a flag in a message", textWith("ran curl --token %s x")}, {"a header in a message", textWith("Authorization: Bearer %s")},
-	{"a URL in a message", textWith("get https://u:%s@x/")}, {"a signed URL in a message", textWith("get https://x/y?X-Amz-Signature=%s")},
-	{"JSON in a message", textWith(`{"client_secret":"%s"}`)}, {"a variable in a message", textWith("AWS_SECRET_ACCESS_KEY=%s")},
+	textWith("a message", "password: %s"), textWith("a flag in a message", "ran curl --token %s x"), textWith("a header in a message", "Authorization: Bearer %s"),
+	textWith("a URL in a message", "get https://u:%s@x/"), textWith("a signed URL in a message", "get https://x/y?X-Amz-Signature=%s"),
+	textWith("JSON in a message", `{"client_secret":"%s"}`), textWith("a variable in a message", "AWS_SECRET_ACCESS_KEY=%s"),
 }
 
 // A bundle contains no secret from any place, neither in plain text nor encoded.
@@ -234,11 +226,12 @@ func TestFiles_HoldNoSecrets(t *testing.T) {
 			p := places[i]
 			// Random, and unlike any word.
 			secret := rapid.StringMatching(`[A-Z][0-9][a-z][A-Z0-9]{2}[A-Za-z0-9]{9,24}[0-9][A-Z][a-z]`).Draw(t, "secret")
-			objects, texts := p.put(secret)
 			secrets[secret] = p.name
-			in.Objects = append(in.Objects, objects...)
-			for path, text := range texts {
-				in.Texts[path] += text
+			in.Objects = append(in.Objects, p.put(secret)...)
+			if p.said != "" {
+				said := fmt.Sprintf(p.said, secret)
+				in.Objects = append(in.Objects, object("v1", "Event", fmt.Sprint("e", i), tree{"message": said}))
+				in.Texts["logs/a.log"] += said + " encoded " + b64("x"+secret) + "\n"
 			}
 			in.Unread = append(in.Unread, "token: "+secret)
 		}

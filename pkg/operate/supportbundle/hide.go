@@ -18,15 +18,13 @@ const (
 	kindSecret = "Secret"
 	// settingsLabel marks ConfigMaps with the settings of servers, which hold no secrets.
 	settingsLabel = "drover.io/settings"
-	// longest is the maximum length of a visible value in a driver's configuration. Longer values are files.
-	longest = 200
 )
 
 // hider removes secrets from objects, and remembers them.
 type hider struct {
 	known *redact.Secrets
-	// passwords are the hidden fields of drivers, by driver.
-	passwords map[string]map[string]bool
+	// passwords are the hidden fields of drivers: driver and field.
+	passwords map[[2]string]bool
 	// described are the drivers with a readable schema. For other drivers the secret fields are unknown.
 	described map[string]bool
 	// undescribed are the flag prefixes of the other drivers that have objects here.
@@ -34,7 +32,7 @@ type hider struct {
 }
 
 func newHider(objects []*unstructured.Unstructured) *hider {
-	h := &hider{known: &redact.Secrets{}, passwords: map[string]map[string]bool{}, described: map[string]bool{}}
+	h := &hider{known: &redact.Secrets{}, passwords: map[[2]string]bool{}, described: map[string]bool{}}
 	h.known.Except("default", "kube-system", "rancher", "cattle", "docker.io")
 	for _, object := range objects {
 		h.known.Except(object.GetName(), object.GetNamespace(), object.GetKind())
@@ -99,11 +97,7 @@ func (h *hider) learnDriver(object *unstructured.Unstructured) {
 }
 
 func (h *hider) private(driver, field string) {
-	driver = strings.ToLower(driver)
-	if h.passwords[driver] == nil {
-		h.passwords[driver] = map[string]bool{}
-	}
-	h.passwords[driver][field] = true
+	h.passwords[[2]string{strings.ToLower(driver), field}] = true
 }
 
 // object returns a copy of an object without its secrets.
@@ -164,50 +158,34 @@ func (h *hider) metadata(tree map[string]any) {
 var unlearned = []string{rkev1.SecretTypeMachinePlan, rkev1.SecretTypeMachineState, "helm.sh/release.v1"}
 
 func (h *hider) secret(tree map[string]any) {
-	if !slices.Contains(unlearned, field(tree, "type")) {
-		data := map[string][]byte{}
-		encoded, _, _ := unstructured.NestedStringMap(tree, "data") // no data: no secrets
-		for key, value := range encoded {
-			if plain, err := base64.StdEncoding.DecodeString(value); err == nil {
-				data[key] = plain
-			}
-		}
+	if data := contents(tree, "data", true); !slices.Contains(unlearned, field(tree, "type")) {
 		h.known.AddData(data)
 	}
-	sizes(tree, "data", true)
 	delete(tree, "stringData")
 }
 
 // configMap hides the users' values in a ConfigMap.
 func (h *hider) configMap(tree map[string]any) {
-	plain, _, _ := unstructured.NestedStringMap(tree, "data") // no data: nothing to show
-	for key, value := range plain {
-		h.named(key, value)
-	}
-	encoded, _, _ := unstructured.NestedStringMap(tree, "binaryData")
-	for key, value := range encoded {
-		if content, err := base64.StdEncoding.DecodeString(value); err == nil {
-			h.named(key, string(content))
+	for name, encoded := range map[string]bool{"data": false, "binaryData": true} {
+		for key, value := range contents(tree, name, encoded) {
+			h.named(key, string(value))
 		}
 	}
-	sizes(tree, "data", false)
-	sizes(tree, "binaryData", true)
 }
 
-// sizes replaces values by their sizes.
-func sizes(tree map[string]any, name string, encoded bool) {
-	values, ok := tree[name].(map[string]any)
-	if !ok {
-		return
-	}
+// contents returns the values of a Secret or ConfigMap, and replaces them by their sizes.
+func contents(tree map[string]any, name string, encoded bool) map[string][]byte {
+	values, _ := tree[name].(map[string]any)
+	out := make(map[string][]byte, len(values))
 	for key, value := range values {
 		text, _ := value.(string)
-		size := len(text)
-		if encoded {
-			size = base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(text, "=")))
+		out[key] = []byte(text)
+		if plain, err := base64.StdEncoding.DecodeString(text); err == nil && encoded {
+			out[key] = plain
 		}
-		values[key] = hidden(size)
+		values[key] = hidden(len(out[key]))
 	}
+	return out
 }
 
 // driver hides fields of a driver's configuration. The fields are at the top of a config, and in the spec of machines
@@ -215,12 +193,9 @@ func sizes(tree map[string]any, name string, encoded bool) {
 func (h *hider) driver(kind string, tree map[string]any) {
 	driver := driverOf(kind)
 	fields := tree
-	for _, into := range [][]string{{"spec", "template", "spec"}, {"spec"}} {
-		if found, ok, err := unstructured.NestedFieldNoCopy(tree, into...); ok && err == nil {
-			if below, isMap := found.(map[string]any); isMap {
-				fields = below
-				break
-			}
+	for _, into := range [][]string{{"spec"}, {"spec", "template", "spec"}} {
+		if below, ok, err := unstructured.NestedFieldNoCopy(tree, into...); ok && err == nil {
+			fields, _ = below.(map[string]any)
 		}
 	}
 	for name, value := range fields {
@@ -228,8 +203,8 @@ func (h *hider) driver(kind string, tree map[string]any) {
 		switch {
 		case slices.Contains(everywhere, name):
 		case !h.described[driver]:
-			fields[name] = h.texts(name, value)
-		case ok && (h.passwords[driver][name] || len(text) > longest || strings.Contains(text, "\n")):
+			fields[name] = each(name, value, h.text)
+		case ok && (h.passwords[[2]string{driver, name}] || isDocument(text)):
 			fields[name] = h.hide(text)
 		}
 	}
@@ -237,25 +212,6 @@ func (h *hider) driver(kind string, tree map[string]any) {
 
 // everywhere are fields of every driver's objects. They hold no secrets.
 var everywhere = []string{"apiVersion", "kind", "metadata", "status", "providerID", "common"}
-
-// texts hides every text below a node with that name.
-func (h *hider) texts(name string, node any) any {
-	switch value := node.(type) {
-	case string:
-		if value != "" {
-			return h.named(name, value)
-		}
-	case []any:
-		for i, child := range value {
-			value[i] = h.texts(name, child)
-		}
-	case map[string]any:
-		for key, child := range value {
-			value[key] = h.texts(key, child)
-		}
-	}
-	return node
-}
 
 // words matches texts of words, numbers and short codes: names, hosts, paths, sentences.
 var words = regexp.MustCompile(`^(?:(?:[A-Z]?[a-z]{1,14}|[A-Z]{1,14}|[0-9]{1,5}|[a-z0-9]{1,7})(?:[\s./:,_=-]+|$))+$`)

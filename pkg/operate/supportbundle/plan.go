@@ -2,8 +2,6 @@ package supportbundle
 
 import (
 	"encoding/base64"
-	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,32 +18,24 @@ const maxOutput = 2000
 
 // plan summarizes a plan Secret.
 func (h *hider) plan(secret *unstructured.Unstructured) any {
-	data := map[string][]byte{}
-	encoded, _, _ := unstructured.NestedStringMap(secret.Object, "data") // a Secret without data has no plan
-	for key, value := range encoded {
-		if plain, err := base64.StdEncoding.DecodeString(value); err == nil {
-			data[key] = plain
-		}
-	}
-	state, err := nodeplan.Parse(secret.GetNamespace()+"/"+secret.GetName(), data)
+	state, err := nodeplan.Parse(secret.GetNamespace()+"/"+secret.GetName(), contents(secret.DeepCopy().Object, "data", true))
 	out := map[string]any{
-		"secret": secret.GetNamespace() + "/" + secret.GetName(), "machine": secret.GetLabels()[rkev1.MachineNameLabel], "bytes": int64(len(state.PlanBytes)),
-		"checksum": state.Checksum, "appliedChecksum": state.AppliedChecksum, "failedChecksum": state.FailedChecksum, "failureCount": int64(state.FailureCount),
-		"maxFailures": int64(state.MaxFailures), "failureThreshold": int64(state.FailureThreshold), "lastApplyTime": state.LastApplyTime, "inSync": state.InSync, "failed": state.Failed,
+		"secret": secret.GetNamespace() + "/" + secret.GetName(), "machine": secret.GetLabels()[rkev1.MachineNameLabel], "bytes": len(state.PlanBytes),
+		"checksum": state.Checksum, "appliedChecksum": state.AppliedChecksum, "failedChecksum": state.FailedChecksum, "failureCount": state.FailureCount,
+		"maxFailures": state.MaxFailures, "failureThreshold": state.FailureThreshold, "lastApplyTime": state.LastApplyTime, "inSync": state.InSync, "failed": state.Failed,
 		"delivered": secret.GetAnnotations()[rkev1.PlanUpdatedTimeAnnotation], "probesPassed": secret.GetAnnotations()[rkev1.PlanProbesPassedAnnotation],
 	}
 	if err != nil {
 		out["problem"] = err.Error()
 	}
-	out["files"], out["instructions"] = h.files(state.Plan.Files), h.instructions(&state.Plan)
-	out["probes"] = probes(&state)
+	out["files"], out["instructions"], out["probes"] = h.files(state.Plan.Files), h.instructions(&state.Plan), probes(&state)
 	// Outputs are masked later, when all secrets are known.
-	out["outputs"], out["failedOutputs"] = h.outputs(state.Output), h.outputs(state.FailedOutput)
+	out["outputs"], out["failedOutputs"] = outputs(state.Output), outputs(state.FailedOutput)
 	periodic := map[string]any{}
 	for name, output := range state.PeriodicOutput {
 		periodic[name] = map[string]any{
-			"exitCode": int64(output.ExitCode), "failures": int64(output.Failures), "lastSuccess": output.LastSuccessfulRunTime, "lastFailure": output.LastFailedRunTime,
-			"stdoutBytes": int64(len(output.Stdout)), "stderrBytes": int64(len(output.Stderr)),
+			"exitCode": output.ExitCode, "failures": output.Failures, "lastSuccess": output.LastSuccessfulRunTime, "lastFailure": output.LastFailedRunTime,
+			"stdoutBytes": len(output.Stdout), "stderrBytes": len(output.Stderr),
 		}
 	}
 	out["periodic"] = periodic
@@ -61,14 +51,14 @@ func (h *hider) files(files []plan.File) []any {
 		if err != nil {
 			content = []byte(file.Content)
 		}
-		entry := map[string]any{"path": file.Path, "permissions": file.Permissions, "bytes": int64(len(content))}
+		entry := map[string]any{"path": file.Path, "permissions": file.Permissions, "bytes": len(content)}
 		if file.Action != "" {
 			entry["action"] = file.Action
 		}
 		var tree any
 		if yaml.Unmarshal(content, &tree) == nil {
 			if config, ok := tree.(map[string]any); ok && strings.Contains(file.Path, "/config.yaml.d/") {
-				entry["config"] = h.config(config)
+				entry["config"] = h.walk("config", config)
 			} else {
 				h.walk("", tree) // remembers the values with secret names
 			}
@@ -90,7 +80,7 @@ func (h *hider) instructions(p *plan.NodePlan) []any {
 		for _, arg := range c.Args {
 			args = append(args, arg)
 		}
-		out = append(out, map[string]any{"name": c.Name, "kind": kind, "image": c.Image, "command": c.Command, "args": h.scripts(h.arguments(args)), "env": env, "scriptBytes": int64(len(c.Script))})
+		out = append(out, map[string]any{"name": c.Name, "kind": kind, "image": c.Image, "command": c.Command, "args": h.arguments(args), "env": env, "scriptBytes": len(c.Script)})
 	}
 	for _, one := range p.Instructions {
 		add(one.CommonInstruction, "one-time")
@@ -99,20 +89,6 @@ func (h *hider) instructions(p *plan.NodePlan) []any {
 		add(one.CommonInstruction, "periodic")
 	}
 	return out
-}
-
-// scripts hides arguments with several lines: scripts and whole documents.
-func (h *hider) scripts(node any) any {
-	list, ok := node.([]any)
-	if !ok {
-		return node
-	}
-	for i, item := range list {
-		if text, isText := item.(string); isText && (strings.Contains(text, "\n") || len(text) > longest) {
-			list[i] = hidden(len(text))
-		}
-	}
-	return list
 }
 
 // variable shows the value of a variable that Drover sets itself, and hides others.
@@ -126,9 +102,11 @@ func (h *hider) variable(name, value string) string {
 
 func probes(state *nodeplan.State) map[string]any {
 	out := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(state.Plan.Probes)) {
+	for name, probe := range state.Plan.Probes {
 		status, reported := state.ProbeStatuses[name]
-		out[name] = map[string]any{"reported": reported, "healthy": status.Healthy, "failures": int64(status.FailureCount), "url": state.Plan.Probes[name].HTTPGetAction.URL}
+		out[name] = map[string]any{
+			"reported": reported, "healthy": status.Healthy, "failures": status.FailureCount, "url": probe.HTTPGetAction.URL,
+		}
 	}
 	return out
 }
@@ -136,7 +114,7 @@ func probes(state *nodeplan.State) map[string]any {
 // output is what an instruction has printed. Files masks it last and keeps only its end.
 type output []byte
 
-func (h *hider) outputs(outputs map[string][]byte) map[string]any {
+func outputs(outputs map[string][]byte) map[string]any {
 	out := map[string]any{}
 	for name, text := range outputs {
 		out[name] = output(text)

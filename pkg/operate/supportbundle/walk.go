@@ -27,22 +27,52 @@ var open = []string{
 	"kube-apiserver-extra-mount", "kube-controller-manager-extra-mount", "kube-scheduler-extra-mount", "agent-token-file", "token-file",
 }
 
+// each returns a tree with f applied to its leaves. name is the nearest field.
+func each(name string, node any, f func(name string, leaf any) any) any {
+	switch value := node.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for key, child := range value {
+			out[key] = each(key, child, f)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(value))
+		for _, child := range value {
+			out = append(out, each(name, child, f))
+		}
+		return out
+	}
+	return f(name, node)
+}
+
+// text hides a text.
+func (h *hider) text(name string, leaf any) any {
+	if text, ok := leaf.(string); ok {
+		return h.named(name, text)
+	}
+	return leaf
+}
+
+// value hides a text or a number, because numbers can be secrets too.
+func (h *hider) value(name string, leaf any) any {
+	switch leaf.(type) {
+	case string:
+		return h.text(name, leaf)
+	case nil, bool:
+		return leaf
+	}
+	return "(hidden)"
+}
+
 // walk hides the secrets below a field with that name.
 func (h *hider) walk(name string, node any) any {
-	switch {
-	case slices.Contains(free, name):
-		return h.all(name, node)
-	case slices.Contains(commands, name):
-		if text, ok := node.(string); ok {
-			return h.hide(text)
-		}
+	if slices.Contains(free, name) {
+		return each(name, node, h.value)
 	}
 	switch value := node.(type) {
 	case map[string]any:
-		if slices.Contains(configs, name) {
-			return h.config(value)
-		}
-		return h.fields(value)
+		return h.fields(slices.Contains(configs, name), value)
 	case []any:
 		if name == "args" || name == "command" {
 			return h.arguments(value)
@@ -53,62 +83,31 @@ func (h *hider) walk(name string, node any) any {
 		}
 		return out
 	case string:
-		if redact.Named(name) {
+		if redact.Named(name) || slices.Contains(commands, name) {
 			return h.hide(value)
 		}
 	}
 	return node
 }
 
-// fields hides secrets in a map. It hides the value of a variable, a map with name and value.
-func (h *hider) fields(value map[string]any) map[string]any {
-	_, named := value["name"].(string)
+// fields hides secrets in a map. In the configuration of nodes, it hides the values of keys that can hold secrets. It
+// hides the value of a variable, a map with name and value.
+func (h *hider) fields(isConfig bool, value map[string]any) map[string]any {
+	variable, isVariable := value["name"].(string)
 	out := make(map[string]any, len(value))
 	for key, child := range value {
-		text, isText := child.(string)
-		if named && key == "value" && isText {
-			out[key] = h.named(field(value, "name"), text)
-			continue
-		}
-		out[key] = h.walk(key, child)
-	}
-	return out
-}
-
-// config hides the values of keys that can hold secrets.
-func (h *hider) config(value map[string]any) map[string]any {
-	out := make(map[string]any, len(value))
-	for key, child := range value {
-		if slices.Contains(open, key) {
+		switch {
+		case isConfig && slices.Contains(open, key):
 			out[key] = h.arguments(child)
-			continue
+		case isConfig:
+			out[key] = each(key, child, h.value)
+		case isVariable && key == "value":
+			out[key] = h.text(variable, child)
+		default:
+			out[key] = h.walk(key, child)
 		}
-		out[key] = h.all(key, child)
 	}
 	return out
-}
-
-// all hides every text below a node with that name, and keeps the names.
-func (h *hider) all(name string, node any) any {
-	switch value := node.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(value))
-		for key, child := range value {
-			out[key] = h.all(key, child)
-		}
-		return out
-	case []any:
-		out := make([]any, 0, len(value))
-		for _, child := range value {
-			out = append(out, h.all(name, child))
-		}
-		return out
-	case string:
-		return h.named(name, value)
-	case nil, bool:
-		return value
-	}
-	return "(hidden)" // numbers can be secrets too
 }
 
 // named hides the value of a field with that name.
@@ -119,7 +118,7 @@ func (h *hider) named(name, value string) string {
 	return h.hideFree(value)
 }
 
-// arguments hides the values of flags whose names suggest a secret.
+// arguments hides scripts, and the values of flags whose names suggest a secret.
 func (h *hider) arguments(node any) any {
 	list, ok := node.([]any)
 	if !ok {
@@ -130,19 +129,23 @@ func (h *hider) arguments(node any) any {
 		text, isText := item.(string)
 		name, value, assigned := strings.Cut(text, "=")
 		switch {
-		case !isText:
-			out = append(out, item)
-		case secret:
-			out = append(out, h.hide(text))
+		case secret && isText:
+			item = h.hide(text)
 		case assigned && h.secretFlag(name):
-			out = append(out, name+"="+h.hide(value))
-		default:
-			out = append(out, text)
+			item = name + "=" + h.hide(value)
+		case isDocument(text):
+			item = hidden(len(text))
 		}
+		out = append(out, item)
 		secret = isText && !assigned && !secret && strings.HasPrefix(text, "-") && h.secretFlag(text)
 	}
 	return out
 }
+
+// longest is the maximum length of a visible value. Longer values are files.
+const longest = 200
+
+func isDocument(text string) bool { return len(text) > longest || strings.Contains(text, "\n") }
 
 // secretFlag reports whether the value of a flag, or of a similar argument, must be hidden.
 func (h *hider) secretFlag(name string) bool {
