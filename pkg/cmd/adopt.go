@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/planner"
-	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/operate/adopt"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/operate/preview"
@@ -156,43 +153,50 @@ func (o *adoptOptions) run(cmd *cobra.Command, name string) error {
 		return errors.New("nobody has made anything for the cluster yet: a Drover that runs takes it by itself, unless Rancher runs here, too")
 	case inspect.OwnerOther, inspect.OwnerReleased, inspect.OwnerUnmarked:
 	}
-	if err := o.write(func(c *clients.Clients) error { return adopt.Take(cmd.Context(), c, found, o.limits) }); err != nil {
+	c, err := o.writer()
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	if err := adopt.Take(cmd.Context(), c, found, o.limits); err != nil {
 		return err
 	}
 	cmd.PrintErrf("cluster %s is managed by instance %s now\n", found.Cluster, found.Instance)
 	return nil
 }
 
-// write calls f with clients that can write.
-func (o *adoptOptions) write(f func(*clients.Clients) error) error {
-	config, err := o.restConfig()
-	if err != nil {
-		return err
-	}
-	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
-	return f(c)
-}
-
 // letGo releases a cluster.
 func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
-	cluster, hasChildren, underWay, err := o.marked(cmd.Context(), name)
+	r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	cluster, err := r.Cluster(name)
+	if err != nil {
+		return err
+	}
+	hasChildren, err := r.HasChildren(name)
+	if err != nil {
+		return err
+	}
+	underWay, err := r.UnderWay(name)
 	if err != nil {
 		return err
 	}
 	if !o.yes {
 		return fmt.Errorf("cluster %s/%s would be let go of, and nobody would manage it until it is adopted; --yes does it", cluster.Namespace, cluster.Name)
 	}
-	return o.write(func(c *clients.Clients) error {
-		instance, err := adopt.Release(c, cluster, hasChildren, underWay...)
-		if err == nil {
-			cmd.PrintErrf("instance %s manages cluster %s/%s no more; wait some seconds for what it is at, and adopt it with another, once that leads\n", instance, cluster.Namespace, cluster.Name)
-		}
+	c, err := o.writer()
+	if err != nil {
 		return err
-	})
+	}
+	defer c.Stop()
+	instance, err := adopt.Release(c, cluster, hasChildren, underWay...)
+	if err == nil {
+		cmd.PrintErrf("instance %s manages cluster %s/%s no more; wait some seconds for what it is at, and adopt it with another, once that leads\n", instance, cluster.Namespace, cluster.Name)
+	}
+	return err
 }
 
 // adoptVerdict returns the exit code for the effects of an adoption. A missing --from is no error without --yes,
@@ -286,21 +290,4 @@ func printAdoptedMachine(w io.Writer, m inspect.AdoptedMachine) {
 		words = append(words, "PROBLEM: "+m.Problem)
 	}
 	table(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, plan, string(m.Next), strings.Join(words, "; "))
-}
-
-// marked reads a cluster, whether it has children, and what its instance has under way.
-func (o *adoptOptions) marked(ctx context.Context, name string) (cluster *provv1.Cluster, hasChildren bool, underWay []string, err error) {
-	r, err := o.reader(ctx, orDefault(o.namespace))
-	if err != nil {
-		return nil, false, nil, err
-	}
-	defer r.Close()
-	if cluster, err = r.Cluster(name); err != nil {
-		return nil, false, nil, err
-	}
-	if hasChildren, err = r.HasChildren(name); err != nil {
-		return nil, false, nil, err
-	}
-	underWay, err = r.UnderWay(name)
-	return cluster, hasChildren, underWay, err
 }

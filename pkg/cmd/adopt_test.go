@@ -159,8 +159,6 @@ func TestAdopt_Mistakes(t *testing.T) {
 		"no server ever ran":           {args: []string{"demo"}, want: "no server of Drover has published its settings"},
 		"several servers":              {instances: []string{"a", "b"}, args: []string{"demo"}, want: "with --to: a, b"},
 		"a server that never ran":      {instances: []string{"a"}, args: []string{"demo", "--to", "b"}, want: `instance "b"`},
-		"another Drover's":             {mark: "theirs", instances: []string{"a"}, args: []string{"demo", "--yes"}, want: "--from theirs"},
-		"not who has it":               {mark: "theirs", instances: []string{"a"}, args: []string{"demo", "--yes", "--from", "rancher"}, want: "--from theirs"},
 		"release of nobody's":          {instances: []string{"a"}, args: []string{"demo", "--release", "--yes"}, want: "nothing to let go of"},
 		"a cluster that is not there":  {instances: []string{"a"}, args: []string{"nobody"}, want: "there is no Cluster nobody in namespace fleet-default"},
 		"take and release at once":     {args: []string{"demo", "--release", "--from", "rancher"}, want: "none of the others can be"},

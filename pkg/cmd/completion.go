@@ -58,21 +58,28 @@ func (o *inspectOptions) quickReader(ctx context.Context) (*inspect.Reader, erro
 	return inspect.New(ctx, inspect.Options{Config: config, Version: Version}, orDefault(o.namespace))
 }
 
-// clusterNames completes the name of a cluster in a shell.
-func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+// suggest completes a word with what ask reads.
+func (o *inspectOptions) suggest(
+	cmd *cobra.Command, ask func(r *inspect.Reader) ([]string, error),
+) ([]string, cobra.ShellCompDirective) {
 	r, err := o.quickReader(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	defer r.Close()
-	names, err := r.Names()
+	words, err := ask(r)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// clusterNames completes the name of a cluster in a shell.
+func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return o.suggest(cmd, (*inspect.Reader).Names)
 }
 
 // namespaceNames completes a namespace of the management cluster, also in a list after commas. It returns nothing if

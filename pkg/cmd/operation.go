@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/operate/preview"
@@ -28,6 +29,8 @@ type operationOptions struct {
 	*inspectOptions
 	dryRun, wait bool
 	timeout      time.Duration
+	// review refuses a request that would fail, and asks the user. Nil does neither. notes are those of the request.
+	review func(cmd *cobra.Command, s scene, notes []string, asks *order) error
 }
 
 // Parts of the help of all commands that request operations.
@@ -61,14 +64,43 @@ print the type Report of package pkg/operate/preview.`
 // fieldVersion is the field of a Cluster that --kubernetes-version sets.
 const fieldVersion = "spec.kubernetesVersion"
 
-func (o *operationOptions) addFlags(cmd *cobra.Command, environ []string) {
-	o.inspectOptions.addFlags(cmd, environ)
+// command completes a command that requests an operation. ask returns the request of its command line.
+func (o *operationOptions) command(
+	environ []string, cmd *cobra.Command, ask func(cmd *cobra.Command, args []string) (order, error),
+) *cobra.Command {
+	if cmd.Args == nil {
+		cmd.Args, cmd.ValidArgsFunction = takes("CLUSTER"), completing(environ, o.clusterNames)
+	}
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, withoutConsent(environ)) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		asks, err := ask(cmd, args)
+		if err != nil {
+			return err
+		}
+		return o.run(cmd, args[0], asks)
+	}
+	o.addFlags(cmd, environ)
 	o.addOutput(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would happen, and request nothing")
 	f.BoolVar(&o.wait, "wait", false, "return after the operation has ended")
 	f.DurationVar(&o.timeout, "timeout", 0, "longest time for which --wait waits; 0 means forever")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
+	return cmd
+}
+
+// withoutParameters returns the request for an operation that needs only the cluster.
+func withoutParameters(kind planner.OperationKind) func(*cobra.Command, []string) (order, error) {
+	return func(*cobra.Command, []string) (order, error) { return order{kind: kind}, nil }
+}
+
+// withoutConsent removes the flags from the environment that the user must set for this cluster: --yes, --file and
+// --kubernetes-version. The version in the environment may be meant for drover images.
+func withoutConsent(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		given := environment([]string{entry})
+		return slices.ContainsFunc([]string{"yes", "file", "kubernetes-version"}, func(flag string) bool { _, ok := given[flag]; return ok })
+	})
 }
 
 func (o *operationOptions) complete(cmd *cobra.Command, environ []string) error {
@@ -84,32 +116,24 @@ func (o *operationOptions) complete(cmd *cobra.Command, environ []string) error 
 	return nil
 }
 
-// controlPlaneGetter and coreGetter read the objects that a request depends on. clusterPatcher does the rest.
+// controlPlaneGetter reads control planes. clusterPatcher does the rest.
 type controlPlaneGetter interface {
 	Get(namespace, name string, options metav1.GetOptions) (*rkev1.RKEControlPlane, error)
-}
-type coreGetter interface {
-	Get(namespace, name string, options metav1.GetOptions) (*clusterv1.Cluster, error)
 }
 
 // operationAPI is the part of the management cluster that requests for operations need.
 type operationAPI struct {
 	clusters      clusterPatcher
 	controlPlanes controlPlaneGetter
-	cores         coreGetter
 }
 
-// api reaches the management cluster. The returned function stops the clients.
-func (o *operationOptions) api() (operationAPI, func(), error) {
+// writer returns clients that can write.
+func (o *inspectOptions) writer() (*clients.Clients, error) {
 	config, err := o.restConfig()
 	if err != nil {
-		return operationAPI{}, nil, err
+		return nil, err
 	}
-	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
-	if err != nil {
-		return operationAPI{}, nil, err
-	}
-	return operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane(), c.CAPI.Cluster()}, c.Stop, nil
+	return clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
 }
 
 // read reads a cluster. isRefusal means that a repeated read gives the same error.
@@ -130,33 +154,12 @@ func (a operationAPI) read(namespace, name string) (s scene, isRefusal bool, err
 	return s, false, nil
 }
 
-// paused reports whether a user has paused the cluster. It returns false if the user may not read the CAPI Cluster.
-func (a operationAPI) paused(s scene) bool {
-	if s.controlPlane == nil {
-		return false
-	}
-	if _, paused := s.controlPlane.Annotations[clusterv1.PausedAnnotation]; paused {
-		return true
-	}
-	core, err := a.cores.Get(s.cluster.Namespace, s.cluster.Name, metav1.GetOptions{})
-	return err == nil && core.Spec.Paused != nil && *core.Spec.Paused && core.Annotations[rkev1.PausedByOperationAnnotation] == ""
-}
-
-// survey reads everything that a request depends on.
-func (a operationAPI) survey(namespace, name string) (scene, error) {
-	s, _, err := a.read(namespace, name)
-	if err == nil {
-		s.paused = a.paused(s)
-	}
-	return s, err
-}
-
 // ask writes a request based on the current state of the cluster. It returns the order with the written wish.
 func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) (asked order, request inspect.Request, err error) {
 	err = clients.RetryOnConflict(retry.DefaultRetry, func() error {
-		s, err := meanwhile(ctx, func() (scene, error) { return a.survey(namespace, name) })
+		s, err := a.look(ctx, namespace, name)
 		if err != nil {
-			return unaskedFor(ctx, err)
+			return err
 		}
 		placed, notes, err := s.place(o)
 		if err != nil {
@@ -166,9 +169,6 @@ func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) 
 		if err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
-			return unaskedFor(ctx, ctx.Err())
-		}
 		asked, request = o, o.request(s, placed, notes)
 		asked.wish = placed
 		_, err = a.clusters.Patch(namespace, name, types.MergePatchType, patch)
@@ -177,16 +177,22 @@ func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) 
 	return asked, request, err
 }
 
+// look reads a cluster for a request, until the context ends.
+func (a operationAPI) look(ctx context.Context, namespace, name string) (scene, error) {
+	s, err := meanwhile(ctx, func() (scene, error) {
+		s, _, err := a.read(namespace, name)
+		return s, err
+	})
+	return s, unaskedFor(ctx, err)
+}
+
 // unaskedFor adds to an error that nothing was requested, if the user has ended the command.
 func unaskedFor(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	return fmt.Errorf("nothing was asked for: %w", err)
 }
-
-// vague are errors that leave open whether the write happened.
-var vague = []func(error) bool{apierrors.IsUnexpectedServerError, apierrors.IsTimeout, apierrors.IsServerTimeout, apierrors.IsInternalError}
 
 // unpatched returns the error of a failed patch. If the error does not come from the API server, or the API server has
 // lost its storage, the result is unknown.
@@ -195,7 +201,8 @@ func (s scene) unpatched(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &status) && !slices.ContainsFunc(vague, func(is func(error) bool) bool { return is(err) }):
+	case errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError &&
+		!apierrors.IsUnexpectedServerError(err):
 		return fmt.Errorf("ask on cluster %s: %w", s.name(), err)
 	}
 	return fmt.Errorf("ask on cluster %s: it may have been asked for, which %s shows: %w", s.name(), s.look(), err)
@@ -223,40 +230,47 @@ func meanwhile[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	return none, ctx.Err()
 }
 
-// run requests an operation, or reports its effect.
+// run takes a request to its end. It refuses what would fail, asks the user, writes the request, and waits.
 func (o *operationOptions) run(cmd *cobra.Command, name string, asks order) error {
-	api, stop, err := o.api()
+	c, err := o.writer()
 	if err != nil {
 		return err
 	}
-	defer stop()
-	if o.dryRun {
-		return o.foretell(cmd, api, name, asks)
+	defer c.Stop()
+	api := operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane()}
+	ctx, namespace := cmd.Context(), orDefault(o.namespace)
+	s, err := api.look(ctx, namespace, name)
+	if err != nil {
+		return err
 	}
-	namespace := orDefault(o.namespace)
-	asked, request, err := api.ask(cmd.Context(), namespace, name, asks)
+	_, notes, err := s.place(asks)
+	if err == nil && o.review != nil {
+		err = o.review(cmd, s, notes, &asks)
+	}
+	switch {
+	case err != nil:
+		return unaskedFor(ctx, err)
+	case o.dryRun:
+		return o.foretell(cmd, s, asks)
+	}
+	asked, request, err := api.ask(ctx, namespace, name, asks)
 	if err != nil {
 		return err
 	}
 	if err := o.print(cmd.OutOrStdout(), request, func(w io.Writer) { printRequest(w, request) }); err != nil {
 		return err
 	}
-	if !o.wait {
-		cmd.PrintErrf("drover explain %s -n %s shows how it gets on\n", name, namespace)
-		return nil
+	if o.wait {
+		return o.await(cmd, api, name, asked)
 	}
-	return o.await(cmd, api, name, asked)
+	cmd.PrintErrf("%s shows how it gets on\n", s.look())
+	return nil
 }
 
 // foretell reports the effect on machines.
-func (o *operationOptions) foretell(cmd *cobra.Command, api operationAPI, name string, asks order) error {
-	report, err := meanwhile(cmd.Context(), func() (preview.Report, error) {
-		s, err := api.survey(orDefault(o.namespace), name)
-		if err != nil {
-			return preview.Report{}, err
-		}
-		return o.foresee(cmd.Context(), s, asks)
-	})
+func (o *operationOptions) foretell(cmd *cobra.Command, s scene, asks order) error {
+	ctx := cmd.Context()
+	report, err := meanwhile(ctx, func() (preview.Report, error) { return o.foresee(ctx, s, asks) })
 	if err != nil {
 		return err
 	}
@@ -275,7 +289,11 @@ func (o *operationOptions) foresee(ctx context.Context, s scene, asks order) (pr
 	if err != nil {
 		return preview.Report{}, err
 	}
-	edited, err := asks.edited(s.cluster, asked)
+	patch, err := asks.patch(s.cluster, asked)
+	if err != nil {
+		return preview.Report{}, err
+	}
+	edited, err := patched(s.cluster, patch)
 	if err != nil {
 		return preview.Report{}, err
 	}
@@ -294,19 +312,22 @@ func (o *operationOptions) foresee(ctx context.Context, s scene, asks order) (pr
 }
 
 func printRequest(w io.Writer, r inspect.Request) {
-	row(w, "Cluster:", r.Cluster)
-	row(w, "Asked for:", r.Operation)
-	row(w, "Field:", r.Field+", generation "+strconv.FormatInt(r.Generation, 10))
-	if r.Snapshot != "" {
-		row(w, "Snapshot:", r.Snapshot)
-	}
-	if len(r.Services) > 0 {
-		row(w, "Services:", strings.Join(r.Services, ", "))
+	rows := [][2]string{
+		{"Cluster:", r.Cluster},
+		{"Asked for:", r.Operation},
+		{"Field:", r.Field + ", generation " + strconv.FormatInt(r.Generation, 10)},
+		{"Snapshot:", r.Snapshot},
+		{"Services:", strings.Join(r.Services, ", ")},
 	}
 	if r.KubernetesVersion != "" {
-		row(w, "Version:", "spec.kubernetesVersion is "+r.KubernetesVersion)
+		rows = append(rows, [2]string{"Version:", fieldVersion + " is " + r.KubernetesVersion})
 	}
 	for _, note := range r.Notes {
-		row(w, "Note:", note)
+		rows = append(rows, [2]string{"Note:", note})
+	}
+	for _, line := range rows {
+		if line[1] != "" {
+			row(w, line[:]...)
+		}
 	}
 }

@@ -1,15 +1,13 @@
 package cmd
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
+	jsonpatch "github.com/evanphx/json-patch"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -35,68 +33,24 @@ type order struct {
 	wish wish
 	// kubernetesVersion is the new spec.kubernetesVersion. Empty keeps it unchanged.
 	kubernetesVersion string
-	// Whether a new request replaces a running operation of this kind.
-	anew bool
+	// replacesRunning: a new request replaces a running operation of this kind.
+	replacesRunning bool
 	// confirmed is the state that the user has confirmed, nil without confirmation.
-	confirmed *view
+	confirmed *scene
 }
 
-// view is the state of the cluster that a user sees before a confirmation.
-type view struct {
-	uid               types.UID
-	kubernetesVersion string
-	// request is the Cluster's request as JSON, empty if there is none.
-	request string
-	// record, attempt and state of the last started operation.
-	record  string
-	attempt int64
-	state   rkev1.OperationState
-}
-
-// view returns the current state.
-func (s scene) view(kind planner.OperationKind) view {
+// facts are what a user sees of a cluster before a confirmation.
+func (s scene) facts(kind planner.OperationKind) string {
 	record := s.record(kind)
-	seen := view{s.cluster.UID, s.cluster.Spec.KubernetesVersion, "", record.Request, record.Attempt, record.State}
-	if s.cluster.Spec.RKEConfig == nil {
-		return seen
-	}
-	if asked := wishIn(s.cluster.Spec.RKEConfig, kind.Field); asked != nil {
-		if text, err := json.Marshal(asked); err == nil {
-			seen.request = string(text)
-		}
-	}
-	return seen
-}
-
-// changed describes what has changed since the confirmation. It is empty if nothing has.
-func (s scene) changed(o order) string {
-	if o.confirmed == nil {
-		return ""
-	}
-	was, is := *o.confirmed, s.view(o.kind)
-	switch {
-	case is.uid != was.uid:
-		return fmt.Sprintf("cluster %s was deleted and made again meanwhile", s.name())
-	case is.kubernetesVersion != was.kubernetesVersion:
-		return fmt.Sprintf("somebody set spec.kubernetesVersion to %q meanwhile, which was %q", is.kubernetesVersion, was.kubernetesVersion)
-	case is.request != was.request && is.request == "":
-		return fmt.Sprintf("somebody took back the request for the %s meanwhile", o.kind.Title)
-	case is.request != was.request:
-		return fmt.Sprintf("somebody asked for the %s meanwhile: %s is %s", o.kind.Title, fieldPath(o.kind), is.request)
-	case is != was:
-		return fmt.Sprintf("the %s went on meanwhile: start %d of it was %s, and start %d is %s",
-			o.kind.Title, was.attempt, cmp.Or(was.state, "not there"), is.attempt, cmp.Or(is.state, "not there"))
-	}
-	return ""
+	return fmt.Sprintln(s.cluster.UID, s.cluster.Spec.KubernetesVersion, wishIn(s.cluster.Spec.RKEConfig, kind.Field),
+		record.Request, record.Attempt, record.State)
 }
 
 // scene is the state that a request depends on.
 type scene struct {
 	cluster *provv1.Cluster
-	// controlPlane is nil if there is none.
+	// controlPlane is nil if there is none. Then obstacle refuses every request.
 	controlPlane *rkev1.RKEControlPlane
-	// paused: a user, and not an operation, has paused the cluster.
-	paused bool
 }
 
 func (s scene) name() string { return s.cluster.Namespace + "/" + s.cluster.Name }
@@ -122,11 +76,9 @@ func wishIn(object any, field string) *wish {
 
 // record returns the record of a kind of operation, with an empty state if it never ran.
 func (s scene) record(kind planner.OperationKind) rkev1.OperationRecord {
-	if s.controlPlane != nil {
-		for _, record := range s.controlPlane.Status.Operations {
-			if record.Name == kind.Record {
-				return record
-			}
+	for _, record := range s.controlPlane.Status.Operations {
+		if record.Name == kind.Record {
+			return record
 		}
 	}
 	return rkev1.OperationRecord{Name: kind.Record}
@@ -142,65 +94,45 @@ func requested(record rkev1.OperationRecord) *wish {
 }
 
 // begun returns the known started requests of a kind.
-func (s scene) begun(kind planner.OperationKind) []wish {
-	if s.controlPlane == nil {
-		return nil
-	}
+func (s scene) begun(kind planner.OperationKind) []*wish {
 	status := &s.controlPlane.Status
-	var found []wish
-	for _, w := range []*wish{wishIn(status, kind.Field), requested(s.record(kind))} {
-		if w != nil {
-			found = append(found, *w)
-		}
-	}
+	found := []*wish{wishIn(status, kind.Field), requested(s.record(kind))}
 	if kind == planner.CertificatesOperation {
-		found = append(found, wish{Generation: status.CertificateRotationGeneration})
+		found = append(found, &wish{Generation: status.CertificateRotationGeneration})
 	}
-	return found
+	return slices.DeleteFunc(found, func(w *wish) bool { return w == nil })
+}
+
+// asked returns the current requests of a kind: in the user's spec, and in the planner's copy of it.
+func (s scene) asked(kind planner.OperationKind) []*wish {
+	found := []*wish{wishIn(s.cluster.Spec.RKEConfig, kind.Field), wishIn(s.controlPlane.Spec, kind.Field)}
+	return slices.DeleteFunc(found, func(w *wish) bool { return w == nil })
 }
 
 // hasBegun reports whether a request of a kind was started.
 func (s scene) hasBegun(kind planner.OperationKind, w *wish) bool {
-	return slices.ContainsFunc(s.begun(kind), func(b wish) bool { return b.Generation == w.Generation && b.Name == w.Name })
+	isSame := func(b *wish) bool { return b.Generation == w.Generation && b.Name == w.Name }
+	return slices.ContainsFunc(s.begun(kind), isSame)
 }
 
 // nextGeneration returns a generation above those of all current and started requests of the kind.
-func (s scene) nextGeneration(kind planner.OperationKind) (int64, error) {
+func (s scene) nextGeneration(kind planner.OperationKind) int64 {
 	last := int64(0)
-	known := s.begun(kind)
-	for _, spec := range s.specs() {
-		if w := wishIn(spec, kind.Field); w != nil {
-			known = append(known, *w)
-		}
-	}
-	for _, w := range known {
+	for _, w := range slices.Concat(s.begun(kind), s.asked(kind)) {
 		last = max(last, w.Generation)
 	}
-	if last == math.MaxInt64 {
-		return 0, fmt.Errorf("a request of cluster %s had generation %d, and there is no larger one: set %s by hand, with a generation that none had", s.name(), last, fieldPath(kind))
-	}
-	return last + 1, nil
+	return last + 1
 }
 
 // pending returns a request of a kind that has not begun, nil if there is none.
 func (s scene) pending(kind planner.OperationKind) *wish {
-	for _, spec := range s.specs() {
-		w := wishIn(spec, kind.Field)
-		isNone := w == nil || kind == planner.KeysOperation && w.Generation <= 0
+	for _, w := range s.asked(kind) {
+		isNone := kind == planner.KeysOperation && w.Generation <= 0
 		if !isNone && !s.hasBegun(kind, w) {
 			return w
 		}
 	}
 	return nil
-}
-
-// specs are the places of requests: the user's spec, and the planner's copy of it.
-func (s scene) specs() []any {
-	specs := []any{s.cluster.Spec.RKEConfig}
-	if s.controlPlane != nil {
-		specs = append(specs, s.controlPlane.Spec)
-	}
-	return specs
 }
 
 // obstacle says why no Drover would start a request. It is empty if one would.
@@ -228,11 +160,12 @@ func (s scene) place(o order) (wish, []string, error) {
 	if obstacle := s.obstacle(); obstacle != "" {
 		return wish{}, nil, errors.New(obstacle)
 	}
-	if changed := s.changed(o); changed != "" {
-		return wish{}, nil, errors.New(printable(changed) + "; nothing was asked for")
+	if o.confirmed != nil && o.confirmed.facts(o.kind) != s.facts(o.kind) {
+		return wish{}, nil, fmt.Errorf("cluster %s or its last %s has changed since the question: nothing was asked for; "+
+			"run the command again", s.name(), o.kind.Title)
 	}
 	record := s.record(o.kind)
-	if record.State == rkev1.OperationStateRunning && !o.anew {
+	if record.State == rkev1.OperationStateRunning && !o.replacesRunning {
 		return wish{}, nil, fmt.Errorf("the %s of cluster %s runs already, at generation %d: ask again when it has ended, which %s shows, or take that request back: remove %s",
 			o.kind.Title, s.name(), generationOf(requested(record)), s.look(), fieldPath(o.kind))
 	}
@@ -244,10 +177,8 @@ func (s scene) place(o order) (wish, []string, error) {
 			return wish{}, nil, fmt.Errorf("--service: cluster %s is one of %s, which does not have %s", s.name(), runtime, strings.Join(unknown, ", "))
 		}
 	}
-	asked, err := o.wish, error(nil)
-	if asked.Generation, err = s.nextGeneration(o.kind); err != nil {
-		return wish{}, nil, err
-	}
+	asked := o.wish
+	asked.Generation = s.nextGeneration(o.kind)
 	return asked, s.notes(o), nil
 }
 
@@ -287,9 +218,6 @@ func (s scene) notes(o order) []string {
 			notes = append(notes, fmt.Sprintf("it begins when the %s has ended, which runs", other.Title))
 		}
 	}
-	if s.paused {
-		notes = append(notes, "the cluster is paused: the operation runs all the same, and other changes wait until the pause ends")
-	}
 	return notes
 }
 
@@ -324,20 +252,18 @@ func (o order) patch(cluster *provv1.Cluster, asked wish) ([]byte, error) {
 	return data, nil
 }
 
-// edited returns the Cluster after the patch.
-func (o order) edited(cluster *provv1.Cluster, asked wish) (*provv1.Cluster, error) {
-	out := cluster.DeepCopy()
-	if o.kubernetesVersion != "" {
-		out.Spec.KubernetesVersion = o.kubernetesVersion
+// patched returns the Cluster after a merge patch.
+func patched(cluster *provv1.Cluster, patch []byte) (*provv1.Cluster, error) {
+	out := &provv1.Cluster{}
+	data, err := json.Marshal(cluster)
+	if err == nil {
+		data, err = jsonpatch.MergePatch(data, patch)
 	}
-	for _, value := range []any{nil, asked} {
-		data, err := json.Marshal(map[string]any{o.kind.Field: value})
-		if err == nil {
-			err = json.Unmarshal(data, out.Spec.RKEConfig)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("encode the request: %w", err)
-		}
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("apply the request to the Cluster: %w", err)
 	}
 	return out, nil
 }

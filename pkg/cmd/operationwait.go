@@ -1,13 +1,21 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
 const (
@@ -52,39 +60,31 @@ func (o *operationOptions) await(cmd *cobra.Command, api operationAPI, name stri
 		ctx = limited
 	}
 	v := &vigil{order: asked, namespace: orDefault(o.namespace), name: name, timeout: o.timeout, say: func(line string) { cmd.PrintErrln(line) }}
-	ticker := time.NewTicker(operationInterval)
-	defer ticker.Stop()
-	for {
+	var end error
+	err := wait.PollUntilContextCancel(ctx, operationInterval, true, func(ctx context.Context) (ended bool, err error) {
 		seen, err := meanwhile(ctx, func() (sighting, error) { return api.follow(v.namespace, v.name, asked), nil })
-		if err != nil {
-			return v.unended(err)
+		if err == nil {
+			ended, end = v.take(seen)
 		}
-		if ended, err := v.take(seen); ended {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return v.unended(ctx.Err())
-		case <-ticker.C:
-		}
+		return ended, err
+	})
+	if err != nil {
+		return v.unended(err)
 	}
+	return end
 }
 
 // take prints a sighting and reports whether the wait is over.
 func (v *vigil) take(seen sighting) (ended bool, err error) {
 	line := seen.line
-	switch {
-	case apierrors.IsUnauthorized(seen.away):
-		v.refused++
-	default:
-		v.refused = 0
-	}
 	if seen.away != nil {
 		line = "cannot look, and tries again: " + seen.away.Error()
 	} else {
 		v.last = &seen
 	}
-	if v.refused >= refusedCredentials {
+	if !apierrors.IsUnauthorized(seen.away) {
+		v.refused = 0
+	} else if v.refused++; v.refused >= refusedCredentials {
 		return true, v.unended(seen.away)
 	}
 	if line = printable(line); line != "" && line != v.told {
@@ -125,4 +125,93 @@ func (v *vigil) unended(why error) error {
 		}
 	}
 	return fmt.Errorf("the %s %s%s; drover explain %s -n %s shows how it gets on: %w", v.order.kind.Title, was, then, v.name, v.namespace, why)
+}
+
+// failurePages are the pages of docs/reasons about failed operations.
+var failurePages = map[planner.OperationKind]string{
+	planner.SnapshotOperation: "SnapshotFailed", planner.RestoreOperation: "RestoreFailed",
+	planner.CertificatesOperation: "CertificateRotationFailed", planner.KeysOperation: "EncryptionKeyRotationFailed",
+}
+
+// follow reports the progress of a request and whether it has ended. It ends with an error unless the operation
+// succeeded. If spec.kubernetesVersion has changed again, the request did not succeed.
+func (s scene) follow(o order) sighting {
+	seen := s.progress(o.kind, o.wish)
+	is := s.cluster.Spec.KubernetesVersion
+	if o.kubernetesVersion == "" || is == o.kubernetesVersion {
+		return seen
+	}
+	changed := printable(fmt.Sprintf("somebody has set spec.kubernetesVersion to %q, and %s was asked for with the %s", is, o.kubernetesVersion, o.kind.Title))
+	switch {
+	case !seen.ended:
+		seen.line += "; " + changed
+	case seen.err == nil:
+		seen.err = errors.New("the " + o.kind.Title + " is done, but " + changed)
+	}
+	return seen
+}
+
+// progress reports the progress of a request without regard to the version.
+func (s scene) progress(kind planner.OperationKind, asked wish) sighting {
+	switch {
+	case s.cluster.DeletionTimestamp != nil:
+		return failed("cluster %s is being deleted, and the %s with it", s.name(), kind.Title)
+	case s.controlPlane == nil:
+		return failed("the control plane of cluster %s is gone, and the %s with it", s.name(), kind.Title)
+	}
+	record := s.record(kind)
+	if !equality.Semantic.DeepEqual(requested(record), &asked) {
+		return s.waiting(kind, asked)
+	}
+	switch record.State {
+	case rkev1.OperationStateSucceeded:
+		return sighting{line: cmp.Or(s.message(kind.Condition), "the "+kind.Title+" is done"), begun: true, ended: true}
+	case rkev1.OperationStateFailed:
+		return failed("the %s failed: %s; docs/reasons/%s.md says what to do", kind.Title, printable(record.Message), failurePages[kind])
+	case rkev1.OperationStateCancelled:
+		return failed("the %s was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays", kind.Title)
+	case rkev1.OperationStateRunning:
+	}
+	return sighting{line: cmp.Or(s.message(rkev1.ConditionReady), record.Step, kind.Title+": it runs"), begun: true}
+}
+
+// failed is the end of a request that did not succeed.
+func failed(format string, args ...any) sighting {
+	return sighting{ended: true, err: fmt.Errorf(format, args...)}
+}
+
+// waiting reports the progress of a request that is not the last started one. A request that the planner has received
+// can begin even after it is removed from the Cluster.
+func (s scene) waiting(kind planner.OperationKind, asked wish) sighting {
+	now, passed := wishIn(s.cluster.Spec.RKEConfig, kind.Field), wishIn(s.controlPlane.Spec, kind.Field)
+	switch {
+	case kind == planner.CertificatesOperation && s.controlPlane.Status.CertificateRotationGeneration == asked.Generation:
+		// The next one has begun since.
+		return sighting{line: "the " + kind.Title + " is done", begun: true, ended: true}
+	case equality.Semantic.DeepEqual(passed, &asked):
+	case now == nil:
+		return failed("the request for the %s was taken back before it began", kind.Title)
+	case !equality.Semantic.DeepEqual(now, &asked):
+		return failed("another request took the place of this one, or came after it: %s has generation %d, and not %d",
+			fieldPath(kind), now.Generation, asked.Generation)
+	}
+	line := kind.Title + ": it has not begun"
+	// Updated has the problem of a spec that is not passed on, and the message of the control plane otherwise.
+	said := cmp.Or(message(s.cluster.Status.Conditions, provv1.ConditionUpdated), s.message(rkev1.ConditionReady))
+	if said != "" {
+		line += "; the cluster says: " + said
+	}
+	return sighting{line: line}
+}
+
+// message returns the message of a condition of the control plane.
+func (s scene) message(condition string) string {
+	return message(s.controlPlane.Status.Conditions, condition)
+}
+
+func message(list []rkev1.GenericCondition, condition string) string {
+	if found := conditions.Get(list, condition); found != nil {
+		return found.Message
+	}
+	return ""
 }

@@ -22,9 +22,9 @@ func newRotateCommand(environ []string, o *inspectOptions) *cobra.Command {
 }
 
 func newRotateCertificatesCommand(environ []string, o *inspectOptions) *cobra.Command {
-	t := &operationOptions{inspectOptions: o}
 	var services []string
-	cmd := &cobra.Command{
+	t := &operationOptions{inspectOptions: o}
+	cmd := t.command(environ, &cobra.Command{
 		Use:   "certificates CLUSTER",
 		Short: "Rotate the certificates of a cluster",
 		Long: `Rotate the certificates of a cluster, all of them or those of some services. Machines restart one
@@ -40,19 +40,10 @@ that etcd is healthy. Machines without any of the services do not restart.
 
   # rotate those of two services
   drover rotate certificates demo --service api-server --service kubelet`,
-		Args:              takes("CLUSTER"),
-		ValidArgsFunction: completing(environ, o.clusterNames),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := t.complete(cmd, environ); err != nil {
-				return err
-			}
-			return checkServices(services, cmd.Flags().Changed("service"))
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.run(cmd, args[0], order{kind: planner.CertificatesOperation, wish: wish{Services: services}})
-		},
-	}
-	t.addFlags(cmd, environ)
+	}, func(cmd *cobra.Command, _ []string) (order, error) {
+		err := checkServices(services, cmd.Flags().Changed("service"))
+		return order{kind: planner.CertificatesOperation, wish: wish{Services: services}}, err
+	})
 	cmd.Flags().StringSliceVar(&services, "service", nil, "`names` of the services whose certificates to rotate, as for the distribution's certificate rotate; without the flag, all services")
 	_ = cmd.RegisterFlagCompletionFunc("service", cobra.FixedCompletions(render.CertificateServices(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -75,7 +66,7 @@ func checkServices(services []string, given bool) error {
 
 func newRotateKeysCommand(environ []string, o *inspectOptions) *cobra.Command {
 	t := &operationOptions{inspectOptions: o}
-	cmd := &cobra.Command{
+	return t.command(environ, &cobra.Command{
 		Use:   "encryption-keys CLUSTER",
 		Short: "Rotate the key that encrypts a cluster's Secrets",
 		Long: `Rotate the key that encrypts the Secrets of a cluster in etcd. The cluster creates a new key and
@@ -87,14 +78,5 @@ to the release data.
 
 ` + helpOfAsking,
 		Example: `  drover snapshot take demo --wait && drover rotate encryption-keys demo --wait`,
-		Args:    takes("CLUSTER"),
-
-		ValidArgsFunction: completing(environ, o.clusterNames),
-		PreRunE:           func(cmd *cobra.Command, _ []string) error { return t.complete(cmd, environ) },
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.run(cmd, args[0], order{kind: planner.KeysOperation})
-		},
-	}
-	t.addFlags(cmd, environ)
-	return cmd
+	}, withoutParameters(planner.KeysOperation))
 }

@@ -28,7 +28,7 @@ management cluster, use drover backup.`,
 
 func newSnapshotTakeCommand(environ []string, o *inspectOptions) *cobra.Command {
 	t := &operationOptions{inspectOptions: o}
-	cmd := &cobra.Command{
+	return t.command(environ, &cobra.Command{
 		Use:   "take CLUSTER",
 		Short: "Take an etcd snapshot of a cluster now",
 		Long: `Take an etcd snapshot of a cluster now, on each machine that has etcd. If spec.rkeConfig.etcd.s3 is
@@ -40,15 +40,7 @@ set, the snapshot also goes to S3. Nothing restarts. While the cluster is not up
 
   # take a snapshot before an upgrade, and wait at most ten minutes
   drover snapshot take demo --wait --timeout 10m && kubectl apply -f cluster.yaml`,
-		Args:              takes("CLUSTER"),
-		ValidArgsFunction: completing(environ, o.clusterNames),
-		PreRunE:           func(cmd *cobra.Command, _ []string) error { return t.complete(cmd, environ) },
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.run(cmd, args[0], order{kind: planner.SnapshotOperation})
-		},
-	}
-	t.addFlags(cmd, environ)
-	return cmd
+	}, withoutParameters(planner.SnapshotOperation))
 }
 
 func newSnapshotListCommand(environ []string, o *inspectOptions) *cobra.Command {
@@ -79,7 +71,7 @@ Exit codes: 0 the list is printed, even if there are no snapshots; 1 an error.
 				return err
 			}
 			defer r.Close()
-			found, err := r.Snapshots(strings.Join(args, ""))
+			found, err := r.Snapshots(cmd.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -131,29 +123,19 @@ func ageText(s inspect.Snapshot, now time.Time) string {
 
 // snapshotNames completes a snapshot of the cluster argument, newest first. It omits failed snapshots.
 func (o *inspectOptions) snapshotNames(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	switch len(args) {
-	case 0:
+	if len(args) != 1 {
 		return o.clusterNames(cmd, args, word)
-	case 1:
-	default:
-		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	r, err := o.quickReader(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	defer r.Close()
-	found, err := r.Snapshots(args[0])
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, s := range found.Snapshots {
-		if !s.Failed() {
-			names = append(names, s.Name)
+	names, directive := o.suggest(cmd, func(r *inspect.Reader) (names []string, err error) {
+		found, err := r.Snapshots(cmd.Context(), args[0])
+		for _, s := range found.Snapshots {
+			if !s.Failed() {
+				names = append(names, s.Name)
+			}
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return names, err
+	})
+	return names, directive | cobra.ShellCompDirectiveKeepOrder
 }
 
 // snapshotVersion completes the Kubernetes version of the snapshot argument.
@@ -162,14 +144,11 @@ func (o *inspectOptions) snapshotVersion(cmd *cobra.Command, args []string, _ st
 	if len(args) < named {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	r, err := o.quickReader(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	defer r.Close()
-	found, err := r.Snapshot(args[1])
-	if err != nil || found == nil || found.KubernetesVersion == "" {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return []string{printable(found.KubernetesVersion)}, cobra.ShellCompDirectiveNoFileComp
+	return o.suggest(cmd, func(r *inspect.Reader) ([]string, error) {
+		found, err := r.Snapshot(args[1])
+		if found == nil || found.KubernetesVersion == "" {
+			return nil, err
+		}
+		return []string{printable(found.KubernetesVersion)}, err
+	})
 }

@@ -2,13 +2,16 @@ package inspect
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/pager"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/topology"
@@ -80,17 +83,25 @@ func (s Snapshot) Place() string {
 
 // Snapshots lists the snapshots of a cluster, or of all clusters of the namespace. An empty list is an error if the
 // cluster does not exist.
-func (r *Reader) Snapshots(cluster string) (Snapshots, error) {
+func (r *Reader) Snapshots(ctx context.Context, cluster string) (Snapshots, error) {
 	out := Snapshots{Namespace: r.namespace, Cluster: cluster, Snapshots: []Snapshot{}}
-	list := func(options metav1.ListOptions) (*rkev1.ETCDSnapshotList, error) {
+	// Their metadata are large, so they come in pages.
+	pages := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
 		return r.clients.RKE.ETCDSnapshot().List(r.namespace, options)
-	}
+	}))
 	for _, selector := range selectorsOf(cluster) {
-		found, err := pages(list, selector, cluster)
+		list, _, err := pages.List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err == nil {
+			err = meta.EachListItem(list, func(object runtime.Object) error {
+				if one, ok := object.(*rkev1.ETCDSnapshot); ok && (cluster == "" || ownerOf(one) == cluster) {
+					out.Snapshots = append(out.Snapshots, snapshotOf(one))
+				}
+				return nil
+			})
+		}
 		if err != nil {
 			return out, fmt.Errorf("list ETCDSnapshots of %s: %w", r.namespace, err)
 		}
-		out.Snapshots = append(out.Snapshots, found...)
 	}
 	slices.SortFunc(out.Snapshots, younger)
 	if cluster != "" && len(out.Snapshots) == 0 {
@@ -109,34 +120,6 @@ func selectorsOf(cluster string) []string {
 		return []string{""}
 	}
 	return []string{rkev1.ClusterNameLabel + "=" + cluster, "!" + rkev1.ClusterNameLabel}
-}
-
-// pageSize is the number of snapshots in one page. Their metadata are large.
-const pageSize = 500
-
-// pages lists the snapshots of a cluster, or all snapshots, page by page. If a page expires, it lists everything in one
-// request.
-func pages(list func(metav1.ListOptions) (*rkev1.ETCDSnapshotList, error), selector, cluster string) ([]Snapshot, error) {
-	var out []Snapshot
-	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
-	for {
-		page, err := list(options)
-		if apierrors.IsResourceExpired(err) && options.Continue != "" {
-			out, options.Limit, options.Continue = nil, 0, ""
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			if cluster == "" || ownerOf(&page.Items[i]) == cluster {
-				out = append(out, snapshotOf(&page.Items[i]))
-			}
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return out, nil
-		}
-	}
 }
 
 // snapshotResource is the resource of ETCDSnapshots.

@@ -2,11 +2,9 @@ package inspect
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -58,62 +56,6 @@ func TestSelectorsOf_AskForNoMoreThanMayBeOfTheCluster(t *testing.T) {
 		if diff := cmp.Diff(tc.want, selectorsOf(tc.cluster)); diff != "" {
 			t.Errorf("%s: selectors (-want +got):\n%s", name, diff)
 		}
-	}
-}
-
-// lists returns one page after the other and records the requests.
-type lists struct {
-	pages   []rkev1.ETCDSnapshotList
-	expired int // the page, from 1, that expires once
-	asked   []metav1.ListOptions
-}
-
-func (l *lists) list(options metav1.ListOptions) (*rkev1.ETCDSnapshotList, error) {
-	l.asked = append(l.asked, options)
-	if len(l.asked) == l.expired {
-		return nil, apierrors.NewResourceExpired("too old")
-	}
-	page := &l.pages[0]
-	l.pages = l.pages[1:]
-	return page, nil
-}
-
-func TestPages(t *testing.T) {
-	t.Parallel()
-	page := func(next string, names ...string) rkev1.ETCDSnapshotList {
-		out := rkev1.ETCDSnapshotList{ListMeta: metav1.ListMeta{Continue: next}}
-		for _, name := range names {
-			cluster, _, _ := strings.Cut(name, "-")
-			out.Items = append(out.Items, rkev1.ETCDSnapshot{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: rkev1.ETCDSnapshotSpec{ClusterName: cluster}})
-		}
-		return out
-	}
-	first := metav1.ListOptions{LabelSelector: "a=b", Limit: 500}
-	second := metav1.ListOptions{LabelSelector: "a=b", Limit: 500, Continue: "x"}
-	for name, tc := range map[string]struct {
-		is      lists
-		cluster string
-		want    []string
-		asked   []metav1.ListOptions
-	}{
-		"one page":            {lists{pages: []rkev1.ETCDSnapshotList{page("", "demo-1", "other-1")}}, "", []string{"demo-1", "other-1"}, []metav1.ListOptions{first}},
-		"two, of one cluster": {lists{pages: []rkev1.ETCDSnapshotList{page("x", "demo-1"), page("", "other-1", "demo-2")}}, "demo", []string{"demo-1", "demo-2"}, []metav1.ListOptions{first, second}},
-		"the second one is too old": {
-			lists{pages: []rkev1.ETCDSnapshotList{page("x", "demo-1"), page("", "demo-2", "demo-3")}, expired: 2}, "demo", []string{"demo-2", "demo-3"},
-			[]metav1.ListOptions{first, second, {LabelSelector: "a=b"}},
-		},
-	} {
-		found, err := pages(tc.is.list, "a=b", tc.cluster)
-		var got []string
-		for _, s := range found {
-			got = append(got, s.Name)
-		}
-		if diff := cmp.Diff(tc.want, got) + cmp.Diff(tc.asked, tc.is.asked); diff != "" || err != nil {
-			t.Errorf("%s: error %v (-want +got):\n%s", name, err, diff)
-		}
-	}
-	if _, err := pages((&lists{expired: 1}).list, "", ""); !apierrors.IsResourceExpired(err) {
-		t.Errorf("error %v", err)
 	}
 }
 
