@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/drover-io/drover/pkg/operate/adopt"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
@@ -60,4 +62,10 @@ func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
 			})
 		})
 	}
+}
+
+func unset(object map[string]any, path ...string) { unstructured.RemoveNestedField(object, path...) }
+
+func set(object map[string]any, value any, path ...string) {
+	_ = unstructured.SetNestedField(object, value, path...)
 }

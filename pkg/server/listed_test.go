@@ -205,14 +205,23 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	const notes = " metadata.annotations[objectset.rio.cattle.io/*]"
+	theirs := func(o map[string]any) {
+		set(o, "theirs", "metadata", "labels", "objectset.rio.cattle.io/hash")
+		set(o, "their-set", "metadata", "annotations", "objectset.rio.cattle.io/id")
+	}
 	for name, tc := range map[string]struct {
-		denies func(r memkube.Request) bool
-		with   error // another error than forbidden
-		edit   map[string]func(object map[string]any)
-		notes  []string // the beginning of each note
-		absent string   // text that no line contains
-		listed []string // lines
+		denies  func(r memkube.Request) bool
+		with    error // another error than forbidden
+		edit    map[string]func(object map[string]any)
+		notes   []string // the beginning of each note
+		absent  string   // text that no line contains
+		listed  []string // lines
+		problem string   // prevents the adoption; empty means none
 	}{
+		"a control plane that somebody else keeps": {
+			edit: map[string]func(map[string]any){"RKEControlPlane demo": theirs}, absent: "nothing is",
+			listed: []string{"Refuse RKEControlPlane fleet-default/demo"}, problem: `RKEControlPlane demo belongs to set "their-set" of `,
+		},
 		"Secrets beside the management cluster": {
 			denies: func(r memkube.Request) bool { return r.Namespace == recordedID && r.Resource.Resource == "secrets" },
 			notes:  []string{"the Secrets of registration tokens are not compared: you may not get secrets in namespace " + recordedID},
@@ -243,11 +252,7 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 			absent: "nothing is", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
 		},
 		"an account that somebody else keeps": {
-			denies: func(memkube.Request) bool { return false },
-			edit: map[string]func(map[string]any){"ServiceAccount demo-pool1-x7k2p-hjv5c-machine-plan": func(o map[string]any) {
-				set(o, "theirs", "metadata", "labels", "objectset.rio.cattle.io/hash")
-				set(o, "their-set", "metadata", "annotations", "objectset.rio.cattle.io/id")
-			}},
+			edit:   map[string]func(map[string]any){"ServiceAccount demo-pool1-x7k2p-hjv5c-machine-plan": theirs},
 			notes:  []string{"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c would not be brought about: apply set rke-bootstrap: "},
 			absent: "ServiceAccount fleet-default/demo-pool1-x7k2p-hjv5c-machine-plan",
 		},
@@ -274,7 +279,7 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 				w.start()
 				time.Sleep(time.Minute)
 				w.api.Intercept(func(r memkube.Request) error {
-					if strings.HasPrefix(r.Agent, ours) || !tc.denies(r) {
+					if strings.HasPrefix(r.Agent, ours) || tc.denies == nil || !tc.denies(r) {
 						return nil
 					}
 					if tc.with == nil {
@@ -283,8 +288,8 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 					return tc.with
 				})
 				a := w.look()
-				if len(a.Problems) > 0 {
-					t.Errorf("problems %q", a.Problems)
+				if problems := strings.Join(a.Problems, "; "); (problems == "") != (tc.problem == "") || !strings.HasPrefix(problems, tc.problem) {
+					t.Errorf("problems %q, want %q", problems, tc.problem)
 				}
 				for _, note := range tc.notes {
 					if !slices.ContainsFunc(a.Notes, func(told string) bool { return strings.HasPrefix(told, note) }) {
@@ -440,10 +445,4 @@ func edited(objects []*unstructured.Unstructured, edits map[string]func(object m
 			edit(object.Object)
 		}
 	}
-}
-
-func unset(object map[string]any, path ...string) { unstructured.RemoveNestedField(object, path...) }
-
-func set(object map[string]any, value any, path ...string) {
-	_ = unstructured.SetNestedField(object, value, path...)
 }

@@ -3,6 +3,7 @@ package applyset
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -223,6 +224,10 @@ func TestApply_Refuses(t *testing.T) {
 			_, err := f.set.Apply(t.Context(), setID, tc.owner, NoOwnerRef, tc.kinds, tc.objs)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s: got error %v, want %q", name, err, tc.want)
+			}
+			foreign, ok := errors.AsType[*ForeignError](err)
+			if isForeign := name == "an object of another set"; ok != isForeign || ok && (len(foreign.Objects) != 1 || foreign.Objects[0].Name != "mine") {
+				t.Errorf("%s: objects of other sets: %+v", name, foreign)
 			}
 		}
 	})

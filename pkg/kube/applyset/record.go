@@ -157,9 +157,7 @@ func (r recordingIn) refuseForeign(ctx context.Context, record *recorder, obj *u
 		owner := existing.GetAnnotations()
 		reason := fmt.Sprintf("belongs to set %q of %s", owner[apply.LabelID],
 			describe(owner[apply.LabelGVK], owner[apply.LabelNamespace], owner[apply.LabelName]))
-		record.refuse(Difference{
-			Verb: Refuse, Kind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Reason: reason,
-		})
+		record.refuse(Difference{Refuse, obj.GroupVersionKind(), obj.GetNamespace(), obj.GetName(), nil, reason})
 		return fmt.Errorf("%s exists and %s", describe(obj.GetKind(), obj.GetNamespace(), obj.GetName()), reason)
 	}
 	return nil

@@ -1,6 +1,7 @@
 // Package rehearsal runs controllers without writing objects. A Stage reads live objects once, keeps the controllers'
 // writes to itself, shows them to the controllers, and returns the differences at the end. A preview therefore comes
-// from the controller itself and cannot disagree with what it then does.
+// from the controller itself and cannot disagree with what it then does. A program that only reads uses a stage as its
+// cache.
 //
 // # Limits of a stage
 //

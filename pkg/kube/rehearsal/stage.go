@@ -114,18 +114,18 @@ func (s *Stage) Try(act func() error) (unread []string, err error) {
 	return slices.Sorted(maps.Keys(s.unread)), nil
 }
 
-// ResourceOf returns the resource of a kind, for all kinds that Drover's controllers read.
-func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+// resourceOf returns the resource of a kind, for all kinds that Drover's controllers read.
+func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
 }
 
 func (s *Stage) live(all collection) dynamic.ResourceInterface {
-	return s.Live.Resource(ResourceOf(all.gvk)).Namespace(all.namespace)
+	return s.Live.Resource(resourceOf(all.gvk)).Namespace(all.namespace)
 }
 
 // note records what could not be read, because of a missing permission or a failing API server. It returns err.
 func (s *Stage) note(err error, verb string, of collection) error {
-	what := verb + " " + ResourceOf(of.gvk).GroupResource().String()
+	what := verb + " " + resourceOf(of.gvk).GroupResource().String()
 	if of.namespace != "" {
 		what += " in namespace " + of.namespace
 	}
@@ -168,7 +168,7 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	case one.now != nil:
 		return one.now, nil
 	case one.err == nil:
-		return nil, apierrors.NewNotFound(ResourceOf(key.gvk).GroupResource(), key.name)
+		return nil, apierrors.NewNotFound(resourceOf(key.gvk).GroupResource(), key.name)
 	case apierrors.IsNotFound(one.err):
 		return nil, one.err
 	}
@@ -261,7 +261,7 @@ func (s *Stage) put(key id, object *unstructured.Unstructured) {
 func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	key := id{gvk, object.GetNamespace(), object.GetName()}
 	if _, err := s.look(key); err == nil {
-		return nil, apierrors.NewAlreadyExists(ResourceOf(gvk).GroupResource(), key.name)
+		return nil, apierrors.NewAlreadyExists(resourceOf(gvk).GroupResource(), key.name)
 	} else if !apierrors.IsNotFound(err) {
 		return nil, err
 	}
@@ -281,12 +281,12 @@ func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 
 // fillToken fills the Secret of a service account's token like the API server, but the token is not valid.
 func (s *Stage) fillToken(secret *unstructured.Unstructured) error {
-	if kind, _, _ := unstructured.NestedString(secret.Object, "type"); kind != string(corev1.SecretTypeServiceAccountToken) {
+	kind, _, _ := unstructured.NestedString(secret.Object, "type")
+	if kind != string(corev1.SecretTypeServiceAccountToken) {
 		return nil
 	}
-	annotations := secret.GetAnnotations()
-	key := id{corev1.SchemeGroupVersion.WithKind("ServiceAccount"), secret.GetNamespace(), annotations[corev1.ServiceAccountNameKey]}
-	account, err := s.look(key)
+	annotations, accounts := secret.GetAnnotations(), corev1.SchemeGroupVersion.WithKind("ServiceAccount")
+	account, err := s.look(id{accounts, secret.GetNamespace(), annotations[corev1.ServiceAccountNameKey]})
 	if err != nil {
 		return err
 	}
@@ -301,27 +301,33 @@ var errVersion = errors.New("the object has been changed since")
 const statusField = "status"
 
 // update writes an object without its status.
-func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Stage) update(
+	gvk schema.GroupVersionKind, object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	return s.write(gvk, object, false)
 }
 
 // updateStatus writes only the status of an object.
-func (s *Stage) updateStatus(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Stage) updateStatus(
+	gvk schema.GroupVersionKind, object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	return s.write(gvk, object, true)
 }
 
 // write ignores a write that changes nothing.
-func (s *Stage) write(gvk schema.GroupVersionKind, object *unstructured.Unstructured, status bool) (*unstructured.Unstructured, error) {
+func (s *Stage) write(
+	gvk schema.GroupVersionKind, object *unstructured.Unstructured, onlyStatus bool,
+) (*unstructured.Unstructured, error) {
 	key := id{gvk, object.GetNamespace(), object.GetName()}
 	before, err := s.get(key)
 	if err != nil {
 		return nil, err
 	}
 	if version := object.GetResourceVersion(); version != "" && version != before.GetResourceVersion() {
-		return nil, apierrors.NewConflict(ResourceOf(gvk).GroupResource(), key.name, errVersion)
+		return nil, apierrors.NewConflict(resourceOf(gvk).GroupResource(), key.name, errVersion)
 	}
 	after, from := object.DeepCopy(), before
-	if status {
+	if onlyStatus {
 		after, from = before.DeepCopy(), object
 	}
 	delete(after.Object, statusField)

@@ -3,7 +3,6 @@ package rehearsal
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,9 +52,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func named(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name}
-}
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 
 // play runs f on a stage, and fails if it wrote a live object.
 func play(t *testing.T, f func(w *world)) {
@@ -99,13 +96,32 @@ func (w *world) wants(want ...string) {
 		}
 		got = append(got, line)
 	}
+	w.equal(want, got)
+}
+
+func (w *world) equal(want, got any) {
+	w.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
+// get returns a copy of a Secret on the stage, nil if it does not exist.
+func (w *world) get(name string) *corev1.Secret {
+	w.Helper()
+	found, err := clients.Optional(w.secrets.Cache().Get(namespace, name))
+	must(w.T, err)
+	return found.DeepCopy()
+}
+
 func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 	play(t, func(w *world) {
+		there := w.get("there")
+		stored, err := w.secrets.Update(there.DeepCopy())
+		must(t, err)
+		if stored.ResourceVersion != there.ResourceVersion || w.stage.Changes() != 0 {
+			t.Errorf("a write of what is there counts: %d changes, version %s", w.stage.Changes(), stored.ResourceVersion)
+		}
 		w.wants()
 		made, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named("made"), Data: map[string][]byte{"b": []byte("PASSWORD")}})
 		must(t, err)
@@ -115,12 +131,10 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 		if _, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named("there")}); !apierrors.IsAlreadyExists(err) {
 			t.Errorf("what is there is made: %v", err)
 		}
-		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
-		must(t, err)
 		next := there.DeepCopy()
 		next.Labels, next.Data = map[string]string{"l": "v"}, map[string][]byte{"c": []byte("PASSWORD")}
 		next.StringData = map[string]string{"d": "PASSWORD"}
-		stored, err := w.secrets.Update(next)
+		stored, err = w.secrets.Update(next)
 		must(t, err)
 		if stored.UID != there.UID || stored.ResourceVersion == there.ResourceVersion {
 			t.Errorf("%+v", stored.ObjectMeta)
@@ -129,17 +143,10 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 			t.Errorf("an old version is written: %v", err)
 		}
 		must(t, w.secrets.Delete(namespace, "other", nil))
-		if _, err := w.secrets.Cache().Get(namespace, "other"); !apierrors.IsNotFound(err) {
-			t.Errorf("what was deleted is seen: %v", err)
-		}
 		all, err := w.secrets.Cache().List(namespace, labels.Everything())
 		must(t, err)
-		var names []string
-		for _, one := range all {
-			names = append(names, one.Name)
-		}
-		if diff := cmp.Diff([]string{"made", "there"}, names); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		if len(all) != 2 || all[0].Name != "made" || all[1].Name != "there" || w.get("other") != nil {
+			t.Errorf("%v", all)
 		}
 		w.wants("Create Secret made", "Delete Secret other", "Update Secret there map[data:map[a:<nil> c:<nil>] metadata:map[labels:map[l:v]] stringData:map[d:<nil>]]")
 		w.stage.Assume()
@@ -147,31 +154,24 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 	})
 }
 
-// An object with a finalizer is deleted only when the finalizer is removed.
+// An object with a finalizer is deleted only when the finalizer is removed. An update does not undo a deletion.
 func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
 	play(t, func(w *world) {
-		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
-		must(t, err)
-		held := there.DeepCopy()
+		held := w.get("there")
 		held.Finalizers = []string{"x/y"}
-		held, err = w.secrets.Update(held)
+		held, err := w.secrets.Update(held)
 		must(t, err)
 		w.stage.Assume()
 		must(t, w.secrets.Delete(namespace, "there", nil))
 		w.wants("Delete Secret there")
 		changes := w.stage.Changes()
 		must(t, w.secrets.Delete(namespace, "there", nil))
-		if w.stage.Changes() != changes {
-			t.Error("it is deleted twice")
+		deleted := w.get("there")
+		if w.stage.Changes() != changes || deleted.DeletionTimestamp == nil || deleted.ResourceVersion == held.ResourceVersion {
+			t.Errorf("%d changes, want %d: %+v", w.stage.Changes(), changes, deleted.ObjectMeta)
 		}
-		deleted, err := w.secrets.Cache().Get(namespace, "there")
-		must(t, err)
-		if deleted.DeletionTimestamp == nil || deleted.ResourceVersion == held.ResourceVersion {
-			t.Errorf("%+v", deleted.ObjectMeta)
-		}
-		free := deleted.DeepCopy()
-		free.DeletionTimestamp, free.Labels = nil, map[string]string{"l": "v"} // an update does not undo the deletion
-		free, err = w.secrets.Update(free)
+		deleted.DeletionTimestamp, deleted.Labels = nil, map[string]string{"l": "v"}
+		free, err := w.secrets.Update(deleted)
 		must(t, err)
 		if free.DeletionTimestamp == nil {
 			t.Error("an update has brought it back")
@@ -179,42 +179,28 @@ func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
 		free.Finalizers = nil
 		_, err = w.secrets.Update(free)
 		must(t, err)
-		if _, err := w.secrets.Cache().Get(namespace, "there"); !apierrors.IsNotFound(err) {
-			t.Errorf("nobody holds it, and it is there: %v", err)
+		if w.get("there") != nil {
+			t.Error("nobody holds it, and it is there")
 		}
 		w.wants("Delete Secret there")
 	})
 }
 
-func TestStage_WritesOfWhatIsThereAreNone(t *testing.T) {
-	play(t, func(w *world) {
-		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
-		must(t, err)
-		stored, err := w.secrets.Update(there.DeepCopy())
-		must(t, err)
-		_, err = w.secrets.Patch(namespace, "there", types.MergePatchType, []byte(`{"metadata":{"labels":{"gone":null}}}`))
-		must(t, err)
-		if stored.ResourceVersion != there.ResourceVersion || w.stage.Changes() != 0 {
-			t.Errorf("%d changes, version %s", w.stage.Changes(), stored.ResourceVersion)
-		}
-		w.wants()
-	})
-}
-
 func TestStage_Patches(t *testing.T) {
 	play(t, func(w *world) {
-		for pt, body := range map[types.PatchType]string{
-			types.MergePatchType:          `{"metadata":{"labels":{"merge":"1"}}}`,
-			types.JSONPatchType:           `[{"op":"add","path":"/metadata/annotations","value":{"json":"1"}}]`,
-			types.StrategicMergePatchType: `{"metadata":{"finalizers":["x/y"]}}`,
-		} {
-			_, err := w.secrets.Patch(namespace, "there", pt, []byte(body))
-			must(t, err)
+		patch := func(name string, pt types.PatchType, body string) error {
+			_, err := w.secrets.Patch(namespace, name, pt, []byte(body))
+			return err
 		}
-		if _, err := w.secrets.Patch(namespace, "there", types.ApplyPatchType, nil); !apierrors.IsBadRequest(err) {
+		must(t, patch("there", types.MergePatchType, `{"metadata":{"labels":{"gone":null}}}`))
+		w.wants()
+		must(t, patch("there", types.MergePatchType, `{"metadata":{"labels":{"merge":"1"}}}`))
+		must(t, patch("there", types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations","value":{"json":"1"}}]`))
+		must(t, patch("there", types.StrategicMergePatchType, `{"metadata":{"finalizers":["x/y"]}}`))
+		if err := patch("there", types.ApplyPatchType, ""); !apierrors.IsBadRequest(err) {
 			t.Errorf("a patch that is not understood: %v", err)
 		}
-		if _, err := w.secrets.Patch(namespace, "nobody", types.MergePatchType, []byte(`{}`)); !apierrors.IsNotFound(err) {
+		if err := patch("nobody", types.MergePatchType, `{}`); !apierrors.IsNotFound(err) {
 			t.Errorf("what is not there: %v", err)
 		}
 		w.wants("Update Secret there map[metadata:map[annotations:map[json:1] finalizers:[x/y] labels:map[merge:1]]]")
@@ -251,9 +237,7 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 		}
 		unread, err := w.stage.Try(func() error { return write("kept") })
 		must(t, err)
-		if len(unread) > 0 {
-			t.Errorf("unread %q", unread)
-		}
+		w.equal([]string(nil), unread)
 		for range 2 { // the second time without a request
 			unread, err = w.stage.Try(func() error {
 				must(t, write("half"))
@@ -263,9 +247,7 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 				return errors.Join(got, listed)
 			})
 			must(t, err)
-			if diff := cmp.Diff([]string{"you may not get serviceaccounts in namespace ns", "you may not list serviceaccounts in namespace ns"}, unread); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			w.equal([]string{"you may not get serviceaccounts in namespace ns", "you may not list serviceaccounts in namespace ns"}, unread)
 		}
 		w.wants("Create Secret kept")
 		failed := errors.New("refused")
@@ -306,9 +288,8 @@ func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
 		} {
 			unread, err := w.stage.Try(step.act)
 			must(t, err)
-			if diff := cmp.Diff([]string{step.want}, unread); diff != "" || asked != step.asked {
-				t.Errorf("%d requests, want %d (-want +got):\n%s", asked, step.asked, diff)
-			}
+			w.equal([]string{step.want}, unread)
+			w.equal(step.asked, asked)
 		}
 	})
 }
@@ -316,8 +297,7 @@ func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
 // Apply sets on the stage use the same code as live ones.
 func TestApply_KeepsSets(t *testing.T) {
 	play(t, func(w *world) {
-		owner, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
-		must(t, err)
+		owner := w.get("there")
 		kinds := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rbacv1.SchemeGroupVersion.WithKind("Role")}
 		apply := func(objects ...runtime.Object) applyset.Result {
 			done, err := w.stage.Apply().Apply(t.Context(), "set", owner, applyset.OwnerRef, kinds, objects)
@@ -327,9 +307,7 @@ func TestApply_KeepsSets(t *testing.T) {
 		role := &rbacv1.Role{ObjectMeta: named("role"), Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, Resources: []string{"secrets"}, APIGroups: []string{""}}}}
 		apply(&corev1.ServiceAccount{ObjectMeta: named("account")}, role)
 		w.wants("Create ServiceAccount account", "Create Role role")
-		if done := apply(&corev1.ServiceAccount{ObjectMeta: named("account")}, role); done.Changed() {
-			t.Errorf("settled, and %s", done)
-		}
+		w.equal(applyset.Result{}, apply(&corev1.ServiceAccount{ObjectMeta: named("account")}, role))
 		w.stage.Assume()
 		changed := role.DeepCopy()
 		changed.Rules[0].Verbs = []string{"list"}
@@ -340,44 +318,50 @@ func TestApply_KeepsSets(t *testing.T) {
 		for _, d := range found {
 			got = append(got, fmt.Sprintf("%s %s %v", d.Verb, d.Name, d.Patch["rules"] != nil))
 		}
-		slices.Sort(got)
-		if diff := cmp.Diff([]string{"Delete account false", "Update role true"}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		w.equal([]string{"Delete account false", "Update role true"}, got)
 		sets := w.stage.Secrets(w.secrets)
 		for range 2 {
-			_, err = sets.Apply(t.Context(), "set", owner, applyset.OwnerRef, []*corev1.Secret{{ObjectMeta: named("kept")}})
+			_, err := sets.Apply(t.Context(), "set", owner, applyset.OwnerRef, []*corev1.Secret{{ObjectMeta: named("kept")}})
 			must(t, err)
 		}
-		if _, err := w.secrets.Cache().Get(namespace, "kept"); err != nil {
-			t.Error(err)
+		if w.get("kept") == nil {
+			t.Error("the Secret is not there")
 		}
 	})
 }
 
+// The stage requests each object once. Indexes find objects of other namespaces once all are read. Earlier writes on
+// the stage stay.
 func TestKind_FindsByIndex(t *testing.T) {
 	play(t, func(w *world) {
+		asked := 0
+		w.api.Intercept(func(memkube.Request) error { asked++; return nil })
 		cache := w.secrets.Cache()
 		if _, err := cache.GetByIndex("size", "1"); err == nil {
 			t.Error("an index that nobody has made finds something")
 		}
 		cache.AddIndexer("size", func(s *corev1.Secret) ([]string, error) { return []string{strconv.Itoa(len(s.Data))}, nil })
-		found, err := cache.GetByIndex("size", "1")
-		must(t, err)
-		if len(found) != 1 || found[0].Name != "there" {
-			t.Errorf("%v", found)
+		finds := func(want string) {
+			t.Helper()
+			found, err := cache.GetByIndex("size", "1")
+			must(t, err)
+			if len(found) != 1 || found[0].Name != want {
+				t.Errorf("%v, want %s", found, want)
+			}
 		}
-		// Indexes find an object of another namespace once all are read, and earlier writes on the stage stay.
+		for range 3 {
+			if w.get("absent") != nil {
+				t.Error("an absent one is there")
+			}
+			finds("there")
+		}
+		w.equal(2, asked) // one for what is absent, one for all
 		must(t, w.api.Add(&corev1.Secret{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: "away"}, Data: map[string][]byte{"a": nil},
 		}))
 		must(t, w.secrets.Delete(namespace, "there", nil))
-		must(t, w.stage.ReadEverywhere(corev1.SchemeGroupVersion.WithKind("Secret")))
-		found, err = cache.GetByIndex("size", "1")
-		must(t, err)
-		if len(found) != 1 || found[0].Name != "away" {
-			t.Errorf("%v", found)
-		}
+		must(t, w.stage.ReadEverywhere(secretKind))
+		finds("away")
 		here, err := cache.List(namespace, labels.Everything())
 		must(t, err)
 		if len(here) != 1 || here[0].Name != "other" {

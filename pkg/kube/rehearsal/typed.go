@@ -74,7 +74,10 @@ func Global[T generic.RuntimeMetaObject, L runtime.Object](
 	return global[T, L]{of, newShelf[T](s, of.GroupVersionKind())}
 }
 
-func (g global[T, L]) Cache() generic.NonNamespacedCacheInterface[T] { return globalCache[T]{g.shelf} }
+func (g global[T, L]) Cache() generic.NonNamespacedCacheInterface[T] {
+	return &generic.NonNamespacedCache[T]{CacheInterface: g.shelf}
+}
+
 func (g global[T, L]) Informer() cache.SharedIndexInformer {
 	return applyset.NewStill(cache.Indexers{})
 }
@@ -100,13 +103,6 @@ func (g global[T, L]) List(opts metav1.ListOptions) (L, error) {
 		return found, g.stage.note(err, "list", collection{gvk: g.gvk})
 	}
 	return found, nil
-}
-
-type globalCache[T generic.RuntimeMetaObject] struct{ shelf[T] }
-
-func (c globalCache[T]) Get(name string) (T, error) { return c.shelf.Get("", name) }
-func (c globalCache[T]) List(selector labels.Selector) ([]T, error) {
-	return c.shelf.List("", selector)
 }
 
 // shelf is the cache of the typed objects of a kind on a stage.

@@ -157,7 +157,7 @@ func (r resources) Namespace(namespace string) dynamic.ResourceInterface {
 // kind returns the kind of the resource. apply requests the cache of each kind before it writes.
 func (r resources) kind() schema.GroupVersionKind {
 	for gvk := range r.stage.caches {
-		if ResourceOf(gvk) == r.resource {
+		if resourceOf(gvk) == r.resource {
 			return gvk
 		}
 	}

@@ -165,13 +165,7 @@ func mark(c *clients.Clients, namespace, name, noted string, a inspect.Adoption)
 	if a.Renew {
 		annotations[rkev1.GrantsAnnotation] = rkev1.GrantsRenew
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": a.UID, "resourceVersion": a.ResourceVersion, "annotations": annotations,
-	}})
-	if err != nil {
-		return fmt.Errorf("encode the mark: %w", err)
-	}
-	_, err = c.Provisioning.Cluster().Patch(namespace, name, types.MergePatchType, patch)
+	err := annotate(c, namespace, name, a.UID, a.ResourceVersion, annotations)
 	if apierrors.IsConflict(err) {
 		return fmt.Errorf("cluster %s has changed since it was looked at; it is not adopted. Look again: %w", a.Cluster, err)
 	}
@@ -179,6 +173,18 @@ func mark(c *clients.Clients, namespace, name, noted string, a inspect.Adoption)
 		return fmt.Errorf("mark cluster %s: %w", a.Cluster, err)
 	}
 	return nil
+}
+
+// annotate writes annotations to exactly this version of a Cluster.
+func annotate(
+	c *clients.Clients, namespace, name string, uid types.UID, version string, annotations map[string]any,
+) error {
+	metadata := map[string]any{"uid": uid, "resourceVersion": version, "annotations": annotations}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err == nil {
+		_, err = c.Provisioning.Cluster().Patch(namespace, name, types.MergePatchType, patch)
+	}
+	return err
 }
 
 // ErrNotMarked means that the cluster has no mark to remove.
@@ -202,16 +208,10 @@ func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool, unde
 		return instance, fmt.Errorf("instance %q is at something in cluster %s that nobody would end: %s; let it finish that. If it runs no more, adopt the cluster with --from %s --allow-under-way",
 			instance, name, strings.Join(underWay, "; "), instance)
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": cluster.UID, "resourceVersion": cluster.ResourceVersion,
-		"annotations": map[string]any{
-			rkev1.InstanceAnnotation: nil, rkev1.ReleasedByAnnotation: instance, rkev1.BlockMoveAnnotation: nil, rkev1.NotedAnnotation: nil,
-		},
-	}})
-	if err != nil {
-		return instance, fmt.Errorf("encode the mark: %w", err)
-	}
-	if _, err := c.Provisioning.Cluster().Patch(cluster.Namespace, cluster.Name, types.MergePatchType, patch); err != nil {
+	if err := annotate(c, cluster.Namespace, cluster.Name, cluster.UID, cluster.ResourceVersion, map[string]any{
+		rkev1.ReleasedByAnnotation: instance,
+		rkev1.InstanceAnnotation:   nil, rkev1.BlockMoveAnnotation: nil, rkev1.NotedAnnotation: nil,
+	}); err != nil {
 		return instance, fmt.Errorf("take the mark off cluster %s: %w", name, err)
 	}
 	return instance, nil

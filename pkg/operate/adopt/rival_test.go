@@ -19,22 +19,6 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
-// Rancher is a rival regardless of the former manager, because it manages every cluster that it finds.
-func TestRival_IsRancherForWhoeverHasTheCluster(t *testing.T) {
-	for owner, want := range map[inspect.Ownership]bool{
-		inspect.OwnerUnmarked: true, inspect.OwnerReleased: true, inspect.OwnerOther: true, inspect.OwnerNone: true, inspect.OwnerSame: false,
-	} {
-		rancher := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: rival.DeploymentNamespace, Name: rival.DeploymentName}}
-		got, err := Rival(t.Context(), fake.NewClientset(rancher), inspect.Adoption{Owner: owner}, noon)
-		if err != nil || (got != "") != want || want && !strings.Contains(got, "Rancher is running: Deployment cattle-system/rancher wants replicas. Switch it off (kubectl") {
-			t.Errorf("%s: %q, %v", owner, got, err)
-		}
-		if got, err = Rival(t.Context(), fake.NewClientset(), inspect.Adoption{Owner: owner}, noon); err != nil || got != "" {
-			t.Errorf("%s, without Rancher: %q, %v", owner, got, err)
-		}
-	}
-}
-
 // lease is a lease that a replica of an instance has renewed. The leader's lease has the instance in its holder's name.
 // The replicas' leases have it in a label.
 func lease(name, instance string, ago time.Duration) *coordinationv1.Lease {
@@ -57,10 +41,12 @@ func older(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	return lease
 }
 
-// A leading Drover is a rival of every other instance. The replicas' leases show that the instance that has the cluster
-// is alive.
-func TestRival_IsAnotherDroverThatIsAlive(t *testing.T) {
-	all := []inspect.Ownership{inspect.OwnerUnmarked, inspect.OwnerReleased, inspect.OwnerOther}
+// Rancher is a rival regardless of the former manager, because it manages every cluster that it finds. A leading Drover
+// is a rival of every other instance. The replicas' leases show that the instance that has the cluster is alive.
+func TestRival_IsAManagerThatIsAlive(t *testing.T) {
+	all := []inspect.Ownership{inspect.OwnerNone, inspect.OwnerUnmarked, inspect.OwnerReleased, inspect.OwnerOther}
+	meta := metav1.ObjectMeta{Namespace: rival.DeploymentNamespace, Name: rival.DeploymentName}
+	rancher := []runtime.Object{&appsv1.Deployment{ObjectMeta: meta}}
 	const leads, replica = rival.DroverLease, "drover-replica-x"
 	for name, tc := range map[string]struct {
 		objects []runtime.Object
@@ -86,7 +72,12 @@ func TestRival_IsAnotherDroverThatIsAlive(t *testing.T) {
 		"the one before waits, and has let go of it": {
 			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerReleased},
 		},
-		"the cluster is its own": {objects: []runtime.Object{lease(leads, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerSame}},
+		"Rancher runs": {
+			objects: rancher, owners: all,
+			want: "Rancher is running: Deployment cattle-system/rancher wants replicas. Switch it off (kubectl",
+		},
+		"Rancher runs, and the cluster is its own": {objects: rancher, owners: []inspect.Ownership{inspect.OwnerSame}},
+		"the cluster is its own":                   {objects: []runtime.Object{lease(leads, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerSame}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, owner := range tc.owners {

@@ -102,56 +102,35 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	if err != nil {
 		return out, err
 	}
-	made, err := r.made(name, controlPlane)
+	core, err := r.hasCore(name)
 	if err != nil {
 		return out, err
 	}
-	out.setOwner(cluster, made > 0)
+	out.setOwner(cluster, core || controlPlane != nil)
 	if controlPlane != nil && cluster.Status.ClusterName == "" {
 		cluster = cluster.DeepCopy() // moved here without its status: the control plane remembers the name
 		cluster.Status.ClusterName = controlPlane.Spec.ManagementClusterName
 	}
-	if !out.comparable(cluster, made) {
+	if !out.comparable(cluster, core || controlPlane != nil, core && controlPlane != nil) {
 		return out, nil
 	}
 	out.Activity = lastActivity(cluster, controlPlane, out.Owner == OwnerReleased)
-	if cluster.Spec.RKEConfig == nil {
-		return out, r.compareImported(ctx, &out, cluster)
-	}
-	if err := r.references(ctx, &out, cluster); err != nil || len(out.Problems) > 0 {
-		return out, err
-	}
 	return out, r.compare(ctx, &out, cluster, controlPlane)
 }
 
-// allMade is the number of children that show the owner: an RKEControlPlane and a CAPI Cluster.
-const allMade = 2
-
-// made counts these children.
-func (r *Reader) made(name string, controlPlane *rkev1.RKEControlPlane) (int, error) {
-	core, err := r.hasCore(name)
-	made := 0
-	for _, there := range []bool{core, controlPlane != nil} {
-		if there {
-			made++
-		}
-	}
-	return made, err
-}
-
-// comparable reports whether a cluster can be compared. Otherwise it adds a problem. made is the number of children. It
-// is 0 for an imported cluster.
-func (a *Adoption) comparable(cluster *provv1.Cluster, made int) bool {
+// comparable reports whether a cluster can be compared. Otherwise it adds a problem. begun means that a manager has
+// made an RKEControlPlane or a CAPI Cluster for it, and made that it has made both.
+func (a *Adoption) comparable(cluster *provv1.Cluster, begun, made bool) bool {
 	problem := ""
 	switch imported := cluster.Spec.RKEConfig == nil; {
 	case cluster.DeletionTimestamp != nil:
 		problem = "it is being deleted: let its manager finish that"
-	case imported && made > 0:
+	case imported && begun:
 		problem = "it was provisioned with spec.rkeConfig, which is not there any more: put it back"
 	case !topology.HasOwnManagement(cluster):
 		problem = "its management cluster came first, as names of the form c-xxxxx and local tell: Drover manages none of those; " +
 			"make a Cluster of another name, and import the cluster into that"
-	case cluster.Status.ClusterName != "" && (imported || made == allMade):
+	case cluster.Status.ClusterName != "" && (imported || made):
 		return true
 	case a.Owner == OwnerNone: // the server creates it
 	case imported:
@@ -186,20 +165,6 @@ func (r *Reader) HasChildren(name string) (bool, error) {
 	}
 	cluster, err := r.Cluster(name)
 	return err == nil && cluster.Spec.RKEConfig == nil && cluster.Status.ClusterName != "", err
-}
-
-// compareImported fills in the effects on an imported cluster. It has no machines, only the objects that represent it
-// on the management side.
-func (r *Reader) compareImported(ctx context.Context, out *Adoption, cluster *provv1.Cluster) error {
-	_, problems, err := r.adopted(cluster, out.Instance, false)
-	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
-		return err
-	}
-	if err := r.changes(ctx, out, cluster); err != nil {
-		return err
-	}
-	out.Problems = append(out.Problems, out.refused()...)
-	return nil
 }
 
 func (a *Adoption) setOwner(cluster *provv1.Cluster, hasChildren bool) {
@@ -248,12 +213,35 @@ func (r *Reader) adopter(out *Adoption, instance string) (string, error) {
 	return instance, nil
 }
 
-// compare fills in the effects.
+// compare fills in the effects. An imported cluster has no machines, only the objects that represent it on the
+// management side.
 func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) error {
-	in, problems, err := r.adopted(cluster, out.Instance, true)
+	provisioned := cluster.Spec.RKEConfig != nil
+	if provisioned {
+		if err := r.references(ctx, out, cluster); err != nil || len(out.Problems) > 0 {
+			return err
+		}
+	}
+	in, problems, err := r.adopted(cluster, out.Instance, provisioned)
 	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
 		return err
 	}
+	if provisioned {
+		if err := r.compareMachines(out, in, cluster, controlPlane); err != nil {
+			return err
+		}
+	}
+	if err := r.changes(ctx, out, cluster); err != nil {
+		return err
+	}
+	out.Problems = append(out.Problems, out.refused()...)
+	return nil
+}
+
+// compareMachines fills in the effects on machines.
+func (r *Reader) compareMachines(
+	out *Adoption, in topology.Input, cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane,
+) error {
 	given := preview.Input{After: in, Machines: map[string]preview.MachineFacts{}}
 	if err := r.gather(&given, controlPlane); err != nil {
 		return err
@@ -282,10 +270,6 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	for _, line := range report.Machines {
 		out.Machines = append(out.Machines, adoptedMachine(line, snapshot, next))
 	}
-	if err := r.changes(ctx, out, cluster); err != nil {
-		return err
-	}
-	out.Problems = append(out.Problems, out.refused()...)
 	return nil
 }
 

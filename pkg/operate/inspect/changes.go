@@ -49,7 +49,11 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	if err := r.classes(&classes); err != nil { // with new MachineDeployments
 		return err
 	}
-	out.replaced(found)
+	for _, d := range found {
+		if d.Kind.Kind == "Machine" && d.Verb == applyset.Delete {
+			out.replace(d.Name) // for example a machine whose host could not be created
+		}
+	}
 	classes.machines = out.Machines
 	for _, d := range found {
 		out.Objects = append(out.Objects, classes.change(d))
@@ -58,16 +62,6 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 		return a.Verb == b.Verb && a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name
 	})
 	return nil
-}
-
-// replaced marks the machines that a controller would delete, for example machines whose host could not be created.
-// Others replace them.
-func (a *Adoption) replaced(found []applyset.Difference) {
-	for _, d := range found {
-		if d.Kind.Kind == "Machine" && d.Verb == applyset.Delete {
-			a.replace(d.Name)
-		}
-	}
 }
 
 // setPrefix is the prefix of labels and annotations that name the apply set and the origin of an object.

@@ -69,7 +69,9 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make clients: %w", err)
 	}
-	s := rehearsal.New(ctx, rehearsal.Options{Live: live, Discovery: c.Kubernetes.Discovery(), Scheme: c.Scheme, Namespace: namespace})
+	s := rehearsal.New(ctx, rehearsal.Options{
+		Live: live, Discovery: c.Kubernetes.Discovery(), Scheme: c.Scheme, Namespace: namespace,
+	})
 	clusters, controlPlanes := rehearsal.Kind(s, c.Provisioning.Cluster()), rehearsal.Kind(s, c.RKE.RKEControlPlane())
 	capiClusters, machines, secrets := rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine()), rehearsal.Kind(s, c.Core.Secret())
 	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live, clock: seen, stage: s}
