@@ -66,13 +66,13 @@ func TestCluster_AutoscalingRules(t *testing.T) {
 		"both sizes equal":                           {pool: `{workerRole: true, autoscalingMinSize: 3, autoscalingMaxSize: 3}`},
 		"a pool of workers may scale to zero":        {pool: `{workerRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`},
 		"minimum above maximum":                      {pool: `{workerRole: true, autoscalingMinSize: 4, autoscalingMaxSize: 3}`, want: []string{messageOrder}},
-		"minimum alone":                              {pool: `{workerRole: true, autoscalingMinSize: 1}`, want: []string{messageBoth}},
-		"maximum alone":                              {pool: `{workerRole: true, autoscalingMaxSize: 1}`, want: []string{messageBoth}},
+		"only a minimum":                             {pool: `{workerRole: true, autoscalingMinSize: 1}`, want: []string{messageBoth}},
+		"only a maximum":                             {pool: `{workerRole: true, autoscalingMaxSize: 1}`, want: []string{messageBoth}},
 		"control plane may not scale to zero":        {pool: `{controlPlaneRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`, want: []string{messageControlPlane}},
 		"etcd may not scale to zero":                 {pool: `{etcdRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`, want: []string{messageEtcd}},
 		"both roles break both rules":                {pool: `{etcdRole: true, controlPlaneRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`, want: []string{messageControlPlane, messageEtcd}},
-		"control plane that keeps one":               {pool: `{controlPlaneRole: true, etcdRole: true, autoscalingMinSize: 1, autoscalingMaxSize: 3}`},
-		"role switched off counts as no role":        {pool: `{controlPlaneRole: false, etcdRole: false, autoscalingMinSize: 0, autoscalingMaxSize: 3}`},
+		"control plane with a minimum of one":        {pool: `{controlPlaneRole: true, etcdRole: true, autoscalingMinSize: 1, autoscalingMaxSize: 3}`},
+		"a false role counts as no role":             {pool: `{controlPlaneRole: false, etcdRole: false, autoscalingMinSize: 0, autoscalingMaxSize: 3}`},
 		"nulls count as absent":                      {pool: `{workerRole: true, autoscalingMinSize: null, autoscalingMaxSize: null}`},
 		"null minimum of a control plane":            {pool: `{controlPlaneRole: true, etcdRole: true, autoscalingMinSize: null}`},
 		"null minimum with a maximum":                {pool: `{workerRole: true, autoscalingMinSize: null, autoscalingMaxSize: 3}`, want: []string{messageBoth}},
@@ -102,7 +102,7 @@ func TestCluster_SchemaRefuses(t *testing.T) {
 		"host name limit of zero":       {pool: `{hostnameLengthLimit: 0}`, want: "spec.rkeConfig.machinePools[0].hostnameLengthLimit"},
 		"host name limit above maximum": {pool: `{hostnameLengthLimit: 64}`, want: "spec.rkeConfig.machinePools[0].hostnameLengthLimit"},
 		"empty name":                    {pool: `{name: ""}`, want: "spec.rkeConfig.machinePools[0].name"},
-		"role that is no boolean":       {pool: `{etcdRole: "yes"}`, want: "spec.rkeConfig.machinePools[0].etcdRole"},
+		"role that is not a boolean":    {pool: `{etcdRole: "yes"}`, want: "spec.rkeConfig.machinePools[0].etcdRole"},
 		"taint without effect":          {pool: `{taints: [{key: a}]}`, want: "spec.rkeConfig.machinePools[0].taints[0].effect"},
 	}
 	for name, test := range tests {
@@ -113,7 +113,7 @@ func TestCluster_SchemaRefuses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("two pools of one name", func(t *testing.T) {
+	t.Run("two pools with one name", func(t *testing.T) {
 		cluster := withPool(t, `{}`)
 		config := cluster["spec"].(map[string]any)["rkeConfig"].(map[string]any)
 		config["machinePools"] = append(config["machinePools"].([]any), config["machinePools"].([]any)[0])
@@ -171,10 +171,10 @@ spec:
 `)
 	result := validator(t, "clusters.provisioning.cattle.io").Create(t.Context(), cluster)
 	if len(result.Errors) > 0 || len(result.Unknown) > 0 {
-		t.Fatalf("want no complaint, got %v, unknown %v", result.Errors, result.Unknown)
+		t.Fatalf("want no error, got %v, unknown %v", result.Errors, result.Unknown)
 	}
 	if diff := cmp.Diff(cluster, result.Stored); diff != "" {
-		t.Errorf("what is stored differs from what was written (-written +stored):\n%s", diff)
+		t.Errorf("the stored object differs (-written +stored):\n%s", diff)
 	}
 }
 
@@ -185,15 +185,15 @@ func TestNodeDriver_Checksum(t *testing.T) {
 		checksum string
 		accepted bool
 	}{
-		"none":           {checksum: "", accepted: true},
-		"MD5":            {checksum: digits, accepted: true},
-		"SHA-1":          {checksum: digits + "01234567", accepted: true},
-		"SHA-256":        {checksum: digits + digits, accepted: true},
-		"SHA-512":        {checksum: digits + digits + digits + digits, accepted: true},
-		"one digit more": {checksum: digits + "0"},
-		"too short":      {checksum: "abc"},
-		"no hexadecimal": {checksum: "g" + digits[1:]},
-		"too long":       {checksum: digits + digits + digits + digits + "0"},
+		"none":               {checksum: "", accepted: true},
+		"MD5":                {checksum: digits, accepted: true},
+		"SHA-1":              {checksum: digits + "01234567", accepted: true},
+		"SHA-256":            {checksum: digits + digits, accepted: true},
+		"SHA-512":            {checksum: digits + digits + digits + digits, accepted: true},
+		"one digit too many": {checksum: digits + "0"},
+		"too short":          {checksum: "abc"},
+		"not hexadecimal":    {checksum: "g" + digits[1:]},
+		"too long":           {checksum: digits + digits + digits + digits + "0"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -211,10 +211,10 @@ func TestRKEKinds_ContractFields(t *testing.T) {
 		definition, object string
 		accepted           bool
 	}{
-		"initialization may not be empty":         {"rkeclusters.rke.cattle.io", "{metadata: {name: a}, spec: {}, status: {initialization: {}}}", false},
+		"empty initialization":                    {"rkeclusters.rke.cattle.io", "{metadata: {name: a}, spec: {}, status: {initialization: {}}}", false},
 		"initialization with its field":           {"rkeclusters.rke.cattle.io", "{metadata: {name: a}, spec: {}, status: {initialization: {provisioned: true}}}", true},
 		"an RKECluster needs a spec":              {"rkeclusters.rke.cattle.io", "{metadata: {name: a}}", false},
-		"an endpoint without anything":            {"rkeclusters.rke.cattle.io", "{metadata: {name: a}, spec: {controlPlaneEndpoint: {}}}", false},
+		"an empty endpoint":                       {"rkeclusters.rke.cattle.io", "{metadata: {name: a}, spec: {controlPlaneEndpoint: {}}}", false},
 		"a control plane without spec":            {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}}", true},
 		"a control plane needs its cluster":       {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}, spec: {clusterName: a}}", false},
 		"a control plane's status":                {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}, status: {observedGeneration: 1, etcdSnapshotCreatePhase: RestartCluster}}", true},
@@ -227,7 +227,7 @@ func TestRKEKinds_ContractFields(t *testing.T) {
 		"an address of an unknown type":           {"custommachines.rke.cattle.io", "{metadata: {name: a}, status: {addresses: [{type: Other, address: a}]}}", false},
 		"a null provider ID":                      {"custommachines.rke.cattle.io", "{metadata: {name: a}, spec: {providerID: null}}", true},
 		"missing is required in a snapshot":       {"etcdsnapshots.rke.cattle.io", "{metadata: {name: a}, status: {}}", false},
-		"a snapshot file beside spec and status":  {"etcdsnapshots.rke.cattle.io", "{metadata: {name: a}, snapshotFile: {name: f, size: 12, createdAt: '2026-08-01T10:00:00Z'}, status: {missing: false}}", true},
+		"a snapshot file next to spec and status": {"etcdsnapshots.rke.cattle.io", "{metadata: {name: a}, snapshotFile: {name: f, size: 12, createdAt: '2026-08-01T10:00:00Z'}, status: {missing: false}}", true},
 		"management clusters have an open schema": {"clusters.management.cattle.io", "{metadata: {name: a}, other: {x: 1}, spec: {anything: [1]}, status: {else: true}}", true},
 		"a registration token needs its cluster":  {"clusterregistrationtokens.management.cattle.io", "{metadata: {name: a}, spec: {}}", false},
 	}

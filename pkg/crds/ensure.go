@@ -138,7 +138,7 @@ func writeOnce(ctx context.Context, client Client, wanted *apiextv1.CustomResour
 	current, err := client.Get(ctx, wanted.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		if opts.HostOwned {
-			return "", errors.New("it is missing, and the server that embeds Drover has to install it")
+			return "", errors.New("it does not exist, and the server that embeds Drover must install it")
 		}
 		_, err := client.Create(ctx, marked(wanted, opts.Generation), metav1.CreateOptions{})
 		return outcomeCreated, err
@@ -162,7 +162,7 @@ func writeOnce(ctx context.Context, client Client, wanted *apiextv1.CustomResour
 
 // awaitEstablished waits until the definition serves every version that the wanted one stores.
 func awaitEstablished(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDefinition) error {
-	last := errors.New("it was not looked at in time")
+	last := errors.New("the check did not start in time")
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		current, err := client.Get(ctx, wanted.Name, metav1.GetOptions{})
 		if err != nil {

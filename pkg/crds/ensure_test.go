@@ -70,17 +70,17 @@ func TestEnsure_Ownership(t *testing.T) {
 		wantErr  string
 		wantSize bool // the wanted schema is stored afterwards
 	}{
-		"missing":                           {want: Result{Created: []string{gizmos}}, writes: []string{"create"}, wantSize: true},
-		"current":                           {before: stored("drover", "1"), want: Result{Unchanged: []string{gizmos}}, wantSize: true},
-		"out of date":                       {before: stored("drover", "1", outdated), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
-		"of an older Drover":                {before: stored("drover", "0"), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
-		"of a newer Drover":                 {before: stored("drover", "2", outdated), want: Result{Unchanged: []string{gizmos}}},
-		"with a mark that is no number":     {before: stored("drover", "x", outdated), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
-		"of another product":                {before: stored("rancher", "", outdated), want: Result{Foreign: []string{gizmos}}},
-		"of nobody":                         {before: stored("", "", outdated), want: Result{Foreign: []string{gizmos}}},
-		"ours, but the host's to change":    {before: stored("drover", "1", outdated), opts: Options{HostOwned: true}, want: Result{Foreign: []string{gizmos}}},
-		"missing, and the host's to make":   {opts: Options{HostOwned: true}, wantErr: "ensure custom resource definition gizmos.example.com: it is missing, and the server that embeds Drover has to install it"},
-		"of another product, other version": {before: stored("rancher", "", func(crd *apiextv1.CustomResourceDefinition) { crd.Spec.Versions[0].Name = "v2" }), want: Result{Foreign: []string{gizmos}}, wantErr: `ensure custom resource definition gizmos.example.com: it does not serve version v1; it belongs to "rancher"`},
+		"missing":                             {want: Result{Created: []string{gizmos}}, writes: []string{"create"}, wantSize: true},
+		"current":                             {before: stored("drover", "1"), want: Result{Unchanged: []string{gizmos}}, wantSize: true},
+		"out of date":                         {before: stored("drover", "1", outdated), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
+		"of an older Drover":                  {before: stored("drover", "0"), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
+		"of a newer Drover":                   {before: stored("drover", "2", outdated), want: Result{Unchanged: []string{gizmos}}},
+		"with a version that is not a number": {before: stored("drover", "x", outdated), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
+		"of another product":                  {before: stored("rancher", "", outdated), want: Result{Foreign: []string{gizmos}}},
+		"without an owner":                    {before: stored("", "", outdated), want: Result{Foreign: []string{gizmos}}},
+		"of Drover, but owned by the embedding program": {before: stored("drover", "1", outdated), opts: Options{HostOwned: true}, want: Result{Foreign: []string{gizmos}}},
+		"missing, and owned by the embedding program":   {opts: Options{HostOwned: true}, wantErr: "ensure custom resource definition gizmos.example.com: it does not exist, and the server that embeds Drover must install it"},
+		"of another product, other version":             {before: stored("rancher", "", func(crd *apiextv1.CustomResourceDefinition) { crd.Spec.Versions[0].Name = "v2" }), want: Result{Foreign: []string{gizmos}}, wantErr: `ensure custom resource definition gizmos.example.com: it does not serve version v1; it belongs to "rancher"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestEnsure_Ownership(t *testing.T) {
 					t.Errorf("want the schema written: %t, got %t", test.wantSize, size)
 				}
 				if test.before != nil && after.Labels["theirs"] != "kept" {
-					t.Error("a label of somebody else was lost")
+					t.Error("a foreign label was lost")
 				}
 			})
 		})
@@ -129,7 +129,7 @@ func TestEnsure_SecondRunWritesNothing(t *testing.T) {
 	}
 }
 
-func TestEnsure_SaysWhatIsNotEstablished(t *testing.T) {
+func TestEnsure_NamesTheUnestablishedDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newFakeClient(stored("drover", "1", func(crd *apiextv1.CustomResourceDefinition) {
 			crd.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{
@@ -150,7 +150,7 @@ func TestEnsure_SaysWhatIsNotEstablished(t *testing.T) {
 }
 
 // Ensure retries after a replica that starts at the same time wins a write.
-func TestEnsure_LosesARaceAndGoesOn(t *testing.T) {
+func TestEnsure_ContinuesAfterALostRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newFakeClient(nil)
 		client.beforeCreate = func() { client.stored[gizmos] = stored("drover", "1") }

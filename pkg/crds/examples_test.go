@@ -43,13 +43,13 @@ func TestExamples_AreAcceptedStrictlyAndRoundTrip(t *testing.T) {
 				t.Errorf("refused: %v, unknown fields %v", result.Errors, result.Unknown)
 			}
 			if diff := cmp.Diff(cluster, result.Stored); diff != "" {
-				t.Errorf("what is stored differs from the manifest (-manifest +stored):\n%s", diff)
+				t.Errorf("the stored object differs from the manifest (-manifest +stored):\n%s", diff)
 			}
 
 			typed := decodeStrictly(t, cluster)
 			written := encode(t, typed)
 			if diff := cmp.Diff(significant(cluster["spec"]), significant(written["spec"])); diff != "" {
-				t.Errorf("the Go type loses or invents something (-manifest +written):\n%s", diff)
+				t.Errorf("the Go type loses or adds fields (-manifest +written):\n%s", diff)
 			}
 			if diff := cmp.Diff(cluster["metadata"], written["metadata"]); diff != "" {
 				t.Errorf("metadata differ (-manifest +written):\n%s", diff)
@@ -59,7 +59,7 @@ func TestExamples_AreAcceptedStrictlyAndRoundTrip(t *testing.T) {
 			}
 			again := validator(t, "clusters.provisioning.cattle.io").Create(t.Context(), written)
 			if len(again.Errors) > 0 || len(again.Unknown) > 0 {
-				t.Errorf("what Go writes is refused: %v, unknown fields %v", again.Errors, again.Unknown)
+				t.Errorf("the Go object is refused: %v, unknown fields %v", again.Errors, again.Unknown)
 			}
 			if diff := cmp.Diff(typed, typed.DeepCopy()); diff != "" {
 				t.Errorf("a deep copy differs (-original +copy):\n%s", diff)
@@ -89,7 +89,7 @@ func TestExamples_AreComplete(t *testing.T) {
 }
 
 // The machine configs of the examples have only fields that their drivers know, with the right types.
-func TestExamples_MachineConfigsFitTheirDrivers(t *testing.T) {
+func TestExamples_MachineConfigsMatchTheirDrivers(t *testing.T) {
 	core, err := driverschema.LoadCore()
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestExamples_MachineConfigsFitTheirDrivers(t *testing.T) {
 			}
 			kind, _ := object["kind"].(string)
 			if configs[kind] == nil {
-				t.Errorf("%s: no driver brings %s", name, kind)
+				t.Errorf("%s: no driver has %s", name, kind)
 				continue
 			}
 			checked++

@@ -58,13 +58,13 @@ func TestReleasedVersionsRemain(t *testing.T) {
 		}
 		for _, version := range slices.Concat(was.Served, was.Stored) {
 			if !slices.Contains(served, version) {
-				t.Errorf("%s serves %v, and not %s any more, which objects and manifests of a release have", crd.Name, served, version)
+				t.Errorf("%s serves %v, but objects and manifests of a release have %s", crd.Name, served, version)
 			}
 		}
 	}
 	for name := range before {
 		if !known[name] {
-			t.Errorf("%s is gone; objects of a release could not be read any more", name)
+			t.Errorf("%s is missing; objects of a release would be unreadable", name)
 		}
 	}
 }

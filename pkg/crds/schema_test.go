@@ -79,7 +79,7 @@ func TestAll_MatchesTheContractOfEveryKind(t *testing.T) {
 	for name, crd := range definitions(t) {
 		version := crd.Spec.Versions[0]
 		if len(crd.Spec.Versions) != 1 || !version.Served || !version.Storage {
-			t.Errorf("%s has to have one version, served and stored", name)
+			t.Errorf("%s must have one version, served and stored", name)
 		}
 		var columns []string
 		for _, column := range version.AdditionalPrinterColumns {
@@ -144,7 +144,7 @@ func TestAll_AgreesWithGeneratedClients(t *testing.T) {
 	}
 }
 
-func TestAll_EveryTypeHasADefinitionAndTheOtherWayRound(t *testing.T) {
+func TestAll_TypesAndDefinitionsMatch(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{provv1.AddToScheme, rkev1.AddToScheme, mgmtv3.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -185,7 +185,7 @@ func TestAll_HasNoDefaults(t *testing.T) {
 	for name, crd := range definitions(t) {
 		walk("", *crd.Spec.Versions[0].Schema.OpenAPIV3Schema, func(path string, props apiextv1.JSONSchemaProps) {
 			if props.Default != nil {
-				t.Errorf("%s: %s has the default %s; readers apply defaults, objects keep what their user wrote", name, path, props.Default.Raw)
+				t.Errorf("%s: %s has the default %s; readers apply defaults, and objects keep the user's fields", name, path, props.Default.Raw)
 			}
 		})
 	}

@@ -16,21 +16,21 @@ import (
 // +kubebuilder:pruning:PreserveUnknownFields
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Cluster is the management side of a cluster: the object that a larger server hangs users, projects and the connection
-// to the cluster on. Its schema is open; the fields here are those that provisioning reads or writes. A writer that does
-// not own the object patches it, so that fields unknown here stay.
+// Cluster is the management side of a cluster: the object to which a larger server attaches users, projects and the
+// connection to the cluster on. Its schema is open; the fields here are those that provisioning reads or writes. A
+// writer that does not own the object patches it, so that fields unknown here stay.
 type Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec ClusterSpec `json:"spec,omitzero"`
 
-	// Status is what was observed.
+	// Status is the observed state.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -38,17 +38,17 @@ type Cluster struct {
 	Status ClusterStatus `json:"status,omitzero"`
 }
 
-// ClusterSpec is what is wanted of a management cluster.
+// ClusterSpec is the desired state of a management cluster.
 type ClusterSpec struct {
 	// DisplayName is the name of the provisioning cluster.
 	// +optional
 	DisplayName string `json:"displayName,omitempty"`
 
-	// Description for people.
+	// Description is a text for users.
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// Internal marks the cluster that the management plane itself runs in.
+	// Internal marks the cluster of the management plane itself.
 	// +optional
 	Internal bool `json:"internal,omitempty"`
 
@@ -72,11 +72,11 @@ type ClusterSpec struct {
 	// +optional
 	DefaultPodSecurityAdmissionConfigurationTemplateName string `json:"defaultPodSecurityAdmissionConfigurationTemplateName,omitempty"`
 
-	// DefaultClusterRoleForProjectMembers is passed on from the provisioning cluster.
+	// DefaultClusterRoleForProjectMembers is copied from the provisioning cluster.
 	// +optional
 	DefaultClusterRoleForProjectMembers string `json:"defaultClusterRoleForProjectMembers,omitempty"`
 
-	// EnableNetworkPolicy is passed on from the provisioning cluster.
+	// EnableNetworkPolicy is copied from the provisioning cluster.
 	// +optional
 	EnableNetworkPolicy *bool `json:"enableNetworkPolicy,omitempty"`
 
@@ -88,7 +88,7 @@ type ClusterSpec struct {
 	// +optional
 	DesiredAuthImage string `json:"desiredAuthImage,omitempty"`
 
-	// DesiredAssetsImage is the image that charts come from.
+	// DesiredAssetsImage is the image with the charts.
 	// +optional
 	DesiredAssetsImage string `json:"desiredAssetsImage,omitempty"`
 
@@ -109,7 +109,7 @@ type ClusterSpec struct {
 	WebhookDeploymentCustomization *provv1.WebhookDeploymentCustomization `json:"webhookDeploymentCustomization,omitempty"`
 }
 
-// ImportedConfig marks a cluster that the management side did not make itself.
+// ImportedConfig marks a cluster that the management side did not create.
 type ImportedConfig struct{}
 
 // ClusterSecrets names Secrets of a cluster.
@@ -123,7 +123,7 @@ type ClusterSecrets struct {
 	PrivateRegistryURL string `json:"privateRegistryURL,omitempty"`
 }
 
-// ClusterStatus is what was observed of a management cluster.
+// ClusterStatus is the observed state of a management cluster.
 type ClusterStatus struct {
 	// Conditions of the cluster.
 	// +optional
@@ -133,7 +133,7 @@ type ClusterStatus struct {
 	// +optional
 	Driver string `json:"driver,omitempty"`
 
-	// Provider is the distribution as user interfaces show it.
+	// Provider is the distribution in the form for user interfaces.
 	// +optional
 	Provider string `json:"provider,omitempty"`
 
@@ -156,7 +156,7 @@ type ClusterInfo struct {
 	// +optional
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 
-	// NodeCount is how many nodes there are.
+	// NodeCount is the number of nodes.
 	// +optional
 	NodeCount int `json:"nodeCount,omitempty"`
 

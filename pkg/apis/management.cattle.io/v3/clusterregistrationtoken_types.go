@@ -16,32 +16,32 @@ type ClusterRegistrationToken struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +required
 	Spec ClusterRegistrationTokenSpec `json:"spec"`
 
-	// Status is what was observed.
+	// Status is the observed state.
 	// +optional
 	Status ClusterRegistrationTokenStatus `json:"status,omitzero"`
 }
 
-// ClusterRegistrationTokenSpec is what is wanted of a ClusterRegistrationToken.
+// ClusterRegistrationTokenSpec is the desired state of a ClusterRegistrationToken.
 type ClusterRegistrationTokenSpec struct {
 	// ClusterName is the name of the management cluster.
 	// +required
 	ClusterName string `json:"clusterName"`
 
-	// TTL is after how many minutes the token is replaced. 0 or less means never, absent the setting's value.
+	// TTL is the lifetime of the token in minutes. 0 or less means no limit. Absent means the setting's value.
 	// +optional
 	TTL *int64 `json:"ttl,omitempty"`
 
-	// GracePeriod is for how many minutes the token before is still accepted.
+	// GracePeriod is how many minutes the previous token is still accepted.
 	// +optional
 	GracePeriod *int64 `json:"gracePeriod,omitempty"`
 }
 
-// ClusterRegistrationTokenStatus is what was observed of a ClusterRegistrationToken. Its commands have the placeholder
-// `{token}` where the token goes.
+// ClusterRegistrationTokenStatus is the observed state of a ClusterRegistrationToken. Its commands have the placeholder
+// `{token}` in place of the token.
 type ClusterRegistrationTokenStatus struct {
 	// Command imports a cluster.
 	// +optional
@@ -67,23 +67,23 @@ type ClusterRegistrationTokenStatus struct {
 	// +optional
 	InsecureWindowsNodeCommand string `json:"insecureWindowsNodeCommand,omitempty"`
 
-	// ManifestURL is where the manifest that imports a cluster is.
+	// ManifestURL is the URL of the manifest that imports a cluster.
 	// +optional
 	ManifestURL string `json:"manifestUrl,omitempty"`
 
-	// Token is kept for stored objects. The token is in the Secret that tokenSecretName names.
+	// Token exists only for stored objects. The token is in the Secret that tokenSecretName names.
 	// +optional
 	Token string `json:"token,omitempty"`
 
-	// TokenSecretName names the Secret that holds the token.
+	// TokenSecretName is the name of the Secret with the token.
 	// +optional
 	TokenSecretName string `json:"tokenSecretName,omitempty"`
 
-	// ExpiresAt is when the token is replaced, in RFC 3339.
+	// ExpiresAt is the time at which the token is replaced, in RFC 3339.
 	// +optional
 	ExpiresAt string `json:"expiresAt,omitempty"`
 
-	// GracePeriodExpiresAt is until when the token before is accepted, in RFC 3339.
+	// GracePeriodExpiresAt is the time until which the previous token is accepted, in RFC 3339.
 	// +optional
 	GracePeriodExpiresAt string `json:"gracePeriodExpiresAt,omitempty"`
 }

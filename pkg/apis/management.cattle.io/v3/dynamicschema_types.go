@@ -25,18 +25,18 @@ type DynamicSchema struct {
 	Status DynamicSchemaStatus `json:"status,omitzero"`
 }
 
-// DynamicSchemaSpec is a schema. Only its resource fields matter to provisioning; as JSON it is what
-// `machinePools[].dynamicSchemaSpec` of a Cluster holds.
+// DynamicSchemaSpec is a schema. Provisioning uses only its resource fields. Its JSON is the value of
+// `machinePools[].dynamicSchemaSpec` of a Cluster.
 type DynamicSchemaSpec struct {
 	// SchemaName is the name of the schema.
 	// +optional
 	SchemaName string `json:"schemaName,omitempty"`
 
-	// Embed makes the schema a part of another one.
+	// Embed makes the schema a part of another schema.
 	// +optional
 	Embed bool `json:"embed,omitempty"`
 
-	// EmbedType is the schema that this one becomes a part of.
+	// EmbedType is the schema that contains this schema.
 	// +optional
 	EmbedType string `json:"embedType,omitempty"`
 
@@ -72,11 +72,11 @@ type DynamicSchemaSpec struct {
 	// +optional
 	CollectionFilters map[string]Filter `json:"collectionFilters,omitempty"`
 
-	// IncludeableLinks are links whose targets can be sent along.
+	// IncludeableLinks are links whose targets can be included in an answer.
 	// +optional
 	IncludeableLinks []string `json:"includeableLinks,omitempty"`
 
-	// DynamicSchemaVersion changes when the schema does.
+	// DynamicSchemaVersion changes with the schema.
 	// +optional
 	DynamicSchemaVersion string `json:"dynamicSchemaVersion,omitempty"`
 }
@@ -87,7 +87,7 @@ type Field struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// Default is the value of a field that is absent.
+	// Default is the value of an absent field.
 	// +optional
 	Default Values `json:"default,omitzero"`
 
@@ -99,7 +99,7 @@ type Field struct {
 	// +optional
 	Nullable bool `json:"nullable,omitempty"`
 
-	// Create allows the field when an object is made.
+	// Create allows the field in a new object.
 	// +optional
 	Create bool `json:"create,omitempty"`
 
@@ -107,7 +107,7 @@ type Field struct {
 	// +optional
 	Required bool `json:"required,omitempty"`
 
-	// Update allows the field when an object is changed.
+	// Update allows changes of the field.
 	// +optional
 	Update bool `json:"update,omitempty"`
 
@@ -135,7 +135,7 @@ type Field struct {
 	// +optional
 	ValidChars string `json:"validChars,omitempty"`
 
-	// InvalidChars are characters that are refused. ValidChars wins over it.
+	// InvalidChars are characters that are refused. ValidChars overrides it.
 	// +optional
 	InvalidChars string `json:"invalidChars,omitempty"`
 
@@ -143,12 +143,12 @@ type Field struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// DynamicField marks a field that was found at run time.
+	// DynamicField marks a field that is known only at run time.
 	// +optional
 	DynamicField bool `json:"dynamicField,omitempty"`
 }
 
-// Values is a default of a field. Which member counts depends on the field's type.
+// Values is the default of a field. The field's type selects the member.
 type Values struct {
 	// StringValue for `string` and `password`.
 	// +optional
@@ -168,25 +168,25 @@ type Values struct {
 	StringSliceValue []string `json:"stringSliceValue"`
 }
 
-// IsZero reports whether there is no default at all.
+// IsZero reports whether there is no default.
 func (v Values) IsZero() bool {
 	return v.StringValue == "" && v.IntValue == 0 && !v.BoolValue && v.StringSliceValue == nil
 }
 
 // Action is an action on an object or a list.
 type Action struct {
-	// Input is the schema of what the action takes.
+	// Input is the schema of the action's input.
 	// +optional
 	Input string `json:"input,omitempty"`
 
-	// Output is the schema of what the action returns.
+	// Output is the schema of the action's output.
 	// +optional
 	Output string `json:"output,omitempty"`
 }
 
 // Filter is a filter on a list.
 type Filter struct {
-	// Modifiers that can be put on the filter.
+	// Modifiers of the filter.
 	// +optional
 	Modifiers []string `json:"modifiers,omitempty"`
 }

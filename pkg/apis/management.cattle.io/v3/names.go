@@ -4,7 +4,7 @@ package v3
 
 // Types of conditions.
 const (
-	// ClusterConditionConnected is true while the cluster can be reached.
+	// ClusterConditionConnected is true while the cluster is reachable.
 	ClusterConditionConnected = "Connected"
 	// ClusterConditionReady is true while the cluster works.
 	ClusterConditionReady = "Ready"
@@ -17,13 +17,13 @@ const (
 	ClusterConditionProvisioned = "Provisioned"
 	ClusterConditionRemoved     = "Removed"
 
-	// NodeDriverConditionDownloaded is true once the driver was fetched and its checksum was right.
+	// NodeDriverConditionDownloaded is true after the download, if the checksum of the driver is correct.
 	NodeDriverConditionDownloaded = "Downloaded"
-	// NodeDriverConditionInstalled is true once the driver could be run.
+	// NodeDriverConditionInstalled is true after the driver ran successfully.
 	NodeDriverConditionInstalled = "Installed"
-	// NodeDriverConditionActive is true while machines can be made with the driver.
+	// NodeDriverConditionActive is true while machines can be created with the driver.
 	NodeDriverConditionActive = "Active"
-	// NodeDriverConditionInactive is true while the driver is switched off.
+	// NodeDriverConditionInactive is true while the driver is inactive.
 	NodeDriverConditionInactive = "Inactive"
 )
 
@@ -39,8 +39,8 @@ const (
 	OptionalCredentialFieldsAnnotation = "optionalCredentialFields"
 	// DefaultsAnnotation is a list of `key:value` that overrides defaults of flags.
 	DefaultsAnnotation = "defaults"
-	// FileToFieldAliasesAnnotation is a list of `schemaField:driverField`: the field holds the content of a file whose path
-	// the driver takes.
+	// FileToFieldAliasesAnnotation is a list of `schemaField:driverField`: the field contains the content of a file
+	// whose path the driver expects.
 	FileToFieldAliasesAnnotation = "nodedriver.cattle.io/file-to-field-aliases"
 	// UIFieldHintsAnnotation is JSON for user interfaces.
 	UIFieldHintsAnnotation = "io.cattle.nodedriver/ui-field-hints"
@@ -51,25 +51,26 @@ const (
 	ManagementClusterFinalizer = "wrangler.cattle.io/mgmt-cluster-remove"
 	// DefaultRegistrationTokenName is the ClusterRegistrationToken that every cluster has.
 	DefaultRegistrationTokenName = "default-token"
-	// SystemRegistrationTokenName is the ClusterRegistrationToken of the agent inside a cluster whose default one is for hosts.
+	// SystemRegistrationTokenName is the agent's ClusterRegistrationToken, if the cluster's default token is for hosts.
 	SystemRegistrationTokenName = "system"
-	// TokenPurposeLabel on a ClusterRegistrationToken, and on the Secret with its token, says whom the token lets in: TokenPurposeAgent or
-	// TokenPurposeNode. A token without the label admits both. A token with another value
-	// admits neither.
+	// TokenPurposeLabel on a ClusterRegistrationToken, and on the Secret with its token, is the purpose of the token:
+	// TokenPurposeAgent or TokenPurposeNode. A token without the label admits both. A token with another value admits
+	// neither.
 	TokenPurposeLabel = "drover.io/token-purpose"
 	// TokenPurposeAgent is a token for the agent inside the cluster.
 	TokenPurposeAgent = "agent"
 	// TokenPurposeNode is a token for hosts that become nodes.
 	TokenPurposeNode = "node"
-	// RegistrationTokenSecretPrefix begins the name of the Secret with the token of a ClusterRegistrationToken.
+	// RegistrationTokenSecretPrefix is the prefix of the name of the Secret with the token of a
+	// ClusterRegistrationToken.
 	RegistrationTokenSecretPrefix = "crt-token-"
-	// CAPIClusterOwnerLabel is the Cluster API cluster that a management cluster was imported from.
+	// CAPIClusterOwnerLabel is the Cluster API cluster from which a management cluster was imported.
 	CAPIClusterOwnerLabel = "cluster-api.cattle.io/capi-cluster-owner"
 	// CAPIClusterOwnerNamespaceLabel is the namespace of that cluster.
 	CAPIClusterOwnerNamespaceLabel = "cluster-api.cattle.io/capi-cluster-owner-ns"
-	// ClusterNameLabel names the management cluster, on what is made for Fleet.
+	// ClusterNameLabel is the name of the management cluster, on objects for Fleet.
 	ClusterNameLabel = "management.cattle.io/cluster-name"
-	// ClusterDisplayNameLabel is the name that people gave it.
+	// ClusterDisplayNameLabel is the name that users gave the cluster.
 	ClusterDisplayNameLabel = "management.cattle.io/cluster-display-name"
 	// IndexClusterRegistrationToken finds ClusterRegistrationTokens by spec.clusterName.
 	IndexClusterRegistrationToken = "clusterRegToken"

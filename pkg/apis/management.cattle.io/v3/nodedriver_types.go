@@ -14,28 +14,28 @@ import (
 // +kubebuilder:printcolumn:name="Binary URL",type=string,JSONPath=`.spec.url`
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NodeDriver is a program that makes machines in one kind of cloud. Its name is the name of the driver. It has no status
-// subresource: the status is written with the object.
+// NodeDriver is a program that creates machines in one kind of cloud. Its name is the name of the driver. It has no
+// status subresource: the status is written with the object.
 type NodeDriver struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	Spec NodeDriverSpec `json:"spec,omitzero"`
 
-	// Status is what was observed.
+	// Status is the observed state.
 	// +optional
 	Status NodeDriverStatus `json:"status,omitzero"`
 }
 
-// NodeDriverSpec is what is wanted of a NodeDriver.
+// NodeDriverSpec is the desired state of a NodeDriver.
 type NodeDriverSpec struct {
-	// Active makes the driver usable: it is fetched, asked for its flags, and its kinds are made.
+	// Active makes the driver usable: Drover downloads it, reads its flags and creates its kinds.
 	// +required
 	Active bool `json:"active"`
 
-	// AddCloudCredential makes the schema of a cloud credential from the driver's flags.
+	// AddCloudCredential creates the schema of a cloud credential from the driver's flags.
 	// +optional
 	AddCloudCredential bool `json:"addCloudCredential,omitempty"`
 
@@ -43,7 +43,8 @@ type NodeDriverSpec struct {
 	// +optional
 	Builtin bool `json:"builtin,omitempty"`
 
-	// Checksum of the download in hexadecimal: MD5, SHA-1, SHA-256 or SHA-512, told apart by length. Empty checks nothing.
+	// Checksum of the download in hexadecimal: MD5, SHA-1, SHA-256 or SHA-512, chosen by its length. Empty means no
+	// check.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^$|^[a-fA-F0-9]{32,128}$`
@@ -54,7 +55,7 @@ type NodeDriverSpec struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// DisplayName is the name that kinds and users know the driver by.
+	// DisplayName is the name of the driver in kinds and for users.
 	// +optional
 	// +kubebuilder:validation:MaxLength=57
 	DisplayName string `json:"displayName,omitempty"`
@@ -63,20 +64,21 @@ type NodeDriverSpec struct {
 	// +optional
 	ExternalID string `json:"externalId,omitempty"`
 
-	// UIURL is where a user interface finds its part of the driver.
+	// UIURL is the URL of the driver's user interface.
 	// +optional
 	UIURL string `json:"uiUrl,omitempty"`
 
-	// URL is where the driver is fetched from, or `local://` for one that comes with the machine image.
+	// URL is the URL of the driver, or `local://` for a driver in the machine image.
 	// +required
 	URL string `json:"url"`
 
-	// WhitelistDomains are hosts that a user interface may be proxied to. `*` and `%` stand for a part of the name.
+	// WhitelistDomains are hosts to which requests of a user interface may be proxied. `*` and `%` match a part of the
+	// name.
 	// +optional
 	WhitelistDomains []string `json:"whitelistDomains,omitempty"`
 }
 
-// NodeDriverStatus is what was observed of a NodeDriver.
+// NodeDriverStatus is the observed state of a NodeDriver.
 type NodeDriverStatus struct {
 	// AppliedURL is the URL of the driver that is in use.
 	// +optional
@@ -86,7 +88,7 @@ type NodeDriverStatus struct {
 	// +optional
 	AppliedChecksum string `json:"appliedChecksum,omitempty"`
 
-	// AppliedDockerMachineVersion is the version of the machine program that the driver was last asked with.
+	// AppliedDockerMachineVersion is the version of the machine program that last read the driver's flags.
 	// +optional
 	AppliedDockerMachineVersion string `json:"appliedDockerMachineVersion,omitempty"`
 

@@ -17,38 +17,38 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Kubeconfig",type=string,JSONPath=`.status.clientSecretName`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.spec) || !has(self.spec.rkeConfig) || dyn(self.spec.rkeConfig) == null || self.metadata.name.size() <= 63",optionalOldSelf=true,message="metadata.name is too long: a cluster's name is a label of its machines; choose one of at most 63 characters"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.spec) || !has(self.spec.rkeConfig) || dyn(self.spec.rkeConfig) == null || self.metadata.name.size() <= 63",optionalOldSelf=true,message="metadata.name is too long: the name is a label of the cluster's machines; choose a name of at most 63 characters"
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Cluster is a Kubernetes cluster that is to exist.
+// Cluster is a desired Kubernetes cluster.
 type Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	Spec ClusterSpec `json:"spec,omitzero"`
 
-	// Status is what was observed.
+	// Status is the observed state.
 	// +optional
 	Status ClusterStatus `json:"status,omitzero"`
 }
 
-// ClusterSpec is what is wanted of a cluster. The rules let pass what was stored before they were: it can be corrected and
-// deleted, and a condition says what is wrong with it.
+// ClusterSpec is the desired state of a cluster. The rules accept objects that were stored before the rules existed.
+// Users can correct and delete such objects, and a condition shows the errors.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.rkeConfig) || dyn(self.rkeConfig) == null || (has(self.kubernetesVersion) && dyn(self.kubernetesVersion) != null && self.kubernetesVersion.size() != 0) || (oldSelf.hasValue() && (!has(oldSelf.value().kubernetesVersion) || dyn(oldSelf.value().kubernetesVersion) == null || oldSelf.value().kubernetesVersion.size() == 0))",optionalOldSelf=true,fieldPath=".kubernetesVersion",message="kubernetesVersion must be set together with rkeConfig: set the full version of a distribution, for example v1.36.2+rke2r1 or v1.36.2+k3s1"
 // +kubebuilder:validation:XValidation:rule="!has(self.rkeConfig) || dyn(self.rkeConfig) == null || !has(self.kubernetesVersion) || dyn(self.kubernetesVersion) == null || self.kubernetesVersion.size() == 0 || self.kubernetesVersion.matches('^v(0|[1-9][0-9]*)([.](0|[1-9][0-9]*)){2}(-[0-9A-Za-z.-]+)?([+][0-9A-Za-z.-]+)?$') || (oldSelf.hasValue() && has(oldSelf.value().kubernetesVersion) && dyn(oldSelf.value().kubernetesVersion) == dyn(self.kubernetesVersion))",optionalOldSelf=true,fieldPath=".kubernetesVersion",message="kubernetesVersion must be v and a semantic version, for example v1.36.2+rke2r1 or v1.36.2+k3s1"
 type ClusterSpec struct {
-	// CloudCredentialSecretName names the Secret with the credential of the cloud for all machine pools that name none:
-	// `cattle-global-data:NAME`, or a name in the namespace of the cluster.
+	// CloudCredentialSecretName names the Secret with the credential of the cloud for all machine pools without their
+	// own credential: `cattle-global-data:NAME`, or a name in the namespace of the cluster.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
 
 	// KubernetesVersion is the full version of the distribution, for example `v1.36.2+rke2r1` or `v1.36.2+k3s1`. A version
-	// with `k3s` in it is K3s, any other RKE2. It has to be set when rkeConfig is.
+	// with `k3s` in it means K3s, any other RKE2. It is required with rkeConfig.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -59,7 +59,7 @@ type ClusterSpec struct {
 	// +optional
 	ClusterAPIConfig *ClusterAPIConfig `json:"clusterAPIConfig,omitempty"`
 
-	// RKEConfig describes machines and configuration. A cluster without it is not provisioned: it was imported.
+	// RKEConfig describes machines and configuration. A cluster without it is imported and not provisioned.
 	// +nullable
 	// +optional
 	RKEConfig *RKEConfig `json:"rkeConfig,omitempty"`
@@ -78,22 +78,25 @@ type ClusterSpec struct {
 	// +optional
 	ClusterAgentDeploymentCustomization *AgentDeploymentCustomization `json:"clusterAgentDeploymentCustomization,omitempty"`
 
-	// FleetAgentDeploymentCustomization is how Fleet's agent is to be deployed. It is passed on to the management cluster and has no effect on provisioning.
+	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed. Drover copies it to the management
+	// cluster, and it has no effect on provisioning.
 	// +nullable
 	// +optional
 	FleetAgentDeploymentCustomization *AgentDeploymentCustomization `json:"fleetAgentDeploymentCustomization,omitempty"`
 
-	// WebhookDeploymentCustomization is how another manager's admission webhook inside the cluster is to be deployed. It is passed on to the management cluster and has no effect on provisioning.
+	// WebhookDeploymentCustomization changes how another manager's admission webhook inside the cluster is deployed.
+	// Drover copies it to the management cluster, and it has no effect on provisioning.
 	// +nullable
 	// +optional
 	WebhookDeploymentCustomization *WebhookDeploymentCustomization `json:"webhookDeploymentCustomization,omitempty"`
 
-	// DefaultPodSecurityAdmissionConfigurationTemplateName is passed on to the management cluster and has no effect on provisioning.
+	// DefaultPodSecurityAdmissionConfigurationTemplateName is copied to the management cluster and has no effect on
+	// provisioning.
 	// +nullable
 	// +optional
 	DefaultPodSecurityAdmissionConfigurationTemplateName string `json:"defaultPodSecurityAdmissionConfigurationTemplateName,omitempty"`
 
-	// DefaultClusterRoleForProjectMembers is passed on and has no effect.
+	// DefaultClusterRoleForProjectMembers is copied to the management cluster and has no effect.
 	// +nullable
 	// +optional
 	DefaultClusterRoleForProjectMembers string `json:"defaultClusterRoleForProjectMembers,omitempty"`
@@ -103,7 +106,7 @@ type ClusterSpec struct {
 	// +optional
 	DefaultPodSecurityPolicyTemplateName string `json:"defaultPodSecurityPolicyTemplateName,omitempty"`
 
-	// EnableNetworkPolicy is passed on to the management cluster and has no effect on provisioning: it isolates nothing.
+	// EnableNetworkPolicy is copied to the management cluster and has no effect on provisioning: it isolates nothing.
 	// +nullable
 	// +optional
 	EnableNetworkPolicy *bool `json:"enableNetworkPolicy,omitempty"`
@@ -113,7 +116,7 @@ type ClusterSpec struct {
 	RedeploySystemAgentGeneration int64 `json:"redeploySystemAgentGeneration,omitempty"`
 }
 
-// ClusterAPIConfig names a Cluster API cluster that exists already.
+// ClusterAPIConfig names an existing Cluster API cluster.
 type ClusterAPIConfig struct {
 	// ClusterName is the name of that cluster.
 	// +nullable
@@ -125,22 +128,22 @@ type ClusterAPIConfig struct {
 type RKEConfig struct {
 	rkev1.ClusterConfiguration `json:",inline"`
 
-	// ETCDSnapshotCreate asks for a snapshot when it is changed.
+	// ETCDSnapshotCreate requests a snapshot when it changes.
 	// +nullable
 	// +optional
 	ETCDSnapshotCreate *rkev1.ETCDSnapshotCreate `json:"etcdSnapshotCreate,omitempty"`
 
-	// ETCDSnapshotRestore asks for a restore when it is changed.
+	// ETCDSnapshotRestore requests a restore when it changes.
 	// +nullable
 	// +optional
 	ETCDSnapshotRestore *rkev1.ETCDSnapshotRestore `json:"etcdSnapshotRestore,omitempty"`
 
-	// RotateCertificates asks for new certificates when its generation is changed.
+	// RotateCertificates requests new certificates when its generation changes.
 	// +nullable
 	// +optional
 	RotateCertificates *rkev1.RotateCertificates `json:"rotateCertificates,omitempty"`
 
-	// RotateEncryptionKeys asks for a new encryption key when its generation is changed.
+	// RotateEncryptionKeys requests a new encryption key when its generation changes.
 	// +nullable
 	// +optional
 	RotateEncryptionKeys *rkev1.RotateEncryptionKeys `json:"rotateEncryptionKeys,omitempty"`
@@ -153,19 +156,20 @@ type RKEConfig struct {
 	// +kubebuilder:validation:MaxItems=1000
 	MachinePools []RKEMachinePool `json:"machinePools,omitempty"`
 
-	// MachinePoolDefaults apply to every pool that sets no value of its own.
+	// MachinePoolDefaults apply to every pool without its own value.
 	// +optional
 	MachinePoolDefaults RKEMachinePoolDefaults `json:"machinePoolDefaults,omitzero"`
 
-	// InfrastructureRef names the infrastructure cluster of another Cluster API provider. With it no RKECluster is made.
+	// InfrastructureRef names the infrastructure cluster of another Cluster API provider. With it, Drover creates no
+	// RKECluster.
 	// +nullable
 	// +optional
 	InfrastructureRef *corev1.ObjectReference `json:"infrastructureRef,omitempty"`
 }
 
-// ClusterStatus is what was observed of a cluster.
+// ClusterStatus is the observed state of a cluster.
 type ClusterStatus struct {
-	// Ready is true once the cluster could be reached for the first time.
+	// Ready is true after the cluster was reachable for the first time.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 

@@ -6,7 +6,7 @@ import (
 
 // AgentDeploymentCustomization changes how an agent is deployed.
 type AgentDeploymentCustomization struct {
-	// AppendTolerations are added to the built-in ones.
+	// AppendTolerations are added to the built-in tolerations.
 	// +nullable
 	// +optional
 	AppendTolerations []corev1.Toleration `json:"appendTolerations,omitempty"`
@@ -29,12 +29,12 @@ type AgentDeploymentCustomization struct {
 
 // AgentSchedulingCustomization gives an agent a priority and a disruption budget.
 type AgentSchedulingCustomization struct {
-	// PriorityClass that is made for the agent.
+	// PriorityClass is created for the agent.
 	// +nullable
 	// +optional
 	PriorityClass *PriorityClassSpec `json:"priorityClass,omitempty"`
 
-	// PodDisruptionBudget that is made for the agent.
+	// PodDisruptionBudget is created for the agent.
 	// +nullable
 	// +optional
 	PodDisruptionBudget *PodDisruptionBudgetSpec `json:"podDisruptionBudget,omitempty"`
@@ -56,14 +56,14 @@ type PriorityClassSpec struct {
 
 // PodDisruptionBudgetSpec describes a PodDisruptionBudget. One of its values may be set.
 type PodDisruptionBudgetSpec struct {
-	// MinAvailable is a number or a percentage of pods that must stay.
+	// MinAvailable is a number or a percentage of pods that must be available.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:Pattern=`^((([1-9]|[1-9][0-9]|100)%)|([1-9][0-9]*|0)|)$`
 	MinAvailable string `json:"minAvailable,omitempty"`
 
-	// MaxUnavailable is a number or a percentage of pods that may be missing.
+	// MaxUnavailable is a number or a percentage of pods that may be unavailable.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
@@ -73,13 +73,13 @@ type PodDisruptionBudgetSpec struct {
 
 // WebhookDeploymentCustomization changes how the admission webhook is deployed.
 type WebhookDeploymentCustomization struct {
-	// ReplicaCount is how many pods there are.
+	// ReplicaCount is the number of pods.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ReplicaCount *int32 `json:"replicaCount,omitempty"`
 
-	// AppendTolerations are added to the built-in ones.
+	// AppendTolerations are added to the built-in tolerations.
 	// +nullable
 	// +optional
 	AppendTolerations []corev1.Toleration `json:"appendTolerations,omitempty"`
@@ -94,7 +94,7 @@ type WebhookDeploymentCustomization struct {
 	// +optional
 	OverrideResourceRequirements *corev1.ResourceRequirements `json:"overrideResourceRequirements,omitempty"`
 
-	// PodDisruptionBudget that is made for the webhook.
+	// PodDisruptionBudget is created for the webhook.
 	// +nullable
 	// +optional
 	PodDisruptionBudget *PodDisruptionBudgetSpec `json:"podDisruptionBudget,omitempty"`

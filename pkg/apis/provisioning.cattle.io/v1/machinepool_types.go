@@ -8,7 +8,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// RKEMachinePool is a group of equal machines of a cluster. At least one of its roles has to be true.
+// RKEMachinePool is a group of equal machines of a cluster. At least one of its roles must be true.
 //
 // A stored null counts as absent in the rules on autoscaling.
 //
@@ -48,38 +48,38 @@ type RKEMachinePool struct {
 	// +required
 	NodeConfig *corev1.ObjectReference `json:"machineConfigRef"`
 
-	// Quantity is how many machines the pool has. Absent leaves the number to Cluster API, or to an autoscaler. All pools together
-	// need at least one machine with etcd and one with a control plane.
+	// Quantity is how many machines the pool has. If it is absent, Cluster API or an autoscaler sets the number. All
+	// pools together need at least one machine with etcd and one with a control plane.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Quantity *int32 `json:"quantity,omitempty"`
 
-	// RollingUpdate limits how machines are replaced when their machine config was changed.
+	// RollingUpdate limits the replacement of machines after a change of their machine config.
 	// +nullable
 	// +optional
 	RollingUpdate *RKEMachinePoolRollingUpdate `json:"rollingUpdate,omitempty"`
 
-	// Paused keeps changes from the machines of the pool: none is replaced because its template changed, and none gets a changed plan. Machines are made
-	// and removed all the same.
+	// Paused stops changes of the pool's machines: Drover replaces no machine after a change of its template, and
+	// delivers no changed plan. It still creates and removes machines.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// DrainBeforeDelete drains the node of a machine that is removed.
+	// DrainBeforeDelete drains the node of a machine before its removal.
 	// +optional
 	DrainBeforeDelete bool `json:"drainBeforeDelete,omitempty"`
 
-	// DrainBeforeDeleteTimeout ends such a drain. Absent or 0 waits without limit.
+	// DrainBeforeDeleteTimeout limits such a drain. Absent or 0 means no limit.
 	// +nullable
 	// +optional
 	DrainBeforeDeleteTimeout *metav1.Duration `json:"drainBeforeDeleteTimeout,omitempty"`
 
-	// MachineDeploymentLabels are put on the MachineDeployment alone.
+	// MachineDeploymentLabels are labels of the MachineDeployment only.
 	// +nullable
 	// +optional
 	MachineDeploymentLabels map[string]string `json:"machineDeploymentLabels,omitempty"`
 
-	// MachineDeploymentAnnotations are put on the MachineDeployment alone.
+	// MachineDeploymentAnnotations are annotations of the MachineDeployment only.
 	// +nullable
 	// +optional
 	MachineDeploymentAnnotations map[string]string `json:"machineDeploymentAnnotations,omitempty"`
@@ -90,64 +90,65 @@ type RKEMachinePool struct {
 	// +optional
 	NodeStartupTimeout *metav1.Duration `json:"nodeStartupTimeout,omitempty"`
 
-	// UnhealthyNodeTimeout is how long a node may be unready before its machine is replaced. Absent or 0 never replaces. Pools
-	// with the etcd role are looked after together, with the longest of their times.
+	// UnhealthyNodeTimeout is how long a node may be unready before its machine is replaced. Absent or 0 means never.
+	// Pools with the etcd role share one health check, with the longest of their times.
 	// +nullable
 	// +optional
 	UnhealthyNodeTimeout *metav1.Duration `json:"unhealthyNodeTimeout,omitempty"`
 
-	// MaxUnhealthy stops replacing when more machines than this number or percentage are unhealthy. Whatever it is, machines
-	// with etcd are replaced only while the others are a majority.
+	// MaxUnhealthy stops replacements when more machines than this number or percentage are unhealthy. With any value,
+	// machines with etcd are replaced only while the other members are a majority.
 	// +nullable
 	// +optional
 	MaxUnhealthy *string `json:"maxUnhealthy,omitempty"`
 
-	// UnhealthyRange replaces only while the number of unhealthy machines is in this range, for example `[3-5]`.
+	// UnhealthyRange allows replacements only while the number of unhealthy machines is in this range, for example
+	// `[3-5]`.
 	// +nullable
 	// +optional
 	UnhealthyRange *string `json:"unhealthyRange,omitempty"`
 
-	// MachineOS is `linux`, also when empty. `windows` is refused: there is no agent for such machines yet.
+	// MachineOS is `linux`, also when empty. `windows` is refused, because Drover has no agent for such machines yet.
 	// +nullable
 	// +optional
 	MachineOS string `json:"machineOS,omitempty"`
 
-	// DynamicSchemaSpec is the schema of the machine config when the pool was made, as JSON. It is filled in when it is
-	// empty, and it keeps a newer driver from replacing machines.
+	// DynamicSchemaSpec is the schema of the machine config at the creation of the pool, as JSON. Drover fills it in
+	// when it is empty. With it, a newer driver does not cause the replacement of machines.
 	// +nullable
 	// +optional
 	DynamicSchemaSpec string `json:"dynamicSchemaSpec,omitempty"`
 
-	// HostnameLengthLimit is the longest host name that the machines may get.
+	// HostnameLengthLimit is the maximum length of the machines' host names.
 	// +optional
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=63
 	HostnameLengthLimit int `json:"hostnameLengthLimit,omitempty"`
 
-	// AutoscalingMinSize is the fewest machines that an autoscaler may leave.
+	// AutoscalingMinSize is the minimum number of machines for an autoscaler.
 	// +nullable
 	// +optional
 	AutoscalingMinSize *int32 `json:"autoscalingMinSize,omitempty"`
 
-	// AutoscalingMaxSize is the most machines that an autoscaler may make.
+	// AutoscalingMaxSize is the maximum number of machines for an autoscaler.
 	// +nullable
 	// +optional
 	AutoscalingMaxSize *int32 `json:"autoscalingMaxSize,omitempty"`
 
-	// Userdata is merged into the bootstrap data of the machines. It is used with an infrastructureRef only.
+	// Userdata is merged into the bootstrap data of the machines. It is used only with an infrastructureRef.
 	// +nullable
 	// +optional
 	Userdata *rkev1.UserdataSpec `json:"userdata,omitempty"`
 }
 
-// RKEMachinePoolRollingUpdate limits how machines of a pool are replaced.
+// RKEMachinePoolRollingUpdate limits the replacement of a pool's machines.
 type RKEMachinePoolRollingUpdate struct {
-	// MaxUnavailable is how many machines, or which percentage, may be missing meanwhile.
+	// MaxUnavailable is the number or percentage of machines that may be unavailable during a replacement.
 	// +nullable
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// MaxSurge is how many machines, or which percentage, may exist beyond the quantity meanwhile.
+	// MaxSurge is the number or percentage of machines that may exist above the quantity during a replacement.
 	// +nullable
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
@@ -155,7 +156,7 @@ type RKEMachinePoolRollingUpdate struct {
 
 // RKEMachinePoolDefaults apply to all pools of a cluster.
 type RKEMachinePoolDefaults struct {
-	// HostnameLengthLimit is the longest host name that machines may get.
+	// HostnameLengthLimit is the maximum length of host names.
 	// +optional
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=63

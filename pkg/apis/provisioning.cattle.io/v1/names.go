@@ -5,29 +5,30 @@ package v1
 
 // Annotations on a provisioning Cluster that its user sets.
 const (
-	// ManagementClusterNameAnnotation asks for a name of the management cluster.
+	// ManagementClusterNameAnnotation requests a name of the management cluster.
 	ManagementClusterNameAnnotation = "provisioning.cattle.io/management-cluster-name"
 	// FleetWorkspaceNameAnnotation chooses the Fleet workspace.
 	FleetWorkspaceNameAnnotation = "provisioning.cattle.io/fleet-workspace-name"
-	// ExternallyManagedAnnotation leaves Fleet to another manager, unless it is empty or "false".
+	// ExternallyManagedAnnotation means that another manager manages Fleet, unless it is empty or "false".
 	ExternallyManagedAnnotation = "provisioning.cattle.io/externally-managed"
 	// EnableSchedulingCustomizationAnnotation is "true" or "false": fills in or removes the default of that customization.
 	EnableSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-scheduling-customization"
 	// EnableFleetSchedulingCustomizationAnnotation is the same for Fleet's agent.
 	EnableFleetSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-fleet-scheduling-customization"
-	// RKE2PrimeEnabledAnnotation is "true" or "false": overrides where RKE2's images come from. Copied to the control plane.
+	// RKE2PrimeEnabledAnnotation is "true" or "false": overrides the source of RKE2's images. Copied to the control
+	// plane.
 	RKE2PrimeEnabledAnnotation = "provisioning.cattle.io/rke2-prime-enabled"
 	// ClusterAutoscalerPausedAnnotation, with any value, pauses the autoscaler of the cluster.
 	ClusterAutoscalerPausedAnnotation = "provisioning.cattle.io/cluster-autoscaler-paused"
 	// AllowDynamicSchemaDropAnnotation is "true" to let an update empty a pool's dynamicSchemaSpec.
 	AllowDynamicSchemaDropAnnotation = "provisioning.cattle.io/allow-dynamic-schema-drop"
-	// DescriptionAnnotation is text for people, copied to the management cluster.
+	// DescriptionAnnotation is a text for users, copied to the management cluster.
 	DescriptionAnnotation = "field.cattle.io/description"
-	// CreatorIDAnnotation is the user who made an object.
+	// CreatorIDAnnotation is the user who created an object.
 	CreatorIDAnnotation = "field.cattle.io/creatorId"
-	// NoCreatorRBACAnnotation keeps the maker of an object from getting rights on it.
+	// NoCreatorRBACAnnotation means that the creator of an object gets no rights on it.
 	NoCreatorRBACAnnotation = "field.cattle.io/no-creator-rbac"
-	// UIProviderAnnotation tells user interfaces which provider to show.
+	// UIProviderAnnotation is the provider that user interfaces show.
 	UIProviderAnnotation = "ui.rancher/provider"
 	// HarvesterRemoveAllVolumesAnnotation is "true" to remove volumes with machines of Harvester.
 	HarvesterRemoveAllVolumesAnnotation = "harvesterhci.io/removeAllPersistentVolumeClaims"
@@ -39,24 +40,25 @@ const (
 const (
 	// ManagementClusterDisplayNameAnnotation is the Cluster's own name, for lists in user interfaces.
 	ManagementClusterDisplayNameAnnotation = "provisioning.cattle.io/management-cluster-display-name"
-	// AdministratedAnnotation on the management cluster is "true" when the Cluster has an rkeConfig, else "false".
+	// AdministratedAnnotation on the management cluster is "true" when the Cluster has an rkeConfig, and otherwise
+	// "false".
 	AdministratedAnnotation = "provisioning.cattle.io/administrated"
 	// ClusterAutoscalerEnabledAnnotation is "true" on a Cluster API cluster that is scaled automatically.
 	ClusterAutoscalerEnabledAnnotation = "provisioning.cattle.io/cluster-autoscaler-enabled"
-	// ManagedAnnotation is "false" on a Namespace or workspace that is left alone.
+	// ManagedAnnotation is "false" on a Namespace or workspace that Drover does not change.
 	ManagedAnnotation = "provisioning.cattle.io/managed"
 )
 
-// Annotations by which Secrets are copied into clusters.
+// Annotations for the copy of Secrets into clusters.
 const (
 	// SyncAnnotation is "true" on a Secret that is copied.
 	SyncAnnotation = "provisioning.cattle.io/sync"
-	// SyncBootstrapAnnotation is "true" on a Secret that is copied before the agent is up.
+	// SyncBootstrapAnnotation is "true" on a Secret that is copied before the agent runs.
 	SyncBootstrapAnnotation = "provisioning.cattle.io/sync-bootstrap"
-	// SyncTargetNamespaceAnnotation and SyncTargetNameAnnotation say where to.
+	// SyncTargetNamespaceAnnotation and SyncTargetNameAnnotation are the target of the copy.
 	SyncTargetNamespaceAnnotation = "provisioning.cattle.io/sync-target-namespace"
 	SyncTargetNameAnnotation      = "provisioning.cattle.io/sync-target-name"
-	// SyncedAtAnnotation is when, in RFC 3339.
+	// SyncedAtAnnotation is the time of the copy, in RFC 3339.
 	SyncedAtAnnotation = "provisioning.cattle.io/synced-at"
 )
 
@@ -68,25 +70,25 @@ const (
 
 // Finalizers. The part after the slash is the name of the handler that the finalizer belongs to.
 const (
-	// RKEClusterFinalizer waits for the Cluster API objects to be gone.
+	// RKEClusterFinalizer waits until the Cluster API objects are deleted.
 	RKEClusterFinalizer = "wrangler.cattle.io/rke-cluster-remove"
-	// ProvisioningClusterFinalizer waits for the management cluster to be gone.
+	// ProvisioningClusterFinalizer waits until the management cluster is deleted.
 	ProvisioningClusterFinalizer = "wrangler.cattle.io/provisioning-cluster-remove"
-	// CloudConfigSecretFinalizer removes Secrets that asked to go with the cluster.
+	// CloudConfigSecretFinalizer removes Secrets that are marked for deletion with the cluster.
 	CloudConfigSecretFinalizer = "wrangler.cattle.io/cloud-config-secret-remover"
 )
 
 // Types of conditions.
 const (
-	// ConditionCreated is how the making of the management cluster went.
+	// ConditionCreated is the result of the creation of the management cluster.
 	ConditionCreated = "Created"
-	// ConditionRKECluster is how the making of the Cluster API objects went. What is wrong with a manifest is said here.
+	// ConditionRKECluster is the result of the creation of the Cluster API objects. It shows errors in a manifest.
 	ConditionRKECluster = "RKECluster"
 	// ConditionReady, ConditionUpdated and ConditionProvisioned follow the control plane's Ready.
 	ConditionReady       = "Ready"
 	ConditionUpdated     = "Updated"
 	ConditionProvisioned = "Provisioned"
-	// ConditionReconciling and ConditionStalled are for tools that know every kind by these two.
+	// ConditionReconciling and ConditionStalled are for tools that read these two conditions on every kind.
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
 	// ConditionRemoved, ConditionWaiting and ConditionPending are written during removal.
@@ -114,9 +116,9 @@ const (
 	SecretTypeCloudCredential = "provisioning.cattle.io/cloud-credential"
 	// GlobalDataNamespace holds credentials that several namespaces share, written `cattle-global-data:NAME`.
 	GlobalDataNamespace = "cattle-global-data"
-	// DefaultWorkspaceNamespace is where clusters are by default.
+	// DefaultWorkspaceNamespace is the default namespace of clusters.
 	DefaultWorkspaceNamespace = "fleet-default"
-	// LocalWorkspaceNamespace is where the cluster of the management plane itself is.
+	// LocalWorkspaceNamespace is the namespace of the management plane's own cluster.
 	LocalWorkspaceNamespace = "fleet-local"
 	// LocalClusterName is the name of that cluster.
 	LocalClusterName = "local"

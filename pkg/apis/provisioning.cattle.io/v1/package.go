@@ -1,6 +1,6 @@
 // Package v1 holds the kind that users write: the Cluster of the API group provisioning.cattle.io.
 //
-// A Cluster names a Kubernetes version, machine pools and the configuration of RKE2 or K3s. Everything else is made from
-// it. A manifest written for Rancher works unchanged: keys, nullable markers and validations are those of its schema, and
-// fields that have no effect are accepted.
+// A Cluster contains a Kubernetes version, machine pools and the configuration of RKE2 or K3s. Drover derives
+// everything else from it. A manifest written for Rancher works unchanged: keys, nullable markers and validations are
+// those of its schema, and fields that have no effect are accepted.
 package v1

@@ -17,14 +17,14 @@ type EnvVar struct {
 	Value string `json:"value,omitempty"`
 }
 
-// LocalClusterAuthEndpoint lets users reach the cluster's own API server without Drover on the way, as whom the management cluster knows them: with tokens that
-// Drover gives out for that cluster.
+// LocalClusterAuthEndpoint lets users reach the cluster's own API server directly, without Drover. Users have the same
+// identity as in the management cluster, with tokens that Drover issues for that cluster.
 type LocalClusterAuthEndpoint struct {
 	// Enabled turns the endpoint on.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// FQDN is the host that users dial, for example of a load balancer.
+	// FQDN is the host to which users connect, for example a load balancer.
 	// +nullable
 	// +optional
 	FQDN string `json:"fqdn,omitempty"`
@@ -42,7 +42,7 @@ type UserdataSpec struct {
 	InlineUserdata string `json:"inlineUserdata,omitempty"`
 }
 
-// GenericCondition is the condition of all kinds of these groups. Its times are RFC 3339 text.
+// GenericCondition is the condition of all kinds of these groups. Its times are text in RFC 3339.
 type GenericCondition struct {
 	// Type of the condition.
 	// +required
@@ -52,11 +52,11 @@ type GenericCondition struct {
 	// +required
 	Status string `json:"status"`
 
-	// LastUpdateTime is when the condition was last written.
+	// LastUpdateTime is the time of the last write of the condition.
 	// +optional
 	LastUpdateTime string `json:"lastUpdateTime,omitempty"`
 
-	// LastTransitionTime is when the status last changed.
+	// LastTransitionTime is the time of the last change of the status.
 	// +optional
 	LastTransitionTime string `json:"lastTransitionTime,omitempty"`
 
@@ -64,13 +64,13 @@ type GenericCondition struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// Message is a sentence for people.
+	// Message is a sentence for users.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// RKECommonNodeConfig is what a machine pool gives to every machine, whatever its driver: the field `spec.common` of the
-// generated infrastructure kinds.
+// RKECommonNodeConfig is the configuration that a machine pool gives to every machine, with any driver: the field
+// `spec.common` of the generated infrastructure kinds.
 type RKECommonNodeConfig struct {
 	// Labels of the node.
 	// +nullable
@@ -90,7 +90,7 @@ type RKECommonNodeConfig struct {
 	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
 }
 
-// MachineInitialization is the part of an infrastructure machine's status by which Cluster API learns that the machine
+// MachineInitialization is the part of an infrastructure machine's status that tells Cluster API that the machine
 // exists.
 //
 // +kubebuilder:validation:MinProperties=1
@@ -118,16 +118,16 @@ type RKEMachineStatus struct {
 	// +optional
 	Initialization MachineInitialization `json:"initialization,omitzero"`
 
-	// DriverHash is the checksum of the driver that made the machine.
+	// DriverHash is the checksum of the driver that created the machine.
 	// +optional
 	DriverHash string `json:"driverHash,omitempty"`
 
-	// DriverURL is where the driver that made the machine came from.
+	// DriverURL is the URL of the driver that created the machine.
 	// +optional
 	DriverURL string `json:"driverUrl,omitempty"`
 
-	// CloudCredentialSecretName is the credential that the machine was made with. It is used for its removal when the
-	// specification names none any more.
+	// CloudCredentialSecretName is the credential with which the machine was created. The removal uses it when the
+	// specification no longer has a credential.
 	// +optional
 	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
 
@@ -135,7 +135,7 @@ type RKEMachineStatus struct {
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// FailureMessage says in words what failed.
+	// FailureMessage describes the failure.
 	// +optional
 	FailureMessage string `json:"failureMessage,omitempty"`
 

@@ -2,15 +2,16 @@ package v1
 
 // Types of conditions.
 const (
-	// ConditionReady on CP is true after a full pass; its message is the line that users watch.
+	// ConditionReady on CP is true after a full pass; its message shows users the progress.
 	ConditionReady = "Ready"
-	// ConditionReconciled on CP is true when all nodes have the spec. On M it says what the planner does with the machine.
+	// ConditionReconciled on CP is true when all nodes have the spec. On M it shows what the planner does with the
+	// machine.
 	ConditionReconciled = "Reconciled"
 	// ConditionStable on CP is false while the cluster lacks a live machine of a role.
 	ConditionStable = "Stable"
 	// ConditionProvisioned on CP is true once machines of all roles are registered.
 	ConditionProvisioned = "Provisioned"
-	// ConditionBootstrapped on CP is true once the first machine's tier ran.
+	// ConditionBootstrapped on CP is true after the tier of the first machine ran.
 	ConditionBootstrapped = "Bootstrapped"
 	// ConditionSystemUpgradeControllerReady on CP holds the chart's version when it is true.
 	ConditionSystemUpgradeControllerReady = "SystemUpgradeControllerReady"
@@ -18,17 +19,18 @@ const (
 	ConditionScalingUp   = "ScalingUp"
 	ConditionScalingDown = "ScalingDown"
 	ConditionRollingOut  = "RollingOut"
-	// ConditionRemoved says how far a removal is.
+	// ConditionRemoved is the progress of a removal.
 	ConditionRemoved = "Removed"
 	// ConditionWaiting, ConditionPending and ConditionUpdated are written during removal.
 	ConditionWaiting = "Waiting"
 	ConditionPending = "Pending"
 	ConditionUpdated = "Updated"
-	// ConditionPlanApplied on M is false, with what failed, when its plan failed for good.
+	// ConditionPlanApplied on M is false, with the failure, after the final failure of its plan.
 	ConditionPlanApplied = "PlanApplied"
-	// ConditionEtcdMemberLeft on BS is false, with what is waited for, while its machine is deleted and held for its etcd member.
+	// ConditionEtcdMemberLeft on BS is false, with the reason, while the removal of its machine waits for its etcd
+	// member.
 	ConditionEtcdMemberLeft = "EtcdMemberLeft"
-	// ConditionInfrastructureReady on M is Cluster API's.
+	// ConditionInfrastructureReady on M belongs to Cluster API.
 	ConditionInfrastructureReady = "InfrastructureReady"
 	// ConditionCreateJob and ConditionDeleteJob on IM follow its Jobs.
 	ConditionCreateJob = "CreateJob"
@@ -37,11 +39,11 @@ const (
 
 // Reasons of conditions and values of failureReason.
 const (
-	// ReasonWaiting goes with status Unknown and a message that says what is waited for.
+	// ReasonWaiting has status Unknown and a message about the wait.
 	ReasonWaiting = "Waiting"
-	// ReasonError goes with status False and the text of an error.
+	// ReasonError has status False and the text of an error.
 	ReasonError = "Error"
-	// ReasonCreateError is the failure of a Job that makes a machine.
+	// ReasonCreateError is the failure of a Job that creates a machine.
 	ReasonCreateError = "CreateError"
 	// ReasonDeleteError is the failure of a Job that removes a machine.
 	ReasonDeleteError = "DeleteError"

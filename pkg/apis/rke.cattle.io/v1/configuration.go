@@ -7,34 +7,34 @@ import (
 // ClusterConfiguration is what a user can configure about RKE2 or K3s itself. It is inlined into
 // `Cluster.spec.rkeConfig` and copied from there into `RKEControlPlane.spec`.
 type ClusterConfiguration struct {
-	// UpgradeStrategy says how many machines are worked on at a time and how they are drained.
+	// UpgradeStrategy limits how many machines change at a time, and configures their drain.
 	// +optional
 	UpgradeStrategy ClusterUpgradeStrategy `json:"upgradeStrategy"`
 
-	// ChartValues holds Helm values for the charts that come with the distribution: the key is the chart name (for
+	// ChartValues are Helm values for the charts of the distribution: the key is the chart name (for
 	// example `rke2-calico`), the value its values object.
 	// +nullable
 	// +optional
 	ChartValues GenericMap `json:"chartValues,omitzero"`
 
-	// MachineGlobalConfig holds keys of the distribution's config.yaml for all machines, for example `cni`, `disable`,
-	// `profile` or `kube-apiserver-arg`.
+	// MachineGlobalConfig contains keys of the distribution's config.yaml for all machines, for example `cni`,
+	// `disable`, `profile` or `kube-apiserver-arg`.
 	// +nullable
 	// +optional
 	MachineGlobalConfig GenericMap `json:"machineGlobalConfig,omitzero"`
 
-	// MachineSelectorConfig holds keys of the distribution's config.yaml for the machines that match a selector. The
+	// MachineSelectorConfig contains keys of the distribution's config.yaml for the machines that match a selector. The
 	// entries are applied in order over machineGlobalConfig: later ones win.
 	// +nullable
 	// +optional
 	MachineSelectorConfig []RKESystemConfig `json:"machineSelectorConfig,omitempty"`
 
-	// MachineSelectorFiles are extra files, taken from Secrets and ConfigMaps, for the machines that match a selector.
+	// MachineSelectorFiles are additional files from Secrets and ConfigMaps, for the machines that match a selector.
 	// +nullable
 	// +optional
 	MachineSelectorFiles []RKEProvisioningFiles `json:"machineSelectorFiles,omitempty"`
 
-	// AdditionalManifest is YAML that every server puts into the cluster.
+	// AdditionalManifest is YAML that every server applies to the cluster.
 	// +nullable
 	// +optional
 	AdditionalManifest string `json:"additionalManifest,omitempty"`
@@ -44,12 +44,12 @@ type ClusterConfiguration struct {
 	// +optional
 	Registries *Registry `json:"registries,omitempty"`
 
-	// ETCD configures automatic snapshots and where they are kept. When it is absent the distribution's own defaults apply.
+	// ETCD configures automatic snapshots and their storage. When it is absent, the distribution's defaults apply.
 	// +nullable
 	// +optional
 	ETCD *ETCD `json:"etcd,omitempty"`
 
-	// Networking holds what the planner has to know about the addresses of the cluster.
+	// Networking contains facts about the cluster's addresses for the planner.
 	// +nullable
 	// +optional
 	Networking *Networking `json:"networking,omitempty"`
@@ -58,49 +58,49 @@ type ClusterConfiguration struct {
 	// +optional
 	DataDirectories DataDirectories `json:"dataDirectories"`
 
-	// ProvisionGeneration forces all machines to be configured and restarted once more when it is changed.
+	// ProvisionGeneration forces a new configuration and a restart of all machines when it changes.
 	// +optional
 	ProvisionGeneration int `json:"provisionGeneration,omitempty"`
 }
 
-// ClusterUpgradeStrategy says how a change goes through the machines of a cluster.
+// ClusterUpgradeStrategy configures the rollout of a change to the machines of a cluster.
 type ClusterUpgradeStrategy struct {
-	// ControlPlaneConcurrency is how many control-plane machines may be worked on at a time: a number, a share of the
-	// tier as `10%` (rounded up), or `0` for no limit. Empty means 1. Machines with etcd are always done one by one.
+	// ControlPlaneConcurrency is how many control-plane machines may change at a time: a number, a share of the
+	// tier as `10%` (rounded up), or `0` for no limit. Empty means 1. Machines with etcd always change one by one.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:Pattern=`^((([1-9]|[1-9][0-9]|100)%)|([1-9][0-9]*|0)|)$`
 	ControlPlaneConcurrency string `json:"controlPlaneConcurrency,omitempty"`
 
-	// ControlPlaneDrainOptions says how machines with the etcd or control-plane role are drained.
+	// ControlPlaneDrainOptions configures the drain of machines with the etcd or control-plane role.
 	// +optional
 	ControlPlaneDrainOptions DrainOptions `json:"controlPlaneDrainOptions"`
 
-	// WorkerConcurrency is how many worker machines may be worked on at a time, written like controlPlaneConcurrency.
+	// WorkerConcurrency is how many worker machines may change at a time, in the form of controlPlaneConcurrency.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:Pattern=`^((([1-9]|[1-9][0-9]|100)%)|([1-9][0-9]*|0)|)$`
 	WorkerConcurrency string `json:"workerConcurrency,omitempty"`
 
-	// WorkerDrainOptions says how machines with only the worker role are drained.
+	// WorkerDrainOptions configures the drain of machines with only the worker role.
 	// +optional
 	WorkerDrainOptions DrainOptions `json:"workerDrainOptions"`
 }
 
-// DrainOptions says how the pods leave a node before it is restarted. Its JSON with sorted keys is a marker that hook
-// owners compare, so the keys that are always written must stay always written.
+// DrainOptions configures the drain of a node before its restart. Its JSON with sorted keys is a marker that hook
+// owners compare, so keys that are always written must always be written in later versions, too.
 type DrainOptions struct {
 	// Enabled turns draining on. Hooks run even when it is off. The only machine of a cluster is never drained.
 	// +optional
 	Enabled bool `json:"enabled"`
 
-	// Force evicts pods that no controller would bring back as well.
+	// Force also evicts pods without a controller that recreates them.
 	// +optional
 	Force bool `json:"force"`
 
-	// IgnoreDaemonSets leaves the pods of DaemonSets where they are. Absent means true.
+	// IgnoreDaemonSets does not evict the pods of DaemonSets. Absent means true.
 	// +nullable
 	// +optional
 	IgnoreDaemonSets *bool `json:"ignoreDaemonSets,omitempty"`
@@ -117,7 +117,8 @@ type DrainOptions struct {
 	// +optional
 	DisableEviction bool `json:"disableEviction"`
 
-	// GracePeriod is how many seconds pods get to end. 0 kills at once, a negative number uses the pod's own period.
+	// GracePeriod is how many seconds pods get to shut down. 0 kills them at once, and a negative number uses the pod's
+	// own period.
 	// +optional
 	GracePeriod int `json:"gracePeriod"`
 
@@ -126,11 +127,11 @@ type DrainOptions struct {
 	Timeout int `json:"timeout"`
 
 	// SkipWaitForDeleteTimeoutSeconds stops waiting for a pod that has been terminating for more than this many seconds.
-	// 0 always waits.
+	// 0 means no limit.
 	// +optional
 	SkipWaitForDeleteTimeoutSeconds int `json:"skipWaitForDeleteTimeoutSeconds"`
 
-	// PreDrainHooks must all answer after a node was cordoned and before its pods are evicted.
+	// PreDrainHooks must all answer after the node is cordoned and before its pods are evicted.
 	// +nullable
 	// +optional
 	PreDrainHooks []DrainHook `json:"preDrainHooks,omitempty"`
@@ -141,9 +142,9 @@ type DrainOptions struct {
 	PostDrainHooks []DrainHook `json:"postDrainHooks,omitempty"`
 }
 
-// DrainHook lets a program outside Drover hold a drain until it agrees.
+// DrainHook lets a program outside Drover block a drain until it agrees.
 type DrainHook struct {
-	// Annotation is the key that the hook's owner sets on the plan Secret. Its value has to be the value of the pre-drain
+	// Annotation is the key that the hook's owner sets on the plan Secret. Its value must be the value of the pre-drain
 	// or post-drain annotation that it answers.
 	// +nullable
 	// +optional
@@ -153,12 +154,12 @@ type DrainHook struct {
 
 // RKESystemConfig is configuration for the machines that match a selector.
 type RKESystemConfig struct {
-	// MachineLabelSelector is matched against the labels of the Cluster API Machine. Absent matches every machine.
+	// MachineLabelSelector selects Cluster API Machines by their labels. Absent means all machines.
 	// +nullable
 	// +optional
 	MachineLabelSelector *metav1.LabelSelector `json:"machineLabelSelector,omitempty"`
 
-	// Config holds keys of the distribution's config.yaml.
+	// Config contains keys of the distribution's config.yaml.
 	// +nullable
 	// +optional
 	Config GenericMap `json:"config,omitzero"`
@@ -166,18 +167,18 @@ type RKESystemConfig struct {
 
 // RKEProvisioningFiles is a list of files for the machines that match a selector.
 type RKEProvisioningFiles struct {
-	// MachineLabelSelector is matched against the labels of the Cluster API Machine. Absent matches every machine.
+	// MachineLabelSelector selects Cluster API Machines by their labels. Absent means all machines.
 	// +nullable
 	// +optional
 	MachineLabelSelector *metav1.LabelSelector `json:"machineLabelSelector,omitempty"`
 
-	// FileSources are the objects that hold the files.
+	// FileSources are the objects with the files.
 	// +nullable
 	// +optional
 	FileSources []ProvisioningFileSource `json:"fileSources,omitempty"`
 }
 
-// ProvisioningFileSource names the object that files come from: a Secret or a ConfigMap, not both.
+// ProvisioningFileSource names the object with the files: a Secret or a ConfigMap, not both.
 type ProvisioningFileSource struct {
 	// Secret names a Secret in the namespace of the cluster.
 	// +optional
@@ -188,7 +189,7 @@ type ProvisioningFileSource struct {
 	ConfigMap K8sObjectFileSource `json:"configMap,omitzero"`
 }
 
-// K8sObjectFileSource selects keys of a Secret or ConfigMap. The object must name the cluster in its annotation
+// K8sObjectFileSource selects keys of a Secret or ConfigMap. The object must list the cluster in its annotation
 // `rke.cattle.io/object-authorized-for-clusters`.
 type K8sObjectFileSource struct {
 	// Name of the object, in the namespace of the cluster.
@@ -197,18 +198,18 @@ type K8sObjectFileSource struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// Items are the keys to write. Keys that are not listed are not written.
+	// Items are the keys to write. Other keys are not written.
 	// +nullable
 	// +optional
 	Items []KeyToPath `json:"items,omitempty"`
 
-	// DefaultPermissions is the octal mode of files whose item has none, for example `600`.
+	// DefaultPermissions is the octal mode of files whose item has no mode, for example `600`.
 	// +nullable
 	// +optional
 	DefaultPermissions string `json:"defaultPermissions,omitempty"`
 }
 
-// KeyToPath says where the value of a key goes.
+// KeyToPath maps a key to the file for its value.
 type KeyToPath struct {
 	// Key of the object's data.
 	// +nullable
@@ -229,7 +230,7 @@ type KeyToPath struct {
 	// +optional
 	Permissions string `json:"permissions,omitempty"`
 
-	// Hash is the base64 of the SHA-256 of the content. When it is set, other content is refused.
+	// Hash is the base64 of the SHA-256 of the content. If it is set, Drover refuses other content.
 	// +nullable
 	// +optional
 	Hash string `json:"hash,omitempty"`
@@ -237,7 +238,7 @@ type KeyToPath struct {
 
 // Registry is the registries configuration of containerd.
 type Registry struct {
-	// Mirrors maps a registry host, or `*`, to the endpoints that stand in for it.
+	// Mirrors maps a registry host, or `*`, to the endpoints that replace it.
 	// +nullable
 	// +optional
 	Mirrors map[string]Mirror `json:"mirrors,omitempty"`
@@ -248,7 +249,7 @@ type Registry struct {
 	Configs map[string]RegistryConfig `json:"configs,omitempty"`
 }
 
-// Mirror is where images of a registry are looked for.
+// Mirror contains the endpoints for the images of a registry.
 type Mirror struct {
 	// Endpoints are URLs, tried in order. The key is singular although the value is a list.
 	// +nullable
@@ -261,7 +262,7 @@ type Mirror struct {
 	Rewrites map[string]string `json:"rewrite,omitempty"`
 }
 
-// RegistryConfig says how to talk to a registry.
+// RegistryConfig contains the credential and the TLS settings of a registry.
 type RegistryConfig struct {
 	// AuthConfigSecretName names a Secret with credentials in the namespace of the cluster, of type
 	// `rke.cattle.io/auth-config`, `kubernetes.io/basic-auth` or `kubernetes.io/dockerconfigjson`.
@@ -281,7 +282,7 @@ type RegistryConfig struct {
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty"`
 
-	// InsecureSkipVerify turns the check of the registry's certificate off.
+	// InsecureSkipVerify turns off the verification of the registry's certificate.
 	// +optional
 	InsecureSkipVerify bool `json:"insecureSkipVerify,omitempty"`
 }
@@ -292,7 +293,7 @@ type ETCD struct {
 	// +optional
 	DisableSnapshots bool `json:"disableSnapshots,omitempty"`
 
-	// SnapshotScheduleCron says when automatic snapshots are taken. Empty means the distribution's default.
+	// SnapshotScheduleCron is the schedule of automatic snapshots. Empty means the distribution's default.
 	// +nullable
 	// +optional
 	SnapshotScheduleCron string `json:"snapshotScheduleCron,omitempty"`
@@ -307,7 +308,7 @@ type ETCD struct {
 	S3 *ETCDSnapshotS3 `json:"s3,omitempty"`
 }
 
-// ETCDSnapshotS3 is storage for snapshots. Values win over those of the credential.
+// ETCDSnapshotS3 is storage for snapshots. Its values override those of the credential.
 type ETCDSnapshotS3 struct {
 	// Endpoint is the host of the storage.
 	// +nullable
@@ -319,11 +320,11 @@ type ETCDSnapshotS3 struct {
 	// +optional
 	EndpointCA string `json:"endpointCA,omitempty"`
 
-	// SkipSSLVerify turns the check of the endpoint's certificate off.
+	// SkipSSLVerify turns off the verification of the endpoint's certificate.
 	// +optional
 	SkipSSLVerify bool `json:"skipSSLVerify,omitempty"`
 
-	// Bucket that snapshots go to.
+	// Bucket for snapshots.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
@@ -352,10 +353,10 @@ type ETCDSnapshotS3 struct {
 	Folder string `json:"folder,omitempty"`
 }
 
-// Networking is what the planner has to know about the addresses of a cluster.
+// Networking contains facts about a cluster's addresses for the planner.
 type Networking struct {
-	// StackPreference is `dual` (also when empty), `ipv4` or `ipv6`. It decides which loopback address probes use and in
-	// which order a node's addresses are given to the distribution.
+	// StackPreference is `dual` (also when empty), `ipv4` or `ipv6`. It decides which loopback address probes use, and
+	// in which order a node's addresses are given to the distribution.
 	// +nullable
 	// +optional
 	StackPreference StackPreference `json:"stackPreference,omitempty"`
@@ -365,7 +366,7 @@ type Networking struct {
 type StackPreference string
 
 const (
-	// StackPreferenceDual uses both families, with `localhost` as loopback. It is also what an empty value means.
+	// StackPreferenceDual uses both families, with `localhost` as loopback. An empty value means the same.
 	StackPreferenceDual StackPreference = "dual"
 	// StackPreferenceIPv4 prefers IPv4, with `127.0.0.1` as loopback.
 	StackPreferenceIPv4 StackPreference = "ipv4"
@@ -380,7 +381,7 @@ type DataDirectories struct {
 	// +optional
 	SystemAgent string `json:"systemAgent,omitempty"`
 
-	// Provisioning is the directory of what plans put on a machine. Default: /var/lib/rancher/capr.
+	// Provisioning is the directory for files of plans on a machine. Default: /var/lib/rancher/capr.
 	// +nullable
 	// +optional
 	Provisioning string `json:"provisioning,omitempty"`

@@ -12,21 +12,21 @@ import (
 // +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta2=v1","auth.cattle.io/cluster-indexed=true"}
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// CustomMachine is the infrastructure machine of a host that its owner made and registered.
+// CustomMachine is the infrastructure machine of a host that a user created and registered.
 type CustomMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	Spec CustomMachineSpec `json:"spec,omitzero"`
 
-	// Status is what was observed.
+	// Status is the observed state.
 	// +optional
 	Status CustomMachineStatus `json:"status,omitzero"`
 }
 
-// CustomMachineSpec is what is wanted of a CustomMachine.
+// CustomMachineSpec is the desired state of a CustomMachine.
 type CustomMachineSpec struct {
 	// ProviderID is the provider ID of the node, set once the node is known.
 	// +nullable
@@ -34,7 +34,7 @@ type CustomMachineSpec struct {
 	ProviderID string `json:"providerID,omitempty"`
 }
 
-// CustomMachineStatus is what was observed of a CustomMachine.
+// CustomMachineStatus is the observed state of a CustomMachine.
 type CustomMachineStatus struct {
 	// Conditions of the machine.
 	// +optional

@@ -18,13 +18,14 @@ import (
 // +kubebuilder:metadata:labels={"auth.cattle.io/cluster-indexed=true"}
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ETCDSnapshot is a snapshot of a cluster that exists, on one of its machines or in S3. Drover makes one for each snapshot that the cluster lists, and
-// deletes it with the file. What you write yourself, for a file that no list has, it leaves alone.
+// ETCDSnapshot is an existing snapshot of a cluster, on one of its machines or in S3. Drover creates an object for each
+// snapshot that the cluster lists, and deletes the object with the file. Drover does not change objects that you create
+// for unlisted files.
 type ETCDSnapshot struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says whose snapshot it is.
+	// Spec names the cluster of the snapshot.
 	// +optional
 	Spec ETCDSnapshotSpec `json:"spec,omitzero"`
 
@@ -37,20 +38,20 @@ type ETCDSnapshot struct {
 	Status ETCDSnapshotStatus `json:"status"`
 }
 
-// ETCDSnapshotSpec says whose snapshot an ETCDSnapshot is.
+// ETCDSnapshotSpec names the cluster of an ETCDSnapshot.
 type ETCDSnapshotSpec struct {
-	// ClusterName is the cluster that the snapshot was taken of.
+	// ClusterName is the cluster of the snapshot.
 	// +optional
 	ClusterName string `json:"clusterName,omitempty"`
 }
 
 // ETCDSnapshotFile is a snapshot as the distribution reports it.
 type ETCDSnapshotFile struct {
-	// Name of the file, for S3 the last part of the object's key.
+	// Name of the file. For S3, the last part of the object's key.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// NodeName is the node that holds the file. Older objects have `s3` here for those in S3.
+	// NodeName is the node with the file. Older objects have `s3` here for snapshots in S3.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
 
@@ -62,7 +63,7 @@ type ETCDSnapshotFile struct {
 	// +optional
 	Metadata string `json:"metadata,omitempty"`
 
-	// CreatedAt is when the snapshot was taken.
+	// CreatedAt is the time of the snapshot.
 	// +optional
 	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
 
@@ -70,7 +71,7 @@ type ETCDSnapshotFile struct {
 	// +optional
 	Size int64 `json:"size,omitempty"`
 
-	// S3 is the storage that holds the file. Absent when a machine holds it.
+	// S3 is the storage with the file. Absent if the file is on a machine.
 	// +optional
 	S3 *ETCDSnapshotS3 `json:"s3,omitempty"`
 
@@ -78,7 +79,7 @@ type ETCDSnapshotFile struct {
 	// +optional
 	Status string `json:"status,omitempty"`
 
-	// Message says why the snapshot failed.
+	// Message is the reason of the failure.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -6,8 +6,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// GenericMap is a JSON object of any shape. It is written as that bare object, or as null when it is nil; both forms are
-// read. Whole numbers are int64 and others float64 after reading JSON; a map that was made in Go may hold any number type.
+// GenericMap is a JSON object of any form. It is written as that bare object, or as null when it is nil; both forms are
+// read. Whole numbers are int64 and others float64 after reading JSON; a map that was created in Go may contain any
+// number type.
 //
 // +kubebuilder:validation:Type=object
 // +kubebuilder:pruning:PreserveUnknownFields
@@ -27,14 +28,14 @@ func (m *GenericMap) UnmarshalJSON(data []byte) error {
 	return utiljson.Unmarshal(data, &m.Data)
 }
 
-// IsZero reports whether there is no object, so that an unset map is left out of what is written. An empty object is
-// not the same as none and is kept.
+// IsZero reports whether there is no object, so that an unset map is omitted in the JSON. An empty object is
+// not unset and is kept.
 func (m GenericMap) IsZero() bool {
 	return m.Data == nil
 }
 
-// DeepCopyInto copies the object, including what it holds. Numbers and lists come out in the types that reading JSON
-// gives.
+// DeepCopyInto copies the object with its content. Numbers and lists get the types that the JSON decoder
+// uses.
 func (m *GenericMap) DeepCopyInto(out *GenericMap) {
 	out.Data = nil
 	if m.Data == nil {

@@ -48,13 +48,13 @@ func TestGenericMap_JSON(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(back, got) {
-				t.Errorf("conversion to unstructured and back: want %#v, got %#v", got, back)
+				t.Errorf("round trip through unstructured: want %#v, got %#v", got, back)
 			}
 		})
 	}
 }
 
-func TestGenericMap_RefusesWhatIsNoObject(t *testing.T) {
+func TestGenericMap_RefusesOtherTypes(t *testing.T) {
 	for _, in := range []string{`[]`, `"text"`, `1`} {
 		if err := json.Unmarshal([]byte(`{"map":`+in+`}`), &holder{}); err == nil {
 			t.Errorf("%s was accepted", in)

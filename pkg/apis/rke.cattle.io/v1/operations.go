@@ -2,67 +2,68 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ETCDSnapshotCreate asks for a snapshot. The operation starts when the request differs from the one in
+// ETCDSnapshotCreate requests a snapshot. The operation starts when the request differs from the one in
 // RKEControlPlane.status.
 type ETCDSnapshotCreate struct {
-	// Generation is changed to ask for another snapshot.
+	// A change of Generation requests another snapshot.
 	// +optional
 	Generation int `json:"generation,omitempty"`
 }
 
-// ETCDSnapshotRestore asks for a restore. The operation starts when the request differs from the one in
+// ETCDSnapshotRestore requests a restore. The operation starts when the request differs from the one in
 // RKEControlPlane.status.
 type ETCDSnapshotRestore struct {
-	// Name of an ETCDSnapshot object in the namespace of the cluster. A name without an object is that of a file in `server/db/snapshots` of
-	// the data directory, for which exactly one machine may have etcd. Empty asks for nothing.
+	// Name of an ETCDSnapshot object in the namespace of the cluster. A name without an object is the name of a file in
+	// `server/db/snapshots` of the data directory, for which exactly one machine may have etcd. Empty means no restore.
 	// +nullable
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// Generation is changed to restore the same snapshot again.
+	// A change of Generation restores the same snapshot again.
 	// +optional
 	Generation int `json:"generation,omitempty"`
 
-	// RestoreRKEConfig says what the snapshot's metadata have to hold: nothing (empty or `none`), the Kubernetes version
-	// (`kubernetesVersion`), or the version and the configuration (`all`). Data alone are restored in each case: the spec is left to its
-	// author.
+	// RestoreRKEConfig is the required content of the snapshot's metadata: nothing (empty or `none`), the Kubernetes
+	// version (`kubernetesVersion`), or the version and the configuration (`all`). The operation restores only data in
+	// each case: the user restores the spec.
 	// +nullable
 	// +optional
 	RestoreRKEConfig RestoreMode `json:"restoreRKEConfig,omitempty"`
 }
 
-// RestoreMode says how much of a cluster's configuration its author means to bring back with a restore.
+// RestoreMode is the part of a cluster's configuration that the user restores together with the data.
 type RestoreMode string
 
 const (
-	// RestoreModeNone restores data only. An empty value means the same.
+	// RestoreModeNone restores only data. An empty value means the same.
 	RestoreModeNone RestoreMode = "none"
-	// RestoreModeKubernetesVersion asks for a snapshot that tells the Kubernetes version.
+	// RestoreModeKubernetesVersion requires a snapshot that contains the Kubernetes version.
 	RestoreModeKubernetesVersion RestoreMode = "kubernetesVersion"
-	// RestoreModeAll asks for a snapshot that tells the Kubernetes version and the cluster's configuration.
+	// RestoreModeAll requires a snapshot that contains the Kubernetes version and the cluster's configuration.
 	RestoreModeAll RestoreMode = "all"
 )
 
-// RotateCertificates asks for new certificates on the nodes.
+// RotateCertificates requests new certificates on the nodes.
 type RotateCertificates struct {
-	// Generation is changed to start a rotation. Other changes start nothing.
+	// A change of Generation starts a rotation. Other changes start nothing.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
-	// Services whose certificates are rotated, as the distribution's `certificate rotate` names them. Empty means all.
+	// Services whose certificates are rotated, with the names of the distribution's `certificate rotate`. Empty means
+	// all.
 	// +nullable
 	// +optional
 	Services []string `json:"services,omitempty"`
 }
 
-// RotateEncryptionKeys asks for a new key that encrypts Secrets in etcd.
+// RotateEncryptionKeys requests a new key that encrypts Secrets in etcd.
 type RotateEncryptionKeys struct {
-	// Generation is changed to start a rotation.
+	// A change of Generation starts a rotation.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// ETCDSnapshotPhase is how far the creation or the restore of a snapshot is.
+// ETCDSnapshotPhase is the progress of the creation or the restore of a snapshot.
 type ETCDSnapshotPhase string
 
 const (
@@ -70,11 +71,11 @@ const (
 	ETCDSnapshotPhaseStarted ETCDSnapshotPhase = "Started"
 	// ETCDSnapshotPhaseShutdown stops the whole cluster before a restore.
 	ETCDSnapshotPhaseShutdown ETCDSnapshotPhase = "Shutdown"
-	// ETCDSnapshotPhaseRestore puts the snapshot back on one machine.
+	// ETCDSnapshotPhaseRestore restores the snapshot on one machine.
 	ETCDSnapshotPhaseRestore ETCDSnapshotPhase = "Restore"
-	// ETCDSnapshotPhasePostRestorePodCleanup removes pods that the restored data believe to run.
+	// ETCDSnapshotPhasePostRestorePodCleanup removes pods that run according to the restored data.
 	ETCDSnapshotPhasePostRestorePodCleanup ETCDSnapshotPhase = "PostRestorePodCleanup"
-	// ETCDSnapshotPhaseInitialRestartCluster brings the machines up on the restored data.
+	// ETCDSnapshotPhaseInitialRestartCluster starts the machines with the restored data.
 	ETCDSnapshotPhaseInitialRestartCluster ETCDSnapshotPhase = "InitialRestartCluster"
 	// ETCDSnapshotPhasePostRestoreNodeCleanup removes nodes that no longer have a machine.
 	ETCDSnapshotPhasePostRestoreNodeCleanup ETCDSnapshotPhase = "PostRestoreNodeCleanup"
@@ -86,15 +87,15 @@ const (
 	ETCDSnapshotPhaseFailed ETCDSnapshotPhase = "Failed"
 )
 
-// RotateEncryptionKeysPhase is how far a rotation of encryption keys is.
+// RotateEncryptionKeysPhase is the progress of a rotation of encryption keys.
 type RotateEncryptionKeysPhase string
 
 const (
-	// RotateEncryptionKeysPhasePrepare makes the new key.
+	// RotateEncryptionKeysPhasePrepare creates the new key.
 	RotateEncryptionKeysPhasePrepare RotateEncryptionKeysPhase = "Prepare"
 	// RotateEncryptionKeysPhasePostPrepareRestart restarts the servers so that all know the new key.
 	RotateEncryptionKeysPhasePostPrepareRestart RotateEncryptionKeysPhase = "PostPrepareRestart"
-	// RotateEncryptionKeysPhaseRotate makes the new key the one that encrypts.
+	// RotateEncryptionKeysPhaseRotate makes the new key the encryption key.
 	RotateEncryptionKeysPhaseRotate RotateEncryptionKeysPhase = "Rotate"
 	// RotateEncryptionKeysPhasePostRotateRestart restarts the servers so that all use the new key.
 	RotateEncryptionKeysPhasePostRotateRestart RotateEncryptionKeysPhase = "PostRotateRestart"
@@ -108,53 +109,54 @@ const (
 	RotateEncryptionKeysPhaseFailed RotateEncryptionKeysPhase = "Failed"
 )
 
-// OperationState is how an operation stands.
+// OperationState is the state of an operation.
 type OperationState string
 
 const (
-	// OperationStateRunning is an operation that was started and has not ended.
+	// OperationStateRunning is an operation that has started and not ended.
 	OperationStateRunning OperationState = "Running"
-	// OperationStateSucceeded is an operation that did what was asked.
+	// OperationStateSucceeded is an operation that succeeded.
 	OperationStateSucceeded OperationState = "Succeeded"
-	// OperationStateFailed is an operation that ended before it had done what was asked.
+	// OperationStateFailed is an operation that failed.
 	OperationStateFailed OperationState = "Failed"
-	// OperationStateCancelled is an operation whose request was taken back while it ran.
+	// OperationStateCancelled is an operation whose request was withdrawn while it ran.
 	OperationStateCancelled OperationState = "Cancelled"
 )
 
-// OperationRecord is what Drover remembers of one kind of operation beside its phase. It stays when the request is gone.
+// OperationRecord is the record of one kind of operation, in addition to its phase. It remains after the request is
+// removed.
 type OperationRecord struct {
 	// Name of the kind of operation.
 	// +required
 	Name string `json:"name"`
 
-	// Attempt counts the starts. Nodes keep it with every command that succeeded, so it is never used twice.
+	// Attempt counts the starts. Nodes record it with every successful command, so it is never used twice.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
 
-	// Request is what was asked for at the last start, as JSON.
+	// Request is the request at the last start, as JSON.
 	// +optional
 	Request string `json:"request,omitempty"`
 
-	// State is how the last start stands.
+	// State is the state of the last start.
 	// +optional
 	// +kubebuilder:validation:Enum=Running;Succeeded;Failed;Cancelled
 	State OperationState `json:"state,omitempty"`
 
-	// Step is what is waited for, or was when the operation ended.
+	// Step is the current step, or the last step of an ended operation.
 	// +optional
 	Step string `json:"step,omitempty"`
 
-	// StepStartedAt is when that began. An operation fails when one step takes too long.
+	// StepStartedAt is the start of that step. An operation fails when a step takes too long.
 	// +optional
 	StepStartedAt *metav1.Time `json:"stepStartedAt,omitempty"`
 
-	// Message says why the operation failed.
+	// Message is the reason of the failure.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Stopped is true from when a restore stops the cluster until etcd is restored. The machines have given up their data
-	// then: started without a restore, they would begin an empty cluster.
+	// Stopped is true from the time at which a restore stops the cluster until etcd is restored. Meanwhile the machines
+	// have no data: without a restore they would start an empty cluster.
 	// +optional
 	Stopped bool `json:"stopped,omitempty"`
 }

@@ -11,22 +11,22 @@ import (
 // +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta2=v1","auth.cattle.io/cluster-indexed=true"}
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// RKEBootstrap is the bootstrap configuration of one machine in the Cluster API contract. From it come the machine's
-// plan Secret, its credentials and the script that installs its agent.
+// RKEBootstrap is the bootstrap configuration of one machine in the Cluster API contract. Drover creates from it the
+// machine's plan Secret, its credentials and the script that installs its agent.
 type RKEBootstrap struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +required
 	Spec RKEBootstrapSpec `json:"spec"`
 
-	// Status is what was observed.
+	// Status is the observed state.
 	// +optional
 	Status RKEBootstrapStatus `json:"status,omitzero"`
 }
 
-// RKEBootstrapSpec is what is wanted of an RKEBootstrap.
+// RKEBootstrapSpec is the desired state of an RKEBootstrap.
 type RKEBootstrapSpec struct {
 	// ClusterName is the name of the Cluster API cluster.
 	// +optional
@@ -38,13 +38,13 @@ type RKEBootstrapSpec struct {
 	Userdata *UserdataSpec `json:"userdata,omitempty"`
 }
 
-// RKEBootstrapStatus is what was observed of an RKEBootstrap.
+// RKEBootstrapStatus is the observed state of an RKEBootstrap.
 type RKEBootstrapStatus struct {
 	// Initialization tells Cluster API that the bootstrap data exist.
 	// +optional
 	Initialization RKEBootstrapInitialization `json:"initialization,omitzero"`
 
-	// DataSecretName names the Secret that holds the bootstrap data.
+	// DataSecretName is the name of the Secret with the bootstrap data.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -56,7 +56,7 @@ type RKEBootstrapStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Ready is kept for stored objects and no longer written.
+	// Ready exists only for stored objects and is no longer written.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 }
@@ -76,7 +76,7 @@ type RKEBootstrapInitialization struct {
 // +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta2=v1","auth.cattle.io/cluster-indexed=true"}
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// RKEBootstrapTemplate is what Cluster API clones an RKEBootstrap from for every new machine.
+// RKEBootstrapTemplate is the template from which Cluster API clones an RKEBootstrap for every new machine.
 type RKEBootstrapTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -92,7 +92,7 @@ type RKEBootstrapTemplateSpec struct {
 	// +optional
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// Template is a whole RKEBootstrap, of which Cluster API clones metadata and spec.
+	// Template is a complete RKEBootstrap. Cluster API clones its metadata and spec.
 	// +required
 	Template RKEBootstrap `json:"template"`
 }

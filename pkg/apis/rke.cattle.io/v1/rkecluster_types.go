@@ -12,40 +12,40 @@ import (
 // +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta2=v1","auth.cattle.io/cluster-indexed=true"}
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// RKECluster is the infrastructure cluster of the Cluster API contract. It holds nothing real: machines bring all the
-// infrastructure there is.
+// RKECluster is the infrastructure cluster of the Cluster API contract. It represents no real infrastructure: all
+// infrastructure belongs to machines.
 type RKECluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +required
 	Spec RKEClusterSpec `json:"spec"`
 
-	// Status is what was observed.
+	// Status is the observed state.
 	// +optional
 	Status RKEClusterStatus `json:"status,omitzero"`
 }
 
-// RKEClusterSpec is what is wanted of an RKECluster.
+// RKEClusterSpec is the desired state of an RKECluster.
 type RKEClusterSpec struct {
-	// ControlPlaneEndpoint satisfies the contract. The real endpoints are those of the servers; `localhost:6443` is filled
-	// in here when there is none.
+	// ControlPlaneEndpoint satisfies the contract. The real endpoints are those of the servers. If it is empty, Drover
+	// fills in `localhost:6443`.
 	// +optional
 	ControlPlaneEndpoint *clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty"`
 }
 
-// RKEClusterStatus is what was observed of an RKECluster.
+// RKEClusterStatus is the observed state of an RKECluster.
 type RKEClusterStatus struct {
 	// Initialization tells Cluster API that the infrastructure exists.
 	// +optional
 	Initialization RKEClusterInitialization `json:"initialization,omitzero"`
 
-	// Ready is kept for stored objects and no longer written.
+	// Ready exists only for stored objects and is no longer written.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 
-	// Conditions are kept for stored objects and no longer written.
+	// Conditions exist only for stored objects and are no longer written.
 	// +optional
 	Conditions []GenericCondition `json:"conditions,omitempty"`
 }
@@ -54,7 +54,7 @@ type RKEClusterStatus struct {
 //
 // +kubebuilder:validation:MinProperties=1
 type RKEClusterInitialization struct {
-	// Provisioned is true when Cluster API may go on to machines.
+	// Provisioned is true when Cluster API may create machines.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }

@@ -18,21 +18,21 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RKEControlPlane is the control plane of the Cluster API contract: the configuration of a whole cluster, and the state
-// of every operation on it. Its machines belong to MachineDeployments, so it has no replicas of its own.
+// of every operation on it. Its machines belong to MachineDeployments, so it has no replicas.
 type RKEControlPlane struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	Spec RKEControlPlaneSpec `json:"spec,omitzero"`
 
-	// Status is what was observed, and how far operations are.
+	// Status is the observed state, and the progress of operations.
 	// +optional
 	Status RKEControlPlaneStatus `json:"status,omitzero"`
 }
 
-// RKEControlPlaneSpec is what is wanted of a cluster.
+// RKEControlPlaneSpec is the desired state of a cluster.
 type RKEControlPlaneSpec struct {
 	ClusterConfiguration `json:",inline"`
 
@@ -45,22 +45,22 @@ type RKEControlPlaneSpec struct {
 	// +optional
 	LocalClusterAuthEndpoint LocalClusterAuthEndpoint `json:"localClusterAuthEndpoint,omitzero"`
 
-	// ETCDSnapshotCreate asks for a snapshot.
+	// ETCDSnapshotCreate requests a snapshot.
 	// +nullable
 	// +optional
 	ETCDSnapshotCreate *ETCDSnapshotCreate `json:"etcdSnapshotCreate,omitempty"`
 
-	// ETCDSnapshotRestore asks for a restore.
+	// ETCDSnapshotRestore requests a restore.
 	// +nullable
 	// +optional
 	ETCDSnapshotRestore *ETCDSnapshotRestore `json:"etcdSnapshotRestore,omitempty"`
 
-	// RotateCertificates asks for new certificates.
+	// RotateCertificates requests new certificates.
 	// +nullable
 	// +optional
 	RotateCertificates *RotateCertificates `json:"rotateCertificates,omitempty"`
 
-	// RotateEncryptionKeys asks for a new encryption key.
+	// RotateEncryptionKeys requests a new encryption key.
 	// +nullable
 	// +optional
 	RotateEncryptionKeys *RotateEncryptionKeys `json:"rotateEncryptionKeys,omitempty"`
@@ -84,9 +84,9 @@ type RKEControlPlaneSpec struct {
 	UnmanagedConfig bool `json:"unmanagedConfig,omitempty"`
 }
 
-// RKEControlPlaneStatus is what was observed of a cluster, and how far operations on it are.
+// RKEControlPlaneStatus is the observed state of a cluster, and the progress of its operations.
 type RKEControlPlaneStatus struct {
-	// Conditions of the cluster. `Ready` carries the line that tells users what is going on.
+	// Conditions of the cluster. The message of `Ready` shows users the progress.
 	// +optional
 	Conditions []GenericCondition `json:"conditions,omitempty"`
 
@@ -94,39 +94,39 @@ type RKEControlPlaneStatus struct {
 	// +required
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// Initialization tells Cluster API that the API server can be reached.
+	// Initialization tells Cluster API that the API server is reachable.
 	// +optional
 	Initialization RKEControlPlaneInitialization `json:"initialization,omitzero"`
 
-	// Ready is kept for stored objects and no longer written.
+	// Ready exists only for stored objects and is no longer written.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 
-	// Initialized repeats initialization.controlPlaneInitialized for the printed column of that name.
+	// Initialized repeats initialization.controlPlaneInitialized for the printer column with that name.
 	// +optional
 	Initialized bool `json:"initialized,omitempty"`
 
-	// AgentConnected is true once Drover could reach the cluster.
+	// AgentConnected is true after Drover reached the cluster.
 	// +optional
 	AgentConnected bool `json:"agentConnected,omitempty"`
 
-	// AppliedSpec is the spec that all nodes have.
+	// AppliedSpec is the spec that all nodes have applied.
 	// +optional
 	AppliedSpec *RKEControlPlaneSpec `json:"appliedSpec,omitempty"`
 
-	// ConfigGeneration counts the times that all nodes had to be configured again, for example after a restore.
+	// ConfigGeneration counts the forced new configurations of all nodes, for example after a restore.
 	// +optional
 	ConfigGeneration int64 `json:"configGeneration,omitempty"`
 
-	// CertificateRotationGeneration is the last rotation of certificates that was done.
+	// CertificateRotationGeneration is the generation of the last finished rotation of certificates.
 	// +optional
 	CertificateRotationGeneration int64 `json:"certificateRotationGeneration,omitempty"`
 
-	// RotateEncryptionKeys is the rotation of encryption keys that is being done, or was done last.
+	// RotateEncryptionKeys is the current or the last rotation of encryption keys.
 	// +optional
 	RotateEncryptionKeys *RotateEncryptionKeys `json:"rotateEncryptionKeys,omitempty"`
 
-	// RotateEncryptionKeysPhase is how far that rotation is.
+	// RotateEncryptionKeysPhase is the progress of that rotation.
 	// +optional
 	RotateEncryptionKeysPhase RotateEncryptionKeysPhase `json:"rotateEncryptionKeysPhase,omitempty"`
 
@@ -134,31 +134,31 @@ type RKEControlPlaneStatus struct {
 	// +optional
 	RotateEncryptionKeysLeader string `json:"rotateEncryptionKeysLeader,omitempty"`
 
-	// ETCDSnapshotCreate is the snapshot that is being taken, or was taken last.
+	// ETCDSnapshotCreate is the current or the last snapshot.
 	// +optional
 	ETCDSnapshotCreate *ETCDSnapshotCreate `json:"etcdSnapshotCreate,omitempty"`
 
-	// ETCDSnapshotCreatePhase is how far that snapshot is.
+	// ETCDSnapshotCreatePhase is the progress of that snapshot.
 	// +optional
 	// +kubebuilder:validation:Enum=Started;RestartCluster;Finished;Failed
 	ETCDSnapshotCreatePhase ETCDSnapshotPhase `json:"etcdSnapshotCreatePhase,omitempty"`
 
-	// ETCDSnapshotRestore is the restore that is being done, or was done last.
+	// ETCDSnapshotRestore is the current or the last restore.
 	// +optional
 	ETCDSnapshotRestore *ETCDSnapshotRestore `json:"etcdSnapshotRestore,omitempty"`
 
-	// ETCDSnapshotRestorePhase is how far that restore is.
+	// ETCDSnapshotRestorePhase is the progress of that restore.
 	// +optional
 	// +kubebuilder:validation:Enum=Started;Shutdown;Restore;PostRestorePodCleanup;InitialRestartCluster;PostRestoreNodeCleanup;RestartCluster;Finished;Failed
 	ETCDSnapshotRestorePhase ETCDSnapshotPhase `json:"etcdSnapshotRestorePhase,omitempty"`
 
-	// Ticket is the disruptive step that Drover has decided on and is carrying out. It is written, under the resource
-	// version of the view that led to it, before any plan of that step is delivered: a conflict means that the view was
-	// old, and nothing is delivered.
+	// Ticket is the disruptive step that Drover currently performs. Drover writes it with the resource
+	// version of its view, before it delivers a plan of that step: a conflict means that the view was
+	// stale, and Drover delivers nothing.
 	// +optional
 	Ticket *DisruptionTicket `json:"ticket,omitempty"`
 
-	// Operations are what Drover remembers of each kind of operation, sorted by name.
+	// Operations are the records of each kind of operation, sorted by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -169,18 +169,18 @@ type RKEControlPlaneStatus struct {
 //
 // +kubebuilder:validation:MinProperties=1
 type RKEControlPlaneInitialization struct {
-	// ControlPlaneInitialized is true once one server answered.
+	// ControlPlaneInitialized is true after a server answered.
 	// +optional
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
 
-// DisruptionTicket names the machines that may be disrupted now, and the plans that do it.
+// DisruptionTicket contains the machines that may be disrupted now, and the plans that disrupt them.
 type DisruptionTicket struct {
 	// Step of the planner that wrote the ticket.
 	// +required
 	Step string `json:"step"`
 
-	// Cause that users can trace the disruption to.
+	// Cause of the disruption, for users.
 	// +optional
 	Cause string `json:"cause,omitempty"`
 
@@ -197,7 +197,7 @@ type TicketMachine struct {
 	// +required
 	MachineUID types.UID `json:"machineUID"`
 
-	// PlanChecksum is the checksum of the plan that is to be delivered to it.
+	// PlanChecksum is the checksum of the plan for the machine.
 	// +optional
 	PlanChecksum string `json:"planChecksum,omitempty"`
 }

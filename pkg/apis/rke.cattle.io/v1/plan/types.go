@@ -9,13 +9,13 @@ type NodePlan struct {
 	// Instructions run once per plan content, in order. The first one that fails stops the rest.
 	Instructions []OneTimeInstruction `json:"instructions,omitempty"`
 
-	// PeriodicInstructions run again and again. Their failures never make a plan fail.
+	// PeriodicInstructions run periodically. Their failures never make a plan fail.
 	PeriodicInstructions []PeriodicInstruction `json:"periodicInstructions,omitempty"`
 
-	// Error tells why no proper plan could be made. No known agent reads it.
+	// Error is the reason why no plan could be created. No known agent reads it.
 	Error string `json:"error,omitempty"`
 
-	// Probes are HTTP checks by name. They are made after each pass of the agent, about every five seconds.
+	// Probes are HTTP checks by name. The agent runs them after each pass, about every five seconds.
 	Probes map[string]Probe `json:"probes,omitempty"`
 }
 
@@ -33,10 +33,10 @@ type File struct {
 	// Permissions are octal text such as "0600". Empty means 0600 for a file and 0755 for a directory.
 	Permissions string `json:"permissions,omitempty"`
 
-	// Directory makes Path a directory. Content is ignored then.
+	// Directory makes Path a directory. Then Content is ignored.
 	Directory bool `json:"directory,omitempty"`
 
-	// UID owns the file. 0, which is also the default, is root; -1 leaves the owner as it is.
+	// UID owns the file. 0, which is also the default, is root; -1 keeps the owner.
 	UID int `json:"uid,omitempty"`
 
 	// GID is the file's group, with the same special values as UID.
@@ -45,14 +45,15 @@ type File struct {
 	// Action is FileActionDelete or empty, which means write.
 	Action string `json:"action,omitempty"`
 
-	// Dynamic keeps the content out of the restart stamp: a change reaches the node without a restart. Read by servers only.
+	// Dynamic excludes the content from the restart stamp: a change reaches the node without a restart. Read by servers
+	// only.
 	Dynamic bool `json:"dynamic,omitempty"`
 
 	// Minor allows delivery of a changed file without waiting for concurrency limits or drains. Read by servers only.
 	Minor bool `json:"minor,omitempty"`
 }
 
-// CommonInstruction is what one-time and periodic instructions share.
+// CommonInstruction contains the common fields of one-time and periodic instructions.
 type CommonInstruction struct {
 	// Name is the key under which output is stored.
 	Name string `json:"name,omitempty"`
@@ -60,7 +61,7 @@ type CommonInstruction struct {
 	// Image is unpacked into the scratch directory that becomes the working directory. Empty leaves that directory empty.
 	Image string `json:"image,omitempty"`
 
-	// Env holds K=V pairs that are added to the agent's own environment.
+	// Env contains K=V pairs that are added to the agent's own environment.
 	Env []string `json:"env,omitempty"`
 
 	// Args are the arguments of Command.
@@ -81,21 +82,22 @@ type OneTimeInstruction struct {
 	SaveOutput bool `json:"saveOutput,omitempty"`
 }
 
-// DefaultPeriodSeconds is the period of a periodic instruction that names none, in seconds.
+// DefaultPeriodSeconds is the period of a periodic instruction without a period, in seconds.
 const DefaultPeriodSeconds = 600
 
-// PeriodicInstruction runs whenever its period has passed since its last success. One without a Name is skipped by agents.
+// PeriodicInstruction runs whenever its period has passed since its last success. Agents skip an instruction without a
+// Name.
 type PeriodicInstruction struct {
 	CommonInstruction `json:",inline"`
 
 	// PeriodSeconds is the time between two successes, in seconds. 0 means DefaultPeriodSeconds.
 	PeriodSeconds int `json:"periodSeconds,omitempty"`
 
-	// SaveStderrOutput keeps standard error too. Standard output is always kept.
+	// SaveStderrOutput also saves standard error. Standard output is always saved.
 	SaveStderrOutput bool `json:"saveStderrOutput,omitempty"`
 }
 
-// Defaults of the thresholds of a probe that names none, in consecutive results.
+// Defaults of the thresholds of a probe, in consecutive results.
 const (
 	DefaultSuccessThreshold = 1
 	DefaultFailureThreshold = 3
@@ -103,13 +105,13 @@ const (
 
 // Probe is one HTTP check of a service on the node.
 type Probe struct {
-	// Name is filled from the key of the map by the agent when it is empty.
+	// The agent fills an empty Name from the key of the map.
 	Name string `json:"name,omitempty"`
 
-	// InitialDelaySeconds is waited before the first probe after the plan was applied, in seconds.
+	// InitialDelaySeconds is the delay of the first probe after the plan was applied, in seconds.
 	InitialDelaySeconds int `json:"initialDelaySeconds,omitempty"`
 
-	// TimeoutSeconds limits one request, in seconds. Set it always: older agents wait for ever when it is 0.
+	// TimeoutSeconds limits one request, in seconds. Always set it: older agents wait forever if it is 0.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 
 	// SuccessThreshold is the number of successes in a row that make the probe healthy. 0 means 1.
@@ -124,10 +126,10 @@ type Probe struct {
 
 // HTTPGetAction is the request of a probe. The three certificate fields are paths on the node that are read at each probe.
 type HTTPGetAction struct {
-	// URL is asked with GET. A final status of 200 to 299 is a success.
+	// URL gets a GET request. A final status of 200 to 299 is a success.
 	URL string `json:"url,omitempty"`
 
-	// Insecure switches verification of the server's certificate off.
+	// Insecure turns off the verification of the server's certificate.
 	Insecure bool `json:"insecure,omitempty"`
 
 	// ClientCert is the path of a PEM client certificate on the node.
@@ -142,7 +144,7 @@ type HTTPGetAction struct {
 
 // ProbeStatus is one value of the map in the data key "probe-statuses".
 type ProbeStatus struct {
-	// Healthy tells whether the last threshold reached was that of success.
+	// Healthy is true if the last threshold that was reached is the success threshold.
 	Healthy bool `json:"healthy,omitempty"`
 
 	// SuccessCount counts successes in a row, up to the threshold.
@@ -154,16 +156,16 @@ type ProbeStatus struct {
 
 // PeriodicInstructionOutput is one value of the map in the data key "applied-periodic-output". Every key is always present.
 type PeriodicInstructionOutput struct {
-	// Name is that of the instruction.
+	// Name of the instruction.
 	Name string `json:"name"`
 
-	// Stdout is what the last run wrote to standard output.
+	// Stdout is the standard output of the last run.
 	Stdout []byte `json:"stdout"`
 
-	// Stderr is what the last run wrote to standard error, if the instruction asked to keep it.
+	// Stderr is the standard error of the last run, if the instruction saves it.
 	Stderr []byte `json:"stderr"`
 
-	// ExitCode is that of the last run; -1 when the command could not be started.
+	// ExitCode is the exit code of the last run; -1 if the command could not start.
 	ExitCode int `json:"exitCode"`
 
 	// LastSuccessfulRunTime has the layout of time.UnixDate, or is empty.
