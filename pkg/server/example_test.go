@@ -116,7 +116,7 @@ func ExampleNew_mistakes() {
 
 	// Output:
 	// configure drover: InstanceID: is required; use the same text for all replicas and over restarts
-	// Settings.SystemDefaultRegistry: "https://registry.example.com" must be a host, with a port and a path where the registry has them, and without a scheme such as https:// or a user, for example registry.example.com:5000
+	// Settings.SystemDefaultRegistry: "https://registry.example.com" must be a host, optionally with a port and a path, and without a scheme such as https:// or a user, for example registry.example.com:5000
 	// Settings.ServerURL: "host.example.com" is not an address that machines can reach; use https://HOST or https://HOST:PORT
 }
 

@@ -40,7 +40,7 @@ func TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled(t *testing.
 				w.wantGone(tc.order[1])
 				w.elapse(time.Hour)
 				w.wantKept(tc.order[2])
-				if why := w.why(tc.order[2]); !strings.Contains(why, "no other member of etcd works") {
+				if why := w.why(tc.order[2]); !strings.Contains(why, "no other healthy etcd member") {
 					t.Errorf("the last one waits for %q", why)
 				}
 			})
@@ -60,7 +60,7 @@ func TestHook_OthersAreMovedToAMemberThatStays(t *testing.T) {
 		w.delete("m2")
 		w.elapse(time.Hour)
 		w.wantKept("m1", "m2")
-		if why := w.why("m1"); !strings.Contains(why, "joined to this one") || !strings.Contains(why, "Ready of the Cluster") {
+		if why := w.why("m1"); !strings.Contains(why, "use this machine as their server") || !strings.Contains(why, "Ready of the Cluster") {
 			t.Errorf("it waits for %q", why)
 		}
 		w.planNone("m3")
@@ -154,7 +154,7 @@ func TestHook_AMemberThatLeavesKeepsNothing(t *testing.T) {
 		w.delete("m1")
 		w.elapse(time.Minute)
 		w.wantKept("m1")
-		if why := w.why("m1"); !strings.Contains(why, "no other member of etcd works") || !strings.Contains(why, rkev1.ForceRemoveEtcdAnnotation) {
+		if why := w.why("m1"); !strings.Contains(why, "no other healthy etcd member") || !strings.Contains(why, rkev1.ForceRemoveEtcdAnnotation) {
 			t.Errorf("it waits for %q", why)
 		}
 		w.wantQuiet(10 * time.Minute)
@@ -213,7 +213,7 @@ func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
 	}{
 		"of a worker": {add: func(w *world) { w.add(machine{name: "x"}); w.settle(); w.join("x") }},
 		"of another member": {
-			add: func(w *world) { w.add(machine{name: "x", etcd: true}); w.settle(); w.join("x") }, wantKept: "the etcd member of node x has to leave first",
+			add: func(w *world) { w.add(machine{name: "x", etcd: true}); w.settle(); w.join("x") }, wantKept: "the etcd member of node x must leave first",
 		},
 		"of no machine": {
 			add: func(w *world) {
@@ -223,7 +223,7 @@ func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
 				w.loseReference("x")
 				w.deleteNow("x")
 			},
-			wantKept: "the etcd member of node x has to leave first",
+			wantKept: "the etcd member of node x must leave first",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -311,13 +311,13 @@ func TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled(t *testin
 		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
 		w.settle()
 		w.delete("m1")
-		want("joined to this one")
+		want("use this machine as their server")
 		w.down.set(errDown, false)
 		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.3:6443")
 		want("does not answer")
 		w.wantQuiet(5 * time.Minute)
 		w.down.set(nil, false)
-		want("the etcd member of node m1 has to leave")
+		want("the etcd member of node m1 must leave")
 		w.leaves("m1")
 		w.wantReleased("m1")
 		want("")

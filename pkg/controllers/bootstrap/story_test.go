@@ -453,11 +453,11 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 	}{
 		"userdata that is no YAML": {
 			func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "a: [b"}) },
-			"spec.userdata.inlineUserdata: is no cloud-config: write a YAML map, without a script or a multi-part archive; look at line 1",
+			"spec.userdata.inlineUserdata: must be a cloud-config: a YAML map, without a script or a multi-part archive; see line 1",
 		},
 		"userdata whose runcmd is no list": {
 			func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "runcmd: reboot"}) },
-			"spec.userdata.inlineUserdata: runcmd has to be a list",
+			"spec.userdata.inlineUserdata: runcmd must be a list",
 		},
 		"variables that no shell can have": {
 			func(w *world) {
@@ -466,7 +466,7 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 				w.settle() // a machine that is seen before the variables are set gets a script without them
 				w.add(machine{name: "bad", cluster: "other"})
 			},
-			`spec.agentEnvVars: no shell can have variables with the names ["no-proxy"]: use letters, digits and _, not a digit first`,
+			`spec.agentEnvVars: the names ["no-proxy"] are invalid in a shell: use letters, digits and _, and do not start with a digit`,
 		},
 		"machine without a cluster": {func(w *world) { w.add(machine{name: "bad", cluster: "nowhere"}) }, ""},
 		"Windows without an installer": {

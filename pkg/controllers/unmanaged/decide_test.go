@@ -151,7 +151,7 @@ func TestDecide(t *testing.T) {
 		"cluster that is paused":                     {func(f *facts) { f.capi.Spec.Paused = new(true) }, waits},
 
 		"a request that says nothing": {func(f *facts) { f.request.Data = nil; f.host, f.wrong = registration.ParseRequest(f.request) },
-			refuses("the machine request c-m-1/" + name + " has no headers in data")},
+			refuses("the machine request c-m-1/" + name + " must have headers in data")},
 		"a request without a role": {func(f *facts) { f.say(map[string][]string{"id": {id}}) },
 			refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},
 		"a request under another name": {func(f *facts) { f.request.Name = "custom-000000000000" }, refuses(wrongName)},

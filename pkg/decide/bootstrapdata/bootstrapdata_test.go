@@ -32,10 +32,10 @@ func TestLinux(t *testing.T) {
 	}
 	golden.Check(t, "testdata/linux.sh", script)
 	if strings.Contains(script, example().AccountToken) {
-		t.Error("the account's token shows in the script")
+		t.Error("the script contains the account's token")
 	}
 	if !strings.Contains(script, "MfM2hNIlcy2Va6jmhL7EtCt6-G9o-75GEmomHbmvw3I=") {
-		t.Error("the script lacks the digest of the token")
+		t.Error("the script must contain the digest of the token")
 	}
 }
 
@@ -45,7 +45,7 @@ func TestLinux_Strictness(t *testing.T) {
 		want   string
 		absent string
 	}{
-		"strict about an authority of its own": {func(*bootstrapdata.Script) {}, "export STRICT_VERIFY='true'", ""},
+		"strict about Drover's own authority": {func(*bootstrapdata.Script) {}, "export STRICT_VERIFY='true'", ""},
 		"the user decides": {
 			func(s *bootstrapdata.Script) { s.Env = []rkev1.EnvVar{{Name: "STRICT_VERIFY", Value: "false"}} },
 			"export STRICT_VERIFY='false'", "export STRICT_VERIFY='true'",
@@ -63,7 +63,7 @@ func TestLinux_Strictness(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(script, test.want) || test.absent != "" && strings.Contains(script, test.absent) {
-				t.Errorf("script has to hold %q and not %q:\n%s", test.want, test.absent, script)
+				t.Errorf("the script must contain %q and not %q:\n%s", test.want, test.absent, script)
 			}
 		})
 	}
@@ -123,10 +123,10 @@ func TestCloudConfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := packed.Read(t, config.WriteFiles[0]["content"]); got != "#!/bin/sh\necho hello\n" {
-				t.Errorf("the first file holds %q", got)
+				t.Errorf("the first file contains %q", got)
 			}
 			if config.WriteFiles[0]["permissions"] != "0600" || config.RunCmd[0] != "sh "+config.WriteFiles[0]["path"] {
-				t.Errorf("the script is not private, or not run first: %v %v", config.WriteFiles[0], config.RunCmd)
+				t.Errorf("the script must be private and run first: %v %v", config.WriteFiles[0], config.RunCmd)
 			}
 			if name == "merged" {
 				if config.RunCmd[1] != "echo mine" || config.WriteFiles[1]["path"] != "/etc/mine" || !strings.Contains(text, "hostname: mine") {
@@ -137,8 +137,8 @@ func TestCloudConfig(t *testing.T) {
 	}
 }
 
-// TestVariables_NoneIsLeftOutSilently checks that an invalid variable is an error: the user relies on it.
-func TestVariables_NoneIsLeftOutSilently(t *testing.T) {
+// TestVariables_NoneIsDroppedSilently checks that an invalid variable is an error: the user relies on it.
+func TestVariables_NoneIsDroppedSilently(t *testing.T) {
 	s := example()
 	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"}, rkev1.EnvVar{Name: "A=secret", Value: "secret"})
 	for name, render := range map[string]func(bootstrapdata.Script) (string, error){
@@ -150,11 +150,11 @@ func TestVariables_NoneIsLeftOutSilently(t *testing.T) {
 		}
 		for _, want := range []string{"spec.agentEnvVars", `["my.proxy" "1ST" "A=***"]`, "use letters, digits and _"} {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %q lacks %q", name, err, want)
+				t.Errorf("%s: %q must contain %q", name, err, want)
 			}
 		}
 		if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %q shows a value", name, err)
+			t.Errorf("%s: %q contains a value", name, err)
 		}
 	}
 }
@@ -171,22 +171,22 @@ func TestValidVariable(t *testing.T) {
 
 func TestCloudConfig_Refuses(t *testing.T) {
 	for userdata, want := range map[string]string{
-		"- a list":                       "is no cloud-config: write a YAML map",
-		"runcmd: echo":                   "runcmd has to be a list",
-		"write_files: {}":                "write_files has to be a list",
-		"#!/bin/sh\na: b:":               "look at line 2",
-		"password: hunter2\nkeys: [a: b": "look at line",
-		"? {password: hunter2}\n: x":     "is no cloud-config",
+		"- a list":                       "must be a cloud-config: a YAML map",
+		"runcmd: echo":                   "runcmd must be a list",
+		"write_files: {}":                "write_files must be a list",
+		"#!/bin/sh\na: b:":               "see line 2",
+		"password: hunter2\nkeys: [a: b": "see line",
+		"? {password: hunter2}\n: x":     "must be a cloud-config",
 	} {
 		_, err := bootstrapdata.CloudConfig("", userdata)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "spec.userdata.inlineUserdata") {
 			t.Fatalf("%q: error is %v, want %q with the field", userdata, err, want)
 		}
 		if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: %q shows a password", userdata, err)
+			t.Errorf("%q: %q contains a password", userdata, err)
 		}
 		if again := bootstrapdata.CheckUserdata(userdata); again == nil || !strings.HasSuffix(err.Error(), again.Error()) {
-			t.Errorf("%q: the check says %v, the merge %v", userdata, again, err)
+			t.Errorf("%q: the check returns %v, but the merge %v", userdata, again, err)
 		}
 	}
 }

@@ -62,9 +62,9 @@ func readUserdata(userdata string) (map[string]any, error) {
 	config := map[string]any{}
 	if err := yaml.Unmarshal([]byte(userdata), &config); err != nil {
 		// The parser's message may quote the text, so only the line number is passed on.
-		message := "is no cloud-config: write a YAML map, without a script or a multi-part archive"
+		message := "must be a cloud-config: a YAML map, without a script or a multi-part archive"
 		if line := yamlLine.FindString(err.Error()); line != "" {
-			message += "; look at " + line
+			message += "; see " + line
 		}
 		return nil, errors.New(message)
 	}
@@ -73,7 +73,7 @@ func readUserdata(userdata string) (map[string]any, error) {
 	}
 	for _, key := range []string{writeFiles, runCommands} {
 		if _, isList := config[key].([]any); config[key] != nil && !isList {
-			return nil, errors.New(key + " has to be a list")
+			return nil, errors.New(key + " must be a list")
 		}
 	}
 	return config, nil

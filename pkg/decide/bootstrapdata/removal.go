@@ -94,17 +94,22 @@ const ReasonEtcdMemberHeld = "EtcdMemberHeld"
 
 // Waits that the user may have to end.
 const (
-	waitLast = "no other member of etcd works that could keep the cluster's data: another machine with etcd has to join, or to work again. To give the data up, " +
+	waitLast = "no other healthy etcd member has the cluster's data: another machine with etcd must join or become " +
+		"healthy first. To give up the data, " +
 		"annotate the RKEBootstrap " + rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines"
 	// WaitDown is the wait for a cluster that does not answer.
-	WaitDown = "the cluster does not answer whether the etcd member has left. If its hosts are gone, annotate the RKEBootstrap " +
+	WaitDown = "the cluster does not answer, so Drover cannot check that the etcd member has left. If the cluster's " +
+		"hosts are gone, annotate the RKEBootstrap " +
 		rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines"
-	waitJoined = "other machines are joined to this one, and have to move to another server first: condition Ready of the Cluster says what that waits for"
-	waitComing = "another machine has to join etcd first. If it never will, delete it; after half an hour nobody waits for it any more"
-	waitBehind = "the etcd member of another machine has to leave or to be restarted first: condition Ready of the Cluster, and " + rkev1.ConditionEtcdMemberLeft +
-		" of the other RKEBootstraps, say what that waits for"
+	waitJoined = "other machines use this machine as their server and must move to another server first: condition " +
+		"Ready of the Cluster has the reason of the wait"
+	waitComing = "another machine must join etcd first. If it cannot join, delete it; Drover waits for it at most " +
+		"half an hour"
+	waitBehind = "the etcd member of another machine must leave or restart first: condition Ready of the Cluster and " +
+		"condition " + rkev1.ConditionEtcdMemberLeft +
+		" of the other RKEBootstraps have the reason of the wait"
 	// waitGone completes the messages that wait for the member of a node.
-	waitGone = ". If its host is gone for good, delete the Node in the cluster, and its member goes with it"
+	waitGone = ". If its host is lost, delete the Node in the cluster; this also removes the member"
 )
 
 // DecideHook returns the action for a machine's hook, the reason for the wait, and the time until the next check. The
@@ -130,11 +135,12 @@ func DecideHook(r Removal) (action HookAction, wait string, after time.Duration)
 	case (r.NodeName == "" || r.Elsewhere) && r.Member == MemberUnknown:
 		// This check comes first, so that a machine without a member does not wait for the checks below. Most machines
 		// for which Cluster API knows no node have none, and neither has a machine that keeps its data elsewhere.
-		return HookLook, "it has to be known whether the machine became a node, and has an etcd member", lookAgain
+		return HookLook, "Drover must find out whether the machine has a node and an etcd member", lookAgain
 	case r.Dependents:
 		return HookKeep, waitJoined, lookAgain
 	case r.OnlyTwo && r.Now.Sub(r.DeletedAt) < settleTime:
-		return HookKeep, "the last but one etcd member is kept for a moment", r.DeletedAt.Add(settleTime).Sub(r.Now)
+		return HookKeep, "the second to last etcd member must stay for a few seconds",
+			r.DeletedAt.Add(settleTime).Sub(r.Now)
 	}
 	return r.memberHook()
 }
@@ -146,7 +152,7 @@ func (r Removal) neverJoined() bool {
 
 // memberHook decides when only the member's state matters.
 func (r Removal) memberHook() (action HookAction, wait string, after time.Duration) {
-	wait = "the etcd member of node " + r.NodeName + " has to leave" + waitGone
+	wait = "the etcd member of node " + r.NodeName + " must leave" + waitGone
 	switch {
 	case r.Member == MemberGone:
 		return HookDrop, "", 0
@@ -155,7 +161,7 @@ func (r Removal) memberHook() (action HookAction, wait string, after time.Durati
 	case r.Member == MemberPresent && r.Coming:
 		return HookKeep, waitComing, lookAgain
 	case r.Member == MemberPresent && r.OtherLeaving != "":
-		return HookKeep, "the etcd member of node " + r.OtherLeaving + " has to leave first" + waitGone, lookAgain
+		return HookKeep, "the etcd member of node " + r.OtherLeaving + " must leave first" + waitGone, lookAgain
 	case r.Member == MemberPresent && r.Behind:
 		return HookKeep, waitBehind, lookAgain
 	case r.Member == MemberPresent:

@@ -76,7 +76,8 @@ func (s Script) userVariables() ([]variable, error) {
 		}
 	}
 	if len(invalid) > 0 {
-		return nil, fmt.Errorf("spec.agentEnvVars: no shell can have variables with the names %q: use letters, digits and _, not a digit first", invalid)
+		return nil, fmt.Errorf("spec.agentEnvVars: the names %q are invalid in a shell: use letters, digits and _, "+
+			"and do not start with a digit", invalid)
 	}
 	if s.AgentDataDir != "" {
 		variables = append(variables, variable{agentVarDir, s.AgentDataDir})

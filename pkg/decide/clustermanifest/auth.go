@@ -41,7 +41,7 @@ type AuthObjects struct {
 // program is not needed: users can get tokens only for a cluster that Drover reaches.
 func RenderAuth(in Input, loopback string, trust []byte) (AuthObjects, error) {
 	if err := in.check(); err != nil {
-		return AuthObjects{}, fmt.Errorf("render what answers about tokens: %w", err)
+		return AuthObjects{}, fmt.Errorf("render the token authenticator: %w", err)
 	}
 	labels := map[string]string{AppLabel: Auth}
 	named := in.named(Auth)

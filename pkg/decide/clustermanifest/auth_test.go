@@ -43,8 +43,8 @@ func TestAuth_Golden(t *testing.T) {
 	}
 }
 
-// TestAuth_HasNothing checks that the token verification has no credential, no right and no file of its host.
-func TestAuth_HasNothing(t *testing.T) {
+// TestAuth_HasNoRights checks that the token verification has no credential, no right and no file of its host.
+func TestAuth_HasNoRights(t *testing.T) {
 	t.Parallel()
 	objects := auth(t, minimal(everything, planFile), "localhost")
 	content, err := clustermanifest.YAML([]runtime.Object{objects.Keys, objects.Server})
@@ -62,7 +62,7 @@ func TestAuth_HasNothing(t *testing.T) {
 		t.Errorf("%+v", security)
 	}
 	if !pod.HostNetwork || len(pod.Tolerations) != 1 || pod.Tolerations[0] != (corev1.Toleration{Operator: corev1.TolerationOpExists}) {
-		t.Errorf("the API server does not reach it everywhere: network of the host %v, tolerations %v", pod.HostNetwork, pod.Tolerations)
+		t.Errorf("it must run on all nodes: host network %v, tolerations %v", pod.HostNetwork, pod.Tolerations)
 	}
 }
 
@@ -75,6 +75,6 @@ func TestAuth_OtherKeysRestartNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(one.Server, two.Server); diff != "" || one.Keys.Annotations[clustermanifest.DigestAnnotation] == two.Keys.Annotations[clustermanifest.DigestAnnotation] {
-		t.Errorf("the server changes with keys, or the keys are not told apart:\n%s", diff)
+		t.Errorf("the server must not change with keys, and the keys must differ:\n%s", diff)
 	}
 }

@@ -95,14 +95,15 @@ func (in Input) check() error {
 		problems = append(problems, fmt.Errorf("the checksum of the authorities must be a SHA-256 in lower case, not %q", in.CAChecksum))
 	}
 	if in.Token == "" || strings.ContainsAny(in.Token, " \t\r\n") {
-		problems = append(problems, errors.New("the registration token must be given, and be one word"))
+		problems = append(problems, errors.New("the registration token must be one word"))
 	}
 	if problem := in.checkImage(); problem != nil {
 		problems = append(problems, problem)
 	}
 	for i, variable := range in.Environment {
 		if wrong := validation.IsEnvVarName(variable.Name); len(wrong) > 0 {
-			problems = append(problems, fmt.Errorf("spec.agentEnvVars[%d].name: %q is no name of a variable: %s", i, redact.Variable(variable.Name), strings.Join(wrong, "; ")))
+			problems = append(problems, fmt.Errorf("spec.agentEnvVars[%d].name: %q must be the name of a variable: %s",
+				i, redact.Variable(variable.Name), strings.Join(wrong, "; ")))
 		}
 	}
 	return errors.Join(append(problems, in.checkBudget())...)

@@ -170,7 +170,7 @@ func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, nam
 	for _, key := range s.PullSecrets {
 		secret, err := get(key.Namespace, key.Name)
 		if apierrors.IsNotFound(err) {
-			warn(key, "A pull secret of the default registry is not there")
+			warn(key, "A pull secret of the default registry does not exist")
 			continue
 		}
 		if err != nil {

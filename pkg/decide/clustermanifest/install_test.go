@@ -23,24 +23,24 @@ func TestInstall(t *testing.T) {
 		edit func(f *clustermanifest.Facts)
 		want bool
 	}{
-		"a new cluster gets an agent":                                {func(*clustermanifest.Facts) {}, true},
-		"one whose agent has no token yet waits":                     {func(f *clustermanifest.Facts) { f.Token = "" }, false},
-		"one that has a manifest keeps it":                           {func(f *clustermanifest.Facts) { f.Stored = &corev1.Secret{} }, false},
-		"one that is begun anew without an agent, by a restore, too": {func(f *clustermanifest.Facts) { f.Kubeconfig = true }, false},
-		"one whose agent never came gets what is wanted now": {func(f *clustermanifest.Facts) {
+		"a new cluster gets an agent":                                                    {func(*clustermanifest.Facts) {}, true},
+		"a cluster without a token of its agent waits":                                   {func(f *clustermanifest.Facts) { f.Token = "" }, false},
+		"a cluster with a manifest keeps it":                                             {func(f *clustermanifest.Facts) { f.Stored = &corev1.Secret{} }, false},
+		"a cluster that restarts without an agent gets one, for example after a restore": {func(f *clustermanifest.Facts) { f.Kubeconfig = true }, false},
+		"a cluster whose agent never connected gets the current manifest": {func(f *clustermanifest.Facts) {
 			f.Stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"}}, Data: map[string][]byte{"manifest": []byte("wrong")}}
 			f.Initialized = true
 		}, true},
-		"one that was moved here keeps what its servers have, before its agent has come": {func(f *clustermanifest.Facts) {
+		"a moved cluster keeps its manifest before its agent connects": {func(f *clustermanifest.Facts) {
 			f.Stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"}}}
 			f.Kubeconfig = true
 		}, false},
-		"and keeps it once the agent has come": {func(f *clustermanifest.Facts) {
+		"a moved cluster keeps its manifest after its agent connects": {func(f *clustermanifest.Facts) {
 			f.Stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"}}}
 			f.Management.Status.Conditions = deployed
 		}, false},
-		"one that runs without an agent is left alone":              {func(f *clustermanifest.Facts) { f.Initialized = true }, false},
-		"one whose agent runs gets the manifest anew that was lost": {func(f *clustermanifest.Facts) { f.Initialized, f.Management.Status.Conditions = true, deployed }, true},
+		"a running cluster without an agent gets none":         {func(f *clustermanifest.Facts) { f.Initialized = true }, false},
+		"a cluster with an agent gets its lost manifest again": {func(f *clustermanifest.Facts) { f.Initialized, f.Management.Status.Conditions = true, deployed }, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -56,19 +56,19 @@ func TestInstall(t *testing.T) {
 				return
 			}
 			if secret.Annotations[rkev1.ReachedByAgentAnnotation] != "true" || string(secret.Data[rkev1.ClusterAgentTokenKey]) != "hunter2" {
-				t.Errorf("nothing says that the agent is the way to the cluster, and by what it is known: %v", secret.Annotations)
+				t.Errorf("the labels must mark the agent and its cluster: %v", secret.Annotations)
 			}
 			manifest := string(secret.Data["manifest"])
 			for _, part := range []string{"hostNetwork: true", "image: drover-io/drover:v1", "kind: Deployment"} {
 				if !strings.Contains(manifest, part) {
-					t.Errorf("the manifest has no %q", part)
+					t.Errorf("the manifest must contain %q", part)
 				}
 			}
 		})
 	}
 }
 
-func TestInstall_SaysWhatIsWrongAndNotTheToken(t *testing.T) {
+func TestInstall_NamesTheErrorAndHidesTheToken(t *testing.T) {
 	facts := clustermanifest.Facts{Cluster: build.Cluster("demo"), Management: &mgmtv3.Cluster{}, Token: "hunter2"}
 	_, err := clustermanifest.Install(clustermanifest.Source{ServerURL: "http://drover.example.com", Image: "drover-io/drover:v1"}, facts)
 	if err == nil || !strings.Contains(err.Error(), "server-url") || strings.Contains(err.Error(), "hunter2") {
@@ -84,16 +84,16 @@ func TestReadPullSecrets(t *testing.T) {
 		image, registry, own string
 		want                 []string
 	}{
-		"no registry at all":                               {hub, "", "", nil},
-		"that of the installation":                         {hub, "r.example.com", "", []string{"listed", "other"}},
-		"the same, named again":                            {hub, "r.example.com", "r.example.com", []string{"listed", "other"}},
-		"another one of the cluster":                       {hub, "r.example.com", "own.example.com", nil},
-		"another one of the cluster, which a Secret lists": {hub, "", "r.example.com", nil},
-		"one of the cluster alone":                         {hub, "", "own.example.com", nil},
-		"that of the image":                                {of, "", "", []string{"listed"}},
-		"that of the image, and one of the cluster":        {of, "", "own.example.com", []string{"listed"}},
-		"that of the image, not the default one":           {of, "other.example.com", "", []string{"listed"}},
-		"that of the image, which nobody knows":            {"quay.io/drover-io/drover:v1", "r.example.com", "", nil},
+		"no registry":                                         {hub, "", "", nil},
+		"the registry of the installation":                    {hub, "r.example.com", "", []string{"listed", "other"}},
+		"the same registry in the cluster":                    {hub, "r.example.com", "r.example.com", []string{"listed", "other"}},
+		"another registry of the cluster":                     {hub, "r.example.com", "own.example.com", nil},
+		"another registry of the cluster, listed in a Secret": {hub, "", "r.example.com", nil},
+		"only a registry of the cluster":                      {hub, "", "own.example.com", nil},
+		"the registry of the image":                           {of, "", "", []string{"listed"}},
+		"the registry of the image, and one of the cluster":   {of, "", "own.example.com", []string{"listed"}},
+		"the registry of the image, which is not the default": {of, "other.example.com", "", []string{"listed"}},
+		"the registry of the image, which is unknown":         {"quay.io/drover-io/drover:v1", "r.example.com", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := clustermanifest.Source{Image: test.image, Registry: test.registry}

@@ -22,17 +22,17 @@ func TestProblem(t *testing.T) {
 	}{
 		"nothing":                  {func(*clustermanifest.Source, *mgmtv3.Cluster) {}, ""},
 		"a registry":               {registry("registry.example.com:5000/mirror"), ""},
-		"a registry with a scheme": {registry("https://registry.example.com"), `system-default-registry must be a host, with a port and a path where the registry has them, and without a scheme such as https:// or a user, for example registry.example.com:5000, not "https://registry.example.com"`},
+		"a registry with a scheme": {registry("https://registry.example.com"), `system-default-registry must be a host, optionally with a port and a path, and without a scheme such as https:// or a user, for example registry.example.com:5000, not "https://registry.example.com"`},
 		"a registry with a password": {
 			registry("https://me:hunter2@registry.example.com"), `system-default-registry must be a host`,
 		},
 		"a registry with a password and no scheme": {
 			registry("me:hunter2@registry.example.com"), `system-default-registry must be a host`,
 		},
-		"a registry that the image is not in": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
+		"a registry without the image": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
 			s.Image, c.Spec.ClusterSecrets.PrivateRegistryURL = "quay.io/drover-io/drover:v1", "https://registry.example.com"
 		}, ""},
-		"a registry that the image names itself": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
+		"a registry in the image's name": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
 			s.Image, c.Spec.ClusterSecrets.PrivateRegistryURL = "registry.example.com/Mirror/drover:v1", "registry.example.com/Mirror/"
 		}, `system-default-registry must be a host`},
 		"an image with a password": {
@@ -43,14 +43,14 @@ func TestProblem(t *testing.T) {
 		"a variable with its value": {
 			func(_ *clustermanifest.Source, c *mgmtv3.Cluster) {
 				c.Spec.AgentEnvVars = []corev1.EnvVar{{Name: "HTTPS_PROXY=me:hunter2@proxy"}}
-			}, `spec.agentEnvVars[0].name: "HTTPS_PROXY=***" is no name`,
+			}, `spec.agentEnvVars[0].name: "HTTPS_PROXY=***" must be the name`,
 		},
 		"an address with a password": {
 			func(s *clustermanifest.Source, _ *mgmtv3.Cluster) {
 				s.ServerURL = "http://me:hunter2@drover.example.com"
 			}, "server-url must be an https URL",
 		},
-		"two things": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
+		"two errors": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
 			s.CAChecksum, c.Spec.AgentEnvVars = "C0FFEE", []corev1.EnvVar{{Name: "a=b"}}
 		}, `the checksum of the authorities must be a SHA-256 in lower case, not "C0FFEE"; spec.agentEnvVars[0].name: `},
 	} {

@@ -86,15 +86,15 @@ func TestGolden(t *testing.T) {
 			got := text(t, in)
 			golden.Check(t, "testdata/"+name+".golden.yaml", string(got))
 			if !bytes.Equal(got, text(t, in)) {
-				t.Error("rendered again, it has other bytes")
+				t.Error("a second rendering has other bytes")
 			}
 		})
 	}
 }
 
-// TestYAML_IsWhatAnAPIServerUnderstands checks that the text decodes into the rendered objects: no field is unknown,
+// TestYAML_IsValidForAnAPIServer checks that the text decodes into the rendered objects: no field is unknown,
 // and none is lost.
-func TestYAML_IsWhatAnAPIServerUnderstands(t *testing.T) {
+func TestYAML_IsValidForAnAPIServer(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, schedulingv1.AddToScheme} {
@@ -115,7 +115,7 @@ func TestYAML_IsWhatAnAPIServerUnderstands(t *testing.T) {
 				t.Fatalf("%v in\n%s", err, document)
 			}
 			if diff := cmp.Diff(objects[i], got, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })); diff != "" {
-				t.Errorf("read again (-want +got):\n%s", diff)
+				t.Errorf("round trip (-want +got):\n%s", diff)
 			}
 		}
 	}
@@ -133,8 +133,8 @@ func find[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	return none
 }
 
-// TestRender_AgentIsNobodyByItself checks that the account may impersonate, and nothing else.
-func TestRender_AgentIsNobodyByItself(t *testing.T) {
+// TestRender_AgentMayOnlyImpersonate checks that the account may impersonate, and nothing else.
+func TestRender_AgentMayOnlyImpersonate(t *testing.T) {
 	t.Parallel()
 	objects := render(t, minimal(everything, planFile))
 	bound := map[string]string{}
@@ -160,11 +160,11 @@ func TestRender_AgentIsNobodyByItself(t *testing.T) {
 	}
 	pod := find[*appsv1.Deployment](t, objects).Spec.Template.Spec
 	if *pod.AutomountServiceAccountToken || *find[*corev1.ServiceAccount](t, objects).AutomountServiceAccountToken {
-		t.Error("a token that nobody asked for is mounted")
+		t.Error("an unneeded token is mounted")
 	}
 	for _, object := range objects {
 		if secret, ok := object.(*corev1.Secret); ok && secret.Type == corev1.SecretTypeServiceAccountToken {
-			t.Error("a token that is good for ever is made")
+			t.Error("a token without an expiry is created")
 		}
 	}
 }
@@ -196,9 +196,9 @@ func TestRender_PodIsRestricted(t *testing.T) {
 	}
 }
 
-// TestRender_AnAgentStaysUntilItsSuccessorIsConnected checks that two agents can run at once, even in a cluster of one
+// TestRender_AnAgentRunsUntilItsSuccessorIsConnected checks that two agents can run at once, even in a cluster of one
 // node. Otherwise an image that cannot be pulled would remove the connection that brings a better one.
-func TestRender_AnAgentStaysUntilItsSuccessorIsConnected(t *testing.T) {
+func TestRender_AnAgentRunsUntilItsSuccessorIsConnected(t *testing.T) {
 	t.Parallel()
 	for name, replicas := range map[string]int32{"import": 2, "plan": 1} {
 		in := minimal()
@@ -212,7 +212,7 @@ func TestRender_AnAgentStaysUntilItsSuccessorIsConnected(t *testing.T) {
 		}
 		agent := spec.Template.Spec.Containers[0]
 		if agent.ReadinessProbe == nil && agent.StartupProbe == nil {
-			t.Errorf("%s: nobody asks whether the agent is connected before the former one ends", name)
+			t.Errorf("%s: the Deployment must wait until the new agent is connected", name)
 		}
 		if !in.HostNetwork {
 			continue
@@ -222,7 +222,7 @@ func TestRender_AnAgentStaysUntilItsSuccessorIsConnected(t *testing.T) {
 		}
 		for _, variable := range agent.Env {
 			if variable.Name == "DROVER_HEALTH_ADDRESS" && !strings.HasPrefix(variable.Value, "unix:") {
-				t.Errorf("%s: it listens at %s, as its successor does", name, variable.Value)
+				t.Errorf("%s: it listens at %s, like its successor", name, variable.Value)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func TestRender_UserCannotTurnOffWhatTheAgentDependsOn(t *testing.T) {
 	}
 	for name, got := range values {
 		if slices.Contains(got, "https://elsewhere.example.com") {
-			t.Errorf("%s is the user's", name)
+			t.Errorf("%s has the user's value", name)
 		}
 	}
 }
@@ -290,9 +290,9 @@ func TestRender_Errors(t *testing.T) {
 		"server-url must be an https URL without a path":                    func(in *clustermanifest.Input) { in.ServerURL = "http://drover.example.com" },
 		`not "https://drover.example.com/path"`:                             func(in *clustermanifest.Input) { in.ServerURL += "/path" },
 		"must be a SHA-256 in lower case":                                   func(in *clustermanifest.Input) { in.CAChecksum = "C0FFEE" },
-		"the registration token must be given":                              func(in *clustermanifest.Input) { in.Token = "" },
+		"the registration token must be one word":                           func(in *clustermanifest.Input) { in.Token = "" },
 		"a reference such as drover-io/drover:v1.0.0":                       func(in *clustermanifest.Input) { in.Image = "UPPER CASE" },
-		`spec.agentEnvVars[0].name: "a=***" is no name of a variable`:       func(in *clustermanifest.Input) { in.Environment = []corev1.EnvVar{{Name: "a=b"}} },
+		`spec.agentEnvVars[0].name: "a=***" must be the name of a variable`: func(in *clustermanifest.Input) { in.Environment = []corev1.EnvVar{{Name: "a=b"}} },
 		"podDisruptionBudget: set minAvailable or maxUnavailable, not both": budget("1", "1"),
 		`podDisruptionBudget.minAvailable: "some" must be a number`:         budget("some", ""),
 	} {
@@ -319,7 +319,7 @@ func TestRender_PriorityClassesAreNeverChanged(t *testing.T) {
 		return found
 	}
 	if one, two, again := class(1).Name, class(2).Name, class(1).Name; one == two || one != again {
-		t.Error("names do not follow values")
+		t.Error("names must depend on values")
 	}
 }
 
@@ -331,9 +331,9 @@ func TestFor(t *testing.T) {
 		DesiredAgentImage: "rancher/rancher-agent:v2.14.0",
 	}}
 	for name, tc := range map[string]struct{ own, others, want string }{
-		"no registry":                  {"", "", "drover-io/drover:v1"},
-		"that of the installation":     {"", "r.example.com", "r.example.com/drover-io/drover:v1"},
-		"that of the cluster is first": {"own.example.com/", "r.example.com", "own.example.com/drover-io/drover:v1"},
+		"no registry":                      {"", "", "drover-io/drover:v1"},
+		"the registry of the installation": {"", "r.example.com", "r.example.com/drover-io/drover:v1"},
+		"the registry of the cluster wins": {"own.example.com/", "r.example.com", "own.example.com/drover-io/drover:v1"},
 	} {
 		cluster.Spec.ClusterSecrets.PrivateRegistryURL = tc.own
 		in := clustermanifest.For(cluster, "docker.io/drover-io/drover:v1", tc.others)

@@ -29,7 +29,7 @@ func TestSet(t *testing.T) {
 		want        []rkev1.GenericCondition
 		wantChanged bool
 	}{
-		"a new condition goes to the end": {
+		"a new condition is appended": {
 			list: []rkev1.GenericCondition{{Type: "Other", Status: "False"}},
 			set:  ready,
 			want: []rkev1.GenericCondition{
@@ -98,13 +98,13 @@ func TestRemove(t *testing.T) {
 	list := []rkev1.GenericCondition{{Type: "A"}, {Type: "B"}, {Type: "C"}}
 	before := list
 	if !Remove(&list, "B") || Remove(&list, "B") {
-		t.Error("B was there once")
+		t.Error("B existed before")
 	}
 	if diff := cmp.Diff([]rkev1.GenericCondition{{Type: "A"}, {Type: "C"}}, list); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
 	if before[1].Type != "B" {
-		t.Error("a list that somebody else holds must stay as it was")
+		t.Error("a shared list must not change")
 	}
 }
 

@@ -2,7 +2,7 @@ package disruption
 
 import "testing"
 
-func TestCauses_AllButOneAreSomebodysWish(t *testing.T) {
+func TestCauses_AllButOneAreRequested(t *testing.T) {
 	seen := map[Cause]bool{}
 	for _, cause := range Causes() {
 		if seen[cause] {

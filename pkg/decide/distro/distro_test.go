@@ -15,11 +15,11 @@ func TestRuntimeOf(t *testing.T) {
 		version string
 		want    distro.Runtime
 	}{
-		"an RKE2 build":              {version: "v1.36.2+rke2r1", want: distro.RKE2},
-		"a K3s build":                {version: "v1.36.2+k3s1", want: distro.K3s},
-		"a K3s release candidate":    {version: "v1.36.2-rc1+k3s1", want: distro.K3s},
-		"no build is taken for RKE2": {version: "v1.36.2", want: distro.RKE2},
-		"an empty version":           {version: "", want: distro.RKE2},
+		"an RKE2 build":                            {version: "v1.36.2+rke2r1", want: distro.RKE2},
+		"a K3s build":                              {version: "v1.36.2+k3s1", want: distro.K3s},
+		"a K3s release candidate":                  {version: "v1.36.2-rc1+k3s1", want: distro.K3s},
+		"a version without a build counts as RKE2": {version: "v1.36.2", want: distro.RKE2},
+		"an empty version":                         {version: "", want: distro.RKE2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +81,7 @@ func TestDirsFor(t *testing.T) {
 				"name":     "/var/lib/rancher/rke2/server/db/etcd/name",
 			},
 		},
-		"everything moved": {
+		"all directories moved": {
 			runtime: distro.K3s,
 			dirs:    rkev1.DataDirectories{SystemAgent: "/a", Provisioning: "/p", K8sDistro: "/d"},
 			want: map[string]string{
@@ -114,12 +114,12 @@ func TestLoopbackHost(t *testing.T) {
 		networking *rkev1.Networking
 		want       string
 	}{
-		"nothing said":     {want: "localhost"},
+		"no value":         {want: "localhost"},
 		"empty preference": {networking: &rkev1.Networking{}, want: "localhost"},
 		"dual stack":       {networking: &rkev1.Networking{StackPreference: "dual"}, want: "localhost"},
 		"IPv4":             {networking: &rkev1.Networking{StackPreference: "ipv4"}, want: "127.0.0.1"},
 		"IPv6":             {networking: &rkev1.Networking{StackPreference: "ipv6"}, want: "[::1]"},
-		"anything else":    {networking: &rkev1.Networking{StackPreference: "ipx"}, want: "127.0.0.1"},
+		"other values":     {networking: &rkev1.Networking{StackPreference: "ipx"}, want: "127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -164,10 +164,10 @@ func TestFields_Refuses(t *testing.T) {
 		flags   []driverschema.Flag
 		wantErr string
 	}{
-		"a flag without prefix":          {[]driverschema.Flag{{Name: "url", Type: driverschema.FlagString}}, `flag "url" has no driver prefix`},
-		"a type that nobody knows":       {[]driverschema.Flag{{Name: "sim-x", Type: "float"}}, `flag "sim-x" has the unknown type "float"`},
-		"two flags that are one field":   {[]driverschema.Flag{{Name: "sim-a-b", Type: "string"}, {Name: "sim-a--b", Type: "int"}}, `gives the field "aB"`},
-		"an alias that hides a neighbor": {[]driverschema.Flag{{Name: "sim-path", Type: "string"}, {Name: "sim-content", Type: "string"}}, `gives the field "content"`},
+		"a flag without a prefix":        {[]driverschema.Flag{{Name: "url", Type: driverschema.FlagString}}, `flag "url" has no driver prefix`},
+		"an unknown type":                {[]driverschema.Flag{{Name: "sim-x", Type: "float"}}, `flag "sim-x" has the unknown type "float"`},
+		"two flags for one field":        {[]driverschema.Flag{{Name: "sim-a-b", Type: "string"}, {Name: "sim-a--b", Type: "int"}}, `maps to field "aB"`},
+		"an alias that hides a neighbor": {[]driverschema.Flag{{Name: "sim-path", Type: "string"}, {Name: "sim-content", Type: "string"}}, `maps to field "content"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := driverschema.Fields(test.flags, driverschema.Metadata{Aliases: map[string]string{"content": "path"}})
@@ -197,7 +197,7 @@ func TestParseMetadata(t *testing.T) {
 	for _, broken := range []string{"key", ":path", "key:", "a:b,c"} {
 		_, err := driverschema.ParseMetadata(map[string]string{mgmtv3.FileToFieldAliasesAnnotation: broken})
 		if err == nil || !strings.Contains(err.Error(), mgmtv3.FileToFieldAliasesAnnotation) {
-			t.Errorf("alias %q: error is %v, want one that names the annotation", broken, err)
+			t.Errorf("alias %q: error is %v, want the name of the annotation", broken, err)
 		}
 	}
 }
@@ -205,10 +205,10 @@ func TestParseMetadata(t *testing.T) {
 func TestBaseName(t *testing.T) {
 	embedding, changed := driverschema.NodeTemplateConfigs.With(mgmtv3.DynamicSchemaSpec{}, driverschema.ConfigField("myCloud"), "mycloudconfig", true)
 	if !changed {
-		t.Error("adding a driver is no change")
+		t.Error("adding a driver must be a change")
 	}
 	if got, ok := driverschema.BaseName("mycloudconfig", embedding); !ok || got != "myCloud" {
-		t.Errorf("base name is %q, %v; want the spelling of the embedding, myCloud", got, ok)
+		t.Errorf("base name is %q, %v; want the spelling of the embedded field, myCloud", got, ok)
 	}
 	for _, other := range []string{"mycloudcredentialconfig", "otherconfig", "nodetemplateconfig", "mycloud"} {
 		if got, ok := driverschema.BaseName(other, embedding); ok {
@@ -216,14 +216,14 @@ func TestBaseName(t *testing.T) {
 		}
 	}
 	if _, changed := driverschema.NodeTemplateConfigs.With(embedding, driverschema.ConfigField("myCloud"), "mycloudconfig", true); changed {
-		t.Error("adding a driver twice is a change")
+		t.Error("adding a driver twice must be no change")
 	}
 	without, changed := driverschema.NodeTemplateConfigs.With(embedding, driverschema.ConfigField("myCloud"), "mycloudconfig", false)
 	if _, ok := driverschema.BaseName("mycloudconfig", without); ok || !changed {
 		t.Error("a removed driver still has kinds")
 	}
 	if _, ok := embedding.ResourceFields["myCloudConfig"]; !ok {
-		t.Error("the embedding that was passed is modified")
+		t.Error("the argument is modified")
 	}
 }
 
@@ -247,27 +247,27 @@ func TestValidName(t *testing.T) {
 	}
 }
 
-func TestReseed_KeepsWhatTheAdministratorChose(t *testing.T) {
+func TestReseed_KeepsTheAdministratorsChoice(t *testing.T) {
 	seed := driverschema.Seeds()[0]
 	stored := seed.DeepCopy()
 	stored.Spec.Active, stored.Spec.Description = false, "ours"
 	stored.Annotations["note"] = "mine"
 	if _, changed := driverschema.Reseed(stored, seed); changed {
-		t.Error("a driver that was switched off is written again")
+		t.Error("a deactivated driver is written again")
 	}
 	stored.Spec.URL = "https://example.org"
 	delete(stored.Annotations, mgmtv3.PrivateCredentialFieldsAnnotation)
 	got, changed := driverschema.Reseed(stored, seed)
 	if !changed || got.Spec.URL != driverschema.LocalURL || got.Annotations[mgmtv3.PrivateCredentialFieldsAnnotation] != "secretKey" {
-		t.Errorf("changed %v, URL %s, annotations %v; want the seed's", changed, got.Spec.URL, got.Annotations)
+		t.Errorf("changed %v, URL %s, annotations %v; want those of the seed", changed, got.Spec.URL, got.Annotations)
 	}
 	if got.Spec.Active || got.Annotations["note"] != "mine" || got.Spec.Description != "ours" {
-		t.Errorf("what the administrator chose is lost: %+v", got)
+		t.Errorf("the administrator's choice is lost: %+v", got)
 	}
 }
 
-// TestCRDs_StatusIsThatOfTheGoType checks that the handwritten parts match the Go types of the controllers.
-func TestCRDs_StatusIsThatOfTheGoType(t *testing.T) {
+// TestCRDs_StatusMatchesTheGoType checks that the handwritten parts match the Go types of the controllers.
+func TestCRDs_StatusMatchesTheGoType(t *testing.T) {
 	machine := driverschema.CRDs("sim", mgmtv3.DynamicSchemaSpec{})[1].Spec.Versions[0].Schema.OpenAPIV3Schema
 	compare(t, "status", machine.Properties["status"], reflect.TypeFor[rkev1.RKEMachineStatus]())
 	compare(t, "spec.common", machine.Properties["spec"].Properties["common"], reflect.TypeFor[rkev1.RKECommonNodeConfig]())
@@ -294,7 +294,7 @@ func compare(t *testing.T, path string, got apiextv1.JSONSchemaProps, want refle
 	}
 	for name := range got.Properties {
 		if !slices.Contains(names, name) {
-			t.Errorf("%s.%s is in the schema only", path, name)
+			t.Errorf("%s.%s is only in the schema", path, name)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func Fields(flags []Flag, metadata Metadata) (map[string]mgmtv3.Field, error) {
 			field.Type = fieldPassword
 		}
 		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("flag %q gives the field %q, which another flag gives too", flag.Name, name)
+			return nil, fmt.Errorf("flag %q maps to field %q, but another flag already maps to it", flag.Name, name)
 		}
 		fields[name] = field
 	}

@@ -82,7 +82,8 @@ func pairs(annotations map[string]string, annotation string) (map[string]string,
 	for _, entry := range list(annotations[annotation]) {
 		key, value, ok := strings.Cut(entry, ":")
 		if !ok || key == "" || value == "" {
-			return nil, fmt.Errorf("metadata.annotations[%s]: entry %q is not of the form NAME:VALUE", annotation, entry)
+			return nil, fmt.Errorf("metadata.annotations[%s]: entry %q must have the form NAME:VALUE",
+				annotation, entry)
 		}
 		if out == nil {
 			out = map[string]string{}

@@ -130,9 +130,10 @@ func intendCreate(s Snapshot, d Decision) Decision {
 	}
 	if wait := s.PoolTurn.Sub(s.Now); s.PoolFailures > 0 && wait > 0 {
 		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonBackOff, fmt.Sprintf(
-			"Creating %s waits until %s, longer each time: the last %s of its pool could not be made, and the pools of a namespace that fail take turns",
+			"Creating %s waits until %s: the creation of the last %s of its pool failed. The delay grows with each "+
+				"failure, and failing pools of a namespace take turns",
 			describe(s.Machine), s.PoolTurn.UTC().Format(time.RFC3339), machines(s.PoolFailures)))
-		d.Wait, d.After = "the delay after machines that failed", min(wait, lookAgain)
+		d.Wait, d.After = "the end of the delay after failures", min(wait, lookAgain)
 		return d
 	}
 	d.Status.DriverURL, d.Status.DriverHash = s.Driver.URL, s.Driver.SHA256
@@ -177,7 +178,8 @@ func recall(s Snapshot, d Decision) Decision {
 // unknownHost handles a machine that has a provider ID, so that it exists, but whose status and state were lost.
 // Creating it again would make a second one, and without the state Drover cannot remove it.
 func unknownHost(s Snapshot, d Decision) Decision {
-	message := fmt.Sprintf("%s exists, its provider ID is %s, but Secret %s, by which the driver knows it, is missing or empty: bring it back from a backup, or "+
+	message := fmt.Sprintf("%s exists, its provider ID is %s, but Secret %s, with which the driver finds it, is "+
+		"missing or empty: restore the Secret from a backup, or "+
 		"delete the Machine and remove the host in the cloud", describe(s.Machine), s.Machine.ProviderID(), s.Machine.StateSecretName())
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonState, message)
 	d.Wait, d.After = "the Secret with the state of the machine", retry
@@ -204,7 +206,7 @@ func inputs(s Snapshot, d Decision) (Decision, bool) {
 func runCreate(s Snapshot, d Decision) Decision {
 	if s.Machine.Status.JobName != "" || s.State.Written {
 		d.Actions = append(d.Actions, Action{Kind: ActionConfirmGone, Name: CreateJobName(s.Machine.Name)})
-		return failCreate(s, d, "the Job that makes the machine is gone before it reported its end")
+		return failCreate(s, d, "the Job that creates the machine disappeared before it reported a result")
 	}
 	if blocked, ok := inputs(s, d); !ok {
 		return blocked
@@ -223,7 +225,7 @@ func creating(s Snapshot, d Decision, blocker string) Decision {
 		message += ": " + blocker
 	}
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonCreating, message)
-	d.Wait = "the end of the Job that makes the machine"
+	d.Wait = "the end of the Job that creates the machine"
 	return d
 }
 
@@ -245,7 +247,7 @@ func decideFailed(s Snapshot, d Decision) Decision {
 		return d
 	}
 	if keep := s.Create.Ended.Add(s.Settings.DeleteFailedAfter).Sub(s.Now); !s.Create.Ended.IsZero() && keep > 0 {
-		d.Wait, d.After = "the end of the time that a failed machine is kept", keep
+		d.Wait, d.After = "the end of the grace period of a failed machine", keep
 		return d
 	}
 	d.Actions = append(d.Actions, Action{Kind: ActionReplace, Name: s.CAPI.Name})

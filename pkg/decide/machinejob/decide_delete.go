@@ -71,9 +71,9 @@ func endCreate(s Snapshot, d Decision) Decision {
 	if !s.Create.Started && !s.Create.Deleting {
 		d.Actions = append(d.Actions, Action{Kind: ActionTakeBack, Name: s.Create.Name})
 	}
-	message := "Removing " + describe(s.Machine) + " begins when the Job that makes it has ended"
+	message := "Removing " + describe(s.Machine) + " starts after the end of the Job that creates it"
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDeleting, message)
-	d.Wait = "the end of the Job that makes the machine"
+	d.Wait = "the end of the Job that creates the machine"
 	return d
 }
 

@@ -52,7 +52,7 @@ func created() machinejob.Snapshot {
 	return s
 }
 
-func TestDecide_MachineThatLostItsStatusIsNotMadeAgain(t *testing.T) {
+func TestDecide_MachineWithLostStatusIsNotCreatedAgain(t *testing.T) {
 	s := created()
 	want := s.Machine.Status
 	s.Machine.Spec["providerID"] = "sim://1"
@@ -60,7 +60,7 @@ func TestDecide_MachineThatLostItsStatusIsNotMadeAgain(t *testing.T) {
 	s.Create = machinejob.JobState{}
 	d := machinejob.Decide(s)
 	if len(d.Actions) > 0 {
-		t.Errorf("a machine that exists is touched: %v", kinds(d))
+		t.Errorf("actions for an existing machine: %v", kinds(d))
 	}
 	if d.Status.DriverURL != want.DriverURL || d.Status.CloudCredentialSecretName != want.CloudCredentialSecretName || d.Status.FailureReason != "" {
 		t.Errorf("the status is %+v, was %+v", d.Status, want)
@@ -70,9 +70,9 @@ func TestDecide_MachineThatLostItsStatusIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// TestDecide_MachineThatLostItsStatus checks machines whose status, and possibly state, were lost in a move or a
+// TestDecide_MachineWithLostStatus checks machines whose status, and possibly state, were lost in a move or a
 // restore. The remaining facts decide.
-func TestDecide_MachineThatLostItsStatus(t *testing.T) {
+func TestDecide_MachineWithLostStatus(t *testing.T) {
 	const host = "sim://1"
 	held := machinejob.StateSecret{Exists: true, Written: true, Holds: true}
 	cases := map[string]struct {
@@ -88,7 +88,7 @@ func TestDecide_MachineThatLostItsStatus(t *testing.T) {
 		},
 		"with its host and no state Secret": {host, machinejob.StateSecret{}, "False/StateMissing", "", []string{"ConfirmGone"}, true},
 		"with a state and no host":          {"", held, "False/Creating", "Unknown/Creating", nil, false},
-		"with neither":                      {"", machinejob.StateSecret{}, "False/Creating", "Unknown/Creating", []string{"Release machine-provision"}, false},
+		"with no host and no state":         {"", machinejob.StateSecret{}, "False/Creating", "Unknown/Creating", []string{"Release machine-provision"}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestDecide_MachineThatLostItsStatus(t *testing.T) {
 				t.Errorf("Ready is %s, CreateJob %s, want %s and %s, actions %v", got, condition(d, rkev1.ConditionCreateJob), c.ready, c.create, kinds(d))
 			}
 			if strings.HasSuffix(c.ready, "Missing") && (d.Wait == "" || d.After == 0) {
-				t.Error("nobody looks again")
+				t.Error("no check is scheduled")
 			}
 			if c.deleted == nil {
 				return // with a state, it is removed like any other
@@ -179,7 +179,7 @@ func checkDecide(t *testing.T, tests map[string]decideCase) {
 				t.Errorf("waits for %q, want %q", d.Wait, test.wantWait)
 			}
 			if d.After != test.wantAfter {
-				t.Errorf("looks again after %s, want %s", d.After, test.wantAfter)
+				t.Errorf("checks again after %s, want %s", d.After, test.wantAfter)
 			}
 			if again := machinejob.Decide(test.snapshot()); !cmp.Equal(d, again) {
 				t.Errorf("deciding twice differs:\n%s", cmp.Diff(d, again))
@@ -203,16 +203,16 @@ func with(s func() machinejob.Snapshot, change func(*machinejob.Snapshot)) func(
 
 func TestDecide_GatesCreation(t *testing.T) {
 	checkDecide(t, map[string]decideCase{
-		"nobody owns it yet":      {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.CAPI = nil }), wantWait: "the Machine that owns"},
-		"its cluster is missing":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster = nil }), wantWait: "the Cluster"},
-		"its cluster is paused":   {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster.Paused = true }), wantWait: "the pause"},
-		"it is paused itself":     {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.Paused = true }), wantWait: "the pause"},
-		"no infrastructure yet":   {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster.InfrastructureReady = false }), wantWait: "infrastructure"},
-		"no bootstrap data yet":   {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.CAPI.BootstrapSecret = "" }), wantWait: "bootstrap data"},
-		"bootstrap says not yet":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.BootstrapReady = false }), wantWait: "the bootstrap object's data"},
-		"no finalizer":            {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.Guarded = false }), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "finalizer"},
-		"it has no name of owner": {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.CAPIMachineName = "" }), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "label"},
-		"its driver is switched off": {
+		"it has no owner yet":    {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.CAPI = nil }), wantWait: "the Machine that owns"},
+		"its cluster is missing": {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster = nil }), wantWait: "the Cluster"},
+		"its cluster is paused":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster.Paused = true }), wantWait: "the pause"},
+		"it is paused itself":    {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.Paused = true }), wantWait: "the pause"},
+		"no infrastructure yet":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster.InfrastructureReady = false }), wantWait: "infrastructure"},
+		"no bootstrap data yet":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.CAPI.BootstrapSecret = "" }), wantWait: "bootstrap data"},
+		"bootstrap is not ready": {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.BootstrapReady = false }), wantWait: "the bootstrap object's data"},
+		"no finalizer":           {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.Guarded = false }), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "finalizer"},
+		"it has no owner label":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.CAPIMachineName = "" }), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "label"},
+		"its driver is inactive": {
 			snapshot:  with(fresh, func(s *machinejob.Snapshot) { s.DriverError = "NodeDriver sim is not active" }),
 			wantReady: "False/DriverUnavailable", wantWait: "NodeDriver sim", wantAfter: 15 * time.Second,
 		},
@@ -226,28 +226,28 @@ func TestDecide_GatesCreation(t *testing.T) {
 func TestDecide_CreatesOnce(t *testing.T) {
 	checkDecide(t, map[string]decideCase{
 		"first the intent, and no Job": {
-			snapshot: fresh, wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+			snapshot: fresh, wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
 		"then the Job": {
 			snapshot: intended, wantActions: []string{"Ensure", "Run machine-provision"}, wantReady: "False/Creating",
-			wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+			wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
-		"after a restart the Job is found, not made again": {
+		"after a restart the Job is found and not created again": {
 			snapshot: with(intended, func(s *machinejob.Snapshot) {
 				s.Create = machinejob.JobState{Name: machinejob.CreateJobName(s.Machine.Name), Phase: machinejob.PhaseRunning}
 			}),
-			wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+			wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
 		"a changed setting does not replace a running Job": {
 			snapshot:  with(running, func(s *machinejob.Snapshot) { s.Settings.Image, s.Driver.SHA256 = "other", "other" }),
-			wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+			wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
-		"a Job that vanished after it was recorded fails the machine": {
+		"a recorded Job that disappears fails the machine": {
 			snapshot:    with(running, func(s *machinejob.Snapshot) { s.Create = machinejob.JobState{} }),
 			wantActions: []string{"ConfirmGone machine-provision"},
 			wantReady:   "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "replacement",
 		},
-		"a Job that vanished after it wrote its state fails the machine": {
+		"a Job that disappears after it wrote its state fails the machine": {
 			snapshot:    with(intended, func(s *machinejob.Snapshot) { s.State.Written = true }),
 			wantActions: []string{"ConfirmGone machine-provision"},
 			wantReady:   "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "replacement",
@@ -255,7 +255,7 @@ func TestDecide_CreatesOnce(t *testing.T) {
 		"success": {
 			snapshot: created, wantReady: "True/", wantCreate: "True/", wantWait: "provider ID",
 		},
-		"the node joined: everything but the state goes": {
+		"the node joined: everything except the state is deleted": {
 			snapshot:    with(created, func(s *machinejob.Snapshot) { s.Machine.Spec["providerID"] = "k3s://m" }),
 			wantActions: []string{"Tidy"}, wantReady: "True/", wantCreate: "True/",
 		},
@@ -281,11 +281,11 @@ func TestDecide_FailedCreate(t *testing.T) {
 			snapshot: failed, wantActions: []string{"Replace demo-pool-a-7c9fd-x2k4q"}, wantReady: "False/CreateError",
 			wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "deletion",
 		},
-		"or kept for a while": {
+		"a failed machine is kept for a while": {
 			snapshot: with(failed, func(s *machinejob.Snapshot) {
 				s.Settings.DeleteFailedAfter, s.Now = 10*time.Minute, now.Add(4*time.Minute)
 			}),
-			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "kept", wantAfter: 6 * time.Minute,
+			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "grace period", wantAfter: 6 * time.Minute,
 		},
 		"it is deleted only once": {
 			snapshot:  with(failed, func(s *machinejob.Snapshot) { s.CAPI.Deleting = true }),
@@ -313,14 +313,14 @@ func removeIntended() machinejob.Snapshot {
 
 func TestDecide_Removes(t *testing.T) {
 	checkDecide(t, map[string]decideCase{
-		"without our finalizer it is not ours to hold": {
+		"without Drover's finalizer it is ignored": {
 			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Guarded = false }),
 		},
-		"its cluster is protected: the host stays": {
+		"its cluster is protected: the host is kept": {
 			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Protected = true }),
 			wantReady: "False/Protected", wantCreate: "True/", wantWait: "the end of the protection", wantAfter: 15 * time.Second,
 		},
-		"it is excepted from the protection of its cluster": {
+		"it is exempt from the protection of its cluster": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
 				*s = deleting(*s)
 				s.Protected, s.Machine.Protection = true, "false"
@@ -333,21 +333,21 @@ func TestDecide_Removes(t *testing.T) {
 			}),
 			wantReady: "False/Protected", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the end of the protection", wantAfter: 15 * time.Second,
 		},
-		"somebody has given a protected one up": {
+		"a user gave up a protected machine": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
 				*s = deleting(*s)
 				s.Protected, s.Machine.Forced = true, true
 			}),
 			wantActions: []string{"Release"}, wantReady: "True/", wantCreate: "True/",
 		},
-		"its cluster is paused: nobody begins to remove it": {
+		"its cluster is paused: the removal does not start": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
 				*s = deleting(*s)
 				s.Cluster = &machinejob.ClusterState{Paused: true, Kept: true}
 			}),
 			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause", wantAfter: 15 * time.Second,
 		},
-		"an operation of ours has paused its cluster": {
+		"an operation paused its cluster": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
 				*s = deleting(*s)
 				s.Cluster = &machinejob.ClusterState{Paused: true}
@@ -361,19 +361,19 @@ func TestDecide_Removes(t *testing.T) {
 		"nothing was intended": {
 			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s) }), wantActions: []string{"Release machine-provision"},
 		},
-		"the intent is there, but no Job was made": {
+		"the intent exists, but no Job was created": {
 			snapshot:    with(intended, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
 			wantActions: []string{"Release machine-provision"}, wantReady: "False/Creating", wantCreate: "Unknown/Creating",
 		},
 		"the create runs: the driver may be about to record the machine": {
 			snapshot:  with(running, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
-			wantReady: "False/Deleting", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+			wantReady: "False/Deleting", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
-		"the create's pod never ran: the Job is taken back": {
+		"the create's pod never ran: the Job is deleted": {
 			snapshot:    with(running, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Create.Started = false }),
-			wantActions: []string{"TakeBack machine-provision"}, wantReady: "False/Deleting", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+			wantActions: []string{"TakeBack machine-provision"}, wantReady: "False/Deleting", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
-		"the create failed before it made anything": {
+		"the create failed before it created anything": {
 			snapshot:    with(failed, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
 			wantActions: []string{"Release"}, wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError",
 		},
@@ -390,7 +390,7 @@ func TestDecide_Removes(t *testing.T) {
 			snapshot: removeIntended, wantActions: []string{"Ensure", "Run machine-provision-remove-1"},
 			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
 		},
-		"the credential is gone": {
+		"the credential is missing": {
 			snapshot:  with(removeIntended, func(s *machinejob.Snapshot) { s.CredentialError = "Secret x/y does not exist" }),
 			wantReady: "False/CredentialMissing", wantCreate: "True/", wantDelete: "False/CredentialMissing", wantFailure: "DeleteError",
 			wantWait: "another attempt", wantAfter: 15 * time.Second,
@@ -401,7 +401,7 @@ func TestDecide_Removes(t *testing.T) {
 			}),
 			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
 		},
-		"the Job runs and has taken the machine out of the state already": {
+		"the Job runs and already removed the machine from the state": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 1, machinejob.PhaseRunning, "")
 				s.State.Holds = false
@@ -412,7 +412,7 @@ func TestDecide_Removes(t *testing.T) {
 			snapshot:    with(removeIntended, func(s *machinejob.Snapshot) { removeJob(s, 1, machinejob.PhaseSucceeded, "") }),
 			wantActions: []string{"Release"}, wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
 		},
-		"the Job was killed after it had removed the machine": {
+		"the Job was killed after it removed the machine": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 1, machinejob.PhaseFailed, "exit status 1")
 				s.State.Holds = false
@@ -424,7 +424,7 @@ func TestDecide_Removes(t *testing.T) {
 			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError", wantFailure: "DeleteError",
 			wantWait: "another attempt", wantAfter: time.Minute,
 		},
-		"another attempt after its delay": {
+		"another attempt after the delay": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 3, machinejob.PhaseFailed, "forbidden")
 				s.Now = now.Add(4 * time.Minute)
@@ -437,7 +437,7 @@ func TestDecide_Removes(t *testing.T) {
 			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError", wantFailure: "DeleteError",
 			wantWait: "another attempt", wantAfter: time.Hour,
 		},
-		"a Job that somebody deleted proves nothing": {
+		"a deleted Job proves nothing": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 1, machinejob.PhaseFailed, "forbidden")
 				s.Machine.Status = machinejob.Decide(*s).Status
@@ -453,12 +453,12 @@ func TestDecide_Removes(t *testing.T) {
 	})
 }
 
-func TestDecide_RemovalUsesTheDriverThatMadeTheMachine(t *testing.T) {
+func TestDecide_RemovalUsesTheOriginalDriver(t *testing.T) {
 	d := machinejob.Decide(removeIntended())
 	args := d.Actions[0].Objects.Job.Spec.Template.Spec.Containers[0].Args
 	for _, want := range []string{"--driver-download-url=https://example.org/docker-machine-driver-sim", "--driver-hash=" + strings.Repeat("ab", 32)} {
 		if !slices.Contains(args, want) {
-			t.Errorf("arguments %q lack %s: the NodeDriver is gone, the status knows", args, want)
+			t.Errorf("arguments %q must contain %s from the status, because the NodeDriver is deleted", args, want)
 		}
 	}
 }
@@ -466,6 +466,6 @@ func TestDecide_RemovalUsesTheDriverThatMadeTheMachine(t *testing.T) {
 func TestDecide_ReleaseAsksTheServer(t *testing.T) {
 	d := machinejob.Decide(deleting(failed()))
 	if got := d.Actions[0].StateSecret; got != "demo-pool-a-7c9fd-x2k4q-machine-state" {
-		t.Errorf("releases without reading state Secret %q: the cache may be older than what the driver wrote last", got)
+		t.Errorf("releases without a live read of state Secret %q: the cache may be stale", got)
 	}
 }

@@ -62,7 +62,7 @@ func (w *world) act(r *rapid.T, action machinejob.Action) {
 			r.Fatalf("the machine is forgotten while its virtual machine runs")
 		}
 		if w.Create.Phase == machinejob.PhaseRunning && w.Create.Started {
-			r.Fatalf("the machine is let go while its create runs")
+			r.Fatalf("the machine is released while its create runs")
 		}
 		w.released = true
 	}
@@ -72,7 +72,7 @@ func (w *world) run(r *rapid.T, action machinejob.Action) {
 	job := machinejob.JobState{Name: action.Name, Phase: machinejob.PhaseRunning}
 	if action.Name == machinejob.CreateJobName(w.Machine.Name) {
 		if w.saved { // rancher-machine writes the state before it calls the cloud
-			r.Fatalf("the machine is made twice")
+			r.Fatalf("the machine is created twice")
 		}
 		w.Create = job
 		return
@@ -175,6 +175,6 @@ func (w *world) settle(r *rapid.T) {
 		w.removal(true, true)
 	}
 	if w.Machine.Deleting && !w.released {
-		r.Fatalf("the machine does not go: %+v\ndecision: %+v", w.Snapshot, machinejob.Decide(w.Snapshot))
+		r.Fatalf("the machine is not removed: %+v\ndecision: %+v", w.Snapshot, machinejob.Decide(w.Snapshot))
 	}
 }

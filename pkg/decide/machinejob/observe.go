@@ -107,7 +107,7 @@ func failure(pods []*corev1.Pod, condition batchv1.JobCondition) string {
 func exitText(ended *corev1.ContainerStateTerminated) string {
 	text := strings.TrimSpace(ended.Message)
 	if ended.ExitCode == exitPreCreate {
-		return strings.TrimSpace("the driver's check before creation failed, nothing was made: " + text)
+		return strings.TrimSpace("the driver's check before creation failed, and nothing was created: " + text)
 	}
 	if text == "" {
 		return fmt.Sprintf("%s, exit status %d", cmp.Or(ended.Reason, "Error"), ended.ExitCode)

@@ -42,13 +42,13 @@ func TestObserve(t *testing.T) {
 		want machinejob.JobState
 	}{
 		"no Job":          {nil, nil, machinejob.JobState{}},
-		"just made":       {&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning}},
+		"just created":    {&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning}},
 		"its pod unknown": {active, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Started: true}},
 		"its image is missing": {
 			active, []*corev1.Pod{pod("a", 0, corev1.PodPending, waiting)},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Message: "ImagePullBackOff: not found"},
 		},
-		"its container is being made": {
+		"its container is being created": {
 			active, []*corev1.Pod{pod("a", 0, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning},
 		},
@@ -59,7 +59,7 @@ func TestObserve(t *testing.T) {
 		"it succeeded": {
 			ended(batchv1.JobComplete), nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseSucceeded, Attempt: 2, Started: true, Ended: now},
 		},
-		"the newest pod says why it failed": {
+		"the newest pod has the reason of the failure": {
 			ended(batchv1.JobFailed), []*corev1.Pod{pod("b", 0, corev1.PodFailed, terminated(1, " newest \n")), pod("a", time.Hour, corev1.PodFailed, terminated(1, "oldest"))},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now, Message: "newest"},
 		},
@@ -67,14 +67,14 @@ func TestObserve(t *testing.T) {
 			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(3, "no such zone"))},
 			machinejob.JobState{
 				Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
-				Message: "the driver's check before creation failed, nothing was made: no such zone",
+				Message: "the driver's check before creation failed, and nothing was created: no such zone",
 			},
 		},
-		"it failed without a word": {
+		"it failed without a message": {
 			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(137, ""))},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now, Message: "Error, exit status 137"},
 		},
-		"its pods are gone": {
+		"its pods were deleted": {
 			ended(batchv1.JobFailed), nil,
 			machinejob.JobState{
 				Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
@@ -108,15 +108,15 @@ func TestStateHolds(t *testing.T) {
 		content []byte
 		want    bool
 	}{
-		"never written":         {nil, false},
-		"removed":               {archive(), false},
-		"made":                  {made, true},
-		"only other files":      {archive("/home/machine/.docker/machine/certs/config.json"), false},
-		"no archive":            {[]byte("broken"), true},
-		"an archive cut in two": {made[:len(made)/2], true},
+		"never written":       {nil, false},
+		"removed":             {archive(), false},
+		"made":                {made, true},
+		"only other files":    {archive("/home/machine/.docker/machine/certs/config.json"), false},
+		"not an archive":      {[]byte("broken"), true},
+		"a truncated archive": {made[:len(made)/2], true},
 	} {
 		if got := machinejob.StateHolds(test.content); got != test.want {
-			t.Errorf("%s: holds a machine %v, want %v", name, got, test.want)
+			t.Errorf("%s: contains a machine %v, want %v", name, got, test.want)
 		}
 	}
 }

@@ -91,13 +91,13 @@ func TestRender_CopiesPullSecretsOfTheImage(t *testing.T) {
 		registry, image, content string // content: of the Secret in drover-system; empty: there is none
 		want                     string
 	}{
-		"of the default registry":                    {"r.example.com", "r.example.com/rancher/machine:v1", r, copied},
-		"of the default registry, whatever it lists": {"r.example.com", "r.example.com/rancher/machine:v1", other, copied},
-		"not there":                                      {"r.example.com", "r.example.com/rancher/machine:v1", "", named},
-		"for an image of another registry":               {"r.example.com", "quay.io/rancher/machine:v1", r, named},
-		"without a default registry, for one it lists":   {"", "r.example.com/rancher/machine:v1", r, copied},
-		"without a default registry, for one it has not": {"", "r.example.com/rancher/machine:v1", other, named},
-		"without a default registry, for Docker Hub":     {"", "rancher/machine:v1", r, named},
+		"of the default registry":                   {"r.example.com", "r.example.com/rancher/machine:v1", r, copied},
+		"of the default registry, with any content": {"r.example.com", "r.example.com/rancher/machine:v1", other, copied},
+		"missing":                          {"r.example.com", "r.example.com/rancher/machine:v1", "", named},
+		"for an image of another registry": {"r.example.com", "quay.io/rancher/machine:v1", r, named},
+		"without a default registry, for a listed registry":    {"", "r.example.com/rancher/machine:v1", r, copied},
+		"without a default registry, for an unlisted registry": {"", "r.example.com/rancher/machine:v1", other, named},
+		"without a default registry, for Docker Hub":           {"", "rancher/machine:v1", r, named},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := simInput()
@@ -137,7 +137,7 @@ func TestRender_LongNames(t *testing.T) {
 	}
 	for key, value := range o.Job.Labels {
 		if len(value) > 63 {
-			t.Errorf("label %s has %d bytes: no label holds more than 63", key, len(value))
+			t.Errorf("label %s has %d bytes, want at most 63", key, len(value))
 		}
 	}
 	if got := o.Job.Spec.Template.Annotations[machinejob.InfraMachineAnnotation]; got != in.Machine.Name {
@@ -160,7 +160,7 @@ func TestArguments(t *testing.T) {
 		want    []string
 		wantKey string
 	}{
-		"an empty spec is the driver's own defaults": {driver: machinejob.Driver{Name: "digitalocean"}, want: []string{"m1"}},
+		"an empty spec means the driver's defaults": {driver: machinejob.Driver{Name: "digitalocean"}, want: []string{"m1"}},
 		"amazonec2 tags what belongs to the cluster": {
 			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"region": "eu-1"},
 			want: []string{"--amazonec2-region=eu-1", "--amazonec2-tags=kubernetes.io/cluster/c-m-abcdefgh,owned", "m1"},
@@ -169,11 +169,11 @@ func TestArguments(t *testing.T) {
 			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "owner,me"},
 			want: []string{"--amazonec2-tags=owner,me,kubernetes.io/cluster/c-m-abcdefgh,owned", "m1"},
 		},
-		"amazonec2 leaves a cluster tag of the user alone": {
+		"amazonec2 keeps a cluster tag of the user": {
 			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/mine,shared"},
 			want: []string{"--amazonec2-tags=kubernetes.io/cluster/mine,shared", "m1"},
 		},
-		"amazonec2 does not change security groups of others": {
+		"amazonec2 does not change other security groups": {
 			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/x,y", "securityGroup": []any{"sg-1", "sg-2"}},
 			want: []string{
 				"--amazonec2-security-group-readonly", "--amazonec2-security-group=sg-1", "--amazonec2-security-group=sg-2",
@@ -206,7 +206,7 @@ func TestArguments(t *testing.T) {
 			spec:   map[string]any{"sshKeyContents": "KEY"}, want: []string{"--digitalocean-ssh-key-path=/path/to/machine/files/id_rsa", "m1"},
 			wantKey: "id_rsa",
 		},
-		"numbers of any type count": {
+		"numbers of any type are passed": {
 			driver: machinejob.Driver{Name: "sim"}, spec: map[string]any{"rootSize": int64(40), "price": 0.5, "ipv6AddressCount": "1", "providerID": "x"},
 			want: []string{"--sim-ipv6-address-count=1", "--sim-price=0.5", "--sim-root-size=40", "m1"},
 		},
@@ -214,7 +214,7 @@ func TestArguments(t *testing.T) {
 			driver: machinejob.Driver{Name: "sim"}, name: "demo-pool-a-7c9fd-x2k4q", limit: 15,
 			want: []string{"--hostname-override=demo-pool-06c63", "demo-pool-a-7c9fd-x2k4q"},
 		},
-		"dots are not for host names": {driver: machinejob.Driver{Name: "sim"}, name: "a.b", want: []string{"a-b"}},
+		"host names have no dots": {driver: machinejob.Driver{Name: "sim"}, name: "a.b", want: []string{"a-b"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestArguments(t *testing.T) {
 			}
 			files := machinejob.RenderCreate(in).Files
 			if test.wantKey != "" && (files == nil || !strings.HasSuffix(string(files.Data[test.wantKey]), "\n")) {
-				t.Errorf("the Secret of files lacks %s, or its line end", test.wantKey)
+				t.Errorf("the Secret of files must contain %s with a final newline", test.wantKey)
 			}
 		})
 	}
@@ -246,13 +246,13 @@ func TestEnvironment(t *testing.T) {
 		keys   map[string][]byte
 		want   map[string][]byte
 	}{
-		"amazonec2 speaks AWS": {
+		"amazonec2 uses variables of AWS": {
 			"amazonec2", map[string][]byte{"amazonec2credentialConfig-accessKey": []byte("a"), "amazonec2credentialConfig-defaultRegion": []byte("r")},
 			map[string][]byte{"AWS_ACCESS_KEY": []byte("a"), "AWS_DEFAULT_REGION": []byte("r")},
 		},
-		"vmwarevsphere": {"vmwarevsphere", map[string][]byte{"vmwarevspherecredentialConfig-vcenterPort": []byte("443")}, map[string][]byte{"VSPHERE_VCENTER_PORT": []byte("443")}},
-		"openstack":     {"openstack", map[string][]byte{"password": []byte("p")}, map[string][]byte{"OS_PASSWORD": []byte("p")}},
-		"any other":     {"digitalocean", map[string][]byte{"x-y-accessToken": []byte("t"), "odd-": []byte("-")}, map[string][]byte{"DIGITALOCEAN_ACCESS_TOKEN": []byte("t")}},
+		"vmwarevsphere":    {"vmwarevsphere", map[string][]byte{"vmwarevspherecredentialConfig-vcenterPort": []byte("443")}, map[string][]byte{"VSPHERE_VCENTER_PORT": []byte("443")}},
+		"openstack":        {"openstack", map[string][]byte{"password": []byte("p")}, map[string][]byte{"OS_PASSWORD": []byte("p")}},
+		"any other driver": {"digitalocean", map[string][]byte{"x-y-accessToken": []byte("t"), "odd-": []byte("-")}, map[string][]byte{"DIGITALOCEAN_ACCESS_TOKEN": []byte("t")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, machinejob.Environment(test.driver, nil, test.keys)); diff != "" {
@@ -275,7 +275,7 @@ func TestRender_SecretsStayInSecrets(t *testing.T) {
 				r.Fatal(err)
 			}
 			if strings.Contains(string(encoded), secret) {
-				r.Fatalf("a secret shows:\n%s", encoded)
+				r.Fatalf("a secret is printed:\n%s", encoded)
 			}
 		}
 	})
@@ -289,7 +289,7 @@ func TestRender_PodRunsUnprivileged(t *testing.T) {
 	}
 	for _, volume := range pod.Volumes {
 		if volume.HostPath != nil {
-			t.Errorf("volume %s is of the host", volume.Name)
+			t.Errorf("volume %s is a host path", volume.Name)
 		}
 	}
 }

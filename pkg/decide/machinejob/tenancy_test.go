@@ -28,9 +28,9 @@ func TestRenderCreate_UsersTextIsLiteral(t *testing.T) {
 	}
 }
 
-// TestStateHolds_LooksAtSoMuchOnly checks that a state that unpacks to gigabytes costs no more than an ordinary one. It
-// counts as one with a machine.
-func TestStateHolds_LooksAtSoMuchOnly(t *testing.T) {
+// TestStateHolds_ReadsALimitedAmount checks that a state that unpacks to gigabytes costs no more than an ordinary one.
+// It counts as one with a machine.
+func TestStateHolds_ReadsALimitedAmount(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
 	zipper, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
@@ -54,7 +54,7 @@ func TestStateHolds_LooksAtSoMuchOnly(t *testing.T) {
 		}
 	}
 	if !machinejob.StateHolds(packed.Bytes()) {
-		t.Error("all of it was read")
+		t.Error("everything was read")
 	}
 }
 
@@ -68,14 +68,14 @@ func TestMayUseCredential(t *testing.T) {
 		machine machinejob.Machine
 		want    bool
 	}{
-		"its own namespace's":                     {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": map[string]any{"cloudCredentialSecretName": "cc"}}}, true},
-		"another's, to be made":                   {machinejob.Machine{Namespace: "a", Spec: shared}, false},
-		"another's, being made":                   {machinejob.Machine{Namespace: "a", Spec: shared, Status: made}, false},
-		"another's, there":                        {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": shared["common"], "providerID": "x"}}, true},
-		"another's, made with it, to be removed":  {machinejob.Machine{Namespace: "a", Spec: shared, Status: made, Deleting: true}, true},
-		"another's, never made with it, deleted":  {machinejob.Machine{Namespace: "a", Spec: shared, Deleting: true}, false},
-		"another's, made with another, deleted":   {machinejob.Machine{Namespace: "a", Spec: shared, Deleting: true, Status: rkev1.RKEMachineStatus{CloudCredentialSecretName: "mine"}}, false},
-		"another's, there, made without, deleted": {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": shared["common"], "providerID": "x"}, Deleting: true}, false},
+		"of its own namespace":                                           {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": map[string]any{"cloudCredentialSecretName": "cc"}}}, true},
+		"of another namespace, before the creation":                      {machinejob.Machine{Namespace: "a", Spec: shared}, false},
+		"of another namespace, during the creation":                      {machinejob.Machine{Namespace: "a", Spec: shared, Status: made}, false},
+		"of another namespace, existing":                                 {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": shared["common"], "providerID": "x"}}, true},
+		"of another namespace, created with it, before the removal":      {machinejob.Machine{Namespace: "a", Spec: shared, Status: made, Deleting: true}, true},
+		"of another namespace, never created, deleted":                   {machinejob.Machine{Namespace: "a", Spec: shared, Deleting: true}, false},
+		"of another namespace, created with another credential, deleted": {machinejob.Machine{Namespace: "a", Spec: shared, Deleting: true, Status: rkev1.RKEMachineStatus{CloudCredentialSecretName: "mine"}}, false},
+		"of another namespace, existing, created without it, deleted":    {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": shared["common"], "providerID": "x"}, Deleting: true}, false},
 	} {
 		if got := tc.machine.MayUseCredential(); got != tc.want {
 			t.Errorf("%s: %t", name, got)
@@ -115,11 +115,11 @@ func TestDecide_PoolThatFailsWaitsForItsTurn(t *testing.T) {
 		after    time.Duration
 		message  string
 	}{
-		"none failed":                 {},
+		"no failure":                  {},
 		"its turn has come":           {failures: 3, turn: now},
 		"its turn was long ago":       {failures: 3, turn: now.Add(-time.Hour)},
-		"one failed beside others":    {failures: 1, turn: now.Add(20 * time.Second), after: 20 * time.Second, message: "until 2026-01-01T12:00:20Z, longer each time: the last machine of"},
-		"several failed":              {failures: 4, turn: now.Add(40 * time.Second), after: 40 * time.Second, message: "until 2026-01-01T12:00:40Z, longer each time: the last 4 machines of"},
+		"one failure":                 {failures: 1, turn: now.Add(20 * time.Second), after: 20 * time.Second, message: "until 2026-01-01T12:00:20Z: the creation of the last machine of"},
+		"several failures":            {failures: 4, turn: now.Add(40 * time.Second), after: 40 * time.Second, message: "until 2026-01-01T12:00:40Z: the creation of the last 4 machines of"},
 		"its turn comes in ten hours": {failures: 9, turn: now.Add(10 * time.Hour), after: time.Minute, message: "until 2026-01-01T22:00:00Z"},
 	} {
 		got := machinejob.Decide(machinejob.Snapshot{

@@ -24,7 +24,8 @@ func ImageIn(registry, image string) string {
 var registryName = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
 
 // RegistryForm is the requirement of IsRegistry, to follow the name of a field in a message.
-const RegistryForm = "must be a host, with a port and a path where the registry has them, and without a scheme such as https:// or a user, for example registry.example.com:5000"
+const RegistryForm = "must be a host, optionally with a port and a path, and without a scheme such as https:// or a " +
+	"user, for example registry.example.com:5000"
 
 // IsRegistry reports whether a registry of that name can contain images. Parsers of image references are lenient: they
 // read https://registry.example.com/… as a host named https, and only nodes would notice.

@@ -22,7 +22,7 @@ func TestGolden(t *testing.T) {
 	cases := map[string]struct{ got, want string }{
 		"a name that fits is kept":          {naming.SafeConcat("a", "b"), "a-b"},
 		"63 bytes fit":                      {naming.SafeConcat(strings.Repeat("a", 63)), strings.Repeat("a", 63)},
-		"64 bytes do not":                   {naming.SafeConcat(strings.Repeat("a", 64)), strings.Repeat("a", 57) + "-ffe05"},
+		"64 bytes do not fit":               {naming.SafeConcat(strings.Repeat("a", 64)), strings.Repeat("a", 57) + "-ffe05"},
 		"long cluster and pool":             {naming.MachineDeployment("my-very-long-cluster-name-used-for-testing-purposes", "my-very-long-pool-name"), "my-very-long-cluster-name-used-for-testing-purposes-my-ve-bffcb"},
 		"no dash before the hash":           {naming.SafeConcat(strings.Repeat("a", 56) + "-bbbbbbbbbb"), strings.Repeat("a", 56) + "-cf2ce3"},
 		"machine state":                     {naming.MachineState(shortMachine), "demo-pool-a-7c9fd-x2k4q-machine-state"},
@@ -67,13 +67,13 @@ func TestGolden(t *testing.T) {
 			naming.ETCDSnapshot("demo", "local", "On-Demand-n1-1795694402", "n1", "file:///var/lib/rancher/k3s/server/db/snapshots/On-Demand-n1-1795694402", 1795694402),
 			"demo-local-on-demand-n1-1795694402-481825",
 		},
-		"snapshot with an odd name": {
+		"snapshot with an unusual name": {
 			naming.ETCDSnapshot("demo", "s3", "before_upgrade", "n1.example.com", "s3://bucket/before_upgrade", 1795694402),
 			"demo-s3-etcd-snapshot-n1-1795694402-95a62f",
 		},
 		"kubeconfig is never cut":      {naming.Kubeconfig(strings.Repeat("c", 63)), strings.Repeat("c", 63) + "-kubeconfig"},
 		"registration token":           {naming.RegistrationTokenSecret(naming.DefaultRegistrationToken), "crt-token-default-token"},
-		"limit keeps what is short":    {naming.Limit("abc", 10), "abc"},
+		"limit keeps a short name":     {naming.Limit("abc", 10), "abc"},
 		"limit cuts at its length":     {naming.Limit("abcdefghij", 10), "abcd-a9255"},
 		"limit below the hash":         {naming.Limit("abcdefghij", 3), "a92"},
 		"md5 digits":                   {naming.Hex("abcdefghij", 5), "a9255"},

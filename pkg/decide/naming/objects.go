@@ -28,7 +28,7 @@ func RandomToken(random io.Reader) (string, error) {
 	draw := make([]byte, RandomTokenLength)
 	for len(token) < RandomTokenLength {
 		if _, err := io.ReadFull(random, draw); err != nil {
-			return "", fmt.Errorf("draw a random token: %w", err)
+			return "", fmt.Errorf("generate a random token: %w", err)
 		}
 		for _, b := range draw {
 			if int(b) < limit && len(token) < RandomTokenLength {

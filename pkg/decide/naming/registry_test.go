@@ -37,14 +37,14 @@ func TestInRegistry(t *testing.T) {
 		registry, image string
 		want            bool
 	}{
-		"in it":                         {"r.example.com", "r.example.com/drover-io/drover:v1", true},
-		"in it, with a slash":           {"r.example.com/", "r.example.com/drover-io/drover:v1", true},
-		"below its path":                {"r.example.com/a", "r.example.com/a/drover:v1", true},
-		"beside its path":               {"r.example.com/a", "r.example.com/ab/drover:v1", false},
-		"in one whose name begins so":   {"r.example.com", "r.example.com.evil.org/drover:v1", false},
-		"in another":                    {"r.example.com", "quay.io/drover:v1", false},
-		"on Docker Hub, without a name": {"r.example.com", "drover-io/drover:v1", false},
-		"of no registry":                {"", "drover-io/drover:v1", false},
+		"in the registry":                    {"r.example.com", "r.example.com/drover-io/drover:v1", true},
+		"in the registry, with a slash":      {"r.example.com/", "r.example.com/drover-io/drover:v1", true},
+		"below its path":                     {"r.example.com/a", "r.example.com/a/drover:v1", true},
+		"outside of its path":                {"r.example.com/a", "r.example.com/ab/drover:v1", false},
+		"in a registry with the same prefix": {"r.example.com", "r.example.com.evil.org/drover:v1", false},
+		"in another registry":                {"r.example.com", "quay.io/drover:v1", false},
+		"on Docker Hub, without a name":      {"r.example.com", "drover-io/drover:v1", false},
+		"of no registry":                     {"", "drover-io/drover:v1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := naming.InRegistry(test.registry, test.image); got != test.want {
@@ -61,17 +61,17 @@ func TestListsRegistry(t *testing.T) {
 		want           bool
 	}{
 		"its registry":                   {`{"auths":{"r.example.com:5000":{"auth":"eA=="}}}`, image, true},
-		"its registry, as Docker has it": {`{"auths":{"https://r.example.com:5000/v2/":{}}}`, image, true},
+		"its registry, in Docker's form": {`{"auths":{"https://r.example.com:5000/v2/":{}}}`, image, true},
 		"its path":                       {`{"auths":{"r.example.com:5000/drover-io":{}}}`, image, true},
 		"another path":                   {`{"auths":{"r.example.com:5000/drover":{}}}`, image, false},
 		"another port":                   {`{"auths":{"r.example.com":{}}}`, image, false},
 		"one of several":                 {`{"auths":{"quay.io":{},"r.example.com:5000":{}}}`, image, true},
 		"another registry":               {`{"auths":{"quay.io":{}}}`, image, false},
-		"Docker Hub, which has no name":  {`{"auths":{"https://index.docker.io/v1/":{}}}`, "rancher/machine:v1", true},
+		"Docker Hub, without a name":     {`{"auths":{"https://index.docker.io/v1/":{}}}`, "rancher/machine:v1", true},
 		"Docker Hub, by its name":        {`{"auths":{"docker.io":{}}}`, "docker.io/rancher/machine:v1", true},
 		"an image without a user":        {`{"auths":{"docker.io":{}}}`, "busybox", true},
 		"nothing":                        {`{"auths":{}}`, image, false},
-		"what is no JSON":                {`x`, image, false},
+		"not JSON":                       {`x`, image, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := naming.ListsRegistry([]byte(test.content), test.image); got != test.want {

@@ -51,7 +51,7 @@ func TestEncode_KeepsWireForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(p, back); diff != "" {
-		t.Errorf("round trip lost something (-want +got):\n%s", diff)
+		t.Errorf("round trip (-want +got):\n%s", diff)
 	}
 }
 
@@ -96,9 +96,9 @@ func TestDecodeOutput(t *testing.T) {
 		"output in base64":           {data: whole, want: map[string][]byte{"one": []byte("hi")}},
 		"null instead of an object":  {data: pack(`null`), want: map[string][]byte{}},
 		"not compressed":             {data: []byte(`{"one":"aGk="}`), want: map[string][]byte{}, wantErr: errNotGzip},
-		"cut off":                    {data: whole[:len(whole)-6], want: map[string][]byte{}, wantErr: errNotGzip},
+		"truncated":                  {data: whole[:len(whole)-6], want: map[string][]byte{}, wantErr: errNotGzip},
 		"not base64":                 {data: pack(`{"one":"s3cr3t!"}`), want: map[string][]byte{}, wantErr: errNotGzip},
-		"unpacks to too much":        {data: bomb, want: map[string][]byte{}, wantErr: errTooLarge},
+		"unpacks to too many bytes":  {data: bomb, want: map[string][]byte{}, wantErr: errTooLarge},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestDecodeOutput(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if err != nil && strings.Contains(err.Error(), "s3cr3t") {
-				t.Errorf("error repeats content: %v", err)
+				t.Errorf("the error contains content: %v", err)
 			}
 		})
 	}

@@ -21,14 +21,14 @@ func TestCompare(t *testing.T) {
 		stored, desired plan.NodePlan
 		want            Change
 	}{
-		"both empty":                       {want: ChangeNone},
-		"nil and empty are equal":          {stored: plan.NodePlan{Files: filesOf{}, Instructions: run()}, desired: plan.NodePlan{Instructions: run([]string{}...)}, want: ChangeNone},
-		"owner of a file is not looked at": {stored: plan.NodePlan{Files: filesOf{{Path: "/a", UID: 1}}}, desired: plan.NodePlan{Files: filesOf{{Path: "/a"}}}, want: ChangeNone},
-		"new content of a minor file":      {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, desired: plan.NodePlan{Files: filesOf{file("/a", "2", true)}}, want: ChangeMinor},
-		"new minor file":                   {desired: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, want: ChangeMinor},
-		"new content of another file":      {stored: plan.NodePlan{Files: filesOf{file("/a", "1", false)}}, desired: plan.NodePlan{Files: filesOf{file("/a", "2", false)}}, want: ChangeMajor},
-		"minor file removed":               {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, want: ChangeMinor},
-		"other file removed":               {stored: plan.NodePlan{Files: filesOf{file("/a", "1", false)}}, want: ChangeMajor},
+		"both empty":                     {want: ChangeNone},
+		"nil and empty are equal":        {stored: plan.NodePlan{Files: filesOf{}, Instructions: run()}, desired: plan.NodePlan{Instructions: run([]string{}...)}, want: ChangeNone},
+		"the owner of a file is ignored": {stored: plan.NodePlan{Files: filesOf{{Path: "/a", UID: 1}}}, desired: plan.NodePlan{Files: filesOf{{Path: "/a"}}}, want: ChangeNone},
+		"new content of a minor file":    {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, desired: plan.NodePlan{Files: filesOf{file("/a", "2", true)}}, want: ChangeMinor},
+		"new minor file":                 {desired: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, want: ChangeMinor},
+		"new content of another file":    {stored: plan.NodePlan{Files: filesOf{file("/a", "1", false)}}, desired: plan.NodePlan{Files: filesOf{file("/a", "2", false)}}, want: ChangeMajor},
+		"minor file removed":             {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, want: ChangeMinor},
+		"other file removed":             {stored: plan.NodePlan{Files: filesOf{file("/a", "1", false)}}, want: ChangeMajor},
 		"minor file deleted on the node": {
 			stored:  plan.NodePlan{Files: filesOf{file("/a", "", true)}},
 			desired: plan.NodePlan{Files: filesOf{{Path: "/a", Minor: true, Action: plan.FileActionDelete}}}, want: ChangeMinor,
@@ -59,11 +59,11 @@ func TestCompare(t *testing.T) {
 			stored:  plan.NodePlan{Files: filesOf{file("/a", "1", true), file("/b", "1", true)}},
 			desired: plan.NodePlan{Files: filesOf{file("/b", "1", true), file("/a", "1", true)}}, want: ChangeMajor,
 		},
-		"environment":                      {stored: plan.NodePlan{Instructions: run("A=1")}, desired: plan.NodePlan{Instructions: run("A=2")}, want: ChangeMajor},
-		"minor file beside an instruction": {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, desired: plan.NodePlan{Files: filesOf{file("/a", "2", true)}, Instructions: run()}, want: ChangeMajor},
-		"period":                           {stored: plan.NodePlan{PeriodicInstructions: []plan.PeriodicInstruction{{PeriodSeconds: 5}}}, desired: plan.NodePlan{PeriodicInstructions: []plan.PeriodicInstruction{{PeriodSeconds: 6}}}, want: ChangeMajor},
-		"probe":                            {stored: plan.NodePlan{Probes: map[string]plan.Probe{"a": {TimeoutSeconds: 1}}}, desired: plan.NodePlan{Probes: map[string]plan.Probe{"a": {TimeoutSeconds: 2}}}, want: ChangeMajor},
-		"error text":                       {desired: plan.NodePlan{Error: "x"}, want: ChangeMajor},
+		"environment":                    {stored: plan.NodePlan{Instructions: run("A=1")}, desired: plan.NodePlan{Instructions: run("A=2")}, want: ChangeMajor},
+		"minor file with an instruction": {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, desired: plan.NodePlan{Files: filesOf{file("/a", "2", true)}, Instructions: run()}, want: ChangeMajor},
+		"period":                         {stored: plan.NodePlan{PeriodicInstructions: []plan.PeriodicInstruction{{PeriodSeconds: 5}}}, desired: plan.NodePlan{PeriodicInstructions: []plan.PeriodicInstruction{{PeriodSeconds: 6}}}, want: ChangeMajor},
+		"probe":                          {stored: plan.NodePlan{Probes: map[string]plan.Probe{"a": {TimeoutSeconds: 1}}}, desired: plan.NodePlan{Probes: map[string]plan.Probe{"a": {TimeoutSeconds: 2}}}, want: ChangeMajor},
+		"error text":                     {desired: plan.NodePlan{Error: "x"}, want: ChangeMajor},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestCompare_StoredFormIsNoChange(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if !Equal(stored, p) {
-			rt.Fatalf("a stored plan differs from the plan it was made of:\n%s", data)
+			rt.Fatalf("a stored plan differs from its original:\n%s", data)
 		}
 	})
 }

@@ -21,14 +21,14 @@ func saying(t *testing.T, text string) []byte {
 // although an agent in state mode records the failed plan as applied (W33).
 func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 	t.Parallel()
-	failed, other := saying(t, "this one"), saying(t, "another one")
+	failed, other := saying(t, "this one"), saying(t, "another plan")
 	for name, tc := range map[string]struct {
 		applied, deliver []byte
 		wantApplied      bool
 	}{
-		"the same again, copied as applied by another server": {failed, failed, false},
-		"the same again, after another one was applied":       {other, failed, true},
-		"another one": {failed, other, true},
+		"the same plan again, copied as applied by another server": {failed, failed, false},
+		"the same plan again, after another plan was applied":      {other, failed, true},
+		"another plan": {failed, other, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,15 +47,15 @@ func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 				t.Errorf("failed %v, applied plan %v, applied checksum %s", state.Failed, state.AppliedPlan, data[nodeplan.KeyAppliedChecksum])
 			}
 			if state.InSync {
-				t.Error("a plan that nobody has run is in sync")
+				t.Error("a plan that never ran is in sync")
 			}
 		})
 	}
 }
 
-// TestDeliver_APlanThatComesBackIsNotApplied checks that a reverted change is carried out like any other: the node may
+// TestDeliver_AnEarlierPlanIsNotYetApplied checks that a reverted change is carried out like any other: the node may
 // have applied part of the plan in between.
-func TestDeliver_APlanThatComesBackIsNotApplied(t *testing.T) {
+func TestDeliver_AnEarlierPlanIsNotYetApplied(t *testing.T) {
 	t.Parallel()
 	first, second := saying(t, "first"), saying(t, "second")
 	for name, tc := range map[string]struct {
@@ -63,10 +63,10 @@ func TestDeliver_APlanThatComesBackIsNotApplied(t *testing.T) {
 		replaced        []byte
 		wantInSync      bool
 	}{
-		"the one in between failed, or is at work":                          {nodeplan.Checksum(first), second, false},
-		"the agent was started again, and the one in between failed":        {"", second, false},
-		"the one in between was applied, which the server has not seen yet": {nodeplan.Checksum(second), second, false},
-		"nothing was in between":                                            {nodeplan.Checksum(first), first, true},
+		"the plan in between failed or runs":                                  {nodeplan.Checksum(first), second, false},
+		"the agent restarted, and the plan in between failed":                 {"", second, false},
+		"the plan in between was applied, and the server has not seen it yet": {nodeplan.Checksum(second), second, false},
+		"no plan in between": {nodeplan.Checksum(first), first, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +86,7 @@ func TestDeliver_APlanThatComesBackIsNotApplied(t *testing.T) {
 				t.Errorf("in sync %v, applied by its checksum %v; want %v", state.InSync, applied, tc.wantInSync)
 			}
 			if state.AppliedPlan == nil || state.Failed {
-				t.Errorf("applied plan %v, failed %v; the plan that was applied last stays known, and no other's failure is its own", state.AppliedPlan, state.Failed)
+				t.Errorf("applied plan %v, failed %v; want the last applied plan and no failure of another plan", state.AppliedPlan, state.Failed)
 			}
 			if string(found[nodeplan.KeyAppliedChecksum]) != tc.appliedChecksum {
 				t.Error("the given data was changed")

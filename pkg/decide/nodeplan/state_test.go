@@ -18,23 +18,23 @@ func TestParse_Outcome(t *testing.T) {
 		wantInSync bool
 		wantFailed bool
 	}{
-		"just delivered":                                      {},
-		"applied checksum matches":                            {data: map[string]string{KeyAppliedChecksum: sum}, wantInSync: true},
-		"applied copy matches while an agent restarts":        {data: map[string]string{KeyAppliedPlan: thisPlan, KeyAppliedChecksum: ""}, wantInSync: true},
-		"another plan was applied":                            {data: map[string]string{KeyAppliedPlan: `{}`, KeyAppliedChecksum: Checksum([]byte("{}"))}},
-		"applied before another one, which was applied since": {data: map[string]string{KeyAppliedPlan: thisPlan, KeyAppliedChecksum: Checksum([]byte("{}"))}},
-		"first failure without threshold":                     {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "1"}, wantFailed: true},
-		"failure of another plan":                             {data: map[string]string{KeyFailedChecksum: "abc", KeyFailureCount: "1"}},
-		"fewer failures than the threshold":                   {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "4", KeyFailureThreshold: "5"}},
-		"as many failures as the threshold":                   {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "5", KeyFailureThreshold: "5"}, wantFailed: true},
-		"threshold never":                                     {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "99", KeyFailureThreshold: "-1"}},
-		"state succeeded is believed":                         {data: map[string]string{KeyPlanState: "succeeded"}, wantInSync: true},
-		"state failed is believed against the checksum":       {data: map[string]string{KeyPlanState: "failed", KeyAppliedChecksum: sum, KeyAppliedPlan: thisPlan}, wantFailed: true},
-		"state in progress is neither":                        {data: map[string]string{KeyPlanState: "in-progress", KeyAppliedChecksum: sum}},
-		"state pending of an older agent: checksum":           {data: map[string]string{KeyPlanState: "pending", KeyAppliedChecksum: sum}, wantInSync: true},
-		"state pending of an older agent: failure":            {data: map[string]string{KeyPlanState: "pending", KeyFailedChecksum: sum, KeyFailureCount: "1"}, wantFailed: true},
-		"empty state is no state":                             {data: map[string]string{KeyPlanState: "", KeyPlanRevision: "", KeyAppliedChecksum: sum}, wantInSync: true},
-		"state nobody knows: checksum":                        {data: map[string]string{KeyPlanState: "cancelled", KeyAppliedChecksum: sum}, wantInSync: true},
+		"just delivered":                                {},
+		"applied checksum matches":                      {data: map[string]string{KeyAppliedChecksum: sum}, wantInSync: true},
+		"applied copy matches while an agent restarts":  {data: map[string]string{KeyAppliedPlan: thisPlan, KeyAppliedChecksum: ""}, wantInSync: true},
+		"another plan was applied":                      {data: map[string]string{KeyAppliedPlan: `{}`, KeyAppliedChecksum: Checksum([]byte("{}"))}},
+		"applied, and then another plan was applied":    {data: map[string]string{KeyAppliedPlan: thisPlan, KeyAppliedChecksum: Checksum([]byte("{}"))}},
+		"first failure without threshold":               {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "1"}, wantFailed: true},
+		"failure of another plan":                       {data: map[string]string{KeyFailedChecksum: "abc", KeyFailureCount: "1"}},
+		"fewer failures than the threshold":             {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "4", KeyFailureThreshold: "5"}},
+		"as many failures as the threshold":             {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "5", KeyFailureThreshold: "5"}, wantFailed: true},
+		"threshold never":                               {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "99", KeyFailureThreshold: "-1"}},
+		"state succeeded is believed":                   {data: map[string]string{KeyPlanState: "succeeded"}, wantInSync: true},
+		"state failed is believed against the checksum": {data: map[string]string{KeyPlanState: "failed", KeyAppliedChecksum: sum, KeyAppliedPlan: thisPlan}, wantFailed: true},
+		"state in progress is neither":                  {data: map[string]string{KeyPlanState: "in-progress", KeyAppliedChecksum: sum}},
+		"state pending of an older agent: checksum":     {data: map[string]string{KeyPlanState: "pending", KeyAppliedChecksum: sum}, wantInSync: true},
+		"state pending of an older agent: failure":      {data: map[string]string{KeyPlanState: "pending", KeyFailedChecksum: sum, KeyFailureCount: "1"}, wantFailed: true},
+		"empty state is no state":                       {data: map[string]string{KeyPlanState: "", KeyPlanRevision: "", KeyAppliedChecksum: sum}, wantInSync: true},
+		"an unknown state: checksum":                    {data: map[string]string{KeyPlanState: "cancelled", KeyAppliedChecksum: sum}, wantInSync: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestParse_MalformedKeysAreNamedAndNeverQuoted(t *testing.T) {
 				t.Fatalf("err = %v, want a MalformedError for %s", err, key)
 			}
 			if strings.Contains(err.Error(), secret) {
-				t.Errorf("error repeats content: %v", err)
+				t.Errorf("the error contains content: %v", err)
 			}
 			if key == KeyPlan && (state.InSync || state.Failed) {
 				t.Error("a malformed plan is neither in sync nor failed")
@@ -184,14 +184,14 @@ func TestApplied(t *testing.T) {
 	}{
 		"nothing reported":          {data: map[string][]byte{KeyPlan: planBytes}},
 		"applied: copied":           {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum}, wantChanged: true, want: map[string][]byte{KeyAppliedPlan: planBytes}},
-		"another one was applied":   {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: []byte(Checksum([]byte("{}")))}},
+		"another plan was applied":  {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: []byte(Checksum([]byte("{}")))}},
 		"applied and copied before": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum, KeyAppliedPlan: planBytes}},
 		"checksum overwritten by an agent that failed in state mode": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum, KeyPlanState: []byte("failed")}},
-		"former periodic output is removed": {
+		"earlier periodic output is removed": {
 			data:        map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: output("keep", "gone")},
 			wantChanged: true, want: map[string][]byte{KeyAppliedPeriodicOutput: output("keep")},
 		},
-		"nothing left":               {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: output("gone")}, wantChanged: true, want: map[string][]byte{KeyAppliedPeriodicOutput: {}}},
+		"no output remains":          {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: output("gone")}, wantChanged: true, want: map[string][]byte{KeyAppliedPeriodicOutput: {}}},
 		"malformed output stays":     {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: []byte("x")}},
 		"malformed plan stays":       {data: map[string][]byte{KeyPlan: []byte("x"), KeyAppliedPeriodicOutput: output("gone")}},
 		"empty compressed map stays": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: output()}},
@@ -208,7 +208,7 @@ func TestApplied(t *testing.T) {
 				}
 			}
 			if _, again := Applied(got); again {
-				t.Error("noting twice must change nothing")
+				t.Error("recording twice must change nothing")
 			}
 		})
 	}

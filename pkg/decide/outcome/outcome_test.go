@@ -27,29 +27,29 @@ func TestConclude_EdgeStatusIsDiscardedOnError(t *testing.T) {
 		wantRetry Retry
 	}{
 		"success is true": {want: conditions.Condition{Status: "True"}},
-		"a wait is unknown, is no error, and keeps its timer": {
+		"a wait is Unknown and no error, and keeps its timer": {
 			err:       fmt.Errorf("plan: %w", WaitFor("", "Waiting for machine m", "Machine", time.Minute)),
 			want:      conditions.Condition{Status: "Unknown", Reason: "Waiting", Message: "Waiting for machine m"},
 			wantRetry: Retry{After: time.Minute},
 		},
-		"a wait may give its own reason": {
+		"a wait may have its own reason": {
 			err:  Wait("WaitingForKubeconfig", "Waiting for kubeconfig", "Secret"),
 			want: conditions.Condition{Status: "Unknown", Reason: "WaitingForKubeconfig", Message: "Waiting for kubeconfig"},
 		},
-		"a stall is false and is not tried again": {
+		"a stall is False and is not retried": {
 			err:  Stall("", "spec.kubernetesVersion: must be a version of RKE2 or K3s"),
 			want: conditions.Condition{Status: "False", Reason: "Error", Message: "spec.kubernetesVersion: must be a version of RKE2 or K3s"},
 		},
-		"an error is false and is tried again": {
+		"an error is False and is retried": {
 			err:       broken,
 			want:      conditions.Condition{Status: "False", Reason: "Error", Message: "list machines: refused"},
 			wantRetry: Retry{Err: broken},
 		},
-		"an error whose text differs each time is told without what differs": {
+		"a changing error is reported without its changing parts": {
 			err: unstable, wantRetry: Retry{Err: unstable},
 			want: conditions.Condition{Status: "False", Reason: "Error", Message: "read tcp 10.0.0.1->10.0.0.2:443: connection reset"},
 		},
-		"a conflict is tried again and tells users nothing": {
+		"a conflict is retried and not reported": {
 			err:       conflict,
 			want:      conditions.Condition{Status: "True"},
 			wantRetry: Retry{Err: conflict},
@@ -71,7 +71,7 @@ func TestConclude_EdgeStatusIsDiscardedOnError(t *testing.T) {
 func TestWait_WithoutWakeUpPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("a wait that nothing ends must not exist")
+			t.Error("a wait needs a wake-up")
 		}
 	}()
 	_ = Wait("Waiting", "Waiting for ever", "")
@@ -118,7 +118,7 @@ func TestStable(t *testing.T) {
 	}
 }
 
-func TestRecord_AFailureThatRepeatsWritesNothing(t *testing.T) {
+func TestRecord_ARepeatedFailureWritesNothing(t *testing.T) {
 	began := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "clusters"}, "c", errors.New("modified"))
 	for name, tc := range map[string]struct {
@@ -127,16 +127,16 @@ func TestRecord_AFailureThatRepeatsWritesNothing(t *testing.T) {
 		wantWritten bool
 		wantMessage string
 	}{
-		"the same again":                    {first: errors.New("a"), then: errors.New("a"), after: time.Hour, wantMessage: "a"},
-		"another text, soon":                {first: errors.New("a"), then: errors.New("b"), after: 59 * time.Second, wantMessage: "a"},
-		"another text, later":               {first: errors.New("a"), then: errors.New("b"), after: time.Minute, wantWritten: true, wantMessage: "b"},
-		"another text, by a clock put back": {first: errors.New("a"), then: errors.New("b"), after: -time.Hour, wantWritten: true, wantMessage: "b"},
-		"success at once":                   {first: errors.New("a"), wantWritten: true},
-		"a failure after a success":         {then: errors.New("a"), wantWritten: true, wantMessage: "a"},
-		"a person has to act now":           {first: errors.New("a"), then: Stall("", "b"), wantWritten: true, wantMessage: "b"},
-		"a person has to act on more":       {first: Stall("", "a"), then: Stall("", "b"), wantWritten: true, wantMessage: "b"},
-		"a conflict after a failure":        {first: errors.New("a"), then: conflict, after: time.Hour, wantMessage: "a"},
-		"a conflict after a success":        {then: conflict, after: time.Hour},
+		"the same failure":                      {first: errors.New("a"), then: errors.New("a"), after: time.Hour, wantMessage: "a"},
+		"another text, soon":                    {first: errors.New("a"), then: errors.New("b"), after: 59 * time.Second, wantMessage: "a"},
+		"another text, later":                   {first: errors.New("a"), then: errors.New("b"), after: time.Minute, wantWritten: true, wantMessage: "b"},
+		"another text, with the clock set back": {first: errors.New("a"), then: errors.New("b"), after: -time.Hour, wantWritten: true, wantMessage: "b"},
+		"success at once":                       {first: errors.New("a"), wantWritten: true},
+		"a failure after a success":             {then: errors.New("a"), wantWritten: true, wantMessage: "a"},
+		"a user must act now":                   {first: errors.New("a"), then: Stall("", "b"), wantWritten: true, wantMessage: "b"},
+		"a user must act on another failure":    {first: Stall("", "a"), then: Stall("", "b"), wantWritten: true, wantMessage: "b"},
+		"a conflict after a failure":            {first: errors.New("a"), then: conflict, after: time.Hour, wantMessage: "a"},
+		"a conflict after a success":            {then: conflict, after: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var list []rkev1.GenericCondition

@@ -33,7 +33,7 @@ var unstable = []struct {
 func CheckStable(message string) error {
 	for _, u := range unstable {
 		if found := u.pattern.FindString(message); found != "" {
-			return fmt.Errorf("message %q holds %s: %q", message, u.what, found)
+			return fmt.Errorf("message %q contains %s: %q", message, u.what, found)
 		}
 	}
 	return nil

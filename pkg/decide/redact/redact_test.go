@@ -30,7 +30,7 @@ func TestSecrets_AreFoundInEveryForm(t *testing.T) {
 			"URLs' base64": base64.RawURLEncoding.EncodeToString([]byte("u:" + secret + around)),
 		} {
 			if masked := known.Mask(text); reveals(masked, secret) {
-				t.Fatalf("%s: %q is told as %q", form, text, masked)
+				t.Fatalf("%s: %q becomes %q", form, text, masked)
 			}
 		}
 	})
@@ -42,7 +42,7 @@ func reveals(text, secret string) bool {
 	return strings.Contains(text, secret) || err == nil && bytes.Contains(plain, []byte(secret))
 }
 
-func TestSecrets_KnowsThePartsOfDocuments(t *testing.T) {
+func TestSecrets_FindsPartsOfDocuments(t *testing.T) {
 	known := &Secrets{}
 	known.AddData(map[string][]byte{
 		".dockerconfigjson": []byte(`{"auths":{"registry.example.com":{"username":"robot-name","password":"pa-ss-wo-rd","auth":"cm9ib3QtbmFtZTpvdGhlci1wYXNz"}}}`),
@@ -54,12 +54,12 @@ func TestSecrets_KnowsThePartsOfDocuments(t *testing.T) {
 	})
 	for _, secret := range []string{"pa-ss-wo-rd", "other-pass", "a-long-token", "EFAASCBKcwggSjAgEAAoIBAQ", "cloud-secret"} {
 		if got := known.Mask("before " + secret + " after"); got != "before *** after" {
-			t.Errorf("%s is told as %q", secret, got)
+			t.Errorf("%s becomes %q", secret, got)
 		}
 	}
 	for _, harmless := range []string{"it is true", "robot-name", "eu-central-1", "https://demo.example.com", "somebody-else"} {
 		if got := known.Mask(harmless); got != harmless {
-			t.Errorf("%s is told as %q", harmless, got)
+			t.Errorf("%s becomes %q", harmless, got)
 		}
 	}
 }
@@ -71,9 +71,9 @@ func TestSecrets_NoneAreKnown(t *testing.T) {
 	}
 }
 
-// TestTail_CutsNoSecretInTwo checks that a secret of several words is masked even if it begins before the returned
+// TestTail_NeverSplitsASecret checks that a secret of several words is masked even if it begins before the returned
 // part.
-func TestTail_CutsNoSecretInTwo(t *testing.T) {
+func TestTail_NeverSplitsASecret(t *testing.T) {
 	known := &Secrets{}
 	known.Add("correct horse battery staple")
 	for size := range 900 {
@@ -90,7 +90,7 @@ func TestTail_KnowsUsersWithoutAScheme(t *testing.T) {
 	}
 }
 
-func TestText_KeepsWhatIsNoSecret(t *testing.T) {
+func TestText_KeepsOtherText(t *testing.T) {
 	for text, want := range map[string]string{
 		"demo-workers-7xk2p-abcde-machine-provision-1234567890 failed":               "",
 		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855":    "",
@@ -118,7 +118,7 @@ func TestText_KeepsWhatIsNoSecret(t *testing.T) {
 			want = text
 		}
 		if got := Text(text); got != want {
-			t.Errorf("%q is told as %q", text, got)
+			t.Errorf("%q becomes %q", text, got)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestAddress_HasNoUser(t *testing.T) {
 		"reg:5000/a:v1" + digest: "reg:5000/a:v1" + digest, "u:hunter2@reg/a" + digest: "reg/a" + digest,
 	} {
 		if got := Address(given); got != want {
-			t.Errorf("%s is told as %s", given, got)
+			t.Errorf("%s becomes %s", given, got)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestVariable_HasNoValue(t *testing.T) {
 		"A;hunter2": "A;***", "A,B=hunter2": "A,***", "A\x00hunter2": "A\x00***", "A\u00a0hunter2": "A\u00a0***", "A=hunter2$env:C": "A=***", "a.b_c": "a.b_c",
 	} {
 		if got := Variable(given); got != want {
-			t.Errorf("%s is told as %s", given, got)
+			t.Errorf("%s becomes %s", given, got)
 		}
 	}
 }
@@ -160,12 +160,12 @@ func TestURL_HasNeitherPasswordNorQuery(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := URL(location); got != want {
-			t.Errorf("%s is told as %s", given, got)
+			t.Errorf("%s becomes %s", given, got)
 		}
 	}
 }
 
-func TestNamed_TellsSecretsFromTheirNames(t *testing.T) {
+func TestNamed_DistinguishesSecretsFromNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"rootPass": true, "--linode-root-pass": true, "bypassed": false,
 		"token": true, "agent-token": true, "sshPassword": true, "secretKey": true, "clientSecret": true, "etcd-s3-access-key": true, "sshKeyContents": true,
@@ -178,13 +178,13 @@ func TestNamed_TellsSecretsFromTheirNames(t *testing.T) {
 	}
 }
 
-func TestEncoded_HidesTextsAndLeavesNames(t *testing.T) {
+func TestEncoded_HidesTextsAndShowsNames(t *testing.T) {
 	for _, text := range []string{
 		packed.Text(`{"a":"secret"}`), base64.StdEncoding.EncodeToString([]byte("password: hunter2 and more of it")),
 		base64.RawURLEncoding.EncodeToString([]byte("another text that is longer")), "abc" + base64.StdEncoding.EncodeToString([]byte("password: hunter2 and more of it")),
 	} {
 		if got := Encoded("x: " + text + " y"); strings.Contains(got, text[4:20]) {
-			t.Errorf("%s is told as %q", text, got)
+			t.Errorf("%s becomes %q", text, got)
 		}
 	}
 	for _, text := range []string{
@@ -192,7 +192,7 @@ func TestEncoded_HidesTextsAndLeavesNames(t *testing.T) {
 		"/var/lib/rancher/rke2/server/manifests/rancher", "cluster.x-k8s.io/cluster-name", "v1beta2.provisioning.cattle.io/v1/namespaces/fleet-default/clusters",
 	} {
 		if got := Encoded(text); got != text {
-			t.Errorf("%s is told as %q", text, got)
+			t.Errorf("%s becomes %q", text, got)
 		}
 	}
 }

@@ -87,94 +87,94 @@ func TestDecide(t *testing.T) {
 		event registration.Event
 		next  time.Duration // after noon; 0: none
 	}{
-		"a new token is drawn and lives for a month": {
+		"a new token is created and valid for a month": {
 			facts: facts(), event: registration.Made,
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"a token that is fine is left alone": {
+		"a valid token is kept": {
 			facts: facts("token", old, "expiresAt", at(time.Hour)), next: time.Hour,
 		},
-		"its time is over": {
+		"the token has expired": {
 			facts: facts("token", old, "expiresAt", at(0)), event: registration.Replaced,
 			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
 		},
-		"it is over for a year, since nobody looked": {
+		"the token expired a year ago": {
 			facts: facts("token", old, "previousToken", "older", "expiresAt", at(-365*24*time.Hour), "gracePeriodExpiresAt", at(-364*24*time.Hour)), event: registration.Replaced,
 			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
 		},
-		"within the grace period both are good": {
+		"within the grace period both are valid": {
 			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(time.Minute)), next: time.Minute,
 		},
 		"the grace period is over": {
 			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
 			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
-		"a token before this one whose time nobody knows is not good": {
+		"a previous token with an unknown expiry is invalid": {
 			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", "soon"),
 			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
-		"a grace period of nothing": {
+		"no grace period": {
 			facts: facts("token", "new", "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(time.Minute)),
 			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
-		"a token that was good for ever begins to have a time": {
+		"a token without an expiry gets one": {
 			facts: facts("token", old), want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"one that is older than its time has some left": {
+		"a token older than its lifetime gets a short expiry": {
 			facts: facts("token", old), edit: func(f *registration.Facts) { f.Registration.CreationTimestamp = metav1.NewTime(noon.Add(-2 * month)) },
 			want: map[string]string{"token": old, "expiresAt": at(spread)}, next: spread,
 		},
-		"a time that cannot be read counts as none": {
+		"an unreadable time counts as missing": {
 			facts: facts("token", old, "expiresAt", "tomorrow"), want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"tokens are good for ever here": {
+		"tokens never expire": {
 			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Settings.TTL = -1 },
 			want: map[string]string{"token": old},
 		},
-		"this one is good for ever": {
+		"this token never expires": {
 			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(0)) },
 			want: map[string]string{"token": old},
 		},
-		"the token before still ends where tokens are good for ever": {
+		"the previous token expires although tokens never expire": {
 			facts: facts("token", "new", "previousToken", old, "gracePeriodExpiresAt", at(0)), edit: func(f *registration.Facts) { f.Settings.TTL = -1 },
 			want: map[string]string{"token": "new"},
 		},
-		"it is to live for an hour, and is replaced": {
+		"the lifetime is an hour, and the token is replaced": {
 			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(60)) }, event: registration.Replaced,
 			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(time.Hour), "gracePeriodExpiresAt": at(48 * time.Minute)}, next: 48 * time.Minute,
 		},
-		"a minute is too short for both": {
+		"a minute is too short": {
 			facts: facts("token", old, "expiresAt", at(0)), event: registration.Replaced,
 			edit: func(f *registration.Facts) {
 				f.Registration.Spec.TTL, f.Registration.Spec.GracePeriod = new(int64(1)), new(int64(1))
 			},
 			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(30 * time.Minute), "gracePeriodExpiresAt": at(10 * time.Minute)}, next: 10 * time.Minute,
 		},
-		"more minutes than there are": {
+		"too many minutes": {
 			facts: facts("token", old, "expiresAt", at(time.Hour)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(1) << 62) }, next: time.Hour,
 		},
-		"a token of agents is kept while nobody tells them": {
+		"an agent's token is kept while agents cannot learn the next one": {
 			facts: facts(), edit: func(f *registration.Facts) {
 				f.Registration.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent
 			}, event: registration.Made,
 			want: map[string]string{"token": fresh},
 		},
-		"agents are told": {
+		"agents learn the next token": {
 			facts: facts(), event: registration.Made,
 			edit: func(f *registration.Facts) {
 				f.Registration.Labels[mgmtv3.TokenPurposeLabel], f.Settings.AgentsFollow = mgmtv3.TokenPurposeAgent, true
 			},
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"an agent has not come with the new one, and the one before stays": {
+		"the previous token is kept until an agent uses the new one": {
 			facts: facts("token", "new", "previousToken", old, "expiresAt", at(48*time.Hour), "gracePeriodExpiresAt", at(0)), edit: agentsFollow,
 			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(48 * time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
 		},
-		"no third one comes before": {
+		"no third token is created before that": {
 			facts: facts("token", "new", "previousToken", old, "expiresAt", at(0), "gracePeriodExpiresAt", at(0)), edit: agentsFollow,
 			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(24 * time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
 		},
-		"it has come": {
+		"an agent uses the new token": {
 			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
 			edit: func(f *registration.Facts) {
 				agentsFollow(f)
@@ -182,7 +182,7 @@ func TestDecide(t *testing.T) {
 			},
 			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
-		"that it had come with the token before says nothing": {
+		"earlier use of the previous token does not count": {
 			facts: facts("token", old, "previousToken", "older", "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
 			edit: func(f *registration.Facts) {
 				agentsFollow(f)
@@ -191,7 +191,7 @@ func TestDecide(t *testing.T) {
 			},
 			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: time.Hour,
 		},
-		"who says how long the token is good is obeyed": {
+		"the requested lifetime is used": {
 			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
 			edit: func(f *registration.Facts) {
 				agentsFollow(f)
@@ -199,35 +199,35 @@ func TestDecide(t *testing.T) {
 			},
 			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
-		"a token for everybody is kept, too": {
+		"a token for agents and hosts is kept, too": {
 			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Labels = nil }, event: registration.Made, want: map[string]string{"token": fresh},
 		},
-		"a token in a status of old becomes the Secret's": {
+		"a token in an old status moves to the Secret": {
 			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Status.Token = old }, event: registration.Made,
 			want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"a token that the agent was given elsewhere is the first one": {
+		"the agent's token from another management cluster is the first token": {
 			facts: facts(), edit: func(f *registration.Facts) { f.Brought = old }, event: registration.Made,
 			want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"and not the next one, when somebody has taken it back": {
+		"the agent's earlier token is not used after its revocation": {
 			facts: facts(), edit: func(f *registration.Facts) {
 				f.Brought, f.Registration.Status.TokenSecretName = old, "crt-token-default-token"
 			}, event: registration.Made, want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"what was given elsewhere can be guessed": {
+		"an earlier token that is too weak is not used": {
 			facts: facts(), edit: func(f *registration.Facts) { f.Brought = "hunter2" }, event: registration.Made,
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"one that can be guessed does not": {
+		"a weak token is not moved": {
 			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Status.Token = "hunter2" }, event: registration.Made,
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"somebody took the token out of the Secret": {
+		"a user removed the token from the Secret": {
 			facts: facts("note", "keep"), edit: func(f *registration.Facts) { f.Registration.Status.Token = old }, event: registration.Made,
 			want: map[string]string{"token": fresh, "note": "keep", "expiresAt": at(month + spread)}, next: month + spread,
 		},
-		"keys of others stay": {
+		"other keys are kept": {
 			facts: facts("token", old, "note", "keep", "expiresAt", at(0)), event: registration.Replaced,
 			want: map[string]string{"token": fresh, "note": "keep", "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
 		},
@@ -252,20 +252,20 @@ func TestDecide(t *testing.T) {
 				t.Errorf("looks again after %v, want %v", d.Next.Sub(noon), tc.next)
 			}
 			if d.Status.Token != "" {
-				t.Error("the status holds a token")
+				t.Error("the status contains a token")
 			}
 		})
 	}
 }
 
-// TestDecide_ShorterLives checks that a token's remaining time shrinks when the user shortens its lifetime.
-func TestDecide_ShorterLives(t *testing.T) {
+// TestDecide_ShorterLifetimes checks that a token's remaining time shrinks when the user shortens its lifetime.
+func TestDecide_ShorterLifetimes(t *testing.T) {
 	t.Parallel()
 	f := facts("token", old, "expiresAt", at(registration.DefaultTTL))
 	f.Registration.Spec.TTL = new(int64(60))
 	d := registration.Decide(*f)
 	if left := d.Next.Sub(noon); left < time.Hour || left >= 66*time.Minute {
-		t.Errorf("it still has %v", left)
+		t.Errorf("it has %v left", left)
 	}
 	f.Secret = d.Secret
 	if again := registration.Decide(*f); again.Secret != nil {
@@ -273,7 +273,7 @@ func TestDecide_ShorterLives(t *testing.T) {
 	}
 }
 
-func TestDecide_SecretSaysWhoseItIs(t *testing.T) {
+func TestDecide_SecretNamesItsOwner(t *testing.T) {
 	t.Parallel()
 	f := facts()
 	made := registration.Decide(*f).Secret
@@ -283,10 +283,10 @@ func TestDecide_SecretSaysWhoseItIs(t *testing.T) {
 		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
 	for name, edit := range map[string]func(*corev1.Secret){
-		"it came here with its registration": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "the-former-one" },
+		"it was moved with its registration": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "the-former-one" },
 		"it has no owner":                    func(s *corev1.Secret) { s.OwnerReferences = nil },
-		"it is for somebody else":            func(s *corev1.Secret) { s.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent },
-		"it does not say for whom":           func(s *corev1.Secret) { s.Labels = nil },
+		"it has another purpose":             func(s *corev1.Secret) { s.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent },
+		"it has no purpose":                  func(s *corev1.Secret) { s.Labels = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			broken := *f
@@ -304,7 +304,7 @@ func TestDecide_SecretSaysWhoseItIs(t *testing.T) {
 	}
 	f.Registration.Labels, f.Secret = nil, made.DeepCopy()
 	if _, says := registration.Decide(*f).Secret.Labels[mgmtv3.TokenPurposeLabel]; says {
-		t.Error("the purpose was taken away from the registration only")
+		t.Error("the purpose was removed only from the registration")
 	}
 }
 
@@ -354,7 +354,7 @@ func TestDecide_Commands(t *testing.T) {
 	f.Registration.Labels = map[string]string{mgmtv3.TokenPurposeLabel: "agnet"}
 	f.Settings.ServerURL = "https://drover.example.com"
 	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"}, status()); diff != "" {
-		t.Errorf("for nobody (-want +got):\n%s", diff)
+		t.Errorf("without a purpose (-want +got):\n%s", diff)
 	}
 }
 
@@ -365,11 +365,11 @@ func TestServes(t *testing.T) {
 		labels      map[string]string
 		agent, node bool
 	}{
-		"no label":    {nil, true, true},
-		"for agents":  {label("agent"), true, false},
-		"for hosts":   {label("node"), false, true},
-		"for no one":  {label("agnet"), false, false},
-		"for nothing": {label(""), false, false},
+		"no label":                {nil, true, true},
+		"for agents":              {label("agent"), true, false},
+		"for hosts":               {label("node"), false, true},
+		"without a purpose":       {label("agnet"), false, false},
+		"with an unknown purpose": {label(""), false, false},
 	} {
 		if registration.Serves(tc.labels, registration.ForAgent) != tc.agent || registration.Serves(tc.labels, registration.ForNode) != tc.node {
 			t.Errorf("%s: agent %v, node %v", name, !tc.agent, !tc.node)
@@ -409,10 +409,10 @@ func TestDecide_Invariants(t *testing.T) {
 		}
 		after := registration.Read(f.Secret).Accepted(noon)
 		if len(after) == 0 || len(before) > 0 && !strings.Contains(strings.Join(after, " "), before[0]) {
-			r.Fatalf("good were %d tokens, and are %d others", len(before), len(after))
+			r.Fatalf("%d tokens were valid, and now %d others are", len(before), len(after))
 		}
 		if !d.Next.IsZero() && !d.Next.After(noon) {
-			r.Fatalf("looks again %v ago", noon.Sub(d.Next))
+			r.Fatalf("checks again %v ago", noon.Sub(d.Next))
 		}
 		f.Fresh = "yet another"
 		again := registration.Decide(*f)
@@ -422,7 +422,7 @@ func TestDecide_Invariants(t *testing.T) {
 	})
 }
 
-func TestContent_IsNotPrinted(t *testing.T) {
+func TestContent_IsMasked(t *testing.T) {
 	t.Parallel()
 	if text := registration.Read(secret(facts(), "token", old)).String(); strings.Contains(text, old) {
 		t.Error(text)

@@ -63,7 +63,8 @@ func HostHeaders(headers map[string][]string) map[string][]string {
 func ParseRequest(request *corev1.Secret) (Host, error) {
 	var said map[string][]string
 	if err := json.Unmarshal(request.Data[rkev1.MachineRequestDataKey], &said); err != nil {
-		return Host{}, fmt.Errorf("the machine request %s/%s has no headers in %s", request.Namespace, request.Name, rkev1.MachineRequestDataKey)
+		return Host{}, fmt.Errorf("the machine request %s/%s must have headers in %s",
+			request.Namespace, request.Name, rkev1.MachineRequestDataKey)
 	}
 	return ParseHost(said)
 }
@@ -143,9 +144,11 @@ func parseLabels(lists []string) (map[string]string, error) {
 		case key == rkev1.CattleOSLabel && value != "linux":
 			return nil, fmt.Errorf("--label %q: only linux is supported", piece)
 		case key != rkev1.CattleOSLabel && reserved(key):
-			return nil, fmt.Errorf("--label %q: labels of cluster.x-k8s.io, rke.cattle.io and drover.io are set by Drover; choose another key", piece)
+			return nil, fmt.Errorf("--label %q: Drover sets the labels of cluster.x-k8s.io, rke.cattle.io and "+
+				"drover.io; choose another key", piece)
 		case forbidden(key):
-			return nil, fmt.Errorf("--label %q: a kubelet may not set this label of kubernetes.io; choose a key of node.kubernetes.io, or of your own", piece)
+			return nil, fmt.Errorf("--label %q: a kubelet may not set this label of kubernetes.io; choose a key of "+
+				"node.kubernetes.io or of your own domain", piece)
 		}
 		if labels == nil {
 			labels = map[string]string{}
@@ -193,10 +196,11 @@ func parseTaints(lists []string) ([]corev1.Taint, error) {
 			return nil, fmt.Errorf("--taint %q must be KEY=VALUE:EFFECT or KEY:EFFECT, with the effect NoSchedule, PreferNoSchedule or NoExecute", piece)
 		}
 		if strings.HasPrefix(key, "node-role.kubernetes.io/") {
-			return nil, fmt.Errorf("--taint %q: taints of node-role.kubernetes.io follow from the roles; choose another key", piece)
+			return nil, fmt.Errorf("--taint %q: Drover sets the taints of node-role.kubernetes.io from the roles; "+
+				"choose another key", piece)
 		}
 		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
-			return nil, fmt.Errorf("--taint %q: there is one with this key and effect already, and a kubelet takes one of each", piece)
+			return nil, fmt.Errorf("--taint %q: another taint has the same key and effect; remove one of them", piece)
 		}
 		taints = append(taints, taint)
 	}

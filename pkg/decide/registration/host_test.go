@@ -19,7 +19,7 @@ func worker() map[string][]string {
 	return map[string][]string{"id": {"host-1"}, "role-worker": {"true"}}
 }
 
-func TestHostHeaders_LeavesOutWhatIsNotOfTheHost(t *testing.T) {
+func TestHostHeaders_OmitsOtherHeaders(t *testing.T) {
 	t.Parallel()
 	headers := http.Header{}
 	headers.Set("Authorization", "Bearer secret")
@@ -38,7 +38,7 @@ func TestHostHeaders_LeavesOutWhatIsNotOfTheHost(t *testing.T) {
 	}
 }
 
-func TestParseHost_Takes(t *testing.T) {
+func TestParseHost_Accepts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		said map[string][]string
@@ -59,7 +59,7 @@ func TestParseHost_Takes(t *testing.T) {
 				},
 			},
 		},
-		"what is empty": {
+		"empty values": {
 			map[string][]string{"id": {"host-1"}, "role-worker": {"true"}, "role-etcd": {"false"}, "role-control-plane": {}, "labels": {"", " , "}, "taints": {""}, "address": {""}},
 			registration.Host{ID: "host-1", Worker: true},
 		},
@@ -90,37 +90,37 @@ func TestParseHost_Refuses(t *testing.T) {
 		header, value string
 		parts         []string
 	}{
-		"no identity":                    {"id", "", []string{"the identity of the host"}},
-		"an identity that is too long":   {"id", long, []string{"the identity of the host", "63"}},
-		"an identity that is no label":   {"id", "a/b", []string{"the identity of the host"}},
-		"no role":                        {"role-worker", "yes", []string{"a role is missing", "--all-roles"}},
-		"a name that no node can have":   {"node-name", "a_b", []string{"--node-name", `"a_b"`}},
-		"a name that is too long":        {"node-name", long, []string{"--node-name", "63"}},
-		"an address that is none":        {"address", "10.0.0.1,eth7", []string{`--address "eth7"`}},
-		"an inner address that is none":  {"internal-address", "10.0.0", []string{`--internal-address "10.0.0"`}},
-		"a label without a value":        {"labels", "site", []string{`--label "site"`, "KEY=VALUE"}},
-		"a label with two values":        {"labels", "a=b=c", []string{`--label "a=b=c"`}},
-		"a label with no key":            {"labels", "=b", []string{`--label "=b"`}},
-		"another system":                 {"labels", "cattle.io/os=windows", []string{"only linux"}},
-		"a label of Drover's":            {"labels", "rke.cattle.io/etcd-role=true", []string{"set by Drover"}},
-		"a label that backups follow":    {"labels", "resources.cattle.io/backup=false", []string{"set by Drover"}},
-		"a label of agents'":             {"labels", "plan.cattle.io/machine-name=x", []string{"set by Drover"}},
-		"a label of Cluster API's":       {"labels", "cluster.x-k8s.io/cluster-name=x", []string{"set by Drover"}},
-		"a label of Cluster API's parts": {"labels", "topology.cluster.x-k8s.io/owned=", []string{"set by Drover"}},
-		"a role label":                   {"labels", "node-role.kubernetes.io/master=", []string{"a kubelet may not"}},
-		"a label of Kubernetes":          {"labels", "kubernetes.io/x=y", []string{"a kubelet may not"}},
-		"a label of Kubernetes' own":     {"labels", "scheduling.k8s.io/x=y", []string{"a kubelet may not"}},
-		"a label of k8s.io":              {"labels", "k8s.io/os=linux", []string{"a kubelet may not"}},
-		"a label of topology":            {"labels", "topology.kubernetes.io/rack=r1", []string{"a kubelet may not"}},
-		"a label of a part of topology":  {"labels", "x.topology.kubernetes.io/zone=z", []string{"a kubelet may not"}},
-		"an address with a zone":         {"address", "fe80::1%eth0", []string{`--address "fe80::1%eth0"`}},
-		"two taints of one key":          {"taints", "a=b:NoSchedule,a=c:NoSchedule", []string{`--taint "a=c:NoSchedule"`, "one of each"}},
-		"a taint of roles":               {"taints", "node-role.kubernetes.io/etcd=x:NoExecute", []string{"follow from the roles"}},
-		"a taint without an effect":      {"taints", "a=b", []string{`--taint "a=b"`, "KEY=VALUE:EFFECT", "NoExecute"}},
-		"a taint with another effect":    {"taints", "a=b:Explode", []string{`--taint "a=b:Explode"`}},
-		"a taint with two values":        {"taints", "a=b=c:NoExecute", []string{`--taint "a=b=c:NoExecute"`}},
-		"a taint with two effects":       {"taints", "a=b:NoExecute:NoSchedule", []string{"--taint"}},
-		"a taint without a key":          {"taints", "=b:NoExecute", []string{"--taint"}},
+		"no identity":                           {"id", "", []string{"the identity of the host"}},
+		"an identity that is too long":          {"id", long, []string{"the identity of the host", "63"}},
+		"an identity that is not a label value": {"id", "a/b", []string{"the identity of the host"}},
+		"no role":                               {"role-worker", "yes", []string{"a role is missing", "--all-roles"}},
+		"an invalid name of a node":             {"node-name", "a_b", []string{"--node-name", `"a_b"`}},
+		"a name that is too long":               {"node-name", long, []string{"--node-name", "63"}},
+		"an invalid address":                    {"address", "10.0.0.1,eth7", []string{`--address "eth7"`}},
+		"an invalid internal address":           {"internal-address", "10.0.0", []string{`--internal-address "10.0.0"`}},
+		"a label without a value":               {"labels", "site", []string{`--label "site"`, "KEY=VALUE"}},
+		"a label with two values":               {"labels", "a=b=c", []string{`--label "a=b=c"`}},
+		"a label with no key":                   {"labels", "=b", []string{`--label "=b"`}},
+		"another operating system":              {"labels", "cattle.io/os=windows", []string{"only linux"}},
+		"a label of Drover":                     {"labels", "rke.cattle.io/etcd-role=true", []string{"Drover sets"}},
+		"a label of backups":                    {"labels", "resources.cattle.io/backup=false", []string{"Drover sets"}},
+		"a label of agents":                     {"labels", "plan.cattle.io/machine-name=x", []string{"Drover sets"}},
+		"a label of Cluster API":                {"labels", "cluster.x-k8s.io/cluster-name=x", []string{"Drover sets"}},
+		"a label of Cluster API's subdomains":   {"labels", "topology.cluster.x-k8s.io/owned=", []string{"Drover sets"}},
+		"a role label":                          {"labels", "node-role.kubernetes.io/master=", []string{"a kubelet may not"}},
+		"a label of Kubernetes":                 {"labels", "kubernetes.io/x=y", []string{"a kubelet may not"}},
+		"a label of node.kubernetes.io":         {"labels", "scheduling.k8s.io/x=y", []string{"a kubelet may not"}},
+		"a label of k8s.io":                     {"labels", "k8s.io/os=linux", []string{"a kubelet may not"}},
+		"a label of topology":                   {"labels", "topology.kubernetes.io/rack=r1", []string{"a kubelet may not"}},
+		"an unknown label of topology":          {"labels", "x.topology.kubernetes.io/zone=z", []string{"a kubelet may not"}},
+		"an address with a zone":                {"address", "fe80::1%eth0", []string{`--address "fe80::1%eth0"`}},
+		"two taints with one key":               {"taints", "a=b:NoSchedule,a=c:NoSchedule", []string{`--taint "a=c:NoSchedule"`, "the same key and effect"}},
+		"a taint of roles":                      {"taints", "node-role.kubernetes.io/etcd=x:NoExecute", []string{"from the roles"}},
+		"a taint without an effect":             {"taints", "a=b", []string{`--taint "a=b"`, "KEY=VALUE:EFFECT", "NoExecute"}},
+		"a taint with another effect":           {"taints", "a=b:Explode", []string{`--taint "a=b:Explode"`}},
+		"a taint with two values":               {"taints", "a=b=c:NoExecute", []string{`--taint "a=b=c:NoExecute"`}},
+		"a taint with two effects":              {"taints", "a=b:NoExecute:NoSchedule", []string{"--taint"}},
+		"a taint without a key":                 {"taints", "=b:NoExecute", []string{"--taint"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,7 +132,7 @@ func TestParseHost_Refuses(t *testing.T) {
 			}
 			for _, part := range tt.parts {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not say %q", err, part)
+					t.Errorf("error %q does not contain %q", err, part)
 				}
 			}
 			if lines := strings.Count(err.Error(), "\n"); lines > 0 {
@@ -142,9 +142,9 @@ func TestParseHost_Refuses(t *testing.T) {
 	}
 }
 
-// TestParseHost_TellsEverythingAtOnce checks that the error lists all problems, so that the user corrects a command
+// TestParseHost_ReportsAllErrors checks that the error lists all problems, so that the user corrects a command
 // once. The identity is read anyway.
-func TestParseHost_TellsEverythingAtOnce(t *testing.T) {
+func TestParseHost_ReportsAllErrors(t *testing.T) {
 	t.Parallel()
 	host, err := registration.ParseHost(map[string][]string{
 		"id": {"host-1"}, "node-name": {"_"}, "address": {"x"}, "internal-address": {"y"}, "labels": {"z"}, "taints": {"t"},
@@ -154,7 +154,7 @@ func TestParseHost_TellsEverythingAtOnce(t *testing.T) {
 	}
 	for _, part := range []string{"a role is missing", "--node-name", "--address", "--internal-address", "--label", "--taint"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q does not say %q", err, part)
+			t.Errorf("error %q does not contain %q", err, part)
 		}
 	}
 }
@@ -172,17 +172,17 @@ func TestParseRequest(t *testing.T) {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 	for _, data := range []string{"", "x", `["id"]`, `{"id":"host-1"}`} {
-		if _, err := registration.ParseRequest(request(data)); err == nil || !strings.Contains(err.Error(), "c-m-1/custom-0123456789ab has no headers in data") {
+		if _, err := registration.ParseRequest(request(data)); err == nil || !strings.Contains(err.Error(), "c-m-1/custom-0123456789ab must have headers in data") {
 			t.Errorf("%q: error %v", data, err)
 		}
 	}
 }
 
-func TestAnswer_IsForWhatTheHostSaid(t *testing.T) {
+func TestAnswer_IsForTheRequestOfTheHost(t *testing.T) {
 	t.Parallel()
 	asked := request(`{"id":["host-1"]}`)
 	if got := registration.ReadAnswer(asked); got != nil {
-		t.Errorf("nobody has answered: %+v", got)
+		t.Errorf("an answer without a controller: %+v", got)
 	}
 	refusal, machine := &registration.Answer{Refusal: "no"}, &registration.Answer{Namespace: "fleet-default", Name: "custom-1"}
 	refused := registration.WithAnswer(asked, refusal)
@@ -194,7 +194,7 @@ func TestAnswer_IsForWhatTheHostSaid(t *testing.T) {
 	}
 	refused.Data = request(`{"id":["host-1"],"role-etcd":["true"]}`).Data
 	if got := registration.ReadAnswer(refused); got != nil {
-		t.Errorf("an answer to something else counts: %+v", got)
+		t.Errorf("an answer to another request counts: %+v", got)
 	}
 	answered := registration.WithAnswer(refused, machine)
 	if diff := cmp.Diff(machine, registration.ReadAnswer(answered)); diff != "" {
@@ -260,8 +260,8 @@ func TestMachine_Objects(t *testing.T) {
 	}
 }
 
-// TestMachine_SaysNoMoreThanTheHost checks that a worker without flags has no annotations, and only its own role.
-func TestMachine_SaysNoMoreThanTheHost(t *testing.T) {
+// TestMachine_HasOnlyDataOfTheHost checks that a worker without flags has no annotations, and only its own role.
+func TestMachine_HasOnlyDataOfTheHost(t *testing.T) {
 	t.Parallel()
 	host, err := registration.ParseHost(worker())
 	if err != nil {
@@ -320,13 +320,13 @@ func TestCorrection(t *testing.T) {
 	}
 	one := registration.Host{Worker: true, Labels: map[string]string{"rack": "1"}}
 	annotated := wanted(one)
-	annotated.GetAnnotations()["example.com/note"] = "of somebody else"
+	annotated.GetAnnotations()["example.com/note"] = "of another user"
 	for name, tt := range map[string]struct {
 		there, wanted metav1.Object
 		want          string
 	}{
-		"the same":                      {wanted(all), wanted(all), ""},
-		"with what a host does not say": {annotated, wanted(one), ""},
+		"the same":                            {wanted(all), wanted(all), ""},
+		"with data that a host does not send": {annotated, wanted(one), ""},
 		"fewer roles, and another label": {wanted(all), wanted(one), `{"metadata":{"annotations":{"rke.cattle.io/address":null,"rke.cattle.io/labels":"{\"rack\":\"1\"}","rke.cattle.io/taints":null},` +
 			`"labels":{"cluster.x-k8s.io/control-plane":null,"rack":"1","rke.cattle.io/control-plane-role":null,"rke.cattle.io/etcd-role":null,` +
 			`"rke.cattle.io/node-name":null,"site":null},"resourceVersion":"7"}}`},
@@ -334,7 +334,7 @@ func TestCorrection(t *testing.T) {
 			wanted(registration.Host{Worker: true, Address: "203.0.113.7"}), wanted(registration.Host{Worker: true, Address: "203.0.113.8"}),
 			`{"metadata":{"annotations":{"rke.cattle.io/address":"203.0.113.8"},"labels":{},"resourceVersion":"7"}}`,
 		},
-		"a role more": {
+		"another role": {
 			wanted(registration.Host{Worker: true}), wanted(registration.Host{Worker: true, Etcd: true}),
 			`{"metadata":{"annotations":{},"labels":{"rke.cattle.io/etcd-role":"true"},"resourceVersion":"7"}}`,
 		},

@@ -130,7 +130,7 @@ func Correction(there, wanted metav1.Object) ([]byte, error) {
 		"resourceVersion": there.GetResourceVersion(), "labels": labels, "annotations": annotations,
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("encode what %s/%s has to say: %w", there.GetNamespace(), there.GetName(), err)
+		return nil, fmt.Errorf("encode the answer for %s/%s: %w", there.GetNamespace(), there.GetName(), err)
 	}
 	return patch, nil
 }

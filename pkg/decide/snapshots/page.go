@@ -30,8 +30,8 @@ const (
 
 // The errors contain nothing from the cluster's answer.
 var (
-	errList     = errors.New("the cluster's answer is no list of etcdsnapshotfiles.k3s.cattle.io")
-	errTooLarge = errors.New("a page of the cluster's list of snapshots is larger than it may be")
+	errList     = errors.New("the cluster's answer is not a list of etcdsnapshotfiles.k3s.cattle.io")
+	errTooLarge = errors.New("a page of the cluster's list of snapshots is too large")
 )
 
 // WriteVersions reads a page of a list and writes to w what changes with each entry. next is the token for the next

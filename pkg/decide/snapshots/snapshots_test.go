@@ -109,11 +109,11 @@ func TestDecide_AListBecomesObjects(t *testing.T) {
 	}
 	in.Have = decision.Create
 	if again := snapshots.Decide(in); !again.Empty() {
-		t.Errorf("what was made is not what is wanted: %+v", again)
+		t.Errorf("a created object differs from the desired one: %+v", again)
 	}
 }
 
-func TestDecide_WhatThereIs(t *testing.T) {
+func TestDecide_ExistingObjects(t *testing.T) {
 	t.Parallel()
 	made := snapshots.Decide(input(local("one"))).Create[0]
 	with := func(f func(*rkev1.ETCDSnapshot)) *rkev1.ETCDSnapshot {
@@ -133,39 +133,39 @@ func TestDecide_WhatThereIs(t *testing.T) {
 		want [3]string
 	}{
 		"a file that is missing for the first time": {in: input(), have: []*rkev1.ETCDSnapshot{made}},
-		"a file that is missing for long":           {in: since(snapshots.Grace), have: []*rkev1.ETCDSnapshot{made}, want: [3]string{"", "", made.Name}},
-		"a file that is missing for not so long":    {in: since(snapshots.Grace - time.Second), have: []*rkev1.ETCDSnapshot{made}},
-		"a file on a node that is no machine": {
+		"a file that is missing for a long time":    {in: since(snapshots.Grace), have: []*rkev1.ETCDSnapshot{made}, want: [3]string{"", "", made.Name}},
+		"a file that is missing for a short time":   {in: since(snapshots.Grace - time.Second), have: []*rkev1.ETCDSnapshot{made}},
+		"a file on a node without a machine": {
 			in: snapshots.Input{Cluster: demo, Files: []snapshots.File{local("one")}, Complete: true, Now: noon, Missing: since(snapshots.Grace).Missing}, have: []*rkev1.ETCDSnapshot{made},
 		},
-		"a file that is gone, as far as a list of which the end is missing tells": {
+		"a file that is missing in an incomplete list": {
 			in: snapshots.Input{Cluster: demo, Now: noon, Missing: since(snapshots.Grace).Missing}, have: []*rkev1.ETCDSnapshot{made},
 		},
 		"a file whose object is being deleted": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.DeletionTimestamp = new(metav1.Now()) })},
 		},
-		"an object that somebody has edited": {
+		"an edited object": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.SnapshotFile.Name = "two" })}, want: [3]string{"", made.Name, ""},
 		},
-		"an object with labels of others": {
+		"an object with other labels": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Labels["team"] = "a" })},
 		},
 		"two objects for one file": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Name = "zzz" }), made}, want: [3]string{"", "", "zzz"},
 		},
-		"two objects for one file, of which one goes": {
+		"two objects for one file, one being deleted": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{made, with(func(s *rkev1.ETCDSnapshot) { s.Name, s.DeletionTimestamp = "aaa", new(metav1.Now()) })},
 		},
-		"two entries of one name": {
+		"two entries with one name": {
 			in: input(local("one"), func() snapshots.File { f := local("two"); f.Name = "local-one"; return f }()), have: []*rkev1.ETCDSnapshot{made},
 		},
-		"an object of another name, from another program": {
+		"an object with another name, from another program": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Name = "zzz" })},
 		},
 		"an object that was written by hand": {
 			in: input(), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { delete(s.Annotations, rkev1.SnapshotNameAnnotation) })},
 		},
-		"a machine that was made again": {
+		"a recreated machine": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.OwnerReferences[0].UID = "before" })}, want: [3]string{"", made.Name, ""},
 		},
 	}
@@ -187,9 +187,9 @@ func TestDecide_WhatThereIs(t *testing.T) {
 	}
 }
 
-// TestDecide_TheCredentialOfAPersonStays checks that an object's credential stays. Lists contain no credential, so the
+// TestDecide_KeepsTheUsersCredential checks that an object's credential stays. Lists contain no credential, so the
 // user set it.
-func TestDecide_TheCredentialOfAPersonStays(t *testing.T) {
+func TestDecide_KeepsTheUsersCredential(t *testing.T) {
 	t.Parallel()
 	file := local("one")
 	file.S3 = &rkev1.ETCDSnapshotS3{Bucket: "backups"}
@@ -202,12 +202,12 @@ func TestDecide_TheCredentialOfAPersonStays(t *testing.T) {
 		t.Errorf("update: %+v", decision.Update)
 	}
 	if made.SnapshotFile.Size != 0 || file.S3.CloudCredentialName != "" {
-		t.Error("what was given is changed")
+		t.Error("the input is changed")
 	}
 }
 
-// TestList_WhatAClusterMaySay checks that invalid entries of a cluster are rejected.
-func TestList_WhatAClusterMaySay(t *testing.T) {
+// TestList_Input checks that invalid entries of a cluster are rejected.
+func TestList_Input(t *testing.T) {
 	t.Parallel()
 	list := func(items string) string { return `{"kind":"ETCDSnapshotFileList","items":[` + items + `]}` }
 	entry := func(spec string) string { return list(`{"metadata":{"name":"x"},"spec":{` + spec + `}}`) }
@@ -215,16 +215,16 @@ func TestList_WhatAClusterMaySay(t *testing.T) {
 		"no name": entry(`"snapshotName":""`), "a path": entry(`"snapshotName":"../../etc/shadow"`), "the folder": entry(`"snapshotName":".."`),
 		"a Windows path": entry(`"snapshotName":"a\\b"`), "two lines": entry(`"snapshotName":"a\nb"`), "a long name": entry(`"snapshotName":"` + strings.Repeat("a", 256) + `"`),
 		"a long node": entry(`"snapshotName":"a","nodeName":"` + strings.Repeat("n", 254) + `"`), "a node in two lines": entry(`"snapshotName":"a","nodeName":"a\nb"`),
-		"a large authority":   entry(`"snapshotName":"a","s3":{"endpointCA":"` + strings.Repeat("n", 1<<20) + `"}`),
-		"a long bucket":       entry(`"snapshotName":"a","s3":{"bucket":"` + strings.Repeat("n", 64) + `"}`),
-		"an object that goes": list(`{"metadata":{"name":"x","deletionTimestamp":"2026-11-26T12:00:02Z"},"spec":{"snapshotName":"a"}}`),
+		"a large authority":               entry(`"snapshotName":"a","s3":{"endpointCA":"` + strings.Repeat("n", 1<<20) + `"}`),
+		"a long bucket":                   entry(`"snapshotName":"a","s3":{"bucket":"` + strings.Repeat("n", 64) + `"}`),
+		"an object that is being deleted": list(`{"metadata":{"name":"x","deletionTimestamp":"2026-11-26T12:00:02Z"},"spec":{"snapshotName":"a"}}`),
 	} {
 		if files, complete, err := read(raw); err != nil || len(files) > 0 || !complete {
 			t.Errorf("%s: %v, %v, complete %t", name, files, err, complete)
 		}
 	}
 	if files, complete, err := read(list(`{"metadata":{"name":7}},{"metadata":{"name":"x"},"spec":{"snapshotName":"a"}}`)); err != nil || len(files) != 1 || complete {
-		t.Errorf("an entry that cannot be read: %v, %v, complete %t", files, err, complete)
+		t.Errorf("an unreadable entry: %v, %v, complete %t", files, err, complete)
 	}
 	if files, complete, err := read(`{"kind":"PartialObjectMetadataList","items":null}`); err != nil || len(files) > 0 || !complete {
 		t.Errorf("no entries, as API servers write it: %v, %v, complete %t", files, err, complete)
@@ -237,9 +237,9 @@ func TestList_WhatAClusterMaySay(t *testing.T) {
 		list(strings.Repeat("{},", 2000) + "{}"), list(`"` + strings.Repeat("x", 100)), list(`{"metadata":{"name":"x"}`),
 	} {
 		if files, _, err := read(raw); err == nil {
-			t.Errorf("%.40q is a list: %v", raw, files)
+			t.Errorf("%.40q counts as a list: %v", raw, files)
 		} else if strings.Contains(err.Error(), "xxx") {
-			t.Errorf("the answer is in the error: %v", err)
+			t.Errorf("the error contains the answer: %v", err)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func TestDecide_NoMoreThanMaxFiles(t *testing.T) {
 	}
 	decision := snapshots.Decide(in)
 	if len(decision.Create) != 1 || len(decision.Delete) != 1 || decision.Delete[0].SnapshotFile.Name != "old0" || len(decision.Missing) > 0 {
-		t.Errorf("%d are made, and these go: %v", len(decision.Create), decision.Delete)
+		t.Errorf("%d objects are created, and these are deleted: %v", len(decision.Create), decision.Delete)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestDecide_Bounds(t *testing.T) {
 		{"metadata":{"name":"large"},"spec":{"snapshotName":"a","metadata":{"a":"` + strings.Repeat("x", 1<<20) + `"}}},
 		{"metadata":{"name":"odd"},"spec":{"snapshotName":"b","metadata":{"a":7}}}]}`)
 	if err != nil || !complete || len(files) != 2 || files[0].Metadata+files[1].Metadata != "" {
-		t.Errorf("metadata that cannot be kept: %d files, complete %t, %v", len(files), complete, err)
+		t.Errorf("metadata that does not fit: %d files, complete %t, %v", len(files), complete, err)
 	}
 	var many []snapshots.File
 	for i := range 200 {
@@ -336,9 +336,9 @@ func TestDecide_Bounds(t *testing.T) {
 	}
 }
 
-// TestDecide_OnceIsEnough checks any objects and any list: a second decision is empty, objects of users stay unchanged,
+// TestDecide_IsIdempotent checks any objects and any list: a second decision is empty, objects of users stay unchanged,
 // and no name is created twice.
-func TestDecide_OnceIsEnough(t *testing.T) {
+func TestDecide_IsIdempotent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(rapid.StringMatching(`[a-zA-Z_.-]{1,70}`), 0, 6)
@@ -368,7 +368,7 @@ func TestDecide_OnceIsEnough(t *testing.T) {
 		}
 		for _, s := range decision.Create {
 			if objects[s.Name] != nil {
-				t.Fatalf("%s is made twice", s.Name)
+				t.Fatalf("%s is created twice", s.Name)
 			}
 			objects[s.Name] = s
 		}
@@ -377,7 +377,7 @@ func TestDecide_OnceIsEnough(t *testing.T) {
 		}
 		for _, s := range decision.Delete {
 			if s.Annotations[rkev1.SnapshotNameAnnotation] == "" {
-				t.Fatalf("%s is a person's", s.Name)
+				t.Fatalf("%s belongs to a user", s.Name)
 			}
 			delete(objects, s.Name)
 		}
@@ -387,7 +387,7 @@ func TestDecide_OnceIsEnough(t *testing.T) {
 		}
 		if again := snapshots.Decide(in); !again.Empty() {
 			encoded, _ := json.Marshal(again)
-			t.Fatalf("there is something left: %s", encoded)
+			t.Fatalf("work remains: %s", encoded)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func naming(edits ...func(*provv1.Cluster)) *provv1.Cluster {
 	return cluster
 }
 
-func TestReferences_AreThoseToOtherNamespaces(t *testing.T) {
+func TestReferences_PointToOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	got := map[string]string{}
 	for _, ref := range tenancy.References(naming()) {
@@ -64,7 +64,7 @@ func TestReferences_AreThoseToOtherNamespaces(t *testing.T) {
 	}
 }
 
-func TestOffered_TakesNoBareNames(t *testing.T) {
+func TestOffered_RefusesBareNames(t *testing.T) {
 	t.Parallel()
 	demo := types.NamespacedName{Namespace: "a", Name: "demo"}
 	for list, want := range map[string]bool{
@@ -105,7 +105,7 @@ func authors(cluster *provv1.Cluster) string {
 	return strings.Join(list, " ")
 }
 
-func TestGrants_RememberWhoWroteWhat(t *testing.T) {
+func TestGrants_RecordTheAuthorOfEachReference(t *testing.T) {
 	t.Parallel()
 	before := granted(t, alice)
 	if got := authors(before); got != "cc=alice pool=alice s3=alice vsphere=alice" {
@@ -127,9 +127,9 @@ func TestGrants_RememberWhoWroteWhat(t *testing.T) {
 	}
 }
 
-// TestGrants_NobodyGrantsInPassing checks that an existing reference without a grant gets none by another edit.
+// TestGrants_UnrelatedEditsGrantNothing checks that an existing reference without a grant gets none by another edit.
 // Controllers edit Clusters too.
-func TestGrants_NobodyGrantsInPassing(t *testing.T) {
+func TestGrants_UnrelatedEditsGrantNothing(t *testing.T) {
 	t.Parallel()
 	before, after := naming(), naming()
 	write(t, before, after, tenancy.Author{Username: "system:serviceaccount:drover-system:drover"})
@@ -169,8 +169,8 @@ func TestGrants_CannotBeForged(t *testing.T) {
 	}
 }
 
-// TestGrants_AreNotTakenFromTheChange checks that the annotation in a change does not count.
-func TestGrants_AreNotTakenFromTheChange(t *testing.T) {
+// TestGrants_AreNotReadFromTheChange checks that the annotation in a change does not count.
+func TestGrants_AreNotReadFromTheChange(t *testing.T) {
 	t.Parallel()
 	after := granted(t, alice)
 	text, err := tenancy.WriteGrants(naming(), after, bob, nil, key)

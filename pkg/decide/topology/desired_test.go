@@ -204,15 +204,15 @@ func TestDesired_Replicas(t *testing.T) {
 		current map[string]int32
 		want    int32
 	}{
-		"the quantity":                            {edit: func(*provv1.Cluster) {}, want: 3},
-		"the quantity wins over what exists":      {edit: func(*provv1.Cluster) {}, current: map[string]int32{"demo-pool1": 7}, want: 3},
-		"no quantity starts with one":             {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }, want: 1},
-		"no quantity keeps what exists":           {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }, current: map[string]int32{"demo-pool1": 7}, want: 7},
-		"an autoscaler starts with its quantity":  {edit: autoscale(1, 5), want: 3},
-		"an autoscaler starts with its minimum":   {edit: autoscale(4, 5), want: 4},
-		"an autoscaler keeps what exists":         {edit: autoscale(1, 9), current: map[string]int32{"demo-pool1": 7}, want: 7},
-		"an autoscaler is held below its maximum": {edit: autoscale(1, 5), current: map[string]int32{"demo-pool1": 7}, want: 5},
-		"another pool's size does not count":      {edit: autoscale(1, 5), current: map[string]int32{"demo-pool2": 5}, want: 3},
+		"the quantity": {edit: func(*provv1.Cluster) {}, want: 3},
+		"the quantity overrides the existing size":     {edit: func(*provv1.Cluster) {}, current: map[string]int32{"demo-pool1": 7}, want: 3},
+		"without a quantity the size starts at one":    {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }, want: 1},
+		"without a quantity the existing size is kept": {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }, current: map[string]int32{"demo-pool1": 7}, want: 7},
+		"an autoscaler starts with its quantity":       {edit: autoscale(1, 5), want: 3},
+		"an autoscaler starts with its minimum":        {edit: autoscale(4, 5), want: 4},
+		"an autoscaler keeps the existing size":        {edit: autoscale(1, 9), current: map[string]int32{"demo-pool1": 7}, want: 7},
+		"an autoscaler is limited to its maximum":      {edit: autoscale(1, 5), current: map[string]int32{"demo-pool1": 7}, want: 5},
+		"another pool's size is ignored":               {edit: autoscale(1, 5), current: map[string]int32{"demo-pool2": 5}, want: 3},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestDesired_Autoscaler(t *testing.T) {
 		"not used":                {},
 		"enabled":                 {scaled: true, want: map[string]string{provv1.ClusterAutoscalerEnabledAnnotation: "true"}},
 		"paused":                  {scaled: true, paused: "true", want: map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}},
-		"paused by any word":      {scaled: true, paused: "maintenance", want: map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}},
+		"paused by any value":     {scaled: true, paused: "maintenance", want: map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}},
 		"false does not pause it": {scaled: true, paused: "false", want: map[string]string{provv1.ClusterAutoscalerEnabledAnnotation: "true"}},
 	}
 	for name, c := range cases {
@@ -307,7 +307,7 @@ func TestDesired_SpecForSnapshotsHasNoOperations(t *testing.T) {
 		c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}
 	})
 	if without != operations {
-		t.Error("asking for an operation looks like a change of configuration")
+		t.Error("a requested operation counts as a change of configuration")
 	}
 	var spec provv1.ClusterSpec
 	if err := json.Unmarshal([]byte(packed.Read(t, without)), &spec); err != nil || spec.KubernetesVersion != "v1.36.2+rke2r1" {
@@ -327,13 +327,13 @@ func TestDesired_NodeDeletionTimeout(t *testing.T) {
 		pool func(*provv1.RKEMachinePool)
 		want int32
 	}{
-		"not drained":                 {func(*provv1.RKEMachinePool) {}, 10 * minutes},
-		"a limit without a drain":     {func(p *provv1.RKEMachinePool) { p.DrainBeforeDeleteTimeout = &metav1.Duration{Duration: time.Hour} }, 10 * minutes},
-		"drained":                     {drained(nil), 70 * minutes},
-		"drained without limit":       {drained(&metav1.Duration{}), 70 * minutes},
-		"drained for a while":         {drained(&metav1.Duration{Duration: 5 * time.Minute}), 15 * minutes},
-		"drained for the longest":     {drained(&metav1.Duration{Duration: math.MaxInt64}), math.MaxInt32},
-		"drained for a negative time": {drained(&metav1.Duration{Duration: -time.Hour}), 70 * minutes},
+		"not drained":                  {func(*provv1.RKEMachinePool) {}, 10 * minutes},
+		"a limit without a drain":      {func(p *provv1.RKEMachinePool) { p.DrainBeforeDeleteTimeout = &metav1.Duration{Duration: time.Hour} }, 10 * minutes},
+		"drained":                      {drained(nil), 70 * minutes},
+		"drained without limit":        {drained(&metav1.Duration{}), 70 * minutes},
+		"drained for a while":          {drained(&metav1.Duration{Duration: 5 * time.Minute}), 15 * minutes},
+		"drained for the maximum time": {drained(&metav1.Duration{Duration: math.MaxInt64}), math.MaxInt32},
+		"drained for a negative time":  {drained(&metav1.Duration{Duration: -time.Hour}), 70 * minutes},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

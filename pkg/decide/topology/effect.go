@@ -24,24 +24,29 @@ var ofCluster = []struct {
 	isSet          func(*provv1.ClusterSpec) bool
 }{
 	{
-		"spec.redeploySystemAgentGeneration", "has no effect: to install the agent of a node once more, run the registration command on it, or replace the machine",
+		"spec.redeploySystemAgentGeneration", "has no effect: to install the agent of a node again, run the " +
+			"registration command on the node, or replace the machine",
 		func(s *provv1.ClusterSpec) bool { return s.RedeploySystemAgentGeneration != 0 },
 	},
 	{
 		"spec.defaultPodSecurityAdmissionConfigurationTemplateName",
-		"has no effect: write the configuration by machineSelectorFiles, and name the file in kube-apiserver-arg of machineGlobalConfig",
+		"has no effect: write the configuration with machineSelectorFiles, and set the file in kube-apiserver-arg of " +
+			"machineGlobalConfig",
 		func(s *provv1.ClusterSpec) bool { return s.DefaultPodSecurityAdmissionConfigurationTemplateName != "" },
 	},
 	{
-		"spec.defaultPodSecurityPolicyTemplateName", "has no effect: Kubernetes has no PodSecurityPolicies any more, remove it",
+		"spec.defaultPodSecurityPolicyTemplateName", "has no effect: Kubernetes no longer has PodSecurityPolicies; " +
+			"remove the field",
 		func(s *provv1.ClusterSpec) bool { return s.DefaultPodSecurityPolicyTemplateName != "" },
 	},
 	{
-		"spec.enableNetworkPolicy", "isolates nothing: Drover only passes it on to programs that read the Cluster of management.cattle.io; make NetworkPolicies in the cluster",
+		"spec.enableNetworkPolicy", "isolates nothing: Drover only copies it to the Cluster of management.cattle.io " +
+			"for other programs; create NetworkPolicies in the cluster",
 		func(s *provv1.ClusterSpec) bool { return s.EnableNetworkPolicy != nil && *s.EnableNetworkPolicy },
 	},
 	{
-		"spec.clusterAPIConfig", "has no effect: a Cluster API cluster that exists already is not taken over, remove it",
+		"spec.clusterAPIConfig", "has no effect: Drover does not adopt an existing Cluster API cluster; remove " +
+			"the field",
 		func(s *provv1.ClusterSpec) bool { return s.ClusterAPIConfig != nil },
 	},
 	{
@@ -56,7 +61,8 @@ var ofCluster = []struct {
 	},
 }
 
-const drainsFail = "has no effect: a drain that fails is tried again; set timeout, or force and disableEviction, for pods that do not leave"
+const drainsFail = "has no effect: Drover retries a failed drain; for pods that do not leave, set timeout, or force " +
+	"and disableEviction"
 
 // WithoutEffect returns the fields of a Cluster that are set and have no effect. They are not errors, because manifests
 // for other managers have them.
@@ -77,7 +83,8 @@ func WithoutEffect(cluster *provv1.Cluster) []Ignored {
 			out = append(out, Ignored{at + ".userdata", "has no effect on machines of node drivers: set the user data in the pool's machine config, if its driver takes them"})
 		}
 		if ref := pool.NodeConfig; ref != nil && ref.Namespace != "" && ref.Namespace != cluster.Namespace {
-			out = append(out, Ignored{at + ".machineConfigRef.namespace", fmt.Sprintf("has no effect: the machine config is looked for in %s, the cluster's namespace", cluster.Namespace)})
+			out = append(out, Ignored{at + ".machineConfigRef.namespace", fmt.Sprintf("has no effect: the machine "+
+				"config must be in %s, the cluster's namespace", cluster.Namespace)})
 		}
 	}
 	return out

@@ -25,7 +25,7 @@ func TestWithoutEffect(t *testing.T) {
 		want []string
 	}{
 		"nothing": {func(c *provv1.Cluster) { pool(c, func(*provv1.RKEMachinePool) {}) }, nil},
-		"the agents are to be installed once more": {
+		"reinstallation of the agents": {
 			func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 }, []string{"spec.redeploySystemAgentGeneration"},
 		},
 		"templates of pod security": {
@@ -34,16 +34,16 @@ func TestWithoutEffect(t *testing.T) {
 			},
 			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName", "spec.defaultPodSecurityPolicyTemplateName"},
 		},
-		"projects are to be isolated": {
+		"isolation of projects": {
 			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = new(true) }, []string{"spec.enableNetworkPolicy"},
 		},
-		"projects are not to be isolated": {
+		"no isolation of projects": {
 			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = new(false) }, nil,
 		},
-		"a Cluster API cluster that exists": {
+		"an existing Cluster API cluster": {
 			func(c *provv1.Cluster) { c.Spec.ClusterAPIConfig = &provv1.ClusterAPIConfig{ClusterName: "capi"} }, []string{"spec.clusterAPIConfig"},
 		},
-		"errors of drains are to be ignored": {
+		"ignored errors of drains": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.UpgradeStrategy.WorkerDrainOptions.IgnoreErrors = true
 				c.Spec.RKEConfig.UpgradeStrategy.ControlPlaneDrainOptions.IgnoreErrors = true
@@ -65,7 +65,7 @@ func TestWithoutEffect(t *testing.T) {
 			},
 			[]string{"spec.rkeConfig.machinePools[0].machineConfigRef.namespace"},
 		},
-		"the cluster's own namespace is named": {
+		"the cluster's own namespace": {
 			func(c *provv1.Cluster) {
 				pool(c, func(p *provv1.RKEMachinePool) { p.NodeConfig.Namespace = "fleet-default" })
 			}, nil,
@@ -82,7 +82,7 @@ func TestWithoutEffect(t *testing.T) {
 			for _, ignored := range WithoutEffect(cluster) {
 				got = append(got, ignored.Field)
 				if ignored.Message == "" {
-					t.Errorf("%s: nothing is said about it", ignored.Field)
+					t.Errorf("%s: the field must be reported", ignored.Field)
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -128,21 +128,21 @@ func TestManagement_Registry(t *testing.T) {
 		edit func(*provv1.Cluster)
 		want mgmtv3.ClusterSecrets
 	}{
-		"the installation's": {
+		"the registry of the installation": {
 			func(*provv1.Cluster) {}, mgmtv3.ClusterSecrets{PrivateRegistryURL: "global.example", PrivateRegistrySecret: "global-pull"},
 		},
-		"the installation's with the cluster's credential": {
+		"the registry of the installation with the cluster's credential": {
 			func(c *provv1.Cluster) { config(c, "global.example") },
 			mgmtv3.ClusterSecrets{PrivateRegistryURL: "global.example", PrivateRegistrySecret: "auth"},
 		},
-		"the cluster's own": {
+		"the cluster's own registry": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.MachineGlobalConfig = key("own.example")
 				config(c, "own.example")
 			},
 			mgmtv3.ClusterSecrets{PrivateRegistryURL: "own.example", PrivateRegistrySecret: "auth"},
 		},
-		"the cluster's own without a credential": {
+		"the cluster's own registry without a credential": {
 			func(c *provv1.Cluster) { c.Spec.RKEConfig.MachineGlobalConfig = key("own.example") },
 			mgmtv3.ClusterSecrets{PrivateRegistryURL: "own.example"},
 		},
@@ -168,16 +168,16 @@ func TestManagement_Registry(t *testing.T) {
 	}
 }
 
-func TestManagement_WhatListsShow(t *testing.T) {
+func TestManagement_Provider(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		edit func(*provv1.Cluster)
 		want string
 	}{
-		"a node driver":    {func(*provv1.Cluster) {}, "pod"},
-		"custom machines":  {func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = nil }, "custom"},
-		"imported":         {func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, "imported"},
-		"what a user says": {func(c *provv1.Cluster) { c.Annotations = map[string]string{"ui.rancher/provider": "harvester"} }, "harvester"},
+		"a node driver":   {func(*provv1.Cluster) {}, "pod"},
+		"custom machines": {func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = nil }, "custom"},
+		"imported":        {func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, "imported"},
+		"set by a user":   {func(c *provv1.Cluster) { c.Annotations = map[string]string{"ui.rancher/provider": "harvester"} }, "harvester"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func TestDesired_HealthChecksPauseForARestore(t *testing.T) {
 		}
 		for _, check := range checks {
 			if _, paused := check.Annotations[clusterv1.PausedAnnotation]; paused != restoring {
-				t.Errorf("%s: paused %v while a restore is at work: %v", check.Name, paused, restoring)
+				t.Errorf("%s: paused %v while a restore runs: %v", check.Name, paused, restoring)
 			}
 		}
 	}
@@ -121,14 +121,14 @@ func TestDesired_HealthChecks(t *testing.T) {
 		pools []provv1.RKEMachinePool
 		want  []check
 	}{
-		"none is asked for":      {pools: []provv1.RKEMachinePool{etcdPool("a", 3, unchecked)}},
-		"one pool with etcd":     {pools: []provv1.RKEMachinePool{etcdPool("a", 3)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
-		"a pool of each machine": {pools: []provv1.RKEMachinePool{etcdPool("b", 1), etcdPool("a", 1), etcdPool("c", 1)}, want: []check{{Name: "demo-b", Limit: "49%", Of: []string{"demo-a", "demo-b", "demo-c"}, After: 60}}},
-		"the longest times count, the usual one among them": {
+		"no health check is requested": {pools: []provv1.RKEMachinePool{etcdPool("a", 3, unchecked)}},
+		"one pool with etcd":           {pools: []provv1.RKEMachinePool{etcdPool("a", 3)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"a pool for each machine":      {pools: []provv1.RKEMachinePool{etcdPool("b", 1), etcdPool("a", 1), etcdPool("c", 1)}, want: []check{{Name: "demo-b", Limit: "49%", Of: []string{"demo-a", "demo-b", "demo-c"}, After: 60}}},
+		"the longest times count, including the default": {
 			pools: []provv1.RKEMachinePool{etcdPool("a", 1), etcdPool("b", 2, longer)},
 			want:  []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a", "demo-b"}, After: 3600, Joined: 600}},
 		},
-		"workers have checks of their own": {
+		"workers have their own checks": {
 			pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("w", 3, asWorkers), etcdPool("x", 3, asWorkers, between("[2-3]"), atMost("40%"))},
 			want: []check{
 				{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60},
@@ -136,22 +136,22 @@ func TestDesired_HealthChecks(t *testing.T) {
 				{Name: "demo-x", Limit: "[2-3] 40%", Of: []string{"demo-x"}, After: 60},
 			},
 		},
-		"members that nobody looks after": {
+		"members without a health check": {
 			pools: []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked)},
 			want:  []check{{Name: "demo-a", Limit: "25%", Of: []string{"demo-a"}, After: 60}},
 		},
-		"too many members that nobody looks after": {
+		"too many members without a health check": {
 			pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("b", 2, unchecked)},
 			want:  []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}},
 		},
-		"the user allows too much":         {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("100%"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
-		"the user allows too many":         {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("3"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
-		"the user allows fewer":            {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("1"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
-		"the user allows none":             {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("0"))}, want: []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}}},
-		"one of the pools allows fewer":    {pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("b", 2, atMost("10%"))}, want: []check{{Name: "demo-a", Limit: "10%", Of: []string{"demo-a", "demo-b"}, After: 60}}},
-		"a range from one on":              {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[1-1]"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
-		"a range that goes too far":        {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[0-5]"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
-		"a size that somebody else scales": {pools: []provv1.RKEMachinePool{etcdPool("a", 0, scaled)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows too large a share": {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("100%"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows too many":          {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("3"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows fewer":             {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("1"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows none":              {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("0"))}, want: []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}}},
+		"one of the pools allows fewer":     {pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("b", 2, atMost("10%"))}, want: []check{{Name: "demo-a", Limit: "10%", Of: []string{"demo-a", "demo-b"}, After: 60}}},
+		"a range that starts at one":        {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[1-1]"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
+		"a range that is too large":         {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[0-5]"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"an external size":                  {pools: []provv1.RKEMachinePool{etcdPool("a", 0, scaled)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,9 +181,9 @@ func TestDesired_HealthChecksWithoutALimitForNodesToAppear(t *testing.T) {
 	t.Parallel()
 	endless := func(p *provv1.RKEMachinePool) { p.NodeStartupTimeout = &metav1.Duration{} }
 	for name, pools := range map[string][]provv1.RKEMachinePool{
-		"a pool alone":              {etcdPool("a", 3, endless)},
-		"beside one that says none": {etcdPool("a", 2), etcdPool("b", 1, endless)},
-		"beside one with a time":    {etcdPool("a", 2, endless), etcdPool("b", 1, longer)},
+		"a single pool":              {etcdPool("a", 3, endless)},
+		"with a pool without a time": {etcdPool("a", 2), etcdPool("b", 1, endless)},
+		"with a pool with a time":    {etcdPool("a", 2, endless), etcdPool("b", 1, longer)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,9 +196,9 @@ func TestDesired_HealthChecksWithoutALimitForNodesToAppear(t *testing.T) {
 	}
 }
 
-// TestDesired_HealthChecksCountWhoIsThere checks that members without a health check count by their current number, not
-// by the manifest.
-func TestDesired_HealthChecksCountWhoIsThere(t *testing.T) {
+// TestDesired_HealthChecksCountExistingMembers checks that members without a health check count by their current
+// number, not by the manifest.
+func TestDesired_HealthChecksCountExistingMembers(t *testing.T) {
 	t.Parallel()
 	sized := func(sizes map[string]int32) func(*topology.Input) {
 		return func(in *topology.Input) { in.Replicas = sizes }
@@ -214,14 +214,14 @@ func TestDesired_HealthChecksCountWhoIsThere(t *testing.T) {
 		pools   []provv1.RKEMachinePool
 		want    string
 	}{
-		"unchecked, not there yet":            {sized(nil), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "25%"},
-		"unchecked, scaled to three":          {sized(map[string]int32{"demo-b": 3}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "0%"},
-		"unchecked, scaled to none":           {sized(map[string]int32{"demo-b": 0}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "49%"},
-		"unchecked, a size of the manifest's": {sized(map[string]int32{"demo-b": 3}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked)}, "25%"},
-		"unchecked, an autoscaler's":          {sized(map[string]int32{"demo-b": 5}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked, limited)}, "0%"},
-		"checked, scaled to five":             {sized(map[string]int32{"demo-a": 5}), []provv1.RKEMachinePool{etcdPool("a", 0, scaled), etcdPool("b", 2, unchecked)}, "20%"},
-		"one registered":                      {registered(1), []provv1.RKEMachinePool{etcdPool("a", 4)}, "25%"},
-		"two registered":                      {registered(2), []provv1.RKEMachinePool{etcdPool("a", 3)}, "0%"},
+		"unchecked, not created yet":        {sized(nil), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "25%"},
+		"unchecked, scaled to three":        {sized(map[string]int32{"demo-b": 3}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "0%"},
+		"unchecked, scaled to none":         {sized(map[string]int32{"demo-b": 0}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "49%"},
+		"unchecked, a size in the manifest": {sized(map[string]int32{"demo-b": 3}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked)}, "25%"},
+		"unchecked, an autoscaler":          {sized(map[string]int32{"demo-b": 5}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked, limited)}, "0%"},
+		"checked, scaled to five":           {sized(map[string]int32{"demo-a": 5}), []provv1.RKEMachinePool{etcdPool("a", 0, scaled), etcdPool("b", 2, unchecked)}, "20%"},
+		"one registered":                    {registered(1), []provv1.RKEMachinePool{etcdPool("a", 4)}, "25%"},
+		"two registered":                    {registered(2), []provv1.RKEMachinePool{etcdPool("a", 3)}, "0%"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,7 +248,7 @@ func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
 			pool := etcdPool(fmt.Sprintf("p%d", i), rapid.Int32Range(1, 4).Draw(rt, "quantity"),
 				atMost(rapid.SampledFrom(limits).Draw(rt, "limit")), between(rapid.SampledFrom(ranges).Draw(rt, "range")))
 			members := int(*pool.Quantity)
-			if rapid.Bool().Draw(rt, "scaled by somebody else") {
+			if rapid.Bool().Draw(rt, "with an external size") {
 				replicas["demo-"+pool.Name] = *pool.Quantity
 				scaled(&pool)
 			}
@@ -281,11 +281,11 @@ func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
 		}
 		for _, check := range checks {
 			if replaced := allowed(check, checked); replaced > 0 && checked-replaced < all/2+1 {
-				rt.Fatalf("%d of %d members may go, %d more are not looked after", replaced, checked, all-checked)
+				rt.Fatalf("%d of %d members may be deleted, %d more have no health check", replaced, checked, all-checked)
 			}
 			for there := 1; there < checked && all == checked; there++ {
 				if replaced := allowed(check, there); replaced > (there-1)/2 {
-					rt.Fatalf("%d of %d members that are there may go", replaced, there)
+					rt.Fatalf("%d of %d existing members may be deleted", replaced, there)
 				}
 			}
 		}
@@ -300,9 +300,9 @@ func TestValidate_RangesOfMembersBeginWithOne(t *testing.T) {
 		pool provv1.RKEMachinePool
 		want int
 	}{
-		"from one on":                    {etcdPool("a", 5, between("[1-2]")), 0},
-		"from more on":                   {etcdPool("a", 5, between("[2-2]")), 1},
-		"from more on, and nobody looks": {etcdPool("a", 5, between("[2-2]"), unchecked), 0},
+		"a range that starts at one":                         {etcdPool("a", 5, between("[1-2]")), 0},
+		"a range that starts higher":                         {etcdPool("a", 5, between("[2-2]")), 1},
+		"a range that starts higher, without a health check": {etcdPool("a", 5, between("[2-2]"), unchecked), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

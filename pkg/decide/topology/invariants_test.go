@@ -131,7 +131,7 @@ func bytesEqual(t *rapid.T, a, b []runtime.Object) bool {
 	return string(first) == string(second)
 }
 
-func TestPrepare_IsOneWriteAndThenNone(t *testing.T) {
+func TestPrepare_WritesOnce(t *testing.T) {
 	t.Parallel()
 	in := raw(&provv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo", Finalizers: []string{"another"}},
@@ -186,18 +186,18 @@ func TestOwner(t *testing.T) {
 		edit     func(*provv1.Cluster)
 		want     topology.Ownership
 	}{
-		"new":                               {want: topology.Unclaimed},
-		"released":                          {edit: released, want: topology.Foreign},
-		"named by another manager":          {edit: func(c *provv1.Cluster) { c.Status.ClusterName = "local" }, want: topology.Foreign},
-		"to be imported":                    {edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, want: topology.Unclaimed},
-		"imported by the management side":   {edit: func(c *provv1.Cluster) { c.Name, c.Spec.RKEConfig = "c-a2b4c", nil }, want: topology.Foreign},
-		"imported, with our mark":           {mark: instance, edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, want: topology.Ours},
-		"deleted before anybody claimed it": {edit: func(c *provv1.Cluster) { c.DeletionTimestamp = &metav1.Time{} }, want: topology.Foreign},
-		"children of another controller":    {children: true, want: topology.Foreign},
-		"our mark":                          {mark: instance, want: topology.Ours},
-		"our mark and children":             {mark: instance, children: true, want: topology.Ours},
-		"another instance's mark":           {mark: "instance-2", want: topology.Foreign},
-		"another instance's, with children": {mark: "instance-2", children: true, want: topology.Foreign},
+		"new":                                    {want: topology.Unclaimed},
+		"released":                               {edit: released, want: topology.Foreign},
+		"named by another manager":               {edit: func(c *provv1.Cluster) { c.Status.ClusterName = "local" }, want: topology.Foreign},
+		"an import":                              {edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, want: topology.Unclaimed},
+		"imported by the management side":        {edit: func(c *provv1.Cluster) { c.Name, c.Spec.RKEConfig = "c-a2b4c", nil }, want: topology.Foreign},
+		"imported, with this instance's mark":    {mark: instance, edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, want: topology.Ours},
+		"deleted before it was claimed":          {edit: func(c *provv1.Cluster) { c.DeletionTimestamp = &metav1.Time{} }, want: topology.Foreign},
+		"children of another controller":         {children: true, want: topology.Foreign},
+		"this instance's mark":                   {mark: instance, want: topology.Ours},
+		"this instance's mark and children":      {mark: instance, children: true, want: topology.Ours},
+		"another instance's mark":                {mark: "instance-2", want: topology.Foreign},
+		"another instance's mark, with children": {mark: "instance-2", children: true, want: topology.Foreign},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestTakeConfig_AddsTheOwnerOnce(t *testing.T) {
 	in := demo(t)
 	taken, err := topology.TakeConfig(in.Cluster, podConfig())
 	if err != nil || taken == nil {
-		t.Fatalf("taken %v, error %v", taken, err)
+		t.Fatalf("claimed %v, error %v", taken, err)
 	}
 	want := []metav1.OwnerReference{{
 		APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "uid-of-demo",
@@ -257,7 +257,7 @@ func TestTakeConfig_AddsTheOwnerOnce(t *testing.T) {
 		t.Error(diff)
 	}
 	if again, err := topology.TakeConfig(in.Cluster, taken); again != nil || err != nil {
-		t.Errorf("taken twice: %v, error %v", again, err)
+		t.Errorf("claimed twice: %v, error %v", again, err)
 	}
 }
 

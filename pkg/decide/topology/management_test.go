@@ -9,9 +9,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// TestManagementCluster_HasNoBookkeepingOfTheCluster checks that notes about the Cluster are not copied. A copied
+// TestManagementCluster_OmitsBookkeeping checks that notes about the Cluster are not copied. A copied
 // protection would block the end of a Cluster that is no longer protected.
-func TestManagementCluster_HasNoBookkeepingOfTheCluster(t *testing.T) {
+func TestManagementCluster_OmitsBookkeeping(t *testing.T) {
 	t.Parallel()
 	in := demo(t, func(c *provv1.Cluster) {
 		c.Annotations = map[string]string{

@@ -51,9 +51,9 @@ func with(t *testing.T, metadata string) ([]byte, *provv1.Cluster) {
 	return raw, cluster
 }
 
-// TestPreparePatch_KeepsWhatTheUserWrote checks that only Drover's own fields differ between the original and the
+// TestPreparePatch_KeepsTheUsersFields checks that only Drover's own fields differ between the original and the
 // result.
-func TestPreparePatch_KeepsWhatTheUserWrote(t *testing.T) {
+func TestPreparePatch_KeepsTheUsersFields(t *testing.T) {
 	const ours = `"clusterctl.cluster.x-k8s.io/block-move": "true", "drover.io/instance": "instance-1", "provisioning.cattle.io/management-cluster-display-name": "demo"`
 	for name, c := range map[string]struct{ metadata, want string }{
 		"bare": {
@@ -64,7 +64,7 @@ func TestPreparePatch_KeepsWhatTheUserWrote(t *testing.T) {
 			want: `, "annotations": {"a/b~c": "", ` + ours + `}, "labels": {"team": ""}, "finalizers": ["theirs", "` +
 				provv1.ProvisioningClusterFinalizer + `", "` + provv1.RKEClusterFinalizer + `"]`,
 		},
-		"prepared but for a pool": {
+		"prepared except for a pool": {
 			metadata: `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.RKEClusterFinalizer + `", "` + provv1.ProvisioningClusterFinalizer + `"]`,
 			want:     `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.RKEClusterFinalizer + `", "` + provv1.ProvisioningClusterFinalizer + `"]`,
 		},
@@ -99,9 +99,9 @@ func TestPreparePatch_KeepsWhatTheUserWrote(t *testing.T) {
 	}
 }
 
-// TestReleasePatch_TakesOurFinalizerAlone checks that the patch removes only Drover's finalizer, and names the resource
-// version, because it replaces the list.
-func TestReleasePatch_TakesOurFinalizerAlone(t *testing.T) {
+// TestReleasePatch_RemovesOnlyDroversFinalizer checks that the patch removes only Drover's finalizer, and names the
+// resource version, because it replaces the list.
+func TestReleasePatch_RemovesOnlyDroversFinalizer(t *testing.T) {
 	raw, cluster := with(t, `, "finalizers": ["theirs", "`+provv1.RKEClusterFinalizer+`"]`)
 	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer)
 	if err != nil {

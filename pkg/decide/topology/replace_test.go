@@ -38,17 +38,17 @@ func TestReplacements(t *testing.T) {
 		before, after *unstructured.Unstructured
 		want          disruption.Cause // empty: nothing is replaced
 	}{
-		"the machine config is edited":        {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), before: templateOf("a", "nc", "small"), after: templateOf("c", "nc", "big"), want: disruption.EditPool},
-		"the pool has another machine config": {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), before: templateOf("a", "nc", "small"), after: templateOf("c", "nd", "small"), want: disruption.EditPool},
-		"a template is named anew":            {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), before: templateOf("a", "nc", "small"), after: templateOf("c", "nc", "small"), want: disruption.Unknown},
-		"the old template is gone":            {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), after: templateOf("c", "nc", "small"), want: disruption.EditPool},
-		"a template that nobody made":         {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), want: disruption.Unknown},
-		"bootstraps are named anew":           {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "a", "c"), want: disruption.Unknown},
-		"user data of a pool elsewhere":       {was: poolOf(2, theirs, "a", "b"), now: poolOf(2, theirs, "a", "c"), want: disruption.EditPool},
-		"another template elsewhere":          {was: poolOf(2, theirs, "a", "b"), now: poolOf(2, theirs, "c", "b"), want: disruption.EditPool},
-		"a pool is scaled":                    {was: poolOf(2, ours, "a", "b"), now: poolOf(3, ours, "a", "b")},
-		"a pool without machines":             {was: poolOf(0, ours, "a", "b"), now: poolOf(1, ours, "c", "b")},
-		"a new pool":                          {now: poolOf(1, ours, "c", "b")},
+		"the machine config is edited":         {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), before: templateOf("a", "nc", "small"), after: templateOf("c", "nc", "big"), want: disruption.EditPool},
+		"the pool has another machine config":  {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), before: templateOf("a", "nc", "small"), after: templateOf("c", "nd", "small"), want: disruption.EditPool},
+		"a template is renamed":                {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), before: templateOf("a", "nc", "small"), after: templateOf("c", "nc", "small"), want: disruption.Unknown},
+		"the old template is deleted":          {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), after: templateOf("c", "nc", "small"), want: disruption.EditPool},
+		"a missing template":                   {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "c", "b"), want: disruption.Unknown},
+		"bootstraps are renamed":               {was: poolOf(2, ours, "a", "b"), now: poolOf(2, ours, "a", "c"), want: disruption.Unknown},
+		"user data of another provider's pool": {was: poolOf(2, theirs, "a", "b"), now: poolOf(2, theirs, "a", "c"), want: disruption.EditPool},
+		"another template of another provider": {was: poolOf(2, theirs, "a", "b"), now: poolOf(2, theirs, "c", "b"), want: disruption.EditPool},
+		"a pool is scaled":                     {was: poolOf(2, ours, "a", "b"), now: poolOf(3, ours, "a", "b")},
+		"a pool without machines":              {was: poolOf(0, ours, "a", "b"), now: poolOf(1, ours, "c", "b")},
+		"a new pool":                           {now: poolOf(1, ours, "c", "b")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var existing []*clusterv1.MachineDeployment

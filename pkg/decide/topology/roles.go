@@ -25,7 +25,7 @@ func ChangesRoles(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployme
 }
 
 // anotherPool is the advice to move the servers to another pool.
-const anotherPool = "; add another pool with the roles that you want, and remove this one once the machines of that work"
+const anotherPool = "; add another pool with the new roles, and remove this pool when the new machines are ready"
 
 // validateKeptRoles rejects a change of the server roles of existing machines. A member leaves etcd only when its
 // machine is deleted. Without the role, the member would be stopped on its machine and would count toward the quorum
@@ -45,13 +45,17 @@ func validateKeptRoles(in Input, pool *provv1.RKEMachinePool, deployment string,
 	}{
 		{
 			"etcdRole", had.Etcd, pool.EtcdRole,
-			"machines of the pool are members of etcd, which they leave only when they are deleted: set it back to true",
-			"machines of the pool exist and have never been members of etcd, and could not leave it again: set it back to false",
+			"machines of the pool are etcd members, and a member leaves only when its machine is deleted: set it " +
+				"back to true",
+			"existing machines of the pool cannot become etcd members, because they could not leave etcd again: set " +
+				"it back to false",
 		},
 		{
 			"controlPlaneRole", had.ControlPlane, pool.ControlPlaneRole,
-			"machines of the pool serve the cluster's API, which would be gone before others do: set it back to true",
-			"machines of the pool exist, and could not give it up again: set it back to false",
+			"machines of the pool serve the cluster's API, and they would stop before others serve it: set it back " +
+				"to true",
+			"existing machines of the pool cannot get this role, because they could not lose it again: set it back " +
+				"to false",
 		},
 	} {
 		switch {

@@ -21,16 +21,16 @@ func TestValidate_MachinesKeepTheirRoles(t *testing.T) {
 		gone        bool
 		want        []string
 	}{
-		"as they are":                 {had: "ec", wanted: "ec"},
-		"a worker besides":            {had: "ec", wanted: "ecw"},
-		"no worker any more":          {had: "ec", wanted: "ec"},
-		"etcd is taken away":          {had: "ec", wanted: "c", want: []string{etcd + "machines of the pool are members of etcd"}},
-		"the control plane is too":    {had: "ec", wanted: "w", want: []string{etcd, controlPlane}},
-		"the control plane is taken":  {had: "c", wanted: "w", want: []string{controlPlane + "machines of the pool serve the cluster's API"}},
-		"workers become members":      {had: "", wanted: "ew", want: []string{etcd + "machines of the pool exist and have never been members"}},
-		"workers become servers":      {had: "", wanted: "cw", want: []string{controlPlane + "machines of the pool exist"}},
-		"members become servers":      {had: "e", wanted: "ec", want: []string{controlPlane + "machines of the pool exist"}},
-		"there are no machines (yet)": {had: "e", wanted: "w", gone: true},
+		"unchanged roles":                {had: "ec", wanted: "ec"},
+		"worker added":                   {had: "ec", wanted: "ecw"},
+		"worker removed":                 {had: "ec", wanted: "ec"},
+		"etcd removed":                   {had: "ec", wanted: "c", want: []string{etcd + "machines of the pool are etcd members"}},
+		"etcd and control plane removed": {had: "ec", wanted: "w", want: []string{etcd, controlPlane}},
+		"control plane removed":          {had: "c", wanted: "w", want: []string{controlPlane + "machines of the pool serve the cluster's API"}},
+		"workers become members":         {had: "", wanted: "ew", want: []string{etcd + "existing machines of the pool cannot become etcd members"}},
+		"workers become servers":         {had: "", wanted: "cw", want: []string{controlPlane + "existing machines of the pool cannot get this role"}},
+		"members become servers":         {had: "e", wanted: "ec", want: []string{controlPlane + "existing machines of the pool cannot get this role"}},
+		"there are no machines (yet)":    {had: "e", wanted: "w", gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

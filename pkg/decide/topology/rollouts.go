@@ -54,7 +54,8 @@ func validateRollOuts(in Input, at *field.Path) field.ErrorList {
 	for i, number := range byPool {
 		if number > 0 {
 			errs = append(errs, field.Invalid(at.Index(i).Child("rollingUpdate", "maxUnavailable"), strategy(&pools(in.Cluster)[i]).RollingUpdate.MaxUnavailable.String(),
-				"most members of etcd may be deleted before others take their place: set it to 0, and maxSurge to 1, or let fewer be unavailable"))
+				"the rollout may delete most etcd members before their replacements are ready: set it to 0 and "+
+					"maxSurge to 1, or choose a lower value"))
 		}
 	}
 	return errs.WithOrigin(safeValue)

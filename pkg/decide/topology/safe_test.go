@@ -52,17 +52,17 @@ func TestDesired_SafeValues(t *testing.T) {
 		// surge, unavailable and share are the resulting limits.
 		surge, unavailable, share string
 	}{
-		"in order":                          {edit: ofPool(), surge: "1", unavailable: "0", share: "49%"},
-		"most members are deleted first":    {edit: ofPool(rolled("0", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable", surge: "1", unavailable: "0", share: "49%"},
-		"most members while one comes":      {edit: ofPool(rolled("1", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable", surge: "1", unavailable: "0", share: "49%"},
-		"few members are deleted first":     {edit: ofPool(rolled("0", "1")), surge: "0", unavailable: "1", share: "49%"},
-		"a range with nothing in it":        {edit: ofPool(between("[5-3]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
-		"a range from two on":               {edit: ofPool(between("[2-2]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
-		"a range that is none":              {edit: ofPool(between("3 to 5")), error: true},
-		"a budget with both amounts":        {edit: budget("1", "1"), told: "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget.maxUnavailable"},
-		"a budget with none":                {edit: budget("0", "0"), told: "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget"},
-		"a variable that no shell can have": {edit: variable("a-b"), told: "spec.agentEnvVars[0].name"},
-		"a variable without a name":         {edit: variable(""), error: true},
+		"a valid cluster":                       {edit: ofPool(), surge: "1", unavailable: "0", share: "49%"},
+		"most members are deleted first":        {edit: ofPool(rolled("0", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable", surge: "1", unavailable: "0", share: "49%"},
+		"most members during a surge of one":    {edit: ofPool(rolled("1", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable", surge: "1", unavailable: "0", share: "49%"},
+		"few members are deleted first":         {edit: ofPool(rolled("0", "1")), surge: "0", unavailable: "1", share: "49%"},
+		"an empty range":                        {edit: ofPool(between("[5-3]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
+		"a range that starts at two":            {edit: ofPool(between("[2-2]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
+		"an invalid range":                      {edit: ofPool(between("3 to 5")), error: true},
+		"a budget with both fields":             {edit: budget("1", "1"), told: "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget.maxUnavailable"},
+		"a budget without fields":               {edit: budget("0", "0"), told: "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget"},
+		"a variable that is invalid in a shell": {edit: variable("a-b"), told: "spec.agentEnvVars[0].name"},
+		"a variable without a name":             {edit: variable(""), error: true},
 		"a registry with a scheme": {
 			edit: func(in *topology.Input) {
 				in.Cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": "https://me:hunter2@registry.example.com"}
@@ -95,10 +95,10 @@ func TestDesired_SafeValues(t *testing.T) {
 				in.Cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": ""}
 			},
 		},
-		"another system on machines":         {edit: there(servers, ofPool(system("windows"))), told: "spec.rkeConfig.machinePools[0].machineOS", surge: "1", unavailable: "0", share: "49%"},
-		"another system before there is any": {edit: ofPool(system("windows")), error: true},
-		"a system that is no label":          {edit: there(servers, ofPool(system("?"))), error: true},
-		"machines that are to be no servers": {
+		"another operating system of machines":              {edit: there(servers, ofPool(system("windows"))), told: "spec.rkeConfig.machinePools[0].machineOS", surge: "1", unavailable: "0", share: "49%"},
+		"another operating system before the first machine": {edit: ofPool(system("windows")), error: true},
+		"an operating system that is not a label value":     {edit: there(servers, ofPool(system("?"))), error: true},
+		"machines that lose their server roles": {
 			edit: there(servers, ofPool(func(p *provv1.RKEMachinePool) { p.EtcdRole, p.WorkerRole = false, true })),
 			told: "spec.rkeConfig.machinePools[0].etcdRole", surge: "1", unavailable: "0", share: "49%",
 		},
@@ -110,13 +110,13 @@ func TestDesired_SafeValues(t *testing.T) {
 			stored := in.Cluster.DeepCopy()
 			refused, told := topology.Tolerated(topology.Validate(in))
 			if (len(refused) > 0) != tc.error || (len(told) > 0) != (tc.told != "") || len(told) > 0 && told[0].Field != tc.told {
-				t.Fatalf("refused %v, told %v", refused, told)
+				t.Fatalf("refused %v, reported %v", refused, told)
 			}
 			if tc.error {
 				return
 			}
 			if strings.Contains(topology.Explain(told), "hunter2") {
-				t.Errorf("a password is told: %s", topology.Explain(told))
+				t.Errorf("a password is reported: %s", topology.Explain(told))
 			}
 			objects, err := topology.Desired(in)
 			if err != nil {
@@ -140,7 +140,7 @@ func TestDesired_SafeValues(t *testing.T) {
 			}
 			for _, check := range find[*clusterv1.MachineHealthCheck](t, objects) {
 				if trigger := check.Spec.Remediation.TriggerIf; trigger.UnhealthyInRange != "" || trigger.UnhealthyLessThanOrEqualTo.String() != tc.share {
-					t.Errorf("members are replaced by %+v, want %s", trigger, tc.share)
+					t.Errorf("the strategy of members is %+v, want %s", trigger, tc.share)
 				}
 			}
 			management := find[*mgmtv3.Cluster](t, topology.Management(in.Cluster, topology.Registry{}))[0]

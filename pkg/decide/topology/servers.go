@@ -50,7 +50,7 @@ func validateServers(in Input, at *field.Path) field.ErrorList {
 	found := PooledServers(in.Cluster)
 	var errs field.ErrorList
 	if !found.Etcd && !in.Registered.Etcd {
-		errs = append(errs, field.Required(at, "no pool has machines with etcd, which hold the cluster's data: "+
+		errs = append(errs, field.Required(at, "no pool has machines with etcd, which store the cluster's data: "+
 			"set etcdRole to true for a pool with a quantity of at least 1; 3 machines survive the loss of one"))
 	}
 	if !found.ControlPlane && !in.Registered.ControlPlane {

@@ -22,7 +22,7 @@ const (
 
 // Fixed texts, so that an error contains nothing from the metadata.
 var (
-	errSnapshotMetadata = errors.New("the snapshot's metadata must be base64 of a JSON object of texts")
+	errSnapshotMetadata = errors.New("the snapshot's metadata must be base64 of a JSON object of strings")
 	errSnapshotSpec     = errors.New("the cluster's spec in the snapshot's metadata must be base64 of gzipped JSON")
 	errSnapshotTooLarge = fmt.Errorf("the cluster's spec in the snapshot's metadata is larger than %d MiB", maxSnapshotSpec>>20)
 	errSnapshotVersion  = fmt.Errorf("the Kubernetes version in the snapshot's metadata is longer than %d bytes", maxSnapshotVersion)

@@ -21,8 +21,8 @@ func metadataOf(t *testing.T, spec string) string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// TestVersionOfSnapshot_ReadsWhatWasEncoded checks that the encoded spec can be read from a snapshot's metadata.
-func TestVersionOfSnapshot_ReadsWhatWasEncoded(t *testing.T) {
+// TestVersionOfSnapshot_RoundTrip checks that the encoded spec can be read from a snapshot's metadata.
+func TestVersionOfSnapshot_RoundTrip(t *testing.T) {
 	t.Parallel()
 	in := demo(t)
 	encoded := find[*rkev1.RKEControlPlane](t, desired(t, in))[0].Annotations[rkev1.ClusterSpecAnnotation]
@@ -36,7 +36,7 @@ func TestVersionOfSnapshot(t *testing.T) {
 	t.Parallel()
 	const (
 		largest  = 2 << 20
-		noObject = "the snapshot's metadata must be base64 of a JSON object of texts"
+		noObject = "the snapshot's metadata must be base64 of a JSON object of strings"
 		noSpec   = "the cluster's spec in the snapshot's metadata must be base64 of gzipped JSON"
 	)
 	whole := packed.Text(`{"kubernetesVersion":"v1.36.2+k3s1"}`)
@@ -47,21 +47,21 @@ func TestVersionOfSnapshot(t *testing.T) {
 		wantErr  string
 	}{
 		"nothing":                      {},
-		"nothing about the cluster":    {metadata: text(`{"other":"x"}`)},
+		"no data about the cluster":    {metadata: text(`{"other":"x"}`)},
 		"a spec without a version":     {metadata: metadataOf(t, packed.Text(`{}`))},
-		"a spec of another age":        {metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"v1.20.1+k3s1","rkeConfig":"?"}`)), want: "v1.20.1+k3s1"},
-		"no base64":                    {metadata: "?", wantErr: noObject},
-		"no JSON":                      {metadata: text("x"), wantErr: noObject},
-		"no object of texts":           {metadata: text(`{"a":1}`), wantErr: noObject},
-		"a spec that is no base64":     {metadata: metadataOf(t, "?"), wantErr: noSpec},
-		"a spec that is no gzip":       {metadata: metadataOf(t, text("x")), wantErr: noSpec},
-		"a spec that is cut off":       {metadata: metadataOf(t, whole[:len(whole)/8*4]), wantErr: noSpec},
-		"a spec that is no object":     {metadata: metadataOf(t, packed.Text("[]")), wantErr: noSpec},
-		"the largest spec that can be": {metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"v1"}`+strings.Repeat(" ", largest-26))), want: "v1"},
-		"a larger one": {
+		"a spec in another format":     {metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"v1.20.1+k3s1","rkeConfig":"?"}`)), want: "v1.20.1+k3s1"},
+		"not base64":                   {metadata: "?", wantErr: noObject},
+		"not JSON":                     {metadata: text("x"), wantErr: noObject},
+		"not an object of strings":     {metadata: text(`{"a":1}`), wantErr: noObject},
+		"a spec that is not base64":    {metadata: metadataOf(t, "?"), wantErr: noSpec},
+		"a spec that is not gzip":      {metadata: metadataOf(t, text("x")), wantErr: noSpec},
+		"a truncated spec":             {metadata: metadataOf(t, whole[:len(whole)/8*4]), wantErr: noSpec},
+		"a spec that is not an object": {metadata: metadataOf(t, packed.Text("[]")), wantErr: noSpec},
+		"the largest allowed spec":     {metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"v1"}`+strings.Repeat(" ", largest-26))), want: "v1"},
+		"a spec that is too large": {
 			metadata: metadataOf(t, packed.Text(strings.Repeat(" ", 16*largest))), wantErr: "the cluster's spec in the snapshot's metadata is larger than 2 MiB",
 		},
-		"a version that is a novel": {
+		"a version that is too long": {
 			metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"`+strings.Repeat("1", 65)+`"}`)),
 			wantErr:  "the Kubernetes version in the snapshot's metadata is longer than 64 bytes",
 		},

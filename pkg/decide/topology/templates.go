@@ -53,7 +53,7 @@ func machineTemplate(in Input, pool *provv1.RKEMachinePool, ref ConfigRef) (*uns
 	}
 	known, ok := poolSchema(pool)
 	if !ok {
-		return nil, fmt.Errorf("no copy of the schema of %s", ref.Kind)
+		return nil, fmt.Errorf("the pool has no copy of the schema of %s", ref.Kind)
 	}
 	spec := prune(config, known)
 	deployment := naming.MachineDeployment(in.Cluster.Name, pool.Name)

@@ -73,7 +73,7 @@ func Explain(errs field.ErrorList) string {
 	lines := make([]string, 0, min(len(errs), shownErrors))
 	for _, err := range errs {
 		if len(lines) == shownErrors {
-			lines = append(lines, "and more after these")
+			lines = append(lines, "and more")
 			break
 		}
 		lines = append(lines, err.Error())
@@ -86,13 +86,13 @@ func validateName(cluster *provv1.Cluster) field.ErrorList {
 	switch {
 	case len(cluster.Name) > naming.MaxClusterName:
 		return field.ErrorList{field.Invalid(at, cluster.Name,
-			"is too long: a cluster's name is a label of its machines; choose one of at most 63 characters")}
+			"is too long: the name is a label of the cluster's machines; choose a name of at most 63 characters")}
 	case len(validation.IsDNS1123Label(cluster.Name)) > 0:
 		return field.ErrorList{field.Invalid(at, cluster.Name,
 			"must consist of lower case letters, digits and dashes, and start and end with a letter or digit")}
 	case legacyName.MatchString(cluster.Name):
 		return field.ErrorList{field.Invalid(at, cluster.Name,
-			"has the form of names of imported clusters (c- and five characters); choose another name")}
+			"has the reserved form of imported clusters (c- and five characters); choose another name")}
 	default:
 		return nil
 	}
@@ -121,7 +121,7 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 		switch {
 		case !bootstrapdata.ValidVariable(variable.Name):
 			wrong := field.Invalid(at.Index(i).Child("name"), redact.Variable(variable.Name),
-				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first")
+				"must be the name of a shell variable: not empty, letters, digits and _, not starting with a digit")
 			if variable.Name != "" && !strings.ContainsAny(variable.Name, "= \t\n\x00") {
 				// Plans of existing machines keep the variable. Only new machines cannot be created with it.
 				wrong = wrong.WithOrigin(safeValue)
@@ -129,11 +129,11 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 			errs = append(errs, wrong)
 		case variable.Name == agentDirVariable:
 			errs = append(errs, field.Forbidden(at.Index(i).Child("name"),
-				agentDirVariable+" is set from spec.rkeConfig.dataDirectories.systemAgent; set that field instead"))
+				agentDirVariable+" comes from spec.rkeConfig.dataDirectories.systemAgent; set that field instead"))
 		case strings.EqualFold(variable.Name, "NO_PROXY") && strings.ContainsAny(variable.Value, " \t"):
 			// The value is not shown, because proxies may contain passwords.
 			errs = append(errs, field.Invalid(at.Index(i).Child("value"), field.OmitValueType{},
-				"must be a list separated by commas without blanks"))
+				"must be a list with commas and without spaces"))
 		}
 	}
 	return errs
@@ -150,14 +150,15 @@ func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) fiel
 	case least == most && none(least):
 		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget").WithOrigin(safeValue)}
 	case !none(least) && !none(most):
-		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is set, too: set one of them").WithOrigin(safeValue)}
+		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is also set: set only one "+
+			"of them").WithOrigin(safeValue)}
 	}
 	return nil
 }
 
 func validateAuthEndpoint(endpoint rkev1.LocalClusterAuthEndpoint, at *field.Path) field.ErrorList {
 	if endpoint.Enabled && endpoint.CACerts != "" && endpoint.FQDN == "" {
-		return field.ErrorList{field.Required(at.Child("fqdn"), "set the host name that caCerts is for, or remove caCerts")}
+		return field.ErrorList{field.Required(at.Child("fqdn"), "set the host name of caCerts, or remove caCerts")}
 	}
 	if _, ok := EndpointHost(endpoint.FQDN); !ok && endpoint.FQDN != "" {
 		return field.ErrorList{field.Invalid(at.Child("fqdn"), endpoint.FQDN, "must be HOST or HOST:PORT, for example demo.example.com:6443").WithOrigin(safeValue)}
@@ -201,13 +202,14 @@ func validateDirectories(directories rkev1.DataDirectories, at *field.Path) fiel
 		if !path.IsAbs(directory.value) || path.Clean(directory.value) != directory.value ||
 			strings.ContainsAny(directory.value, unsafeInPath+" \t\n") {
 			errs = append(errs, field.Invalid(at.Child(directory.name), directory.value,
-				"must be an absolute path in its shortest form, without blanks, quotes and characters a shell interprets"))
+				"must be an absolute path in its shortest form, without spaces, quotes and special characters of "+
+					"a shell"))
 			continue
 		}
 		for _, other := range named[:i] {
 			if other.value != "" && nested(directory.value, other.value) {
 				errs = append(errs, field.Invalid(at.Child(directory.name), directory.value,
-					"must be neither "+other.name+" nor inside of it, nor contain it; choose a directory of its own"))
+					"must be neither "+other.name+" nor inside of it, nor contain it; choose a separate directory"))
 			}
 		}
 	}
@@ -243,7 +245,7 @@ func validateFiles(files []rkev1.RKEProvisioningFiles, at *field.Path) field.Err
 		for j, source := range files[i].FileSources {
 			if source.Secret.Name != "" && source.ConfigMap.Name != "" {
 				errs = append(errs, field.Forbidden(at.Index(i).Child("fileSources").Index(j),
-					"names a secret and a configMap; put each into an entry of its own"))
+					"has a secret and a configMap; use a separate entry for each"))
 			}
 		}
 	}

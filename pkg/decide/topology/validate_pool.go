@@ -33,7 +33,7 @@ func validatePools(in Input, at *field.Path) field.ErrorList {
 		deployment := naming.MachineDeployment(in.Cluster.Name, pool.Name)
 		if other, taken := deployments[deployment]; taken && other != pool.Name {
 			errs = append(errs, field.Invalid(here.Child("name"), pool.Name,
-				"gives the same MachineDeployment name as pool "+other+"; choose another name"))
+				"has the same MachineDeployment name as pool "+other+"; choose another name"))
 		}
 		deployments[deployment] = pool.Name
 		errs = append(errs, validatePoolRoles(in, pool, deployment, here)...)
@@ -61,7 +61,8 @@ func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *
 		return field.ErrorList{field.Invalid(at, pool.Name,
 			"must consist of lower case letters, digits, dashes and dots, and end with a letter or digit")}
 	case len(validation.IsValidLabelValue(pool.Name)) > 0:
-		return field.ErrorList{field.Invalid(at, pool.Name, "must start and end with a letter or digit: it is a label of the machines")}
+		return field.ErrorList{field.Invalid(at, pool.Name, "must start and end with a letter or digit, because it "+
+			"is a label of the machines")}
 	default:
 		return nil
 	}
@@ -152,7 +153,7 @@ func validateRange(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList 
 		return field.ErrorList{field.Invalid(at, text, "must begin with the smaller number, as [3-5] does").WithOrigin(safeValue)}
 	case lowest > 1 && pool.EtcdRole && healthChecked(pool):
 		return field.ErrorList{field.Invalid(at, text, "must begin with 0 or 1 for a pool with etcd: "+
-			"members are replaced while the others are a majority of those that there are at the moment, which a range from more on cannot follow").WithOrigin(safeValue)}
+			"a fixed minimum contradicts the quorum, which changes with the number of members").WithOrigin(safeValue)}
 	}
 	return nil
 }
@@ -177,7 +178,7 @@ func validateFirstBoot(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorL
 	case "", linux:
 	case windows:
 		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS,
-			"pools of Windows machines cannot be provisioned yet: must be linux or left out; remove pools that need windows"))
+			"must be linux or absent: Drover cannot provision Windows machines yet; remove pools that need windows"))
 	default:
 		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS, "must be linux or windows, in lower case"))
 	}
@@ -211,7 +212,8 @@ func validatePoolLabels(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at
 				errs = append(errs, field.Invalid(here, value, "must be a label value: at most 63 letters, digits, - _ ."))
 			case reservedLabel(key) && generated[key] != value:
 				errs = append(errs, field.Forbidden(here,
-					"labels of cluster.x-k8s.io/ and rke.cattle.io/ and cattle.io/os are set by Drover; remove it or choose another key"))
+					"Drover sets the labels of cluster.x-k8s.io/ and rke.cattle.io/ and cattle.io/os; remove it or "+
+						"choose another key"))
 			}
 		}
 	}
@@ -264,7 +266,7 @@ func validateDriverConfig(in Input, pool *provv1.RKEMachinePool, ref ConfigRef, 
 		return field.ErrorList{notFound(at.Child("kind"), ref.Kind, "no active node driver has this kind; register or activate the NodeDriver, or correct the kind")}
 	case !exists:
 		return field.ErrorList{notFound(at.Child("name"), ref.Name,
-			"no "+ref.Kind+" of this name in namespace "+in.Cluster.Namespace+"; create it, or correct the name")}
+			"no "+ref.Kind+" with this name in namespace "+in.Cluster.Namespace+"; create it, or correct the name")}
 	}
 	if _, err := TakeConfig(in.Cluster, config); err != nil {
 		return field.ErrorList{field.Invalid(at.Child("name"), ref.Name, err.Error()+"; give each cluster machine configs of its own")}

@@ -44,7 +44,7 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36.2+k3s1" },
 			"spec.kubernetesVersion", "for example v1.36.2+rke2r1",
 		},
-		"version that is none": {
+		"invalid version": {
 			func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "vlatest" },
 			"spec.kubernetesVersion", "for example v1.36.2+rke2r1",
 		},
@@ -79,7 +79,7 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) { pool(c, 0).Name = "" },
 			pools + "[0].name", "give every machine pool a name",
 		},
-		"pool with a name that is no name": {
+		"pool with an invalid name": {
 			func(c *provv1.Cluster) { pool(c, 0).Name = "Pool_1" },
 			pools + "[0].name", "lower case letters",
 		},
@@ -87,7 +87,7 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) { pool(c, 0).Name = strings.Repeat("p", 64) },
 			pools + "[0].name", "at most 63 characters",
 		},
-		"two pools of one name": {
+		"two pools with one name": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, *pool(c, 0).DeepCopy())
 			},
@@ -103,13 +103,13 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 		},
 		"machine config that does not exist": {
 			func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Name = "nc-other" },
-			pools + "[0].machineConfigRef.name", "no PodConfig of this name in namespace fleet-default; create it",
+			pools + "[0].machineConfigRef.name", "no PodConfig with this name in namespace fleet-default; create it",
 		},
 		"unknown driver": {
 			func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Kind = "CloudConfig" },
 			pools + "[0].machineConfigRef.kind", "register or activate the NodeDriver",
 		},
-		"kind that is no machine config": {
+		"kind that is not a machine config": {
 			func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Kind = "PodMachine" },
 			pools + "[0].machineConfigRef.kind", "for example Amazonec2Config",
 		},
@@ -125,7 +125,7 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "lost" },
 			"spec.cloudCredentialSecretName", "no Secret lost in namespace fleet-default",
 		},
-		"other namespaces are no namespaces": {
+		"credential in an invalid namespace": {
 			func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "elsewhere:known" },
 			"spec.cloudCredentialSecretName", "no Secret elsewhere:known in namespace fleet-default",
 		},
@@ -137,13 +137,13 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) {
 				pool(c, 0).MachineDeploymentLabels = map[string]string{"cluster.x-k8s.io/cluster-name": "other"}
 			},
-			pools + "[0].machineDeploymentLabels[cluster.x-k8s.io/cluster-name]", "set by Drover",
+			pools + "[0].machineDeploymentLabels[cluster.x-k8s.io/cluster-name]", "Drover sets",
 		},
 		"label value too long": {
 			func(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"a": strings.Repeat("v", 64)} },
 			pools + "[0].labels[a]", "label value",
 		},
-		"label key with a blank": {
+		"label key with a space": {
 			func(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"a b": "v"} },
 			pools + "[0].labels[a b]", "label key",
 		},
@@ -159,11 +159,11 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(-1)) },
 			pools + "[0].quantity", "must not be negative",
 		},
-		"half an autoscaler": {
+		"autoscaler with one limit": {
 			func(c *provv1.Cluster) { pool(c, 0).AutoscalingMaxSize = new(int32(3)) },
 			pools + "[0].autoscalingMinSize", "must both be set",
 		},
-		"autoscaler upside down": {
+		"autoscaler with swapped limits": {
 			func(c *provv1.Cluster) {
 				pool(c, 0).AutoscalingMinSize, pool(c, 0).AutoscalingMaxSize = new(int32(4)), new(int32(3))
 			},
@@ -175,7 +175,7 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			},
 			pools + "[0].autoscalingMinSize", "must be greater than 0",
 		},
-		"surge that is no number": {
+		"surge that is not a number": {
 			func(c *provv1.Cluster) {
 				pool(c, 0).RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromString("many"))}
 			},
@@ -187,49 +187,49 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			},
 			pools + "[0].rollingUpdate.maxUnavailable", "not negative",
 		},
-		"maxUnhealthy that is no number": {
+		"maxUnhealthy that is not a number": {
 			func(c *provv1.Cluster) { pool(c, 0).MaxUnhealthy = new("half") },
 			pools + "[0].maxUnhealthy", "a percentage such as 25%",
 		},
-		"range that is none": {
+		"invalid range": {
 			func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = new("3-5") },
 			pools + "[0].unhealthyRange", "[3-5]",
 		},
-		"range that is turned round": {
+		"reversed range": {
 			func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = new("[5-3]") },
 			pools + "[0].unhealthyRange", "the smaller number",
 		},
-		"range of numbers too large": {
+		"range with numbers that are too large": {
 			func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = new("[1-99999999999999999999]") },
 			pools + "[0].unhealthyRange", "the smaller number",
 		},
-		"operating system with a blank": {
+		"operating system with a space": {
 			func(c *provv1.Cluster) { pool(c, 0).MachineOS = "my os" },
 			pools + "[0].machineOS", "linux or windows",
 		},
-		"operating system that is misspelt": {
+		"misspelled operating system": {
 			func(c *provv1.Cluster) { pool(c, 0).MachineOS = "windos" },
 			pools + "[0].machineOS", "linux or windows",
 		},
-		"operating system that cannot be provisioned yet": {
+		"unsupported operating system": {
 			func(c *provv1.Cluster) { pool(c, 0).MachineOS = "windows" },
-			pools + "[0].machineOS", "must be linux or left out",
+			pools + "[0].machineOS", "must be linux or absent",
 		},
-		"userdata that is no YAML": {
+		"userdata that is not YAML": {
 			func(c *provv1.Cluster) { withUserdata(c, "users:\n- a: [b") },
-			pools + "[0].userdata.inlineUserdata", "look at line 2",
+			pools + "[0].userdata.inlineUserdata", "see line 2",
 		},
-		"userdata whose commands are no list": {
+		"userdata whose commands are not a list": {
 			func(c *provv1.Cluster) { withUserdata(c, "runcmd: reboot") },
-			pools + "[0].userdata.inlineUserdata", "runcmd has to be a list",
+			pools + "[0].userdata.inlineUserdata", "runcmd must be a list",
 		},
 		"userdata that are a script": {
 			func(c *provv1.Cluster) { withUserdata(c, "#!/bin/sh\nreboot\n") },
-			pools + "[0].userdata.inlineUserdata", "write a YAML map, without a script",
+			pools + "[0].userdata.inlineUserdata", "a YAML map, without a script",
 		},
 		"variable with a dash": {
 			func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "no-proxy", Value: "a"}} },
-			"spec.agentEnvVars[0].name", "only letters, digits and _",
+			"spec.agentEnvVars[0].name", "letters, digits and _, not starting with a digit",
 		},
 		"infrastructure without a group": {
 			func(c *provv1.Cluster) {
@@ -255,9 +255,9 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			},
 			"spec.agentEnvVars[0].name", "dataDirectories.systemAgent",
 		},
-		"NO_PROXY with a blank": {
+		"NO_PROXY with a space": {
 			func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "no_proxy", Value: "a, b"}} },
-			"spec.agentEnvVars[0].value", "without blanks",
+			"spec.agentEnvVars[0].value", "without spaces",
 		},
 		"variable with its value": {
 			func(c *provv1.Cluster) {
@@ -273,7 +273,7 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) {
 				c.Spec.LocalClusterAuthEndpoint = rkev1.LocalClusterAuthEndpoint{Enabled: true, CACerts: "pem"}
 			},
-			"spec.localClusterAuthEndpoint.fqdn", "host name that caCerts is for",
+			"spec.localClusterAuthEndpoint.fqdn", "set the host name of caCerts",
 		},
 		"relative directory": {
 			func(c *provv1.Cluster) { c.Spec.RKEConfig.DataDirectories.Provisioning = "var/lib" },
@@ -281,13 +281,13 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 		},
 		"directory that a shell would expand": {
 			func(c *provv1.Cluster) { c.Spec.RKEConfig.DataDirectories.K8sDistro = "/data/$HOME" },
-			"spec.rkeConfig.dataDirectories.k8sDistro", "a shell interprets",
+			"spec.rkeConfig.dataDirectories.k8sDistro", "special characters of a shell",
 		},
 		"nested directories": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data", K8sDistro: "/data/deep/rke2"}
 			},
-			"spec.rkeConfig.dataDirectories.k8sDistro", "a directory of its own",
+			"spec.rkeConfig.dataDirectories.k8sDistro", "a separate directory",
 		},
 		"file from two sources": {
 			func(c *provv1.Cluster) {
@@ -295,7 +295,7 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 					Secret: rkev1.K8sObjectFileSource{Name: "a"}, ConfigMap: rkev1.K8sObjectFileSource{Name: "b"},
 				}}}}
 			},
-			"spec.rkeConfig.machineSelectorFiles[0].fileSources[0]", "an entry of its own",
+			"spec.rkeConfig.machineSelectorFiles[0].fileSources[0]", "a separate entry for each",
 		},
 	}
 	for name, c := range cases {
@@ -304,14 +304,14 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			in := demo(t, c.edit)
 			errs := topology.Validate(in)
 			if len(errs) == 0 {
-				t.Fatal("nothing is wrong")
+				t.Fatal("no error")
 			}
 			message := topology.Explain(errs)
 			if !strings.HasPrefix(message, c.wantField+": ") {
 				t.Errorf("message %q does not start with the field %q", message, c.wantField)
 			}
 			if !strings.Contains(message, c.wantRemedy) {
-				t.Errorf("message %q does not advise %q", message, c.wantRemedy)
+				t.Errorf("message %q does not contain %q", message, c.wantRemedy)
 			}
 			if again := topology.Explain(topology.Validate(in)); again != message {
 				t.Errorf("message is not stable: %q, then %q", message, again)
@@ -334,19 +334,19 @@ func TestValidate_Accepts(t *testing.T) {
 			c.Spec.CloudCredentialSecretName = "lost"
 			pool(c, 0).CloudCredentialSecretName = "known"
 		},
-		"a reserved label that says what is so": func(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"cattle.io/os": "linux"} },
+		"a reserved label with the correct value": func(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"cattle.io/os": "linux"} },
 		"templates of another provider": func(c *provv1.Cluster) {
 			pool(c, 0).NodeConfig = &corev1.ObjectReference{
 				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "a",
 			}
-			c.Spec.CloudCredentialSecretName = "lost, and nobody needs it"
+			c.Spec.CloudCredentialSecretName = "lost and not needed"
 		},
 		"a config shared by two pools": func(c *provv1.Cluster) {
 			second := pool(c, 0).DeepCopy()
 			second.Name = "pool2"
 			c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, *second)
 		},
-		"everything about health": func(c *provv1.Cluster) {
+		"all health settings": func(c *provv1.Cluster) {
 			pool(c, 0).UnhealthyNodeTimeout = &metav1.Duration{Duration: time.Minute}
 			pool(c, 0).MaxUnhealthy, pool(c, 0).UnhealthyRange = new("40%"), new("[1-2]")
 		},
@@ -355,11 +355,11 @@ func TestValidate_Accepts(t *testing.T) {
 			pool(c, 0).MachineOS = "linux"
 			withUserdata(c, "## template: jinja\n#cloud-config\nruncmd:\n- echo '{{ ds }}'\n")
 		},
-		"user data that a node driver's machines never see": func(c *provv1.Cluster) {
+		"user data without effect on a node driver's machines": func(c *provv1.Cluster) {
 			pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "#!/bin/sh\nreboot\n"}
 		},
 		"no user data": func(c *provv1.Cluster) { pool(c, 0).Userdata = &rkev1.UserdataSpec{} },
-		"a variable written as in PowerShell": func(c *provv1.Cluster) {
+		"a variable in PowerShell's form": func(c *provv1.Cluster) {
 			c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "$env:HTTP_PROXY", Value: "http://a:1"}}
 		},
 		"three directories": func(c *provv1.Cluster) {
@@ -390,7 +390,7 @@ func TestValidate_ForeignMachineConfig(t *testing.T) {
 			metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", Controller: new(true)},
 			"because it is already owned by Deployment d",
 		},
-		"a cluster of another group is no cluster": {
+		"a cluster of another group": {
 			metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "other"}, "",
 		},
 		"this cluster, whatever its UID": {
@@ -429,14 +429,14 @@ func TestValidate_DriverWasDeactivated(t *testing.T) {
 	}
 }
 
-func TestExplain_LimitsWhatItShows(t *testing.T) {
+func TestExplain_LimitsTheErrors(t *testing.T) {
 	t.Parallel()
 	in := demo(t, func(c *provv1.Cluster) {
 		for range 9 {
 			c.Spec.AgentEnvVars = append(c.Spec.AgentEnvVars, rkev1.EnvVar{})
 		}
 	})
-	if got := topology.Explain(topology.Validate(in)); strings.Count(got, "; ") != 5 || !strings.HasSuffix(got, "and more after these") {
+	if got := topology.Explain(topology.Validate(in)); strings.Count(got, "; ") != 5 || !strings.HasSuffix(got, "and more") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -75,14 +75,14 @@ func TestDiagnose_AMemberThatIsHeldSaysWhy(t *testing.T) {
 		Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: "WaitingForPreTerminateHook", Message: "a hook is there",
 	})
 	m.Bootstrap.Status.Conditions = append(m.Bootstrap.Status.Conditions, metav1.Condition{
-		Type: rkev1.ConditionEtcdMemberLeft, Status: metav1.ConditionFalse, Reason: "EtcdMemberHeld", Message: "no other member of etcd works",
+		Type: rkev1.ConditionEtcdMemberLeft, Status: metav1.ConditionFalse, Reason: "EtcdMemberHeld", Message: "no other healthy etcd member",
 	})
 	r := Diagnose(w)
 	if len(r.Findings) != 1 {
 		t.Fatalf("findings: %+v", r.Findings)
 	}
 	l := r.Findings[0].Link
-	if l.Reason != "EtcdMemberHeld" || l.Why != "no other member of etcd works" || !strings.Contains(strings.Join(l.Do, "\n"), "the data are lost with it") {
+	if l.Reason != "EtcdMemberHeld" || l.Why != "no other healthy etcd member" || !strings.Contains(strings.Join(l.Do, "\n"), "the data are lost with it") {
 		t.Errorf("got %+v", l)
 	}
 }

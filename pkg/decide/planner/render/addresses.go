@@ -35,7 +35,8 @@ func (m *machinePlan) knownAddresses() (addressSet, error) {
 	}
 	if machine.Driver == nil {
 		return known, &PendingError{
-			Message: fmt.Sprintf("Machine %s/%s waits for its driver configuration to be saved", machine.Namespace, machine.Name),
+			Message: fmt.Sprintf("Machine %s/%s waits for its saved driver configuration",
+				machine.Namespace, machine.Name),
 		}
 	}
 	known.driver, known.ipv6 = machine.Driver.Name, machine.Driver.IPv6Address

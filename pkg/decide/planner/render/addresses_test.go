@@ -30,7 +30,7 @@ func TestPlan_Addresses(t *testing.T) {
 		edits edits
 		want  map[string]any
 	}{
-		"nothing known": {place: "init", want: map[string]any{}},
+		"no addresses": {place: "init", want: map[string]any{}},
 		"a registered host with both addresses": {place: "init", edits: edits{addressed("10.0.0.7", "203.0.113.7")}, want: map[string]any{
 			"node-ip": list("10.0.0.7"), "node-external-ip": list("203.0.113.7"), "advertise-address": "10.0.0.7", "tls-san": list("203.0.113.7"),
 		}},
@@ -45,7 +45,7 @@ func TestPlan_Addresses(t *testing.T) {
 		"a driver's addresses": {place: "init", edits: edits{driven(cloud)}, want: map[string]any{
 			"node-ip": list("10.0.0.9"), "node-external-ip": list("198.51.100.9"), "advertise-address": "10.0.0.9", "tls-san": list("198.51.100.9"),
 		}},
-		"annotations win over the driver, each for itself": {place: "worker", edits: edits{addressed("10.1.1.1", ""), driven(cloud)}, want: map[string]any{
+		"each annotation overrides the driver": {place: "worker", edits: edits{addressed("10.1.1.1", ""), driven(cloud)}, want: map[string]any{
 			"node-ip": list("10.1.1.1"), "node-external-ip": list("198.51.100.9"),
 		}},
 		"a driver without private address": {place: "init", edits: edits{driven(render.Driver{Name: "generic", IPAddress: "198.51.100.9"})}, want: map[string]any{}},
@@ -60,21 +60,21 @@ func TestPlan_Addresses(t *testing.T) {
 		"the first service network decides the order": {place: "worker", edits: edits{
 			addressed("10.0.0.7,fd00::7,eth0", ""), global("service-cidr", "fd00:43::/112,10.43.0.0/16"),
 		}, want: map[string]any{"node-ip": list("fd00::7", "10.0.0.7", "eth0")}},
-		"a service network nobody can read changes nothing": {place: "worker", edits: edits{
+		"an unreadable service network changes nothing": {place: "worker", edits: edits{
 			addressed("fd00::7,10.0.0.7", ""), global("service-cidr", "nonsense"),
 		}, want: map[string]any{"node-ip": list("fd00::7", "10.0.0.7")}},
 		"a cloud provider sets external addresses itself": {place: "init", edits: edits{
 			addressed("10.0.0.7", "203.0.113.7"), global("cloud-provider-name", "aws"),
 		}, want: map[string]any{"node-ip": list("10.0.0.7")}},
-		"link-local addresses are of no use": {place: "init", edits: edits{addressed("10.0.0.7", "fe80::1")}, want: map[string]any{
+		"link-local addresses are ignored": {place: "init", edits: edits{addressed("10.0.0.7", "fe80::1")}, want: map[string]any{
 			"node-ip": list("10.0.0.7"),
 		}},
-		"the user's own advertised address stays": {place: "init", edits: edits{
+		"the user's advertised address is kept": {place: "init", edits: edits{
 			addressed("10.0.0.7", "203.0.113.7"), global("advertise-address", "10.9.9.9"),
 		}, want: map[string]any{
 			"node-ip": list("10.0.0.7"), "node-external-ip": list("203.0.113.7"), "advertise-address": "10.9.9.9", "tls-san": list("203.0.113.7"),
 		}},
-		"the user's own come first": {place: "init", edits: edits{
+		"the user's addresses are first": {place: "init", edits: edits{
 			addressed("10.0.0.7", "203.0.113.7"), global("node-ip", "10.9.9.9"), global("node-external-ip", list("203.0.113.9")),
 			global("tls-san", "api.example.com"),
 		}, want: map[string]any{
@@ -106,11 +106,11 @@ func TestPlan_WaitsForFacts(t *testing.T) {
 	}{
 		"the driver has not saved its configuration": {
 			in:   basicInput(distro.K3s, "init", func(in *render.Input) { in.Machine.Provisioned = true }),
-			want: "Machine fleet-default/demo-pool-1 waits for its driver configuration to be saved",
+			want: "Machine fleet-default/demo-pool-1 waits for its saved driver configuration",
 		},
-		"one of two addresses is enough to need it": {
+		"one unknown address is enough to wait": {
 			in:   basicInput(distro.K3s, "init", addressed("10.0.0.7", ""), func(in *render.Input) { in.Machine.Provisioned = true }),
-			want: "Machine fleet-default/demo-pool-1 waits for its driver configuration to be saved",
+			want: "Machine fleet-default/demo-pool-1 waits for its saved driver configuration",
 		},
 		"there is no server to join": {
 			in:   basicInput(distro.K3s, "worker", func(in *render.Input) { in.JoinURL = "" }),
@@ -128,6 +128,6 @@ func TestPlan_WaitsForFacts(t *testing.T) {
 	}
 	both := basicInput(distro.K3s, "init", addressed("10.0.0.7", "203.0.113.7"), func(in *render.Input) { in.Machine.Provisioned = true })
 	if _, _, err := render.Plan(both); err != nil {
-		t.Errorf("with both addresses known there is nothing to wait for: %v", err)
+		t.Errorf("with both addresses known there must be no wait: %v", err)
 	}
 }

@@ -125,7 +125,8 @@ func (m *machinePlan) layerRelease() error {
 	m.config = make(map[string]any, len(m.user)+16)
 	release := m.in.Release
 	if !release.Known {
-		m.warn(ReasonUnknownRelease, fieldVersion, "The release data do not describe %s: configuration keys are checked against its neighbours",
+		m.warn(ReasonUnknownRelease, fieldVersion, "The release data do not describe %s: Drover checks configuration "+
+			"keys against the nearest versions",
 			m.spec.KubernetesVersion)
 	}
 	for _, key := range slices.Sorted(maps.Keys(m.user)) {
@@ -137,7 +138,8 @@ func (m *machinePlan) layerRelease() error {
 				continue
 			}
 			if !release.Empty() {
-				m.warn(ReasonUnknownConfigKey, m.origin[key], "Key %s is not known to this release and is passed through", key)
+				m.warn(ReasonUnknownConfigKey, m.origin[key], "Key %s is unknown in this release, and Drover passes "+
+					"it through", key)
 			}
 		}
 		m.config[key] = m.typed(key, value, kind)
@@ -152,7 +154,8 @@ func (m *machinePlan) warnServerOnly(key string) {
 		_, has := entry.Config.Data[key]
 		field := fmt.Sprintf("%s[%d]", fieldSelector, i)
 		if has && m.origin[key] == field+".config."+key && !selectsAll(entry.MachineLabelSelector) {
-			m.warn(ReasonServerOnlyKey, m.origin[key], "Key %s is one of servers and left out of the configuration of workers", key)
+			m.warn(ReasonServerOnlyKey, m.origin[key], "Key %s is only for servers, and Drover omits it on workers",
+				key)
 		}
 	}
 }
@@ -167,7 +170,7 @@ func (m *machinePlan) typed(key string, value any, kind distro.ArgKind) any {
 	text, isText := value.(string)
 	switch value.(type) {
 	case map[string]any:
-		m.warn(ReasonUnexpectedValue, m.origin[key], "Key %s has an object as value and is passed through", key)
+		m.warn(ReasonUnexpectedValue, m.origin[key], "Key %s has an object as value, and Drover passes it through", key)
 	case bool, []any:
 		return value
 	}
@@ -184,7 +187,7 @@ func (m *machinePlan) typed(key string, value any, kind distro.ArgKind) any {
 			return value
 		}
 	}
-	m.warn(ReasonUnexpectedValue, m.origin[key], "Key %s takes true or false; its value is passed through", key)
+	m.warn(ReasonUnexpectedValue, m.origin[key], "Key %s must be true or false; Drover passes its value through", key)
 	return value
 }
 
@@ -192,7 +195,7 @@ func (m *machinePlan) typed(key string, value any, kind distro.ArgKind) any {
 func (m *machinePlan) set(key string, value any) {
 	if field, ok := m.origin[key]; ok {
 		if old, kept := m.config[key]; kept && !reflect.DeepEqual(old, normalize(value)) {
-			m.warn(ReasonOverriddenConfigKey, field, "Key %s is managed and cannot be set", key)
+			m.warn(ReasonOverriddenConfigKey, field, "Drover manages key %s and ignores the value", key)
 		}
 	}
 	m.config[key] = value
@@ -203,7 +206,8 @@ func (m *machinePlan) layerDataDir() error {
 		m.set(keyDataDir, m.dirs.Data)
 	} else if own, set := m.config[keyDataDir]; set && own != m.dirs.Data {
 		m.warn(ReasonMisplacedKey, m.origin[keyDataDir],
-			"Key %s is passed through, but files and health checks stay in %s: set "+FieldDataDir+" instead", keyDataDir, m.dirs.Data)
+			"Drover passes key %s through, but uses files and health checks in "+
+				"%s: set "+FieldDataDir+" instead", keyDataDir, m.dirs.Data)
 	}
 	return nil
 }
@@ -247,7 +251,7 @@ func (m *machinePlan) layerStart() {
 	}
 	for _, key := range []string{keyServer, "cluster-init", "cluster-reset", "cluster-reset-restore-path"} {
 		if value, given := m.config[key]; given && !reflect.DeepEqual(value, managed[key]) {
-			m.warn(ReasonOverriddenConfigKey, m.origin[key], "Key %s is managed and cannot be set", key)
+			m.warn(ReasonOverriddenConfigKey, m.origin[key], "Drover manages key %s and ignores the value", key)
 		}
 		delete(m.config, key)
 	}

@@ -49,7 +49,7 @@ func TestPlan_ConfigKeys(t *testing.T) {
 		}, want: map[string]any{"profile": "two"}},
 		"calico is the default of RKE2": {place: "init", want: map[string]any{"cni": "calico"}},
 		"K3s has no such default":       {runtime: distro.K3s, place: "init", want: map[string]any{"cni": nil}},
-		"texts become booleans": {place: "init", edits: edits{
+		"strings become booleans": {place: "init", edits: edits{
 			global("selinux", "Y"), global("secrets-encryption", "no"),
 		}, want: map[string]any{"selinux": true, "secrets-encryption": false}},
 		"numbers pass through": {place: "init", edits: edits{global("profile", 1.5), global("odd", 7.0)},
@@ -66,30 +66,30 @@ func TestPlan_ConfigKeys(t *testing.T) {
 		}, want: map[string]any{"disable": list("x")}},
 		"the init node of K3s starts a cluster": {runtime: distro.K3s, place: "init", want: map[string]any{"cluster-init": true, "server": nil}},
 		"the init node of RKE2 needs no key":    {place: "init", want: map[string]any{"cluster-init": nil, "server": nil}},
-		"everyone else joins":                   {place: "server", want: map[string]any{"server": "https://10.0.0.1:9345"}},
+		"other nodes join":                      {place: "server", want: map[string]any{"server": "https://10.0.0.1:9345"}},
 		"K3s joins at another port":             {runtime: distro.K3s, place: "worker", want: map[string]any{"server": "https://10.0.0.1:6443"}},
-		"nobody else starts a cluster of K3s": {runtime: distro.K3s, place: "server", edits: edits{global("cluster-init", true), global("server", "https://other:6443")},
+		"other nodes start no cluster of K3s": {runtime: distro.K3s, place: "server", edits: edits{global("cluster-init", true), global("server", "https://other:6443")},
 			want: map[string]any{"cluster-init": nil, "server": "https://10.0.0.1:6443"}},
-		"the init node joins nobody, and begins anew in restores only": {place: "init", edits: edits{
+		"the init node joins no server, and resets only in restores": {place: "init", edits: edits{
 			global("server", "https://other:9345"), selected(labelled("a"), "cluster-reset", true), global("cluster-reset-restore-path", "x"),
 		}, want: map[string]any{"server": nil, "cluster-reset": nil, "cluster-reset-restore-path": nil}},
-		"a worker has the agent token":            {place: "worker", want: map[string]any{"token": "AGENT-TOKEN", "agent-token": nil}},
-		"a server has both tokens":                {place: "controlplane", want: map[string]any{"token": "SERVER-TOKEN", "agent-token": "AGENT-TOKEN"}},
-		"no tokens, no keys":                      {place: "init", edits: edits{func(in *render.Input) { in.Tokens = render.Tokens{} }}, want: map[string]any{"token": nil}},
-		"a server without control plane":          {place: "init-etcd", want: map[string]any{"disable-apiserver": true, "disable-scheduler": true, "disable-controller-manager": true, "disable-etcd": nil}},
-		"a server without etcd":                   {place: "controlplane", want: map[string]any{"disable-etcd": true, "disable-apiserver": nil}},
-		"the default registry reaches servers":    {place: "server", edits: edits{func(in *render.Input) { in.Settings.SystemDefaultRegistry = "r.example.com" }}, want: map[string]any{"system-default-registry": "r.example.com"}},
-		"and leaves workers alone":                {place: "worker", edits: edits{func(in *render.Input) { in.Settings.SystemDefaultRegistry = "r.example.com" }}, want: map[string]any{"system-default-registry": nil}},
-		"the cluster's registry wins":             {place: "server", edits: edits{func(in *render.Input) { in.Settings.SystemDefaultRegistry = "r.example.com" }, selected(nil, "system-default-registry", "own.example.com")}, want: map[string]any{"system-default-registry": "own.example.com"}},
-		"etcd settings stay off other nodes":      {place: "controlplane", edits: edits{withSnapshots}, want: map[string]any{"etcd-snapshot-retention": nil, "etcd-disable-snapshots": nil}},
-		"etcd settings reach etcd nodes":          {place: "server", edits: edits{withSnapshots}, want: map[string]any{"etcd-snapshot-retention": 3.0, "etcd-snapshot-schedule-cron": "@daily", "etcd-disable-snapshots": true, "etcd-s3": nil}},
-		"prime follows the setting":               {place: "init", edits: edits{func(in *render.Input) { in.Settings.RKE2Prime = true }}, want: map[string]any{"prime": true}},
-		"the annotation beats the setting":        {place: "init", edits: edits{func(in *render.Input) { in.Settings.RKE2Prime = true }, prime("False")}, want: map[string]any{"prime": nil}},
-		"the annotation alone":                    {place: "init", edits: edits{prime("TRUE")}, want: map[string]any{"prime": true}},
-		"an empty annotation is no annotation":    {place: "init", edits: edits{func(in *render.Input) { in.Settings.RKE2Prime = true }, prime("")}, want: map[string]any{"prime": true}},
-		"the user's prime is left alone":          {place: "init", edits: edits{prime("true"), global("prime", false)}, want: map[string]any{"prime": false}},
-		"K3s has no prime":                        {runtime: distro.K3s, place: "init", edits: edits{prime("true")}, want: map[string]any{"prime": nil}},
-		"a release without prime does not get it": {place: "init", edits: edits{prime("true"), func(in *render.Input) { in.Release = distro.Release{} }}, want: map[string]any{"prime": nil}},
+		"a worker has the agent token":               {place: "worker", want: map[string]any{"token": "AGENT-TOKEN", "agent-token": nil}},
+		"a server has both tokens":                   {place: "controlplane", want: map[string]any{"token": "SERVER-TOKEN", "agent-token": "AGENT-TOKEN"}},
+		"no tokens, no keys":                         {place: "init", edits: edits{func(in *render.Input) { in.Tokens = render.Tokens{} }}, want: map[string]any{"token": nil}},
+		"a server without control plane":             {place: "init-etcd", want: map[string]any{"disable-apiserver": true, "disable-scheduler": true, "disable-controller-manager": true, "disable-etcd": nil}},
+		"a server without etcd":                      {place: "controlplane", want: map[string]any{"disable-etcd": true, "disable-apiserver": nil}},
+		"the default registry reaches servers":       {place: "server", edits: edits{func(in *render.Input) { in.Settings.SystemDefaultRegistry = "r.example.com" }}, want: map[string]any{"system-default-registry": "r.example.com"}},
+		"the default registry is not set on workers": {place: "worker", edits: edits{func(in *render.Input) { in.Settings.SystemDefaultRegistry = "r.example.com" }}, want: map[string]any{"system-default-registry": nil}},
+		"the cluster's registry wins":                {place: "server", edits: edits{func(in *render.Input) { in.Settings.SystemDefaultRegistry = "r.example.com" }, selected(nil, "system-default-registry", "own.example.com")}, want: map[string]any{"system-default-registry": "own.example.com"}},
+		"etcd settings are not set on other nodes":   {place: "controlplane", edits: edits{withSnapshots}, want: map[string]any{"etcd-snapshot-retention": nil, "etcd-disable-snapshots": nil}},
+		"etcd settings reach etcd nodes":             {place: "server", edits: edits{withSnapshots}, want: map[string]any{"etcd-snapshot-retention": 3.0, "etcd-snapshot-schedule-cron": "@daily", "etcd-disable-snapshots": true, "etcd-s3": nil}},
+		"prime follows the setting":                  {place: "init", edits: edits{func(in *render.Input) { in.Settings.RKE2Prime = true }}, want: map[string]any{"prime": true}},
+		"the annotation overrides the setting":       {place: "init", edits: edits{func(in *render.Input) { in.Settings.RKE2Prime = true }, prime("False")}, want: map[string]any{"prime": nil}},
+		"only the annotation":                        {place: "init", edits: edits{prime("TRUE")}, want: map[string]any{"prime": true}},
+		"an empty annotation is ignored":             {place: "init", edits: edits{func(in *render.Input) { in.Settings.RKE2Prime = true }, prime("")}, want: map[string]any{"prime": true}},
+		"the user's prime is kept":                   {place: "init", edits: edits{prime("true"), global("prime", false)}, want: map[string]any{"prime": false}},
+		"K3s has no prime":                           {runtime: distro.K3s, place: "init", edits: edits{prime("true")}, want: map[string]any{"prime": nil}},
+		"a release without prime does not get it":    {place: "init", edits: edits{prime("true"), func(in *render.Input) { in.Release = distro.Release{} }}, want: map[string]any{"prime": nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +101,7 @@ func TestPlan_ConfigKeys(t *testing.T) {
 			for key, want := range tc.want {
 				got, present := config[key]
 				if want == nil && present {
-					t.Errorf("key %s must not be there, is %v", key, got)
+					t.Errorf("key %s must be absent, is %v", key, got)
 				}
 				if diff := cmp.Diff(want, got); want != nil && diff != "" {
 					t.Errorf("key %s (-want +got):\n%s", key, diff)
@@ -131,11 +131,11 @@ func TestPlan_ComponentArguments(t *testing.T) {
 		wantURL    string
 		wantCert   string
 	}{
-		"nothing said": {
+		"no value": {
 			want: list("cert-dir="+dir, "secure-port=10259"), wantMounts: list(dir + ":" + dir),
 			wantURL: "https://localhost:10259/healthz", wantCert: dir + "/kube-scheduler.crt",
 		},
-		"a single text": {
+		"a single string": {
 			user: "v=4", want: list("v=4", "cert-dir="+dir, "secure-port=10259"), wantMounts: list(dir + ":" + dir),
 			wantURL: "https://localhost:10259/healthz", wantCert: dir + "/kube-scheduler.crt",
 		},
@@ -152,7 +152,7 @@ func TestPlan_ComponentArguments(t *testing.T) {
 			want: list("tls-cert-file=", "cert-dir=", "secure-port=", "cert-dir="+dir, "secure-port=10259"), wantMounts: list(dir + ":" + dir),
 			wantURL: "https://localhost:10259/healthz", wantCert: dir + "/kube-scheduler.crt",
 		},
-		"texts that are no arguments stay": {
+		"strings that are not arguments are kept": {
 			user: list("nonsense", 5.0), want: list("nonsense", 5.0, "cert-dir="+dir, "secure-port=10259"), wantMounts: list(dir + ":" + dir),
 			wantURL: "https://localhost:10259/healthz", wantCert: dir + "/kube-scheduler.crt",
 		},
@@ -178,8 +178,8 @@ func TestPlan_ComponentMountsExtendTheUsers(t *testing.T) {
 	t.Parallel()
 	const own = "/var/lib/rancher/rke2/server/tls/kube-scheduler:/var/lib/rancher/rke2/server/tls/kube-scheduler"
 	for name, tc := range map[string]struct{ user, want any }{
-		"another mount":      {user: "/a:/b", want: list("/a:/b", own)},
-		"the mount is there": {user: list(own, "/a:/b"), want: list(own, "/a:/b")},
+		"another mount":    {user: "/a:/b", want: list("/a:/b", own)},
+		"the mount exists": {user: list(own, "/a:/b"), want: list(own, "/a:/b")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,89 +208,89 @@ func TestPlan_Warnings(t *testing.T) {
 		edits edits
 		want  []render.Warning
 	}{
-		"nothing to say": {place: "init"},
-		"a key nobody knows": {place: "worker", edits: edits{selected(nil, "odd", 1)}, want: []render.Warning{{
+		"no warning": {place: "init"},
+		"an unknown key": {place: "worker", edits: edits{selected(nil, "odd", 1)}, want: []render.Warning{{
 			Reason: "UnknownConfigKey", Field: "spec.rkeConfig.machineSelectorConfig[0].config.odd",
-			Message: "Key odd is not known to this release and is passed through",
+			Message: "Key odd is unknown in this release, and Drover passes it through",
 		}}},
-		"a key only servers know": {place: "worker", edits: edits{global("disable", "x")}},
-		"a text where a boolean belongs": {place: "init", edits: edits{global("selinux", "maybe")}, want: []render.Warning{{
+		"a key for servers only": {place: "worker", edits: edits{global("disable", "x")}},
+		"a string instead of a boolean": {place: "init", edits: edits{global("selinux", "maybe")}, want: []render.Warning{{
 			Reason: "UnexpectedValue", Field: "spec.rkeConfig.machineGlobalConfig.selinux",
-			Message: "Key selinux takes true or false; its value is passed through",
+			Message: "Key selinux must be true or false; Drover passes its value through",
 		}}},
 		"a managed key": {place: "init", edits: edits{global("token", "MINE")}, want: []render.Warning{
 			{
 				Reason: "OverriddenConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.token",
-				Message: "Key token is managed and cannot be set",
+				Message: "Drover manages key token and ignores the value",
 			},
 			{
 				Reason: "UnknownConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.token",
-				Message: "Key token is not known to this release and is passed through",
+				Message: "Key token is unknown in this release, and Drover passes it through",
 			},
 		}},
-		"a key that would begin anew": {place: "init", edits: edits{global("cluster-reset", true)}, want: []render.Warning{
+		"a key that would reset the cluster": {place: "init", edits: edits{global("cluster-reset", true)}, want: []render.Warning{
 			{
 				Reason: "OverriddenConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.cluster-reset",
-				Message: "Key cluster-reset is managed and cannot be set",
+				Message: "Drover manages key cluster-reset and ignores the value",
 			},
 			{
 				Reason: "UnknownConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.cluster-reset",
-				Message: "Key cluster-reset is not known to this release and is passed through",
+				Message: "Key cluster-reset is unknown in this release, and Drover passes it through",
 			},
 		}},
-		"a key of servers chosen for workers": {place: "worker", edits: edits{selected(labelled("a"), "disable", "x")}, want: []render.Warning{{
+		"a key for servers on workers, by selector": {place: "worker", edits: edits{selected(labelled("a"), "disable", "x")}, want: []render.Warning{{
 			Reason: "ServerOnlyConfigKey", Field: "spec.rkeConfig.machineSelectorConfig[0].config.disable",
-			Message: "Key disable is one of servers and left out of the configuration of workers",
+			Message: "Key disable is only for servers, and Drover omits it on workers",
 		}}},
-		"a key of servers chosen for servers":        {place: "init", edits: edits{selected(labelled("a"), "disable", "x")}},
-		"a key of servers for all, in selector form": {place: "worker", edits: edits{selected(&metav1.LabelSelector{}, "disable", "x")}},
-		"a key of servers chosen for other workers":  {place: "worker", edits: edits{selected(labelled("b"), "disable", "x")}},
+		"a key for servers on servers, by selector":       {place: "init", edits: edits{selected(labelled("a"), "disable", "x")}},
+		"a key for servers on all machines, by selector":  {place: "worker", edits: edits{selected(&metav1.LabelSelector{}, "disable", "x")}},
+		"a key for servers on other workers, by selector": {place: "worker", edits: edits{selected(labelled("b"), "disable", "x")}},
 		"a data directory in the wrong place": {place: "worker", edits: edits{knownEverywhere("data-dir"), global("data-dir", "/mnt/k8s")}, want: []render.Warning{{
 			Reason: "MisplacedConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.data-dir",
-			Message: "Key data-dir is passed through, but files and health checks stay in /var/lib/rancher/rke2: set spec.rkeConfig.dataDirectories.k8sDistro instead",
+			Message: "Drover passes key data-dir through, but uses files and health checks in /var/lib/rancher/rke2: set spec.rkeConfig.dataDirectories.k8sDistro instead",
 		}}},
 		"another datastore than etcd": {place: "init", edits: edits{global("datastore-endpoint", "postgres://user:secret@db/k8s")}, want: []render.Warning{
 			{
 				Reason: "ForeignDatastore", Field: "spec.rkeConfig.machineGlobalConfig.datastore-endpoint",
-				Message: "Key datastore-endpoint is passed through: servers keep the cluster's data there, and not on the machines with etcd. " +
-					"Snapshots, restores and health checks know of etcd alone",
+				Message: "Drover passes key datastore-endpoint through: servers store the cluster's data there, and not on the machines with etcd. " +
+					"Snapshots, restores and health checks support only etcd",
 			},
 			{
 				Reason: "UnknownConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.datastore-endpoint",
-				Message: "Key datastore-endpoint is not known to this release and is passed through",
+				Message: "Key datastore-endpoint is unknown in this release, and Drover passes it through",
 			},
 		}},
-		"another datastore, which workers know nothing of": {place: "worker", edits: edits{knownEverywhere("datastore-endpoint"), global("datastore-endpoint", "x")}},
-		"a data directory where it is anyway":              {place: "worker", edits: edits{knownEverywhere("data-dir"), global("data-dir", "/var/lib/rancher/rke2")}},
-		"a file from a key that is not there": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "none", Path: "/a"})}, want: []render.Warning{{
+		"another datastore, on a worker": {place: "worker", edits: edits{knownEverywhere("datastore-endpoint"), global("datastore-endpoint", "x")}},
+		"the default data directory":     {place: "worker", edits: edits{knownEverywhere("data-dir"), global("data-dir", "/var/lib/rancher/rke2")}},
+		"a file from a missing key": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "none", Path: "/a"})}, want: []render.Warning{{
 			Reason: "MissingKey", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].key",
 			Message: "Secret fleet-default/files has no key none; the file is empty",
 		}}},
 		"a file that is written twice": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/etc/rancher/rke2/registries.yaml"})}, want: []render.Warning{{
 			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
-			Message: "/etc/rancher/rke2/registries.yaml is written more than once; the last one to be written stays",
+			Message: "Several entries write /etc/rancher/rke2/registries.yaml; the last one wins",
 		}}},
 		"a file that hides the configuration": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml"})}, want: []render.Warning{{
 			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
-			Message: "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml is written more than once; the last one to be written stays",
+			Message: "Several entries write /etc/rancher/rke2/config.yaml.d/50-rancher.yaml; the last one wins",
 		}}},
 		"a file that a manifest hides": {place: "init", edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/var/lib/rancher/rke2/server/manifests/rancher/addons.yaml"})}, want: []render.Warning{{
 			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
-			Message: "/var/lib/rancher/rke2/server/manifests/rancher/addons.yaml is written more than once; the last one to be written stays",
+			Message: "Several entries write /var/lib/rancher/rke2/server/manifests/rancher/addons.yaml; the last one wins",
 		}}},
 		"a managed key with the managed value": {place: "server", edits: edits{global("system-default-registry", "r.example.com")}},
-		"a map where a file's text belongs": {place: "init", edits: edits{global("audit-policy-file", list("x"))}, want: []render.Warning{{
+		"a map instead of a file's text": {place: "init", edits: edits{global("audit-policy-file", list("x"))}, want: []render.Warning{{
 			Reason: "UnexpectedValue", Field: "spec.rkeConfig.machineGlobalConfig.audit-policy-file",
-			Message: "Key audit-policy-file takes the content of a file as text; its value is passed through",
+			Message: "Key audit-policy-file must be the content of a file as text; Drover passes its value through",
 		}}},
-		"a release nobody knows": {place: "init", edits: edits{func(in *render.Input) { in.Release.Known = false }}, want: []render.Warning{{
+		"an unknown release": {place: "init", edits: edits{func(in *render.Input) { in.Release.Known = false }}, want: []render.Warning{{
 			Reason: "UnknownRelease", Field: "spec.kubernetesVersion",
-			Message: "The release data do not describe v1.36.2+rke2r1: configuration keys are checked against its neighbours",
+			Message: "The release data do not describe v1.36.2+rke2r1: Drover checks configuration keys against the nearest versions",
 		}}},
-		"no release data: no key is called unknown": {
+		"no release data: no key is unknown": {
 			place: "init", edits: edits{global("odd", 1), func(in *render.Input) { in.Release = distro.Release{Known: true} }},
 		},
-		"a chart of the user's own": {place: "init", edits: edits{func(in *render.Input) {
+		"a chart of the user": {place: "init", edits: edits{func(in *render.Input) {
 			in.ControlPlane.Spec.ChartValues.Data = map[string]any{"my-chart": nil}
 			in.ControlPlane.Spec.AdditionalManifest = "kind: HelmChart\nmetadata: {name: my-chart}"
 		}}},

@@ -72,9 +72,9 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestCorpus_ThereAndBackAgainChangesNothing checks that a pinned machine keeps its plan when there is a newer version.
+// TestCorpus_RoundTripChangesNothing checks that a pinned machine keeps its plan when there is a newer version.
 // It gets another version only when it is moved, and the same bytes when it is moved back.
-func TestCorpus_ThereAndBackAgainChangesNothing(t *testing.T) {
+func TestCorpus_RoundTripChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, file := range exampleFiles(t) {
 		for place, in := range corpusInputs(t, file) {
@@ -84,19 +84,19 @@ func TestCorpus_ThereAndBackAgainChangesNothing(t *testing.T) {
 					in.Version = version
 					before := encoded(t, render.Versions{}, in)
 					if after := encoded(t, newer, in); !bytes.Equal(before, after) {
-						t.Errorf("version %s renders other bytes beside a newer one", version)
+						t.Errorf("version %s renders other bytes next to a newer one", version)
 					}
 					in.Version = newer.Newest()
 					moved := encoded(t, newer, in)
 					if bytes.Equal(before, moved) || !bytes.Contains(moved, []byte("/etc/newer")) {
-						t.Error("the newer version renders the same, so this test proves nothing")
+						t.Error("the newer version must render other bytes")
 					}
 					if render.StampsOf(decoded(t, moved)).Restart == render.StampsOf(decoded(t, before)).Restart {
-						t.Error("the stamps do not cover what is new")
+						t.Error("the stamps must cover the new part")
 					}
 					in.Version = version
 					if back := encoded(t, newer, in); !bytes.Equal(before, back) {
-						t.Errorf("back at version %s are other bytes", version)
+						t.Errorf("a return to version %s renders other bytes", version)
 					}
 				}
 			})
@@ -112,13 +112,13 @@ func TestVersions_TheLastTwoAreKept(t *testing.T) {
 		t.Errorf("versions %v, newest %s", names, known.Newest())
 	}
 	if names := newer.Names(); len(names) != len(known.Names())+1 || newer.Newest() != "newer" || !newer.Knows(known.Newest()) {
-		t.Errorf("with one more: %v", names)
+		t.Errorf("with another version: %v", names)
 	}
 	if known.Knows("newer") {
-		t.Error("a version that was added to a copy is known everywhere")
+		t.Error("a version in a copy must not be known elsewhere")
 	}
 	_, _, err := known.Plan(render.Input{Version: "newer"})
-	if err == nil || !strings.Contains(err.Error(), `rendering version "newer" is not known, known are ["1"]`) {
+	if err == nil || !strings.Contains(err.Error(), `render version "newer" is unknown; known versions are ["1"]`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -179,7 +179,7 @@ func exampleFiles(t *testing.T) []string {
 	}
 	more, err := filepath.Glob("testdata/clusters/*.yaml")
 	if err != nil || len(more) < 2 {
-		t.Fatalf("further clusters %v, error %v", more, err)
+		t.Fatalf("other clusters %v, error %v", more, err)
 	}
 	return append(files, more...)
 }

@@ -24,16 +24,16 @@ func DecodeDriver(extractedConfig []byte) (*Driver, error) {
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(extractedConfig))
 	if err != nil {
-		return nil, errors.New("machine state is no gzip archive")
+		return nil, errors.New("machine state must be a gzip archive")
 	}
 	archive := tar.NewReader(unzipped)
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, errors.New("machine state holds no file machines/<name>/config.json")
+			return nil, errors.New("machine state must contain file machines/<name>/config.json")
 		}
 		if err != nil {
-			return nil, errors.New("machine state is no tar archive")
+			return nil, errors.New("machine state must be a tar archive")
 		}
 		if isDriverConfig(header.Name) {
 			return decodeDriverConfig(io.LimitReader(archive, maxDriverConfig))
@@ -69,5 +69,5 @@ func jsonProblem(err error) string {
 	if typeError, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return "field " + typeError.Field + " has the wrong type"
 	}
-	return "it is no valid JSON"
+	return "it is not valid JSON"
 }

@@ -22,7 +22,7 @@ func TestDecodeDriver(t *testing.T) {
 		"nothing saved yet": {},
 		"an absolute path":  {data: packed.Archive(map[string]string{"/home/machine/machines/demo-pool-1/config.json": driverConfig}), want: want},
 		"a relative path":   {data: packed.Archive(map[string]string{"management-state/node/machines/demo-pool-1/config.json": driverConfig}), want: want},
-		"among others": {data: packed.Archive(map[string]string{
+		"among other files": {data: packed.Archive(map[string]string{
 			"machines/demo-pool-1/id_rsa": "PASSWORD", "machines/demo-pool-1/config.json": driverConfig, "certs/config.json": "{",
 		}), want: want},
 	} {
@@ -46,20 +46,20 @@ func TestDecodeDriver_Malformed(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"no gzip":           {[]byte("PASSWORD"), "no gzip archive"},
-		"cut in the middle": {whole[:len(whole)/2], "no"},
-		"no configuration":  {packed.Archive(map[string]string{"machines/config.json": driverConfig}), "machines/<name>/config.json"},
-		"no JSON":           {packed.Archive(map[string]string{"machines/a/config.json": "PASSWORD"}), "no valid JSON"},
-		"another type":      {packed.Archive(map[string]string{"machines/a/config.json": `{"Driver":{"IPAddress":["PASSWORD"]}}`}), "field Driver.IPAddress"},
+		"not gzip":         {[]byte("PASSWORD"), "must be a gzip archive"},
+		"truncated":        {whole[:len(whole)/2], "must be a tar archive"},
+		"no configuration": {packed.Archive(map[string]string{"machines/config.json": driverConfig}), "machines/<name>/config.json"},
+		"not JSON":         {packed.Archive(map[string]string{"machines/a/config.json": "PASSWORD"}), "not valid JSON"},
+		"another type":     {packed.Archive(map[string]string{"machines/a/config.json": `{"Driver":{"IPAddress":["PASSWORD"]}}`}), "field Driver.IPAddress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := render.DecodeDriver(tc.data)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v does not say %q", err, tc.want)
+				t.Errorf("error %v does not contain %q", err, tc.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "PASSWORD") {
-				t.Errorf("error shows content: %v", err)
+				t.Errorf("the error contains content: %v", err)
 			}
 		})
 	}

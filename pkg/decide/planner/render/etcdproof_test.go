@@ -110,7 +110,7 @@ func prove(t *testing.T, p plan.NodePlan, metrics, client string) (ok bool, outp
 	t.Helper()
 	proof := p.Instructions[0]
 	if proof.Name != render.EtcdProofInstruction {
-		t.Fatalf("the plan begins with %s", proof.Name)
+		t.Fatalf("the plan starts with %s", proof.Name)
 	}
 	args := append([]string{}, proof.Args...)
 	args[3], args[4], args[len(args)-1] = metrics, client, "1"
@@ -118,7 +118,7 @@ func prove(t *testing.T, p plan.NodePlan, metrics, client string) (ok bool, outp
 	return err == nil, string(out)
 }
 
-func TestEtcdProof_FailsClosedUnlessEnoughOthersAreWell(t *testing.T) {
+func TestEtcdProof_FailsWithoutEnoughHealthyMembers(t *testing.T) {
 	t.Parallel()
 	const enough = ""
 	for name, tc := range map[string]struct {
@@ -126,19 +126,19 @@ func TestEtcdProof_FailsClosedUnlessEnoughOthersAreWell(t *testing.T) {
 		others int
 		want   string
 	}{
-		"all of three":                             {member{known: 2, active: 2}, 2, enough},
-		"one of three is off":                      {member{known: 2, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
-		"one of five is off":                       {member{known: 4, active: 3}, 4, enough},
-		"two of five are off":                      {member{known: 4, active: 2}, 4, "connected to 2 of 4 other members, and needs 3"},
-		"both of two":                              {member{known: 1, active: 1}, 1, enough},
-		"the other of two is off":                  {member{known: 1}, 1, "connected to 0 of 1 other members, and needs 1"},
-		"a member nobody knows any more is off":    {member{known: 3, active: 2}, 2, "connected to 2 of 3 other members, and needs 3"},
-		"a version that does not tell its peers":   {member{known: -1, active: 2}, 2, enough},
-		"such a version, and one is off":           {member{known: -1, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
-		"it has no quorum itself":                  {member{known: 2, active: 2, noQuorum: true}, 2, "does not say on http://"},
-		"it tells nothing":                         {member{silent: true}, 2, "does not tell how many members"},
-		"it does not run: nothing is taken away":   {member{off: true}, 2, enough},
-		"all of three, of which one was forgotten": {member{known: 2, active: 2}, 1, enough},
+		"three healthy members":                          {member{known: 2, active: 2}, 2, enough},
+		"one of three is stopped":                        {member{known: 2, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
+		"one of five is stopped":                         {member{known: 4, active: 3}, 4, enough},
+		"two of five are stopped":                        {member{known: 4, active: 2}, 4, "connected to 2 of 4 other members, and needs 3"},
+		"two healthy members":                            {member{known: 1, active: 1}, 1, enough},
+		"one of two is stopped":                          {member{known: 1}, 1, "connected to 0 of 1 other members, and needs 1"},
+		"a removed member is stopped":                    {member{known: 3, active: 2}, 2, "connected to 2 of 3 other members, and needs 3"},
+		"a version without peer metrics":                 {member{known: -1, active: 2}, 2, enough},
+		"a version without peer metrics, one stopped":    {member{known: -1, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
+		"it has no quorum":                               {member{known: 2, active: 2, noQuorum: true}, 2, "does not say on http://"},
+		"it answers nothing":                             {member{silent: true}, 2, "does not tell how many members"},
+		"it does not run: the restart removes no member": {member{off: true}, 2, enough},
+		"three healthy members, one not listed":          {member{known: 2, active: 2}, 1, enough},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,9 +152,9 @@ func TestEtcdProof_FailsClosedUnlessEnoughOthersAreWell(t *testing.T) {
 	}
 }
 
-// TestEtcdProof_AMemberThatServesIsNotOff checks that a serving member with its health at another address does not
+// TestEtcdProof_AServingMemberIsNotStopped checks that a serving member with its health at another address does not
 // count as stopped.
-func TestEtcdProof_AMemberThatServesIsNotOff(t *testing.T) {
+func TestEtcdProof_AServingMemberIsNotStopped(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeIn(t)
 	p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: 2, Delivery: "1"})
@@ -163,9 +163,9 @@ func TestEtcdProof_AMemberThatServesIsNotOff(t *testing.T) {
 	}
 }
 
-// TestEtcdProof_AsksWhereEtcdTellsItsHealthNow checks a change of the metrics address in both directions. The change
+// TestEtcdProof_UsesTheCurrentHealthEndpoint checks a change of the metrics address in both directions. The change
 // takes effect only with the restart that has to be proven.
-func TestEtcdProof_AsksWhereEtcdTellsItsHealthNow(t *testing.T) {
+func TestEtcdProof_UsesTheCurrentHealthEndpoint(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeIn(t)
 	node.Loopback = "127.0.0.1"
@@ -183,14 +183,14 @@ func TestEtcdProof_AsksWhereEtcdTellsItsHealthNow(t *testing.T) {
 		desired string
 		want    string
 	}{
-		"as usual":                          {[]string{""}, "", usual},
-		"it was moved before":               {[]string{"http://127.0.0.1:12381"}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " + usual},
-		"it is moved":                       {[]string{""}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " + usual},
-		"it is taken back":                  {[]string{"http://127.0.0.1:12381"}, "", "http://127.0.0.1:12381 " + usual},
-		"the plan before was not begun":     {[]string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, "", "http://127.0.0.1:1 http://127.0.0.1:2 " + usual},
-		"several, of which one is outside":  {nil, "http://0.0.0.0:2381, https://10.0.0.1:3", usual + " https://10.0.0.1:3"},
-		"what is no address is of no use":   {nil, "http://127.0.0.1, unix:///x:1, http://a b:1,:2", usual},
-		"an address of the other IP family": {nil, "http://[fd00::1]:5", "http://[fd00::1]:5 " + usual},
+		"the default":                             {[]string{""}, "", usual},
+		"the address was changed before":          {[]string{"http://127.0.0.1:12381"}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " + usual},
+		"the address is changed":                  {[]string{""}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " + usual},
+		"the change is reverted":                  {[]string{"http://127.0.0.1:12381"}, "", "http://127.0.0.1:12381 " + usual},
+		"the previous plan did not start":         {[]string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, "", "http://127.0.0.1:1 http://127.0.0.1:2 " + usual},
+		"several addresses, one of them external": {nil, "http://0.0.0.0:2381, https://10.0.0.1:3", usual + " https://10.0.0.1:3"},
+		"an invalid address is ignored":           {nil, "http://127.0.0.1, unix:///x:1, http://a b:1,:2", usual},
+		"an address of the other IP family":       {nil, "http://[fd00::1]:5", "http://[fd00::1]:5 " + usual},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +200,7 @@ func TestEtcdProof_AsksWhereEtcdTellsItsHealthNow(t *testing.T) {
 			}
 			args := node.WithEtcdProof(with(tc.desired), proof).Instructions[0].Args
 			if diff := cmp.Diff(tc.want, args[3]); diff != "" {
-				t.Errorf("asked are (-want +got):\n%s", diff)
+				t.Errorf("URLs (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -218,14 +218,14 @@ func TestEtcdProof_TheFirstAddressThatAnswersCounts(t *testing.T) {
 		metrics, client func(t *testing.T, node render.Node) string
 		want            bool
 	}{
-		"the first":                  {func(t *testing.T, _ render.Node) string { return well.start(t) + " " + nowhere(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
-		"the second":                 {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + well.start(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
-		"the second says no":         {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + ill.start(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, false},
-		"where it serves":            {func(t *testing.T, _ render.Node) string { return nowhere(t) }, well.startTLS, true},
-		"where it serves it says no": {func(t *testing.T, _ render.Node) string { return nowhere(t) }, ill.startTLS, false},
-		"behind a certificate":       {well.startTLS, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
-		"none, and it runs":          {func(t *testing.T, _ render.Node) string { return nowhere(t) }, func(t *testing.T, _ render.Node) string { return member{silent: true}.start(t) }, false},
-		"none, for it is off":        {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + nowhere(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"the first address":                     {func(t *testing.T, _ render.Node) string { return well.start(t) + " " + nowhere(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"the second address":                    {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + well.start(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"the second address reports a failure":  {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + ill.start(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, false},
+		"the serving address":                   {func(t *testing.T, _ render.Node) string { return nowhere(t) }, well.startTLS, true},
+		"the serving address reports a failure": {func(t *testing.T, _ render.Node) string { return nowhere(t) }, ill.startTLS, false},
+		"an address with TLS":                   {well.startTLS, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"no address, and etcd runs":             {func(t *testing.T, _ render.Node) string { return nowhere(t) }, func(t *testing.T, _ render.Node) string { return member{silent: true}.start(t) }, false},
+		"no address, because etcd is stopped":   {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + nowhere(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -239,9 +239,9 @@ func TestEtcdProof_TheFirstAddressThatAnswersCounts(t *testing.T) {
 	}
 }
 
-// TestEtcdProof_IsAskedForUntilThePlanWentThrough checks that the proof runs until the whole plan succeeded, and again
+// TestEtcdProof_IsRequiredUntilThePlanIsApplied checks that the proof runs until the whole plan succeeded, and again
 // for the next delivery. An agent that starts runs its plan again, which restarts nothing and needs no proof.
-func TestEtcdProof_IsAskedForUntilThePlanWentThrough(t *testing.T) {
+func TestEtcdProof_IsRequiredUntilThePlanIsApplied(t *testing.T) {
 	t.Parallel()
 	node, dir := nodeIn(t)
 	deliver := func(delivery string) plan.NodePlan {
@@ -263,10 +263,10 @@ func TestEtcdProof_IsAskedForUntilThePlanWentThrough(t *testing.T) {
 		}
 	}
 	if code := run(t, first.Instructions[len(first.Instructions)-1], ""); code != 0 {
-		t.Fatalf("the record ends with %d", code)
+		t.Fatalf("the record exits with %d", code)
 	}
 	if ok, out := prove(t, first, ill, nobody(t)); !ok {
-		t.Errorf("the plan went through, and has to be proven again: %s", out)
+		t.Errorf("an applied plan must be proven again: %s", out)
 	}
 	for _, delivery := range []string{"2", "1 again"} {
 		if ok, _ := prove(t, deliver(delivery), ill, nobody(t)); ok {
@@ -275,7 +275,7 @@ func TestEtcdProof_IsAskedForUntilThePlanWentThrough(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "etcd-healthy*"))
 	if err != nil || len(files) != 1 {
-		t.Errorf("the node keeps %v, %v", files, err)
+		t.Errorf("the node has %v, %v", files, err)
 	}
 }
 
@@ -290,30 +290,30 @@ func TestEtcdProof_ComesFirstAndIsNoChange(t *testing.T) {
 		t.Error(err)
 	}
 	if render.HasEtcdProof(desired) || !render.HasEtcdProof(proven) || proven.Instructions[0].Name != render.EtcdProofInstruction {
-		t.Errorf("the plan begins with %s", proven.Instructions[0].Name)
+		t.Errorf("the plan starts with %s", proven.Instructions[0].Name)
 	}
 	if diff := cmp.Diff(desired, render.WithoutEtcdProof(proven)); diff != "" {
-		t.Errorf("without the proof it is another plan (-want +got):\n%s", diff)
+		t.Errorf("the plan without the proof (-want +got):\n%s", diff)
 	}
 	if len(proven.Instructions) != len(desired.Instructions)+2 || render.StampsOf(proven) != render.StampsOf(desired) {
-		t.Error("the proof changes what is installed")
+		t.Error("the proof must not change the installation")
 	}
 }
 
-// TestEtcdProofOf_NeedsWhatTheNodeNeeds checks that Needs equals the number that the node's script needs.
-func TestEtcdProofOf_NeedsWhatTheNodeNeeds(t *testing.T) {
+// TestEtcdProofOf_MatchesTheScript checks that Needs equals the number that the node's script needs.
+func TestEtcdProofOf_MatchesTheScript(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeIn(t)
 	for others := range 7 {
 		p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: others})
 		proof := render.EtcdProofOf(p)
 		if proof.Others != others {
-			t.Fatalf("of a proof of %d others this is read: %+v", others, proof)
+			t.Fatalf("a proof with %d others is read as %+v", others, proof)
 		}
 		for active := range others + 1 {
 			ok, output := prove(t, p, member{known: others, active: active}.start(t), nobody(t))
 			if want := active >= proof.Needs(); ok != want {
-				t.Errorf("%d of %d others: the proof holds is %t, and %t is expected: %s", active, others, ok, want, output)
+				t.Errorf("%d of %d others: proven %t, want %t: %s", active, others, ok, want, output)
 			}
 		}
 	}

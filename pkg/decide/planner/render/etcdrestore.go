@@ -184,7 +184,7 @@ func s3Restore(in Input, s3 *rkev1.ETCDSnapshotS3) (args, env []string, ca *plan
 	case err != nil:
 		return nil, nil, nil, fmt.Errorf("the snapshot's storage: %w", err)
 	case len(options) == 0:
-		return nil, nil, nil, errors.New("the snapshot names no storage in S3")
+		return nil, nil, nil, errors.New("the snapshot has no S3 storage")
 	case recorded != "" && ca != nil && ca.Path != recorded:
 		ca = nil // the snapshot has another authority
 	}

@@ -91,8 +91,8 @@ func TestRestorePlan(t *testing.T) {
 			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
 				"--cluster-reset-restore-path=snap --etcd-s3-endpoint=e --etcd-s3 --etcd-s3-endpoint-ca=/etc/ca.crt",
 		},
-		"S3 without any settings": {runtime: distro.K3s, s3: &rkev1.ETCDSnapshotS3{}, wantErr: "names no storage"},
-		"a credential that is gone": {
+		"S3 without any settings": {runtime: distro.K3s, s3: &rkev1.ETCDSnapshotS3{}, wantErr: "has no S3 storage"},
+		"a missing credential": {
 			runtime: distro.K3s, s3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "lost"}, wantErr: "lost",
 		},
 	} {
@@ -117,14 +117,14 @@ func TestRestorePlan(t *testing.T) {
 			}
 			restore := got.Instructions[len(got.Instructions)-1]
 			if diff := cmp.Diff(tc.wantArgs, strings.Join(restore.Args[7:], " ")); diff != "" {
-				t.Errorf("restores with (-want +got):\n%s", diff)
+				t.Errorf("arguments of the restore (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.wantEnv, restore.Env); diff != "" {
 				t.Errorf("environment (-want +got):\n%s", diff)
 			}
 			for key := range configOf(t, got, tc.runtime) {
 				if strings.HasPrefix(key, "etcd-s3") {
-					t.Errorf("key %s would tell the restore where to write", key)
+					t.Errorf("key %s would set the target of the restore", key)
 				}
 			}
 			install := got.Instructions[slices.IndexFunc(got.Instructions, func(i plan.OneTimeInstruction) bool { return i.Name == "install" })]
@@ -132,7 +132,7 @@ func TestRestorePlan(t *testing.T) {
 				t.Errorf("the installation must start nothing: %+v", install)
 			}
 			if len(got.Probes) > 0 || render.SameInstallation(got, mustPlan(t, in)) {
-				t.Error("nothing runs after a restore until the ordinary plan comes")
+				t.Error("no instruction may follow the restore")
 			}
 		})
 	}

@@ -82,7 +82,7 @@ func describeFile(t *testing.T, out *strings.Builder, file plan.File) {
 	t.Helper()
 	content, err := base64.StdEncoding.DecodeString(file.Content)
 	if err != nil {
-		t.Errorf("content of %s is no base64", file.Path)
+		t.Errorf("content of %s is not base64", file.Path)
 	}
 	fmt.Fprintf(out, "\n== file %s", file.Path)
 	if file.Permissions != "" {

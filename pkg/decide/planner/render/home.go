@@ -20,8 +20,9 @@ const (
 func (m *machinePlan) layerDatastore() error {
 	if m.roles.Server() && hasDatastore(m.config[keyDatastore]) {
 		// The value is not shown, because it may contain a password.
-		m.warn(ReasonForeignDatastore, m.origin[keyDatastore], "Key %s is passed through: servers keep the cluster's data there, and not on the machines "+
-			"with etcd. Snapshots, restores and health checks know of etcd alone", keyDatastore)
+		m.warn(ReasonForeignDatastore, m.origin[keyDatastore], "Drover passes key %s through: servers store the "+
+			"cluster's data there, and not on the machines "+
+			"with etcd. Snapshots, restores and health checks support only etcd", keyDatastore)
 	}
 	return nil
 }

@@ -19,13 +19,13 @@ func TestSameConfig(t *testing.T) {
 		wanted []plan.File
 		want   bool
 	}{
-		"other files do not count":         {[]plan.File{file(rke2, "one"), file("/b", "2"), file(rke2, "two")}, true},
+		"other files are ignored":          {[]plan.File{file(rke2, "one"), file("/b", "2"), file(rke2, "two")}, true},
 		"another content":                  {[]plan.File{file(rke2, "one"), file(rke2, "three")}, false},
-		"another one is the last":          {[]plan.File{file(rke2, "two"), file(rke2, "one")}, false},
-		"one that was there before":        {[]plan.File{file(rke2, "two")}, false},
-		"one more":                         {[]plan.File{file(rke2, "one"), file(rke2, "two"), file(rke2, "")}, false},
-		"that of another distribution":     {[]plan.File{file(k3s, "one"), file(k3s, "two")}, false},
-		"that of another distribution too": {[]plan.File{file(rke2, "one"), file(rke2, "two"), file(k3s, "one")}, false},
+		"another home is the last":         {[]plan.File{file(rke2, "two"), file(rke2, "one")}, false},
+		"a home from before":               {[]plan.File{file(rke2, "two")}, false},
+		"another home":                     {[]plan.File{file(rke2, "one"), file(rke2, "two"), file(rke2, "")}, false},
+		"the home of another distribution": {[]plan.File{file(k3s, "one"), file(k3s, "two")}, false},
+		"the homes of two distributions":   {[]plan.File{file(rke2, "one"), file(rke2, "two"), file(k3s, "one")}, false},
 		"none":                             {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,26 +53,26 @@ func TestWhereDataAre(t *testing.T) {
 		files []plan.File
 		want  where
 	}{
-		"nothing":             {nil, where{}},
-		"another file":        {[]plan.File{file("/etc/rancher/rke2/config.yaml.d/99-own.yaml", `{"data-dir":"/mnt"}`)}, where{}},
-		"what cannot be read": {[]plan.File{file(rke2, `{`), {Path: rke2, Content: "?"}}, where{}},
-		"no key":              {[]plan.File{file(k3s, `{"token":"x"}`)}, where{Says: true, Home: at(distro.K3s, distro.K3s.DefaultDataDir()), Known: true}},
+		"nothing":                  {nil, where{}},
+		"another file":             {[]plan.File{file("/etc/rancher/rke2/config.yaml.d/99-own.yaml", `{"data-dir":"/mnt"}`)}, where{}},
+		"unreadable configuration": {[]plan.File{file(rke2, `{`), {Path: rke2, Content: "?"}}, where{}},
+		"no key":                   {[]plan.File{file(k3s, `{"token":"x"}`)}, where{Says: true, Home: at(distro.K3s, distro.K3s.DefaultDataDir()), Known: true}},
 		"keys without value": {
 			[]plan.File{file(rke2, `{"data-dir":null,"datastore-endpoint":""}`)},
 			where{Says: true, Home: at(distro.RKE2, distro.RKE2.DefaultDataDir()), Known: true},
 		},
-		"keys in other letters": {
+		"keys in another case": {
 			[]plan.File{file(rke2, `{"Data-Dir":"/mnt","Datastore-Endpoint":"x"}`)},
 			where{Says: true, Home: at(distro.RKE2, distro.RKE2.DefaultDataDir()), Known: true},
 		},
 		"values of another type": {
 			[]plan.File{file(rke2, `{"data-dir":5,"datastore-endpoint":5}`)}, where{Elsewhere: true, Says: true},
 		},
-		"the last one": {
+		"the last value": {
 			[]plan.File{file(rke2, `{"data-dir":"/a"}`), file(rke2, `{"data-dir":"/b/","datastore-endpoint":"x"}`)},
 			where{Elsewhere: true, Says: true, Home: at(distro.RKE2, "/b"), Known: true},
 		},
-		"the last one that can be read": {
+		"the last readable value": {
 			[]plan.File{file(rke2, `{"data-dir":"/a","datastore-endpoint":"x"}`), file(rke2, `[]`)},
 			where{Elsewhere: true, Says: true, Home: at(distro.RKE2, "/a"), Known: true},
 		},

@@ -68,7 +68,7 @@ func runs(t *testing.T, dir string) int {
 	}
 	count := strings.Count(string(content), "\n")
 	if count != strings.Count(string(content), "test an argument\n") {
-		t.Errorf("arguments or environment got lost: %q", content)
+		t.Errorf("arguments or environment were lost: %q", content)
 	}
 	return count
 }

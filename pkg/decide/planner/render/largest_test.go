@@ -11,9 +11,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// TestLargest_OfTwoObjectsTheNamedOneWritesTheFile checks that files belong to the object that the source names. The
+// TestLargest_NamesTheObjectThatWritesTheFile checks that files belong to the object that the source names. The
 // result is stored in a condition and must be stable.
-func TestLargest_OfTwoObjectsTheNamedOneWritesTheFile(t *testing.T) {
+func TestLargest_NamesTheObjectThatWritesTheFile(t *testing.T) {
 	t.Parallel()
 	items := []rkev1.KeyToPath{{Key: "k", Path: "/etc/large"}}
 	spec := &rkev1.RKEControlPlaneSpec{}

@@ -110,7 +110,7 @@ func (m *machinePlan) chartConfig(chart string, values any) ([]byte, error) {
 	}
 	// The user's additional manifest may contain a chart of this name.
 	if !m.in.Release.HasChart(chart) && !strings.Contains(m.spec.AdditionalManifest, chart) {
-		m.warn(ReasonUnknownChart, field, "Chart %s does not come with this release; its values are passed through", chart)
+		m.warn(ReasonUnknownChart, field, "This release has no chart %s; Drover passes its values through", chart)
 	}
 	content, err := json.Marshal(withClusterID(given, m.spec.ManagementClusterName))
 	if err != nil {

@@ -49,7 +49,7 @@ func TestOperation_KeepsWhatTheNodeHas(t *testing.T) {
 					t.Errorf("%s on %s %s: the stamps are lost", name, runtime, place)
 				}
 				if render.OperationOf(p) != work.Operation || render.OperationOf(have) != "" {
-					t.Errorf("%s on %s %s is not recognised", name, runtime, place)
+					t.Errorf("%s on %s %s is not recognized", name, runtime, place)
 				}
 				for _, i := range p.Instructions {
 					if i.Image != "" {
@@ -65,7 +65,7 @@ func TestOperation_KeepsWhatTheNodeHas(t *testing.T) {
 			}
 			changed := basicInput(runtime, place, global("selinux", true))
 			if stop := node.Operation(have, node.StopWork(in.Machine.Roles, "1")); render.SameInstallation(stop, mustPlan(t, changed)) {
-				t.Errorf("%s %s: a change of configuration is not recognised under an operation", runtime, place)
+				t.Errorf("%s %s: a change of configuration is not recognized with an operation", runtime, place)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func TestOperation_AttemptsAreDifferentPlans(t *testing.T) {
 	second := works(node, have, in.Machine.Roles, "2")
 	for name, work := range works(node, have, in.Machine.Roles, "1") {
 		if nodeplan.Equal(node.Operation(have, work), node.Operation(have, second[name])) {
-			t.Errorf("%s: what an agent reports about one attempt would be taken for the other", name)
+			t.Errorf("%s: the reports of two attempts must differ", name)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestRotateCertificatesWork(t *testing.T) {
 			want:     []string{"stop-stop", "rotate", "rm-ks-cert", "rm-ks-key", "restart-reset-failed", "restart-restart"},
 			wantArgs: "600 k3s certificate rotate -s scheduler -s admin",
 		},
-		"a certificate of the user's stays": {
+		"the user's certificate is kept": {
 			runtime: distro.K3s, place: "controlplane", services: []string{"scheduler"}, edit: global("kube-scheduler-arg", list("tls-cert-file=/c", "cert-dir=/d")),
 			want:     []string{"stop-stop", "rotate", "restart-reset-failed", "restart-restart"},
 			wantArgs: "600 k3s certificate rotate -s scheduler",
@@ -156,7 +156,7 @@ func TestRotateCertificatesWork(t *testing.T) {
 			for _, i := range work.Instructions {
 				if strings.Contains(i.Name, key+"rotate-") {
 					if got := strings.Join(i.Args[7:], " "); got != tc.wantArgs {
-						t.Errorf("rotates with %q, want %q", got, tc.wantArgs)
+						t.Errorf("arguments of the rotation are %q, want %q", got, tc.wantArgs)
 					}
 				}
 			}
@@ -164,9 +164,9 @@ func TestRotateCertificatesWork(t *testing.T) {
 	}
 }
 
-// TestOperations_TellWhereTheDataAre checks that operations pass the data directory. Commands that do not read the
+// TestOperations_PassTheDataDirectory checks that operations pass the data directory. Commands that do not read the
 // configuration would use the wrong directory on a node that was never a server.
-func TestOperations_TellWhereTheDataAre(t *testing.T) {
+func TestOperations_PassTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	in := basicInput(distro.RKE2, "init")
 	in.ControlPlane.Spec.DataDirectories.K8sDistro = "/mnt/rke2"
@@ -187,7 +187,7 @@ func TestOperations_TellWhereTheDataAre(t *testing.T) {
 		}
 	}
 	if told != 4 {
-		t.Errorf("%d instructions are looked at", told)
+		t.Errorf("%d instructions were checked", told)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestRotationStage(t *testing.T) {
 		}
 	}
 	if got := render.RotationStage("Current Rotation Stage: prepare\n", "1"); got != "" {
-		t.Errorf("output without an attempt says %q", got)
+		t.Errorf("output without an attempt has stage %q", got)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestScripts_GiveUpInTheEnd(t *testing.T) {
 		},
 	} {
 		if code, out := run(); code != 1 {
-			t.Errorf("%s ends with %d: %s", name, code, out)
+			t.Errorf("%s exits with %d: %s", name, code, out)
 		}
 	}
 }
@@ -345,16 +345,16 @@ func TestScripts_SecretsEncrypt(t *testing.T) {
 	stage("start")
 	for range 2 {
 		if code, out := script(t, work, "secrets_encrypt_step.sh", dir, nil, "rke2", "prepare", "prepare"); code != 0 {
-			t.Fatalf("the step ends with %d: %s", code, out)
+			t.Fatalf("the step exits with %d: %s", code, out)
 		}
 	}
 	calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
 	if got := strings.Count(string(calls), "secrets-encrypt prepare"); got != 1 {
-		t.Errorf("a step that was taken is taken again: %s", calls)
+		t.Errorf("a finished step runs again: %s", calls)
 	}
 	code, out := script(t, work, "secrets_encrypt_status.sh", dir, nil, "rke2", "7", "prepare")
 	if code != 0 || render.RotationStage(out, "7") != "prepare" {
-		t.Errorf("status ends with %d: %s", code, out)
+		t.Errorf("status exits with %d: %s", code, out)
 	}
 	if code, _ := script(t, work, "secrets_encrypt_status.sh", dir, nil, "rke2", "7", "rotate"); code != 1 {
 		t.Error("a follower at another stage must fail")
@@ -379,14 +379,14 @@ esac`})
 	}
 	env := []string{"KUBECTL=kubectl"}
 	if code, out := script(t, work, "clean_up_nodes.sh", dir, env, lists...); code != 0 {
-		t.Fatalf("ends with %d: %s", code, out)
+		t.Fatalf("exits with %d: %s", code, out)
 	}
 	deleted, _ := os.ReadFile(filepath.Join(dir, "deleted"))
 	if diff := cmp.Diff("old\nforeign\n", string(deleted)); diff != "" {
 		t.Errorf("deleted nodes (-want +got):\n%s", diff)
 	}
 	if code, _ := script(t, work, "clean_up_nodes.sh", dir, env, lists...); code != 1 {
-		t.Error("without a list no node may go")
+		t.Error("without a list no node may be deleted")
 	}
 }
 
@@ -399,14 +399,14 @@ func TestScripts_WaitForReady(t *testing.T) {
 		possible []string
 		want     string
 	}{
-		"the other is seen to be gone":           {`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 False\nu2 True\n'`, nil, "5"},
-		"the other is seen to be gone later":     {`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 True\nu2 True\n'`, nil, "4"},
-		"the other is never seen to be gone":     {`printf 'u1 True\nu2 True\n'`, nil, "61"},
-		"one that runs has a node":               {`printf 'u1 True\ne1 True\n'`, []string{"e1"}, "2"},
-		"one that runs has none":                 {`printf 'u1 True\n'`, []string{"e1"}, "2"},
-		"one that runs and one that is gone":     {`[ "$n" -gt 2 ] && printf 'u1 True\ne1 True\n' || printf 'u1 True\nu2 True\ne1 True\n'`, []string{"e1"}, "4"},
-		"the API server does not answer once":    {`[ "$n" -ne 1 ] && printf 'u1 True\n'`, nil, "3"},
-		"nodes of no machine are not waited for": {`printf 'u1 True\n True\n'`, nil, "2"},
+		"the other node is gone":                  {`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 False\nu2 True\n'`, nil, "5"},
+		"the other node is gone later":            {`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 True\nu2 True\n'`, nil, "4"},
+		"the other node is never gone":            {`printf 'u1 True\nu2 True\n'`, nil, "61"},
+		"a running machine with a node":           {`printf 'u1 True\ne1 True\n'`, []string{"e1"}, "2"},
+		"a running machine without a node":        {`printf 'u1 True\n'`, []string{"e1"}, "2"},
+		"a running machine and a removed machine": {`[ "$n" -gt 2 ] && printf 'u1 True\ne1 True\n' || printf 'u1 True\nu2 True\ne1 True\n'`, []string{"e1"}, "4"},
+		"the API server does not answer once":     {`[ "$n" -ne 1 ] && printf 'u1 True\n'`, nil, "3"},
+		"nodes without a machine are ignored":     {`printf 'u1 True\n True\n'`, nil, "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -415,10 +415,10 @@ func TestScripts_WaitForReady(t *testing.T) {
 			at := slices.IndexFunc(work.Instructions, func(i plan.OneTimeInstruction) bool { return strings.Contains(i.Name, "wait-for-desired-ready-nodes") })
 			env := append(slices.Clone(work.Instructions[at].Env), "KUBECTL=kubectl")
 			if code, out := script(t, work, "wait_for_ready.sh", dir, env, "u1"); code != 0 {
-				t.Errorf("ends with %d: %s", code, out)
+				t.Errorf("exits with %d: %s", code, out)
 			}
 			if asked, _ := os.ReadFile(filepath.Join(dir, "n")); strings.TrimSpace(string(asked)) != tc.want {
-				t.Errorf("asked %s times, want %s", strings.TrimSpace(string(asked)), tc.want)
+				t.Errorf("%s requests, want %s", strings.TrimSpace(string(asked)), tc.want)
 			}
 		})
 	}

@@ -45,7 +45,8 @@ func (m *machinePlan) moveToFile(p part) error {
 	text, isText := value.(string)
 	switch {
 	case !isText && value != nil:
-		m.warn(ReasonUnexpectedValue, m.origin[key], "Key %s takes the content of a file as text; its value is passed through", key)
+		m.warn(ReasonUnexpectedValue, m.origin[key], "Key %s must be the content of a file as text; Drover passes "+
+			"its value through", key)
 		return nil
 	case text == "", path.IsAbs(text) && !strings.Contains(text, "\n"):
 		return nil // no content of these kinds begins like a path, so this is the path of the user's own file

@@ -29,20 +29,20 @@ func TestPlan_WhichProbes(t *testing.T) {
 		edits   edits
 		want    []string
 	}{
-		"an all-roles server of RKE2":      {runtime: distro.RKE2, place: "init", want: append([]string{"calico", "etcd", "kubelet"}, control...)},
-		"an all-roles server of K3s":       {runtime: distro.K3s, place: "init", want: append([]string{"kubelet"}, control...)},
-		"an only-etcd server of RKE2":      {runtime: distro.RKE2, place: "init-etcd", want: []string{"etcd", "kubelet"}},
-		"an only-etcd server of K3s":       {runtime: distro.K3s, place: "init-etcd", want: nil},
-		"a control plane without etcd":     {runtime: distro.RKE2, place: "controlplane", want: append([]string{"calico", "kubelet"}, control...)},
-		"a worker of RKE2":                 {runtime: distro.RKE2, place: "worker", want: []string{"calico", "kubelet"}},
-		"a worker of K3s":                  {runtime: distro.K3s, place: "worker", want: []string{"kubelet"}},
-		"a Windows worker":                 {runtime: distro.RKE2, place: "windows", want: []string{"kubelet"}},
-		"another network plugin":           {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", "cilium")}, want: []string{"kubelet"}},
-		"no network plugin":                {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", "none")}, want: []string{"kubelet"}},
-		"calico with multus, as one word":  {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", "calico+multus")}, want: []string{"calico", "kubelet"}},
-		"calico with multus, as a list":    {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", list("multus", "calico"))}, want: []string{"calico", "kubelet"}},
-		"calico with multus, with a comma": {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", "multus,calico")}, want: []string{"calico", "kubelet"}},
-		"a plugin chosen by a selector":    {runtime: distro.RKE2, place: "worker", edits: edits{selected(nil, "cni", "canal")}, want: []string{"kubelet"}},
+		"an all-roles server of RKE2":       {runtime: distro.RKE2, place: "init", want: append([]string{"calico", "etcd", "kubelet"}, control...)},
+		"an all-roles server of K3s":        {runtime: distro.K3s, place: "init", want: append([]string{"kubelet"}, control...)},
+		"an only-etcd server of RKE2":       {runtime: distro.RKE2, place: "init-etcd", want: []string{"etcd", "kubelet"}},
+		"an only-etcd server of K3s":        {runtime: distro.K3s, place: "init-etcd", want: nil},
+		"a control plane without etcd":      {runtime: distro.RKE2, place: "controlplane", want: append([]string{"calico", "kubelet"}, control...)},
+		"a worker of RKE2":                  {runtime: distro.RKE2, place: "worker", want: []string{"calico", "kubelet"}},
+		"a worker of K3s":                   {runtime: distro.K3s, place: "worker", want: []string{"kubelet"}},
+		"a Windows worker":                  {runtime: distro.RKE2, place: "windows", want: []string{"kubelet"}},
+		"another network plugin":            {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", "cilium")}, want: []string{"kubelet"}},
+		"no network plugin":                 {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", "none")}, want: []string{"kubelet"}},
+		"calico with multus, as one string": {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", "calico+multus")}, want: []string{"calico", "kubelet"}},
+		"calico with multus, as a list":     {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", list("multus", "calico"))}, want: []string{"calico", "kubelet"}},
+		"calico with multus, with a comma":  {runtime: distro.RKE2, place: "worker", edits: edits{global("cni", "multus,calico")}, want: []string{"calico", "kubelet"}},
+		"a plugin chosen by a selector":     {runtime: distro.RKE2, place: "worker", edits: edits{selected(nil, "cni", "canal")}, want: []string{"kubelet"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,34 +68,34 @@ func TestPlan_ProbesFollowTheUser(t *testing.T) {
 		probe   string
 		want    string // empty: there is no such probe
 	}{
-		"the API of K3s moves":                  {distro.K3s, global("https-listen-port", 7443.0), "kube-apiserver", "https://localhost:7443/readyz"},
-		"that of RKE2 does not":                 {distro.RKE2, global("https-listen-port", 7443.0), "kube-apiserver", "https://localhost:6443/readyz"},
-		"the kubelet moves, the last one wins":  {distro.K3s, global("kubelet-arg", list("healthz-port=1", "healthz-port=2")), "kubelet", "http://localhost:2/healthz"},
-		"the kubelet serves no health":          {distro.K3s, global("kubelet-arg", "healthz-port=0"), "kubelet", ""},
-		"the kubelet listens on one address":    {distro.K3s, global("kubelet-arg", "healthz-bind-address=10.0.0.5"), "kubelet", "http://10.0.0.5:10248/healthz"},
-		"the kubelet listens on all addresses":  {distro.K3s, global("kubelet-arg", "healthz-bind-address=0.0.0.0"), "kubelet", "http://localhost:10248/healthz"},
-		"there is no kubelet":                   {distro.K3s, global("disable-agent", true), "kubelet", ""},
-		"the scheduler listens on one address":  {distro.RKE2, global("kube-scheduler-arg", "bind-address=fd00::5"), "kube-scheduler", "https://[fd00::5]:10259/healthz"},
-		"the scheduler serves nothing":          {distro.RKE2, global("kube-scheduler-arg", "secure-port=0"), "kube-scheduler", ""},
-		"there is no scheduler":                 {distro.RKE2, global("disable-scheduler", true), "kube-scheduler", ""},
-		"there is no controller manager":        {distro.RKE2, global("disable-controller-manager", true), "kube-controller-manager", ""},
-		"there is no API server":                {distro.K3s, global("disable-apiserver", true), "kube-apiserver", ""},
-		"etcd moves":                            {distro.RKE2, global("etcd-arg", list("quota-backend-bytes=1", "listen-metrics-urls=http://127.0.0.1:2500,http://10.0.0.5:2500")), "etcd", "http://localhost:2500/health"},
-		"etcd listens on one address":           {distro.RKE2, global("etcd-arg", "listen-metrics-urls=https://10.0.0.5:2500"), "etcd", "https://10.0.0.5:2500/health"},
-		"etcd is told something that is no URL": {distro.RKE2, global("etcd-arg", "listen-metrics-urls=nonsense"), "etcd", "http://localhost:2381/health"},
-		"calico moves":                          {distro.RKE2, charts(map[string]any{"felixConfiguration": map[string]any{"healthPort": 9100.0}}), "calico", "http://localhost:9100/liveness"},
-		"other values of calico":                {distro.RKE2, charts(map[string]any{"felixConfiguration": "odd"}), "calico", "http://localhost:9099/liveness"},
+		"the API port of K3s changes":                     {distro.K3s, global("https-listen-port", 7443.0), "kube-apiserver", "https://localhost:7443/readyz"},
+		"the API port of RKE2 does not change":            {distro.RKE2, global("https-listen-port", 7443.0), "kube-apiserver", "https://localhost:6443/readyz"},
+		"the kubelet's port changes, the last value wins": {distro.K3s, global("kubelet-arg", list("healthz-port=1", "healthz-port=2")), "kubelet", "http://localhost:2/healthz"},
+		"the kubelet has no health endpoint":              {distro.K3s, global("kubelet-arg", "healthz-port=0"), "kubelet", ""},
+		"the kubelet listens on one address":              {distro.K3s, global("kubelet-arg", "healthz-bind-address=10.0.0.5"), "kubelet", "http://10.0.0.5:10248/healthz"},
+		"the kubelet listens on all addresses":            {distro.K3s, global("kubelet-arg", "healthz-bind-address=0.0.0.0"), "kubelet", "http://localhost:10248/healthz"},
+		"there is no kubelet":                             {distro.K3s, global("disable-agent", true), "kubelet", ""},
+		"the scheduler listens on one address":            {distro.RKE2, global("kube-scheduler-arg", "bind-address=fd00::5"), "kube-scheduler", "https://[fd00::5]:10259/healthz"},
+		"the scheduler has no health endpoint":            {distro.RKE2, global("kube-scheduler-arg", "secure-port=0"), "kube-scheduler", ""},
+		"there is no scheduler":                           {distro.RKE2, global("disable-scheduler", true), "kube-scheduler", ""},
+		"there is no controller manager":                  {distro.RKE2, global("disable-controller-manager", true), "kube-controller-manager", ""},
+		"there is no API server":                          {distro.K3s, global("disable-apiserver", true), "kube-apiserver", ""},
+		"etcd's port changes":                             {distro.RKE2, global("etcd-arg", list("quota-backend-bytes=1", "listen-metrics-urls=http://127.0.0.1:2500,http://10.0.0.5:2500")), "etcd", "http://localhost:2500/health"},
+		"etcd listens on one address":                     {distro.RKE2, global("etcd-arg", "listen-metrics-urls=https://10.0.0.5:2500"), "etcd", "https://10.0.0.5:2500/health"},
+		"etcd has an invalid URL":                         {distro.RKE2, global("etcd-arg", "listen-metrics-urls=nonsense"), "etcd", "http://localhost:2381/health"},
+		"calico's port changes":                           {distro.RKE2, charts(map[string]any{"felixConfiguration": map[string]any{"healthPort": 9100.0}}), "calico", "http://localhost:9100/liveness"},
+		"other values of calico":                          {distro.RKE2, charts(map[string]any{"felixConfiguration": "odd"}), "calico", "http://localhost:9099/liveness"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := mustPlan(t, basicInput(tc.runtime, "init", tc.edit)).Probes[tc.probe].HTTPGetAction.URL; got != tc.want {
-				t.Errorf("probe asks %q, want %q", got, tc.want)
+				t.Errorf("probe uses %q, want %q", got, tc.want)
 			}
 		})
 	}
 	secure := mustPlan(t, basicInput(distro.RKE2, "init", global("etcd-arg", "listen-metrics-urls=https://127.0.0.1:2500"))).Probes["etcd"].HTTPGetAction
 	if secure.CACert == "" || secure.ClientCert == "" || secure.ClientKey == "" {
-		t.Errorf("etcd is asked over TLS without certificates: %+v", secure)
+		t.Errorf("etcd's probe uses TLS without certificates: %+v", secure)
 	}
 }
 
@@ -107,14 +107,14 @@ func TestSupervisorPort(t *testing.T) {
 		edits   edits
 		want    int
 	}{
-		"RKE2":                         {distro.RKE2, edits{global("https-listen-port", 7443)}, 9345},
-		"K3s":                          {distro.K3s, nil, 6443},
-		"K3s with another API port":    {distro.K3s, edits{global("https-listen-port", "7443")}, 7443},
-		"K3s with a port for joining":  {distro.K3s, edits{global("https-listen-port", 7443.0), global("supervisor-port", 7444.0)}, 7444},
-		"only for this machine":        {distro.K3s, edits{selected(labelled("a"), "https-listen-port", 7443)}, 7443},
-		"only for others":              {distro.K3s, edits{selected(labelled("b"), "https-listen-port", 7443)}, 6443},
-		"a port that cannot be one":    {distro.K3s, edits{global("https-listen-port", 74430)}, 6443},
-		"a selector that is not valid": {distro.K3s, edits{selected(&metav1.LabelSelector{MatchLabels: map[string]string{"-": "-"}}, "https-listen-port", 7443)}, 6443},
+		"RKE2":                        {distro.RKE2, edits{global("https-listen-port", 7443)}, 9345},
+		"K3s":                         {distro.K3s, nil, 6443},
+		"K3s with another API port":   {distro.K3s, edits{global("https-listen-port", "7443")}, 7443},
+		"K3s with a port for joining": {distro.K3s, edits{global("https-listen-port", 7443.0), global("supervisor-port", 7444.0)}, 7444},
+		"only for this machine":       {distro.K3s, edits{selected(labelled("a"), "https-listen-port", 7443)}, 7443},
+		"only for others":             {distro.K3s, edits{selected(labelled("b"), "https-listen-port", 7443)}, 6443},
+		"an invalid port":             {distro.K3s, edits{global("https-listen-port", 74430)}, 6443},
+		"an invalid selector":         {distro.K3s, edits{selected(&metav1.LabelSelector{MatchLabels: map[string]string{"-": "-"}}, "https-listen-port", 7443)}, 6443},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestSupervisorPort(t *testing.T) {
 			}
 			p, _, err := render.Plan(in)
 			if err == nil && !strings.Contains(p.PeriodicInstructions[0].Args[1], fmt.Sprintf("https://localhost:%d/db/info", tc.want)) {
-				t.Errorf("the node asks another port: %s", p.PeriodicInstructions[0].Args[1])
+				t.Errorf("the node uses another port: %s", p.PeriodicInstructions[0].Args[1])
 			}
 		})
 	}
@@ -147,8 +147,8 @@ func TestPlan_WindowsPermissionsFollowDirectories(t *testing.T) {
 	}
 }
 
-// TestPlan_PathsStayPaths checks that a path in place of a file's content stays a path.
-func TestPlan_PathsStayPaths(t *testing.T) {
+// TestPlan_PathsAreKept checks that a path in place of a file's content stays a path.
+func TestPlan_PathsAreKept(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"audit-policy-file", "cloud-provider-config", "flannel-conf"} {
 		p := mustPlan(t, basicInput(distro.K3s, "init", global(key, "/etc/mine.yaml")))
@@ -156,7 +156,7 @@ func TestPlan_PathsStayPaths(t *testing.T) {
 			t.Errorf("%s is %v", key, got)
 		}
 		if _, there := fileAt(p, "/var/lib/rancher/k3s/etc/config-files/"+key); there {
-			t.Errorf("a file is made of the path under %s", key)
+			t.Errorf("the path under %s became a file", key)
 		}
 	}
 }
@@ -186,15 +186,15 @@ func TestPlan_WhatAChangeCauses(t *testing.T) {
 		"the snapshot metadata": {change: func(in *render.Input) {
 			in.ControlPlane.Annotations = map[string]string{rkev1.ClusterSpecAnnotation: "x"}
 		}, want: effect{nodeplan.ChangeMinor, false, false}},
-		"the additional manifest":          {change: func(in *render.Input) { in.ControlPlane.Spec.AdditionalManifest = "a" }, want: effect{nodeplan.ChangeMajor, false, false}},
-		"chart values":                     {change: func(in *render.Input) { in.ControlPlane.Spec.ChartValues.Data = map[string]any{"a": nil} }, want: effect{nodeplan.ChangeMajor, false, false}},
-		"an environment variable":          {change: func(in *render.Input) { in.ControlPlane.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "A", Value: "b"}} }, want: effect{nodeplan.ChangeMajor, false, false}},
-		"a file that may change":           {change: secretFile(rkev1.KeyToPath{Key: "a", Path: "/a", Dynamic: true}), want: effect{nodeplan.ChangeMajor, false, false}},
-		"a file that may not":              {change: secretFile(rkev1.KeyToPath{Key: "a", Path: "/a"}), want: effect{nodeplan.ChangeMajor, true, true}},
-		"how much is done at a time":       {change: func(in *render.Input) { in.ControlPlane.Spec.UpgradeStrategy.WorkerConcurrency = "5" }, want: effect{nodeplan.ChangeNone, false, false}},
-		"the control plane comes up":       {change: func(in *render.Input) { in.ControlPlane.Initialized = true }, want: effect{nodeplan.ChangeNone, false, false}},
-		"the release data get better":      {change: func(in *render.Input) { in.Release.Charts = append(in.Release.Charts, "x") }, want: effect{nodeplan.ChangeNone, false, false}},
-		"server keys do not reach workers": {place: "worker", change: global("disable", list("x")), want: effect{nodeplan.ChangeNone, false, false}},
+		"the additional manifest":         {change: func(in *render.Input) { in.ControlPlane.Spec.AdditionalManifest = "a" }, want: effect{nodeplan.ChangeMajor, false, false}},
+		"chart values":                    {change: func(in *render.Input) { in.ControlPlane.Spec.ChartValues.Data = map[string]any{"a": nil} }, want: effect{nodeplan.ChangeMajor, false, false}},
+		"an environment variable":         {change: func(in *render.Input) { in.ControlPlane.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "A", Value: "b"}} }, want: effect{nodeplan.ChangeMajor, false, false}},
+		"a file that may change":          {change: secretFile(rkev1.KeyToPath{Key: "a", Path: "/a", Dynamic: true}), want: effect{nodeplan.ChangeMajor, false, false}},
+		"a file that may not":             {change: secretFile(rkev1.KeyToPath{Key: "a", Path: "/a"}), want: effect{nodeplan.ChangeMajor, true, true}},
+		"the concurrency":                 {change: func(in *render.Input) { in.ControlPlane.Spec.UpgradeStrategy.WorkerConcurrency = "5" }, want: effect{nodeplan.ChangeNone, false, false}},
+		"the control plane becomes ready": {change: func(in *render.Input) { in.ControlPlane.Initialized = true }, want: effect{nodeplan.ChangeNone, false, false}},
+		"newer release data":              {change: func(in *render.Input) { in.Release.Charts = append(in.Release.Charts, "x") }, want: effect{nodeplan.ChangeNone, false, false}},
+		"keys for servers on workers":     {place: "worker", change: global("disable", list("x")), want: effect{nodeplan.ChangeNone, false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,12 +218,12 @@ func TestPlan_InstallerImage(t *testing.T) {
 		edits edits
 		want  string
 	}{
-		"the default":                {want: "rancher/system-agent-installer-rke2:v1.36.2-rke2r1"},
-		"another prefix":             {edits: edits{image("example.org/installer-")}, want: "example.org/installer-rke2:v1.36.2-rke2r1"},
-		"a registry":                 {edits: edits{global("system-default-registry", "r.example.com")}, want: "r.example.com/rancher/system-agent-installer-rke2:v1.36.2-rke2r1"},
-		"an image without a project": {edits: edits{image("installer-"), global("system-default-registry", "r.example.com")}, want: "r.example.com/rancher/installer-rke2:v1.36.2-rke2r1"},
-		"the registry is there":      {edits: edits{image("r.example.com/installer-"), global("system-default-registry", "r.example.com")}, want: "r.example.com/installer-rke2:v1.36.2-rke2r1"},
-		"a registry that is no text": {edits: edits{global("system-default-registry", 5)}, want: "rancher/system-agent-installer-rke2:v1.36.2-rke2r1"},
+		"the default":                     {want: "rancher/system-agent-installer-rke2:v1.36.2-rke2r1"},
+		"another prefix":                  {edits: edits{image("example.org/installer-")}, want: "example.org/installer-rke2:v1.36.2-rke2r1"},
+		"a registry":                      {edits: edits{global("system-default-registry", "r.example.com")}, want: "r.example.com/rancher/system-agent-installer-rke2:v1.36.2-rke2r1"},
+		"an image without a project":      {edits: edits{image("installer-"), global("system-default-registry", "r.example.com")}, want: "r.example.com/rancher/installer-rke2:v1.36.2-rke2r1"},
+		"the registry is in the image":    {edits: edits{image("r.example.com/installer-"), global("system-default-registry", "r.example.com")}, want: "r.example.com/installer-rke2:v1.36.2-rke2r1"},
+		"a registry that is not a string": {edits: edits{global("system-default-registry", 5)}, want: "rancher/system-agent-installer-rke2:v1.36.2-rke2r1"},
 		"a registry for some machines is not the cluster's": {
 			edits: edits{selected(labelled("a"), "system-default-registry", "r.example.com")}, want: "rancher/system-agent-installer-rke2:v1.36.2-rke2r1",
 		},
@@ -250,16 +250,16 @@ func TestPlan_PeriodicInstructions(t *testing.T) {
 		edits edits
 		want  []string
 	}{
-		"an init node that serves the API":    {place: "init", want: []string{render.CaptureKubeconfig}},
-		"an init node that does not":          {place: "init-etcd", want: []string{render.CaptureAddress, render.EtcdName}},
-		"a control plane without etcd":        {place: "controlplane", want: []string{render.CaptureKubeconfig}},
-		"an agent is the only way":            {place: "init", edits: edits{onlyByAgent}},
-		"and there is no etcd on it":          {place: "controlplane", edits: edits{onlyByAgent}},
-		"an agent, and no API is served here": {place: "init-etcd", edits: edits{onlyByAgent}, want: []string{render.CaptureAddress, render.EtcdName}},
-		"another server":                      {place: "server"},
-		"a worker":                            {place: "worker"},
-		"join URLs are published by hand":     {place: "init-etcd", edits: edits{func(in *render.Input) { in.Machine.JoinURLAutosetDisabled = true }}},
-		"by hand, and the API is served here": {place: "init", edits: edits{func(in *render.Input) { in.Machine.JoinURLAutosetDisabled = true }}, want: []string{render.CaptureKubeconfig}},
+		"an init node that serves the API":      {place: "init", want: []string{render.CaptureKubeconfig}},
+		"an init node without the API":          {place: "init-etcd", want: []string{render.CaptureAddress, render.EtcdName}},
+		"a control plane without etcd":          {place: "controlplane", want: []string{render.CaptureKubeconfig}},
+		"only the agent connects":               {place: "init", edits: edits{onlyByAgent}},
+		"only the agent connects, without etcd": {place: "controlplane", edits: edits{onlyByAgent}},
+		"an agent, on a node without the API":   {place: "init-etcd", edits: edits{onlyByAgent}, want: []string{render.CaptureAddress, render.EtcdName}},
+		"another server":                        {place: "server"},
+		"a worker":                              {place: "worker"},
+		"join URLs are published by hand":       {place: "init-etcd", edits: edits{func(in *render.Input) { in.Machine.JoinURLAutosetDisabled = true }}},
+		"by hand, on a node with the API":       {place: "init", edits: edits{func(in *render.Input) { in.Machine.JoinURLAutosetDisabled = true }}, want: []string{render.CaptureKubeconfig}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,7 +288,7 @@ func TestPlan_S3Authority(t *testing.T) {
 	}
 	path, _ := configOf(t, fromPEM, distro.K3s)["etcd-s3-endpoint-ca"].(string)
 	if got := contentAt(t, fromPEM, path); got != pem {
-		t.Errorf("file %s holds %q", path, got)
+		t.Errorf("file %s contains %q", path, got)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestPlan_S3Switch(t *testing.T) {
 				t.Errorf("S3 switched on: %v, want %v", got, tc.want)
 			}
 			if bucket := config["etcd-s3-bucket"]; tc.s3.CloudCredentialName != "" && bucket != "b" {
-				t.Errorf("bucket %v is not the credential's default", bucket)
+				t.Errorf("bucket %v must be the credential's default", bucket)
 			}
 		})
 	}
@@ -324,7 +324,7 @@ func TestPlan_RegistryFilesAreAlwaysManaged(t *testing.T) {
 	t.Parallel()
 	p := mustPlan(t, basicInput(distro.K3s, "worker"))
 	if got := contentAt(t, p, "/etc/rancher/k3s/registries.yaml"); got != "" {
-		t.Errorf("without registries the file holds %q", got)
+		t.Errorf("without registries the file contains %q", got)
 	}
 	if _, ok := fileAt(p, distro.AgentRegistriesFile); ok {
 		t.Error("without registries the agent gets a file")
@@ -372,7 +372,7 @@ func TestPlan_PreBootstrapReachesServersOnly(t *testing.T) {
 			t.Errorf("%s gets the manifest: %v, want %v", place, got, want)
 		}
 		if _, got := fileAt(p, "/var/lib/rancher/k3s/server/manifests/rancher/addons.yaml"); got {
-			t.Errorf("%s gets addons before the cluster is up", place)
+			t.Errorf("%s gets addons before the cluster is ready", place)
 		}
 	}
 }
@@ -389,7 +389,7 @@ func TestJoinedServer(t *testing.T) {
 		"an empty plan":    {},
 		"a broken content": {plan: plan.NodePlan{Files: []plan.File{{Path: "/x/50-rancher.yaml", Content: "%"}}}},
 		// The content is {"Server":"https://10.0.0.1:9345"}.
-		"a key in other letters": {plan: plan.NodePlan{Files: []plan.File{{Path: "/x/50-rancher.yaml", Content: "eyJTZXJ2ZXIiOiJodHRwczovLzEwLjAuMC4xOjkzNDUifQ=="}}}},
+		"a key in another case": {plan: plan.NodePlan{Files: []plan.File{{Path: "/x/50-rancher.yaml", Content: "eyJTZXJ2ZXIiOiJodHRwczovLzEwLjAuMC4xOjkzNDUifQ=="}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -178,7 +178,7 @@ func TestPlan_AgentsAcceptEveryPlan(t *testing.T) {
 		paths := map[string]bool{}
 		for _, file := range p.Files {
 			if paths[file.Path] {
-				t.Fatalf("file %s is there twice", file.Path)
+				t.Fatalf("file %s is duplicate", file.Path)
 			}
 			paths[file.Path] = true
 		}
@@ -186,7 +186,7 @@ func TestPlan_AgentsAcceptEveryPlan(t *testing.T) {
 			t.Fatal("a plan differs from itself")
 		}
 		if joined := render.JoinedServer(p); joined != in.JoinURL && !in.ControlPlane.Spec.UnmanagedConfig {
-			t.Fatalf("the plan joins %q, asked for %q", joined, in.JoinURL)
+			t.Fatalf("the plan joins %q, want %q", joined, in.JoinURL)
 		}
 	})
 }

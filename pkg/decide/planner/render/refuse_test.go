@@ -49,8 +49,8 @@ func annotated(key, value string) func(*render.Input) {
 	return func(in *render.Input) { in.Machine.Annotations = map[string]string{key: value} }
 }
 
-// TestPlan_RefusesNamingTheField checks that each error names its field and never contains a secret.
-func TestPlan_RefusesNamingTheField(t *testing.T) {
+// TestPlan_ErrorsNameTheField checks that each error names its field and never contains a secret.
+func TestPlan_ErrorsNameTheField(t *testing.T) {
 	t.Parallel()
 	badSelector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	for name, tc := range map[string]struct {
@@ -59,11 +59,11 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 		edits   edits
 		want    string
 	}{
-		"an unknown rendering version": {edits: edits{func(in *render.Input) { in.Version = "0" }}, want: `version "0"`},
-		"no rendering version":         {edits: edits{func(in *render.Input) { in.Version = "" }}, want: `version ""`},
-		"no role":                      {edits: edits{func(in *render.Input) { in.Machine.Roles = render.Roles{} }}, want: "no role"},
-		"no Kubernetes version":        {edits: edits{func(in *render.Input) { in.ControlPlane.Spec.KubernetesVersion = "" }}, want: "spec.kubernetesVersion"},
-		"a Windows server":             {edits: edits{func(in *render.Input) { in.Machine.Windows = true }}, want: "can be a worker only"},
+		"an unknown render version": {edits: edits{func(in *render.Input) { in.Version = "0" }}, want: `version "0"`},
+		"no render version":         {edits: edits{func(in *render.Input) { in.Version = "" }}, want: `version ""`},
+		"no role":                   {edits: edits{func(in *render.Input) { in.Machine.Roles = render.Roles{} }}, want: "no role"},
+		"no Kubernetes version":     {edits: edits{func(in *render.Input) { in.ControlPlane.Spec.KubernetesVersion = "" }}, want: "spec.kubernetesVersion"},
+		"a Windows server":          {edits: edits{func(in *render.Input) { in.Machine.Windows = true }}, want: "can only be a worker"},
 		"Windows with K3s": {
 			runtime: distro.K3s, place: "worker", edits: edits{func(in *render.Input) { in.Machine.Windows = true }}, want: "only RKE2",
 		},
@@ -71,10 +71,10 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 		"an init node without etcd": {
 			edits: edits{func(in *render.Input) { in.Machine.Roles = render.Roles{ControlPlane: true} }}, want: "no etcd role",
 		},
-		"a selector nobody can read": {edits: edits{selected(badSelector, "a", "b")}, want: "spec.rkeConfig.machineSelectorConfig[0].machineLabelSelector"},
-		"labels that are no object":  {edits: edits{annotated(rkev1.LabelsAnnotation, "PASSWORD")}, want: rkev1.LabelsAnnotation},
-		"taints that are no list":    {edits: edits{annotated(rkev1.TaintsAnnotation, `{"PASSWORD":1}`)}, want: rkev1.TaintsAnnotation},
-		"a missing credential":       {edits: edits{registry("r.example.com", rkev1.RegistryConfig{AuthConfigSecretName: "none"})}, want: "spec.rkeConfig.registries.configs[r.example.com].authConfigSecretName: Secret fleet-default/none does not exist"},
+		"an unreadable selector":        {edits: edits{selected(badSelector, "a", "b")}, want: "spec.rkeConfig.machineSelectorConfig[0].machineLabelSelector"},
+		"labels that are not an object": {edits: edits{annotated(rkev1.LabelsAnnotation, "PASSWORD")}, want: rkev1.LabelsAnnotation},
+		"taints that are not a list":    {edits: edits{annotated(rkev1.TaintsAnnotation, `{"PASSWORD":1}`)}, want: rkev1.TaintsAnnotation},
+		"a missing credential":          {edits: edits{registry("r.example.com", rkev1.RegistryConfig{AuthConfigSecretName: "none"})}, want: "spec.rkeConfig.registries.configs[r.example.com].authConfigSecretName: Secret fleet-default/none does not exist"},
 		"a credential of a wrong type": {edits: edits{
 			registry("r.example.com", rkev1.RegistryConfig{AuthConfigSecretName: "odd"}),
 			secret("fleet-default/odd", render.Secret{Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte("PASSWORD")}}),
@@ -85,7 +85,7 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 				corev1.DockerConfigJsonKey: []byte(`{"auths":{"other":{"password":"PASSWORD"}}}`),
 			}}),
 		}, want: "no entry for registry r.example.com"},
-		"a docker config that is no JSON": {edits: edits{
+		"a docker config that is not JSON": {edits: edits{
 			registry("r.example.com", rkev1.RegistryConfig{AuthConfigSecretName: "docker"}),
 			secret("fleet-default/docker", render.Secret{Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{
 				corev1.DockerConfigJsonKey: []byte(`PASSWORD`),
@@ -97,9 +97,9 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 		}, want: "kubernetes.io/tls"},
 		"a registry that leads out of its directory": {edits: edits{registry("../../x", rkev1.RegistryConfig{CABundle: []byte("ca")})}, want: "configs[../../x]"},
 		"a missing S3 credential":                    {edits: edits{s3(rkev1.ETCDSnapshotS3{CloudCredentialName: "cattle-global-data:none"})}, want: "spec.rkeConfig.etcd.s3.cloudCredentialName: Secret cattle-global-data/none"},
-		"an authority that is no PEM":                {edits: edits{s3(rkev1.ETCDSnapshotS3{Bucket: "b", EndpointCA: "%PASSWORD"})}, want: "spec.rkeConfig.etcd.s3.endpointCA"},
+		"an authority that is not PEM":               {edits: edits{s3(rkev1.ETCDSnapshotS3{Bucket: "b", EndpointCA: "%PASSWORD"})}, want: "spec.rkeConfig.etcd.s3.endpointCA"},
 		"a cloud provider's Secret without a name":   {edits: edits{global("cloud-provider-config", "secret://PASSWORD")}, want: "spec.rkeConfig.machineGlobalConfig.cloud-provider-config: must have the form"},
-		"a cloud provider's Secret that is missing":  {edits: edits{global("cloud-provider-config", "secret://a:b")}, want: "Secret a/b does not exist"},
+		"a missing Secret of a cloud provider":       {edits: edits{global("cloud-provider-config", "secret://a:b")}, want: "Secret a/b does not exist"},
 		"a cloud provider's Secret of another cluster": {edits: edits{
 			global("cloud-provider-config", "secret://fleet-default:b"), secret("fleet-default/b", render.Secret{
 				Annotations: map[string]string{rkev1.AuthorizedSecretAnnotation: "demo2,other"}, Data: map[string][]byte{"credential": []byte("PASSWORD")},
@@ -110,7 +110,7 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 				Annotations: map[string]string{rkev1.AuthorizedSecretAnnotation: "demo"}, Data: map[string][]byte{"credential": []byte("PASSWORD")}, Denied: "not yours",
 			}),
 		}, want: "machineGlobalConfig.cloud-provider-config: not yours"},
-		"a cloud provider's Secret that its author may use, without its key": {edits: edits{
+		"a granted Secret of a cloud provider, without its key": {edits: edits{
 			global("cloud-provider-config", "secret://a:b"), secret("a/b", render.Secret{}),
 		}, want: "has no key credential"},
 		"a cloud provider's Secret without its key": {edits: edits{
@@ -120,7 +120,7 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 		}, want: "has no key credential"},
 		"files from two objects": {edits: edits{selectorFile(rkev1.ProvisioningFileSource{
 			Secret: rkev1.K8sObjectFileSource{Name: "a"}, ConfigMap: rkev1.K8sObjectFileSource{Name: "b"},
-		})}, want: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0] names a Secret and a ConfigMap"},
+		})}, want: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0] has a Secret and a ConfigMap"},
 		"files from a missing Secret": {edits: edits{selectorFile(rkev1.ProvisioningFileSource{
 			Secret: rkev1.K8sObjectFileSource{Name: "a"},
 		})}, want: "fileSources[0].secret.name: Secret fleet-default/a does not exist"},
@@ -134,7 +134,7 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 		"a file with other content": {edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/a", Hash: "AAAA"})}, want: "secret.items[0].hash"},
 		"a relative path":           {edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "a"})}, want: "secret.items[0].path must be absolute"},
 		"a mode that is not octal":  {edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/a", Permissions: "rw-"})}, want: "secret.items[0].permissions"},
-		"chart values that are no object": {edits: edits{func(in *render.Input) {
+		"chart values that are not an object": {edits: edits{func(in *render.Input) {
 			in.ControlPlane.Spec.ChartValues.Data = map[string]any{"rke2-calico": "PASSWORD"}
 		}}, want: "spec.rkeConfig.chartValues[rke2-calico] must be an object"},
 	} {
@@ -152,16 +152,16 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 				t.Fatal("no error")
 			}
 			if !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %q does not say %q", err, tc.want)
+				t.Errorf("error %q does not contain %q", err, tc.want)
 			}
 			if strings.Contains(err.Error(), "PASSWORD") {
-				t.Errorf("error shows a secret: %q", err)
+				t.Errorf("the error contains a secret: %q", err)
 			}
 			if _, pending := errors.AsType[*render.PendingError](err); pending {
-				t.Errorf("bad input is taken for a missing fact")
+				t.Errorf("an invalid input counts as a missing fact")
 			}
 			if len(p.Files)+len(p.Instructions)+len(warnings) > 0 {
-				t.Error("an error comes with half a plan")
+				t.Error("an error comes with a partial plan")
 			}
 		})
 	}
@@ -188,7 +188,7 @@ func TestSecretsPrintAsMasks(t *testing.T) {
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		for _, value := range []any{in.Tokens, in.Objects.Secrets[types.NamespacedName{Namespace: "a", Name: "b"}], in.Objects, in} {
 			if text := sprintf(format, value); strings.Contains(text, "PASSWORD") || strings.Contains(text, sprintf(format, []byte("PASSWORD"))) {
-				t.Errorf("format %s of %T shows a secret", format, value)
+				t.Errorf("format %s of %T prints a secret", format, value)
 			}
 		}
 	}

@@ -218,7 +218,7 @@ func (m *machinePlan) addGlobalAuth(configs map[string]registryHost, registry st
 		secret, ok := m.in.Objects.Secrets[name]
 		problem := "does not exist"
 		if ok {
-			problem = "is not of type " + string(corev1.SecretTypeDockerConfigJson)
+			problem = "does not have type " + string(corev1.SecretTypeDockerConfigJson)
 		}
 		if ok && secret.Type == corev1.SecretTypeDockerConfigJson {
 			var auth *registryAuth

@@ -71,11 +71,11 @@ func checkMachine(in Input) error {
 	roles := in.Machine.Roles
 	switch {
 	case in.ControlPlane.Spec.KubernetesVersion == "":
-		return errors.New("spec.kubernetesVersion is empty: name a version such as v1.36.2+rke2r1")
+		return errors.New("spec.kubernetesVersion is empty: set a version such as v1.36.2+rke2r1")
 	case roles == (Roles{}):
 		return fmt.Errorf("machine %s has no role: give it at least one of etcd, controlplane and worker", name)
 	case in.Machine.Windows && roles.Server():
-		return fmt.Errorf("machine %s runs Windows: it can be a worker only", name)
+		return fmt.Errorf("machine %s runs Windows: it can only be a worker", name)
 	case in.Machine.Windows && distro.RuntimeOf(in.ControlPlane.Spec.KubernetesVersion) != distro.RKE2:
 		return fmt.Errorf("machine %s runs Windows: only RKE2 supports it", name)
 	case in.InitNode:
@@ -153,7 +153,7 @@ func (m *machinePlan) addFile(file plan.File) {
 }
 
 func (m *machinePlan) warnSameFile(field, path string) {
-	m.warn(ReasonSameFile, field, "%s is written more than once; the last one to be written stays", path)
+	m.warn(ReasonSameFile, field, "Several entries write %s; the last one wins", path)
 }
 
 // fileOf is a file with the agent's default permissions.

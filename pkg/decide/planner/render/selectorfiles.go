@@ -37,7 +37,7 @@ func (m *machinePlan) filesSelected() error {
 func (m *machinePlan) filesOfSource(field string, source rkev1.ProvisioningFileSource) error {
 	switch {
 	case source.Secret.Name != "" && source.ConfigMap.Name != "":
-		return fmt.Errorf("%s names a Secret and a ConfigMap: name one of them", field)
+		return fmt.Errorf("%s has a Secret and a ConfigMap: set only one of them", field)
 	case source.Secret.Name != "":
 		field += ".secret"
 		secret, err := m.secret(field+".name", m.local(source.Secret.Name))

@@ -80,7 +80,8 @@ func (v Versions) With(name string, change func(in Input, files []plan.File) []p
 func (v Versions) Plan(in Input) (plan.NodePlan, []Warning, error) {
 	i := v.index(in.Version)
 	if i < 0 {
-		return plan.NodePlan{}, nil, fmt.Errorf("rendering version %q is not known, known are %q", in.Version, v.Names())
+		return plan.NodePlan{}, nil, fmt.Errorf("render version %q is unknown; known versions are %q",
+			in.Version, v.Names())
 	}
 	if err := checkMachine(in); err != nil {
 		return plan.NodePlan{}, nil, err
