@@ -97,7 +97,7 @@ func (w *world) want(t *testing.T, want access.Verdict, woken int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.woken) != woken {
-		t.Errorf("woken %v, want %d times", w.woken, woken)
+		t.Errorf("wake-ups %v, want %d", w.woken, woken)
 	}
 }
 
@@ -117,7 +117,7 @@ func run(t *testing.T, prepare func(*world), tell func(t *testing.T, w *world)) 
 }
 
 // The first question is answered in the background. A withdrawn or restored right is noticed within the interval.
-func TestChecker_FollowsWhatTheAuthorMay(t *testing.T) {
+func TestChecker_FollowsTheRightsOfTheAuthor(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		w.want(t, access.Allowed, 1)
 		w.set(func() { w.may = false })
@@ -132,7 +132,7 @@ func TestChecker_FollowsWhatTheAuthorMay(t *testing.T) {
 }
 
 // A settled cluster costs one question in each interval.
-func TestChecker_AsksOnceAnInterval(t *testing.T) {
+func TestChecker_AsksOncePerInterval(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		for range 100 {
 			w.checker.Check(w.cluster, secret, nil)
@@ -142,13 +142,13 @@ func TestChecker_AsksOnceAnInterval(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.asked != 11 || len(w.woken) != 1 {
-			t.Errorf("asked %d times, woken %d times", w.asked, len(w.woken))
+			t.Errorf("%d reviews, %d wake-ups", w.asked, len(w.woken))
 		}
 	})
 }
 
 // An API server that does not answer changes no verdict, and is asked again.
-func TestChecker_KeepsWhatItKnows(t *testing.T) {
+func TestChecker_KeepsItsAnswers(t *testing.T) {
 	run(t, func(w *world) { w.broken = true }, func(t *testing.T, w *world) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -165,7 +165,7 @@ func TestChecker_KeepsWhatItKnows(t *testing.T) {
 }
 
 // A short delay of the API server is not reported. Repeated failures are.
-func TestChecker_SaysThatThereIsNoAnswer(t *testing.T) {
+func TestChecker_ReportsAMissingAnswer(t *testing.T) {
 	run(t, func(w *world) { w.broken = true }, func(t *testing.T, w *world) {
 		for _, tc := range []struct {
 			after time.Duration
@@ -182,7 +182,7 @@ func TestChecker_SaysThatThereIsNoAnswer(t *testing.T) {
 }
 
 // A reference that the Cluster no longer contains cannot be granted: the advice is an offer only.
-func TestChecker_AdvisesWhatHelps(t *testing.T) {
+func TestChecker_SuggestsTheRemedy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.cluster.Annotations = nil
@@ -194,7 +194,7 @@ func TestChecker_AdvisesWhatHelps(t *testing.T) {
 	}
 }
 
-func TestChecker_ForgetsClustersThatAreGone(t *testing.T) {
+func TestChecker_ForgetsDeletedClusters(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		was := w.cluster
 		w.set(func() { w.cluster = nil })
@@ -208,7 +208,7 @@ func TestChecker_ForgetsClustersThatAreGone(t *testing.T) {
 
 // The checker decides without a question for a Secret of the cluster's namespace, an offered Secret, and a missing
 // grant.
-func TestChecker_DecidesTheRestItself(t *testing.T) {
+func TestChecker_DecidesWithoutTheAPIServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	bare := build.Cluster("demo")
@@ -228,7 +228,7 @@ func TestChecker_DecidesTheRestItself(t *testing.T) {
 		}
 	}
 	if w.asked > 0 {
-		t.Errorf("asked %d times", w.asked)
+		t.Errorf("%d reviews", w.asked)
 	}
 }
 
@@ -239,7 +239,7 @@ func answering() (kubernetes.Interface, *authorizationv1.SubjectAccessReviewSpec
 	client.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review, ok := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
 		if !ok {
-			return true, nil, errors.New("no review")
+			return true, nil, errors.New("no answer of the review")
 		}
 		*spec, review = review.Spec, review.DeepCopy()
 		review.Status.Allowed = true
@@ -254,13 +254,13 @@ func TestReview_AsksForTheWholeAuthor(t *testing.T) {
 		ask  func(kubernetes.Interface) (bool, error)
 		want authorizationv1.ResourceAttributes
 	}{
-		"whether she may get a Secret": {
+		"the right to get a Secret": {
 			func(client kubernetes.Interface) (bool, error) {
 				return access.Review(client)(t.Context(), alice, secret)
 			},
 			authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets", Namespace: "cattle-global-data", Name: "cc"},
 		},
-		"whether she is trusted": {
+		"the trust in a user": {
 			func(client kubernetes.Interface) (bool, error) { return access.Trust(client)(t.Context(), alice) },
 			authorizationv1.ResourceAttributes{Verb: "create", Group: "management.cattle.io", Version: "*", Resource: "clusters"},
 		},
@@ -272,7 +272,7 @@ func TestReview_AsksForTheWholeAuthor(t *testing.T) {
 		got := fmt.Sprint(spec.User, spec.UID, spec.Groups, spec.Extra, *spec.ResourceAttributes)
 		want := fmt.Sprint("alice", "1", []string{"team-a"}, map[string][]string{"k": {"v"}}, tc.want)
 		if got != want {
-			t.Errorf("%s: asked %s\nwant  %s", name, got, want)
+			t.Errorf("%s: review %s\nwant  %s", name, got, want)
 		}
 	}
 }

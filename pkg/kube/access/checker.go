@@ -107,7 +107,8 @@ func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, an
 	}
 	author, granted := tenancy.Grants(cluster, c.Key)[secret]
 	if !granted {
-		return Denied, "Secret " + secret.String() + " is in another namespace, and nobody who may get it is known to have named it here: " + remedy(cluster, secret)
+		return Denied, "Secret " + secret.String() + " is in another namespace, and no user who may get it has " +
+			"granted it to the Cluster: " + remedy(cluster, secret)
 	}
 	asked := questionOf(author, secret)
 	c.mu.Lock()
@@ -117,12 +118,15 @@ func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, an
 	case !known:
 		c.ask(asked, own)
 		if c.vain[asked] >= tellAfter {
-			return Unknown, "Secret " + secret.String() + " is in another namespace, and whether who named it here may get it cannot be found out: " +
-				"the API server does not answer Drover's SubjectAccessReviews. Its log has the error; asking again"
+			return Unknown, "Secret " + secret.String() + " is in another namespace, and Drover cannot check whether " +
+				"the user who granted it may get it: " +
+				"the API server does not answer Drover's SubjectAccessReviews. Drover's log has the error, and " +
+				"Drover tries again"
 		}
 		return Unknown, ""
 	case !allowed:
-		return Denied, "Secret " + secret.String() + " is in another namespace, and who named it here may not get it any more: " + remedy(cluster, secret)
+		return Denied, "Secret " + secret.String() + " is in another namespace, and the user who granted it may no " +
+			"longer get it: " + remedy(cluster, secret)
 	}
 	return Allowed, ""
 }
@@ -134,7 +138,8 @@ func remedy(cluster *provv1.Cluster, secret types.NamespacedName) string {
 	if !slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool { return r.NamespacedName == secret }) {
 		return offer
 	}
-	return "let somebody who may get it set annotation " + tenancy.GrantsAnnotation + " of the Cluster to " + tenancy.Renew + ", or " + offer
+	return "let a user who may get the Secret set " +
+		"annotation " + tenancy.GrantsAnnotation + " of the Cluster to " + tenancy.Renew + ", or " + offer
 }
 
 // ask records a question. The caller holds the lock.
@@ -185,7 +190,7 @@ func (c *Checker) open() map[question]map[types.NamespacedName]bool {
 func (c *Checker) standing() map[question]map[types.NamespacedName]bool {
 	clusters, err := c.Clusters.List(metav1.NamespaceAll, labels.Everything())
 	if err != nil {
-		c.Log.WithError(err).Error("Cannot list clusters to see who may use what")
+		c.Log.WithError(err).Error("Cannot list clusters to check their access to Secrets")
 		return nil
 	}
 	found := map[question]map[types.NamespacedName]bool{}
@@ -226,7 +231,7 @@ func (c *Checker) reviewOne(ctx context.Context, asked question, clusters []type
 	allowed, err := c.Review(ctx, author, asked.secret)
 	if err != nil {
 		if ctx.Err() == nil {
-			c.Log.WithError(err).Warn("Cannot find out whether a Secret may be used; trying again")
+			c.Log.WithError(err).Warn("Cannot check the access to a Secret; trying again")
 			c.inVain(asked, clusters)
 		}
 		return

@@ -93,7 +93,8 @@ func Key(ctx context.Context, client kubernetes.Interface, namespace string) ([]
 	}
 	key := found.Data[keyField]
 	if len(key) != tenancy.KeySize {
-		return nil, fmt.Errorf("key %q of Secret %s/%s has %d bytes and must have %d: delete the Secret, and another one is made; "+
+		return nil, fmt.Errorf("key %q of Secret %s/%s has %d bytes and must have %d: delete the Secret, and Drover "+
+			"creates another one; "+
 			"then restart all replicas, and renew the grants of Clusters that name Secrets of other namespaces", keyField, namespace, KeySecret, len(key), tenancy.KeySize)
 	}
 	return key, nil

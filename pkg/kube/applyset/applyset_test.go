@@ -193,7 +193,7 @@ func TestApply_EdgeNoLiveLists(t *testing.T) {
 		f.apply(configMap("a", "2"))
 		for _, entry := range f.api.Log() {
 			if entry.Verb == "list" {
-				t.Errorf("listed live: %v", entry)
+				t.Errorf("live lists: %v", entry)
 			}
 		}
 	})
@@ -213,13 +213,13 @@ func TestApply_Refuses(t *testing.T) {
 			objs  []runtime.Object
 			want  string
 		}{
-			"secrets, which would leak": {f.owner, both, []runtime.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}, "Secret s: Secrets would leak"},
-			"secrets as a kind":         {f.owner, []schema.GroupVersionKind{secretKind}, []runtime.Object{&corev1.Pod{}}, "Pod has no name"},
-			"no objects":                {f.owner, both, nil, "use Purge"},
-			"the same object twice":     {f.owner, both, []runtime.Object{configMap("a", "1"), configMap("a", "2")}, "ConfigMap a appears twice"},
-			"an owner without a UID":    {fresh, both, []runtime.Object{configMap("a", "1")}, `owner "owner" has no UID`},
-			"a kind that is not listed": {f.owner, both, []runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}}, "kind /v1, Kind=Pod is not one of the set"},
-			"an object of another set":  {stranger, both, []runtime.Object{configMap("mine", "2")}, `belongs to set "test-set" of /v1, Kind=ConfigMap ns/owner`},
+			"Secrets as objects, which would leak": {f.owner, both, []runtime.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}, "Secret s: Secrets would leak"},
+			"Secrets as a kind":                    {f.owner, []schema.GroupVersionKind{secretKind}, []runtime.Object{&corev1.Pod{}}, "Pod has no name"},
+			"no objects":                           {f.owner, both, nil, "use Purge"},
+			"the same object twice":                {f.owner, both, []runtime.Object{configMap("a", "1"), configMap("a", "2")}, "ConfigMap a appears twice"},
+			"an owner without a UID":               {fresh, both, []runtime.Object{configMap("a", "1")}, `owner "owner" has no UID`},
+			"a kind outside of the set":            {f.owner, both, []runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}}, "kind /v1, Kind=Pod is not one of the set"},
+			"an object of another set":             {stranger, both, []runtime.Object{configMap("mine", "2")}, `belongs to set "test-set" of /v1, Kind=ConfigMap ns/owner`},
 		} {
 			_, err := f.set.Apply(t.Context(), setID, tc.owner, NoOwnerRef, tc.kinds, tc.objs)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -233,7 +233,7 @@ func TestApply_Refuses(t *testing.T) {
 	})
 }
 
-func TestApply_AdoptsWhatNobodyOwns(t *testing.T) {
+func TestApply_AdoptsObjectsWithoutAnOwner(t *testing.T) {
 	run(t, func(f *fixture) {
 		_, err := f.kube.CoreV1().ConfigMaps("ns").Create(t.Context(), configMap("a", "theirs"), metav1.CreateOptions{})
 		check(t, err)
@@ -289,7 +289,7 @@ func TestSecrets_ChangesTypesAndDeletes(t *testing.T) {
 		f.want("changed", Result{Updated: []string{"secrets ns/a"}, Deleted: []string{"secrets ns/b"}}, f.applySecrets(secret("a", "2")))
 		labelled, err = f.kube.CoreV1().Secrets("ns").Get(t.Context(), "a", metav1.GetOptions{})
 		check(t, err)
-		f.want("label of somebody else", "y", labelled.Labels["theirs"])
+		f.want("foreign label", "y", labelled.Labels["theirs"])
 		other := secret("a", "2")
 		other.Type = "example.org/other"
 		f.want("another type", Result{Created: []string{"secrets ns/a"}, Deleted: []string{"secrets ns/a"}}, f.applySecrets(other))
@@ -298,7 +298,7 @@ func TestSecrets_ChangesTypesAndDeletes(t *testing.T) {
 }
 
 // An apply keeps the token that the API server writes into the Secret of a service account.
-func TestSecrets_TokensStay(t *testing.T) {
+func TestSecrets_KeepsTokens(t *testing.T) {
 	run(t, func(f *fixture) {
 		_, err := f.kube.CoreV1().ServiceAccounts("ns").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
 		check(t, err)
@@ -316,7 +316,7 @@ func TestSecrets_TokensStay(t *testing.T) {
 	})
 }
 
-func TestSecrets_RefusesOthersAndStaysInItsNamespace(t *testing.T) {
+func TestSecrets_RefusesForeignSecretsAndOtherNamespaces(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.applySecrets(secret("mine", "1"))
 		stranger, err := f.kube.CoreV1().ConfigMaps("ns").Create(t.Context(), configMap("stranger", "1"), metav1.CreateOptions{})
@@ -330,7 +330,7 @@ func TestSecrets_RefusesOthersAndStaysInItsNamespace(t *testing.T) {
 		made, err := f.kube.CoreV1().Secrets("other").Get(t.Context(), "far", metav1.GetOptions{})
 		check(t, err)
 		if len(made.OwnerReferences) != 0 {
-			t.Errorf("an owner in another namespace would have the Secret collected: %v", made.OwnerReferences)
+			t.Errorf("an owner in another namespace would cause the deletion of the Secret: %v", made.OwnerReferences)
 		}
 		result, err := f.secrets.Purge(t.Context(), setID, configMaps, "ns", "owner")
 		check(t, err)

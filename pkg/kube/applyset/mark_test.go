@@ -15,7 +15,7 @@ func TestMark(t *testing.T) {
 	owner := schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Owner"}
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"mine": "x"}}}
 	if applyset.Marked(obj, "set", owner, "ns", "o") {
-		t.Fatal("what has no mark is the set's")
+		t.Fatal("an object without a mark belongs to the set")
 	}
 	if err := applyset.Mark(obj, "set", owner, "ns", "o"); err != nil {
 		t.Fatal(err)
@@ -24,10 +24,10 @@ func TestMark(t *testing.T) {
 		set, namespace, owner string
 		want                  bool
 	}{
-		"its own":       {"set", "ns", "o", true},
-		"another set":   {"other", "ns", "o", false},
-		"another owner": {"set", "ns", "p", false},
-		"another place": {"set", "elsewhere", "o", false},
+		"its own mark":      {"set", "ns", "o", true},
+		"another set":       {"other", "ns", "o", false},
+		"another owner":     {"set", "ns", "p", false},
+		"another namespace": {"set", "elsewhere", "o", false},
 	} {
 		if got := applyset.Marked(obj, c.set, owner, c.namespace, c.owner); got != c.want {
 			t.Errorf("%s: %v", name, got)

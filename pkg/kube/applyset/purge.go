@@ -68,7 +68,7 @@ func (s *Set) deleteLive(ctx context.Context, setID string, selector labels.Sele
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("apply set %s: look for %s that are left: %w", setID, resource.Resource, err)
+			return fmt.Errorf("apply set %s: list remaining %s: %w", setID, resource.Resource, err)
 		}
 		for i := range left.Items {
 			obj := &left.Items[i]

@@ -30,7 +30,7 @@ func (f *fixture) known() bool {
 }
 
 // A set that needs nothing is compared once. Later edits of its objects are still detected and undone.
-func TestApply_SettledSetIsWatchedOver(t *testing.T) {
+func TestApply_RepairsASettledSet(t *testing.T) {
 	edit := func(change func(*corev1.ConfigMap)) func(*fixture) {
 		return func(f *fixture) {
 			made, err := f.kube.CoreV1().ConfigMaps("ns").Get(f.Context(), "a", metav1.GetOptions{})
@@ -51,7 +51,7 @@ func TestApply_SettledSetIsWatchedOver(t *testing.T) {
 		"object deleted": {func(f *fixture) {
 			check(f.T, f.kube.CoreV1().ConfigMaps("ns").Delete(f.Context(), "a", metav1.DeleteOptions{}))
 		}, Result{Created: []string{"configmaps ns/a"}}},
-		"one more in the set": {func(f *fixture) {
+		"one more object in the set": {func(f *fixture) {
 			made, err := f.kube.CoreV1().ConfigMaps("ns").Get(f.Context(), "a", metav1.GetOptions{})
 			check(f.T, err)
 			more := configMap("more", "1")
@@ -66,11 +66,11 @@ func TestApply_SettledSetIsWatchedOver(t *testing.T) {
 			run(t, func(f *fixture) {
 				f.apply(configMap("a", "1"), configMap("b", "1"))
 				if f.known() {
-					t.Error("a set that was just made is not known to be settled: nobody has seen it in a cache")
+					t.Error("a new set is not settled before a cache shows it")
 				}
 				f.want("settled", Result{}, f.apply(configMap("a", "1"), configMap("b", "1")))
 				if !f.known() {
-					t.Error("a set that needed nothing is compared again")
+					t.Error("a settled set is compared again")
 				}
 				test.happens(f)
 				synctest.Wait()
@@ -90,23 +90,23 @@ func TestPurge_ForgetsTheSet(t *testing.T) {
 		check(t, err)
 		synctest.Wait()
 		if f.known() {
-			t.Error("a set that was deleted is remembered")
+			t.Error("a deleted set is remembered")
 		}
-		f.want("made anew", Result{Created: []string{"configmaps ns/a"}}, f.apply(configMap("a", "1")))
+		f.want("recreated", Result{Created: []string{"configmaps ns/a"}}, f.apply(configMap("a", "1")))
 	})
 }
 
 // End forgets the set of a deleted owner and writes nothing, because the objects are deleted with the owner.
-func TestEnd_ForgetsTheSetAndWritesNothing(t *testing.T) {
+func TestEnd_ForgetsTheSetWithoutAWrite(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.apply(configMap("a", "1"))
 		f.apply(configMap("a", "1"))
 		check(t, f.set.End(setID, configMaps, "ns", "owner"))
 		if f.known() {
-			t.Error("a set that has ended is remembered")
+			t.Error("an ended set is remembered")
 		}
 		if diff := cmp.Diff([]string{"a"}, f.left()); diff != "" {
-			t.Errorf("left by End (-want +got):\n%s", diff)
+			t.Errorf("objects after End (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestApply_CacheBehindIsNotSettled(t *testing.T) {
 		check(t, indexer.Delete(cached))
 		f.want("with a cache that is behind", Result{}, f.apply(configMap("a", "1")))
 		if f.known() {
-			t.Error("a set whose object no cache shows is taken for settled")
+			t.Error("a set with an uncached object counts as settled")
 		}
 		check(t, indexer.Add(cached))
 		f.want("when the cache shows it", Result{}, f.apply(configMap("a", "1")))
@@ -136,7 +136,7 @@ func TestApply_CacheBehindIsNotSettled(t *testing.T) {
 }
 
 // PurgeLive reads from the API server, because caches may lack a new object.
-func TestPurgeLive_FindsWhatNoCacheShows(t *testing.T) {
+func TestPurgeLive_FindsUncachedObjects(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.apply(configMap("a", "1"), configMap("b", "1"))
 		indexer := f.informer(configMaps).GetIndexer()
@@ -145,24 +145,24 @@ func TestPurgeLive_FindsWhatNoCacheShows(t *testing.T) {
 		check(t, indexer.Delete(cached))
 		check(t, f.set.PurgeLive(t.Context(), setID, configMaps, "ns", "owner", both))
 		if left := f.left(); len(left) != 0 {
-			t.Errorf("%v are left", left)
+			t.Errorf("%v remain", left)
 		}
 	})
 }
 
 // PurgeKept deletes objects that the set kept although they were no longer wanted.
-func TestPurgeKept_TakesWhatTheSetKept(t *testing.T) {
+func TestPurgeKept_DeletesKeptObjects(t *testing.T) {
 	run(t, func(f *fixture) {
 		kept := configMap("a", "1")
 		kept.Labels = map[string]string{apply.LabelPrune: "false"}
 		f.apply(kept, configMap("b", "1"))
 		check(t, f.set.PurgeLive(t.Context(), setID, configMaps, "ns", "owner", both))
 		if diff := cmp.Diff([]string{"a"}, f.left()); diff != "" {
-			t.Errorf("left by PurgeLive (-want +got):\n%s", diff)
+			t.Errorf("objects after PurgeLive (-want +got):\n%s", diff)
 		}
 		check(t, f.set.PurgeKept(t.Context(), setID, configMaps, "ns", "owner", both))
 		if left := f.left(); len(left) != 0 {
-			t.Errorf("%v are left", left)
+			t.Errorf("%v remain", left)
 		}
 	})
 }

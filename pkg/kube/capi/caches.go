@@ -69,7 +69,7 @@ func (c *Core) informer(gvk schema.GroupVersionKind) (toolscache.SharedIndexInfo
 	}
 	typed, ok := object.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("find informer of %s: it is no object", gvk.Kind)
+		return nil, fmt.Errorf("find informer of %s: the type is not an API object", gvk.Kind)
 	}
 	informer, err := c.manager.GetCache().GetInformer(context.Background(), typed, ctrlcache.BlockUntilSynced(false))
 	if err != nil {

@@ -122,7 +122,7 @@ func mapper(cfg *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	limited.Timeout = discoveryTimeout
 	found, err := apiutil.NewDynamicRESTMapper(cfg, &limited)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the kinds of Cluster API: %w", err)
+		return nil, fmt.Errorf("list the kinds of Cluster API: %w", err)
 	}
 	return found, nil
 }

@@ -27,8 +27,8 @@ func (m managerOf) GetConfig() *rest.Config     { return m.config }
 func (m managerOf) GetHTTPClient() *http.Client { return m.client }
 func (managerOf) GetScheme() *runtime.Scheme    { return scheme.Scheme }
 
-// TestAnnounce_EndsWithItsManager: Events of the core are stored, and all goroutines end with the manager.
-func TestAnnounce_EndsWithItsManager(t *testing.T) {
+// TestAnnounce_EndsWithTheManager: Events of the core are stored, and all goroutines end with the manager.
+func TestAnnounce_EndsWithTheManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := memkube.New(memkube.Options{Scheme: scheme.Scheme, Namespaces: []string{"fleet"}})
 		config := api.Config("core")

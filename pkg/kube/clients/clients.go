@@ -151,7 +151,7 @@ func configure(cfg *rest.Config, version string) *rest.Config {
 func (c *Clients) setFactory(opts Options) error {
 	if opts.Factory != nil {
 		if err := checkHost(c.Scheme, opts.Factory.SharedCacheFactory().SharedClientFactory()); err != nil {
-			return fmt.Errorf("take the host's controller factory: %w", err)
+			return fmt.Errorf("use the embedding program's controller factory: %w", err)
 		}
 		c.gated = &gatedFactory{SharedControllerFactory: opts.Factory, gate: c.gate, tracker: c.tracker}
 		c.Factory = c.gated

@@ -84,7 +84,7 @@ func TestStart_EdgeMissingCRDIsNamed(t *testing.T) {
 		began := time.Now()
 		err = c.Start(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "not filled within 10s: rke.cattle.io/v1 RKECluster (") {
-			t.Errorf("the error must name the kind alone, got %v", err)
+			t.Errorf("the error must name only the kind, got %v", err)
 		}
 		if took := time.Since(began); took > 15*time.Second {
 			t.Errorf("gave up after %s", took)
@@ -241,7 +241,7 @@ func TestHost_FactoryNeedsOurTypes(t *testing.T) {
 	foreign.AddKnownTypeWithName(rkev1.SchemeGroupVersion.WithKind("RKECluster"), &otherCluster{})
 	foreign.AddKnownTypeWithName(rkev1.SchemeGroupVersion.WithKind("RKEClusterList"), &otherCluster{})
 	_, err = New(api.Config("x"), Options{Factory: factoryOf(foreign)})
-	if err == nil || !strings.Contains(err.Error(), "kind rke.cattle.io/v1, Kind=RKECluster is *clients.otherCluster in the host's scheme, Drover needs *v1.RKECluster") {
+	if err == nil || !strings.Contains(err.Error(), "kind rke.cattle.io/v1, Kind=RKECluster is *clients.otherCluster in the embedding program's scheme, but Drover needs *v1.RKECluster") {
 		t.Errorf("error: %v", err)
 	}
 }
@@ -266,7 +266,7 @@ func informedBy(list *[]string) func(schema.GroupVersionKind, cache.SharedIndexI
 	return func(gvk schema.GroupVersionKind, _ cache.SharedIndexInformer) { *list = append(*list, gvk.Kind) }
 }
 
-func TestDynamic_KindsComeAndGo(t *testing.T) {
+func TestDynamic_KindsAppearAndDisappear(t *testing.T) {
 	run(t, nil, Options{}, func(c *Clients, start func()) {
 		ctx := c.HandlerContext()
 		gvk := schema.GroupVersionKind{Group: MachineGroup, Version: "v1", Kind: "SimMachine"}
@@ -279,7 +279,7 @@ func TestDynamic_KindsComeAndGo(t *testing.T) {
 		c.Dynamic.OnInformer(informedBy(&informed))
 		start()
 		if _, err := c.Dynamic.Get(gvk, "ns", "m"); !apierrors.IsNotFound(err) {
-			t.Errorf("a kind that is not served is not found, got %v", err)
+			t.Errorf("an unserved kind must be a NotFound error, got %v", err)
 		}
 		_, err := c.CRDs.CustomResourceDefinition().Create(machineKind("simmachines", "SimMachine"))
 		check(t, err)
@@ -291,7 +291,7 @@ func TestDynamic_KindsComeAndGo(t *testing.T) {
 			pass(200 * time.Millisecond) // the interval at which lasso and client-go check that a cache is filled
 		}
 		if took := time.Since(began); !c.Dynamic.Synced(gvk) || took > 300*time.Millisecond {
-			t.Errorf("not followed after %v", took)
+			t.Errorf("the kind is not watched after %v", took)
 		}
 		m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": "big"}}}
 		m.SetGroupVersionKind(gvk)
@@ -328,13 +328,13 @@ func TestDynamic_KindsComeAndGo(t *testing.T) {
 		check(t, c.CRDs.CustomResourceDefinition().Delete("simmachines."+MachineGroup, nil))
 		synctest.Wait()
 		if len(c.Dynamic.Kinds()) != 1 {
-			t.Errorf("a kind without its definition is left: %v", c.Dynamic.Kinds())
+			t.Errorf("a kind without its definition remains: %v", c.Dynamic.Kinds())
 		}
 	})
 }
 
 // A replica keeps the caches of its endpoints for its whole life. Its controllers borrow them in each term.
-func TestShare_NothingIsCachedTwice(t *testing.T) {
+func TestShare_CachesNothingTwice(t *testing.T) {
 	api := newAPI(t)
 	byName := func(obj *rkev1.RKECluster) ([]string, error) { return []string{obj.Name}, nil }
 	run(t, api, Options{WithoutDynamic: true}, func(c *Clients, start func()) {

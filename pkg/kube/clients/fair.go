@@ -187,7 +187,7 @@ func (w *workers) handle(queue workqueue.TypedRateLimitingInterface[string], key
 		return
 	}
 	if !strings.Contains(err.Error(), "please apply your changes to the latest version and try again") {
-		logrus.WithFields(logrus.Fields{"kind": w.name, "key": key}).Errorf("Handling failed and is tried again: %v", err)
+		logrus.WithFields(logrus.Fields{"kind": w.name, "key": key}).Errorf("Handler failed; trying again: %v", err)
 	}
 	queue.AddRateLimited(key)
 }

@@ -46,7 +46,7 @@ func TestFairQueue_TakesNamespacesInTurn(t *testing.T) {
 }
 
 // The queue loses nothing, keeps the order within a namespace, and serves no namespace twice while another waits.
-func TestFairQueue_LosesNothingAndStarvesNobody(t *testing.T) {
+func TestFairQueue_LosesAndStarvesNoKey(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		q, model, since := newFairQueue(1000), map[string][]string{}, map[string]map[string]int{}
@@ -122,7 +122,7 @@ func TestFairQueue_KeepsShares(t *testing.T) {
 			}
 			for namespace, n := range waiting {
 				if free := workers - len(busy); n > 0 && running[namespace] < free && q.Len() == 0 {
-					t.Fatalf("%s waits with %d at work and %d free", namespace, running[namespace], free)
+					t.Fatalf("%s waits with %d running and %d free workers", namespace, running[namespace], free)
 				}
 			}
 		}
@@ -142,7 +142,7 @@ func handlersOf(ctx context.Context, count int, run func(key string) error) *wor
 }
 
 // Waiting handlers of one namespace leave a worker for others, and all of them finish.
-func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
+func TestWorkers_OneNamespaceNeverTakesAllWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
@@ -177,7 +177,7 @@ func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
 		time.Sleep(time.Hour)
 		mu.Lock()
 		if len(done) != 201 || most != 3 {
-			t.Errorf("%d of 201 are done, %d at the same time", len(done), most)
+			t.Errorf("%d of 201 are done, %d in parallel", len(done), most)
 		}
 		mu.Unlock()
 		cancel()
@@ -187,7 +187,7 @@ func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
 
 // Two namespaces whose handlers hang, with hundreds of objects each, leave a worker for a third. Waiting keys count in
 // the queue's depth of /metrics.
-func TestWorkers_NamespacesThatHangStarveNobody(t *testing.T) {
+func TestWorkers_BlockedNamespacesDoNotStarveOthers(t *testing.T) {
 	depth := func(t *testing.T) string {
 		t.Helper()
 		answer := httptest.NewRecorder()
@@ -216,7 +216,7 @@ func TestWorkers_NamespacesThatHangStarveNobody(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := depth(t); got != "396" {
-			t.Errorf("depth %s with 400 keys of which 4 are worked on", got)
+			t.Errorf("depth %s with 400 keys, 4 of them running", got)
 		}
 		w.add("quick/1")
 		synctest.Wait()
@@ -266,7 +266,7 @@ func TestWorkers_RunAKeyOnceAtATime(t *testing.T) {
 		mu.Lock()
 		for i := range 10 {
 			if began := last[fmt.Sprintf("ns/%d", i)]; began.Before(lastAdded) {
-				t.Errorf("key %d has not run since it was added last", i)
+				t.Errorf("key %d has not run since its last addition", i)
 			}
 		}
 		mu.Unlock()
@@ -319,7 +319,7 @@ func TestWorkers_FailuresBackOff(t *testing.T) {
 }
 
 // Hundreds of slowly failing objects in two namespaces do not delay an object of another.
-func TestClients_FailingNamespaceStarvesNobody(t *testing.T) {
+func TestClients_FailingNamespaceDoesNotStarveOthers(t *testing.T) {
 	definitions, err := crds.All()
 	check(t, err)
 	api := memkube.New(memkube.Options{CRDs: definitions, Namespaces: []string{"a", "b", "c"}})

@@ -25,7 +25,7 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Stop ends lists in progress. lasso waits forever for a healthy API server, even for a stopped cache, and holds a lock
 // that all others need.
-func TestStop_EdgeListsUnderWayEnd(t *testing.T) {
+func TestStop_EdgeRunningListsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		config := api.Config("ignored")
@@ -40,7 +40,7 @@ func TestStop_EdgeListsUnderWayEnd(t *testing.T) {
 		pass(time.Second)
 		cancel()
 		if err := <-ended; err == nil {
-			t.Error("caches that hold nothing were started")
+			t.Error("unused caches were started")
 		}
 		c.Stop()
 		pass(time.Minute) // the test ends when all goroutines have ended
@@ -62,19 +62,19 @@ func (a asked) IsHealthy(context.Context) bool {
 	return a.healthy
 }
 
-func TestHealth_WhoHasStoppedWaitsForNothing(t *testing.T) {
+func TestHealth_CanceledChecksAreHealthy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		healthy bool
 		before  func(cancel context.CancelFunc)
 		during  func(cancel context.CancelFunc)
 		want    bool
 	}{
-		"the API server answers":                    {healthy: true, want: true},
-		"it does not":                               {},
-		"it does not answer in time":                {during: func(context.CancelFunc) { time.Sleep(time.Minute) }},
-		"who asks stops meanwhile":                  {during: func(cancel context.CancelFunc) { cancel() }, want: true},
-		"who asks had stopped":                      {before: func(cancel context.CancelFunc) { cancel() }, want: true},
-		"the time of who asks was over before that": {before: func(context.CancelFunc) { time.Sleep(time.Minute) }, want: true},
+		"the API server answers":                 {healthy: true, want: true},
+		"the API server does not answer":         {},
+		"the API server does not answer in time": {during: func(context.CancelFunc) { time.Sleep(time.Minute) }},
+		"the caller cancels meanwhile":           {during: func(cancel context.CancelFunc) { cancel() }, want: true},
+		"the caller cancelled before":            {before: func(cancel context.CancelFunc) { cancel() }, want: true},
+		"the caller's deadline passed before":    {before: func(context.CancelFunc) { time.Sleep(time.Minute) }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -12,18 +12,18 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-func TestRetryOnConflict_ReturnsWhatWentWrong(t *testing.T) {
+func TestRetryOnConflict_ReturnsTheError(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "clusters"}, "demo", errors.New("x"))
 	for name, tc := range map[string]struct {
 		answers []error
 		want    error
 	}{
-		"nothing is wrong":      {[]error{nil}, nil},
-		"a time limit":          {[]error{context.DeadlineExceeded}, context.DeadlineExceeded},
-		"the user":              {[]error{conflict, context.Canceled}, context.Canceled},
-		"one conflict":          {[]error{conflict, nil}, nil},
-		"nothing but conflicts": {[]error{conflict, conflict, conflict, conflict, conflict}, conflict},
+		"no error":       {[]error{nil}, nil},
+		"a time limit":   {[]error{context.DeadlineExceeded}, context.DeadlineExceeded},
+		"the user":       {[]error{conflict, context.Canceled}, context.Canceled},
+		"one conflict":   {[]error{conflict, nil}, nil},
+		"only conflicts": {[]error{conflict, conflict, conflict, conflict, conflict}, conflict},
 	} {
 		tries := 0
 		err := clients.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -68,7 +68,8 @@ func checkHost(ours *runtime.Scheme, host lassoclient.SharedClientFactory) error
 			continue
 		}
 		if reflect.TypeOf(got) != reflect.TypeOf(want) {
-			errs = append(errs, fmt.Errorf("kind %s is %T in the host's scheme, Drover needs %T: add Drover's types to that scheme, or let Drover make its own factory", gvk, got, want))
+			errs = append(errs, fmt.Errorf("kind %s is %T in the embedding program's scheme, but Drover needs %T: "+
+				"add Drover's types to that scheme, or let Drover create its own factory", gvk, got, want))
 		}
 	}
 	return errors.Join(errs...)

@@ -26,7 +26,7 @@ func lines(t *testing.T, log string) []map[string]any {
 	for line := range strings.Lines(log) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Errorf("no JSON: %q: %v", line, err)
+			t.Errorf("not JSON: %q: %v", line, err)
 			continue
 		}
 		at, _ := fields["time"].(string)
@@ -64,7 +64,7 @@ func TestLibraries_EveryLineIsJSON(t *testing.T) {
 		}},
 		{"klog as text", func() { klog.Warningf("two\nlines %v", failed) }, []map[string]any{{"level": "info", "msg": "two\nlines line one\nline two"}}},
 		{"klog with an error", func() { klog.ErrorS(failed, "No lease", "value", make(chan int)) }, nil},
-		{"klog in detail", func() { klog.V(4).Info("nobody reads this") }, []map[string]any{}},
+		{"klog in detail", func() { klog.V(4).Info("an unread line") }, []map[string]any{}},
 		{"controller-runtime", func() {
 			ctrllog.Log.WithName("machine").WithValues("controller", "machine", "Machine", klog.KRef("fleet-default", "a"), "Cluster", cluster).Info("Reconciled")
 		}, []map[string]any{{
@@ -111,7 +111,7 @@ func TestLibraries_CanBeSetAgain(t *testing.T) {
 	}
 }
 
-func TestNew_SaysWhatWouldBeRight(t *testing.T) {
+func TestNew_NamesTheAllowedValues(t *testing.T) {
 	for _, tc := range [][3]string{
 		{"xml", "info", `--log-format: "xml" is unknown; use text or json`},
 		{"json", "loud", `--log-level: "loud" is unknown; use debug, info, warning or error`},

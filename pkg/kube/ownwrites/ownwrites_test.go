@@ -11,17 +11,17 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func TestLog_CacheBehindOurWriteIsNotBelieved(t *testing.T) {
+func TestLog_StaleCacheIsDetected(t *testing.T) {
 	shown := &metav1.ObjectMeta{UID: "u", ResourceVersion: "5"}
 	tests := map[string]struct {
 		obj  *metav1.ObjectMeta
 		at   time.Duration
 		want bool
 	}{
-		"the version that was replaced":      {shown, time.Second, true},
+		"the replaced version":               {shown, time.Second, true},
 		"the next version":                   {&metav1.ObjectMeta{UID: "u", ResourceVersion: "6"}, time.Second, false},
 		"another object of the same version": {&metav1.ObjectMeta{UID: "v", ResourceVersion: "5"}, time.Second, false},
-		"a cache that stays behind for ever": {shown, 10 * time.Second, false},
+		"a cache that is stale forever":      {shown, 10 * time.Second, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -34,10 +34,10 @@ func TestLog_CacheBehindOurWriteIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestLog_WhatWasDoneIsNotDoneAgainAtOnce(t *testing.T) {
+func TestLog_WritesAreNotRepeatedAtOnce(t *testing.T) {
 	log := ownwrites.New()
 	if left := log.Left("a", start); left != 0 {
-		t.Errorf("%s left of what was never done", left)
+		t.Errorf("%s left without a write", left)
 	}
 	log.Did("a", start)
 	log.Did("b", start.Add(4*time.Second))
@@ -48,11 +48,11 @@ func TestLog_WhatWasDoneIsNotDoneAgainAtOnce(t *testing.T) {
 	}
 	log.Did("c", start.Add(11*time.Second))
 	if left := log.Left("b", start.Add(11*time.Second)); left != 3*time.Second {
-		t.Errorf("%s left of b, want what is remembered when a is forgotten", left)
+		t.Errorf("%s left of b, want the remaining time after a is forgotten", left)
 	}
 }
 
-func TestLog_WhatTheCachesHaveShownIsBelievedWhenItIsGone(t *testing.T) {
+func TestLog_ObjectsDeletedAfterTheCacheShowedThem(t *testing.T) {
 	log := ownwrites.New()
 	log.Did("a", start)
 	log.Did("b", start)

@@ -19,12 +19,12 @@ func TestNodeLostSince(t *testing.T) {
 		reason string
 		want   time.Time
 	}{
-		"ready":                                    {"True", "NodeReady", time.Time{}},
-		"nobody hears of it":                       {"Unknown", "NodeReadyUnknown", at},
-		"it was deleted":                           {"False", "NodeDeleted", at},
-		"it says itself that it is not ready":      {"False", "NodeNotReady", time.Time{}},
-		"the cluster cannot be reached to look":    {"Unknown", "ConnectionDown", time.Time{}},
-		"it has never been there, as far as known": {"", "", time.Time{}},
+		"ready":                       {"True", "NodeReady", time.Time{}},
+		"the kubelet does not report": {"Unknown", "NodeReadyUnknown", at},
+		"the node was deleted":        {"False", "NodeDeleted", at},
+		"the node reports NotReady":   {"False", "NodeNotReady", time.Time{}},
+		"the cluster is unreachable":  {"Unknown", "ConnectionDown", time.Time{}},
+		"the node was never seen":     {"", "", time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := &clusterv1.Machine{}
@@ -50,7 +50,7 @@ func TestBroken(t *testing.T) {
 		wantBroken     bool
 		wantRestarting bool
 	}{
-		"it works":                      {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": healthy}},
+		"it is healthy":                 {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": healthy}},
 		"its node is lost":              {lost: true, data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": healthy}, wantBroken: true},
 		"it has no plan":                {data: map[string][]byte{}},
 		"its plan is not applied":       {data: map[string][]byte{"plan": plan, "applied-checksum": []byte("old"), "probe-statuses": healthy}, wantRestarting: true},
@@ -59,8 +59,8 @@ func TestBroken(t *testing.T) {
 		"its plan has failed": {
 			data: map[string][]byte{"plan": plan, "failed-checksum": checksum, "failure-count": []byte("1")}, wantBroken: true, wantRestarting: true,
 		},
-		"it has not worked for long": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": unhealthy}, after: time.Hour, wantBroken: true},
-		"its reports cannot be read": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": []byte("{")}, after: time.Hour, wantBroken: true},
+		"it has been unhealthy for a long time": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": unhealthy}, after: time.Hour, wantBroken: true},
+		"its reports are unreadable":            {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": []byte("{")}, after: time.Hour, wantBroken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := &clusterv1.Machine{}
@@ -107,20 +107,20 @@ func TestEtcdServes_TheHookAndThePlannerSeeTheSame(t *testing.T) {
 		lost            bool
 		want            bool
 	}{
-		"it works":                           {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
+		"it is healthy":                      {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
 		"its node is lost":                   {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`, lost: true},
 		"it has no plan":                     {},
 		"its plan is not applied":            {plan: ordinary, probes: `{"etcd":{"healthy":true}}`},
 		"a probe does not pass":              {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":false}}`},
 		"a probe has not been reported":      {plan: ordinary, applied: true},
-		"its reports cannot be read":         {plan: ordinary, applied: true, probes: "{"},
+		"its reports are unreadable":         {plan: ordinary, applied: true, probes: "{"},
 		"its node refuses the plan":          {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":true}}`, want: true},
-		"it refuses the plan, and is off":    {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":false}}`},
-		"it refuses the plan, and is lost":   {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":true}}`, lost: true},
+		"it refuses the plan and is stopped": {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":false}}`},
+		"it refuses the plan and is lost":    {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":true}}`, lost: true},
 		"its plan fails after the proof":     {plan: proof, failed: true, output: elsewhere, probes: `{"etcd":{"healthy":true}}`},
-		"a restore has stopped it":           {plan: stop, applied: true},
-		"a restore puts its data back":       {plan: restore, applied: true},
-		"another operation has been at work": {plan: rotation, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
+		"a restore stopped it":               {plan: stop, applied: true},
+		"a restore restores its data":        {plan: restore, applied: true},
+		"another operation ran":              {plan: rotation, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := &clusterv1.Machine{}
@@ -145,10 +145,10 @@ func TestEtcdServes_TheHookAndThePlannerSeeTheSame(t *testing.T) {
 				secret.Data["failed-output"] = tc.output
 			}
 			if got := EtcdServes(machine, secret); got != tc.want {
-				t.Errorf("to the hook it serves: %v", got)
+				t.Errorf("serving for the hook: %v", got)
 			}
 			if got := planner.EtcdServes(decode(secret)) && !tc.lost; got != tc.want {
-				t.Errorf("to the planner it serves: %v", got)
+				t.Errorf("serving for the planner: %v", got)
 			}
 		})
 	}

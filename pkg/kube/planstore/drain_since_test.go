@@ -8,7 +8,7 @@ import (
 )
 
 // The requests of a drain and of its end have a time, so that both have a deadline.
-func TestPlans_DrainsAreDated(t *testing.T) {
+func TestPlans_DrainsHaveATime(t *testing.T) {
 	const options = `{"enabled":true}`
 	a := &api{stored: planSecret(nil)}
 	plans := NewPlans(a, a)
@@ -17,16 +17,16 @@ func TestPlans_DrainsAreDated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := decode(secret).Drain.Since; !got.Equal(noon) {
-		t.Errorf("asked for since %s", got)
+		t.Errorf("requested since %s", got)
 	}
 	if again, err := plans.RequestDrain(secret, planner.RequestDrain{Machine: "m", At: noon.Add(time.Hour), Options: options}); err != nil || again != secret {
-		t.Errorf("a drain that was asked for begins anew: %v", err)
+		t.Errorf("a requested drain starts again: %v", err)
 	}
 	secret, err = plans.RequestUncordon(secret, planner.RequestUncordon{Machine: "m", At: noon.Add(time.Minute), Options: options})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := decode(secret).Drain.Since; !got.Equal(noon.Add(time.Minute)) {
-		t.Errorf("the end is asked for since %s", got)
+		t.Errorf("the end is requested since %s", got)
 	}
 }

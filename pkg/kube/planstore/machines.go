@@ -145,11 +145,11 @@ func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clust
 	}
 	body, err := json.Marshal(patch)
 	if err != nil {
-		return nil, fmt.Errorf("encode the notes on machine %s: %w", machine.Name, err)
+		return nil, fmt.Errorf("encode the annotations of machine %s: %w", machine.Name, err)
 	}
 	stored, err := s.client.Patch(machine.Namespace, machine.Name, types.MergePatchType, body)
 	if err != nil {
-		return nil, fmt.Errorf("note on machine %s: %w", machine.Name, err)
+		return nil, fmt.Errorf("annotate machine %s: %w", machine.Name, err)
 	}
 	return s.remember(stored), nil
 }

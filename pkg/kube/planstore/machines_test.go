@@ -60,7 +60,7 @@ func machineObject(version string) *clusterv1.Machine {
 	return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u", ResourceVersion: version, Generation: 3}}
 }
 
-func TestMachines_MarksAreAPatchOfTheirOwn(t *testing.T) {
+func TestMachines_MarksAreASeparatePatch(t *testing.T) {
 	a := &machineAPI{live: machineObject("1")}
 	marks := planner.Marks{InitNode: true, JoinURL: "https://1.2.3.4:6443", RenderVersion: "1", Version: "v1.36.3+rke2r1"}
 	if _, err := NewMachines(a).Mark(machineObject("1"), marks); err != nil {
@@ -87,7 +87,7 @@ func TestMachines_MarksAreAPatchOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want = strings.ReplaceAll(want, `"drover.io/machine-uid":"u"`, `"drover.io/machine-uid":"first"`); a.patches[1] != want {
-		t.Errorf("the node would know a machine that was moved by another UID: %s", a.patches[1])
+		t.Errorf("a moved machine would have another UID on its node: %s", a.patches[1])
 	}
 	a.err = errors.New("refused")
 	if _, err := NewMachines(a).Mark(machineObject("1"), marks); !errors.Is(err, a.err) {
@@ -146,7 +146,7 @@ func TestMachines_OwnWritesAreNoConflict(t *testing.T) {
 	}
 }
 
-func TestMachines_AfterAConflictTheMachineIsReadAnew(t *testing.T) {
+func TestMachines_AfterAConflictTheMachineIsReread(t *testing.T) {
 	a := &machineAPI{live: machineObject("5")}
 	if _, err := NewMachines(a).SetCondition(machineObject("1"), "Reconciled", waiting, noon); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestMachines_AfterAConflictTheMachineIsReadAnew(t *testing.T) {
 }
 
 // A write is remembered until caches have had time to show it, and then dropped even without further writes.
-func TestMachines_RemembersForAWhile(t *testing.T) {
+func TestMachines_RemembersWritesBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewMachines(&machineAPI{})
 		known := func(uid types.UID) bool { return s.newest(machineOf(uid, "1")).ResourceVersion == "2" }
@@ -182,23 +182,23 @@ func TestMachines_RemembersForAWhile(t *testing.T) {
 		s.remember(machineOf("later", "2"))
 		time.Sleep(shownAfter/2 - time.Millisecond)
 		if !known("0") || !known("4999") || !known("later") {
-			t.Error("a write is forgotten before caches have had time to show it")
+			t.Error("a write is forgotten too early for the caches")
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if known("0") || size() != 1 {
-			t.Errorf("%d writes are known, want the later one", size())
+			t.Errorf("%d writes are remembered, want the later one", size())
 		}
 		time.Sleep(2 * shownAfter)
 		synctest.Wait()
 		if size() != 0 {
-			t.Errorf("%d writes are known when nobody has written for long", size())
+			t.Errorf("%d writes are remembered after a long pause", size())
 		}
 		s.remember(machineOf("again", "2"))
 		time.Sleep(2 * shownAfter)
 		synctest.Wait()
 		if size() != 0 {
-			t.Error("what is written afterwards is never forgotten")
+			t.Error("later writes are never forgotten")
 		}
 	})
 }
@@ -211,7 +211,7 @@ func machineOf(uid types.UID, version string) *clusterv1.Machine {
 }
 
 // A cached object replaces a remembered write once it is at least as new.
-func TestMachines_CachesThatHaveCaughtUpAreBelieved(t *testing.T) {
+func TestMachines_FreshCachesAreUsed(t *testing.T) {
 	for version, shown := range map[string]string{"1": "2", "2": "cached", "3": "cached"} {
 		s := NewMachines(&machineAPI{})
 		s.remember(machineOf("u", "2"))

@@ -30,7 +30,7 @@ func TestMemo_ComputesOncePerVersion(t *testing.T) {
 }
 
 // The values of removed objects are dropped, even if there are few.
-func TestMemo_ForgetsWhatHasLeftTheCache(t *testing.T) {
+func TestMemo_ForgetsObjectsThatLeftTheCache(t *testing.T) {
 	m := NewMemo(func(x *thing) int { return x.n })
 	kept := &thing{n: 1}
 	m.Of("kept", kept)
@@ -44,7 +44,7 @@ func TestMemo_ForgetsWhatHasLeftTheCache(t *testing.T) {
 		runtime.GC() // its cleanups run some time after it
 	}
 	if m.Len() != 2 {
-		t.Errorf("%d values are kept of two objects that live", m.Len())
+		t.Errorf("%d values are kept for two objects", m.Len())
 	}
 	runtime.KeepAlive(kept)
 	runtime.KeepAlive(newer)

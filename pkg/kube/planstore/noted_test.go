@@ -8,7 +8,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-func TestNotedVersion_MeansSomethingWhereItWasWritten(t *testing.T) {
+func TestNotedVersion_IsValidForItsUIDOnly(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		Noted("here", "12"): "12", "": "", "12": "", "here:": "", "here:x": "", "there:12": "", ":12": "",

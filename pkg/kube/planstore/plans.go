@@ -220,7 +220,7 @@ func (p *Plans) RequestDrain(found *corev1.Secret, e planner.RequestDrain) (*cor
 	if found.Annotations[rkev1.DrainAnnotation] == e.Options && found.Annotations[rkev1.UncordonAnnotation] == "" {
 		return found, nil
 	}
-	return p.change(found, "ask for the drain of machine "+e.Machine, func(update *corev1.Secret) {
+	return p.change(found, "request the drain of machine "+e.Machine, func(update *corev1.Secret) {
 		for _, answer := range append(hooksOf(found.Annotations[rkev1.DrainAnnotation]),
 			rkev1.PreDrainAnnotation, rkev1.DrainDoneAnnotation, rkev1.UncordonAnnotation, rkev1.PostDrainAnnotation) {
 			delete(update.Annotations, answer)
@@ -258,7 +258,7 @@ func (p *Plans) RequestUncordon(found *corev1.Secret, e planner.RequestUncordon)
 	if found.Annotations[rkev1.DrainAnnotation] != e.Options || found.Annotations[rkev1.UncordonAnnotation] == e.Options {
 		return found, nil
 	}
-	return p.change(found, "ask for the end of the drain of machine "+e.Machine, func(update *corev1.Secret) {
+	return p.change(found, "request the end of the drain of machine "+e.Machine, func(update *corev1.Secret) {
 		annotate(update, map[string]string{rkev1.UncordonAnnotation: e.Options})
 		dateDrain(update, e.At)
 	})
@@ -291,7 +291,7 @@ func (p *Plans) NoteReport(secret *corev1.Secret, probesPassed bool, now time.Ti
 	}
 	stored, err := p.client.Update(update)
 	if err != nil {
-		return nil, fmt.Errorf("note the report of plan secret %s/%s: %w", secret.Namespace, secret.Name, err)
+		return nil, fmt.Errorf("record the report in plan secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return stored, nil
 }

@@ -74,10 +74,10 @@ func TestPlans_Find(t *testing.T) {
 		wantPlan      bool
 		wantMalformed string
 	}{
-		"no secret":         {},
-		"an empty secret":   {stored: planSecret(nil), wantPlan: true},
-		"a foreign secret":  {stored: &corev1.Secret{Type: "Opaque"}, wantPlan: true, wantMalformed: "its type must be rke.cattle.io/machine-plan"},
-		"garbage in a plan": {stored: planSecret(map[string][]byte{"plan": []byte("{")}), wantPlan: true, wantMalformed: `malformed key "plan" of plan secret ns/boot-machine-plan: must be JSON of the documented form`},
+		"no secret":        {},
+		"an empty secret":  {stored: planSecret(nil), wantPlan: true},
+		"a foreign secret": {stored: &corev1.Secret{Type: "Opaque"}, wantPlan: true, wantMalformed: "its type must be rke.cattle.io/machine-plan"},
+		"an invalid plan":  {stored: planSecret(map[string][]byte{"plan": []byte("{")}), wantPlan: true, wantMalformed: `malformed key "plan" of plan secret ns/boot-machine-plan: must be JSON of the documented form`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{stored: tc.stored}
@@ -94,7 +94,7 @@ func TestPlans_Find(t *testing.T) {
 			}
 		})
 	}
-	broken := &api{stored: planSecret(nil), err: errors.New("cache is gone")}
+	broken := &api{stored: planSecret(nil), err: errors.New("cache is missing")}
 	if _, _, err := NewPlans(broken, broken).Find("ns", "boot"); !errors.Is(err, broken.err) {
 		t.Errorf("error is %v", err)
 	}
@@ -153,7 +153,7 @@ func TestPlans_Deliver(t *testing.T) {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	if _, marked := stored.Labels["rke.cattle.io/init-node"]; marked {
-		t.Error("the mark must go with the role")
+		t.Error("the label must be removed with the role")
 	}
 }
 
@@ -174,8 +174,8 @@ func TestPlans_DeliverRefuses(t *testing.T) {
 	}
 }
 
-// TestPlans_FindTellsWhatStays: Find returns the sizes of the applied plan's copy and of the reports.
-func TestPlans_FindTellsWhatStays(t *testing.T) {
+// TestPlans_FindReturnsSizes: Find returns the sizes of the applied plan's copy and of the reports.
+func TestPlans_FindReturnsSizes(t *testing.T) {
 	a := &api{stored: planSecret(map[string][]byte{
 		"plan": encoded(t, "x"), "appliedPlan": make([]byte, 40), "applied-output": make([]byte, 86), "probe-statuses": []byte("{}"), "plan-state": []byte("failed"),
 	})}
@@ -213,12 +213,12 @@ func TestPlans_NoteReport(t *testing.T) {
 		wantStamp  string
 		wantCopied bool
 	}{
-		"nothing applied":               {data: map[string][]byte{"plan": raw}},
-		"applied":                       {data: applied, wantWrite: true, wantCopied: true},
-		"applied and healthy":           {data: applied, passed: true, wantWrite: true, wantCopied: true, wantStamp: "2026-09-01T12:00:00Z"},
-		"healthy later":                 {data: noted, passed: true, wantWrite: true, wantCopied: true, wantStamp: "2026-09-01T12:00:00Z"},
-		"the first time is what counts": {data: noted, passed: true, stamp: "before", wantCopied: true, wantStamp: "before"},
-		"unhealthy again":               {data: noted, stamp: "before", wantCopied: true, wantStamp: "before"},
+		"no applied plan":       {data: map[string][]byte{"plan": raw}},
+		"applied":               {data: applied, wantWrite: true, wantCopied: true},
+		"applied and healthy":   {data: applied, passed: true, wantWrite: true, wantCopied: true, wantStamp: "2026-09-01T12:00:00Z"},
+		"healthy later":         {data: noted, passed: true, wantWrite: true, wantCopied: true, wantStamp: "2026-09-01T12:00:00Z"},
+		"the first time counts": {data: noted, passed: true, stamp: "before", wantCopied: true, wantStamp: "before"},
+		"unhealthy again":       {data: noted, stamp: "before", wantCopied: true, wantStamp: "before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := planSecret(tc.data)
@@ -259,17 +259,17 @@ func TestPlans_DrainAndInitLabel(t *testing.T) {
 		want      annotations
 		wantWrite bool
 	}{
-		"a drain":                            {request: drain, given: annotations{"x": "y"}, want: annotations{"x": "y", key("drain-options"): options}, wantWrite: true},
-		"a drain that was asked for":         {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options}, want: annotations{key("drain-options"): options, key("drain-done"): options}},
-		"a drain after another":              {request: drain, given: annotations{key("drain-options"): other, key("drain-done"): other, key("pre-drain"): other}, want: annotations{key("drain-options"): options}, wantWrite: true},
-		"a drain after one with a hook":      {request: drain, given: annotations{key("drain-options"): hooked, key("pre-drain"): hooked, "before": hooked, "after": hooked}, want: annotations{key("drain-options"): options}, wantWrite: true},
-		"a drain after one nobody can read":  {request: drain, given: annotations{key("drain-options"): "{"}, want: annotations{key("drain-options"): options}, wantWrite: true},
-		"a drain instead of its end":         {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options, key("uncordon"): options, key("post-drain"): options}, want: annotations{key("drain-options"): options}, wantWrite: true},
-		"an end":                             {request: uncordon, given: annotations{key("drain-options"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}, wantWrite: true},
-		"an end of what the drainer removed": {request: uncordon, given: annotations{"x": "y"}, want: annotations{"x": "y"}},
-		"an end that was asked for":          {request: uncordon, given: annotations{key("drain-options"): options, key("uncordon"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}},
-		"the label of the init node":         {request: withdraw, label: true, wantWrite: true},
-		"no label":                           {request: withdraw},
+		"a drain":                         {request: drain, given: annotations{"x": "y"}, want: annotations{"x": "y", key("drain-options"): options}, wantWrite: true},
+		"a requested drain":               {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options}, want: annotations{key("drain-options"): options, key("drain-done"): options}},
+		"a drain after another":           {request: drain, given: annotations{key("drain-options"): other, key("drain-done"): other, key("pre-drain"): other}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"a drain after one with a hook":   {request: drain, given: annotations{key("drain-options"): hooked, key("pre-drain"): hooked, "before": hooked, "after": hooked}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"a drain after an unreadable one": {request: drain, given: annotations{key("drain-options"): "{"}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"a drain instead of its end":      {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options, key("uncordon"): options, key("post-drain"): options}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"an end":                          {request: uncordon, given: annotations{key("drain-options"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}, wantWrite: true},
+		"an end of a removed drain":       {request: uncordon, given: annotations{"x": "y"}, want: annotations{"x": "y"}},
+		"a requested end":                 {request: uncordon, given: annotations{key("drain-options"): options, key("uncordon"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}},
+		"the label of the init node":      {request: withdraw, label: true, wantWrite: true},
+		"no label":                        {request: withdraw},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := planSecret(nil)
@@ -289,7 +289,7 @@ func TestPlans_DrainAndInitLabel(t *testing.T) {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
 			if got.ResourceVersion != "7" {
-				t.Error("a write without the version it was made from could bring back what others removed")
+				t.Error("a write without its resource version could restore removed keys")
 			}
 			a.err = conflict
 			again := planSecret(nil)
@@ -324,9 +324,9 @@ func TestPlanSecretOfAMachine(t *testing.T) {
 		kind, bootstrap string
 		want            []string
 	}{
-		"ours":                         {"RKEBootstrap", "boot", []string{"ns/boot-machine-plan"}},
-		"of another bootstrapper":      {"KubeadmConfig", "boot", nil},
-		"that has no bootstrap so far": {"RKEBootstrap", "", nil},
+		"ours":                    {"RKEBootstrap", "boot", []string{"ns/boot-machine-plan"}},
+		"of another bootstrapper": {"KubeadmConfig", "boot", nil},
+		"without a bootstrap":     {"RKEBootstrap", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := machineObject("1")

@@ -9,7 +9,7 @@ import (
 )
 
 // A deadline counts only the time in which Cluster API can see the node.
-func TestNodeMissedSince_LeavesOutBreaksOfTheConnection(t *testing.T) {
+func TestNodeMissedSince_IgnoresBrokenConnections(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		reason      string // of the node, since at; empty for a machine without a node
@@ -18,15 +18,15 @@ func TestNodeMissedSince_LeavesOutBreaksOfTheConnection(t *testing.T) {
 		want        time.Time
 		wantUnknown bool
 	}{
-		"connected all the time":                       {"NodeReadyUnknown", "True", -time.Hour, at, false},
-		"Cluster API does not tell":                    {"NodeReadyUnknown", "", 0, at, false},
-		"the connection came back while it was lost":   {"NodeReadyUnknown", "True", time.Hour, at.Add(time.Hour), false},
-		"the connection is down":                       {"NodeReadyUnknown", "False", time.Hour, at, true},
-		"the connection is down, the node was there":   {"NodeReady", "False", time.Hour, time.Time{}, true},
-		"down for so long that nothing is known":       {"ConnectionDown", "False", -time.Minute, time.Time{}, true},
-		"back, and nobody has looked at the node":      {"ConnectionDown", "True", time.Minute, time.Time{}, true},
-		"the node is there":                            {"NodeReady", "True", -time.Hour, time.Time{}, false},
-		"the machine never was a node, and down it is": {"", "False", time.Hour, time.Time{}, false},
+		"connected all the time":                               {"NodeReadyUnknown", "True", -time.Hour, at, false},
+		"Cluster API does not report the connection":           {"NodeReadyUnknown", "", 0, at, false},
+		"the connection returned while the node was lost":      {"NodeReadyUnknown", "True", time.Hour, at.Add(time.Hour), false},
+		"the connection is down":                               {"NodeReadyUnknown", "False", time.Hour, at, true},
+		"the connection is down, the node existed before":      {"NodeReady", "False", time.Hour, time.Time{}, true},
+		"the connection has been down for too long":            {"ConnectionDown", "False", -time.Minute, time.Time{}, true},
+		"the connection is back, the node was not checked yet": {"ConnectionDown", "True", time.Minute, time.Time{}, true},
+		"the node exists":                                      {"NodeReady", "True", -time.Hour, time.Time{}, false},
+		"the connection is down, the machine never was a node": {"", "False", time.Hour, time.Time{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine, cluster := &clusterv1.Machine{}, &clusterv1.Cluster{}

@@ -19,13 +19,13 @@ const digestOfA = "ca978112ca1bbdca"
 func TestInstanceOf_IsInTheNameOfTheHolder(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ holder, want string }{
-		"a replica":                     {Holder("drover-0", "0a1b2c3d-0000-4000-8000-000000000000", "a"), digestOfA},
-		"a host with another separator": {Holder("my_host", "0a1b2c3d-0000-4000-8000-000000000000", "a"), digestOfA},
-		"an older Drover":               {"drover-0_0a1b2c3d-0000-4000-8000-000000000000", ""},
-		"somebody":                      {"somebody", ""},
-		"a digest alone":                {digestOfA, ""},
-		"too long for a digest":         {"drover-0_" + digestOfA + "00", ""},
-		"nobody":                        {"", ""},
+		"a replica":                          {Holder("drover-0", "0a1b2c3d-0000-4000-8000-000000000000", "a"), digestOfA},
+		"a host name with another separator": {Holder("my_host", "0a1b2c3d-0000-4000-8000-000000000000", "a"), digestOfA},
+		"an older Drover":                    {"drover-0_0a1b2c3d-0000-4000-8000-000000000000", ""},
+		"somebody":                           {"somebody", ""},
+		"only a digest":                      {digestOfA, ""},
+		"too long for a digest":              {"drover-0_" + digestOfA + "00", ""},
+		"nobody":                             {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,11 +49,11 @@ func TestLeader_HoldsTheLease(t *testing.T) {
 		objects []runtime.Object
 		want    string
 	}{
-		"no Drover ever led":         {},
-		"one leads":                  {[]runtime.Object{droverLease(DroverLease, "a", time.Second, nil)}, "a"},
-		"the lease was given back":   {[]runtime.Object{droverLease(DroverLease, "", time.Second, nil)}, ""},
-		"the leader has vanished":    {[]runtime.Object{droverLease(DroverLease, "a", time.Minute, nil)}, ""},
-		"another lease in its place": {[]runtime.Object{droverLease("other", "a", time.Second, nil)}, ""},
+		"no Drover was ever the leader": {},
+		"a Drover leads":                {[]runtime.Object{droverLease(DroverLease, "a", time.Second, nil)}, "a"},
+		"the lease was released":        {[]runtime.Object{droverLease(DroverLease, "", time.Second, nil)}, ""},
+		"the leader disappeared":        {[]runtime.Object{droverLease(DroverLease, "a", time.Minute, nil)}, ""},
+		"another lease has the name":    {[]runtime.Object{droverLease("other", "a", time.Second, nil)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,11 +71,11 @@ func TestReplica_OfTheInstanceIsAlive(t *testing.T) {
 		objects []runtime.Object
 		want    string
 	}{
-		"there is none":                  {},
-		"one is alive":                   {[]runtime.Object{droverLease("r1", "x", time.Hour, of("a")), droverLease("r2", "x", time.Second, of("a"))}, "r2"},
-		"one was killed":                 {[]runtime.Object{droverLease("r1", "x", time.Hour, of("a"))}, ""},
-		"one of another instance":        {[]runtime.Object{droverLease("r1", "x", time.Second, of("b"))}, ""},
-		"the lease of leaders, and none": {[]runtime.Object{droverLease(DroverLease, "x", time.Second, nil)}, ""},
+		"no replica":                    {},
+		"a live replica":                {[]runtime.Object{droverLease("r1", "x", time.Hour, of("a")), droverLease("r2", "x", time.Second, of("a"))}, "r2"},
+		"a killed replica":              {[]runtime.Object{droverLease("r1", "x", time.Hour, of("a"))}, ""},
+		"a replica of another instance": {[]runtime.Object{droverLease("r1", "x", time.Second, of("b"))}, ""},
+		"only the lease of leaders":     {[]runtime.Object{droverLease(DroverLease, "x", time.Second, nil)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,22 +32,22 @@ func deployment(replicas *int32) *appsv1.Deployment {
 	}
 }
 
-func TestRancher_RunsWhileItIsWantedOrHoldsItsLease(t *testing.T) {
+func TestRancher_RunsWithReplicasOrALease(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		objects []runtime.Object
 		want    string // empty: it does not run
 	}{
-		"it never was here":                       {},
-		"its lease is held":                       {[]runtime.Object{lease("rancher-1", 5*time.Second)}, "rancher-1 holds lease kube-system/cattle-controllers"},
-		"its lease ran out, for our clock alone":  {[]runtime.Object{lease("rancher-1", 50*time.Second)}, "rancher-1 holds"},
-		"its lease ran out":                       {[]runtime.Object{lease("rancher-1", 2*time.Minute)}, ""},
-		"it gave the lease back":                  {[]runtime.Object{lease("", 5*time.Second)}, ""},
-		"its lease was never renewed":             {[]runtime.Object{&coordinationv1.Lease{ObjectMeta: lease("", 0).ObjectMeta}}, ""},
-		"it restarts, and nobody holds the lease": {[]runtime.Object{deployment(ptr.To[int32](3)), lease("", 5*time.Second)}, "Deployment cattle-system/rancher wants replicas"},
-		"nobody said how many of it":              {[]runtime.Object{deployment(nil)}, "wants replicas"},
-		"it is switched off":                      {[]runtime.Object{deployment(ptr.To[int32](0)), lease("rancher-1", 2*time.Minute)}, ""},
-		"it was switched off a moment ago":        {[]runtime.Object{deployment(ptr.To[int32](0)), lease("rancher-1", 5*time.Second)}, "rancher-1 holds"},
+		"Rancher was never installed":                    {},
+		"its lease is held":                              {[]runtime.Object{lease("rancher-1", 5*time.Second)}, "rancher-1 holds lease kube-system/cattle-controllers"},
+		"its lease expired by this machine's clock only": {[]runtime.Object{lease("rancher-1", 50*time.Second)}, "rancher-1 holds"},
+		"its lease expired":                              {[]runtime.Object{lease("rancher-1", 2*time.Minute)}, ""},
+		"it released its lease":                          {[]runtime.Object{lease("", 5*time.Second)}, ""},
+		"its lease was never renewed":                    {[]runtime.Object{&coordinationv1.Lease{ObjectMeta: lease("", 0).ObjectMeta}}, ""},
+		"it restarts without a lease holder":             {[]runtime.Object{deployment(ptr.To[int32](3)), lease("", 5*time.Second)}, "Deployment cattle-system/rancher wants replicas"},
+		"replicas is not set":                            {[]runtime.Object{deployment(nil)}, "wants replicas"},
+		"it is scaled to 0":                              {[]runtime.Object{deployment(ptr.To[int32](0)), lease("rancher-1", 2*time.Minute)}, ""},
+		"it was scaled to 0 recently":                    {[]runtime.Object{deployment(ptr.To[int32](0)), lease("rancher-1", 5*time.Second)}, "rancher-1 holds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

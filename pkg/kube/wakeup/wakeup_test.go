@@ -81,7 +81,7 @@ func TestOn_EdgeNilObjectsLateDeletesAndBackOff(t *testing.T) {
 		store.Delete(pod("old", "second"))
 		expect("a deletion", "second")
 		store.Add(pod("new", ""))
-		expect("an object that names nobody")
+		expect("an object without a reference")
 		for _, after := range target.after {
 			if after != 0 {
 				t.Errorf("woken after %v, want at once and past back-off", after)
@@ -99,7 +99,7 @@ func TestOn_EdgeNilObjectsLateDeletesAndBackOff(t *testing.T) {
 
 // A Pod deleted without a finalizer, or during a watch gap, never appears with a deletion timestamp. Its deletion still
 // wakes the objects that wait for it.
-func TestOn_AnEndWhoseBeginningWasNotSeen(t *testing.T) {
+func TestOn_DeletionOfAnUnseenObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := fcache.NewFakeControllerSource()
 		store.Add(pod("a", "first"))
@@ -119,7 +119,7 @@ func TestOn_AnEndWhoseBeginningWasNotSeen(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if woken := target.take(); len(woken) > 0 {
-			t.Errorf("a Pod that lives wakes %v", woken)
+			t.Errorf("a running Pod wakes %v", woken)
 		}
 		store.Delete(pod("a", "first"))
 		time.Sleep(time.Second)
@@ -172,13 +172,13 @@ func TestResolvers(t *testing.T) {
 		resolve Resolver[*corev1.Secret]
 		want    []Key
 	}{
-		"same name":        {BySameName[*corev1.Secret](), []Key{{"ns", "secret"}}},
-		"label":            {ByLabel[*corev1.Secret]("l"), []Key{{"ns", "labelled"}}},
-		"absent label":     {ByLabel[*corev1.Secret]("x"), nil},
-		"owner":            {ByOwner[*corev1.Secret](schema.GroupKind{Group: "rke.cattle.io", Kind: "RKEBootstrap"}), []Key{{"ns", "owner"}}},
-		"index":            {byIndex, []Key{{"ns", "found"}}},
-		"empty index key":  {nothing, nil},
-		"several together": {Any(ByLabel[*corev1.Secret]("l"), byIndex), []Key{{"ns", "labelled"}, {"ns", "found"}}},
+		"same name":         {BySameName[*corev1.Secret](), []Key{{"ns", "secret"}}},
+		"label":             {ByLabel[*corev1.Secret]("l"), []Key{{"ns", "labelled"}}},
+		"absent label":      {ByLabel[*corev1.Secret]("x"), nil},
+		"owner":             {ByOwner[*corev1.Secret](schema.GroupKind{Group: "rke.cattle.io", Kind: "RKEBootstrap"}), []Key{{"ns", "owner"}}},
+		"index":             {byIndex, []Key{{"ns", "found"}}},
+		"empty index key":   {nothing, nil},
+		"several functions": {Any(ByLabel[*corev1.Secret]("l"), byIndex), []Key{{"ns", "labelled"}, {"ns", "found"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.resolve(secret)); diff != "" {

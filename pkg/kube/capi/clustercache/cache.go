@@ -175,7 +175,7 @@ func (c *Cache) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	provisioned := cluster.Status.Initialization.InfrastructureProvisioned
 	version, err := c.opts.Door.Open(name)
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("find the way to cluster %s: %w", name, err)
+		return reconcile.Result{}, fmt.Errorf("find a connection to cluster %s: %w", name, err)
 	}
 	what, after := c.every.decide(c.now(), c.look(name, provisioned != nil && *provisioned, version))
 	before := c.standing(name)
@@ -276,7 +276,7 @@ func (c *Cache) probe(ctx context.Context, name types.NamespacedName) {
 }
 
 // errNoWay is the result for a cluster that has no way.
-var errNoWay = errors.New("there is no way to the cluster")
+var errNoWay = errors.New("there is no connection to the cluster")
 
 func (c *Cache) miss(name types.NamespacedName) {
 	c.mu.Lock()

@@ -51,7 +51,7 @@ type answers struct {
 }
 
 // nobodyListens breaks every request.
-var nobodyListens = answers{broken: errors.New("nobody listens")}
+var nobodyListens = answers{broken: errors.New("no server listens")}
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, api: memkube.New(memkube.Options{Scheme: scheme.Scheme}), cluster: &clusterv1.Cluster{}}
@@ -132,46 +132,46 @@ func (w *world) expect(when string, connected bool, told int) {
 	w.work(100 * time.Millisecond)
 	_, err := w.cache.GetClient(w.t.Context(), demo)
 	if (err == nil) != connected || err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
-		w.t.Errorf("%s: error %v, want it connected: %t", when, err, connected)
+		w.t.Errorf("%s: error %v, want connected: %t", when, err, connected)
 	}
 	if w.told != told {
-		w.t.Errorf("%s: told %d times, want %d", when, w.told, told)
+		w.t.Errorf("%s: %d notifications, want %d", when, w.told, told)
 	}
 }
 
-// TestCache_FollowsTheWay: a cluster is connected while it has a way, and not tried without one.
-func TestCache_FollowsTheWay(t *testing.T) {
+// TestCache_FollowsTheConnection: a cluster is connected while it has a way, and not tried without one.
+func TestCache_FollowsTheConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.expect("there is no way", false, 1) // that it has never answered
+		w.expect("there is no connection", false, 1) // that it has never answered
 		w.work(time.Minute)
 		if w.asked.Load() != 0 {
-			t.Errorf("%d requests to a cluster to which there is no way", w.asked.Load())
+			t.Errorf("%d requests to a cluster without a connection", w.asked.Load())
 		}
 		w.version = "tunnel/c-m-1"
-		w.expect("the agent dials in", true, 1)
+		w.expect("the agent connects", true, 1)
 		w.use()
-		w.expect("nothing happens", true, 0)
+		w.expect("nothing changes", true, 0)
 		w.version = ""
-		w.expect("the agent is gone", false, 1)
+		w.expect("the agent is disconnected", false, 1)
 		asked := w.asked.Load()
 		w.told = 0
 		w.work(time.Minute)
 		if w.asked.Load() != asked {
-			t.Errorf("%d requests to a cluster whose agent is gone", w.asked.Load()-asked)
+			t.Errorf("%d requests to a cluster whose agent is disconnected", w.asked.Load()-asked)
 		}
 		if w.told != 1 {
-			t.Errorf("controllers were told %d times that a cluster is away for long, want once", w.told)
+			t.Errorf("controllers got %d notifications about a lost cluster, want one", w.told)
 		}
 		w.version = "tunnel/c-m-1"
-		w.expect("the agent dials in again", true, 1)
+		w.expect("the agent reconnects", true, 1)
 		w.version = "another"
-		w.expect("the way is another one", true, 2)
+		w.expect("the connection changes", true, 2)
 		w.cluster = nil
-		w.expect("the cluster is gone", false, 0)
+		w.expect("the cluster is deleted", false, 0)
 		if len(w.cache.clusters)+len(w.cache.sources[0].told) != 0 {
-			t.Error("something is left of a cluster that is gone")
+			t.Error("state of a deleted cluster remains")
 		}
 	})
 }
@@ -225,21 +225,21 @@ func (c *counted) Watch(ctrlcache.Cache) error {
 	return nil
 }
 
-// TestCache_AsksWhetherItIsThere: a connected agent does not prove that the API server behind it answers.
-func TestCache_AsksWhetherItIsThere(t *testing.T) {
+// TestCache_ProbesTheCluster: a connected agent does not prove that the API server behind it answers.
+func TestCache_ProbesTheCluster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.version = "1"
 		w.answers.Store(&nobodyListens)
-		w.expect("nobody listens", false, 1)
+		w.expect("no server listens", false, 1)
 		w.work(3 * time.Second)
 		if w.asked.Load() < 3 {
 			t.Errorf("%d attempts in three seconds", w.asked.Load())
 		}
 		w.answers.Store(&answers{})
 		w.work(time.Second)
-		w.expect("somebody does", true, 0)
+		w.expect("a server listens", true, 0)
 		began := time.Now()
 		w.answers.Store(&nobodyListens)
 		w.work(30 * time.Second)
@@ -248,25 +248,25 @@ func TestCache_AsksWhetherItIsThere(t *testing.T) {
 			t.Errorf("health: %+v", health)
 		}
 		w.work(20 * time.Second)
-		w.expect("five are", false, 0)
+		w.expect("five answers are missing", false, 0)
 		w.answers.Store(&answers{})
 		w.work(time.Second)
-		w.expect("it is back", true, 0)
+		w.expect("the cluster answers again", true, 0)
 		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 0 || time.Since(health.LastProbeSuccessTime) > 2*time.Second {
 			t.Errorf("health: %+v", health)
 		}
 	})
 }
 
-// TestCache_KnowsThatNobodyCanBeAsked: a term that begins without the agent eventually reports it, instead of keeping
+// TestCache_DetectsUnreachableClusters: a term that begins without the agent eventually reports it, instead of keeping
 // the last term's state.
-func TestCache_KnowsThatNobodyCanBeAsked(t *testing.T) {
+func TestCache_DetectsUnreachableClusters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.work(30 * time.Second)
 		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures >= threshold {
-			t.Errorf("the agent has little time to come: %+v", health)
+			t.Errorf("the agent has too little time to connect: %+v", health)
 		}
 		w.told = 0
 		w.work(time.Hour)
@@ -274,17 +274,17 @@ func TestCache_KnowsThatNobodyCanBeAsked(t *testing.T) {
 			t.Errorf("health: %+v", health)
 		}
 		if w.told != 1 || w.asked.Load() != 0 {
-			t.Errorf("controllers were told %d times that a cluster never answered, want once; %d requests", w.told, w.asked.Load())
+			t.Errorf("controllers got %d notifications about a cluster that never answered, want one; %d requests", w.told, w.asked.Load())
 		}
 		w.version = "tunnel/c-m-1"
-		w.expect("the agent dials in", true, 1)
+		w.expect("the agent connects", true, 1)
 		w.cluster.Status.Initialization.InfrastructureProvisioned = nil
-		w.expect("it has no infrastructure any more", false, 1)
+		w.expect("it lost its infrastructure", false, 1)
 	})
 }
 
-// TestCache_DoesNotHurryToGiveUp: many attempts that fail at once do not make a cluster count as lost.
-func TestCache_DoesNotHurryToGiveUp(t *testing.T) {
+// TestCache_ToleratesFailedProbes: many attempts that fail at once do not make a cluster count as lost.
+func TestCache_ToleratesFailedProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -297,9 +297,9 @@ func TestCache_DoesNotHurryToGiveUp(t *testing.T) {
 	})
 }
 
-// TestCache_LeavesWorkersToOthers: a cluster that never answers does not occupy workers all the time. Another way to it
+// TestCache_DoesNotBlockWorkers: a cluster that never answers does not occupy workers all the time. Another way to it
 // is tried at once.
-func TestCache_LeavesWorkersToOthers(t *testing.T) {
+func TestCache_DoesNotBlockWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -307,11 +307,11 @@ func TestCache_LeavesWorkersToOthers(t *testing.T) {
 		w.answers.Store(&answers{stalled: func(string) bool { return true }})
 		w.work(3 * time.Minute)
 		if w.asked.Load() < 5 || w.asked.Load() > 7 {
-			t.Errorf("%d attempts in three minutes, each of which keeps a worker for five seconds", w.asked.Load())
+			t.Errorf("%d attempts in three minutes, each of which blocks a worker for five seconds", w.asked.Load())
 		}
 		w.version = "2"
 		w.answers.Store(&answers{})
-		w.expect("the kubeconfig is another one", true, 1)
+		w.expect("the kubeconfig changes", true, 1)
 	})
 }
 
@@ -326,7 +326,7 @@ func TestCache_IsConnectedWithNodes(t *testing.T) {
 		w.expect("its nodes are not listed", false, 1)
 		w.answers.Store(&answers{})
 		w.work(time.Minute)
-		w.expect("they are", true, 0)
+		w.expect("its nodes are listed", true, 0)
 		reader, err := w.cache.GetReader(t.Context(), demo)
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ type connection struct {
 func (c *Cache) dial(ctx context.Context, name types.NamespacedName) (*connection, error) {
 	config, err := c.opts.Door.RESTConfig(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("find the way: %w", err)
+		return nil, fmt.Errorf("find a connection: %w", err)
 	}
 	config.UserAgent, config.QPS, config.Burst, config.Timeout = c.opts.Client.UserAgent, c.opts.Client.QPS, c.opts.Client.Burst, c.opts.Client.Timeout
 	http, err := rest.HTTPClientFor(config)
@@ -69,7 +69,7 @@ func (c *Cache) establish(ctx context.Context, made *connection, http *http.Clie
 		return fmt.Errorf("make mapper of kinds: %w", err)
 	}
 	if _, err := mapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), corev1.SchemeGroupVersion.Version); err != nil {
-		return fmt.Errorf("ask for the kinds: %w", err)
+		return fmt.Errorf("list the API kinds: %w", err)
 	}
 	return c.fill(ctx, made, http, mapper)
 }

@@ -27,7 +27,7 @@ const (
 	connect
 	disconnect
 	probe
-	// miss records a failure, because there is no way to the cluster.
+	// miss records a failure, because there is no connection to the cluster.
 	miss
 )
 
