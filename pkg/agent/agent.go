@@ -34,7 +34,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a := newApplier(o)
 	if endOrphan(ctx, a.runner.runningFile) {
-		o.Log.Warn("Ended an instruction that a killed agent had left running")
+		o.Log.Warn("Stopped an instruction that a killed agent left running")
 	}
 	var client kubernetes.Interface
 	var info ConnectionInfo

@@ -62,7 +62,7 @@ func (a *applier) apply(ctx context.Context, in applyInput) (result, error) {
 		return result{}, err
 	}
 	if ctx.Err() != nil {
-		return result{}, fmt.Errorf("stop in the middle of a plan: %w", ctx.Err())
+		return result{}, fmt.Errorf("the plan was interrupted: %w", ctx.Err())
 	}
 	r.probes = probeAll(ctx, a.log, in.plan.Probes, in.probes, in.apply)
 	return r, nil
@@ -76,7 +76,7 @@ func (a *applier) instructions(ctx context.Context, in applyInput) (result, erro
 	}
 	defer func() {
 		if err := a.clearWork(); err != nil {
-			a.log.WithError(err).Warn("Leaving scratch directories behind")
+			a.log.WithError(err).Warn("Cannot remove scratch directories")
 		}
 	}()
 	base := filepath.Join(a.workDir, a.now().UTC().Format(stampLayout))
@@ -93,7 +93,8 @@ func (a *applier) instructions(ctx context.Context, in applyInput) (result, erro
 	})
 	if r.applied && r.succeeded && ctx.Err() == nil {
 		if err := a.history.add(in.plan, in.checksum, in.from, a.now()); err != nil {
-			a.log.WithError(err).Warn("Applied plan is not recorded on this machine and runs again after a restart")
+			a.log.WithError(err).Warn("Cannot record the applied plan on this machine; the plan runs again after a " +
+				"restart of the agent")
 		}
 	}
 	r.at = a.now()

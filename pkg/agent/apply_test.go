@@ -101,7 +101,7 @@ func TestApply_Instructions(t *testing.T) {
 			instructions: []plan.OneTimeInstruction{shell("a", "echo a"), shell("b", "echo why; exit 3"), shell("c", "echo c")},
 			wantOutput:   map[string]string{"a": "a\n", "b": "why\n", nodeplan.OutputFailure: `{"instruction":"b","exitCode":3}`},
 		},
-		"a failure is explained although nobody asked": {
+		"a failure is explained without saveOutput": {
 			instructions: []plan.OneTimeInstruction{func() plan.OneTimeInstruction {
 				i := shell("install", "echo no space left; exit 1")
 				i.SaveOutput = false
@@ -115,7 +115,7 @@ func TestApply_Instructions(t *testing.T) {
 				nodeplan.OutputAgentError: "find command no-such-command: file does not exist", nodeplan.OutputFailure: `{"instruction":"x"}`,
 			},
 		},
-		"without a name nothing is saved": {instructions: []plan.OneTimeInstruction{shell("", "echo x")}, wantOK: true, wantOutput: map[string]string{}},
+		"output without a name is not saved": {instructions: []plan.OneTimeInstruction{shell("", "echo x")}, wantOK: true, wantOutput: map[string]string{}},
 		"a daemon that keeps the output open does not hang the plan": {
 			instructions: []plan.OneTimeInstruction{shell("d", "sleep 60 & echo started")}, wantOK: true, wantOutput: map[string]string{"d": "started\n"},
 		},
@@ -133,10 +133,10 @@ func TestApply_Instructions(t *testing.T) {
 				t.Errorf("succeeded %v; output (-want +got):\n%s", r.succeeded, diff)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "work")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("scratch directories are left behind: %v", err)
+				t.Errorf("scratch directories remain: %v", err)
 			}
 			if entries, _ := os.ReadDir(filepath.Join(dir, "interlock")); len(entries) != 0 {
-				t.Errorf("interlock is left: %v", entries)
+				t.Errorf("the interlock remains: %v", entries)
 			}
 			if got := a.history.newest() == "sum"; got != tc.wantOK {
 				t.Errorf("recorded as applied: %v", got)
@@ -145,7 +145,7 @@ func TestApply_Instructions(t *testing.T) {
 	}
 }
 
-func TestApply_CancelKillsTheWholeGroup(t *testing.T) {
+func TestApply_CancelKillsTheProcessGroup(t *testing.T) {
 	a, dir := newTestApplier(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	pidFile := filepath.Join(dir, "pid")
@@ -160,7 +160,7 @@ func TestApply_CancelKillsTheWholeGroup(t *testing.T) {
 	waitFor(t, func() bool { pid, _ = os.ReadFile(pidFile); return len(pid) > 0 })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("err = %v, want the end of the context and thus no report", err)
+		t.Errorf("err = %v, want the end of the context and no report", err)
 	}
 	waitFor(t, func() bool {
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
@@ -200,16 +200,16 @@ func TestEndOrphan(t *testing.T) {
 		t.Fatal(err)
 	}
 	if endOrphan(t.Context(), other) {
-		t.Error("killed a process that only has the same id")
+		t.Error("killed another process with the same id")
 	}
 	if !endOrphan(t.Context(), a.runner.runningFile) {
-		t.Error("did not end the orphan")
+		t.Error("the orphan still runs")
 	}
 	if r := <-done; r.succeeded {
 		t.Error("the instruction went on")
 	}
 	if endOrphan(t.Context(), a.runner.runningFile) {
-		t.Error("ended an orphan twice")
+		t.Error("an orphan was ended twice")
 	}
 }
 
@@ -383,7 +383,7 @@ func TestApply_Probes(t *testing.T) {
 		}
 	}
 	if _, stale := down.probes["former"]; stale || len(down.probes) != 6 {
-		t.Errorf("probes = %v, want those of the plan alone", down.probes)
+		t.Errorf("probes = %v, want only those of the plan", down.probes)
 	}
 	up = true
 	later := mustApply(t, a, applyInput{plan: p, probes: down.probes})
@@ -501,7 +501,7 @@ func TestApply_ImageFromMirror(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(asked) == 0 || asked[len(asked)-1] != "docker.io" {
-		t.Errorf("mirror was told the original registry as %q", asked)
+		t.Errorf("the mirror got the original registry %q", asked)
 	}
 }
 
@@ -516,7 +516,7 @@ func TestEndpoints(t *testing.T) {
 			registries: registries{Mirrors: map[string]mirror{"docker.io": {Endpoints: []string{"https://m:5000", "other"}, Rewrites: map[string]string{"^": "p/"}}}},
 			image:      "rancher/x", want: []string{"https://m:5000 p/rancher/x docker.io", "https://other p/rancher/x docker.io", "https://index.docker.io rancher/x "},
 		},
-		"star for the rest": {
+		"star for other registries": {
 			registries: registries{Mirrors: map[string]mirror{"*": {Endpoints: []string{"http://m"}}, "docker.io": {}}},
 			image:      "quay.io/a/b", want: []string{"http://m a/b quay.io", "https://quay.io a/b "},
 		},
@@ -553,15 +553,15 @@ func TestInterlock(t *testing.T) {
 	mark := filepath.Join(dir, restartPendingMark)
 	l := interlock{dir: dir, now: func() time.Time { return noon }}
 	if l.restartPending() {
-		t.Error("pending without a mark")
+		t.Error("no interlock")
 	}
 	for name, tc := range map[string]struct {
 		text string
 		want bool
 	}{
-		"just touched": {text: "", want: true},
-		"recent":       {text: unixDate(noon.Add(-time.Minute)), want: true},
-		"stale":        {text: unixDate(noon.Add(-6 * time.Minute)), want: false},
+		"a fresh interlock": {text: "", want: true},
+		"recent":            {text: unixDate(noon.Add(-time.Minute)), want: true},
+		"stale":             {text: unixDate(noon.Add(-6 * time.Minute)), want: false},
 	} {
 		if err := os.WriteFile(mark, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -570,7 +570,7 @@ func TestInterlock(t *testing.T) {
 			t.Errorf("%s: pending %v, want %v", name, got, tc.want)
 		}
 		if _, err := os.Stat(mark); (err == nil) != tc.want {
-			t.Errorf("%s: mark is there: %v", name, err)
+			t.Errorf("%s: interlock exists: %v", name, err)
 		}
 	}
 	clock := noon
@@ -580,7 +580,7 @@ func TestInterlock(t *testing.T) {
 	}
 	for _, want := range []bool{true, false} {
 		if got := later.restartPending(); got != want {
-			t.Errorf("mark of tomorrow, %s on: pending %v, want %v", clock.Sub(noon), got, want)
+			t.Errorf("interlock of tomorrow, after %s: pending %v, want %v", clock.Sub(noon), got, want)
 		}
 		clock = noon.Add(restartPendingAge)
 	}
@@ -596,7 +596,7 @@ func TestInterlock(t *testing.T) {
 func TestHistory_KeepsTheLast(t *testing.T) {
 	h := history{dir: filepath.Join(t.TempDir(), "applied")}
 	if h.newest() != "" {
-		t.Error("there is no record yet")
+		t.Error("no record exists yet")
 	}
 	for i := range 70 {
 		// The clock stops, then goes back. The last written record must still be the newest.
@@ -609,7 +609,7 @@ func TestHistory_KeepsTheLast(t *testing.T) {
 	}
 	names := h.names()
 	if len(names) != historyKept {
-		t.Errorf("%d records are kept", len(names))
+		t.Errorf("%d records remain", len(names))
 	}
 	if info, err := os.Stat(filepath.Join(h.dir, names[0])); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)

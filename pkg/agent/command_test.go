@@ -21,11 +21,11 @@ func TestCommand_ValidateConnection(t *testing.T) {
 		wantErr string // empty if accepted
 	}{
 		"proper":             {content: `{"kubeConfig":` + quoted(goodKubeconfig) + `,"namespace":"ns","secretName":"s"}`},
-		"proper as YAML":     {name: "connection.yaml", content: "namespace: ns\nsecretName: s\nkubeConfig: '" + goodKubeconfig + "'\n"},
+		"valid YAML":         {name: "connection.yaml", content: "namespace: ns\nsecretName: s\nkubeConfig: '" + goodKubeconfig + "'\n"},
 		"readable by others": {content: `{}`, mode: 0o644, wantErr: "must be 0600"},
 		"no kubeconfig":      {content: `{"namespace":"ns","secretName":"s"}`, wantErr: "kubeConfig must not be empty"},
 		"no secret":          {content: `{"kubeConfig":"x","namespace":"ns"}`, wantErr: "secretName must not be empty"},
-		"not JSON":           {content: `<html>hunter2`, wantErr: "not of the documented form"},
+		"not JSON":           {content: `<html>hunter2`, wantErr: "must have the documented format"},
 		"not a kubeconfig":   {content: `{"kubeConfig":"hunter2","namespace":"ns","secretName":"s"}`, wantErr: "not a kubeconfig"},
 		"plain http": {
 			content: `{"kubeConfig":` + quoted(strings.Replace(goodKubeconfig, "https://", "http://", 1)) + `,"namespace":"ns","secretName":"s"}`, wantErr: "must be an https URL",
@@ -33,7 +33,7 @@ func TestCommand_ValidateConnection(t *testing.T) {
 		"verification off": {
 			content: `{"kubeConfig":` + quoted(strings.Replace(goodKubeconfig, `"server"`, `"insecure-skip-tls-verify":true,"server"`, 1)) + `,"namespace":"ns","secretName":"s"}`, wantErr: "must not be set",
 		},
-		"other name": {name: "connection.txt", content: `{}`, wantErr: ".json or .yaml"},
+		"another file name": {name: "connection.txt", content: `{}`, wantErr: ".json or .yaml"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestCommand_ValidateConnection(t *testing.T) {
 			case tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)):
 				t.Errorf("err = %v, want %q", err, tc.wantErr)
 			case err != nil && strings.Contains(err.Error(), "hunter2"):
-				t.Errorf("error repeats content: %v", err)
+				t.Errorf("the error contains file content: %v", err)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestCommand_UnknownIsAnError(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	if err := execute(t); err != nil {
-		t.Errorf("without a command there is help, got %v", err)
+		t.Errorf("without a command: got %v, want help", err)
 	}
 }
 
@@ -123,14 +123,14 @@ func TestIsAgent(t *testing.T) {
 	}
 }
 
-func TestRun_RefusesAServerItCannotTrust(t *testing.T) {
+func TestRun_RefusesAnUntrustedServer(t *testing.T) {
 	connection := filepath.Join(t.TempDir(), "connection.json")
 	if err := os.WriteFile(connection, []byte(`{"kubeConfig":`+quoted(goodKubeconfig)+`,"namespace":"ns","secretName":"s"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	config := Config{RemoteEnabled: true, ConnectionInfoFile: connection, WorkDirectory: filepath.Join(t.TempDir(), "work")}
 	if err := Run(t.Context(), Options{Config: config, RequireCA: true, Log: quiet()}); err == nil || !strings.Contains(err.Error(), "certificate-authority-data") {
-		t.Errorf("err = %v, want a demand for an authority", err)
+		t.Errorf("err = %v, want a required authority", err)
 	}
 	if err := Run(t.Context(), Options{Config: config, Log: quiet()}); err == nil || !strings.Contains(err.Error(), "reach server") {
 		t.Errorf("err = %v, want that the server cannot be reached", err)

@@ -132,7 +132,7 @@ func loadPrivate(path string, into any) error {
 		return fmt.Errorf("file %s must have .json or .yaml in its name", path)
 	}
 	if err != nil {
-		return fmt.Errorf("file %s is not of the documented form", path)
+		return fmt.Errorf("file %s must have the documented format", path)
 	}
 	return nil
 }

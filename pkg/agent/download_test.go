@@ -102,7 +102,7 @@ func unpacked(t *testing.T, i *images, image string) (map[string]string, error) 
 	}
 	staged := i.stage(t.Context(), image, dir)
 	if left, err := os.ReadDir(work); err != nil || len(left) != 1 {
-		t.Errorf("left behind %v, %v", left, err)
+		t.Errorf("remaining files %v, %v", left, err)
 	}
 	out := map[string]string{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -119,7 +119,7 @@ func unpacked(t *testing.T, i *images, image string) (map[string]string, error) 
 	return out, staged
 }
 
-func TestStage_LayerThatCannotBeDownloaded(t *testing.T) {
+func TestStage_LayerDownloadFails(t *testing.T) {
 	img, lowest := imageOf(t, newLayer(t, "bin", strings.Repeat("what runs", 1000), "lib", "y"), newLayer(t, "run.sh", "new"))
 	other, err := newLayer(t, "bin", "another blob").Compressed()
 	if err != nil {
@@ -150,7 +150,7 @@ func TestStage_LayerThatCannotBeDownloaded(t *testing.T) {
 			if got, err := unpacked(t, i, bad+"/an/image:v1"); err == nil || len(got) != 0 {
 				t.Errorf("unpacked %d files, %v", len(got), err)
 			} else if !strings.Contains(err.Error(), lowest) || !strings.Contains(err.Error(), "pull from "+bad) {
-				t.Errorf("the error names neither registry nor layer: %v", err)
+				t.Errorf("the error must name the registry and the layer: %v", err)
 			}
 			i.registriesFile = []string{filepath.Join(t.TempDir(), "registries.yaml")}
 			text := `{"mirrors":{"` + good + `":{"endpoint":["http://` + bad + `"]}}}`
@@ -164,7 +164,7 @@ func TestStage_LayerThatCannotBeDownloaded(t *testing.T) {
 	}
 }
 
-func TestStage_LayersLieOverEachOther(t *testing.T) {
+func TestStage_LaterLayersOverrideEarlierLayers(t *testing.T) {
 	lower := newLayer(t, "run.sh", "old", "gone", "x", "dir/gone", "x", "dir/kept", "y", "all/gone", "x")
 	img, _ := imageOf(t, lower, newLayer(t, "run.sh", "new", ".wh.gone", "", "dir/.wh.gone", "", ".wh.all", ""), lower, newLayer(t, "run.sh", "newest", ".wh.gone", "", ".wh.all", ""))
 	got, err := unpacked(t, &images{log: quiet()}, serve(t, img, "", nil)+"/an/image:v1")
@@ -177,7 +177,7 @@ func TestStage_LayersLieOverEachOther(t *testing.T) {
 }
 
 // A layer that matches its digest but is no archive must fail.
-func TestStage_LayerThatCannotBeRead(t *testing.T) {
+func TestStage_UnreadableLayer(t *testing.T) {
 	img, _ := imageOf(t, rawLayer(t, bytes.Repeat([]byte("no archive "), 100)), newLayer(t, "run.sh", "new"))
 	dir := t.TempDir()
 	tag, err := name.NewTag("index.docker.io/rancher/x:v1")

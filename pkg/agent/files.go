@@ -50,7 +50,7 @@ func writeFile(file plan.File) error {
 }
 
 func deleteFile(file plan.File) error {
-	at, err := (&locate{}).path(file.Path)
+	at, err := (&pathWalker{}).path(file.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -72,7 +72,7 @@ func writeDirectory(file plan.File) error {
 	if err != nil {
 		return err
 	}
-	at, err := (&locate{create: true, follow: true}).path(file.Path)
+	at, err := (&pathWalker{create: true, follow: true}).path(file.Path)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func writeDirectory(file plan.File) error {
 // modification time. A link is followed if it is trusted, and replaced if another user may have created it. Where the
 // directory entry cannot be replaced, as for a mounted file, the content is written in place.
 func replaceFile(path string, content []byte, mode os.FileMode, uid, gid int) error {
-	at, err := (&locate{create: true, follow: true}).path(path)
+	at, err := (&pathWalker{create: true, follow: true}).path(path)
 	if err != nil {
 		return err
 	}

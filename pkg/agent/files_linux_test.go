@@ -21,7 +21,7 @@ const mallory = 4242
 func shared(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root can play another user")
+		t.Skip("the test needs root to act as another user")
 	}
 	dir := filepath.Join(t.TempDir(), "shared")
 	check(t, os.Mkdir(dir, 0o700))
@@ -54,39 +54,39 @@ func victim(t *testing.T) (dir string, unharmed func()) {
 			t.Errorf("the directory has mode %v, %v", info.Mode(), err)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-			t.Errorf("the directory holds %v, %v", entries, err)
+			t.Errorf("the directory contains %v, %v", entries, err)
 		}
 	}
 }
 
-func TestWriteFiles_TrapsInASharedDirectory(t *testing.T) {
+func TestWriteFiles_AttacksInASharedDirectory(t *testing.T) {
 	const same = "same content"
 	for name, lay := range map[string]func(t *testing.T, path, victim string){
 		"link to a file of root": func(t *testing.T, path, victim string) {
 			check(t, os.Symlink(filepath.Join(victim, "file"), path))
 			hers(t, path)
 		},
-		"link to where no file is yet": func(t *testing.T, path, victim string) {
+		"link to a missing file": func(t *testing.T, path, victim string) {
 			check(t, os.Symlink(filepath.Join(victim, "new"), path))
 			hers(t, path)
 		},
-		"file that she may read": func(t *testing.T, path, _ string) {
+		"file that another user may read": func(t *testing.T, path, _ string) {
 			check(t, os.WriteFile(path, []byte("bait"), 0o644))
 			hers(t, path)
 		},
-		"file with the right content, that she has open": func(t *testing.T, path, _ string) {
+		"file with the right content, opened by another user": func(t *testing.T, path, _ string) {
 			check(t, os.WriteFile(path, []byte(same), 0o600))
 			hers(t, path)
 		},
-		"file with the right content, that everybody may have open": func(t *testing.T, path, _ string) {
+		"file with the right content, readable by all users": func(t *testing.T, path, _ string) {
 			check(t, os.WriteFile(path, []byte(same), 0o600))
 			check(t, os.Chmod(path, 0o666))
 		},
-		"pipe that nobody writes to": func(t *testing.T, path, _ string) {
+		"pipe without a writer": func(t *testing.T, path, _ string) {
 			check(t, syscall.Mkfifo(path, 0o600))
 			hers(t, path)
 		},
-		"directory where the new file is prepared": func(t *testing.T, path, _ string) {
+		"directory at the temporary path": func(t *testing.T, path, _ string) {
 			temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".drover-tmp")
 			check(t, os.MkdirAll(filepath.Join(temp, "sub"), 0o700))
 			hers(t, temp)
@@ -113,10 +113,10 @@ func TestWriteFiles_TrapsInASharedDirectory(t *testing.T) {
 				t.Errorf("the file belongs to %d and is %v", owner, after.Mode())
 			}
 			if before != nil && os.SameFile(before, after) {
-				t.Error("the file she made was kept")
+				t.Error("the file of the other user was kept")
 			}
 			if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
-				t.Errorf("left behind: %v", entries)
+				t.Errorf("remaining files: %v", entries)
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestWriteFiles_LinkedDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
-func TestWriteFiles_LinksOfOurs(t *testing.T) {
+func TestWriteFiles_LinksOfTheAgentsUser(t *testing.T) {
 	dir := t.TempDir()
 	file := func(path, content string) plan.File {
 		return plan.File{Path: filepath.Join(dir, path), Content: b64(content), UID: -1, GID: -1}
@@ -176,9 +176,9 @@ func TestWriteFiles_LinksOfOurs(t *testing.T) {
 	checkFileIs(t, filepath.Join(dir, "data", "etc", "a"), "a", 0o600) // the link is removed, not its target
 }
 
-// TestWriteFiles_MountedFileIsNarrowedFirst: a file that is written in place is never open to users that its final mode
-// excludes.
-func TestWriteFiles_MountedFileIsNarrowedFirst(t *testing.T) {
+// TestWriteFiles_MountedFileGetsItsModeFirst: a file that is written in place is never open to users that its final
+// mode excludes.
+func TestWriteFiles_MountedFileGetsItsModeFirst(t *testing.T) {
 	dir := t.TempDir()
 	path, source := filepath.Join(dir, "file"), filepath.Join(dir, "source")
 	for _, name := range []string{path, source} {
@@ -202,7 +202,7 @@ func TestWriteFiles_MountedFileIsNarrowedFirst(t *testing.T) {
 		t.Errorf("order of changes: %v; the mode must come last", got)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("remaining files: %v, %v", entries, err)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestHistory_KeepsNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := string(data); strings.Contains(text, secret) || strings.Contains(text, encoded) {
-		t.Errorf("the record has a secret of the plan: %s", text)
+		t.Errorf("the record contains a secret of the plan: %s", text)
 	}
 	var got historyEntry
 	if err := json.Unmarshal(data, &got); err != nil {
@@ -48,6 +48,6 @@ func TestHistory_KeepsNoSecrets(t *testing.T) {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
 	if p.Files[0].Content != encoded || p.Instructions[0].Env[0] != "KEY="+secret {
-		t.Error("the plan itself was changed, which is still to be reported")
+		t.Error("the plan itself was changed before its report")
 	}
 }

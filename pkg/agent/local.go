@@ -43,7 +43,7 @@ func (l *localSource) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, path := range l.plans() {
 			if err := l.pass(ctx, path); err != nil {
-				l.log.WithField("plan", path).WithError(err).Warn("Local plan is not applied")
+				l.log.WithField("plan", path).WithError(err).Warn("Cannot apply a local plan")
 			}
 		}
 		pause(ctx, defaultPeriod)
@@ -102,7 +102,8 @@ func (l *localSource) keep(path string, p position, data []byte) {
 		delete(l.unwritten, path)
 		return
 	}
-	l.log.WithField("position", path).WithError(err).Warn("Cannot write what was applied; a local plan runs again after a restart of the agent")
+	l.log.WithField("position", path).WithError(err).Warn("Cannot record an applied local plan; the plan runs again " +
+		"after a restart of the agent")
 	if l.unwritten == nil {
 		l.unwritten = map[string]position{}
 	}

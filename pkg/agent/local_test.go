@@ -10,7 +10,7 @@ import (
 )
 
 // A directory at the path of the position file simulates a full or read-only disk. Root can write everywhere else.
-func TestLocal_PositionThatCannotBeWrittenDoesNotRepeatThePlan(t *testing.T) {
+func TestLocal_UnwritablePositionDoesNotRepeatThePlan(t *testing.T) {
 	a, dir := newTestApplier(t)
 	path, pos, ran := filepath.Join(dir, "one.plan"), filepath.Join(dir, "one.pos"), filepath.Join(dir, "ran")
 	write := func(script string) string {
@@ -33,7 +33,7 @@ func TestLocal_PositionThatCannotBeWrittenDoesNotRepeatThePlan(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(ran); err != nil || string(got) != want {
-			t.Errorf("what ran = %q, %v; want %q", got, err, want)
+			t.Errorf("commands that ran = %q, %v; want %q", got, err, want)
 		}
 	}
 	passes("first\n")

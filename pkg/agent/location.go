@@ -23,10 +23,11 @@ type location struct {
 // Close closes the directory.
 func (l location) Close() { _ = l.folder.Close() } // it was only read
 
-// locate resolves a path safely. The agent runs as root, and plans may name paths below directories that other users
-// can write to, such as /tmp. So locate opens one directory after the other, and follows no link that another user may
-// have created. Operations on the result act in the directory that was checked, even if paths are renamed meanwhile.
-type locate struct {
+// pathWalker resolves a path safely. The agent runs as root, and plans may name paths below directories that other
+// users can write to, such as /tmp. So pathWalker opens one directory after the other, and follows no link that another
+// user may have created. Operations on the result act in the directory that was checked, even if paths are renamed
+// meanwhile.
+type pathWalker struct {
 	// create creates missing parent directories.
 	create bool
 	// follow also follows a link in the last element of the path. If another user may have created that link, the link
@@ -37,7 +38,7 @@ type locate struct {
 	links int
 }
 
-func (w *locate) path(path string) (location, error) {
+func (w *pathWalker) path(path string) (location, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return location{}, err
@@ -60,14 +61,14 @@ func elements(path string) []string {
 }
 
 // back closes all open directories after the first keep.
-func (w *locate) back(keep int) {
+func (w *pathWalker) back(keep int) {
 	for _, folder := range w.open[keep:] {
 		_ = folder.Close()
 	}
 	w.open = w.open[:keep]
 }
 
-func (w *locate) walk(way []string) (location, error) {
+func (w *pathWalker) walk(way []string) (location, error) {
 	for len(way) > 0 {
 		here := location{folder: w.open[len(w.open)-1], name: way[0]}
 		way = way[1:]
@@ -97,9 +98,9 @@ func (w *locate) walk(way []string) (location, error) {
 }
 
 // turn checks a link, and starts at / again for an absolute target.
-func (w *locate) turn(l location, target string, trusted bool) error {
+func (w *pathWalker) turn(l location, target string, trusted bool) error {
 	if !trusted {
-		return fmt.Errorf("%s on the way is a link of another user; remove it", l.name)
+		return fmt.Errorf("%s in the path is a link that another user owns; remove it", l.name)
 	}
 	if w.links++; w.links > maxLinks {
 		return syscall.ELOOP
@@ -111,7 +112,7 @@ func (w *locate) turn(l location, target string, trusted bool) error {
 }
 
 // enter opens the directory at a location and continues there.
-func (w *locate) enter(l location) error {
+func (w *pathWalker) enter(l location) error {
 	next, err := l.enter()
 	if w.create && errors.Is(err, fs.ErrNotExist) {
 		if err := l.folder.Mkdir(l.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -138,7 +139,7 @@ func (l location) enter() (*os.Root, error) {
 	}
 	opened, err := next.Stat(".")
 	if err == nil && !os.SameFile(seen, opened) {
-		err = errExchanged
+		err = errReplaced
 	}
 	if err != nil {
 		_ = next.Close()
@@ -147,7 +148,7 @@ func (l location) enter() (*os.Root, error) {
 	return next, nil
 }
 
-var errExchanged = errors.New("was exchanged while it was opened")
+var errReplaced = errors.New("was replaced while it was opened")
 
 // open opens the regular file at a location. It refuses links.
 func (l location) open(flag int) (*os.File, error) {
@@ -164,7 +165,7 @@ func (l location) open(flag int) (*os.File, error) {
 	}
 	opened, err := f.Stat()
 	if err == nil && !os.SameFile(seen, opened) {
-		err = errExchanged
+		err = errReplaced
 	}
 	if err != nil {
 		f.Close()

@@ -33,26 +33,26 @@ func TestDecide(t *testing.T) {
 		wantBegin      bool
 		wantRetryAfter time.Duration
 	}{
-		"never applied":                           {data: secretData("{}"), wantApply: true, wantAttempt: 1},
-		"applied, and this machine knows":         {data: secretData("{}", nodeplan.KeyAppliedChecksum, sum), confirmed: true, wantAttempt: 1},
-		"applied, but this machine's disk is new": {data: secretData("{}", nodeplan.KeyAppliedChecksum, sum), wantApply: true, wantAttempt: 1},
-		"another plan was applied":                {data: secretData("{}", nodeplan.KeyAppliedChecksum, "abc"), confirmed: true, wantApply: true, wantAttempt: 1},
-		"another plan failed: attempts start anew": {
+		"never applied":                                   {data: secretData("{}"), wantApply: true, wantAttempt: 1},
+		"applied and recorded on this machine":            {data: secretData("{}", nodeplan.KeyAppliedChecksum, sum), confirmed: true, wantAttempt: 1},
+		"applied, but the record on this machine is lost": {data: secretData("{}", nodeplan.KeyAppliedChecksum, sum), wantApply: true, wantAttempt: 1},
+		"another plan was applied":                        {data: secretData("{}", nodeplan.KeyAppliedChecksum, "abc"), confirmed: true, wantApply: true, wantAttempt: 1},
+		"another plan failed: attempts restart at 1": {
 			data: secretData("{}", nodeplan.KeyFailedChecksum, "abc", nodeplan.KeyFailureCount, "2"), wantApply: true, wantAttempt: 1,
 		},
 		"failed long ago": {
 			data:      secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2", nodeplan.KeyLastApplyTime, ago(time.Hour)),
 			wantApply: true, wantAttempt: 3,
 		},
-		"failed a moment ago": {
+		"failed recently": {
 			data:        secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2", nodeplan.KeyLastApplyTime, ago(10*time.Second)),
 			wantAttempt: 3, wantRetryAfter: 50 * time.Second,
 		},
-		"failed a moment ago, before this process began": {
+		"failed recently, before this process started": {
 			data:    secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9", nodeplan.KeyLastApplyTime, ago(10*time.Second)),
 			started: noon.Add(-time.Second), wantAttempt: 10, wantRetryAfter: 20 * time.Second,
 		},
-		"failed often, some minutes ago": {
+		"failed often, minutes ago": {
 			data:        secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9", nodeplan.KeyLastApplyTime, ago(4*time.Minute)),
 			wantAttempt: 10, wantRetryAfter: 6 * time.Minute,
 		},
@@ -61,25 +61,25 @@ func TestDecide(t *testing.T) {
 				nodeplan.KeyLastApplyTime, ago(time.Hour)),
 			wantAttempt: 3,
 		},
-		"failed often without limit": {
+		"failed often, no limit": {
 			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "99", nodeplan.KeyMaxFailures, "-1",
 				nodeplan.KeyLastApplyTime, ago(time.Hour)),
 			wantApply: true, wantAttempt: 100,
 		},
-		"limit that is no number is no limit": {
+		"an invalid limit means no limit": {
 			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9", nodeplan.KeyMaxFailures, "x",
 				nodeplan.KeyLastApplyTime, ago(time.Hour)),
 			wantApply: true, wantAttempt: 10,
 		},
-		"failed at a time in the future: the clock was set back": {
+		"failed in the future: the clock was set back": {
 			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "1", nodeplan.KeyLastApplyTime, ago(-time.Hour)), wantApply: true, wantAttempt: 2,
 		},
-		"state pending":                   {data: secretData("{}", nodeplan.KeyPlanState, "pending", nodeplan.KeyAppliedChecksum, sum), confirmed: true, wantApply: true, wantAttempt: 1, wantBegin: true},
-		"state in progress":               {data: secretData("{}", nodeplan.KeyPlanState, "in-progress"), wantApply: true, wantAttempt: 1},
-		"state succeeded":                 {data: secretData("{}", nodeplan.KeyPlanState, "succeeded"), wantAttempt: 1},
-		"state failed":                    {data: secretData("{}", nodeplan.KeyPlanState, "failed"), wantAttempt: 1},
-		"state of the future is terminal": {data: secretData("{}", nodeplan.KeyPlanState, "paused"), wantAttempt: 1},
-		"empty state is checksum mode":    {data: secretData("{}", nodeplan.KeyPlanState, ""), wantApply: true, wantAttempt: 1},
+		"state pending":                      {data: secretData("{}", nodeplan.KeyPlanState, "pending", nodeplan.KeyAppliedChecksum, sum), confirmed: true, wantApply: true, wantAttempt: 1, wantBegin: true},
+		"state in progress":                  {data: secretData("{}", nodeplan.KeyPlanState, "in-progress"), wantApply: true, wantAttempt: 1},
+		"state succeeded":                    {data: secretData("{}", nodeplan.KeyPlanState, "succeeded"), wantAttempt: 1},
+		"state failed":                       {data: secretData("{}", nodeplan.KeyPlanState, "failed"), wantAttempt: 1},
+		"an unknown state is terminal":       {data: secretData("{}", nodeplan.KeyPlanState, "paused"), wantAttempt: 1},
+		"an empty state means checksum mode": {data: secretData("{}", nodeplan.KeyPlanState, ""), wantApply: true, wantAttempt: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestRecord(t *testing.T) {
 		r    result
 		want map[string]string
 	}{
-		"first report without anything to apply": {
+		"first report without a plan to apply": {
 			data: secretData("{}"),
 			want: map[string]string{nodeplan.KeyAppliedPeriodicOutput: nothing, nodeplan.KeyProbeStatuses: "{}"},
 		},
@@ -199,11 +199,11 @@ func TestNextPass(t *testing.T) {
 		sinceApply time.Duration
 		want       time.Duration
 	}{
-		"idle":                           {sinceApply: time.Hour, want: 5 * time.Second},
-		"period asked for":               {data: secretData("", nodeplan.KeyProbePeriodSeconds, "60"), sinceApply: time.Hour, want: time.Minute},
-		"unhealthy right after an apply": {probes: sick, want: time.Second},
-		"unhealthy for long":             {probes: sick, sinceApply: time.Hour, want: 5 * time.Second},
-		"retry comes first":              {d: decision{retryAfter: 2 * time.Second}, sinceApply: time.Hour, want: 2 * time.Second},
+		"idle":                              {sinceApply: time.Hour, want: 5 * time.Second},
+		"requested period":                  {data: secretData("", nodeplan.KeyProbePeriodSeconds, "60"), sinceApply: time.Hour, want: time.Minute},
+		"unhealthy directly after an apply": {probes: sick, want: time.Second},
+		"unhealthy for a long time":         {probes: sick, sinceApply: time.Hour, want: 5 * time.Second},
+		"retry comes first":                 {d: decision{retryAfter: 2 * time.Second}, sinceApply: time.Hour, want: 2 * time.Second},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -222,16 +222,16 @@ func TestDue(t *testing.T) {
 		force  bool
 		want   bool
 	}{
-		"never ran":                        {want: true},
-		"default period is ten minutes":    {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(9 * time.Minute)}},
-		"default period has passed":        {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(10 * time.Minute)}, want: true},
-		"own period has passed":            {period: 5, last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(5 * time.Second)}, want: true},
-		"one-time instructions ran":        {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(0)}, force: true, want: true},
-		"first failure pauses":             {last: plan.PeriodicInstructionOutput{Failures: 1, LastFailedRunTime: ago(29 * time.Second)}},
-		"pause after a failure ends":       {last: plan.PeriodicInstructionOutput{Failures: 1, LastFailedRunTime: ago(30 * time.Second)}, want: true},
-		"pause grows":                      {last: plan.PeriodicInstructionOutput{Failures: 3, LastFailedRunTime: ago(80 * time.Second)}},
-		"pause grows to three minutes":     {last: plan.PeriodicInstructionOutput{Failures: 99, LastFailedRunTime: ago(180 * time.Second)}, want: true},
-		"time that is no time is long ago": {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: "yesterday"}, want: true},
+		"never ran":                      {want: true},
+		"default period is ten minutes":  {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(9 * time.Minute)}},
+		"default period has passed":      {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(10 * time.Minute)}, want: true},
+		"own period has passed":          {period: 5, last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(5 * time.Second)}, want: true},
+		"one-time instructions ran":      {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(0)}, force: true, want: true},
+		"first failure pauses":           {last: plan.PeriodicInstructionOutput{Failures: 1, LastFailedRunTime: ago(29 * time.Second)}},
+		"pause after a failure ends":     {last: plan.PeriodicInstructionOutput{Failures: 1, LastFailedRunTime: ago(30 * time.Second)}, want: true},
+		"pause grows":                    {last: plan.PeriodicInstructionOutput{Failures: 3, LastFailedRunTime: ago(80 * time.Second)}},
+		"pause grows to three minutes":   {last: plan.PeriodicInstructionOutput{Failures: 99, LastFailedRunTime: ago(180 * time.Second)}, want: true},
+		"an invalid time means long ago": {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: "yesterday"}, want: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -248,13 +248,13 @@ func TestCount(t *testing.T) {
 		results []bool
 		want    plan.ProbeStatus
 	}{
-		"healthy after one success by default":    {results: []bool{true}, want: plan.ProbeStatus{Healthy: true, SuccessCount: 1}},
-		"healthy after as many as asked":          {probe: plan.Probe{SuccessThreshold: 2}, results: []bool{true}, want: plan.ProbeStatus{SuccessCount: 1}},
-		"counter stops at the threshold":          {results: []bool{true, true, true}, want: plan.ProbeStatus{Healthy: true, SuccessCount: 1}},
-		"two failures leave it healthy":           {results: []bool{true, false, false}, want: plan.ProbeStatus{Healthy: true, FailureCount: 2}},
-		"three make it unhealthy":                 {results: []bool{true, false, false, false, false}, want: plan.ProbeStatus{FailureCount: 3}},
-		"a success between starts the count anew": {results: []bool{true, false, false, true, false}, want: plan.ProbeStatus{Healthy: true, FailureCount: 1}},
-		"failing from the start":                  {results: []bool{false}, want: plan.ProbeStatus{FailureCount: 1}},
+		"healthy after one success by default": {results: []bool{true}, want: plan.ProbeStatus{Healthy: true, SuccessCount: 1}},
+		"healthy after the success threshold":  {probe: plan.Probe{SuccessThreshold: 2}, results: []bool{true}, want: plan.ProbeStatus{SuccessCount: 1}},
+		"the counter stops at the threshold":   {results: []bool{true, true, true}, want: plan.ProbeStatus{Healthy: true, SuccessCount: 1}},
+		"two failures: still healthy":          {results: []bool{true, false, false}, want: plan.ProbeStatus{Healthy: true, FailureCount: 2}},
+		"three failures: unhealthy":            {results: []bool{true, false, false, false, false}, want: plan.ProbeStatus{FailureCount: 3}},
+		"a success resets the count":           {results: []bool{true, false, false, true, false}, want: plan.ProbeStatus{Healthy: true, FailureCount: 1}},
+		"failing from the start":               {results: []bool{false}, want: plan.ProbeStatus{FailureCount: 1}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

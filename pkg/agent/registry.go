@@ -64,7 +64,7 @@ func loadRegistries(files []string) (registries, error) {
 		}
 		var r registries
 		if yaml.Unmarshal(data, &r) != nil {
-			return registries{}, fmt.Errorf("registries file %s is not of the documented form", path)
+			return registries{}, fmt.Errorf("registries file %s must have the documented format", path)
 		}
 		return r, nil
 	}
@@ -187,7 +187,7 @@ func (r registries) pull(ctx context.Context, place endpoint, ref name.Reference
 	}
 	target, err := name.ParseReference(place.url.Host+"/"+place.repository+separator+ref.Identifier(), options...)
 	if err != nil {
-		return nil, errors.New("rewriting gave a name that is not valid")
+		return nil, errors.New("the rewrite rule makes an invalid name")
 	}
 	config := r.configFor(place.url.Host)
 	transport, err := config.transport(place)
@@ -225,7 +225,7 @@ func (c registryConfig) transport(place endpoint) (http.RoundTripper, error) {
 	if at := strings.Index(place.url.Path, "/v2/"); at >= 0 {
 		prefix = strings.TrimSuffix(place.url.Path, "/")
 	}
-	return endpointTransport{base: impatient{base: base}, place: place, prefix: prefix}, nil
+	return endpointTransport{base: stallGuard{base: base}, place: place, prefix: prefix}, nil
 }
 
 func (t registryTLS) config() (*tls.Config, error) {

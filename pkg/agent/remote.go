@@ -196,8 +196,8 @@ func (r *remoteSource) confirmed(checksum string) bool {
 	if !r.wentBack(checksum) {
 		return false
 	}
-	r.log.Warn("The plan secret is older than the plan that this machine has applied since, as after a restore of the server; " +
-		"its plan is not applied again, and the next one will be")
+	r.log.Warn("The plan secret is older than the last plan of this machine, for example after a restore of the " +
+		"server; the agent ignores its plan and applies the next one")
 	return true
 }
 
@@ -236,7 +236,7 @@ func (r *remoteSource) applyPlan(ctx context.Context, raw []byte, in applyInput)
 		r.log.Info("Waiting for an install script that is about to restart this agent")
 		return result{}, false
 	case err != nil:
-		r.log.WithError(err).Warn("Plan is not applied")
+		r.log.WithError(err).Warn("Cannot apply the plan")
 		return result{}, false
 	}
 	return res, true
@@ -272,15 +272,15 @@ func (r *remoteSource) report(ctx context.Context, checksum string, d decision, 
 			return
 		case tooLarge(err) && res.slim < slimPeriodic:
 			res.slim++
-			r.log.WithField("without", res.slim).Warn("Report of the plan is too large, sending less of it")
+			r.log.WithField("without", res.slim).Warn("The report of the plan is too large; sending a smaller one")
 			continue
 		case !apierrors.IsConflict(err):
-			r.log.WithError(err).Warn("Cannot write the report of a plan, trying again")
+			r.log.WithError(err).Warn("Cannot write the report of a plan; trying again")
 			pause(ctx, delay)
 			delay = min(2*delay, maxReportDelay)
 		}
 		if r.refresh(ctx) && r.superseded(checksum, d) {
-			r.log.Info("The plan was replaced while it was applied; its result is dropped")
+			r.log.Info("The plan was replaced during its run; dropping its result")
 			return
 		}
 	}

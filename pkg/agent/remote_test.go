@@ -65,7 +65,7 @@ func TestRemote_PassAppliesAndReportsInOneWrite(t *testing.T) {
 		t.Errorf("state = %+v, %v", state, err)
 	}
 	if string(stored(t, client)["foreign"]) != "kept" {
-		t.Error("a foreign key was lost")
+		t.Error("a key of another writer was lost")
 	}
 	r.pass(t.Context())
 	writes := 0
@@ -99,7 +99,7 @@ func TestRemote_UnreadablePlanIsReportedWithoutItsContent(t *testing.T) {
 	}
 }
 
-func TestRemote_RestartDoesNotRepeatWhatThisMachineApplied(t *testing.T) {
+func TestRemote_RestartDoesNotRepeatAnAppliedPlan(t *testing.T) {
 	r, client := newTestRemote(t, secretData(echoPlan))
 	r.pass(t.Context())
 	secret, err := client.CoreV1().Secrets("ns").Get(t.Context(), "p", metav1.GetOptions{})
@@ -117,7 +117,7 @@ func TestRemote_RestartDoesNotRepeatWhatThisMachineApplied(t *testing.T) {
 	reinstalled.accept(t.Context(), secret)
 	reinstalled.pass(t.Context())
 	if got := string(stored(t, client)[nodeplan.KeySuccessCount]); got != "2" {
-		t.Errorf("success count after the machine was made anew = %s, want 2", got)
+		t.Errorf("success count after the machine was reinstalled = %s, want 2", got)
 	}
 }
 
@@ -134,11 +134,11 @@ func deliver(t *testing.T, r *remoteSource, client *fake.Clientset, text string)
 	r.pass(t.Context())
 }
 
-func TestRemote_RestoredServerDoesNotTakeTheNodeBack(t *testing.T) {
+func TestRemote_RestoredServerDoesNotRollBackTheNode(t *testing.T) {
 	second, third := strings.ReplaceAll(echoPlan, "hi", "two"), strings.ReplaceAll(echoPlan, "hi", "three")
 	for name, restored := range map[string]func(*corev1.Secret){
-		"in the same place, as by etcd's own restore": func(*corev1.Secret) {},
-		"in another management cluster":               func(s *corev1.Secret) { s.UID, s.ResourceVersion = "elsewhere", "900000" },
+		"in the same cluster, by a restore of etcd": func(*corev1.Secret) {},
+		"in another management cluster":             func(s *corev1.Secret) { s.UID, s.ResourceVersion = "elsewhere", "900000" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, client := newTestRemote(t, secretData(echoPlan))
@@ -168,14 +168,14 @@ func TestRemote_RestoredServerDoesNotTakeTheNodeBack(t *testing.T) {
 	}
 }
 
-func TestRemote_SecretThatWasMovedIsConfirmed(t *testing.T) {
+func TestRemote_MovedSecretIsConfirmed(t *testing.T) {
 	r, client := newTestRemote(t, secretData(echoPlan))
 	r.pass(t.Context())
 	moved := r.current.DeepCopy()
 	moved.UID, moved.ResourceVersion = "elsewhere", "7"
 	replaceStored(t, client, func(s *corev1.Secret) { *s = *moved })
 	if !r.accept(t.Context(), moved) {
-		t.Fatal("the secret starts no pass")
+		t.Fatal("the secret must start a pass")
 	}
 	r.pass(t.Context())
 	if got := string(stored(t, client)[nodeplan.KeySuccessCount]); got != "1" {
@@ -239,7 +239,7 @@ func TestRemote_ReplacedPlanDropsTheResult(t *testing.T) {
 		t.Errorf("next pass in %v, want %v", wait, replacedDelay)
 	}
 	if _, reported := stored(t, client)[nodeplan.KeyAppliedChecksum]; reported {
-		t.Error("the result of the former plan was reported for the new one")
+		t.Error("the result of the old plan was reported for the new plan")
 	}
 	r.pass(t.Context())
 	if state, err := nodeplan.Parse("ns/p", stored(t, client)); err != nil || !state.InSync {
@@ -247,7 +247,7 @@ func TestRemote_ReplacedPlanDropsTheResult(t *testing.T) {
 	}
 }
 
-func TestRemote_ReportSurvivesAServerThatIsAway(t *testing.T) {
+func TestRemote_ReportSurvivesAnUnavailableServer(t *testing.T) {
 	r, client := newTestRemote(t, secretData(echoPlan))
 	failUpdates(client, func() {}, errors.New("connection refused"))
 	r.pass(t.Context())
@@ -256,7 +256,7 @@ func TestRemote_ReportSurvivesAServerThatIsAway(t *testing.T) {
 	}
 }
 
-func TestRemote_ReportThatIsTooLargeLosesItsOutput(t *testing.T) {
+func TestRemote_TooLargeReportLosesItsOutput(t *testing.T) {
 	r, client := newTestRemote(t, secretData(echoPlan))
 	failUpdates(client, func() {}, apierrors.NewRequestEntityTooLargeError("limit"))
 	r.pass(t.Context())
@@ -313,10 +313,10 @@ func TestRemote_Accept(t *testing.T) {
 	}
 	r.applied = "sum"
 	if !r.accept(t.Context(), state("u2", "1")) || r.applied != "" {
-		t.Error("another secret starts anew")
+		t.Error("a recreated secret must start a pass")
 	}
 	if r.accept(t.Context(), nil) || r.current != nil {
-		t.Error("a deleted secret leaves nothing to do")
+		t.Error("a deleted secret needs no pass")
 	}
 }
 
@@ -373,7 +373,7 @@ func TestLocal(t *testing.T) {
 	}
 	before := inode(t, filepath.Join(plans, "a", "one.pos"))
 	if err := l.pass(t.Context(), filepath.Join(plans, "a", "one.plan")); err != nil || inode(t, filepath.Join(plans, "a", "one.pos")) != before {
-		t.Errorf("an idle pass wrote the position anew: %v", err)
+		t.Errorf("an idle pass wrote the position again: %v", err)
 	}
 }
 

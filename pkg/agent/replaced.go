@@ -19,8 +19,8 @@ func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in a
 	if !in.apply {
 		return r.applyPlan(ctx, raw, in)
 	}
-	working, breakOff := context.WithCancel(ctx)
-	defer breakOff()
+	working, stopPlan := context.WithCancel(ctx)
+	defer stopPlan()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -37,21 +37,21 @@ func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in a
 			return res, ok
 		case secret := <-r.updates:
 			r.held = append(r.held, secret)
-			switch replaced := holdsAnother(secret, in.checksum); {
+			switch replaced := hasOtherPlan(secret, in.checksum); {
 			case !replaced:
 				overdue = nil
 			case overdue == nil:
 				overdue = time.After(r.patience)
 			}
 		case <-overdue:
-			r.log.WithField("checksum", in.checksum).Warn("This plan was replaced and does not end: it is broken off")
-			breakOff()
+			r.log.WithField("checksum", in.checksum).Warn("The plan was replaced and does not end; stopping it")
+			stopPlan()
 		}
 	}
 }
 
-// holdsAnother reports whether a Secret contains a plan with another checksum. A deleted or empty Secret contains none.
-func holdsAnother(secret *corev1.Secret, checksum string) bool {
+// hasOtherPlan reports whether a Secret contains a plan with another checksum. A deleted or empty Secret contains none.
+func hasOtherPlan(secret *corev1.Secret, checksum string) bool {
 	return secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0 && nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]) != checksum
 }
 

@@ -19,17 +19,17 @@ func state(version, plan string) *corev1.Secret {
 }
 
 // A replaced plan continues for a while and is then aborted, so that it cannot block the plan that repairs it.
-func TestRemote_APlanThatDoesNotEndIsBrokenOffForTheNext(t *testing.T) {
+func TestRemote_ReplacedPlanThatDoesNotEndIsStopped(t *testing.T) {
 	for name, tc := range map[string]struct {
 		patience  time.Duration
 		next      func(plan string) *corev1.Secret
 		brokenOff bool
 	}{
-		"another plan came long ago":     {0, func(string) *corev1.Secret { return state("2", echoPlan) }, true},
-		"another plan came a moment ago": {time.Hour, func(string) *corev1.Secret { return state("2", echoPlan) }, false},
-		"something else has changed":     {0, func(plan string) *corev1.Secret { return state("2", plan) }, false},
-		"there is no plan any more":      {0, func(string) *corev1.Secret { return state("2", "") }, false},
-		"the secret is gone":             {0, func(string) *corev1.Secret { return nil }, false},
+		"another plan arrived long ago": {0, func(string) *corev1.Secret { return state("2", echoPlan) }, true},
+		"another plan arrived recently": {time.Hour, func(string) *corev1.Secret { return state("2", echoPlan) }, false},
+		"another key changed":           {0, func(plan string) *corev1.Secret { return state("2", plan) }, false},
+		"the plan was removed":          {0, func(string) *corev1.Secret { return state("2", "") }, false},
+		"the secret was deleted":        {0, func(string) *corev1.Secret { return nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mark := filepath.Join(t.TempDir(), "mark")
@@ -58,20 +58,20 @@ func TestRemote_APlanThatDoesNotEndIsBrokenOffForTheNext(t *testing.T) {
 			}
 			got := <-done
 			if ended := exists(mark + ".end"); got.ok == tc.brokenOff || got.result.succeeded == tc.brokenOff || ended == tc.brokenOff {
-				t.Errorf("reported %v, succeeded %v, ended by itself %v; broken off should be %v", got.ok, got.result.succeeded, ended, tc.brokenOff)
+				t.Errorf("reported %v, succeeded %v, ended by itself %v; want stopped %v", got.ok, got.result.succeeded, ended, tc.brokenOff)
 			}
 			if (r.applied == "") != tc.brokenOff {
-				t.Errorf("the machine believes to have %q", r.applied)
+				t.Errorf("the agent records plan %q", r.applied)
 			}
 			if len(r.held) == 0 {
-				t.Error("what came meanwhile is lost")
+				t.Error("updates during the pass are lost")
 			}
 		})
 	}
 }
 
 // Versions that arrive during an apply are accepted afterwards, and the newest plan is next.
-func TestRemote_WhatCameMeanwhileIsTakenOver(t *testing.T) {
+func TestRemote_UpdatesDuringAPassAreUsed(t *testing.T) {
 	r, _ := newTestRemote(t, secretData(echoPlan))
 	r.held = []*corev1.Secret{state("2", "{}"), state("3", `{"files":[]}`)}
 	if !r.acceptHeld(t.Context()) || string(r.current.Data[nodeplan.KeyPlan]) != `{"files":[]}` || len(r.held) != 0 {
@@ -79,10 +79,10 @@ func TestRemote_WhatCameMeanwhileIsTakenOver(t *testing.T) {
 	}
 	r.held = []*corev1.Secret{state("3", `{"files":[]}`)}
 	if r.acceptHeld(t.Context()) {
-		t.Error("what is known asks for a pass")
+		t.Error("a known state requests a pass")
 	}
 	r.held = []*corev1.Secret{state("4", "{}"), nil}
 	if r.acceptHeld(t.Context()) || r.current != nil {
-		t.Error("a secret that is gone asks for a pass")
+		t.Error("a deleted secret requests a pass")
 	}
 }

@@ -29,9 +29,9 @@ func (s slimness) String() string {
 	case slimOutput:
 		return "output of the run"
 	case slimCopy:
-		return "copy of former output"
+		return "copy of earlier output"
 	case slimFormer:
-		return "former output"
+		return "earlier output"
 	case slimPeriodic:
 		return "periodic output"
 	default:

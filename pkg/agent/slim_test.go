@@ -26,7 +26,7 @@ func noise(size int) []byte {
 }
 
 // A report that the API refuses as too large shrinks until it fits, and still explains the failure.
-func TestRemote_ReportOfAFailureShrinksUntilItIsTaken(t *testing.T) {
+func TestRemote_FailureReportShrinksUntilAccepted(t *testing.T) {
 	const size = 20 << 10
 	former, err := nodeplan.EncodeOutput(map[string][]byte{"former": noise(size), "a": []byte("of a former plan")})
 	if err != nil {
@@ -48,9 +48,9 @@ func TestRemote_ReportOfAFailureShrinksUntilItIsTaken(t *testing.T) {
 	}{
 		"all fits":                            {limit: 5, kept: all},
 		"all but the output of the run fits":  {limit: 3.5, kept: slices.Delete(slices.Clone(all), 2, 3)},
-		"no copy of former output fits":       {limit: 2.5, kept: []string{"applied a", "applied former", "failed agent-failure", "periodic kubeconfig"}},
+		"no copy of earlier output fits":      {limit: 2.5, kept: []string{"applied a", "applied former", "failed agent-failure", "periodic kubeconfig"}},
 		"only the periodic output fits":       {limit: 1.5, kept: []string{"failed agent-failure", "periodic kubeconfig"}},
-		"nothing but why the plan failed fit": {limit: 0.5, kept: []string{"failed agent-failure"}},
+		"only the reason of the failure fits": {limit: 0.5, kept: []string{"failed agent-failure"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRemote_ReportOfAFailureShrinksUntilItIsTaken(t *testing.T) {
 				t.Fatalf("after %d tries: failed %v, %d failures, %v", tries, state.Failed, state.FailureCount, err)
 			}
 			if why, ok := nodeplan.FailureOf(state.FailedOutput); !ok || why != (nodeplan.Failure{Instruction: "a", ExitCode: 3}) {
-				t.Errorf("why it failed = %+v, %v", why, ok)
+				t.Errorf("reason of the failure = %+v, %v", why, ok)
 			}
 			if diff := cmp.Diff(tc.kept, outputs(state)); diff != "" {
 				t.Errorf("outputs (-want +got):\n%s", diff)
@@ -106,7 +106,7 @@ func outputs(state nodeplan.State) []string {
 }
 
 // A report of a success contains earlier output only once.
-func TestRemote_ReportOfASuccessShrinksUntilItIsTaken(t *testing.T) {
+func TestRemote_SuccessReportShrinksUntilAccepted(t *testing.T) {
 	former, err := nodeplan.EncodeOutput(map[string][]byte{"former": []byte("x")})
 	if err != nil {
 		t.Fatal(err)
@@ -116,9 +116,9 @@ func TestRemote_ReportOfASuccessShrinksUntilItIsTaken(t *testing.T) {
 		refusals []error
 		kept     []string
 	}{
-		"once":    {refusals: []error{refused}, kept: []string{"applied former"}},
-		"thrice":  {refusals: []error{refused, refused, refused}},
-		"for now": {refusals: []error{refused, refused, refused, refused, refused}}, // retried as after an outage
+		"once":        {refusals: []error{refused}, kept: []string{"applied former"}},
+		"thrice":      {refusals: []error{refused, refused, refused}},
+		"temporarily": {refusals: []error{refused, refused, refused, refused, refused}}, // retried as after an outage
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, client := newTestRemote(t, secretData(echoPlan, nodeplan.KeyAppliedOutput, string(former)))
@@ -135,10 +135,10 @@ func TestRemote_ReportOfASuccessShrinksUntilItIsTaken(t *testing.T) {
 	}
 }
 
-func TestResult_LongReasonOfAFailureIsCutWhenSpaceIsScarce(t *testing.T) {
+func TestResult_LongFailureReasonIsShortened(t *testing.T) {
 	r := result{output: map[string][]byte{nodeplan.OutputAgentError: noise(maxFailureTail + 1)}}
 	if got := len(r.reportedOutput()[nodeplan.OutputAgentError]); got != maxFailureTail+1 {
-		t.Errorf("%d bytes are reported although there is space", got)
+		t.Errorf("only %d bytes are reported, although more fit", got)
 	}
 	r.slim = slimOutput
 	if got := len(r.reportedOutput()[nodeplan.OutputAgentError]); got != maxFailureTail {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestTransport_DoesNotWaitForEver(t *testing.T) {
+func TestTransport_StalledAnswersEnd(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
 	tests := map[string]struct {
 		answer   func(w io.Writer)
@@ -64,7 +64,7 @@ func ask(t *testing.T, answer func(io.Writer)) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := transport.(endpointTransport).base.(impatient).base.(*http.Transport)
+	base := transport.(endpointTransport).base.(stallGuard).base.(*http.Transport)
 	base.Proxy = nil
 	base.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()

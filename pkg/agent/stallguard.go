@@ -19,13 +19,13 @@ const (
 	stallTimeout = 5 * time.Minute
 )
 
-var errStalled = fmt.Errorf("nothing of the answer came for %s", stallTimeout)
+var errStalled = fmt.Errorf("the answer made no progress for %s", stallTimeout)
 
-// impatient ends stalled answers. Otherwise a registry that only keeps connections open would block the agent forever,
+// stallGuard ends stalled answers. Otherwise a registry that only keeps connections open would block the agent forever,
 // and the agent would never try the next registry.
-type impatient struct{ base http.RoundTripper }
+type stallGuard struct{ base http.RoundTripper }
 
-func (t impatient) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t stallGuard) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(true) }})
@@ -37,7 +37,7 @@ func (t impatient) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	response.Body = &impatientBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel}
+	response.Body = &stallGuardBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel}
 	return response, nil
 }
 
@@ -51,14 +51,14 @@ func final(err error) error {
 	return err
 }
 
-// impatientBody limits each read separately, so that a slow reader is not mistaken for a stalled registry.
-type impatientBody struct {
+// stallGuardBody limits each read separately, so that a slow reader is not mistaken for a stalled registry.
+type stallGuardBody struct {
 	io.ReadCloser
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
 
-func (b *impatientBody) Read(p []byte) (int, error) {
+func (b *stallGuardBody) Read(p []byte) (int, error) {
 	timer := time.AfterFunc(stallTimeout, func() { b.cancel(errStalled) })
 	defer timer.Stop()
 	n, err := b.ReadCloser.Read(p)
@@ -68,7 +68,7 @@ func (b *impatientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *impatientBody) Close() error {
+func (b *stallGuardBody) Close() error {
 	b.cancel(nil)
 	return b.ReadCloser.Close()
 }
