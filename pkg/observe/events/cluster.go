@@ -16,8 +16,8 @@ import (
 // ClusterChanged returns the events of a change of a provisioning Cluster.
 func ClusterChanged(before, after *provv1.Cluster) []Event {
 	l := about(clusterKind, after)
-	condition := func(kind string) news {
-		return news{ours(before.Status.Conditions, kind), ours(after.Status.Conditions, kind)}
+	condition := func(kind string) transition {
+		return transition{ownCondition(before.Status.Conditions, kind), ownCondition(after.Status.Conditions, kind)}
 	}
 	if before.DeletionTimestamp.IsZero() && !after.DeletionTimestamp.IsZero() {
 		l.normal(ReasonClusterDeleting, "The cluster is being removed")
@@ -44,16 +44,16 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 }
 
 // progress adds events on whether Drover can apply the spec, and whether all machines have what it asks for.
-func progress(l *list, condition func(string) news) {
+func progress(l *list, condition func(string) transition) {
 	switch made := condition(provv1.ConditionRKECluster); {
 	case made.became(rkev1.ConditionFalse):
 		l.warning(ReasonSpecRefused, made.is.why())
 	case made.became(rkev1.ConditionTrue):
-		l.normal(ReasonSpecApplied, "The objects of the cluster are as its spec asks for")
+		l.normal(ReasonSpecApplied, "The objects of the cluster match its spec")
 	}
 	switch ready := condition(provv1.ConditionReady); {
 	case ready.became(rkev1.ConditionTrue):
-		l.normal(ReasonClusterReady, "All machines have what the spec asks for")
+		l.normal(ReasonClusterReady, "All machines match the spec")
 	case ready.became(rkev1.ConditionFalse):
 		l.warning(ReasonClusterNotReady, ready.is.why())
 	case ready.became(rkev1.ConditionUnknown):
@@ -78,11 +78,11 @@ func sorted(events []Event) []Event {
 // ControlPlaneChanged returns the events of a change of an RKEControlPlane, mostly about its Cluster.
 func ControlPlaneChanged(cluster *provv1.Cluster, before, after *rkev1.RKEControlPlane) []Event {
 	own, whole := about(controlPlaneKind, after), about(clusterKind, cluster)
-	condition := func(kind string) news {
-		return news{ours(before.Status.Conditions, kind), ours(after.Status.Conditions, kind)}
+	condition := func(kind string) transition {
+		return transition{ownCondition(before.Status.Conditions, kind), ownCondition(after.Status.Conditions, kind)}
 	}
 	if registered := condition(rkev1.ConditionProvisioned); registered.became(rkev1.ConditionTrue) && after.DeletionTimestamp.IsZero() {
-		own.normal(ReasonMachinesRegistered, "There are machines of all roles")
+		own.normal(ReasonMachinesRegistered, "Machines of all roles are registered")
 	}
 	if bootstrapped := condition(rkev1.ConditionBootstrapped); bootstrapped.became(rkev1.ConditionTrue) {
 		own.normal(ReasonBootstrapped, "The first server runs")
@@ -105,11 +105,12 @@ func ControlPlaneChanged(cluster *provv1.Cluster, before, after *rkev1.RKEContro
 // upgrade adds events when another Kubernetes version is requested, and when all nodes have it.
 func upgrade(l *list, before, after *rkev1.RKEControlPlane) {
 	if was, is := before.Spec.KubernetesVersion, after.Spec.KubernetesVersion; was != is && was != "" {
-		l.normal(ReasonUpgradeStarted, fmt.Sprintf("Kubernetes %s is asked for, after %s", is, was))
+		l.normal(ReasonUpgradeStarted, fmt.Sprintf("The spec requests Kubernetes %s instead of %s", is, was))
 	}
 	had, has := before.Status.AppliedSpec, after.Status.AppliedSpec
 	if had != nil && has != nil && had.KubernetesVersion != has.KubernetesVersion {
-		l.normal(ReasonUpgradeFinished, fmt.Sprintf("All nodes have Kubernetes %s, after %s", has.KubernetesVersion, had.KubernetesVersion))
+		l.normal(ReasonUpgradeFinished, fmt.Sprintf("All nodes have Kubernetes %s instead of %s",
+			has.KubernetesVersion, had.KubernetesVersion))
 	}
 }
 
@@ -126,7 +127,7 @@ func operation(l *list, was, is rkev1.OperationRecord) {
 	case rkev1.OperationStateFailed:
 		l.warning(ReasonOperationFailed, is.Name, is.Message)
 	case rkev1.OperationStateCancelled:
-		l.normal(ReasonOperationCancelled, is.Name, "its request was taken back")
+		l.normal(ReasonOperationCancelled, is.Name, "its request was withdrawn")
 	}
 }
 
@@ -142,7 +143,8 @@ func PoolChanged(cluster *provv1.Cluster, before, after *clusterv1.MachineDeploy
 	if after.Spec.Replicas != nil {
 		machines = fmt.Sprintf("its %d machines are", *after.Spec.Replicas)
 	}
-	l.normal(ReasonPoolRollOut, fmt.Sprintf("MachineDeployment %s has another template of machines, %s: %s replaced, cause %s",
+	l.normal(ReasonPoolRollOut, fmt.Sprintf("MachineDeployment %s has the new machine template %s: %s replaced, "+
+		"cause %s",
 		after.Name, is.InfrastructureRef.Name, machines, disruption.EditPool))
 	return l.events
 }

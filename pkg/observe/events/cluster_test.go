@@ -54,26 +54,26 @@ func TestClusterChanged(t *testing.T) {
 		before, after func(*provv1.Cluster)
 		want          []string
 	}{
-		"a spec that cannot be is refused at once": {after: invalid, want: []string{"Cluster demo Warning SpecRefused InvalidSpec: spec.kubernetesVersion: must be a version"}},
-		"one that is mended is applied": {before: invalid, after: func(c *provv1.Cluster) {
+		"an invalid spec is refused": {after: invalid, want: []string{"Cluster demo Warning SpecRefused InvalidSpec: spec.kubernetesVersion: must be a version"}},
+		"a corrected spec is applied": {before: invalid, after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionRKECluster, "True", "", "")
-		}, want: []string{"Cluster demo Normal SpecApplied The objects of the cluster are as its spec asks for"}},
-		"what is waited for is told once": {before: waiting, after: func(c *provv1.Cluster) {
+		}, want: []string{"Cluster demo Normal SpecApplied The objects of the cluster match its spec"}},
+		"a wait causes one event": {before: waiting, after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionReady, "Unknown", "Waiting", "waiting for machine b")
 		}},
-		"a cluster that begins to wait": {after: waiting, want: []string{"Cluster demo Normal ClusterProgressing waiting for machine a"}},
-		"a cluster that is in order":    {before: waiting, after: ready, want: []string{"Cluster demo Normal ClusterReady All machines have what the spec asks for"}},
-		"a cluster that fails":          {before: waiting, after: failed, want: []string{"Cluster demo Warning ClusterNotReady machine a is lost"}},
-		"a failure with another reason is news": {before: failed, after: func(c *provv1.Cluster) {
+		"a cluster starts to wait": {after: waiting, want: []string{"Cluster demo Normal ClusterProgressing waiting for machine a"}},
+		"a ready cluster":          {before: waiting, after: ready, want: []string{"Cluster demo Normal ClusterReady All machines match the spec"}},
+		"a failing cluster":        {before: waiting, after: failed, want: []string{"Cluster demo Warning ClusterNotReady machine a is lost"}},
+		"another reason is a new event": {before: failed, after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionReady, "False", "InvalidSpec", "spec: wrong")
 		}, want: []string{"Cluster demo Warning ClusterNotReady InvalidSpec: spec: wrong"}},
 		"its API answers": {after: func(c *provv1.Cluster) { c.Status.Ready = true }, want: []string{
 			"Cluster demo Normal ClusterConnected The API of the cluster answers; its kubeconfig is in Secret demo-kubeconfig",
 		}},
-		"its identity is somebody else's": {after: func(c *provv1.Cluster) {
+		"another Cluster has its identity": {after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionCreated, "False", "ManagementNameTaken", "c-m-1 is taken")
 		}, want: []string{"Cluster demo Warning IdentityFailed ManagementNameTaken: c-m-1 is taken"}},
-		"what works and should be looked at": {after: func(c *provv1.Cluster) {
+		"warnings of a working cluster": {after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, planner.ConditionEtcdQuorum, "False", "EvenMembers", "two")
 			with(&c.Status.Conditions, planner.ConditionConfigurationUnderstood, "False", "UnknownConfigKey", "key")
 			with(&c.Status.Conditions, planner.ConditionRenderVersions, "False", "RenderVersionUnknown", "v9")
@@ -82,10 +82,10 @@ func TestClusterChanged(t *testing.T) {
 			"Cluster demo Warning EtcdQuorumWeak EvenMembers: two",
 			"Cluster demo Warning RenderVersionsUnknown RenderVersionUnknown: v9",
 		}},
-		"a removal begins": {before: ready, after: func(c *provv1.Cluster) { deleting(c); failed(c) }, want: []string{
+		"a removal starts": {before: ready, after: func(c *provv1.Cluster) { deleting(c); failed(c) }, want: []string{
 			"Cluster demo Normal ClusterDeleting The cluster is being removed",
 		}},
-		"a removal does not proceed": {before: deleting, after: func(c *provv1.Cluster) {
+		"a removal is blocked": {before: deleting, after: func(c *provv1.Cluster) {
 			deleting(c)
 			with(&c.Status.Conditions, provv1.ConditionRemoved, "False", "DeletionOverdue", "waiting for machine [a] to delete")
 		}, want: []string{"Cluster demo Warning ClusterDeletionFailed DeletionOverdue: waiting for machine [a] to delete"}},
@@ -124,26 +124,26 @@ func TestControlPlaneChanged(t *testing.T) {
 		want          []string
 	}{
 		"machines of all roles": {
-			after: condition(rkev1.ConditionProvisioned, "True", ""), want: []string{"RKEControlPlane demo Normal MachinesRegistered There are machines of all roles"},
+			after: condition(rkev1.ConditionProvisioned, "True", ""), want: []string{"RKEControlPlane demo Normal MachinesRegistered Machines of all roles are registered"},
 		},
 		"the first server": {
 			after: condition(rkev1.ConditionBootstrapped, "True", ""), want: []string{"RKEControlPlane demo Normal Bootstrapped The first server runs"},
 		},
-		"a role that is missing from the beginning is no loss": {after: condition(rkev1.ConditionStable, "False", "no worker")},
-		"a role that is lost": {
+		"a role that never existed is not lost": {after: condition(rkev1.ConditionStable, "False", "no worker")},
+		"a lost role": {
 			before: condition(rkev1.ConditionStable, "True", ""), after: condition(rkev1.ConditionStable, "False", "no worker"),
 			want: []string{"RKEControlPlane demo Warning RoleLost no worker"},
 		},
-		"another version is asked for": {
+		"another version is requested": {
 			before: func(c *rkev1.RKEControlPlane) { c.Spec.KubernetesVersion = "v1" }, after: func(c *rkev1.RKEControlPlane) { c.Spec.KubernetesVersion = "v2" },
-			want: []string{"Cluster demo Normal UpgradeStarted Kubernetes v2 is asked for, after v1"},
+			want: []string{"Cluster demo Normal UpgradeStarted The spec requests Kubernetes v2 instead of v1"},
 		},
-		"all nodes have it": {
-			before: applied("v1"), after: applied("v2"), want: []string{"Cluster demo Normal UpgradeFinished All nodes have Kubernetes v2, after v1"},
+		"all nodes have the new version": {
+			before: applied("v1"), after: applied("v2"), want: []string{"Cluster demo Normal UpgradeFinished All nodes have Kubernetes v2 instead of v1"},
 		},
-		"the first version is no upgrade": {after: applied("v1")},
-		"an operation begins":             {after: running, want: []string{"Cluster demo Normal OperationStarted etcd-restore"}},
-		"it begins again": {
+		"the first version is not an upgrade": {after: applied("v1")},
+		"an operation starts":                 {after: running, want: []string{"Cluster demo Normal OperationStarted etcd-restore"}},
+		"it starts again": {
 			before: running, after: record(rkev1.OperationStateRunning, 2, ""), want: []string{"Cluster demo Normal OperationStarted etcd-restore"},
 		},
 		"it succeeds": {
@@ -152,9 +152,9 @@ func TestControlPlaneChanged(t *testing.T) {
 		"it fails": {
 			before: running, after: record(rkev1.OperationStateFailed, 1, "no such file"), want: []string{"Cluster demo Warning OperationFailed etcd-restore: no such file"},
 		},
-		"its request is taken back": {
+		"its request is withdrawn": {
 			before: running, after: record(rkev1.OperationStateCancelled, 1, ""),
-			want: []string{"Cluster demo Normal OperationCancelled etcd-restore: its request was taken back"},
+			want: []string{"Cluster demo Normal OperationCancelled etcd-restore: its request was withdrawn"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestControlPlaneChanged(t *testing.T) {
 	}
 }
 
-func TestPoolChanged_AnotherTemplateReplacesMachines(t *testing.T) {
+func TestPoolChanged_NewTemplateReplacesMachines(t *testing.T) {
 	before := &clusterv1.MachineDeployment{}
 	before.Name = "demo-worker"
 	before.Spec.Template.Spec.InfrastructureRef.Name = "one"
@@ -179,5 +179,5 @@ func TestPoolChanged_AnotherTemplateReplacesMachines(t *testing.T) {
 	expect(t, PoolChanged(build.Cluster("demo"), before, after))
 	after.Spec.Template.Spec.InfrastructureRef.Name = "two"
 	expect(t, PoolChanged(build.Cluster("demo"), before, after),
-		"Cluster demo Normal PoolRollOut MachineDeployment demo-worker has another template of machines, two: its 3 machines are replaced, cause edit-pool")
+		"Cluster demo Normal PoolRollOut MachineDeployment demo-worker has the new machine template two: its 3 machines are replaced, cause edit-pool")
 }

@@ -58,13 +58,14 @@ func (l *list) warning(reason Reason, parts ...string) { l.add(corev1.EventTypeW
 
 // add adds an event. Its message joins the non-empty parts with colons.
 func (l *list) add(kind string, reason Reason, parts []string) {
-	var said []string
+	var texts []string
 	for _, part := range parts {
 		if part = strings.TrimSpace(part); part != "" {
-			said = append(said, part)
+			texts = append(texts, part)
 		}
 	}
-	l.events = append(l.events, Event{Object: l.object, Type: kind, Reason: reason, Message: bounded(strings.Join(said, ": "))})
+	l.events = append(l.events, Event{Object: l.object, Type: kind, Reason: reason, Message: bounded(strings.Join(texts,
+		": "))})
 }
 
 // bounded cuts a text to MaxMessage bytes, between letters.
@@ -80,42 +81,43 @@ func bounded(text string) string {
 	return text[:end] + mark
 }
 
-// said is the content of a condition, of either condition type.
-type said struct{ status, reason, message string }
+// conditionState is the content of a condition, of either condition type.
+type conditionState struct{ status, reason, message string }
 
-func ours(conditions []rkev1.GenericCondition, kind string) said {
+func ownCondition(conditions []rkev1.GenericCondition, kind string) conditionState {
 	for _, c := range conditions {
 		if c.Type == kind {
-			return said{c.Status, c.Reason, c.Message}
+			return conditionState{c.Status, c.Reason, c.Message}
 		}
 	}
-	return said{}
+	return conditionState{}
 }
 
-func theirs(conditions []metav1.Condition, kind string) said {
+func metaCondition(conditions []metav1.Condition, kind string) conditionState {
 	for _, c := range conditions {
 		if c.Type == kind {
-			return said{string(c.Status), c.Reason, c.Message}
+			return conditionState{string(c.Status), c.Reason, c.Message}
 		}
 	}
-	return said{}
+	return conditionState{}
 }
 
-// news is the change of a condition. A changed message alone is no news, because messages change during progress.
-type news struct{ was, is said }
+// transition is the change of a condition. A changed message alone does not count, because messages change during
+// progress.
+type transition struct{ was, is conditionState }
 
 // became reports whether the condition changed to that status, or to another reason for it.
-func (n news) became(status string) bool {
+func (n transition) became(status string) bool {
 	return n.is.status == status && (n.was.status != status || n.was.reason != n.is.reason)
 }
 
 // left reports whether the condition was True and no longer is.
-func (n news) left() bool {
+func (n transition) left() bool {
 	return n.was.status == rkev1.ConditionTrue && n.is.status != rkev1.ConditionTrue
 }
 
 // why returns the reason and the message, without a reason that only repeats the status.
-func (s said) why() string {
+func (s conditionState) why() string {
 	switch {
 	case s.reason == "" || s.reason == rkev1.ReasonError || s.reason == rkev1.ReasonWaiting:
 		return s.message

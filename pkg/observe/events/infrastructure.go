@@ -11,12 +11,14 @@ import (
 // InfrastructureChanged returns the events of a change of a <Driver>Machine.
 func InfrastructureChanged(before, after *unstructured.Unstructured) []Event {
 	l := about(after.GroupVersionKind(), after)
-	condition := func(kind string) news { return news{untyped(before, kind), untyped(after, kind)} }
+	condition := func(kind string) transition {
+		return transition{untypedCondition(before, kind), untypedCondition(after, kind)}
+	}
 	switch created := condition(rkev1.ConditionCreateJob); {
 	case created.became(rkev1.ConditionUnknown):
-		l.normal(ReasonHostCreating, "A Job makes the host")
+		l.normal(ReasonHostCreating, "A Job creates the host")
 	case created.became(rkev1.ConditionTrue):
-		l.normal(ReasonHostCreated, "The host was made")
+		l.normal(ReasonHostCreated, "The host was created")
 	case created.became(rkev1.ConditionFalse):
 		l.warning(ReasonHostCreateFailed, redacted(problem(after)))
 	}
@@ -48,8 +50,8 @@ func isHostFailure(reason string) bool {
 	return machinejob.Blocked(reason)
 }
 
-// untyped reads a condition of an object without a Go type.
-func untyped(object *unstructured.Unstructured, kind string) said {
+// untypedCondition reads a condition of an object without a Go type.
+func untypedCondition(object *unstructured.Unstructured, kind string) conditionState {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, item := range conditions {
 		c, _ := item.(map[string]any)
@@ -59,16 +61,16 @@ func untyped(object *unstructured.Unstructured, kind string) said {
 		status, _ := c["status"].(string)
 		reason, _ := c["reason"].(string)
 		message, _ := c["message"].(string)
-		return said{status, reason, message}
+		return conditionState{status, reason, message}
 	}
-	return said{}
+	return conditionState{}
 }
 
 // DriverChanged returns the events of a change of a NodeDriver.
 func DriverChanged(before, after *mgmtv3.NodeDriver) []Event {
 	l := about(driverKind, after)
-	condition := func(kind string) news {
-		return news{ours(before.Status.Conditions, kind), ours(after.Status.Conditions, kind)}
+	condition := func(kind string) transition {
+		return transition{ownCondition(before.Status.Conditions, kind), ownCondition(after.Status.Conditions, kind)}
 	}
 	for _, kind := range []string{mgmtv3.NodeDriverConditionDownloaded, mgmtv3.NodeDriverConditionInstalled} {
 		if failed := condition(kind); failed.became(rkev1.ConditionFalse) && failed.is.message != "" {
@@ -77,7 +79,7 @@ func DriverChanged(before, after *mgmtv3.NodeDriver) []Event {
 		}
 	}
 	if condition(mgmtv3.NodeDriverConditionInstalled).became(rkev1.ConditionTrue) {
-		l.normal(ReasonDriverInstalled, "The driver can be used")
+		l.normal(ReasonDriverInstalled, "The driver is installed")
 	}
 	return l.events
 }

@@ -16,9 +16,9 @@ import (
 // MachineCreated returns the events of a new Machine.
 func MachineCreated(machine *clusterv1.Machine) []Event {
 	l := about(machineKind, machine)
-	text := "A machine of cluster " + machine.Spec.ClusterName
+	text := "Machine of cluster " + machine.Spec.ClusterName
 	if pool := machine.Labels[clusterv1.MachineDeploymentNameLabel]; pool != "" {
-		text += ", by MachineDeployment " + pool
+		text += ", created by MachineDeployment " + pool
 	}
 	l.normal(ReasonMachineCreated, text)
 	return l.events
@@ -31,7 +31,7 @@ func MachineRemoved(cluster *provv1.Cluster, machine *clusterv1.Machine) []Event
 		return nil
 	}
 	l := about(clusterKind, cluster)
-	l.normal(ReasonMachineRemoved, "Machine "+machine.Name+" is gone")
+	l.normal(ReasonMachineRemoved, "Machine "+machine.Name+" was removed")
 	return l.events
 }
 
@@ -44,8 +44,8 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 		}
 		return l.events // Cluster API reports the removal itself
 	}
-	condition := func(kind string) news {
-		return news{theirs(before.Status.Conditions, kind), theirs(after.Status.Conditions, kind)}
+	condition := func(kind string) transition {
+		return transition{metaCondition(before.Status.Conditions, kind), metaCondition(after.Status.Conditions, kind)}
 	}
 	host(l, condition)
 	planFailure(l, condition)
@@ -65,14 +65,14 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 }
 
 // host adds events on the two halves of a machine, as Cluster API repeats their state.
-func host(l *list, condition func(string) news) {
+func host(l *list, condition func(string) transition) {
 	data := condition(clusterv1.MachineBootstrapConfigReadyCondition)
 	if data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError) {
 		l.warning(ReasonBootstrapDataFailed, data.is.why())
 	}
 	switch made := condition(clusterv1.MachineInfrastructureReadyCondition); {
 	case made.became(rkev1.ConditionTrue):
-		l.normal(ReasonInfrastructureReady, "Its host was made")
+		l.normal(ReasonInfrastructureReady, "Its host was created")
 	case made.became(rkev1.ConditionFalse) && isHostFailure(made.is.reason):
 		l.warning(ReasonInfrastructureFailed, made.is.reason, redacted(made.is.message))
 	}
@@ -80,9 +80,11 @@ func host(l *list, condition func(string) news) {
 
 // planFailure adds an event for a failing plan. The planner reports it first, with the instruction. PlanApplied reports
 // it when it is final, even if the planner does not run.
-func planFailure(l *list, condition func(string) news) {
+func planFailure(l *list, condition func(string) transition) {
 	reconciled, applied := condition(rkev1.ConditionReconciled), condition(rkev1.ConditionPlanApplied)
-	failed := func(s said) bool { return s.status != rkev1.ConditionTrue && planner.IsPlanFailure(s.message) }
+	failed := func(s conditionState) bool {
+		return s.status != rkev1.ConditionTrue && planner.IsPlanFailure(s.message)
+	}
 	switch {
 	case failed(reconciled.is) && !failed(reconciled.was):
 		l.warning(ReasonPlanFailed, reconciled.is.message)
@@ -93,9 +95,9 @@ func planFailure(l *list, condition func(string) news) {
 
 // removal adds an event with the cause of a machine's removal.
 func removal(l *list, cluster *provv1.Cluster, machine *clusterv1.Machine) {
-	checked := theirs(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
-	made := theirs(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
-	current := theirs(machine.Status.Conditions, clusterv1.MachineUpToDateCondition)
+	checked := metaCondition(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
+	made := metaCondition(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+	current := metaCondition(machine.Status.Conditions, clusterv1.MachineUpToDateCondition)
 	_, chosen := machine.Annotations[clusterv1.DeleteMachineAnnotation]
 	switch {
 	case !cluster.DeletionTimestamp.IsZero():
@@ -107,14 +109,15 @@ func removal(l *list, cluster *provv1.Cluster, machine *clusterv1.Machine) {
 	case current.status == rkev1.ConditionFalse && current.reason == clusterv1.MachineNotUpToDateReason:
 		l.normal(ReasonMachineReplaced, replaced, caused(disruption.EditPool))
 	case chosen:
-		l.normal(ReasonMachineDeleting, "The machine was chosen to go first, by annotation "+clusterv1.DeleteMachineAnnotation)
+		l.normal(ReasonMachineDeleting, "The machine was selected for deletion by "+
+			"annotation "+clusterv1.DeleteMachineAnnotation)
 	default:
-		l.normal(ReasonMachineDeleting, "Its pool shall have fewer machines, or somebody has deleted it")
+		l.normal(ReasonMachineDeleting, "Its pool was scaled down, or a user deleted the machine")
 	}
 }
 
 // replaced begins the message about a machine that another one replaces.
-const replaced = "Another machine takes its place"
+const replaced = "Another machine replaces it"
 
 func caused(cause disruption.Cause) string { return fmt.Sprintf("cause %s", cause) }
 

@@ -33,22 +33,22 @@ func TestMachineChanged(t *testing.T) {
 		clusterDeleting bool
 		want            []string
 	}{
-		"bootstrap data":                       {after: meta("BootstrapConfigReady", "True", "Ready", "")},
-		"bootstrap data that are not there":    {after: meta("BootstrapConfigReady", "False", "NotReady", "wait")},
-		"bootstrap data that cannot be":        {after: meta("BootstrapConfigReady", "False", "BadInput", "too long"), want: []string{"Machine a Warning BootstrapDataFailed BadInput: too long"}},
-		"a host":                               {after: meta("InfrastructureReady", "True", "Ready", ""), want: []string{"Machine a Normal InfrastructureReady Its host was made"}},
-		"a host that is being made":            {after: meta("InfrastructureReady", "False", "Creating", "Creating SimMachine")},
-		"a host that failed tells no password": {after: meta("InfrastructureReady", "False", "CreateError", "login: password=hunter2"), want: []string{"Machine a Warning InfrastructureFailed CreateError: login: password=***"}},
-		"a plan fails as the planner says": {after: failing, want: []string{
+		"bootstrap data":                    {after: meta("BootstrapConfigReady", "True", "Ready", "")},
+		"missing bootstrap data":            {after: meta("BootstrapConfigReady", "False", "NotReady", "wait")},
+		"invalid bootstrap data":            {after: meta("BootstrapConfigReady", "False", "BadInput", "too long"), want: []string{"Machine a Warning BootstrapDataFailed BadInput: too long"}},
+		"a host":                            {after: meta("InfrastructureReady", "True", "Ready", ""), want: []string{"Machine a Normal InfrastructureReady Its host was created"}},
+		"a host during its creation":        {after: meta("InfrastructureReady", "False", "Creating", "Creating SimMachine")},
+		"a failed host reveals no password": {after: meta("InfrastructureReady", "False", "CreateError", "login: password=hunter2"), want: []string{"Machine a Warning InfrastructureFailed CreateError: login: password=***"}},
+		"a plan fails, reported by the planner": {after: failing, want: []string{
 			"Machine a Warning PlanFailed failure while applying plan, instruction install, exit code 1: no space",
 		}},
-		"and again with other words":                   {before: failing, after: meta("Reconciled", "Unknown", "Waiting", "failure while applying plan (2 attempts or more)")},
-		"a failure that is final is not told twice":    {before: failing, after: meta("PlanApplied", "False", "Error", "error applying plan")},
-		"a failure that the planner does not speak of": {after: meta("PlanApplied", "False", "Error", "error applying plan"), want: []string{"Machine a Warning PlanFailed error applying plan"}},
-		"its node":                               {after: func(m *clusterv1.Machine) { build.WithNode("node-a")(m) }, want: []string{"Machine a Normal NodeRegistered Its node is node-a"}},
-		"it is ready":                            {after: meta("Ready", "True", "Ready", ""), want: []string{"Machine a Normal MachineReady The machine is ready"}},
-		"a node that has not come up is not ill": {after: meta("NodeHealthy", "Unknown", "NodeHealthyUnknown", "wait")},
-		"a node that falls ill": {
+		"the same failure with another message":      {before: failing, after: meta("Reconciled", "Unknown", "Waiting", "failure while applying plan (2 attempts or more)")},
+		"a final failure causes no second event":     {before: failing, after: meta("PlanApplied", "False", "Error", "error applying plan")},
+		"a failure that the planner does not report": {after: meta("PlanApplied", "False", "Error", "error applying plan"), want: []string{"Machine a Warning PlanFailed error applying plan"}},
+		"its node":    {after: func(m *clusterv1.Machine) { build.WithNode("node-a")(m) }, want: []string{"Machine a Normal NodeRegistered Its node is node-a"}},
+		"it is ready": {after: meta("Ready", "True", "Ready", ""), want: []string{"Machine a Normal MachineReady The machine is ready"}},
+		"a node that never registered is not unhealthy": {after: meta("NodeHealthy", "Unknown", "NodeHealthyUnknown", "wait")},
+		"a node becomes unhealthy": {
 			before: meta("NodeHealthy", "True", "NodeHealthy", ""), after: meta("NodeHealthy", "False", "NodeNotHealthy", "kubelet stopped"),
 			want: []string{"Machine a Warning NodeUnhealthy NodeNotHealthy: kubelet stopped"},
 		},
@@ -57,24 +57,24 @@ func TestMachineChanged(t *testing.T) {
 		},
 		"it is replaced by its health check": {
 			before: meta("HealthCheckSucceeded", "False", "UnhealthyNode", "for 5m"), after: gone,
-			want: []string{"Machine a Warning MachineReplaced Another machine takes its place: cause health-check-failed: UnhealthyNode: for 5m"},
+			want: []string{"Machine a Warning MachineReplaced Another machine replaces it: cause health-check-failed: UnhealthyNode: for 5m"},
 		},
-		"it is replaced because it could not be made": {
+		"it is replaced because its creation failed": {
 			before: meta("InfrastructureReady", "False", "CreateError", "no quota"), after: gone,
-			want: []string{"Machine a Warning MachineReplaced Another machine takes its place: cause health-machine-failed"},
+			want: []string{"Machine a Warning MachineReplaced Another machine replaces it: cause health-machine-failed"},
 		},
 		"it is replaced because its pool was edited": {
-			before: meta("UpToDate", "False", "NotUpToDate", "infrastructure"), after: gone, want: []string{"Machine a Normal MachineReplaced Another machine takes its place: cause edit-pool"},
+			before: meta("UpToDate", "False", "NotUpToDate", "infrastructure"), after: gone, want: []string{"Machine a Normal MachineReplaced Another machine replaces it: cause edit-pool"},
 		},
-		"somebody has chosen it": {
+		"a user selected it": {
 			before: func(m *clusterv1.Machine) {
 				m.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: "true"}
 			},
-			after: gone, want: []string{"Machine a Normal MachineDeleting The machine was chosen to go first, by annotation cluster.x-k8s.io/delete-machine"},
+			after: gone, want: []string{"Machine a Normal MachineDeleting The machine was selected for deletion by annotation cluster.x-k8s.io/delete-machine"},
 		},
-		"fewer are wanted":     {after: gone, want: []string{"Machine a Normal MachineDeleting Its pool shall have fewer machines, or somebody has deleted it"}},
-		"the cluster goes":     {after: gone, clusterDeleting: true, want: []string{"Machine a Normal MachineDeleting The cluster is being removed"}},
-		"what goes is no news": {before: gone, after: func(m *clusterv1.Machine) { gone(m); meta("NodeHealthy", "False", "x", "")(m) }},
+		"its pool is scaled down":           {after: gone, want: []string{"Machine a Normal MachineDeleting Its pool was scaled down, or a user deleted the machine"}},
+		"the cluster is deleted":            {after: gone, clusterDeleting: true, want: []string{"Machine a Normal MachineDeleting The cluster is being removed"}},
+		"a deletion causes no second event": {before: gone, after: func(m *clusterv1.Machine) { gone(m); meta("NodeHealthy", "False", "x", "")(m) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := build.Cluster("demo")
@@ -93,12 +93,12 @@ func TestMachineChanged(t *testing.T) {
 	}
 }
 
-func TestMachine_ComesAndGoes(t *testing.T) {
+func TestMachine_CreationAndRemoval(t *testing.T) {
 	machine, cluster := build.Machine("demo", "a", "w"), build.Cluster("demo")
-	expect(t, MachineCreated(machine), "Machine a Normal MachineCreated A machine of cluster demo")
+	expect(t, MachineCreated(machine), "Machine a Normal MachineCreated Machine of cluster demo")
 	machine.Labels[clusterv1.MachineDeploymentNameLabel] = "demo-worker"
-	expect(t, MachineCreated(machine), "Machine a Normal MachineCreated A machine of cluster demo, by MachineDeployment demo-worker")
-	expect(t, MachineRemoved(cluster, machine), "Cluster demo Normal MachineRemoved Machine a is gone")
+	expect(t, MachineCreated(machine), "Machine a Normal MachineCreated Machine of cluster demo, created by MachineDeployment demo-worker")
+	expect(t, MachineRemoved(cluster, machine), "Cluster demo Normal MachineRemoved Machine a was removed")
 	cluster.DeletionTimestamp = new(metav1.NewTime(noon))
 	expect(t, MachineRemoved(cluster, machine))
 }
@@ -141,28 +141,28 @@ func TestPlanChanged(t *testing.T) {
 	}{
 		"the first plan": {after: plan("one"), want: []string{"Machine a Normal PlanDelivered The first plan " + first + " was delivered"}},
 		"a plan that restarts nothing": {
-			before: plan("one"), after: plan("two"), want: []string{"Machine a Normal PlanDelivered Plan " + second + " was delivered, which restarts nothing"},
+			before: plan("one"), after: plan("two"), want: []string{"Machine a Normal PlanDelivered Plan " + second + " was delivered and restarts nothing"},
 		},
 		"a plan that restarts": {
 			before: plan("one"), after: all(plan("two"), note(rkev1.PlanEvidenceAnnotation, evidence("two", "edit-version"))),
-			want: []string{"Machine a Normal MachineRestarting Plan " + second + " was delivered, which restarts what runs there: cause edit-version"},
+			want: []string{"Machine a Normal MachineRestarting Plan " + second + " was delivered and restarts Kubernetes on the node: cause edit-version"},
 		},
-		"a cause that a node made up": {
+		"a forged cause of a node": {
 			before: plan("one"), after: all(plan("two"), note(rkev1.PlanEvidenceAnnotation, evidence("two", "see https://evil.example"))),
-			want: []string{"Machine a Normal PlanDelivered Plan " + second + " was delivered, which restarts nothing"},
+			want: []string{"Machine a Normal PlanDelivered Plan " + second + " was delivered and restarts nothing"},
 		},
-		"a plan once more": {
-			before: plan("one"), after: note(rkev1.PlanUpdatedTimeAnnotation, "later"), want: []string{"Machine a Normal PlanDelivered Plan " + first + " is to be tried again"},
+		"a retried plan": {
+			before: plan("one"), after: note(rkev1.PlanUpdatedTimeAnnotation, "later"), want: []string{"Machine a Normal PlanDelivered Plan " + first + " is retried"},
 		},
-		"a plan that works": {
+		"an applied plan": {
 			before: plan("one"), after: note(rkev1.PlanProbesPassedAnnotation, "now"),
 			want: []string{"Machine a Normal PlanApplied Plan " + first + " was applied and all its probes pass"},
 		},
-		"reports of the agent are no news": {before: plan("one"), after: func(s *corev1.Secret) {
+		"reports of the agent cause no event": {before: plan("one"), after: func(s *corev1.Secret) {
 			s.Data[nodeplan.KeyFailedOutput], s.Data[nodeplan.KeyFailureCount] = []byte("password=hunter2"), []byte("3")
 		}},
-		"a drain begins": {after: asked, ticket: ticket("edit-version"), want: []string{"Machine a Normal DrainStarted Its node is drained before a restart: cause edit-version"}},
-		"a drain whose ticket tells no cause": {
+		"a drain starts": {after: asked, ticket: ticket("edit-version"), want: []string{"Machine a Normal DrainStarted Its node is drained before a restart: cause edit-version"}},
+		"a drain whose ticket has no cause": {
 			after: asked, ticket: ticket("another try"), want: []string{"Machine a Normal DrainStarted Its node is drained before a restart"},
 		},
 		"a drain with the ticket of others": {
@@ -173,9 +173,9 @@ func TestPlanChanged(t *testing.T) {
 		"a drain fails": {
 			before: asked, after: note(rkev1.DrainErrorAnnotation, "budget; token: hunter2"), want: []string{"Machine a Warning DrainFailed budget; token: ***"},
 		},
-		"its node takes pods again": {before: all(asked, note(rkev1.UncordonAnnotation, "options")), after: func(s *corev1.Secret) {
+		"its node accepts pods again": {before: all(asked, note(rkev1.UncordonAnnotation, "options")), after: func(s *corev1.Secret) {
 			s.Annotations = nil
-		}, want: []string{"Machine a Normal Uncordoned Its node takes pods again"}},
+		}, want: []string{"Machine a Normal Uncordoned Its node accepts pods again"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := build.Machine("demo", "a", "w")
@@ -208,19 +208,19 @@ func TestInfrastructureChanged(t *testing.T) {
 		before, after *unstructured.Unstructured
 		want          []string
 	}{
-		"a Job begins":    {nothing, creating, []string{"SimMachine a Normal HostCreating A Job makes the host"}},
-		"a Job succeeds":  {creating, object("", one("CreateJob", "True", "", "")), []string{"SimMachine a Normal HostCreated The host was made"}},
+		"a Job starts":    {nothing, creating, []string{"SimMachine a Normal HostCreating A Job creates the host"}},
+		"a Job succeeds":  {creating, object("", one("CreateJob", "True", "", "")), []string{"SimMachine a Normal HostCreated The host was created"}},
 		"a Job fails":     {creating, object("secretKey=hunter2 refused", one("CreateJob", "False", "CreateError", "secretKey=hunter2 refused")), []string{"SimMachine a Warning HostCreateFailed secretKey=*** refused"}},
 		"a Job removes":   {nothing, object("", one("DeleteJob", "Unknown", "Deleting", "")), []string{"SimMachine a Normal HostDeleting A Job removes the host"}},
 		"a removal fails": {nothing, object("timeout", one("DeleteJob", "False", "DeleteError", "x")), []string{"SimMachine a Warning HostDeleteFailed DeleteError: timeout"}},
 		"no credential": {nothing, object("", one("Ready", "False", "CredentialMissing", "Secret s is missing")), []string{
 			"SimMachine a Warning HostBlocked CredentialMissing: Secret s is missing",
 		}},
-		"a credential that may not be used": {nothing, object("", one("Ready", "False", "AccessDenied", "Secret other/s may not be used")), []string{
+		"a denied credential": {nothing, object("", one("Ready", "False", "AccessDenied", "Secret other/s may not be used")), []string{
 			"SimMachine a Warning HostBlocked AccessDenied: Secret other/s may not be used",
 		}},
-		"it is being made": {nothing, object("", one("Ready", "False", "Creating", "Creating SimMachine a: ImagePullBackOff")), nil},
-		"nothing is new":   {creating, creating, nil},
+		"it is being created": {nothing, object("", one("Ready", "False", "Creating", "Creating SimMachine a: ImagePullBackOff")), nil},
+		"no change":           {creating, creating, nil},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, InfrastructureChanged(tc.before, tc.after), tc.want...) })
 	}
@@ -235,7 +235,7 @@ func TestDriverChanged(t *testing.T) {
 		return d
 	}
 	expect(t, DriverChanged(&mgmtv3.NodeDriver{}, driver("False", "False", "no such host")), "NodeDriver sim Warning DriverFailed no such host")
-	expect(t, DriverChanged(driver("False", "False", "no"), driver("True", "True", "")), "NodeDriver sim Normal DriverInstalled The driver can be used")
+	expect(t, DriverChanged(driver("False", "False", "no"), driver("True", "True", "")), "NodeDriver sim Normal DriverInstalled The driver is installed")
 	expect(t, DriverChanged(driver("True", "True", ""), driver("True", "True", "")))
 }
 

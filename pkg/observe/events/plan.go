@@ -41,13 +41,14 @@ func delivery(l *list, before, after *corev1.Secret) {
 	cause := planner.CauseOf(after.Annotations[rkev1.PlanEvidenceAnnotation], nodeplan.Checksum(has))
 	switch {
 	case cause != "":
-		l.normal(ReasonMachineRestarting, "Plan "+checksum(after)+" was delivered, which restarts what runs there", caused(cause))
+		l.normal(ReasonMachineRestarting, "Plan "+checksum(after)+" was delivered and restarts Kubernetes on the node",
+			caused(cause))
 	case len(had) == 0:
 		l.normal(ReasonPlanDelivered, "The first plan "+checksum(after)+" was delivered")
 	case bytes.Equal(had, has):
-		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" is to be tried again")
+		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" is retried")
 	default:
-		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" was delivered, which restarts nothing")
+		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" was delivered and restarts nothing")
 	}
 }
 
@@ -63,7 +64,7 @@ func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, 
 	case is != "" && done(after) && !done(before):
 		l.normal(ReasonDrainFinished, "Its node is drained")
 	case is == "" && was != "" && before[rkev1.UncordonAnnotation] != "":
-		l.normal(ReasonUncordoned, "Its node takes pods again")
+		l.normal(ReasonUncordoned, "Its node accepts pods again")
 	}
 	if problem := after[rkev1.DrainErrorAnnotation]; problem != "" && before[rkev1.DrainErrorAnnotation] == "" {
 		l.warning(ReasonDrainFailed, redacted(problem))

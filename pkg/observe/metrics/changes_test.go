@@ -96,7 +96,7 @@ func TestChanges_Failures(t *testing.T) {
 		happen func(w *world)
 		want   string
 	}{
-		"a manifest that is wrong": {want: "InvalidSpec", happen: func(w *world) {
+		"an invalid manifest": {want: "InvalidSpec", happen: func(w *world) {
 			before := w.clusters[0].DeepCopy()
 			failed(&w.clusters[0].Status.Conditions, provv1.ConditionRKECluster, "InvalidSpec")
 			w.fleet.ClusterChanged(before, w.clusters[0])
@@ -109,7 +109,7 @@ func TestChanges_Failures(t *testing.T) {
 			w.fleet.ControlPlaneChanged(before, w.planes[0])
 			w.fleet.ControlPlaneChanged(w.planes[0], w.planes[0].DeepCopy())
 		}},
-		"a write that fails is no reason of the planner's": {want: "Error", happen: func(w *world) {
+		"a failed write has no reason of the planner": {want: "Error", happen: func(w *world) {
 			before := w.planes[0].DeepCopy()
 			w.fleet.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonConfiguring})
 			failed(&w.planes[0].Status.Conditions, rkev1.ConditionReady, "Error")
@@ -120,7 +120,7 @@ func TestChanges_Failures(t *testing.T) {
 			failed(&w.planes[0].Status.Conditions, planner.ConditionSnapshotCreated, "Error")
 			w.fleet.ControlPlaneChanged(before, w.planes[0])
 		}},
-		"a rotation that was cancelled is none": {happen: func(w *world) {
+		"a cancelled rotation is not a failure": {happen: func(w *world) {
 			before := w.planes[0].DeepCopy()
 			failed(&w.planes[0].Status.Conditions, planner.ConditionKeysRotated, planner.ReasonCancelled)
 			w.fleet.ControlPlaneChanged(before, w.planes[0])
@@ -131,7 +131,7 @@ func TestChanges_Failures(t *testing.T) {
 			w.fleet.MachineChanged(before, w.machines[0])
 			w.fleet.MachineChanged(w.machines[0], w.machines[0])
 		}},
-		"a machine that could not be made": {want: "CreateError", happen: func(w *world) {
+		"a machine whose creation failed": {want: "CreateError", happen: func(w *world) {
 			before, after := infrastructure(nil), infrastructure(map[string]any{"failureReason": "CreateError"})
 			w.fleet.InfrastructureChanged(before, after)
 			w.fleet.InfrastructureChanged(after, after)
@@ -140,11 +140,11 @@ func TestChanges_Failures(t *testing.T) {
 			ready := map[string]any{"type": "Ready", "status": "False", "reason": "CredentialMissing"}
 			w.fleet.InfrastructureChanged(infrastructure(nil), infrastructure(map[string]any{"conditions": []any{ready}}))
 		}},
-		"a machine that is being made has not failed": {happen: func(w *world) {
+		"a machine during its creation has not failed": {happen: func(w *world) {
 			ready := map[string]any{"type": "Ready", "status": "False", "reason": "Creating"}
 			w.fleet.InfrastructureChanged(infrastructure(nil), infrastructure(map[string]any{"conditions": []any{ready}}))
 		}},
-		"somebody else's": {happen: func(w *world) {
+		"of another manager": {happen: func(w *world) {
 			before := w.clusters[0].DeepCopy()
 			delete(w.clusters[0].Annotations, rkev1.InstanceAnnotation)
 			failed(&w.clusters[0].Status.Conditions, provv1.ConditionRKECluster, "InvalidSpec")

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/disruption"
 )
 
-func TestDisruptions_EveryCauseIsThereFromTheBeginning(t *testing.T) {
+func TestDisruptions_EveryCauseExistsFromTheStart(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	first, err := NewDisruptions(registry)
 	if err != nil {
@@ -26,7 +26,7 @@ func TestDisruptions_EveryCauseIsThereFromTheBeginning(t *testing.T) {
 	second.Count(disruption.CommandRoll, 2)
 	second.Count(disruption.CommandRoll, -1)
 	if got := values(t, registry)[string(disruption.CommandRoll)]; got != 3 {
-		t.Errorf("counted %v, want 3: both share a counter", got)
+		t.Errorf("counted %v, want 3: both must share a counter", got)
 	}
 	var none *Disruptions
 	none.Count(disruption.Unknown, 1)
@@ -46,7 +46,7 @@ func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return out
 }
 
-func TestDisruptions_ATakenNameIsAnError(t *testing.T) {
+func TestDisruptions_DuplicateNameIsAnError(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: DisruptionsName}))
 	if _, err := NewDisruptions(registry); err == nil || !strings.Contains(err.Error(), DisruptionsName) {

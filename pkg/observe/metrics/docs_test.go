@@ -31,7 +31,7 @@ func TestDocs_EveryMetricHasARow(t *testing.T) {
 		want = append(want, fmt.Sprintf("| `%s` | %s |%s| %s |", d.Name, d.Type, labels, strings.ReplaceAll(d.Help, "\\\"", "\"")))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows of docs/metrics.md, wanted by the code (-) and there (+):\n%s", diff)
+		t.Errorf("rows of docs/metrics.md (-code +docs):\n%s", diff)
 	}
 }
 
@@ -45,13 +45,13 @@ func TestDefinitions_FollowConventions(t *testing.T) {
 			t.Errorf("%s: durations end in _duration_seconds", d.Name)
 		}
 		if !strings.HasPrefix(d.Name, "drover_") || !strings.HasSuffix(d.Help, ".") {
-			t.Errorf("%s: prefix and help have to be sentences of ours", d.Name)
+			t.Errorf("%s: the prefix must be drover_ and the help must be a sentence", d.Name)
 		}
 	}
 }
 
-// TestReasons_AllOfTheProgramAreKnown: no reason of the program is reported as Other, which would help no reader.
-func TestReasons_AllOfTheProgramAreKnown(t *testing.T) {
+// TestReasons_AllAreKnown: no reason of the program is reported as Other, which would help no reader.
+func TestReasons_AllAreKnown(t *testing.T) {
 	for path, names := range constants(t, "../../decide/planner/decision.go", "../../controllers/*/*.go", "../../decide/machinejob/*.go", "../../decide/tenancy/*.go") {
 		for name, value := range names {
 			if strings.HasPrefix(strings.ToLower(name), "reason") && !known[value] && !ofManagement[value] {
@@ -61,8 +61,8 @@ func TestReasons_AllOfTheProgramAreKnown(t *testing.T) {
 	}
 }
 
-// TestReasons_HaveAPageEach: every reason or code in an alert has a page that explains it.
-func TestReasons_HaveAPageEach(t *testing.T) {
+// TestReasons_EachHasAPage: every reason or code in an alert has a page that explains it.
+func TestReasons_EachHasAPage(t *testing.T) {
 	for _, value := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(known)), Codes()...)))) {
 		if _, err := os.Stat("../../../docs/reasons/" + value + ".md"); err != nil {
 			t.Errorf("reason %s of metrics needs a page docs/reasons/%s.md", value, value)

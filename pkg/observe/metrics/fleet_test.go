@@ -23,25 +23,25 @@ func TestFleet(t *testing.T) {
 		given func(w *world)
 		want  map[string]float64
 	}{
-		"all is well": {
+		"all ready": {
 			given: func(w *world) { w.add("demo", "a", "b") },
 			want:  map[string]float64{"leader": 1, "clusters ready": 1, "machines running": 2, "clusters_without_snapshot": 1},
 		},
-		"somebody else's cluster does not count": {
+		"a cluster of another manager does not count": {
 			given: func(w *world) {
 				cluster, _ := w.add("demo", "a")
 				cluster.Annotations[rkev1.InstanceAnnotation] = "you"
 			},
 			want: map[string]float64{"leader": 1},
 		},
-		"a cluster that was imported waits for nothing": {
+		"an imported cluster does not wait": {
 			given: func(w *world) {
 				cluster, _ := w.add("demo")
 				cluster.Spec.RKEConfig, w.planes = nil, nil
 			},
 			want: map[string]float64{"leader": 1},
 		},
-		"a cluster waits, and the planner said why": {
+		"a cluster waits for the reason of the planner": {
 			given: func(w *world) {
 				_, plane := w.add("demo")
 				plane.Spec.ETCD = &rkev1.ETCD{DisableSnapshots: true}
@@ -61,7 +61,7 @@ func TestFleet(t *testing.T) {
 			},
 			want: map[string]float64{"leader": 1, "clusters waiting": 2, "stuck_objects Cluster Waiting": 2, "stuck_age_seconds Cluster Waiting": 3600},
 		},
-		"a reason of somebody else's": {
+		"a reason of another program": {
 			given: func(w *world) {
 				cluster, plane := w.add("demo")
 				plane.Status.AppliedSpec = nil
@@ -69,7 +69,7 @@ func TestFleet(t *testing.T) {
 			},
 			want: map[string]float64{"leader": 1, "clusters failed": 1, "stuck_objects Cluster Other": 1, "stuck_age_seconds Cluster Other": 60},
 		},
-		"a removal that does not end": {
+		"an overdue removal": {
 			given: func(w *world) {
 				cluster, _ := w.add("demo", "a")
 				cluster.DeletionTimestamp = new(metav1.NewTime(noon.Add(-time.Hour)))
@@ -81,7 +81,7 @@ func TestFleet(t *testing.T) {
 				"machines deleting": 1, "stuck_objects Machine Deleting": 1, "stuck_age_seconds Machine Deleting": 3600,
 			},
 		},
-		"a plan that its machine does not apply, and snapshots": {
+		"a plan that is not applied, and snapshots": {
 			given: func(w *world) {
 				_, plane := w.add("demo", "a")
 				plane.Spec.ETCD = &rkev1.ETCD{}
@@ -103,7 +103,7 @@ func TestFleet(t *testing.T) {
 			w := newWorld(t)
 			tc.given(w)
 			if got := w.read(); len(got) > 0 {
-				t.Errorf("tells before it leads: %v", got)
+				t.Errorf("has metrics before it leads: %v", got)
 			}
 			stop := w.lead()
 			if diff := cmp.Diff(tc.want, w.read()); diff != "" {
@@ -111,14 +111,14 @@ func TestFleet(t *testing.T) {
 			}
 			stop()
 			if got := w.read(); len(got) > 0 {
-				t.Errorf("tells after its end: %v", got)
+				t.Errorf("has metrics after its end: %v", got)
 			}
 		})
 	}
 }
 
 // A machine goes through its states. A failure has a reason.
-func TestStandingOf(t *testing.T) {
+func TestMachineState(t *testing.T) {
 	w := newWorld(t)
 	machine := w.machine("demo", "a")
 	set := func(kind, status, reason string) {
@@ -126,7 +126,7 @@ func TestStandingOf(t *testing.T) {
 	}
 	want := func(state, reason string) {
 		t.Helper()
-		if got := standingOf(machine); got.state != state || got.reason != reason {
+		if got := machineState(machine); got.state != state || got.reason != reason {
 			t.Errorf("got %s %s, want %s %s", got.state, got.reason, state, reason)
 		}
 	}
@@ -166,7 +166,7 @@ func TestFleet_IsSharedByRegistry(t *testing.T) {
 	second := w.lead()
 	first()
 	if w.read()["leader"] != 1 {
-		t.Error("the end of the first term has ended the second one")
+		t.Error("the end of the first term must not end the second term")
 	}
 	second()
 }

@@ -29,12 +29,12 @@ type pauses struct {
 
 // cluster sets the reason that holds a cluster that is being removed. Cluster API ignores a cluster that is paused or
 // has the annotation.
-func (p pauses) cluster(key types.NamespacedName, s standing) standing {
+func (p pauses) cluster(key types.NamespacedName, s objectState) objectState {
 	core := p.cores[key]
 	if core == nil || s.state != stateDeleting {
 		return s
 	}
-	if (s.reason == reasonDeleting || s.reason == reasonOverdue) && (pausedBySomebody(core) || annotated(core.Annotations)) {
+	if (s.reason == reasonDeleting || s.reason == reasonOverdue) && (isPausedByUser(core) || annotated(core.Annotations)) {
 		s.reason = reasonPaused
 		return s
 	}
@@ -43,7 +43,7 @@ func (p pauses) cluster(key types.NamespacedName, s standing) standing {
 }
 
 // machine sets the reason that holds a machine that is being created or removed.
-func (p pauses) machine(machine *clusterv1.Machine, s standing) standing {
+func (p pauses) machine(machine *clusterv1.Machine, s objectState) objectState {
 	switch s.state {
 	case stateCreating, stateJoining, stateDeleting:
 	default:
@@ -69,7 +69,7 @@ func (p pauses) machine(machine *clusterv1.Machine, s standing) standing {
 // pause of the control plane holds the delivery of plans, once the machine has a host.
 func (p pauses) hold(machine *clusterv1.Machine, state string) bool {
 	key := types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}
-	if pausedBySomebody(p.cores[key]) || annotated(machine.Annotations) ||
+	if isPausedByUser(p.cores[key]) || annotated(machine.Annotations) ||
 		state != stateJoining && annotated(p.Annotations(machine.Namespace, machine.Spec.InfrastructureRef)) {
 		return true
 	}
@@ -80,7 +80,7 @@ func (p pauses) hold(machine *clusterv1.Machine, state string) bool {
 	return state == stateJoining && plane != nil && annotated(plane.Annotations) || annotated(p.Annotations(machine.Namespace, machine.Spec.Bootstrap.ConfigRef))
 }
 
-func pausedBySomebody(core *clusterv1.Cluster) bool {
+func isPausedByUser(core *clusterv1.Cluster) bool {
 	return core != nil && core.Spec.Paused != nil && *core.Spec.Paused && core.Annotations[rkev1.PausedByOperationAnnotation] == ""
 }
 

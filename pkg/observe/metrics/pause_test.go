@@ -48,17 +48,17 @@ func TestPauses(t *testing.T) {
 		given func(w *world)
 		want  map[string]float64
 	}{
-		"nothing is paused":             {want: none, given: func(*world) {}},
-		"Cluster API's Cluster is gone": {want: none, given: func(w *world) { w.cores = nil }},
-		"the cluster":                   {want: every, given: func(w *world) { w.cores[0].Spec.Paused = new(true) }},
-		"an operation, which ends, and removals go on meanwhile": {want: none, given: func(w *world) {
+		"nothing is paused":                    {want: none, given: func(*world) {}},
+		"Cluster API's Cluster does not exist": {want: none, given: func(w *world) { w.cores = nil }},
+		"the cluster":                          {want: every, given: func(w *world) { w.cores[0].Spec.Paused = new(true) }},
+		"an operation, which ends and does not stop removals": {want: none, given: func(w *world) {
 			w.cores[0].Spec.Paused, w.cores[0].Annotations = new(true), map[string]string{rkev1.PausedByOperationAnnotation: "etcd-restore"}
 		}},
-		"Cluster API's Cluster alone, by annotation, which machines do not ask about": {want: none, given: func(w *world) { w.cores[0].Annotations = mark }},
-		"another cluster of the name": {want: none, given: func(w *world) {
+		"only Cluster API's Cluster, by annotation, which machines ignore": {want: none, given: func(w *world) { w.cores[0].Annotations = mark }},
+		"another cluster with the same name": {want: none, given: func(w *world) {
 			w.cores[0].Namespace, w.cores[0].Spec.Paused = "elsewhere", new(true)
 		}},
-		"the pool, whose machines are made and removed all the same": {want: none, given: func(w *world) {
+		"the pool, whose machines are still created and removed": {want: none, given: func(w *world) {
 			w.clusters[0].Spec.RKEConfig.MachinePools = []provv1.RKEMachinePool{{Name: "pool", Paused: true}}
 			for _, machine := range w.machines {
 				machine.Labels[rkev1.MachinePoolNameLabel] = "pool"
@@ -69,10 +69,10 @@ func TestPauses(t *testing.T) {
 				machine.Annotations = mark
 			}
 		}},
-		"hosts, which hold no machine that has one": {given: func(w *world) { all(w, "Host") }, want: map[string]float64{
+		"hosts, which do not block a machine with a host": {given: func(w *world) { all(w, "Host") }, want: map[string]float64{
 			"Paused": 2, "NodeMissing": 1, "CreateError": 1,
 		}},
-		"RKEBootstraps, which hold no removal": {given: func(w *world) { all(w, "RKEBootstrap") }, want: map[string]float64{
+		"RKEBootstraps, which do not block a removal": {given: func(w *world) { all(w, "RKEBootstrap") }, want: map[string]float64{
 			"Paused": 2, "CreateError": 1, "Deleting": 1,
 		}},
 		"the RKEControlPlane: no plans are delivered": {given: func(w *world) { w.planes[0].Annotations = mark }, want: map[string]float64{
@@ -115,7 +115,7 @@ func TestPauses_StatesStay(t *testing.T) {
 
 // A cluster that was deleted while it is paused, or with the annotation, remains until that ends. Failures are still
 // reported.
-func TestPauses_OfAClusterThatIsRemoved(t *testing.T) {
+func TestPauses_OfARemovedCluster(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(core *clusterv1.Cluster)
 		said  string
@@ -123,8 +123,8 @@ func TestPauses_OfAClusterThatIsRemoved(t *testing.T) {
 	}{
 		"nothing is paused":               {said: "", want: "Deleting", given: func(*clusterv1.Cluster) {}},
 		"spec.paused":                     {said: "", want: "Paused", given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
-		"spec.paused, for long":           {said: "DeletionOverdue", want: "Paused", given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
-		"spec.paused, and something else": {said: "Error", want: "Error", given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
+		"spec.paused, for a long time":    {said: "DeletionOverdue", want: "Paused", given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
+		"spec.paused, and another reason": {said: "Error", want: "Error", given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
 		"the annotation": {said: "", want: "Paused", given: func(core *clusterv1.Cluster) {
 			core.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}},
@@ -174,7 +174,7 @@ func TestPauses_TimeBeginsWithTheEndOfAPause(t *testing.T) {
 
 // The end of a pause of the infrastructure machine, RKEBootstrap or RKEControlPlane is remembered from earlier scrapes,
 // because no condition of the Machine shows it.
-func TestPauses_TimeBeginsWithTheEndOfAPauseOfSomethingElse(t *testing.T) {
+func TestPauses_TimeBeginsWithTheEndOfAnotherObjectsPause(t *testing.T) {
 	w := paused(t)
 	mark := map[string]string{clusterv1.PausedAnnotation: "true"}
 	w.annotations = map[string]map[string]string{"Host creating": mark, "Host deleting": mark}
@@ -183,7 +183,7 @@ func TestPauses_TimeBeginsWithTheEndOfAPauseOfSomethingElse(t *testing.T) {
 	w.read()
 	w.now = w.now.Add(2 * time.Hour)
 	if got := w.read()["stuck_objects Machine Paused"]; got != 3 {
-		t.Fatalf("%v machines are held, want 3", got)
+		t.Fatalf("%v machines are blocked, want 3", got)
 	}
 	w.annotations, w.planes[0].Annotations = nil, nil
 	w.now = w.now.Add(time.Minute)
@@ -203,6 +203,6 @@ func TestPauses_TimeBeginsWithTheEndOfAPauseOfSomethingElse(t *testing.T) {
 	w.machines[0].DeletionTimestamp = nil
 	w.read()
 	if kept := len(w.fleet.held); kept > 1 {
-		t.Errorf("%d machines are remembered, of which one is there", kept)
+		t.Errorf("%d machines are remembered, but only one exists", kept)
 	}
 }

@@ -18,7 +18,7 @@ func register[T prometheus.Collector](registerer prometheus.Registerer, name str
 		if shared, same := known.ExistingCollector.(T); same {
 			return shared, nil
 		}
-		return collector, fmt.Errorf("register %s: something else has that name", name)
+		return collector, fmt.Errorf("register %s: another metric has this name", name)
 	}
 	if err != nil {
 		return collector, fmt.Errorf("register %s: %w", name, err)

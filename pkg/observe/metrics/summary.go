@@ -54,13 +54,13 @@ func (t *tally) add(age time.Duration) {
 	t.age = max(t.age, age)
 }
 
-// standing is the state of one object. An object that needs time or attention has a reason.
-type standing struct {
+// objectState is the state of one object. An object that needs time or attention has a reason.
+type objectState struct {
 	state, reason string
 	since         time.Time
 }
 
-func (s *summary) stand(kind string, of standing, now time.Time) {
+func (s *summary) count(kind string, of objectState, now time.Time) {
 	if kind == kindCluster {
 		s.clusters[of.state]++
 	} else {
@@ -114,16 +114,16 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 		key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 		ours[key] = true
 		plane := planes[key]
-		stands := paused.cluster(key, f.cluster(cluster, plane))
-		s.stand(kindCluster, stands, now)
-		s.snapshot(stands.state, plane, newest[key], now)
+		state := paused.cluster(key, f.cluster(cluster, plane))
+		s.count(kindCluster, state, now)
+		s.snapshot(state.state, plane, newest[key], now)
 		f.kubeconfig(s, source, key)
 	}
 	for _, machine := range machines {
 		if !ours[types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}] {
 			continue
 		}
-		s.stand(kindMachine, paused.machine(machine, standingOf(machine)), now)
+		s.count(kindMachine, paused.machine(machine, machineState(machine)), now)
 		f.plan(s, source, machine, now)
 	}
 	f.areHeld(paused.held)
@@ -159,7 +159,7 @@ func newestSnapshots(list []*rkev1.ETCDSnapshot) map[types.NamespacedName]time.T
 }
 
 // cluster returns the state of a cluster.
-func (f *Fleet) cluster(cluster *provv1.Cluster, plane *rkev1.RKEControlPlane) standing {
+func (f *Fleet) cluster(cluster *provv1.Cluster, plane *rkev1.RKEControlPlane) objectState {
 	created := cluster.CreationTimestamp.Time
 	made := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
 	switch {
@@ -168,21 +168,21 @@ func (f *Fleet) cluster(cluster *provv1.Cluster, plane *rkev1.RKEControlPlane) s
 		if removed := conditions.Get(cluster.Status.Conditions, provv1.ConditionRemoved); removed != nil && removed.Status == rkev1.ConditionFalse {
 			reason = removed.Reason
 		}
-		return standing{stateDeleting, reason, cluster.DeletionTimestamp.Time}
+		return objectState{stateDeleting, reason, cluster.DeletionTimestamp.Time}
 	case made != nil && made.Status == rkev1.ConditionFalse:
-		return standing{stateFailed, made.Reason, updated(made, created)}
+		return objectState{stateFailed, made.Reason, updated(made, created)}
 	case plane == nil:
-		return standing{stateWaiting, rkev1.ReasonWaiting, created}
+		return objectState{stateWaiting, rkev1.ReasonWaiting, created}
 	}
 	key := cluster.Namespace + "/" + cluster.Name
 	ready := conditions.Get(plane.Status.Conditions, rkev1.ConditionReady)
 	switch {
 	case ready == nil:
-		return standing{stateWaiting, f.Reasons.reason(key, rkev1.ReasonWaiting), plane.CreationTimestamp.Time}
+		return objectState{stateWaiting, f.Reasons.reason(key, rkev1.ReasonWaiting), plane.CreationTimestamp.Time}
 	case ready.Status == rkev1.ConditionTrue:
-		return standing{state: stateReady}
+		return objectState{state: stateReady}
 	}
-	out := standing{stateWaiting, f.Reasons.reason(key, ready.Reason), updated(ready, plane.CreationTimestamp.Time)}
+	out := objectState{stateWaiting, f.Reasons.reason(key, ready.Reason), updated(ready, plane.CreationTimestamp.Time)}
 	switch {
 	case out.reason == reasonPaused:
 		out.state = statePaused
@@ -202,30 +202,30 @@ func updated(c *rkev1.GenericCondition, otherwise time.Time) time.Time {
 	return otherwise
 }
 
-// standingOf returns the state of a machine.
-func standingOf(machine *clusterv1.Machine) standing {
+// machineState returns the state of a machine.
+func machineState(machine *clusterv1.Machine) objectState {
 	list := machine.Status.Conditions
 	infrastructure := conditions.GetMeta(list, clusterv1.MachineInfrastructureReadyCondition)
 	applied := conditions.GetMeta(list, rkev1.ConditionPlanApplied)
 	healthy := conditions.GetMeta(list, clusterv1.MachineNodeHealthyCondition)
 	switch {
 	case !machine.DeletionTimestamp.IsZero():
-		return standing{stateDeleting, reasonDeleting, machine.DeletionTimestamp.Time}
+		return objectState{stateDeleting, reasonDeleting, machine.DeletionTimestamp.Time}
 	case infrastructure == nil:
-		return standing{stateCreating, reasonInfrastructure, machine.CreationTimestamp.Time}
+		return objectState{stateCreating, reasonInfrastructure, machine.CreationTimestamp.Time}
 	case infrastructure.Status != clusterTrue && !machine.Status.NodeRef.IsDefined():
 		if isFailure[infrastructure.Reason] {
-			return standing{stateFailed, infrastructure.Reason, infrastructure.LastTransitionTime.Time}
+			return objectState{stateFailed, infrastructure.Reason, infrastructure.LastTransitionTime.Time}
 		}
-		return standing{stateCreating, reasonInfrastructure, machine.CreationTimestamp.Time}
+		return objectState{stateCreating, reasonInfrastructure, machine.CreationTimestamp.Time}
 	case applied != nil && applied.Status == clusterFalse:
-		return standing{stateFailed, reasonPlan, applied.LastTransitionTime.Time}
+		return objectState{stateFailed, reasonPlan, applied.LastTransitionTime.Time}
 	case !machine.Status.NodeRef.IsDefined():
-		return standing{stateJoining, reasonNode, infrastructure.LastTransitionTime.Time}
+		return objectState{stateJoining, reasonNode, infrastructure.LastTransitionTime.Time}
 	case healthy != nil && healthy.Status != clusterTrue:
-		return standing{stateUnhealthy, reasonUnhealthy, healthy.LastTransitionTime.Time}
+		return objectState{stateUnhealthy, reasonUnhealthy, healthy.LastTransitionTime.Time}
 	}
-	return standing{state: stateRunning}
+	return objectState{state: stateRunning}
 }
 
 // snapshot counts the newest snapshot of a cluster that has snapshots enabled and has been ready at least once.

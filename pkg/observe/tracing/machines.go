@@ -79,7 +79,7 @@ func (m *Machines) MachineChanged(machine *clusterv1.Machine, plan *corev1.Secre
 		if agent, awaited := m.take(machine.UID); awaited {
 			m.make(machine, stagesOf(machine, plan, agent), machine.DeletionTimestamp.Time, "removed before it was ready")
 		}
-	case conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition) && worksBy(plan):
+	case conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition) && isHealthy(plan):
 		if agent, awaited := m.take(machine.UID); awaited {
 			end := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition).LastTransitionTime.Time
 			m.make(machine, stagesOf(machine, plan, agent), end, "")
@@ -97,7 +97,7 @@ func (m *Machines) PlanChanged(machine *clusterv1.Machine, before, after *corev1
 		}
 		m.mu.Unlock()
 	}
-	if !worksBy(before) && worksBy(after) {
+	if !isHealthy(before) && isHealthy(after) {
 		m.MachineChanged(machine, after)
 	}
 }
@@ -113,8 +113,8 @@ func (m *Machines) take(uid types.UID) (agent time.Time, awaited bool) {
 	return agent, awaited
 }
 
-// worksBy reports whether a plan was applied and has passed its probes.
-func worksBy(plan *corev1.Secret) bool {
+// isHealthy reports whether a plan was applied and has passed its probes.
+func isHealthy(plan *corev1.Secret) bool {
 	return plan != nil && plan.Annotations[rkev1.PlanProbesPassedAnnotation] != ""
 }
 

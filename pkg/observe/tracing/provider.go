@@ -32,7 +32,8 @@ func NewProvider(ctx context.Context, endpoint, version, instance string) (*Prov
 func CheckEndpoint(endpoint string) error {
 	address, err := url.Parse(endpoint)
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" || address.User != nil || address.Path != "" && address.Path != "/" {
-		return fmt.Errorf("%q is not the address of a receiver of OTLP over gRPC; use http://HOST:PORT, or https://HOST:PORT for TLS", endpoint)
+		return fmt.Errorf("%q is not the address of an OTLP receiver for gRPC; use http://HOST:PORT, or "+
+			"https://HOST:PORT for TLS", endpoint)
 	}
 	return nil
 }

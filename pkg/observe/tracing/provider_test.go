@@ -55,6 +55,6 @@ func TestNewProvider_SendsToAReceiver(t *testing.T) {
 		t.Errorf("%d spans were sent", n)
 	}
 	if _, err := NewProvider(t.Context(), "otel:4317", "v1", "me"); err == nil {
-		t.Error("an address without a scheme was taken")
+		t.Error("an address without a scheme was accepted")
 	}
 }

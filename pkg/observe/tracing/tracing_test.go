@@ -29,7 +29,7 @@ func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.S
 func collected(exporter *tracetest.InMemoryExporter) map[string]string {
 	out := map[string]string{}
 	for _, s := range exporter.GetSpans() {
-		parent := "nobody"
+		parent := "none"
 		for _, p := range exporter.GetSpans() {
 			if p.SpanContext.SpanID() == s.Parent.SpanID() {
 				parent = p.Name
@@ -80,7 +80,7 @@ func life() (machines [4]*clusterv1.Machine, plans [3]*corev1.Secret) {
 }
 
 var whole = map[string]string{
-	"machine": "nobody 0-110", "bootstrap data": "machine 0-5", "infrastructure": "machine 0-60", "agent": "machine 60-70",
+	"machine": "none 0-110", "bootstrap data": "machine 0-5", "infrastructure": "machine 0-60", "agent": "machine 60-70",
 	"plan": "machine 10-90", "node": "machine 60-100", "ready": "machine 100-110",
 }
 
@@ -123,13 +123,13 @@ func TestMachines_ReadyBeforeItsProbes(t *testing.T) {
 		t.Fatalf("a trace before its end: %v", got)
 	}
 	traces.PlanChanged(machines[3], plans[1], plans[2])
-	if got := collected(exporter); got["plan"] != "machine 10-130" || got["machine"] != "nobody 0-130" {
+	if got := collected(exporter); got["plan"] != "machine 10-130" || got["machine"] != "none 0-130" {
 		t.Errorf("spans %v", got)
 	}
 }
 
 // Another process creates the same trace with the same identifiers. It lacks only the time of the agent's first report.
-func TestMachines_AnotherProcessMakesTheSameTrace(t *testing.T) {
+func TestMachines_AnotherProcessCreatesTheSameTrace(t *testing.T) {
 	machines, plans := life()
 	identifiers := map[string]trace.SpanID{}
 	for seen := range 4 {
@@ -165,7 +165,7 @@ func TestMachines_AnotherProcessMakesTheSameTrace(t *testing.T) {
 	}
 }
 
-func TestMachines_OneThatGoesBeforeItWasReadyHasFailed(t *testing.T) {
+func TestMachines_RemovalBeforeReadyIsAFailure(t *testing.T) {
 	traces, exporter := ours()
 	machines, plans := life()
 	gone := machines[1].DeepCopy()
@@ -174,25 +174,25 @@ func TestMachines_OneThatGoesBeforeItWasReadyHasFailed(t *testing.T) {
 	traces.MachineChanged(gone, plans[0])
 	traces.MachineRemoved(gone)
 	want := map[string]string{
-		"machine": "nobody 0-200 removed before it was ready", "bootstrap data": "machine 0-5", "infrastructure": "machine 0-60",
+		"machine": "none 0-200 removed before it was ready", "bootstrap data": "machine 0-5", "infrastructure": "machine 0-60",
 	}
 	if diff := cmp.Diff(want, collected(exporter)); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
 	}
 	if len(traces.awaited) > 0 {
-		t.Error("a machine that is gone is awaited")
+		t.Error("a removed machine is awaited")
 	}
 }
 
 // A host's provider chooses identifiers of spans, but the trace keeps its identifier.
-func TestMachines_ProviderOfAHost(t *testing.T) {
+func TestMachines_ProviderOfAnEmbeddingProgram(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
 	traces := NewMachines(provider)
 	machines, plans := life()
 	traces.MachineSeen(machines[2])
 	traces.MachineChanged(machines[3], plans[2])
-	if got := collected(exporter); got["machine"] != "nobody 0-110" || got["node"] != "machine 60-100" {
+	if got := collected(exporter); got["machine"] != "none 0-110" || got["node"] != "machine 60-100" {
 		t.Errorf("spans %v", got)
 	}
 	for _, s := range exporter.GetSpans() {
@@ -202,7 +202,7 @@ func TestMachines_ProviderOfAHost(t *testing.T) {
 	}
 	_, span := newProvider(sdktrace.NewSimpleSpanProcessor(exporter), "test", "test").Tracer("").Start(context.Background(), "other")
 	if !span.SpanContext().IsValid() || span.SpanContext().TraceID() == TraceID(machines[0].UID) {
-		t.Error("a span of something else has no identifier of its own")
+		t.Error("a span of another program must have its own identifier")
 	}
 }
 
