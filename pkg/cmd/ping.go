@@ -127,5 +127,5 @@ func ask(ctx context.Context, client *http.Client, target *url.URL) error {
 	if err != nil {
 		return fmt.Errorf("read answer of %s: %w", target, err)
 	}
-	return fmt.Errorf("%s answers %s: %s", target, response.Status, strings.TrimSpace(string(body)))
+	return fmt.Errorf("%s answered %s: %s", target, response.Status, strings.TrimSpace(string(body)))
 }

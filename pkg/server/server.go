@@ -151,7 +151,7 @@ func (s *Server) Ready() error {
 	case !s.isServing():
 		return errors.New("caches are not filled yet")
 	case closed(s.draining):
-		return errors.New("this replica is about to end")
+		return errors.New("this replica is shutting down")
 	}
 	return nil
 }

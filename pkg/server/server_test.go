@@ -266,7 +266,7 @@ func TestNew_RefusesAHostWithOtherTypes(t *testing.T) {
 	check(t, err)
 	opts := options(t, api)
 	opts.ControllerFactory = factory
-	if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "Kind=RKECluster is *server.strange in the host's scheme") {
+	if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "Kind=RKECluster is *server.strange in the embedding program's scheme") {
 		t.Errorf("error: %v", err)
 	}
 }

@@ -210,7 +210,7 @@ func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
 			t.Error("the token before goes on to be good, though the agent has the present one")
 		}
 		log := w.log.String()
-		if strings.Contains(log, "The agent of a cluster could not be") || !strings.Contains(log, "The authorized endpoint of a cluster could not be") || !strings.Contains(log, "delete it, and Drover makes it anew") {
+		if strings.Contains(log, "The agent of a cluster could not be") || !strings.Contains(log, "The authorized endpoint of a cluster could not be") || !strings.Contains(log, "delete the Secret, and Drover creates it again") {
 			t.Errorf("log %s", log)
 		}
 	})

@@ -29,7 +29,7 @@ const (
 )
 
 // errDuplicate means that there is already a session to the replica that answered.
-var errDuplicate = errors.New("there is a session to this replica already")
+var errDuplicate = errors.New("a session to this replica exists already")
 
 var writeBuffers sync.Pool
 
@@ -66,7 +66,8 @@ func (a *agent) open(ctx context.Context) (*opened, error) {
 	replica := response.Header.Get(wire.HeaderReplica)
 	if replica == "" {
 		_ = ws.Close()
-		return nil, fmt.Errorf("the server's answer has no header %s: it is not Drover, or something on the way takes headers out", wire.HeaderReplica)
+		return nil, fmt.Errorf("the server's answer has no header %s: the server is not Drover, or a proxy removes "+
+			"headers", wire.HeaderReplica)
 	}
 	return &opened{ws: ws, link: link, replica: replica, count: count}, nil
 }
@@ -104,7 +105,9 @@ type noSession struct {
 }
 
 // Error contains the server's answer.
-func (r *noSession) Error() string { return fmt.Sprintf("the server answers %s: %q", r.status, r.text) }
+func (r *noSession) Error() string {
+	return fmt.Sprintf("the server answered %s: %q", r.status, r.text)
+}
 
 // refusal returns why the server refused a session, including the text of its answer.
 func refusal(err error, response *http.Response) error {
@@ -130,7 +133,7 @@ func (a *agent) serve(ctx context.Context, o *opened) error {
 		}
 	}})
 	stop := context.AfterFunc(ctx, func() {
-		message := websocket.FormatCloseMessage(websocket.CloseGoingAway, "the agent is ending")
+		message := websocket.FormatCloseMessage(websocket.CloseGoingAway, "the agent is shutting down")
 		_ = o.ws.WriteControl(websocket.CloseMessage, message, time.Now().Add(time.Second))
 		o.link.Settle(time.Second)
 		o.link.End(context.Cause(ctx))

@@ -369,7 +369,7 @@ func start(tb testing.TB, o Options) (stop func()) {
 	go func() {
 		defer close(done)
 		if err := Run(ctx, o); err != nil {
-			tb.Errorf("agent: %v", err)
+			tb.Errorf("the agent failed: %v", err)
 		}
 	}()
 	stop = sync.OnceFunc(func() {
@@ -394,7 +394,7 @@ func poll(tb testing.TB, what string, condition func() bool) {
 		select {
 		case <-ticker.C:
 		case <-timeout:
-			tb.Fatalf("%s: not within %s", what, patience)
+			tb.Fatalf("%s: not done within %s", what, patience)
 		}
 	}
 }

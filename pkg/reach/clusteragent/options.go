@@ -72,10 +72,10 @@ func (o *Options) complete() error {
 		}
 	}
 	if o.TokenFile == "" {
-		problems = append(problems, errors.New("TokenFile: has to name a file with the registration token"))
+		problems = append(problems, errors.New("TokenFile: must be the path of a file with the registration token"))
 	}
 	if o.CAChecksum != "" && !isChecksum(o.CAChecksum) {
-		problems = append(problems, errors.New("CAChecksum: has to be a SHA-256, 64 hexadecimal digits"))
+		problems = append(problems, errors.New("CAChecksum: must be a SHA-256 of 64 hexadecimal digits"))
 	}
 	if _, err := wire.ParseHeartbeat(o.Heartbeat.String()); err != nil {
 		problems = append(problems, fmt.Errorf("field Heartbeat: %w", err))
@@ -86,7 +86,7 @@ func (o *Options) complete() error {
 func checkURL(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.User != nil {
-		return errors.New("has to be https://HOST or https://HOST:PORT")
+		return errors.New("must be https://HOST or https://HOST:PORT")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ type proxy struct {
 	plain      *http.Transport
 	upgrades   *http.Transport
 	log        logrus.FieldLogger
-	answering  underWay
+	answering  inFlight
 }
 
 func newProxy(o Options) (*proxy, error) {
@@ -112,7 +112,7 @@ func (p *proxy) handler() http.Handler {
 		p.answering.add(1)
 		defer p.answering.add(-1)
 		if r.Header.Get(impersonateUser) == "" {
-			answer(rw, http.StatusForbidden, "Forbidden", "the request names no user: header Impersonate-User has to be set")
+			answer(rw, http.StatusForbidden, "Forbidden", "the request has no user: set header Impersonate-User")
 			return
 		}
 		token, err := p.credential.get()
@@ -171,7 +171,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 // failed answers when the API server did not.
 func (p *proxy) failed(rw http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
-		p.log.WithField("path", r.URL.Path).Debug("A request was given up")
+		p.log.WithField("path", r.URL.Path).Debug("The client canceled a request")
 	} else {
 		p.log.WithError(err).WithField("path", r.URL.Path).Warn("The API server does not answer")
 	}
@@ -206,14 +206,14 @@ func (d debugLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// underWay counts requests. Unlike with a sync.WaitGroup, a request may begin at zero while wait runs.
-type underWay struct {
+// inFlight counts requests. Unlike with a sync.WaitGroup, a request may begin at zero while wait runs.
+type inFlight struct {
 	mu    sync.Mutex
 	n     int
 	ended chan struct{} // closed at zero; nil without waiters
 }
 
-func (u *underWay) add(n int) {
+func (u *inFlight) add(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.n += n
@@ -223,7 +223,7 @@ func (u *underWay) add(n int) {
 	}
 }
 
-func (u *underWay) wait() {
+func (u *inFlight) wait() {
 	u.mu.Lock()
 	if u.n == 0 {
 		u.mu.Unlock()

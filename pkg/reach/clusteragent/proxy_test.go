@@ -80,7 +80,7 @@ func upgraded(tb testing.TB, transport http.RoundTripper, address, protocol stri
 	return response.Body.(io.ReadWriteCloser)
 }
 
-func TestProxy_RequestsAreTheAgentsOwn(t *testing.T) {
+func TestProxy_RequestsGetTheAgentsCredential(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
 	sent := http.Header{
@@ -109,7 +109,7 @@ func TestProxy_RequestsAreTheAgentsOwn(t *testing.T) {
 			response.Body.Close()
 			got := api.last(t)
 			if diff := cmp.Diff(want, got.Header); diff != "" {
-				t.Errorf("headers at the API server, wanted (-) and seen (+):\n%s", diff)
+				t.Errorf("headers at the API server (-want +got):\n%s", diff)
 			}
 			if query := "labelSelector=a%3Db;c&x=%2F"; got.URL.RawQuery != query {
 				t.Errorf("query is %q, want %q", got.URL.RawQuery, query)
@@ -118,14 +118,14 @@ func TestProxy_RequestsAreTheAgentsOwn(t *testing.T) {
 				t.Errorf("host is %q, want %q", got.Host, host)
 			}
 			if got.ProtoMajor != 2 {
-				t.Errorf("asked with %s, want HTTP/2", got.Proto)
+				t.Errorf("the request uses %s, want HTTP/2", got.Proto)
 			}
 		})
 	}
 }
 
 // Headers are dropped in every spelling.
-func TestProxy_HeadersAreDroppedHoweverTheyAreWritten(t *testing.T) {
+func TestProxy_HeadersAreDroppedInAnySpelling(t *testing.T) {
 	api := newAPIServer(t)
 	address, _ := answering(t, options(t, "https://drover.example.com", "", api))
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -143,18 +143,18 @@ func TestProxy_HeadersAreDroppedHoweverTheyAreWritten(t *testing.T) {
 	// Connection lists hop-by-hop headers, which the agent drops, except for the impersonation headers.
 	want := http.Header{"Authorization": {"Bearer " + account}, impersonateUser: {"jane"}, "Impersonate-Group": {"devs"}}
 	if diff := cmp.Diff(want, api.last(t).Header); diff != "" {
-		t.Errorf("headers at the API server, wanted (-) and seen (+):\n%s", diff)
+		t.Errorf("headers at the API server (-want +got):\n%s", diff)
 	}
 }
 
-func TestProxy_NobodyActsAsTheAgent(t *testing.T) {
+func TestProxy_RequestsNeverUseTheAgentsIdentity(t *testing.T) {
 	for name, header := range map[string]http.Header{
-		"no user":                        {impersonateUser: nil},
-		"an empty user":                  {impersonateUser: {""}},
-		"groups, but no user":            {impersonateUser: nil, "Impersonate-Group": {"system:masters"}},
-		"an empty user before another":   {impersonateUser: {"", "system:admin"}},
-		"an upgrade without a user":      {impersonateUser: nil, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}},
-		"a user in the agent's own name": {impersonateUser: nil, "X-Remote-User": {"jane"}},
+		"no user":                          {impersonateUser: nil},
+		"an empty user":                    {impersonateUser: {""}},
+		"groups without a user":            {impersonateUser: nil, "Impersonate-Group": {"system:masters"}},
+		"an empty user before another":     {impersonateUser: {"", "system:admin"}},
+		"an upgrade without a user":        {impersonateUser: nil, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}},
+		"a user with the agent's own name": {impersonateUser: nil, "X-Remote-User": {"jane"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newAPIServer(t)
@@ -168,9 +168,9 @@ func TestProxy_NobodyActsAsTheAgent(t *testing.T) {
 			if err := json.NewDecoder(response.Body).Decode(&status); err != nil || response.StatusCode != http.StatusForbidden {
 				t.Fatalf("answer is %s, %v, want 403 with JSON", response.Status, err)
 			}
-			want := struct{ Kind, Status, Reason, Message string }{"Status", "Failure", "Forbidden", "the request names no user: header Impersonate-User has to be set"}
+			want := struct{ Kind, Status, Reason, Message string }{"Status", "Failure", "Forbidden", "the request has no user: set header Impersonate-User"}
 			if diff := cmp.Diff(want, status); diff != "" {
-				t.Errorf("answer, wanted (-) and got (+):\n%s", diff)
+				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			api.mu.Lock()
 			defer api.mu.Unlock()
@@ -183,18 +183,18 @@ func TestProxy_NobodyActsAsTheAgent(t *testing.T) {
 
 // Impersonation headers remain even if Connection lists them, because the request would otherwise use the agent's own
 // identity.
-func TestProxy_ForWhomARequestIsMadeIsNotForOneHop(t *testing.T) {
+func TestProxy_ImpersonationHeadersAreNotHopByHop(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
 	for name, test := range map[string]struct {
 		path   string
 		header http.Header
 	}{
-		"the user":                  {"/small", http.Header{"Connection": {impersonateUser}}},
-		"in another spelling":       {"/small", http.Header{"Connection": {"x, impersonate-USER"}}},
-		"in a header of its own":    {"/small", http.Header{"Connection": {"x", impersonateUser}}},
-		"with all there is besides": {"/small", http.Header{"Connection": {"Impersonate-User, Impersonate-Group, Impersonate-Uid, Impersonate-Extra-Scopes"}}},
-		"while the protocol changes": {
+		"the user":               {"/small", http.Header{"Connection": {impersonateUser}}},
+		"in another spelling":    {"/small", http.Header{"Connection": {"x, impersonate-USER"}}},
+		"in a header of its own": {"/small", http.Header{"Connection": {"x", impersonateUser}}},
+		"with all other headers": {"/small", http.Header{"Connection": {"Impersonate-User, Impersonate-Group, Impersonate-Uid, Impersonate-Extra-Scopes"}}},
+		"with an upgrade": {
 			"/exec", http.Header{"Connection": {"Upgrade, Impersonate-User, Impersonate-Group, Impersonate-Uid, Impersonate-Extra-Scopes"}, "Upgrade": {"websocket"}},
 		},
 	} {
@@ -213,7 +213,7 @@ func TestProxy_ForWhomARequestIsMadeIsNotForOneHop(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("for whom the request is made, wanted (-) and seen (+):\n%s", diff)
+				t.Errorf("impersonation headers (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -231,7 +231,7 @@ func TestProxy_AnswersForTheAPIServer(t *testing.T) {
 		"no API server": {
 			func(o *Options) { o.APIServer = "https://127.0.0.1:1" }, http.StatusBadGateway, "cannot reach the cluster's API server",
 		},
-		"an API server of another authority": {
+		"an API server with another authority": {
 			func(o *Options) {
 				other := newAuthority(t, "other")
 				writeFile(t, o.APIServerCAFile, other.pem)
@@ -251,7 +251,7 @@ func TestProxy_AnswersForTheAPIServer(t *testing.T) {
 }
 
 // A client that is refused while it sends its request in HTTP/2 stops sending, and must see the end of the answer.
-func TestProxy_RefusalsEndForThoseWhoWereSending(t *testing.T) {
+func TestProxy_RefusalsReachClientsThatStillSend(t *testing.T) {
 	api := newAPIServer(t)
 	api.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		http.Error(rw, "you may not create it", http.StatusForbidden)
@@ -273,7 +273,7 @@ func TestProxy_RefusalsEndForThoseWhoWereSending(t *testing.T) {
 	}
 }
 
-func TestProxy_AnswersComeAsTheyAreMade(t *testing.T) {
+func TestProxy_AnswersAreStreamed(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
 	for what, path := range map[string]string{"a watch": "/watch", "a long answer of known length": "/watch?length=65536"} {
@@ -298,7 +298,7 @@ func TestProxy_AnswersComeAsTheyAreMade(t *testing.T) {
 				select {
 				case <-api.gaveUp:
 				case <-time.After(patience):
-					t.Error("the API server does not hear that the watch was given up")
+					t.Error("the API server does not notice the end of the watch")
 				}
 			})
 		}
@@ -306,7 +306,7 @@ func TestProxy_AnswersComeAsTheyAreMade(t *testing.T) {
 }
 
 // The agent drops interim answers.
-func TestProxy_InterimAnswersAreNotPassedOn(t *testing.T) {
+func TestProxy_InterimAnswersAreDropped(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
 	for protocol, transport := range transports {
@@ -347,7 +347,7 @@ func TestJoin_EndsWithItsRequest(t *testing.T) {
 		case <-done:
 		case <-time.After(2 * linger):
 			_ = body.Close()
-			t.Error("it is waited for")
+			t.Error("the interim answer is awaited")
 		}
 	})
 }
@@ -370,19 +370,19 @@ func TestProxy_UpgradedConnectionsAreNotBuffered(t *testing.T) {
 			}
 			got := api.last(t)
 			if got.ProtoMajor != 1 || got.Header.Get("Upgrade") != protocol || got.Header.Get("Authorization") != "Bearer "+account {
-				t.Errorf("asked with %s and %v", got.Proto, got.Header)
+				t.Errorf("the request uses %s and %v", got.Proto, got.Header)
 			}
 			conn.Close()
 			select {
 			case <-api.gaveUp:
 			case <-time.After(patience):
-				t.Error("the API server does not hear that the connection was closed")
+				t.Error("the API server does not notice the closed connection")
 			}
 		})
 	}
 }
 
-func TestCredential_IsReadAnewWhenItsTimeHasCome(t *testing.T) {
+func TestCredential_IsRereadWhenItExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "token")
 		c := &credential{path: path}
@@ -414,15 +414,15 @@ func TestCredential_IsReadAnewWhenItsTimeHasCome(t *testing.T) {
 
 func TestReadToken(t *testing.T) {
 	for name, test := range map[string]struct{ content, want, problem string }{
-		"as it is":           {"abc.def-_~", "abc.def-_~", ""},
-		"a newline behind":   {"abc\n", "abc", ""},
-		"space around":       {" \tabc\r\n\n", "abc", ""},
-		"nothing":            {"", "", "holds no token"},
-		"space alone":        {"\n \n", "", "holds no token"},
-		"two of them":        {"token-of-one\ntoken-of-two", "", "one token of printable ASCII"},
-		"a header behind it": {"token-of-one\r\nImpersonate-User: root", "", "one token of printable ASCII"},
-		"a byte 0":           {"token-of-one\x00", "", "one token of printable ASCII"},
-		"other letters":      {"token-of-öne", "", "one token of printable ASCII"},
+		"a plain token":      {"abc.def-_~", "abc.def-_~", ""},
+		"a final newline":    {"abc\n", "abc", ""},
+		"surrounding spaces": {" \tabc\r\n\n", "abc", ""},
+		"nothing":            {"", "", "contains no token"},
+		"only spaces":        {"\n \n", "", "contains no token"},
+		"two tokens":         {"token-of-one\ntoken-of-two", "", "one token of printable ASCII"},
+		"an appended header": {"token-of-one\r\nImpersonate-User: root", "", "one token of printable ASCII"},
+		"a null byte":        {"token-of-one\x00", "", "one token of printable ASCII"},
+		"non-ASCII letters":  {"token-of-öne", "", "one token of printable ASCII"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeFile(t, filepath.Join(t.TempDir(), "file"), test.content)
@@ -436,9 +436,9 @@ func TestReadToken(t *testing.T) {
 					t.Error(err)
 				}
 			case err == nil || !strings.Contains(err.Error(), test.problem) || !strings.Contains(err.Error(), path):
-				t.Errorf("error is %v, want one with %q and the name of the file", err, test.problem)
+				t.Errorf("error is %v, want it to contain %q and the name of the file", err, test.problem)
 			case strings.Contains(err.Error(), "token-of"):
-				t.Errorf("error holds the token: %v", err)
+				t.Errorf("the error contains the token: %v", err)
 			}
 		})
 	}
@@ -483,11 +483,11 @@ func TestProxy_UpgradesAreStreams(t *testing.T) {
 		"Sec-Websocket-Version": {"13"}, "User-Agent": {"kubectl"},
 	}
 	if diff := cmp.Diff(want, got.Header); diff != "" || got.Method != http.MethodGet || got.ProtoMajor != 1 || got.URL.RawQuery != "command=a" {
-		t.Errorf("asked with %s %s %s; headers, wanted (-) and seen (+):\n%s", got.Method, got.URL, got.Proto, diff)
+		t.Errorf("the request is %s %s %s; headers (-want +got):\n%s", got.Method, got.URL, got.Proto, diff)
 	}
 	_ = to.Close() // one direction; the API server ends the other
 	if rest, err := io.ReadAll(reader); len(rest) > 0 || err != nil {
-		t.Errorf("at the end %d bytes come, and error %v", len(rest), err)
+		t.Errorf("at the end %d bytes arrive, and error %v", len(rest), err)
 	}
-	poll(t, "no connection to the API server is left", func() bool { return api.connections.Load() == 0 })
+	poll(t, "no connection to the API server remains", func() bool { return api.connections.Load() == 0 })
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Agents on one node network each answer on their own socket whether they are connected.
-func TestReady_AsksAtASocket(t *testing.T) {
+func TestReady_AsksOverASocket(t *testing.T) {
 	address := "unix:" + filepath.Join(t.TempDir(), "health.sock")
 	if err := os.WriteFile(strings.TrimPrefix(address, "unix:"), nil, 0o600); err != nil { // left by a previous process
 		t.Fatal(err)
@@ -17,7 +17,7 @@ func TestReady_AsksAtASocket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	connected, ended := false, make(chan error)
 	if err := Ready(ctx, address); err == nil {
-		t.Error("nobody answers, and the agent is ready")
+		t.Error("the agent is ready without an answer")
 	}
 	ask := make(chan bool)
 	go func() { ended <- serveHealth(ctx, address, func() bool { return <-ask }) }()

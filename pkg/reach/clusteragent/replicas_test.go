@@ -33,10 +33,10 @@ func TestBackoff_DoublesUpToItsBound(t *testing.T) {
 		return out
 	}
 	if diff := cmp.Diff(s(0.5, 1, 2, 4, 8, 16, 30, 30), longest); diff != "" {
-		t.Errorf("longest pauses, wanted (-) and got (+):\n%s", diff)
+		t.Errorf("longest pauses (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(s(0.25, 0.5, 1, 2, 4, 8, 15, 15), shortest); diff != "" {
-		t.Errorf("shortest pauses, wanted (-) and got (+):\n%s", diff)
+		t.Errorf("shortest pauses (-want +got):\n%s", diff)
 	}
 	b.reset()
 	if got := b.next(lastPause, 0); got != firstPause {
@@ -48,11 +48,11 @@ func TestBackoff_DoublesUpToItsBound(t *testing.T) {
 	}
 	longest = append(longest, b.next(lastPause, 0), b.next(lastPause, 0), b.next(lastPause, 0), b.next(lastAwayPause, 0))
 	if diff := cmp.Diff(s(1, 2, 4, 5, 5, 5, 8, 16, 30, 5), longest); diff != "" {
-		t.Errorf("longest pauses while nobody can be connected to, and then while the server refuses, wanted (-) and got (+):\n%s", diff)
+		t.Errorf("longest pauses without a connection, and then with refusals (-want +got):\n%s", diff)
 	}
 }
 
-func TestBackoff_StaysWithinItsBounds(t *testing.T) {
+func TestBackoff_IsWithinItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b backoff
 		for range rapid.IntRange(1, 100).Draw(t, "attempts") {
@@ -64,27 +64,27 @@ func TestBackoff_StaysWithinItsBounds(t *testing.T) {
 	})
 }
 
-func TestReplicas_WhenThereHaveToBeMoreSessions(t *testing.T) {
+func TestReplicas_NumberOfSessions(t *testing.T) {
 	r := newReplicas()
 	is := func(when string, lacking, connected, told bool) {
 		t.Helper()
 		if r.lacking() != lacking || r.connected() != connected {
-			t.Errorf("%s: lacking is %t and connected %t, want %t and %t", when, r.lacking(), r.connected(), lacking, connected)
+			t.Errorf("%s: missing is %t and connected %t, want %t and %t", when, r.lacking(), r.connected(), lacking, connected)
 		}
 		select {
 		case <-r.changed:
 			if !told {
-				t.Errorf("%s: a change is told of", when)
+				t.Errorf("%s: an unexpected change is reported", when)
 			}
 		default:
 			if told {
-				t.Errorf("%s: nothing is told of", when)
+				t.Errorf("%s: the change is not reported", when)
 			}
 		}
 	}
 	is("in the beginning", true, false, false)
 	if !r.add("a") || r.add("a") {
-		t.Error("a replica is taken not at all, or twice")
+		t.Error("a replica must be added exactly once")
 	}
 	is("with one", false, true, false)
 	r.want(1)
@@ -99,7 +99,7 @@ func TestReplicas_WhenThereHaveToBeMoreSessions(t *testing.T) {
 	r.want(-5)
 	is("with another that cannot be", false, true, false)
 	if r.takeLost() {
-		t.Error("one is lost already")
+		t.Error("a replica is lost too early")
 	}
 	r.want(2)
 	<-r.changed
@@ -107,13 +107,13 @@ func TestReplicas_WhenThereHaveToBeMoreSessions(t *testing.T) {
 	r.remove("b")
 	is("with two of three lost", true, true, true)
 	if !r.takeLost() || r.takeLost() {
-		t.Error("that some were lost is told of not at all, or twice")
+		t.Error("the loss of replicas must be reported exactly once")
 	}
 	r.remove("c")
 	is("with none", true, false, true)
 }
 
-func TestLongest_PausesAreShortWhileThereIsNoServer(t *testing.T) {
+func TestLongest_PausesAreShortWithoutAServer(t *testing.T) {
 	for code, want := range map[int]time.Duration{
 		http.StatusBadRequest: lastPause, http.StatusUnauthorized: lastPause, http.StatusTooManyRequests: lastPause, http.StatusInternalServerError: lastPause,
 		http.StatusBadGateway: lastAwayPause, http.StatusServiceUnavailable: lastAwayPause, http.StatusGatewayTimeout: lastAwayPause,
@@ -133,8 +133,8 @@ func TestRun_PausesBetweenAttempts(t *testing.T) {
 		longest      time.Duration
 		fewest, most int // attempts per hour
 	}{
-		"the server refuses":            {errors.New("no way out"), lastPause, 120, 250},
-		"nobody can be connected to":    {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, lastAwayPause, 720, 1450},
+		"the server refuses":            {errors.New("no network"), lastPause, 120, 250},
+		"no connection is possible":     {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, lastAwayPause, 720, 1450},
 		"the connection breaks at once": {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, lastPause, 120, 250},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestRun_PausesBetweenAttempts(t *testing.T) {
 					t.Errorf("tried %d times in an hour, want %d to %d", len(tried), test.fewest, test.most)
 				}
 				if len(different) < len(tried)/2 {
-					t.Errorf("%d different pauses of %d: all agents would come at once", len(different), len(tried))
+					t.Errorf("%d different pauses of %d: all agents would connect at once", len(different), len(tried))
 				}
 			})
 		})
@@ -174,7 +174,7 @@ func attempts(t *testing.T, own *authorityOf, failed error) []time.Duration {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	if err := Run(ctx, o); err != nil {
-		t.Errorf("the end of the context is the error %v", err)
+		t.Errorf("after the end of the context: error %v", err)
 	}
 	if took := time.Since(begun); took != time.Hour {
 		t.Errorf("it ends after %s, want the end of its context", took)
@@ -194,7 +194,7 @@ func TestRun_PausesAfterDuplicatesDoNotGrow(t *testing.T) {
 		t.Errorf("the fourth duplicate came after %s, want three pauses of %s to %s", took, duplicatePause, 2*duplicatePause)
 	}
 	if got := d.open(); len(got) < 1 {
-		t.Error("the session that is kept has ended")
+		t.Error("the session to keep has ended")
 	}
 }
 
@@ -211,12 +211,12 @@ func TestRun_WaitsForItsToken(t *testing.T) {
 		o.Proxy = func(*http.Request) (*url.URL, error) {
 			asked++
 			cancel()
-			return nil, errors.New("no way out")
+			return nil, errors.New("no network")
 		}
 		begun := time.Now()
 		time.AfterFunc(10*time.Minute, func() {
 			if asked != 0 {
-				t.Error("the server is asked without a token")
+				t.Error("the agent sends a request without a token")
 			}
 			writeFile(t, o.TokenFile, registration)
 		})
@@ -224,7 +224,7 @@ func TestRun_WaitsForItsToken(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(begun); asked != 1 || took < 10*time.Minute || took > 10*time.Minute+lastPause {
-			t.Errorf("asked %d times, and it took %s, want once and %s at most after ten minutes", asked, took, lastPause)
+			t.Errorf("%d requests in %s, want one and at most %s after ten minutes", asked, took, lastPause)
 		}
 	})
 }

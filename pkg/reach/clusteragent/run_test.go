@@ -70,7 +70,7 @@ func TestRun_KeepsASessionToEveryReplica(t *testing.T) {
 	poll(t, "a session to each of three", are("a", "b", "c"))
 	// The first replica that answers is a duplicate, and the second is the new one.
 	d.change(func() { d.replicas, d.turn = append(d.replicas, "d"), 1 })
-	poll(t, "one to the fourth, of which signs of life tell", are("a", "b", "c", "d"))
+	poll(t, "a session to the fourth, which a ping announces", are("a", "b", "c", "d"))
 	before := 0
 	d.change(func() {
 		d.turn, before = 0, len(d.sessions)
@@ -80,7 +80,7 @@ func TestRun_KeepsASessionToEveryReplica(t *testing.T) {
 			}
 		}
 	})
-	poll(t, "the lost one is replaced", func() bool {
+	poll(t, "the lost session is replaced", func() bool {
 		d.mu.Lock()
 		more := len(d.sessions) > before
 		d.mu.Unlock()
@@ -91,7 +91,7 @@ func TestRun_KeepsASessionToEveryReplica(t *testing.T) {
 	}
 }
 
-func TestRun_TokenIsReadAnewAfterARefusal(t *testing.T) {
+func TestRun_TokenIsRereadAfterARefusal(t *testing.T) {
 	d, api := newDrover(t, "a"), newAPIServer(t)
 	o := options(t, d.URL, d.authorities, api)
 	var written *log
@@ -108,16 +108,16 @@ func TestRun_TokenIsReadAnewAfterARefusal(t *testing.T) {
 	writeFile(t, o.TokenFile, second)
 	d.await(t)
 	if got := len(d.requests(wire.PathConnect)); got != 0 {
-		t.Errorf("%d times as an agent that was registered, want never", got)
+		t.Errorf("connected %d times as a registered agent, want never", got)
 	}
 	for _, want := range []string{fingerprint(registration), "400 Bad Request", "again-in"} {
 		if !strings.Contains(written.String(), want) {
-			t.Errorf("the log does not say %q", want)
+			t.Errorf("the log does not contain %q", want)
 		}
 	}
 }
 
-func TestRun_SaysWhyThereIsNoSession(t *testing.T) {
+func TestRun_ReportsWhyThereIsNoSession(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*drover, *Options)
 		want   []string
@@ -132,14 +132,14 @@ func TestRun_SaysWhyThereIsNoSession(t *testing.T) {
 				d.refuse = func(*http.Request) (int, string) { return http.StatusServiceUnavailable, "the replica is ending" }
 			}, []string{"503 Service Unavailable", "the replica is ending"},
 		},
-		"a page of a proxy is cut": {
+		"the page of a proxy is truncated": {
 			func(d *drover, _ *Options) {
 				d.refuse = func(*http.Request) (int, string) {
 					return http.StatusBadGateway, strings.Repeat("x", 256) + "THE REST"
 				}
 			}, []string{"502 Bad Gateway", "xxx"},
 		},
-		"what is answered cannot pass for a line of the log": {
+		"an answer cannot forge a line of the log": {
 			func(d *drover, _ *Options) {
 				d.refuse = func(*http.Request) (int, string) { return http.StatusBadRequest, "no\nlevel=error msg=forged" }
 			}, []string{`no\\nlevel=error`},
@@ -147,7 +147,7 @@ func TestRun_SaysWhyThereIsNoSession(t *testing.T) {
 		"not Drover": {
 			func(d *drover, _ *Options) { d.replicas = []string{""} }, []string{"no header " + wire.HeaderReplica},
 		},
-		"nobody answers": {
+		"no answer": {
 			func(_ *drover, o *Options) { o.ServerURL = "https://127.0.0.1:1" }, []string{"connection refused"},
 		},
 		"no token": {
@@ -167,26 +167,26 @@ func TestRun_SaysWhyThereIsNoSession(t *testing.T) {
 			poll(t, "tried twice", func() bool { return strings.Count(written.String(), "Cannot connect") >= 2 })
 			for _, want := range test.want {
 				if !strings.Contains(written.String(), want) {
-					t.Errorf("the log does not say %q:\n%s", want, written)
+					t.Errorf("the log does not contain %q:\n%s", want, written)
 				}
 			}
 			if strings.Contains(written.String(), "THE REST") {
-				t.Error("the log holds more of the answer than its bound")
+				t.Error("the log contains more of the answer than the limit")
 			}
 		})
 	}
 }
 
-func TestRun_AddressesBesidesTheOneAreRefused(t *testing.T) {
+func TestRun_RefusesOtherAddresses(t *testing.T) {
 	d, api := newDrover(t, "a"), newAPIServer(t)
 	start(t, options(t, d.URL, d.authorities, api))
 	o := d.await(t)
 	for name, address := range map[string][2]string{
-		"the API server itself":       {"tcp", strings.TrimPrefix(api.URL, "https://")},
-		"another port of the agent":   {"tcp", wire.AgentHost + ":22"},
-		"another protocol":            {"udp", wire.AgentAddress},
-		"a socket of the machine":     {"unix", "/var/run/docker.sock"},
-		"an address with more behind": {"tcp", wire.AgentAddress + "/x"},
+		"the API server itself":     {"tcp", strings.TrimPrefix(api.URL, "https://")},
+		"another port of the agent": {"tcp", wire.AgentHost + ":22"},
+		"another protocol":          {"udp", wire.AgentAddress},
+		"a socket of the machine":   {"unix", "/var/run/docker.sock"},
+		"an address with a suffix":  {"tcp", wire.AgentAddress + "/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Repeat it, because a refused connection ends on both sides at once.
@@ -196,13 +196,13 @@ func TestRun_AddressesBesidesTheOneAreRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "may not be dialed") {
-					t.Fatalf("reading fails with %v, want that it may not be dialed", err)
+					t.Fatalf("reading fails with %v, want a refused address", err)
 				}
 			}
 		})
 	}
 	if code, _ := ask(t, o.client(t), "http://cluster/small"); code != http.StatusOK {
-		t.Errorf("afterwards the answer is %d: the session has to go on", code)
+		t.Errorf("afterwards the answer is %d: the session must continue", code)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestRun_HealthFollowsTheSessions(t *testing.T) {
 	poll(t, "ready", func() bool { return answers("/readyz") == http.StatusOK })
 	d.change(func() { refused = true })
 	_ = o1.ws.Close()
-	poll(t, "not ready any more", func() bool { return answers("/readyz") == http.StatusServiceUnavailable })
+	poll(t, "no longer ready", func() bool { return answers("/readyz") == http.StatusServiceUnavailable })
 	if got := answers("/healthz"); got != http.StatusOK {
 		t.Errorf("without a session /healthz answers %d, want 200", got)
 	}
@@ -258,16 +258,16 @@ func TestRun_HealthFollowsTheSessions(t *testing.T) {
 	}
 }
 
-func TestRun_FailsWhenItCannotBegin(t *testing.T) {
+func TestRun_FailsWhenItCannotStart(t *testing.T) {
 	d, api := newDrover(t, "a"), newAPIServer(t)
 	for name, test := range map[string]struct {
 		change func(*Options)
 		want   string
 	}{
-		"a wrong option":                     {func(o *Options) { o.ServerURL = "http://x" }, "ServerURL"},
-		"no authorities of the API server":   {func(o *Options) { o.APIServerCAFile += "-none" }, "APIServerCAFile"},
-		"authorities that are none":          {func(o *Options) { o.APIServerCAFile = o.TokenFile }, "no certificate as PEM"},
-		"a health address that is not there": {func(o *Options) { o.HealthAddress = "192.0.2.1:8080" }, "serve health at 192.0.2.1:8080"},
+		"a wrong option":                   {func(o *Options) { o.ServerURL = "http://x" }, "ServerURL"},
+		"no authorities of the API server": {func(o *Options) { o.APIServerCAFile += "-none" }, "APIServerCAFile"},
+		"invalid authorities":              {func(o *Options) { o.APIServerCAFile = o.TokenFile }, "must be PEM with at least one certificate"},
+		"an unavailable health address":    {func(o *Options) { o.HealthAddress = "192.0.2.1:8080" }, "serve health at 192.0.2.1:8080"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, d.URL, d.authorities, api)
@@ -275,7 +275,7 @@ func TestRun_FailsWhenItCannotBegin(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if err := Run(ctx, o); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error is %v, want one with %q", err, test.want)
+				t.Errorf("error is %v, want it to contain %q", err, test.want)
 			}
 		})
 	}
@@ -300,7 +300,7 @@ func TestRun_LeavesNoGoroutine(t *testing.T) {
 	d, api := newDrover(t, "a", "b"), newAPIServer(t)
 	o := options(t, d.URL, d.authorities, api)
 	o.HealthAddress = "127.0.0.1:0"
-	poll(t, "those of other tests have ended", func() bool { return len(ours()) == 0 })
+	poll(t, "goroutines of other tests have ended", func() bool { return len(ours()) == 0 })
 	stop := start(t, o)
 	sessions := []*opening{d.await(t), d.await(t)}
 	if code, _ := ask(t, sessions[1].client(t), "http://cluster/small"); code != http.StatusOK {
@@ -311,7 +311,7 @@ func TestRun_LeavesNoGoroutine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(ours()) == 0 {
-		t.Fatal("no goroutine is found while the agent runs: this test does not see them")
+		t.Fatal("no goroutine is found while the agent runs: the test is broken")
 	}
 	begun := time.Now()
 	stop()
@@ -320,7 +320,7 @@ func TestRun_LeavesNoGoroutine(t *testing.T) {
 	}
 	for _, stack := range ours() {
 		if strings.Contains(stack, "clusteragent.(*agent).serve(") {
-			t.Errorf("a session is still served when Run has returned:\n%s", stack)
+			t.Errorf("Run returned while a session is served:\n%s", stack)
 		}
 	}
 	for _, each := range sessions {
@@ -329,9 +329,9 @@ func TestRun_LeavesNoGoroutine(t *testing.T) {
 	select {
 	case <-api.gaveUp:
 	case <-time.After(patience):
-		t.Error("the API server does not hear that the connection has ended")
+		t.Error("the API server does not notice the end of the connection")
 	}
 	exec.Close()
-	poll(t, "no goroutine is left", func() bool { return len(ours()) == 0 })
-	poll(t, "no connection to the API server is left", func() bool { return api.connections.Load() == 0 })
+	poll(t, "no goroutine remains", func() bool { return len(ours()) == 0 })
+	poll(t, "no connection to the API server remains", func() bool { return api.connections.Load() == 0 })
 }

@@ -22,10 +22,10 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(content))
 	if token == "" {
-		return "", fmt.Errorf("%s holds no token", path)
+		return "", fmt.Errorf("%s contains no token", path)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s has to hold one token of printable ASCII", path)
+		return "", fmt.Errorf("%s must contain one token of printable ASCII", path)
 	}
 	return token, nil
 }

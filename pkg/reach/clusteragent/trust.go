@@ -87,16 +87,17 @@ func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", request.URL, response.Status)
+		return nil, fmt.Errorf("%s answered %s", request.URL, response.Status)
 	}
 	var setting struct {
 		Value string `json:"value"`
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxCA)).Decode(&setting); err != nil {
-		return nil, fmt.Errorf("%s does not answer JSON with the field value", request.URL)
+		return nil, fmt.Errorf("%s must answer JSON with the field value", request.URL)
 	}
 	if setting.Value == "" {
-		return nil, fmt.Errorf("%s has none: the server's certificate is from an authority that everybody knows; leave the checksum out", request.URL)
+		return nil, fmt.Errorf("%s has no authorities: the server's certificate is from a public authority; remove "+
+			"the checksum", request.URL)
 	}
 	if err := verify([]byte(setting.Value), t.checksum); err != nil {
 		return nil, fmt.Errorf("%s: %w", request.URL, err)
@@ -106,7 +107,7 @@ func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
 
 func verify(authorities []byte, checksum string) error {
 	if got := naming.CAChecksum(string(authorities)); subtle.ConstantTimeCompare([]byte(got), []byte(strings.ToLower(checksum))) != 1 {
-		return fmt.Errorf("checksum is %s and has to be %s", got, strings.ToLower(checksum))
+		return fmt.Errorf("checksum is %s and must be %s", got, strings.ToLower(checksum))
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func verify(authorities []byte, checksum string) error {
 func pool(authorities []byte) (*x509.CertPool, error) {
 	out := x509.NewCertPool()
 	if !out.AppendCertsFromPEM(authorities) {
-		return nil, errors.New("no certificate as PEM")
+		return nil, errors.New("must be PEM with at least one certificate")
 	}
 	return out, nil
 }

@@ -71,23 +71,23 @@ func (a *authorityOf) serving(tb testing.TB) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{certificate.Raw}, PrivateKey: key}
 }
 
-func TestTrust_ByChecksumOfWhatTheServerGivesOut(t *testing.T) {
+func TestTrust_ByChecksumOfTheServersAuthorities(t *testing.T) {
 	own, other := newAuthority(t, "own"), newAuthority(t, "other")
 	for name, test := range map[string]struct {
 		given, checksum string
 		want            string // a part of the log; empty if a session is expected
 	}{
-		"the authority of the server":            {own.pem, naming.CAChecksum(own.pem), ""},
-		"in capital letters":                     {own.pem, strings.ToUpper(naming.CAChecksum(own.pem)), ""},
-		"without a newline at its end":           {strings.TrimSpace(own.pem), naming.CAChecksum(own.pem), ""},
-		"several, as while they are exchanged":   {other.pem + own.pem, naming.CAChecksum(other.pem + own.pem), ""},
-		"the same in another order":              {own.pem + other.pem, naming.CAChecksum(other.pem + own.pem), "checksum is"},
-		"one is missing of several":              {own.pem, naming.CAChecksum(other.pem + own.pem), "checksum is"},
-		"one more than was meant":                {own.pem + other.pem, naming.CAChecksum(own.pem), "checksum is"},
-		"another authority, of another checksum": {other.pem, naming.CAChecksum(own.pem), "checksum is"},
-		"the checksum of another authority":      {other.pem, naming.CAChecksum(other.pem), "unknown authority"},
-		"no authority":                           {"", naming.CAChecksum(own.pem), "leave the checksum out"},
-		"the right checksum of no certificate":   {"hello", naming.CAChecksum("hello"), "no certificate as PEM"},
+		"the authority of the server":                       {own.pem, naming.CAChecksum(own.pem), ""},
+		"in capital letters":                                {own.pem, strings.ToUpper(naming.CAChecksum(own.pem)), ""},
+		"without a newline at its end":                      {strings.TrimSpace(own.pem), naming.CAChecksum(own.pem), ""},
+		"several, as during a rotation":                     {other.pem + own.pem, naming.CAChecksum(other.pem + own.pem), ""},
+		"several in another order":                          {own.pem + other.pem, naming.CAChecksum(other.pem + own.pem), "checksum is"},
+		"one of several is missing":                         {own.pem, naming.CAChecksum(other.pem + own.pem), "checksum is"},
+		"one more than expected":                            {own.pem + other.pem, naming.CAChecksum(own.pem), "checksum is"},
+		"another authority with another checksum":           {other.pem, naming.CAChecksum(own.pem), "checksum is"},
+		"the checksum of another authority":                 {other.pem, naming.CAChecksum(other.pem), "unknown authority"},
+		"no authority":                                      {"", naming.CAChecksum(own.pem), "leave the checksum out"},
+		"the checksum of something else than a certificate": {"hello", naming.CAChecksum("hello"), "must be PEM with at least one certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrover(t, "a")
@@ -104,24 +104,24 @@ func TestTrust_ByChecksumOfWhatTheServerGivesOut(t *testing.T) {
 			}
 			poll(t, "tried", func() bool { return strings.Contains(written.String(), "Cannot connect") })
 			if !strings.Contains(written.String(), test.want) {
-				t.Errorf("the log does not say %q:\n%s", test.want, written)
+				t.Errorf("the log does not contain %q:\n%s", test.want, written)
 			}
 			for _, path := range []string{wire.PathRegister, wire.PathConnect} {
 				if asked := d.requests(path); len(asked) > 0 {
-					t.Errorf("a server that is not trusted gets %v", asked[0].Header)
+					t.Errorf("an untrusted server gets %v", asked[0].Header)
 				}
 			}
 			// Requests to a server that is not trusted yet reveal nothing about the cluster.
 			for _, asked := range d.requests(settingCA) {
 				if len(asked.Header) > 3 || asked.Header.Get(wire.HeaderToken) != "" || asked.URL.RawQuery != "" {
-					t.Errorf("a server that is not trusted yet is told %v", asked.Header)
+					t.Errorf("a server that is not trusted yet gets %v", asked.Header)
 				}
 			}
 		})
 	}
 }
 
-func TestTrust_WhatWasPinnedIsAskedForOnce(t *testing.T) {
+func TestTrust_PinnedAuthoritiesAreFetchedOnce(t *testing.T) {
 	d := newDrover(t, "a", "b", "c")
 	o := options(t, d.URL, "", newAPIServer(t))
 	o.CAChecksum = naming.CAChecksum(d.authorities)
@@ -130,20 +130,20 @@ func TestTrust_WhatWasPinnedIsAskedForOnce(t *testing.T) {
 		d.await(t)
 	}
 	if got := len(d.requests(settingCA)); got != 1 {
-		t.Errorf("asked %d times, want once", got)
+		t.Errorf("%d requests, want one", got)
 	}
 }
 
 func TestTrust_ByFile(t *testing.T) {
 	own, other := newAuthority(t, "own"), newAuthority(t, "other")
 	for name, test := range map[string]struct{ file, checksum, want string }{
-		"the authority of the server":    {own.pem, "", ""},
-		"several":                        {other.pem + own.pem, "", ""},
-		"and it has to have a checksum":  {own.pem, naming.CAChecksum(own.pem), ""},
-		"another authority":              {other.pem, "", "unknown authority"},
-		"another checksum":               {own.pem, naming.CAChecksum(other.pem), "checksum is"},
-		"not a certificate":              {"hello", "", "no certificate as PEM"},
-		"empty, while it is being given": {"", "", "no certificate as PEM"},
+		"the authority of the server": {own.pem, "", ""},
+		"several":                     {other.pem + own.pem, "", ""},
+		"with its checksum":           {own.pem, naming.CAChecksum(own.pem), ""},
+		"another authority":           {other.pem, "", "unknown authority"},
+		"another checksum":            {own.pem, naming.CAChecksum(other.pem), "checksum is"},
+		"not a certificate":           {"hello", "", "must be PEM with at least one certificate"},
+		"an empty file":               {"", "", "must be PEM with at least one certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrover(t, "a")
@@ -156,7 +156,7 @@ func TestTrust_ByFile(t *testing.T) {
 			if test.want != "" {
 				poll(t, "tried", func() bool { return strings.Contains(written.String(), "Cannot connect") })
 				if !strings.Contains(written.String(), test.want) {
-					t.Errorf("the log does not say %q:\n%s", test.want, written)
+					t.Errorf("the log does not contain %q:\n%s", test.want, written)
 				}
 				writeFile(t, o.CAFile, own.pem) // the file is reread
 				if test.checksum != "" {
@@ -165,7 +165,7 @@ func TestTrust_ByFile(t *testing.T) {
 			}
 			d.await(t)
 			if asked := d.requests(settingCA); len(asked) > 0 {
-				t.Error("the server is asked for what the file says")
+				t.Error("the agent requests the authorities although it has a file")
 			}
 		})
 	}
@@ -180,12 +180,12 @@ func TestTrust_ByTheSystem(t *testing.T) {
 	start(t, o)
 	poll(t, "tried", func() bool { return strings.Contains(written.String(), "Cannot connect") })
 	if asked := d.requests(wire.PathRegister); len(asked) > 0 || !strings.Contains(written.String(), "unknown authority") {
-		t.Errorf("the server was asked %d times:\n%s", len(asked), written)
+		t.Errorf("%d requests to the server:\n%s", len(asked), written)
 	}
 }
 
 // Requests for authorities and sessions use the same proxy, and the proxy learns nothing about either.
-func TestTrust_ProxyIsUsedThroughout(t *testing.T) {
+func TestTrust_ProxyIsAlwaysUsed(t *testing.T) {
 	d := newDrover(t, "a")
 	o := options(t, d.URL, "", newAPIServer(t))
 	o.CAChecksum = naming.CAChecksum(d.authorities)

@@ -28,7 +28,8 @@ func (p *proxy) upgrade(rw http.ResponseWriter, r *http.Request, protocol string
 	backend, _ := response.Body.(io.ReadWriteCloser)
 	upgraded := response.StatusCode == http.StatusSwitchingProtocols
 	if got := response.Header.Get("Upgrade"); upgraded && (backend == nil || !strings.EqualFold(got, protocol)) {
-		p.failed(rw, r, fmt.Errorf("the API server changes to the protocol %q and was asked for %q", got, protocol))
+		p.failed(rw, r, fmt.Errorf("the API server changed to protocol %q, but the request asked for %q",
+			got, protocol))
 		return
 	}
 	header := rw.Header()

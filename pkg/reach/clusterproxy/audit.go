@@ -59,7 +59,7 @@ const maxAuditPath = 1024
 // logRecords writes Records to a log at level info.
 func logRecords(log logrus.FieldLogger) func(Record) {
 	return func(r Record) {
-		if !informs(log) {
+		if !logsInfo(log) {
 			return // avoid the cost of building the message
 		}
 		fields := logrus.Fields{
@@ -83,7 +83,7 @@ func logRecords(log logrus.FieldLogger) func(Record) {
 	}
 }
 
-func informs(log logrus.FieldLogger) bool {
+func logsInfo(log logrus.FieldLogger) bool {
 	switch log := log.(type) {
 	case *logrus.Logger:
 		return log.IsLevelEnabled(logrus.InfoLevel)

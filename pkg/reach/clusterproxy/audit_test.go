@@ -33,10 +33,10 @@ func TestLogRecords(t *testing.T) {
 		record Record
 		want   []logrus.Fields
 	}{
-		"a request that began":    {logrus.InfoLevel, false, begun, []logrus.Fields{fields}},
-		"one that ended":          {logrus.InfoLevel, false, ended, []logrus.Fields{merged(fields, more)}},
+		"the start of a request":  {logrus.InfoLevel, false, begun, []logrus.Fields{fields}},
+		"the end of a request":    {logrus.InfoLevel, false, ended, []logrus.Fields{merged(fields, more)}},
 		"an entry of a log":       {logrus.DebugLevel, true, begun, []logrus.Fields{merged(fields, logrus.Fields{"of": "entry"})}},
-		"nothing but warnings":    {logrus.WarnLevel, false, ended, nil},
+		"only warnings":           {logrus.WarnLevel, false, ended, nil},
 		"an entry, with warnings": {logrus.WarnLevel, true, ended, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,28 +34,28 @@ func TestBearerToken_AsKubernetesReadsIt(t *testing.T) {
 		want      string
 		presented bool
 	}{
-		"none":                       {nil, "", false},
-		"bearer":                     {[]string{"Authorization: bearer abc"}, "abc", true},
-		"basic":                      {[]string{"Authorization: Basic abc"}, "", true},
-		"empty":                      {[]string{"Authorization: Bearer "}, "", true},
-		"two words":                  {[]string{"Authorization: Bearer a b"}, "", true},
-		"two headers":                {[]string{"Authorization: Bearer a", "Authorization: Bearer b"}, "", true},
-		"subprotocol":                {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")+", v5.channel.k8s.io"), "abc", true},
-		"subprotocol in two headers": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc"), "Sec-Websocket-Protocol: v5"), "abc", true},
-		"subprotocol alone":          {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")), "", true},
-		"two of them":                {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("a")+", "+bearerProtocol+b64("b")+", v5"), "", true},
-		"not encoded":                {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+"a b!, v5"), "", true},
-		"no text":                    {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("\xff")+", v5"), "", true},
-		"without a WebSocket":        {[]string{"Sec-Websocket-Protocol: " + bearerProtocol + b64("abc") + ", v5"}, "", false},
-		"no token in it":             {append(socket, "Sec-Websocket-Protocol: v5.channel.k8s.io"), "", false},
-		"Authorization comes first":  {append(socket, "Authorization: Bearer x", "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")+", v5"), "x", true},
+		"none":                                {nil, "", false},
+		"bearer":                              {[]string{"Authorization: bearer abc"}, "abc", true},
+		"basic":                               {[]string{"Authorization: Basic abc"}, "", true},
+		"empty":                               {[]string{"Authorization: Bearer "}, "", true},
+		"two words":                           {[]string{"Authorization: Bearer a b"}, "", true},
+		"two headers":                         {[]string{"Authorization: Bearer a", "Authorization: Bearer b"}, "", true},
+		"subprotocol":                         {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")+", v5.channel.k8s.io"), "abc", true},
+		"subprotocol in two headers":          {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc"), "Sec-Websocket-Protocol: v5"), "abc", true},
+		"only a token among the subprotocols": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")), "", true},
+		"two tokens":                          {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("a")+", "+bearerProtocol+b64("b")+", v5"), "", true},
+		"not encoded":                         {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+"a b!, v5"), "", true},
+		"not UTF-8":                           {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("\xff")+", v5"), "", true},
+		"without a WebSocket":                 {[]string{"Sec-Websocket-Protocol: " + bearerProtocol + b64("abc") + ", v5"}, "", false},
+		"an empty token":                      {append(socket, "Sec-Websocket-Protocol: v5.channel.k8s.io"), "", false},
+		"Authorization comes first":           {append(socket, "Authorization: Bearer x", "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")+", v5"), "x", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, presented, err := bearerToken(headersOf(test.headers))
 			if got != test.want || presented != test.presented || (err != nil) != (presented && test.want == "") {
 				t.Errorf("got %q, %v, %v", got, presented, err)
 			}
-			if err != nil && !errors.Is(err, errNobody) {
+			if err != nil && !errors.Is(err, errUnauthenticated) {
 				t.Errorf("error is %v", err)
 			}
 		})
@@ -64,7 +64,7 @@ func TestBearerToken_AsKubernetesReadsIt(t *testing.T) {
 
 func jwt(payload string) string { return b64(`{"alg":"none"}`) + "." + b64(payload) + ".c2ln" }
 
-func TestAudiencesToAsk_OursForOurTokensAndTheAPIServersForOthers(t *testing.T) {
+func TestAudiencesToAsk_DependOnTheKindOfToken(t *testing.T) {
 	ours := []string{"drover-proxy", "other"}
 	for token, want := range map[string][]string{
 		jwt(`{"aud":"drover-proxy"}`):           ours,
@@ -83,7 +83,7 @@ func TestAudiencesToAsk_OursForOurTokensAndTheAPIServersForOthers(t *testing.T) 
 }
 
 // A token is refused for a foreign audience and accepted for the proxy's own.
-func TestTokenReviews_AudiencesHaveToMeet(t *testing.T) {
+func TestTokenReviews_AudiencesMustMatch(t *testing.T) {
 	w := newWorld(t)
 	token := jwt(`{"aud":"drover-proxy"}`)
 	w.user("jane")
@@ -96,21 +96,21 @@ func TestTokenReviews_AudiencesHaveToMeet(t *testing.T) {
 	}
 	status, _ := tokenReviewer{w}.Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "token-of-jane"}}, metav1.CreateOptions{})
 	if answerOf(status.Status, []string{"drover-proxy"}).good {
-		t.Error("an answer that names no audience counts for ours")
+		t.Error("an answer without an audience is accepted for Drover's audiences")
 	}
 	if !answerOf(status.Status, nil).good {
-		t.Error("an answer that names no audience does not count for the API server's")
+		t.Error("an answer without an audience is refused for the API server's audiences")
 	}
 }
 
-func TestTokenReviews_AnswersCountForAShortWhile(t *testing.T) {
+func TestTokenReviews_CachesAnswersBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		token := w.user("jane")
 		reviews := newTokenReviews(tokenReviewer{w}, nil)
 		who := func(token string) string {
 			caller, err := reviews.caller(t.Context(), token)
-			if err != nil && !errors.Is(err, errNobody) {
+			if err != nil && !errors.Is(err, errUnauthenticated) {
 				return err.Error()
 			}
 			return caller.Name
@@ -132,11 +132,11 @@ func TestTokenReviews_AnswersCountForAShortWhile(t *testing.T) {
 		w.user("jane")
 		time.Sleep(time.Second + time.Millisecond)
 		if got := who(token); got != "jane" {
-			t.Errorf("a token that has become good: %q", got)
+			t.Errorf("a token that became valid: %q", got)
 		}
 		w.broken = errors.New("no API server")
 		if got := who("another"); got == "" {
-			t.Error("a token about which nobody can be asked is called bad")
+			t.Error("a token that cannot be reviewed is called invalid")
 		}
 		w.broken = nil
 		if got := who("another"); got != "" || len(w.reviewed) != 5 {
@@ -145,27 +145,27 @@ func TestTokenReviews_AnswersCountForAShortWhile(t *testing.T) {
 	})
 }
 
-func TestAuthenticate_NobodyIsAnonymous(t *testing.T) {
+func TestAuthenticate_RefusesAnonymousCallers(t *testing.T) {
 	for name, test := range map[string]struct {
 		users   func(*world)
 		headers []string
 	}{
-		"without anything":    {},
-		"with an unknown one": {headers: []string{"Authorization: Bearer who"}},
-		"with a long one":     {headers: []string{"Authorization: Bearer " + strings.Repeat("x", longestToken+1)}},
-		"with ours, unknown":  {headers: []string{"Authorization: Bearer drover-token-x"}},
-		"with another scheme": {headers: []string{"Authorization: Basic dG9rZW4tb2YtamFuZTo="}},
-		"with a name":         {headers: []string{"X-Remote-User: jane", "Impersonate-User: jane"}},
-		"as anonymous":        {func(w *world) { w.user("system:anonymous") }, []string{"Authorization: Bearer token-of-system:anonymous"}},
-		"without a name":      {func(w *world) { w.user("") }, []string{"Authorization: Bearer token-of-"}},
+		"without a credential":            {},
+		"with an unknown token":           {headers: []string{"Authorization: Bearer who"}},
+		"with a long token":               {headers: []string{"Authorization: Bearer " + strings.Repeat("x", longestToken+1)}},
+		"with an unknown token of Drover": {headers: []string{"Authorization: Bearer drover-token-x"}},
+		"with another scheme":             {headers: []string{"Authorization: Basic dG9rZW4tb2YtamFuZTo="}},
+		"with a name":                     {headers: []string{"X-Remote-User: jane", "Impersonate-User: jane"}},
+		"as anonymous":                    {func(w *world) { w.user("system:anonymous") }, []string{"Authorization: Bearer token-of-system:anonymous"}},
+		"without a name":                  {func(w *world) { w.user("") }, []string{"Authorization: Bearer token-of-"}},
 		"as unauthenticated": {func(w *world) {
 			u := w.users["token-of-jane"]
 			u.Groups = []string{"system:unauthenticated"}
 			w.users["token-of-jane"] = u
 		}, []string{"Authorization: Bearer token-of-jane"}},
-		"with a subprotocol":   {headers: []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Protocol: " + bearerProtocol + b64("who") + ", v5"}},
-		"with the cookie":      {headers: []string{"Cookie: R_SESS=token-of-jane"}},
-		"with the proxy's own": {headers: []string{"Proxy-Authorization: Bearer token-of-jane"}},
+		"with a subprotocol":          {headers: []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Protocol: " + bearerProtocol + b64("who") + ", v5"}},
+		"with the cookie":             {headers: []string{"Cookie: R_SESS=token-of-jane"}},
+		"with the proxy's own header": {headers: []string{"Proxy-Authorization: Bearer token-of-jane"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, p := newCarrier(t)
@@ -182,7 +182,7 @@ func TestAuthenticate_NobodyIsAnonymous(t *testing.T) {
 	}
 }
 
-func TestAuthenticate_OurTokensAreShownToNobody(t *testing.T) {
+func TestAuthenticate_DroversTokensAreNotReviewed(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("demo", whoami("demo"))
 	w.cluster("other", whoami("other"))
@@ -201,10 +201,10 @@ func TestAuthenticate_OurTokensAreShownToNobody(t *testing.T) {
 	answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-other/version", bearer)
 	missing, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-missing/version", bearer)
 	if answer.StatusCode != http.StatusForbidden || missing.StatusCode != http.StatusForbidden {
-		t.Errorf("other clusters are answered with %d and %d", answer.StatusCode, missing.StatusCode)
+		t.Errorf("requests to other clusters are answered with %d and %d", answer.StatusCode, missing.StatusCode)
 	}
 	if len(w.reviewed) > 0 || len(w.asked) > 0 {
-		t.Errorf("the management cluster was asked: %v %v", w.reviewed, w.asked)
+		t.Errorf("the management cluster got reviews: %v %v", w.reviewed, w.asked)
 	}
 }
 
@@ -256,18 +256,18 @@ func TestAuthenticate_ClientCertificates(t *testing.T) {
 		headers     []string
 		want        string
 	}{
-		"good":                     {good, pool, nil, "jane | | developers, system:authenticated |"},
-		"on the same site":         {good, pool, []string{"Origin: https://drover.example"}, "jane | | developers, system:authenticated |"},
-		"typed by the user":        {good, pool, []string{"Sec-Fetch-Site: none"}, "jane | | developers, system:authenticated |"},
-		"no authority yet":         {good, nil, nil, ""},
-		"from another authority":   {theirs.issue(t, jane, later, x509.ExtKeyUsageClientAuth), pool, nil, ""},
-		"expired":                  {ours.issue(t, jane, time.Now().Add(-time.Minute), x509.ExtKeyUsageClientAuth), pool, nil, ""},
-		"of a server":              {ours.issue(t, jane, later, x509.ExtKeyUsageServerAuth), pool, nil, ""},
-		"without a name":           {ours.issue(t, pkix.Name{Organization: []string{"developers"}}, later, x509.ExtKeyUsageClientAuth), pool, nil, ""},
-		"with a bad token":         {good, pool, []string{"Authorization: Bearer who"}, ""},
-		"on another site":          {good, pool, []string{"Origin: https://evil.example"}, ""},
-		"on a site without a name": {good, pool, []string{"Origin: null"}, ""},
-		"fetched by another site":  {good, pool, []string{"Sec-Fetch-Site: cross-site"}, ""},
+		"good":                       {good, pool, nil, "jane | | developers, system:authenticated |"},
+		"from the same site":         {good, pool, []string{"Origin: https://drover.example"}, "jane | | developers, system:authenticated |"},
+		"from the address bar":       {good, pool, []string{"Sec-Fetch-Site: none"}, "jane | | developers, system:authenticated |"},
+		"no authority yet":           {good, nil, nil, ""},
+		"from another authority":     {theirs.issue(t, jane, later, x509.ExtKeyUsageClientAuth), pool, nil, ""},
+		"expired":                    {ours.issue(t, jane, time.Now().Add(-time.Minute), x509.ExtKeyUsageClientAuth), pool, nil, ""},
+		"of a server":                {ours.issue(t, jane, later, x509.ExtKeyUsageServerAuth), pool, nil, ""},
+		"without a name":             {ours.issue(t, pkix.Name{Organization: []string{"developers"}}, later, x509.ExtKeyUsageClientAuth), pool, nil, ""},
+		"with an invalid token":      {good, pool, []string{"Authorization: Bearer who"}, ""},
+		"from another site":          {good, pool, []string{"Origin: https://evil.example"}, ""},
+		"from a site without a name": {good, pool, []string{"Origin: null"}, ""},
+		"fetched by another site":    {good, pool, []string{"Sec-Fetch-Site: cross-site"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -275,7 +275,7 @@ func TestAuthenticate_ClientCertificates(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "https://drover.example/k8s/clusters/c-m-a/", nil)
 			r.Header, r.TLS = headersOf(test.headers), &tls.ConnectionState{PeerCertificates: []*x509.Certificate{test.certificate}}
 			caller, err := a.authenticate(r)
-			if (err != nil) != (test.want == "") || err != nil && !errors.Is(err, errNobody) {
+			if (err != nil) != (test.want == "") || err != nil && !errors.Is(err, errUnauthenticated) {
 				t.Fatalf("got %+v, %v", caller, err)
 			}
 			if got := strings.TrimSpace(text(caller.Identity)); err == nil && got != test.want {
@@ -293,7 +293,7 @@ func (h hostUsers) Authenticate(r *http.Request) (user.Info, bool, error) {
 	return &user.DefaultInfo{Name: name, UID: "7", Groups: []string{"hosted"}, Extra: map[string][]string{"tenant": {"x"}}}, name != "", h.err
 }
 
-func TestAuthenticate_TheHostReplacesAllOfIt(t *testing.T) {
+func TestAuthenticate_TheEmbeddingProgramReplacesIt(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	w.rules["joe get clusters fleet-default/a"] = true
@@ -301,7 +301,7 @@ func TestAuthenticate_TheHostReplacesAllOfIt(t *testing.T) {
 	w.options.Authenticator = hostUsers{}
 	server := w.proxy()
 	if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version", token); answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a token that the host does not know is answered with %d", answer.StatusCode)
+		t.Errorf("a token that the embedding program does not know is answered with %d", answer.StatusCode)
 	}
 	got := sees(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version", "", "X-Host-User: joe")
 	if name, uid, extra := got.Header.Get("Impersonate-User"), got.Header.Get("Impersonate-Uid"), got.Header.Get("Impersonate-Extra-Tenant"); name != "joe" || uid != "7" || extra != "x" {
@@ -310,6 +310,6 @@ func TestAuthenticate_TheHostReplacesAllOfIt(t *testing.T) {
 	w.options.Authenticator = hostUsers{errors.New("internal text")}
 	answer, body := ask(t, w.proxy(), http.MethodGet, "/k8s/clusters/c-m-a/version", "", "X-Host-User: joe")
 	if answer.StatusCode != http.StatusServiceUnavailable || strings.Contains(body, "internal text") {
-		t.Errorf("a host that cannot tell is answered with %d: %s", answer.StatusCode, body)
+		t.Errorf("an error of the embedding program is answered with %d: %s", answer.StatusCode, body)
 	}
 }

@@ -68,7 +68,7 @@ func (a *authorizer) mayReach(ctx context.Context, who Identity, id string, ques
 	}
 	allowed, err := a.host.CanAccessCluster(ctx, who.info(), id, a.verb)
 	if err != nil {
-		return false, fmt.Errorf("ask the host who may reach a cluster: %w", err)
+		return false, fmt.Errorf("ask the embedding program whether the caller may reach a cluster: %w", err)
 	}
 	return allowed, nil
 }
@@ -81,7 +81,7 @@ func (a *authorizer) impersonate(ctx context.Context, caller Caller, decided dec
 	if a.host != nil {
 		allowed, err := a.host.CanImpersonate(ctx, caller.info(), decided.Asked.info())
 		if err != nil {
-			return fmt.Errorf("ask the host who may impersonate: %w", err)
+			return fmt.Errorf("ask the embedding program whether the caller may impersonate a user: %w", err)
 		}
 		if !allowed {
 			return forbidden("user " + quote(caller.Name) + " may not impersonate user " + quote(decided.Asked.Name))
@@ -117,7 +117,7 @@ func (a *authorizer) ask(ctx context.Context, who Identity, question review) (bo
 	return a.answers.get(ctx, question.key(who), func(ctx context.Context) (bool, error) {
 		answer, err := a.client.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: question.spec(who)}, metav1.CreateOptions{})
 		if err != nil {
-			return false, fmt.Errorf("ask the management cluster who may do what: %w", err)
+			return false, fmt.Errorf("ask the management cluster whether a request is allowed: %w", err)
 		}
 		return answer.Status.Allowed && !answer.Status.Denied, nil
 	})

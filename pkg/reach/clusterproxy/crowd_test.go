@@ -75,7 +75,7 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 				case answer.StatusCode != http.StatusOK || json.Unmarshal(body, &s) != nil:
 					t.Errorf("client %d: %d %s", i, answer.StatusCode, body)
 				case s.Cluster != cluster || s.Target != "/api/v1/pods/"+strconv.Itoa(i) || s.Header.Get("Impersonate-User") != fmt.Sprint("user", i):
-					t.Errorf("client %d asked %s and got %+v", i, cluster, s)
+					t.Errorf("client %d requested %s and got %+v", i, cluster, s)
 				default:
 					good.Add(1)
 				}
@@ -86,7 +86,7 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 	close(stop)
 	flapping.Wait()
 	if good.Load() == 0 || lost.Load() == 0 {
-		t.Errorf("%d answers and %d lost: nothing was tried", good.Load(), lost.Load())
+		t.Errorf("%d answers and %d lost: the test made no requests", good.Load(), lost.Load())
 	}
 	t.Logf("%d answers, %d lost", good.Load(), lost.Load())
 }

@@ -30,7 +30,7 @@ func (s slowReviewer) Create(ctx context.Context, review *authenticationv1.Token
 }
 
 // Reviews of unknown tokens are limited. Known callers are neither refused nor delayed by them.
-func TestTokenReviews_StrangersDoNotTakeAllOfTheManagementCluster(t *testing.T) {
+func TestTokenReviews_LimitsUnknownTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		token := w.user("jane")
@@ -47,33 +47,33 @@ func TestTokenReviews_StrangersDoNotTakeAllOfTheManagementCluster(t *testing.T) 
 		var asking sync.WaitGroup
 		for i := range maxReviews {
 			asking.Go(func() {
-				if _, err := ask(fmt.Sprint("stranger-", i)); !errors.Is(err, errNobody) {
-					t.Errorf("a stranger's token: %v", err)
+				if _, err := ask(fmt.Sprint("stranger-", i)); !errors.Is(err, errUnauthenticated) {
+					t.Errorf("an unknown token: %v", err)
 				}
 			})
 		}
 		synctest.Wait()
 		var no *refusal
 		if _, err := ask("one-more"); !errors.As(err, &no) || no.code != http.StatusTooManyRequests || no.retryAfter == 0 {
-			t.Errorf("one stranger more: %v", err)
+			t.Errorf("another unknown token: %v", err)
 		}
 		if who, err := ask(token); who != "jane" || err != nil {
-			t.Errorf("a token that is remembered: %q, %v", who, err)
+			t.Errorf("a cached token: %q, %v", who, err)
 		}
 		reviews.answers = newMemo(reviews.answers.keep) // as after ten seconds, when cached answers expire
 		asking.Go(func() {
 			if who, err := ask(token); who != "jane" || err != nil {
-				t.Errorf("a token that was good before: %q, %v", who, err)
+				t.Errorf("a token that was valid before: %q, %v", who, err)
 			}
 		})
 		synctest.Wait()
 		close(let)
 		asking.Wait()
-		if _, err := ask("one-more"); !errors.Is(err, errNobody) {
+		if _, err := ask("one-more"); !errors.Is(err, errUnauthenticated) {
 			t.Errorf("afterwards: %v", err)
 		}
 		if len(reviews.knownRoom)+len(reviews.strangeRoom) != 0 {
-			t.Error("places are not given back")
+			t.Error("slots are not released")
 		}
 	})
 }

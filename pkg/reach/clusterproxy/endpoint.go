@@ -45,9 +45,9 @@ func (p *Proxy) atEndpoint(e *exchange, prefix, method string, answer func(conte
 	id := strings.TrimPrefix(path, prefix)
 	switch {
 	case !isID(id) || p.options.Endpoint == nil:
-		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path names no cluster"}
+		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path contains no cluster"}
 	case e.r.Method != method:
-		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "the method of this path is " + method}
+		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "the method of this path must be " + method}
 	}
 	e.at = target{Cluster: id, Rest: path}
 	defer p.metrics.Begin(false)()
@@ -71,14 +71,16 @@ func (p *Proxy) atEndpoint(e *exchange, prefix, method string, answer func(conte
 // named sets the identity of the token: the caller's downstream identity.
 func (e *exchange) named() *refusal {
 	if e.caller.Machine || e.caller.Cluster != "" {
-		return forbidden("a token of Drover's own is for Drover's endpoints: log in to the management cluster to get one for the cluster itself")
+		return forbidden("tokens of Drover are valid for Drover's endpoints only: log in to the management cluster " +
+			"to get a token for the cluster")
 	}
 	if no := e.caller.unfit(); no != nil {
 		return no
 	}
 	asked, no := askedIdentity(e.r.Header)
 	if no == nil && asked != nil {
-		no = badRequest("a token is for whoever asks for it: leave the headers Impersonate-… out, and impersonate in the cluster")
+		no = badRequest("a token is for the user who requests it: remove the headers Impersonate-…, and impersonate " +
+			"in the cluster")
 	}
 	if no != nil {
 		return no
@@ -91,11 +93,11 @@ func (e *exchange) named() *refusal {
 func (p *Proxy) lifeAsked(w http.ResponseWriter, r *http.Request) (time.Duration, *refusal) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestAsking))
 	if err != nil {
-		return 0, badRequest("the body cannot be read, or is larger than that of any TokenRequest")
+		return 0, badRequest("the body is unreadable or too large for a TokenRequest")
 	}
 	var asked authenticationv1.TokenRequest
 	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
-		return 0, badRequest("the body must be a TokenRequest of authentication.k8s.io/v1, or nothing")
+		return 0, badRequest("the body must be empty or a TokenRequest of authentication.k8s.io/v1")
 	}
 	seconds := asked.Spec.ExpirationSeconds
 	switch {
@@ -116,7 +118,7 @@ func noEndpoint(err error) error {
 		return &refusal{code: http.StatusConflict, reason: metav1.StatusReasonConflict, message: err.Error()}
 	case errors.Is(err, endpointtoken.ErrNotYet):
 		return unavailable(err.Error(), 5)
-	case errors.Is(err, endpointtoken.ErrSpoiled): // tokens issued before remain valid, so this is no refusal of them
+	case errors.Is(err, endpointtoken.ErrInvalidKeys): // tokens issued before remain valid, so this is no refusal of them
 		return unavailable(err.Error(), 0)
 	}
 	return fmt.Errorf("find the keys of a cluster's endpoint: %w", err)
@@ -126,7 +128,7 @@ func noEndpoint(err error) error {
 func (e *exchange) sign(endpoint endpointtoken.Endpoint, life time.Duration) error {
 	drawn := make([]byte, 16)
 	if _, err := io.ReadFull(rand.Reader, drawn); err != nil {
-		return fmt.Errorf("draw the identifier of a token: %w", err)
+		return fmt.Errorf("make the identifier of a token: %w", err)
 	}
 	as, now := e.what.As, time.Now().UTC().Truncate(time.Second)
 	claims := endpointtoken.Claims{

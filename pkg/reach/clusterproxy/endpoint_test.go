@@ -37,7 +37,7 @@ func (w *world) endpoints(ids ...string) map[string]*endpointtoken.Trust {
 			return endpointtoken.Endpoint{}, endpointtoken.ErrNotYet
 		}
 		if id == "c-m-spoiled" {
-			return endpointtoken.Endpoint{}, fmt.Errorf("%w: delete the Secret", endpointtoken.ErrSpoiled)
+			return endpointtoken.Endpoint{}, fmt.Errorf("%w: delete the Secret", endpointtoken.ErrInvalidKeys)
 		}
 		if found, ok := all[id]; ok {
 			return found, nil
@@ -65,7 +65,7 @@ func post(t *testing.T, server *httptest.Server, id, token, body string, headers
 	var read json.RawMessage
 	check(t, json.NewDecoder(answer.Body).Decode(&read))
 	if control := answer.Header.Get("Cache-Control"); answer.StatusCode == http.StatusCreated && control != "no-store" {
-		t.Errorf("an answer with a token may be kept: Cache-Control %q", control)
+		t.Errorf("an answer with a token may be cached: Cache-Control %q", control)
 	}
 	return answer.StatusCode, string(read)
 }
@@ -81,7 +81,7 @@ func issued(t *testing.T, code int, body string) authenticationv1.TokenRequestSt
 }
 
 // Callers with access to the cluster get a token, and it contains their downstream identity.
-func TestEndpointTokens_WhomTheyName(t *testing.T) {
+func TestEndpointTokens_Identity(t *testing.T) {
 	w := newWorld(t)
 	id := w.cluster("demo", whoami("demo"))
 	trust := w.endpoints(id)[id]
@@ -105,10 +105,10 @@ func TestEndpointTokens_WhomTheyName(t *testing.T) {
 		Extra: map[string]authenticationv1.ExtraValue{"example.com/a": {"b"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the token names (-want +got):\n%s", diff)
+		t.Errorf("claims of the token (-want +got):\n%s", diff)
 	}
 	if left := time.Until(status.ExpirationTimestamp.Time); left < 11*time.Hour || left > 12*time.Hour {
-		t.Errorf("it is good for %s", left)
+		t.Errorf("it is valid for %s", left)
 	}
 	record := w.ended(server, 1)[0]
 	if record.User != "system:serviceaccount:team:robot" || record.Downstream != want.Username || record.Cluster != id || record.Verb != "create" ||
@@ -134,7 +134,7 @@ func TestEndpointTokens_Life(t *testing.T) {
 		code, body := post(t, server, id, token, asked)
 		left := time.Until(issued(t, code, body).ExpirationTimestamp.Time)
 		if left > want || left < want-time.Minute {
-			t.Errorf("%s: good for %s", asked, left)
+			t.Errorf("%s: valid for %s", asked, left)
 		}
 	}
 	for _, life := range []time.Duration{time.Minute, 8 * 24 * time.Hour, -1} {
@@ -145,7 +145,7 @@ func TestEndpointTokens_Life(t *testing.T) {
 	}
 }
 
-func TestEndpointTokens_WhoGetsNone(t *testing.T) {
+func TestEndpointTokens_Refusals(t *testing.T) {
 	w := newWorld(t)
 	demo, other, off, young := w.cluster("demo", nil), w.cluster("other", nil), w.cluster("off", nil), w.cluster("young", nil)
 	spoiled, log := w.cluster("spoiled", nil), &strings.Builder{}
@@ -171,24 +171,24 @@ func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 		code            int
 		want            string
 	}{
-		"nobody":                           {id: demo, code: 401, want: "Unauthorized"},
-		"an unknown token":                 {id: demo, token: "hunter2", code: 401, want: "Unauthorized"},
-		"a token for the endpoint":         {id: demo, token: made, code: 401, want: "Unauthorized"},
-		"who may not get the Cluster":      {id: demo, token: stranger, code: 403, want: "may not access cluster"},
-		"who may get another one":          {id: other, token: jane, code: 403, want: "may not access cluster"},
-		"a cluster that is not there":      {id: "c-m-absent", token: jane, code: 403, want: "may not access cluster"},
-		"the machine identity":             {id: demo, token: machine, code: 403, want: "log in to the management cluster"},
-		"a token of ours of a user":        {id: demo, token: user, code: 403, want: "log in to the management cluster"},
-		"somebody else, by impersonation":  {id: demo, token: jane, headers: []string{"Impersonate-User: joe"}, code: 400, want: "impersonate in the cluster"},
-		"an endpoint that is switched off": {id: off, token: jane, code: 409, want: "spec.localClusterAuthEndpoint.enabled"},
-		"one that has no keys yet":         {id: young, token: jane, code: 503, want: "not there yet"},
-		"one whose keys are spoiled":       {id: spoiled, token: jane, code: 503, want: "delete the Secret"},
-		"too short a life":                 {id: demo, token: jane, body: `{"spec":{"expirationSeconds":1}}`, code: 400, want: "at least 600"},
-		"audiences":                        {id: demo, token: jane, body: `{"spec":{"audiences":["vault"]}}`, code: 400, want: "spec.audiences"},
-		"no TokenRequest":                  {id: demo, token: jane, body: `[]`, code: 400, want: "TokenRequest"},
-		"a long story":                     {id: demo, token: jane, body: strings.Repeat(" ", longestAsking+1), code: 400, want: "larger"},
-		"no name of a cluster":             {id: "c-m-demo/more", token: jane, code: 404, want: "names no cluster"},
-		"an escaped name":                  {id: "c%2dm-demo", token: jane, code: 404, want: "names no cluster"},
+		"nobody":                             {id: demo, code: 401, want: "Unauthorized"},
+		"an unknown token":                   {id: demo, token: "hunter2", code: 401, want: "Unauthorized"},
+		"a token for the endpoint":           {id: demo, token: made, code: 401, want: "Unauthorized"},
+		"a user who may not get the Cluster": {id: demo, token: stranger, code: 403, want: "may not access cluster"},
+		"a user who may get another Cluster": {id: other, token: jane, code: 403, want: "may not access cluster"},
+		"a missing cluster":                  {id: "c-m-absent", token: jane, code: 403, want: "may not access cluster"},
+		"the machine identity":               {id: demo, token: machine, code: 403, want: "log in to the management cluster"},
+		"Drover's token of a user":           {id: demo, token: user, code: 403, want: "log in to the management cluster"},
+		"another user, by impersonation":     {id: demo, token: jane, headers: []string{"Impersonate-User: joe"}, code: 400, want: "impersonate in the cluster"},
+		"a disabled endpoint":                {id: off, token: jane, code: 409, want: "spec.localClusterAuthEndpoint.enabled"},
+		"an endpoint without keys":           {id: young, token: jane, code: 503, want: "do not exist yet"},
+		"an endpoint with invalid keys":      {id: spoiled, token: jane, code: 503, want: "delete the Secret"},
+		"a lifetime that is too short":       {id: demo, token: jane, body: `{"spec":{"expirationSeconds":1}}`, code: 400, want: "at least 600"},
+		"audiences":                          {id: demo, token: jane, body: `{"spec":{"audiences":["vault"]}}`, code: 400, want: "spec.audiences"},
+		"another kind than TokenRequest":     {id: demo, token: jane, body: `[]`, code: 400, want: "TokenRequest"},
+		"a body that is too large":           {id: demo, token: jane, body: strings.Repeat(" ", longestAsking+1), code: 400, want: "too large"},
+		"an invalid name of a cluster":       {id: "c-m-demo/more", token: jane, code: 404, want: "contains no cluster"},
+		"an escaped name":                    {id: "c%2dm-demo", token: jane, code: 404, want: "contains no cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, body := post(t, server, c.id, c.token, c.body, c.headers...)
@@ -198,7 +198,7 @@ func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 		})
 	}
 	if log.Len() > 0 {
-		t.Errorf("each of these requests is complained of: %s", log)
+		t.Errorf("each of these requests is logged: %s", log)
 	}
 	if answer, _ := ask(t, server, http.MethodGet, EndpointTokensPrefix+demo, jane); answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET is answered with %d", answer.StatusCode)
@@ -206,7 +206,7 @@ func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 }
 
 // A token for a cluster's endpoint is refused here without asking the management cluster.
-func TestEndpointTokens_OpenNothingHere(t *testing.T) {
+func TestEndpointTokens_GiveNoAccessToDrover(t *testing.T) {
 	w := newWorld(t)
 	id := w.cluster("demo", whoami("demo"))
 	w.endpoints(id)
@@ -216,12 +216,12 @@ func TestEndpointTokens_OpenNothingHere(t *testing.T) {
 	w.users[token] = authenticationv1.UserInfo{Username: "jane"} // even if the management cluster accepts such tokens
 	w.reviewed = nil
 	if answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", token); answer.StatusCode != http.StatusUnauthorized || len(w.reviewed) > 0 {
-		t.Errorf("answered with %d: %s; shown %d times", answer.StatusCode, body, len(w.reviewed))
+		t.Errorf("answered with %d: %s; occurs %d times", answer.StatusCode, body, len(w.reviewed))
 	}
 }
 
 // A client that requests a token and sends no body does not hold its slot forever.
-func TestEndpointTokens_WhoSendsNothingIsNotWaitedFor(t *testing.T) {
+func TestEndpointTokens_SlowBodiesTimeOut(t *testing.T) {
 	w := newWorld(t)
 	id := w.cluster("demo", whoami("demo"))
 	w.endpoints(id)
@@ -243,5 +243,5 @@ func TestEndpointTokens_WhoSendsNothingIsNotWaitedFor(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("at the end others are answered with %d", code)
+	t.Errorf("at the end other requests are answered with %d", code)
 }

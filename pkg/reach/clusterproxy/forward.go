@@ -19,9 +19,9 @@ import (
 var (
 	errDeadline        = errors.New("the request took too long")
 	errAgentRefused    = errors.New("the cluster refused the credential of its agent")
-	errLedAway         = errors.New("the cluster redirects to somewhere else")
-	errNoStatus        = errors.New("the status of the cluster's answer is none of HTTP")
-	errUnaskedProtocol = errors.New("the cluster changed the protocol without being asked")
+	errRedirected      = errors.New("the cluster redirects to another host")
+	errNoStatus        = errors.New("the cluster's answer has an invalid HTTP status")
+	errUnaskedProtocol = errors.New("the cluster changed the protocol without a request for it")
 )
 
 // forward forwards a request and streams the answer.
@@ -89,18 +89,18 @@ func (byExchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer.Request = r // the transport may have replaced it
 	if r.Body != nil && answer.StatusCode != http.StatusSwitchingProtocols {
-		answer.Body = notWaitedFor{answer.Body}
+		answer.Body = closedAtOnce{answer.Body}
 	}
 	return answer, nil
 }
 
-// notWaitedFor is the body of an answer whose Close returns immediately. In HTTP/2 of net/http, Close waits until
+// closedAtOnce is the body of an answer whose Close returns immediately. In HTTP/2 of net/http, Close waits until
 // nothing reads the request's body any more. A refused client may send no more of that body until the answer ends, and
 // the answer ends only after Close has returned.
-type notWaitedFor struct{ io.ReadCloser }
+type closedAtOnce struct{ io.ReadCloser }
 
 // Close implements io.Closer.
-func (a notWaitedFor) Close() error {
+func (a closedAtOnce) Close() error {
 	go func() { _ = a.ReadCloser.Close() }()
 	return nil
 }
@@ -124,7 +124,7 @@ func modify(answer *http.Response) error {
 	}
 	away := cleanAnswer(answer.Header, e.at, append(e.hosts, e.at.Cluster, e.r.Host))
 	if away && answer.StatusCode >= http.StatusMultipleChoices && answer.StatusCode < http.StatusBadRequest {
-		return errLedAway
+		return errRedirected
 	}
 	if len(answer.Header[auditIDHeader]) == 0 {
 		answer.Header.Set(auditIDHeader, e.id)
@@ -153,14 +153,15 @@ func (p *Proxy) lost(e *exchange, cause, err error) *refusal {
 	case errors.Is(err, errAgentRefused):
 		log.Warn("A cluster refuses the credential of its agent")
 		return unavailable("cluster "+quote(e.at.Cluster)+" does not accept the credential of its own agent", 0)
-	case errors.Is(err, errLedAway):
-		log.Warn("A cluster redirects to another host, which is not passed on")
+	case errors.Is(err, errRedirected):
+		log.Warn("Refused a redirect of a cluster to another host")
 		return &refusal{
 			code: http.StatusBadGateway, reason: metav1.StatusReasonInternalError,
-			message: "cluster " + quote(e.at.Cluster) + " redirects to somewhere else, which would get the credential of this request: that is not passed on",
+			message: "cluster " + quote(e.at.Cluster) + " redirects to another host, which would get the credential " +
+				"of this request: the redirect is refused",
 		}
 	}
-	log.Debug("A request to a cluster was lost")
+	log.Debug("A connection to a cluster was lost")
 	no := unavailable("the connection to cluster "+quote(e.at.Cluster)+" was lost before it answered", 0)
 	if e.r.Method == http.MethodGet || e.r.Method == http.MethodHead {
 		no.retryAfter = 1 // clients retry by themselves; a request that changes something may have succeeded
@@ -169,7 +170,7 @@ func (p *Proxy) lost(e *exchange, cause, err error) *refusal {
 }
 
 func clientGone() *refusal {
-	return &refusal{code: statusClientClosed, reason: metav1.StatusReasonUnknown, message: "the client went away"}
+	return &refusal{code: statusClientClosed, reason: metav1.StatusReasonUnknown, message: "the client disconnected"}
 }
 
 // bufferSize is the size of buffers for copying answers, in bytes.

@@ -31,18 +31,18 @@ var (
 	}
 )
 
-// withheld reports whether a header is not forwarded.
-func withheld(name string) bool {
+// isDropped reports whether a header is not forwarded.
+func isDropped(name string) bool {
 	plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return withheldNames[plain] || slices.ContainsFunc(withheldPrefixes, func(prefix string) bool { return strings.HasPrefix(plain+"-", prefix) })
 }
 
-// outboundHeaders are the headers that a cluster sees: those of the request except withheld ones, and the decided
+// outboundHeaders are the headers that a cluster sees: those of the request except isDropped ones, and the decided
 // identity. upgrade is the requested protocol of the connection, or "".
 func outboundHeaders(in http.Header, as Identity, upgrade, requestID string) http.Header {
 	out := http.Header{}
 	for name, values := range in {
-		if withheld(name) {
+		if isDropped(name) {
 			continue
 		}
 		if strings.EqualFold(name, protocolHeader) {

@@ -51,7 +51,7 @@ func newCarrier(t *testing.T) (*world, *Proxy) {
 	return w, p
 }
 
-func TestHeaders_OnlyWhatWasDecidedReachesTheCluster(t *testing.T) {
+func TestHeaders_OnlyDecidedHeadersReachTheCluster(t *testing.T) {
 	w, p := newCarrier(t)
 	r := httptest.NewRequest(http.MethodPost, "/k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/exec", nil)
 	r.Header = http.Header{
@@ -77,23 +77,23 @@ func TestHeaders_OnlyWhatWasDecidedReachesTheCluster(t *testing.T) {
 		t.Errorf("trailers reach the cluster: %v", sent.Trailer)
 	}
 	if sent.Host != "c-m-a" || sent.URL.Host != "c-m-a" {
-		t.Errorf("host %q of %s is not for the transport to replace", sent.Host, sent.URL)
+		t.Errorf("the transport would replace host %q of %s", sent.Host, sent.URL)
 	}
 }
 
-func TestUpgradeOf_OnlyWhatKubernetesStreamsWith(t *testing.T) {
+func TestUpgradeOf_AcceptsOnlyProtocolsOfKubernetes(t *testing.T) {
 	for name, test := range map[string]struct {
 		connection, upgrade []string
 		want                string
 	}{
-		"websocket":               {[]string{"keep-alive, Upgrade"}, []string{"WebSocket"}, "WebSocket"},
-		"spdy":                    {[]string{"upgrade"}, []string{"SPDY/3.1"}, "SPDY/3.1"},
-		"http/2 without tls":      {[]string{"Upgrade, HTTP2-Settings"}, []string{"h2c"}, ""},
-		"several":                 {[]string{"Upgrade"}, []string{"websocket, h2c"}, ""},
-		"several headers":         {[]string{"Upgrade"}, []string{"websocket", "h2c"}, ""},
-		"not of this connection":  {[]string{"keep-alive"}, []string{"websocket"}, ""},
-		"nothing":                 {nil, nil, ""},
-		"a connection to nothing": {[]string{"Upgrade"}, nil, ""},
+		"websocket":                    {[]string{"keep-alive, Upgrade"}, []string{"WebSocket"}, "WebSocket"},
+		"spdy":                         {[]string{"upgrade"}, []string{"SPDY/3.1"}, "SPDY/3.1"},
+		"http/2 without tls":           {[]string{"Upgrade, HTTP2-Settings"}, []string{"h2c"}, ""},
+		"several":                      {[]string{"Upgrade"}, []string{"websocket, h2c"}, ""},
+		"several headers":              {[]string{"Upgrade"}, []string{"websocket", "h2c"}, ""},
+		"headers of other connections": {[]string{"keep-alive"}, []string{"websocket"}, ""},
+		"nothing":                      {nil, nil, ""},
+		"an empty Connection header":   {[]string{"Upgrade"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := upgradeOf(http.Header{"Connection": test.connection, "Upgrade": test.upgrade}); got != test.want {
@@ -103,7 +103,7 @@ func TestUpgradeOf_OnlyWhatKubernetesStreamsWith(t *testing.T) {
 	}
 }
 
-func TestHeaders_TokensAmongSubprotocolsStayHere(t *testing.T) {
+func TestHeaders_SubprotocolTokensAreRemoved(t *testing.T) {
 	in := http.Header{"Sec-Websocket-Protocol": {"v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0", "v4.channel.k8s.io"}}
 	out := outboundHeaders(in, Identity{Name: "jane"}, "", "id")
 	if got, want := out["Sec-Websocket-Protocol"], []string{"v5.channel.k8s.io, v4.channel.k8s.io"}; !slices.Equal(got, want) {
@@ -115,7 +115,7 @@ func TestHeaders_TokensAmongSubprotocolsStayHere(t *testing.T) {
 	}
 }
 
-func TestCleanAnswer_AClusterSetsNothingForThisServer(t *testing.T) {
+func TestCleanAnswer_RemovesHeadersForThisServer(t *testing.T) {
 	header := http.Header{
 		"Set-Cookie": {"a=b"}, "Www-Authenticate": {"Basic"}, "Alt-Svc": {`h3="evil:443"`}, "Clear-Site-Data": {`"*"`}, "Strict-Transport-Security": {"max-age=1"}, "Refresh": {"0"},
 		"Location": {"/login"}, "Content-Type": {"text/html"}, "Warning": {"299 - x"}, "X-Kubernetes-Pf-Flowschema-Uid": {"1"},
@@ -129,7 +129,7 @@ func TestCleanAnswer_AClusterSetsNothingForThisServer(t *testing.T) {
 	}
 }
 
-func TestRelocate_StaysBelowThePrefix(t *testing.T) {
+func TestRelocate_KeepsThePrefix(t *testing.T) {
 	at := target{Cluster: "c-m-a", Prefix: "/k8s/clusters/c-m-a", Rest: "/api/v1/namespaces/x/services/y/proxy/app"}
 	for location, want := range map[string]string{
 		"/login?next=%2F#top":              "/k8s/clusters/c-m-a/login?next=%2F#top",
@@ -191,13 +191,13 @@ func FuzzHeaders(f *testing.F) {
 		sent, answer := carried(w, p, r)
 		if sent == nil {
 			if answer.Code < 400 {
-				t.Fatalf("nothing was forwarded, and the answer is %d", answer.Code)
+				t.Fatalf("the request was not forwarded, and the answer is %d", answer.Code)
 			}
 			return
 		}
 		decided, no := decide(Caller{Identity: Identity{Name: user, Groups: []string{"system:authenticated"}}}, in, false)
 		if no != nil {
-			t.Fatalf("forwarded in spite of %q", no.message)
+			t.Fatalf("forwarded although refused: %q", no.message)
 		}
 		if decided.Asked != nil && user != "root" {
 			t.Fatalf("jane became %+v", decided.As)
@@ -233,7 +233,7 @@ func checkSent(t *testing.T, sent *http.Request, decided decision) {
 		}
 		asked, no := askedIdentity(http.Header{name: values, "Impersonate-User": sent.Header["Impersonate-User"]})
 		if no != nil || asked == nil {
-			t.Fatalf("header %q: %q cannot be read: %v", name, values, no)
+			t.Fatalf("header %q: %q is unreadable: %v", name, values, no)
 		}
 		got.Name = asked.Name
 		got.UID += asked.UID

@@ -100,7 +100,8 @@ func (n names) identity(of Identity) (Identity, *refusal) {
 		case ok && name != "" && !slices.Contains(out.Groups, name):
 			out.Groups = append(out.Groups, name)
 		case !ok && n.asked:
-			return Identity{}, forbidden("group " + quote(group) + " means something else in the cluster than here and is not passed on")
+			return Identity{}, forbidden("group " + quote(group) + " has another meaning in the cluster, so Drover " +
+				"does not forward it")
 		}
 	}
 	for key, values := range of.Extra {
@@ -111,7 +112,8 @@ func (n names) identity(of Identity) (Identity, *refusal) {
 			}
 			out.Extra[key] = slices.Clone(values)
 		case n.asked:
-			return Identity{}, forbidden("extra " + quote(key) + " means something else in the cluster than here and is not passed on")
+			return Identity{}, forbidden("extra " + quote(key) + " has another meaning in the cluster, so Drover " +
+				"does not forward it")
 		}
 	}
 	return out, nil
@@ -186,7 +188,8 @@ func (i Identity) unfit() *refusal {
 	if part == "" {
 		return nil
 	}
-	return forbidden("a header cannot hold the " + part + " of this user as it is: blanks at an end, control characters, bytes that are no UTF-8 and empty names are not passed on")
+	return forbidden("a header cannot contain the " + part + " of this user: spaces at the ends, control characters, " +
+		"invalid UTF-8 and empty names are not allowed")
 }
 
 // holds reports whether a header value can carry each of the texts.

@@ -96,13 +96,13 @@ func askedIdentity(in http.Header) (*Identity, *refusal) {
 	}
 	switch {
 	case len(asked.users) > 1 || len(asked.uids) > 1:
-		return nil, badRequest("headers Impersonate-User and Impersonate-Uid may be there once")
+		return nil, badRequest("headers Impersonate-User and Impersonate-Uid may occur only once")
 	case asked.Name != "" && asked.count > maxAsked:
-		return nil, badRequest("a request may ask to impersonate at most 128 names")
+		return nil, badRequest("a request may impersonate at most 128 names")
 	case asked.Name != "":
 		return &asked.Identity, nil
 	case asked.UID != "" || len(asked.Groups) > 0 || asked.Extra != nil:
-		return nil, badRequest("groups, a UID or extras can be impersonated together with a user only: set Impersonate-User")
+		return nil, badRequest("impersonation of groups, a UID or extras needs a user: set Impersonate-User")
 	}
 	return nil, nil
 }

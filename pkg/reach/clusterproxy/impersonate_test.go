@@ -38,47 +38,47 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 		reviews    []string // VERB GROUP/VERSION RESOURCE/SUBRESOURCE NAMESPACE/NAME
 		refused    string
 	}{
-		"a person is who they are": {caller: jane, as: "jane | u-1 | developers, system:authenticated |"},
-		"a person without groups is authenticated": {
+		"a user keeps the name": {caller: jane, as: "jane | u-1 | developers, system:authenticated |"},
+		"a user without groups is authenticated": {
 			caller: Caller{Identity: Identity{Name: "joe"}}, as: "joe | | system:authenticated |",
 		},
-		"extras are passed, those of Kubernetes are not": {
+		"extras are forwarded, except those of Kubernetes": {
 			caller: with(jane, func(c *Caller) {
 				c.Extra = map[string][]string{"example.com/Tenant": {"a", "b"}, "authentication.kubernetes.io/node-name": {"n1"}, "k8s.io": {"x"}, "notkubernetes.io/x": {"y"}}
 			}),
 			as: "jane | u-1 | developers, system:authenticated | example.com/Tenant=a,b notkubernetes.io/x=y",
 		},
-		"a service account is another one downstream": {
+		"a service account gets another name downstream": {
 			caller: robot, as: "system:drover:serviceaccount:ci:robot | u-2 | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
 		},
-		"an administrator here is none downstream": {caller: root, as: "system:drover:user:admin | | system:authenticated |"},
-		"an administrator is one where both are one domain": {
+		"an administrator here is not one downstream": {caller: root, as: "system:drover:user:admin | | system:authenticated |"},
+		"an administrator is one downstream in one domain": {
 			caller: root, passSystem: true, as: "system:admin | | system:masters, system:authenticated |",
 		},
-		"service accounts stay apart in one domain, too": {
+		"service accounts are distinct in one domain, too": {
 			caller: robot, passSystem: true,
 			as: "system:drover:serviceaccount:ci:robot | u-2 | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
 		},
-		"nobody calls themselves a machine identity": {
+		"a user cannot have the name of a machine identity": {
 			caller: with(jane, func(c *Caller) {
 				c.Name = "system:provisioning:fleet-default:demo"
 				c.Groups = []string{AdminGroup, "system:authenticated"}
 			}),
 			as: "system:drover:user:provisioning:fleet-default:demo | u-1 | system:authenticated |",
 		},
-		"nor in one domain": {
+		"a machine identity's name in one domain": {
 			caller: with(jane, func(c *Caller) { c.Name = "system:provisioning:fleet-default:demo"; c.Groups = []string{AdminGroup} }), passSystem: true,
 			as: "system:drover:user:provisioning:fleet-default:demo | u-1 | system:authenticated |",
 		},
-		"nobody calls themselves a service account's name downstream": {
+		"a user cannot have the downstream name of a service account": {
 			caller: with(jane, func(c *Caller) { c.Name = "system:drover:serviceaccount:ci:robot" }),
 			as:     "system:drover:user:drover:serviceaccount:ci:robot | u-1 | developers, system:authenticated |",
 		},
-		"groups of kubeadm are of one cluster": {
+		"groups of kubeadm belong to one cluster": {
 			caller: with(jane, func(c *Caller) { c.Groups = append(c.Groups, "kubeadm:cluster-admins", "", "developers") }),
 			as:     "jane | u-1 | developers, system:authenticated |",
 		},
-		"a machine identity is passed as it is": {
+		"a machine identity is forwarded unchanged": {
 			caller: machine, as: "system:provisioning:fleet-default:demo | | system:drover:cluster-admin, system:authenticated |",
 		},
 		"a user": {
@@ -96,21 +96,21 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 				"impersonate authentication.k8s.io/v1 userextras/plain /c", "impersonate authentication.k8s.io/v1 uids/ /u-9",
 			},
 		},
-		"a key that cannot be decoded is taken as it is": {
+		"an undecodable key is used unchanged": {
 			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Extra-A%zz: v"}, as: "joe | | system:authenticated | a%zz=v",
 			reviews: []string{"impersonate / users/ /joe", "impersonate authentication.k8s.io/v1 userextras/a%zz /v"},
 		},
-		"a service account gets its groups, and other names downstream": {
+		"a service account gets its groups and downstream names": {
 			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot"},
 			as:      "system:drover:serviceaccount:ci:robot | | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
 			reviews: []string{"impersonate / serviceaccounts/ ci/robot"},
 		},
-		"a service account with groups gets no others": {
+		"a service account with groups gets no more groups": {
 			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot", "Impersonate-Group: testers"},
 			as:      "system:drover:serviceaccount:ci:robot | | testers, system:authenticated |",
 			reviews: []string{"impersonate / serviceaccounts/ ci/robot", "impersonate / groups/ /testers"},
 		},
-		"what only looks like a service account is a user": {
+		"an invalid service account name is a user": {
 			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot:x"},
 			as: "system:drover:serviceaccount:ci:robot:x | | system:authenticated |", reviews: []string{"impersonate / users/ /system:serviceaccount:ci:robot:x"},
 		},
@@ -118,7 +118,7 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 			caller: jane, headers: []string{"Impersonate-User: system:anonymous"}, as: "system:anonymous | | system:unauthenticated |",
 			reviews: []string{"impersonate / users/ /system:anonymous"},
 		},
-		"a user who is not authenticated": {
+		"an unauthenticated user": {
 			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:unauthenticated"}, as: "joe | | system:unauthenticated |",
 			reviews: []string{"impersonate / users/ /joe", "impersonate / groups/ /system:unauthenticated"},
 		},
@@ -140,7 +140,7 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 		},
 		"masters": {
 			caller: root, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:masters"},
-			refused: `403 group "system:masters" means something else in the cluster than here and is not passed on`,
+			refused: `403 group "system:masters" has another meaning in the cluster, so Drover does not forward it`,
 		},
 		"masters in one domain": {
 			caller: root, passSystem: true, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:masters"}, as: "joe | | system:masters, system:authenticated |",
@@ -148,17 +148,17 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 		},
 		"extras of Kubernetes": {
 			caller: root, headers: []string{"Impersonate-User: joe", "Impersonate-Extra-authentication.kubernetes.io%2fnode-name: n1"},
-			refused: `403 extra "authentication.kubernetes.io/node-name" means something else in the cluster than here and is not passed on`,
+			refused: `403 extra "authentication.kubernetes.io/node-name" has another meaning in the cluster, so Drover does not forward it`,
 		},
-		"groups alone": {
+		"only groups": {
 			caller: jane, headers: []string{"Impersonate-Group: testers"},
-			refused: "400 groups, a UID or extras can be impersonated together with a user only: set Impersonate-User",
+			refused: "400 impersonation of groups, a UID or extras needs a user: set Impersonate-User",
 		},
-		"a UID alone":                     {caller: jane, headers: []string{"Impersonate-Uid: u"}, refused: "400 groups, a UID or extras can be impersonated together with a user only: set Impersonate-User"},
-		"an extra alone, with empty user": {caller: jane, headers: []string{"Impersonate-User: ", "Impersonate-Extra-A: "}, refused: "400 groups, a UID or extras can be impersonated together with a user only: set Impersonate-User"},
-		"an empty user is none":           {caller: jane, headers: []string{"Impersonate-User: "}, as: "jane | u-1 | developers, system:authenticated |"},
+		"only a UID":                        {caller: jane, headers: []string{"Impersonate-Uid: u"}, refused: "400 impersonation of groups, a UID or extras needs a user: set Impersonate-User"},
+		"only an extra, with an empty user": {caller: jane, headers: []string{"Impersonate-User: ", "Impersonate-Extra-A: "}, refused: "400 impersonation of groups, a UID or extras needs a user: set Impersonate-User"},
+		"an empty user":                     {caller: jane, headers: []string{"Impersonate-User: "}, as: "jane | u-1 | developers, system:authenticated |"},
 		"two users": {
-			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-User: root"}, refused: "400 headers Impersonate-User and Impersonate-Uid may be there once",
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-User: root"}, refused: "400 headers Impersonate-User and Impersonate-Uid may occur only once",
 		},
 		"an unknown header": {
 			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Tenant: x"},
@@ -170,18 +170,18 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 		},
 		"too many groups": {
 			caller: jane, headers: append([]string{"Impersonate-User: joe"}, slices.Repeat([]string{"Impersonate-Group: g"}, 128)...),
-			refused: "400 a request may ask to impersonate at most 128 names",
+			refused: "400 a request may impersonate at most 128 names",
 		},
-		"a group that a header would turn into another": {
+		"a group that a header would change": {
 			caller: with(jane, func(c *Caller) { c.Groups = append(c.Groups, " system:masters") }), refused: "403 " + unfitMessage("group"),
 		},
-		"a name that a header would turn into another": {
+		"a name that a header would change": {
 			caller: with(jane, func(c *Caller) { c.Name = "admin\u00a0" }), refused: "403 " + unfitMessage("user name"),
 		},
 		"a name that would end the header": {
 			caller: with(jane, func(c *Caller) { c.Name = "jane\r\nImpersonate-Group: system:masters" }), refused: "403 " + unfitMessage("user name"),
 		},
-		"a name that is no text": {
+		"a name that is not UTF-8": {
 			caller: with(jane, func(c *Caller) { c.Name = "jane\xff" }), headers: []string{"Impersonate-User: joe"}, refused: "403 " + unfitMessage("user name"),
 		},
 	} {
@@ -208,7 +208,7 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 }
 
 func unfitMessage(part string) string {
-	return "a header cannot hold the " + part + " of this user as it is: blanks at an end, control characters, bytes that are no UTF-8 and empty names are not passed on"
+	return "a header cannot contain the " + part + " of this user: spaces at the ends, control characters, invalid UTF-8 and empty names are not allowed"
 }
 
 func headersOf(lines []string) http.Header {
@@ -237,7 +237,7 @@ func text(i Identity) string {
 }
 
 // A kube-apiserver decodes the original key of an extra from the header.
-func TestEncodeKey_IsReadBack(t *testing.T) {
+func TestEncodeKey_RoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.String().Filter(func(s string) bool { return s != "" }).Draw(t, "key")
 		header := Identity{Name: "jane", Extra: map[string][]string{key: {"v"}}}.headers()
@@ -254,7 +254,7 @@ func TestEncodeKey_IsReadBack(t *testing.T) {
 }
 
 // Different users have different names downstream, for any names and options.
-func TestNames_StayDifferent(t *testing.T) {
+func TestNames_AreUnique(t *testing.T) {
 	part := rapid.SampledFrom([]string{"system:", "drover:", "serviceaccount:", "serviceaccounts", "user:", "provisioning:", "masters", "anonymous", "a", ":", "fleet-default:demo"})
 	name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 1, 6).Draw(t, "parts"), "") })
 	rapid.Check(t, func(t *rapid.T) {
@@ -282,7 +282,7 @@ func harmless(group string, asked bool) bool {
 }
 
 // Different reviews or callers have different keys.
-func TestReview_HasAKeyOfItsOwn(t *testing.T) {
+func TestReview_HasAUniqueKey(t *testing.T) {
 	type question struct {
 		review review
 		who    Identity
@@ -294,12 +294,12 @@ func TestReview_HasAKeyOfItsOwn(t *testing.T) {
 		asked["a review with "+field.Name] = q
 	}
 	for name, who := range map[string]Identity{
-		"a name": {Name: "a"}, "a UID": {UID: "a"}, "a group": {Groups: []string{"a"}}, "two groups": {Groups: []string{"a", "b"}}, "two groups, turned": {Groups: []string{"b", "a"}},
-		"one group of both names": {Groups: []string{"ab"}}, "groups like counts": {Groups: []string{"1:a", "b"}}, "the same, cut elsewhere": {Groups: []string{"1", "a1:b"}},
+		"a name": {Name: "a"}, "a UID": {UID: "a"}, "a group": {Groups: []string{"a"}}, "two groups": {Groups: []string{"a", "b"}}, "two groups, swapped": {Groups: []string{"b", "a"}},
+		"one group with both names": {Groups: []string{"ab"}}, "groups that look like counts": {Groups: []string{"1:a", "b"}}, "the same text, split elsewhere": {Groups: []string{"1", "a1:b"}},
 		"groups with a colon": {Groups: []string{"a:b", "c"}}, "a colon elsewhere": {Groups: []string{"a", "b:c"}},
 		"an extra": {Extra: map[string][]string{"a": {"b"}}}, "another extra": {Extra: map[string][]string{"c": {"b"}}}, "another value": {Extra: map[string][]string{"a": {"c"}}},
 		"two values": {Extra: map[string][]string{"a": {"b", "c"}}}, "two extras": {Extra: map[string][]string{"a": {"b"}, "c": nil}},
-		"a group like an extra": {Groups: []string{"a"}, Extra: map[string][]string{"b": nil}},
+		"a group that looks like an extra": {Groups: []string{"a"}, Extra: map[string][]string{"b": nil}},
 	} {
 		asked["a user with "+name] = question{who: who}
 	}
@@ -323,12 +323,12 @@ func TestReview_HasAKeyOfItsOwn(t *testing.T) {
 		}
 	}
 	if other := (Identity{Groups: []string{}, Extra: map[string][]string{}}); (review{}).key(other) != (review{}).key(Identity{}) {
-		t.Error("nothing and nothing at all are two questions")
+		t.Error("an empty value and a missing value have different keys")
 	}
 }
 
 // The host may reuse its user object for another caller.
-func TestIdentityOf_IsOnesOwn(t *testing.T) {
+func TestIdentityOf_IsTheUsersOwn(t *testing.T) {
 	said := &user.DefaultInfo{Name: "jane", Groups: []string{"a"}, Extra: map[string][]string{"k": {"v"}}}
 	got := identityOf(said)
 	said.Groups[0], said.Extra["k"][0], said.Extra["more"] = "b", "w", nil

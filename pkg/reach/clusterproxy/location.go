@@ -24,7 +24,7 @@ func relocate(location string, at target, hosts []string) (string, bool) {
 		return "", false
 	}
 	resolved := base.ResolveReference(to) // a reference cannot climb above the cluster's root
-	if !straight(resolved.EscapedPath()) {
+	if !hasNoDots(resolved.EscapedPath()) {
 		return "", false
 	}
 	return at.Prefix + resolved.EscapedPath() + after("?", resolved.RawQuery) + after("#", resolved.EscapedFragment()), true
@@ -38,8 +38,8 @@ func after(sign, part string) string {
 	return sign + part
 }
 
-// straight reports whether no client can read a segment of an escaped path as "." or "..".
-func straight(escaped string) bool {
+// hasNoDots reports whether no client can read a segment of an escaped path as "." or "..".
+func hasNoDots(escaped string) bool {
 	if !strings.HasPrefix(escaped, "/") {
 		return false
 	}

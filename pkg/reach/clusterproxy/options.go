@@ -161,7 +161,7 @@ func (o Options) validate() error {
 		{o.Lookup == nil, "Lookup must be set"},
 		{o.Log == nil, "Log must be set"},
 		{o.Authorizer == nil && o.AccessReviews == nil, "AccessReviews or Authorizer must be set"},
-		{nobody, "nobody could call: set Authenticator, TokenReviews, Tokens or ClientCA"},
+		{nobody, "no caller can be authenticated: set Authenticator, TokenReviews, Tokens or ClientCA"},
 		{o.Tokens != nil && o.TokenNamespace == "", "TokenNamespace must be set together with Tokens"},
 		{o.RequestTimeout < 0, "RequestTimeout must not be negative"},
 		{

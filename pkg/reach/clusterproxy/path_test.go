@@ -68,7 +68,7 @@ func TestEscapedPath_DecodesNothing(t *testing.T) {
 	}
 	changed := &url.URL{Path: "/k8s/clusters/c-m-a", RawPath: "/something%2felse"}
 	if got := escapedPath(changed); got != "/k8s/clusters/c-m-a" {
-		t.Errorf("a path that somebody has changed is %s", got)
+		t.Errorf("a changed path is %s", got)
 	}
 }
 
@@ -90,7 +90,7 @@ func FuzzPath(f *testing.F) {
 		sent, answer := carried(w, p, r)
 		if sent == nil {
 			if answer.Code < 400 {
-				t.Fatalf("%s: nothing was forwarded, and the answer is %d", line, answer.Code)
+				t.Fatalf("%s: the request was not forwarded, and the answer is %d", line, answer.Code)
 			}
 			return
 		}

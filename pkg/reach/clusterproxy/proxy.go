@@ -86,11 +86,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve runs the steps of a request. The error is a refusal, or an internal problem.
 func (p *Proxy) serve(e *exchange) error {
 	if e.r.Method == http.MethodConnect || e.r.Method == http.MethodTrace {
-		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "this method is not passed on"}
+		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "this method is not allowed"}
 	}
 	at, ok := splitPath(escapedPath(e.r.URL), p.options.Prefixes)
 	if !ok {
-		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path names no cluster"}
+		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path contains no cluster"}
 	}
 	e.at = at
 	if no := e.classify(); no != nil {
@@ -117,7 +117,7 @@ func (p *Proxy) serve(e *exchange) error {
 		if errors.Is(err, p.options.NotConnected) {
 			return notConnected(at.Cluster)
 		}
-		return fmt.Errorf("find the way to cluster %s: %w", at.Cluster, err)
+		return fmt.Errorf("find a connection to cluster %s: %w", at.Cluster, err)
 	}
 	p.forward(e)
 	return nil
@@ -156,13 +156,14 @@ func (p *Proxy) refusalOf(err error) *refusal {
 	switch {
 	case errors.As(err, &no):
 		return no
-	case errors.Is(err, errNobody):
+	case errors.Is(err, errUnauthenticated):
 		return unauthorized()
 	case errors.Is(err, context.Canceled):
 		return clientGone()
 	}
 	p.options.Log.WithError(err).Warn("Cannot answer a request to a cluster")
-	return unavailable("this server cannot find out at the moment whether the request is allowed, or how to reach the cluster", 1)
+	return unavailable("this server cannot check at the moment whether the request is allowed, or how to reach the "+
+		"cluster", 1)
 }
 
 // end reports to audit and metrics, and answers after a panic.

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestProxy_TheClusterSeesTheRequestAsItCame(t *testing.T) {
+func TestProxy_TheClusterSeesTheOriginalRequest(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a", "b")
 	w.cluster("a", whoami("a"))
@@ -59,7 +59,7 @@ func statusOf(t *testing.T, answer reply, body string) metav1.Status {
 	t.Helper()
 	var status metav1.Status
 	if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" || status.APIVersion != "v1" || status.Status != metav1.StatusFailure {
-		t.Errorf("the answer is no Status: %s", body)
+		t.Errorf("the answer is not a Status: %s", body)
 	}
 	if int(status.Code) != answer.StatusCode || answer.Header.Get("Content-Type") != "application/json" || answer.Header.Get("Audit-Id") == "" {
 		t.Errorf("answer %d, code %d, headers %v", answer.StatusCode, status.Code, answer.Header)
@@ -87,14 +87,14 @@ func TestProxy_Refusals(t *testing.T) {
 		"no access":               {"GET", "/k8s/clusters/c-m-secret/version", jane, nil, 403, `user "jane" may not access cluster "c-m-secret"`, ""},
 		"no cluster, no access":   {"GET", "/k8s/clusters/c-m-missing/version", jane, nil, 403, `user "jane" may not access cluster "c-m-missing"`, ""},
 		"no cluster":              {"GET", "/k8s/clusters/c-m-missing/version", root, nil, 404, `cluster "c-m-missing" not found`, ""},
-		"not connected":           {"POST", "/k8s/clusters/c-m-lonely/api/v1/pods", jane, nil, 503, `cluster "c-m-lonely" is not connected: its agent has to connect to this server first`, "5"},
+		"not connected":           {"POST", "/k8s/clusters/c-m-lonely/api/v1/pods", jane, nil, 503, `cluster "c-m-lonely" is not connected: its agent must connect to this server first`, "5"},
 		"impersonates a group":    {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-User: joe", "Impersonate-Group: g"}, 403, `user "jane" may not impersonate groups "g"`, ""},
 		"impersonates a user":     {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-User: root"}, 403, `user "jane" may not impersonate users "root"`, ""},
 		"an account":              {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-User: system:serviceaccount:a:b"}, 403, `user "jane" may not impersonate serviceaccounts "a/b"`, ""},
-		"groups alone":            {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-Group: g"}, 400, "groups, a UID or extras can be impersonated together with a user only: set Impersonate-User", ""},
-		"no path of a cluster":    {"GET", "/k8s/clusters/%2e%2e/", jane, nil, 404, "the path names no cluster", ""},
-		"elsewhere":               {"GET", "/version", jane, nil, 404, "the path names no cluster", ""},
-		"a method that echoes":    {"TRACE", "/k8s/clusters/c-m-a/", jane, nil, 405, "this method is not passed on", ""},
+		"only groups":             {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-Group: g"}, 400, "impersonation of groups, a UID or extras needs a user: set Impersonate-User", ""},
+		"another path":            {"GET", "/k8s/clusters/%2e%2e/", jane, nil, 404, "the path contains no cluster", ""},
+		"elsewhere":               {"GET", "/version", jane, nil, 404, "the path contains no cluster", ""},
+		"method TRACE":            {"TRACE", "/k8s/clusters/c-m-a/", jane, nil, 405, "this method is not allowed", ""},
 		"impersonates, no access": {"GET", "/k8s/clusters/c-m-secret/", jane, []string{"Impersonate-User: joe"}, 403, `user "jane" may not access cluster "c-m-secret"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestProxy_Refusals(t *testing.T) {
 }
 
 // Callers without access get identical bytes, after the same number of reviews, for existing and missing clusters.
-func TestProxy_NobodyLearnsWhichClustersThereAre(t *testing.T) {
+func TestProxy_RefusalsDoNotRevealClusters(t *testing.T) {
 	answers := map[bool]string{}
 	for _, exists := range []bool{true, false} {
 		w := newWorld(t)
@@ -130,7 +130,7 @@ func TestProxy_NobodyLearnsWhichClustersThereAre(t *testing.T) {
 	}
 }
 
-func TestProxy_ImpersonationThatIsAllowed(t *testing.T) {
+func TestProxy_AllowedImpersonation(t *testing.T) {
 	w := newWorld(t)
 	jane := w.user("jane", "a")
 	w.rules["jane impersonate users /joe"] = true
@@ -153,7 +153,7 @@ func TestProxy_ImpersonationThatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestProxy_ReviewsThatFailAreNoAnswer(t *testing.T) {
+func TestProxy_FailedReviewsAnswer503(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	w.cluster("a", whoami("a"))
@@ -164,7 +164,7 @@ func TestProxy_ReviewsThatFailAreNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAuthorizer_AnswersCountForAShortWhile(t *testing.T) {
+func TestAuthorizer_CachesAnswersBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.user("jane", "a")
@@ -185,7 +185,7 @@ func TestAuthorizer_AnswersCountForAShortWhile(t *testing.T) {
 		w.rules["jane get clusters fleet-default/a"] = true
 		time.Sleep(10*time.Second + time.Millisecond)
 		if !may() {
-			t.Error("what has been allowed is refused")
+			t.Error("an allowed request is refused")
 		}
 		// Other groups require another review.
 		if other := with(jane, func(c *Caller) { c.Groups = nil }); a.access(t.Context(), other, "c-m-a") != nil || len(w.asked) != 4 {
@@ -227,7 +227,7 @@ func TestProxy_AnswersOfTheCluster(t *testing.T) {
 	}
 	answer, _ = ask(t, server, http.MethodGet, service+"/login", token)
 	if answer.StatusCode != 401 || answer.Header.Get("WWW-Authenticate") != "" {
-		t.Errorf("a program in the cluster that wants to know more: %d %v", answer.StatusCode, answer.Header)
+		t.Errorf("a program in the cluster that asks for credentials: %d %v", answer.StatusCode, answer.Header)
 	}
 	answer, _ = ask(t, server, http.MethodGet, service, token)
 	if got := answer.Header.Get("Location"); answer.StatusCode != 301 || got != service+"/" {
@@ -239,7 +239,7 @@ func TestProxy_AnswersOfTheCluster(t *testing.T) {
 	}
 	answer, body = ask(t, server, http.MethodPost, "/k8s/clusters/c-m-a/odd", token)
 	if status := statusOf(t, answer, body); answer.StatusCode != 503 || status.Reason != "ServiceUnavailable" {
-		t.Errorf("an answer with a status that is none: %d %q", answer.StatusCode, body)
+		t.Errorf("an answer with an invalid status: %d %q", answer.StatusCode, body)
 	}
 	answer, _ = ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/x", token, "Audit-Id: mine")
 	if answer.StatusCode != 418 || !slices.Equal(answer.Header["Audit-Id"], []string{"of-the-cluster"}) || answer.Header.Get("Set-Cookie") != "" {
@@ -247,7 +247,7 @@ func TestProxy_AnswersOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestProxy_AProgramErrorTellsNothing(t *testing.T) {
+func TestProxy_PanicsRevealNothing(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	w.cluster("a", nil)
@@ -326,7 +326,7 @@ drover_proxy_requests_total{code="4xx",verb="get"} 1
 	}
 }
 
-func TestLimiter_NeitherOneNorAllTakeMoreThanThereIs(t *testing.T) {
+func TestLimiter_LimitsOneUserAndAllUsers(t *testing.T) {
 	l := newLimiter(3, 2)
 	enter := func(caller string) func() {
 		leave, no := l.enter(visitor{caller: caller})
@@ -337,43 +337,43 @@ func TestLimiter_NeitherOneNorAllTakeMoreThanThereIs(t *testing.T) {
 	}
 	first, second := enter("jane"), enter("jane")
 	if first == nil || second == nil || enter("jane") != nil {
-		t.Error("a caller has two places")
+		t.Error("a caller has two slots")
 	}
 	if third := enter("joe"); third == nil || enter("root") != nil {
-		t.Error("all have three places")
+		t.Error("all callers have three slots")
 	}
 	first()
 	first() // a second call frees no further slot
 	if enter("root") == nil || enter("jane") != nil {
-		t.Error("a place that is free is not taken, or taken twice")
+		t.Error("a free slot must be taken exactly once")
 	}
 	if leave, no := l.enter(visitor{cluster: "c-m-a", caller: "jane"}); no != nil {
-		t.Error("another cluster has no places")
+		t.Error("another cluster has no slots")
 	} else {
 		leave()
 	}
 	if len(l.total) != 1 || len(l.of) != 3 {
-		t.Errorf("who has left is remembered: %v, %v", l.total, l.of)
+		t.Errorf("finished callers are remembered: %v, %v", l.total, l.of)
 	}
 	unlimited := newLimiter(-1, -1)
 	for range 1000 {
 		if _, no := unlimited.enter(visitor{caller: "jane"}); no != nil {
-			t.Fatal("no limit is one")
+			t.Fatal("zero means a limit")
 		}
 	}
 }
 
-func TestOptions_SayWhatIsWrong(t *testing.T) {
+func TestOptions_NameTheInvalidField(t *testing.T) {
 	for field, change := range map[string]func(*Options){
-		"Transport must":      func(o *Options) { o.Transport = nil },
-		"NotConnected must":   func(o *Options) { o.NotConnected = nil },
-		"Lookup must":         func(o *Options) { o.Lookup = nil },
-		"Log must":            func(o *Options) { o.Log = nil },
-		"AccessReviews or":    func(o *Options) { o.AccessReviews = nil },
-		"nobody could call":   func(o *Options) { o.Tokens, o.TokenReviews, o.ClientCA = nil, nil, nil },
-		"TokenNamespace must": func(o *Options) { o.TokenNamespace = "" },
-		"RequestTimeout must": func(o *Options) { o.RequestTimeout = -1 },
-		"Prefixes must":       func(o *Options) { o.Prefixes = []string{"/k8s"} },
+		"Transport must":                 func(o *Options) { o.Transport = nil },
+		"NotConnected must":              func(o *Options) { o.NotConnected = nil },
+		"Lookup must":                    func(o *Options) { o.Lookup = nil },
+		"Log must":                       func(o *Options) { o.Log = nil },
+		"AccessReviews or":               func(o *Options) { o.AccessReviews = nil },
+		"no caller can be authenticated": func(o *Options) { o.Tokens, o.TokenReviews, o.ClientCA = nil, nil, nil },
+		"TokenNamespace must":            func(o *Options) { o.TokenNamespace = "" },
+		"RequestTimeout must":            func(o *Options) { o.RequestTimeout = -1 },
+		"Prefixes must":                  func(o *Options) { o.Prefixes = []string{"/k8s"} },
 	} {
 		options := newWorld(t).options
 		change(&options)
@@ -384,7 +384,7 @@ func TestOptions_SayWhatIsWrong(t *testing.T) {
 	for all, each := range map[int]int{0: 200, 1: 1, 100: 50, -1: -1} {
 		options, err := (Options{MaxInFlight: all}).complete()
 		if options.MaxInFlightPerCaller != each || err == nil {
-			t.Errorf("of %d one caller gets %d, want %d", all, options.MaxInFlightPerCaller, each)
+			t.Errorf("of %d slots one caller gets %d, want %d", all, options.MaxInFlightPerCaller, each)
 		}
 	}
 }

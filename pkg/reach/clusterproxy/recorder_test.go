@@ -14,15 +14,15 @@ type codes struct {
 func (c *codes) WriteHeader(code int) { c.told = append(c.told, code) }
 
 // Only final answers are forwarded: interim answers are dropped, and protocol switches use Hijack.
-func TestRecorder_PassesOnFinalAnswersOnly(t *testing.T) {
+func TestRecorder_ForwardsOnlyFinalAnswers(t *testing.T) {
 	below := &codes{}
 	r := &recorder{ResponseWriter: below}
 	for _, code := range []int{http.StatusContinue, http.StatusSwitchingProtocols, http.StatusEarlyHints, 199} {
 		if r.WriteHeader(code); len(below.told) > 0 || r.status != 0 {
-			t.Fatalf("%d is passed on as %v, and noted as %d", code, below.told, r.status)
+			t.Fatalf("%d is forwarded as %v, and recorded as %d", code, below.told, r.status)
 		}
 	}
 	if r.WriteHeader(http.StatusOK); len(below.told) != 1 || below.told[0] != http.StatusOK || r.status != http.StatusOK {
-		t.Errorf("passed on: %v, noted: %d", below.told, r.status)
+		t.Errorf("forwarded: %v, recorded: %d", below.told, r.status)
 	}
 }

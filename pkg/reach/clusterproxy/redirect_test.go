@@ -44,7 +44,7 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
 `), 0o700))
 	for name, config := range map[string]rest.Config{
 		"a token": {BearerToken: token},
-		"a plugin, as of drover kubeconfig": {ExecProvider: &clientcmdapi.ExecConfig{
+		"a plugin, as in the output of drover kubeconfig": {ExecProvider: &clientcmdapi.ExecConfig{
 			Command: plugin, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 		}},
 	} {
@@ -60,7 +60,7 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
 							t.Errorf("%s %s is answered with %v", verb, path, err)
 						}
 						if r := came.Swap(nil); r != nil {
-							t.Errorf("%s %s: another host was asked with Authorization %q", verb, path, r.Header.Get("Authorization"))
+							t.Errorf("%s %s: another host got Authorization %q", verb, path, r.Header.Get("Authorization"))
 						}
 					}
 				}
@@ -72,7 +72,7 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
 	}
 	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?scheme=http:", token)
 	if status := statusOf(t, answer, body); status.Reason != metav1.StatusReasonInternalError || answer.Header.Get("Location") != "" ||
-		!strings.HasPrefix(status.Message, `cluster "c-m-a" redirects to somewhere else`) {
+		!strings.HasPrefix(status.Message, `cluster "c-m-a" redirects to another host`) {
 		t.Errorf("the answer is %d %+v %v", answer.StatusCode, status, answer.Header)
 	}
 }

@@ -41,7 +41,7 @@ func unavailable(message string, retryAfter int) *refusal {
 }
 
 func notConnected(cluster string) *refusal {
-	return unavailable("cluster "+quote(cluster)+" is not connected: its agent has to connect to this server first", 5)
+	return unavailable("cluster "+quote(cluster)+" is not connected: its agent must connect to this server first", 5)
 }
 
 func tooMany() *refusal {

@@ -11,7 +11,7 @@ import (
 )
 
 // A client that is refused while it sends its request in HTTP/2 stops sending, and must see the end of the answer.
-func TestStream_RefusalsEndForThoseWhoWereSending(t *testing.T) {
+func TestStream_RefusalsReachClientsThatStillSend(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	id := w.cluster("a", nil)

@@ -59,7 +59,7 @@ func (p *Proxy) servers(e *exchange) error {
 			return noEndpoint(err)
 		}
 		if p.options.EndpointServers == nil || p.options.EndpointAuthority == nil {
-			return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "nothing is known here about single servers"}
+			return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "this server has no data about single servers"}
 		}
 		servers, err := p.options.EndpointServers(e.at.Cluster)
 		if err != nil {

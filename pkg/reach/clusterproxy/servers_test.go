@@ -15,7 +15,7 @@ import (
 )
 
 // Only callers with access to the cluster get the addresses of the endpoint's servers.
-func TestEndpointServers_WhoIsTold(t *testing.T) {
+func TestEndpointServers_Access(t *testing.T) {
 	w := newWorld(t)
 	jane, stranger := w.user("jane", "demo", "away", "off", "young", "broken"), w.user("eve")
 	for _, name := range []string{"demo", "away", "off", "young", "broken"} {
@@ -28,7 +28,7 @@ func TestEndpointServers_WhoIsTold(t *testing.T) {
 	w.options.EndpointAuthority = func(_ context.Context, id string) ([]byte, error) {
 		switch id {
 		case "c-m-away":
-			return nil, fmt.Errorf("ask it: %w", errNotConnected)
+			return nil, fmt.Errorf("ask the cluster: %w", errNotConnected)
 		case "c-m-broken":
 			return nil, errors.New("secret detail")
 		}
@@ -50,15 +50,15 @@ func TestEndpointServers_WhoIsTold(t *testing.T) {
 		code                int
 		says                string
 	}{
-		"a stranger":                         {http.MethodGet, EndpointsPrefix + "c-m-demo", stranger, 403, `"c-m-demo"`},
-		"a stranger, of none":                {http.MethodGet, EndpointsPrefix + "c-m-none", stranger, 403, `"c-m-none"`},
-		"nobody":                             {http.MethodGet, EndpointsPrefix + "c-m-demo", "unknown", 401, ""},
-		"a cluster that is not connected":    {http.MethodGet, EndpointsPrefix + "c-m-away", jane, 503, "c-m-away"},
-		"a cluster without an endpoint":      {http.MethodGet, EndpointsPrefix + "c-m-off", jane, 409, "spec.localClusterAuthEndpoint.enabled"},
-		"one whose keys are not there":       {http.MethodGet, EndpointsPrefix + "c-m-young", jane, 503, "not there yet"},
-		"one that cannot be asked":           {http.MethodGet, EndpointsPrefix + "c-m-broken", jane, 503, "this server cannot find out"},
-		"somebody who posts":                 {http.MethodPost, EndpointsPrefix + "c-m-demo", jane, 405, "GET"},
-		"somebody who asks for more of them": {http.MethodGet, EndpointsPrefix + "c-m-demo/a", jane, 404, "names no cluster"},
+		"an unknown caller":                   {http.MethodGet, EndpointsPrefix + "c-m-demo", stranger, 403, `"c-m-demo"`},
+		"an unknown caller, of no cluster":    {http.MethodGet, EndpointsPrefix + "c-m-none", stranger, 403, `"c-m-none"`},
+		"nobody":                              {http.MethodGet, EndpointsPrefix + "c-m-demo", "unknown", 401, ""},
+		"a cluster that is not connected":     {http.MethodGet, EndpointsPrefix + "c-m-away", jane, 503, "c-m-away"},
+		"a cluster without an endpoint":       {http.MethodGet, EndpointsPrefix + "c-m-off", jane, 409, "spec.localClusterAuthEndpoint.enabled"},
+		"an endpoint whose keys do not exist": {http.MethodGet, EndpointsPrefix + "c-m-young", jane, 503, "do not exist yet"},
+		"a cluster that cannot be asked":      {http.MethodGet, EndpointsPrefix + "c-m-broken", jane, 503, "this server cannot check"},
+		"a POST request":                      {http.MethodPost, EndpointsPrefix + "c-m-demo", jane, 405, "GET"},
+		"a path with more segments":           {http.MethodGet, EndpointsPrefix + "c-m-demo/a", jane, 404, "contains no cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer, body := ask(t, server, c.method, c.path, c.token)
@@ -70,7 +70,7 @@ func TestEndpointServers_WhoIsTold(t *testing.T) {
 }
 
 // A cluster is asked once for all users, and the same holds for a failure.
-func TestEndpointServers_AreRemembered(t *testing.T) {
+func TestEndpointServers_AreCached(t *testing.T) {
 	w := newWorld(t)
 	jane := w.user("jane", "demo", "broken")
 	w.cluster("demo", nil)

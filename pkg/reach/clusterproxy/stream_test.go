@@ -63,14 +63,14 @@ func TestStream_TheFirstEventArrivesBeforeTheSecondIsSent(t *testing.T) {
 	}
 	_, err = lines.ReadByte()
 	if !errors.Is(err, io.EOF) {
-		t.Errorf("the end is %v", err)
+		t.Errorf("the stream ends with %v", err)
 	}
 	record := w.ended(server, 1)[0]
 	if !record.LongRunning || record.Verb != "watch" || record.Sent != 24 || record.Cut {
 		t.Errorf("audit has %+v", record)
 	}
 	if started := w.records[0]; started.Stage != StageStarted || started.Status != 0 || started.Downstream != "jane" {
-		t.Errorf("audit began with %+v", started)
+		t.Errorf("audit started with %+v", started)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestStream_BigBodiesBothWays(t *testing.T) {
 		check(t, err)
 		check(t, answer.Body.Close())
 		if got := hex.EncodeToString(want.Sum(nil)); answer.Header.Get("X-Sum") != got || hex.EncodeToString(sum.Sum(nil)) != got {
-			t.Errorf("length %d: bodies are not what was sent", length)
+			t.Errorf("length %d: the bodies differ", length)
 		}
 	}
 	for _, record := range w.ended(server, 2) {
@@ -176,7 +176,7 @@ func TestUpgrade_BytesPassBothWays(t *testing.T) {
 			go func() { _, _ = conn.Write(big) }()
 			got := make([]byte, len(big))
 			if _, err := io.ReadFull(buffered, got); err != nil || !bytes.Equal(got, big) {
-				t.Fatalf("what came back is not what was sent: %v", err)
+				t.Fatalf("the echo differs: %v", err)
 			}
 			check(t, conn.CloseWrite())
 			if rest, err := io.ReadAll(buffered); err != nil || len(rest) > 0 {
@@ -191,10 +191,10 @@ func TestUpgrade_BytesPassBothWays(t *testing.T) {
 }
 
 // A cluster that switches protocols unasked, or to another protocol, gets no access to the connection.
-func TestUpgrade_NobodyAsked(t *testing.T) {
+func TestUpgrade_RefusesUnrequestedProtocols(t *testing.T) {
 	for name, head := range map[string]string{
 		"no upgrade":      "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nAuthorization: Bearer token-of-jane",
-		"h2c, left out":   "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AA\nAuthorization: Bearer token-of-jane",
+		"h2c, removed":    "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AA\nAuthorization: Bearer token-of-jane",
 		"another upgrade": "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: websocket\nAuthorization: Bearer token-of-jane",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestUpgrade_NobodyAsked(t *testing.T) {
 	}
 }
 
-func TestStream_AClientThatGoesAwayEndsTheRequestInTheCluster(t *testing.T) {
+func TestStream_ADisconnectedClientEndsItsRequest(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	came, ended := make(chan struct{}), make(chan struct{})
@@ -231,7 +231,7 @@ func TestStream_AClientThatGoesAwayEndsTheRequestInTheCluster(t *testing.T) {
 	go func() { <-came; cancel() }()
 	if answer, err := server.Client().Do(r); err == nil {
 		answer.Body.Close()
-		t.Error("there is an answer")
+		t.Error("the answer arrived")
 	}
 	wait(t, ended, "the cluster's end of the request")
 	if record := w.ended(server, 1)[0]; record.Status != 499 {
@@ -244,11 +244,11 @@ func wait(t *testing.T, done <-chan struct{}, what string) {
 	select {
 	case <-done:
 	case <-time.After(soon):
-		t.Fatalf("%s does not come", what)
+		t.Fatalf("%s does not arrive", what)
 	}
 }
 
-func TestStream_ARequestThatTakesTooLong(t *testing.T) {
+func TestStream_Timeout(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -336,7 +336,7 @@ func TestStream_TheListenersDeadlinesEndNoBody(t *testing.T) {
 	}
 }
 
-func TestProxy_NotConnectedIsSaidAtOnce(t *testing.T) {
+func TestProxy_NotConnectedIsAnsweredAtOnce(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	w.cluster("a", nil)
@@ -398,7 +398,7 @@ func TestProxy_TooManyAtOnce(t *testing.T) {
 }
 
 // A client that does not read its answer loses its slot at the deadline.
-func TestProxy_StuckClientsLoseTheirPlaces(t *testing.T) {
+func TestProxy_StuckClientsAreDisconnected(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -415,7 +415,7 @@ func TestProxy_StuckClientsLoseTheirPlaces(t *testing.T) {
 			return
 		}
 		if time.Now().After(ended) {
-			t.Fatalf("somebody else is answered with %d", answer.StatusCode)
+			t.Fatalf("another caller is answered with %d", answer.StatusCode)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func Issue(namespace string, grant Grant, random io.Reader) (*corev1.Secret, str
 	}
 	drawn := make([]byte, bearerBytes)
 	if _, err := io.ReadFull(random, drawn); err != nil {
-		return nil, "", fmt.Errorf("issue a proxy token: draw it: %w", err)
+		return nil, "", fmt.Errorf("issue a proxy token: make random bytes: %w", err)
 	}
 	bearer := BearerPrefix + base64.RawURLEncoding.EncodeToString(drawn)
 	digest := naming.SHA256(bearer)
@@ -76,7 +76,7 @@ func (g Grant) validate() error {
 	case !isID(g.Cluster):
 		return fmt.Errorf("field Cluster is %q: it must be the name of a management Cluster", g.Cluster)
 	case len(g.Cluster) > 63:
-		return errors.New("field Cluster has more than the 63 characters that a label holds")
+		return errors.New("field Cluster must have at most 63 characters")
 	case !machine && (!isUser || name == ""):
 		return errors.New("field Principal must be system://provisioning/NAMESPACE/NAME or user://NAME")
 	case machine && len(g.Groups) > 0:

@@ -42,7 +42,7 @@ func TestIssue_TheTokenIsNotInItsSecret(t *testing.T) {
 	}
 	text := strings.Join(parts, " ")
 	if strings.Contains(text, strings.TrimPrefix(bearer, "drover-token-")) || strings.Contains(text, "BwcH") {
-		t.Errorf("the token stands in %s", text)
+		t.Errorf("the token is in %s", text)
 	}
 	if len(keys) != 1 || keys[0] == string(secret.Data["digest"]) || !strings.HasPrefix(keys[0], strings.TrimPrefix(secret.Name, "proxy-token-")) {
 		t.Errorf("index keys %q of Secret %s", keys, secret.Name)
@@ -52,11 +52,11 @@ func TestIssue_TheTokenIsNotInItsSecret(t *testing.T) {
 	}
 }
 
-func TestIssue_SaysWhichFieldIsWrong(t *testing.T) {
+func TestIssue_NamesTheInvalidField(t *testing.T) {
 	for field, change := range map[string]func(*Grant){
-		"Cluster is":           func(g *Grant) { g.Cluster = "Not/a/cluster" },
-		"Cluster has":          func(g *Grant) { g.Cluster = strings.Repeat("a", 64) },
-		"field Principal must": func(g *Grant) { g.Principal = "system://provisioning/demo" },
+		"Cluster is":                                 func(g *Grant) { g.Cluster = "Not/a/cluster" },
+		"Cluster must have at most":                  func(g *Grant) { g.Cluster = strings.Repeat("a", 64) },
+		"field Principal must":                       func(g *Grant) { g.Principal = "system://provisioning/demo" },
 		"field Principal must be system://provision": func(g *Grant) { g.Principal = "user://" },
 		"field Groups must":                          func(g *Grant) { g.Groups = []string{"a"} },
 		"Expires must":                               func(g *Grant) { g.Expires = time.Time{} },
@@ -68,11 +68,11 @@ func TestIssue_SaysWhichFieldIsWrong(t *testing.T) {
 		}
 	}
 	if _, _, err := Issue("drover-system", demoGrant(), strings.NewReader("short")); err == nil {
-		t.Error("a token was made without randomness")
+		t.Error("a token was issued without random bytes")
 	}
 }
 
-func TestVerify_WhatASecretStandsFor(t *testing.T) {
+func TestVerify_SecretFormsOfAToken(t *testing.T) {
 	machine := Caller{
 		Identity: Identity{Name: "system:provisioning:fleet-default:demo", Groups: []string{"system:drover:cluster-admin", "system:authenticated"}}, Machine: true, Cluster: "c-m-demo",
 	}
@@ -83,31 +83,31 @@ func TestVerify_WhatASecretStandsFor(t *testing.T) {
 		now    time.Time
 		want   *Caller
 	}{
-		"the machine identity":                       {want: &machine},
-		"the machine identity, beside its Cluster":   {secret: func(s *corev1.Secret) { s.Namespace = "fleet-default" }},
-		"the machine identity, in another namespace": {secret: func(s *corev1.Secret) { s.Namespace = "tenant" }},
+		"the machine identity":                                  {want: &machine},
+		"the machine identity, in the namespace of its Cluster": {secret: func(s *corev1.Secret) { s.Namespace = "fleet-default" }},
+		"the machine identity, in another namespace":            {secret: func(s *corev1.Secret) { s.Namespace = "tenant" }},
 		"the machine identity of another Cluster": {
 			secret: func(s *corev1.Secret) { s.Data["principal"] = []byte("system://provisioning/fleet-default/other") },
 		},
-		"the machine identity of a Cluster that is gone": {secret: func(s *corev1.Secret) { s.Data["cluster"] = []byte("c-m-gone") }},
+		"the machine identity of a deleted Cluster": {secret: func(s *corev1.Secret) { s.Data["cluster"] = []byte("c-m-gone") }},
 		"a user, in Drover's namespace": {
 			grant: func(g *Grant) { g.Principal, g.Groups = "user://jane", []string{"developers"} },
 			want:  &Caller{Identity: Identity{Name: "jane", Groups: []string{"developers", "system:authenticated"}}, Cluster: "c-m-demo"},
 		},
-		"a user, beside a Cluster": {
+		"a user, in the namespace of a Cluster": {
 			grant: func(g *Grant) { g.Principal = "user://admin" }, secret: func(s *corev1.Secret) { s.Namespace = "fleet-default" },
 		},
-		"nobody":                   {grant: func(g *Grant) { g.Principal = "user://system:anonymous" }},
-		"in its last second":       {now: noon.Add(time.Hour - time.Second), want: &machine},
-		"expired":                  {now: noon.Add(time.Hour)},
-		"without an end":           {secret: func(s *corev1.Secret) { delete(s.Data, "expires") }},
-		"with an end nobody reads": {secret: func(s *corev1.Secret) { s.Data["expires"] = []byte("tomorrow") }},
-		"of another type":          {secret: func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }},
-		"being deleted":            {secret: func(s *corev1.Secret) { s.DeletionTimestamp = new(metav1.NewTime(noon)) }},
-		"another token":            {bearer: func(b string) string { return b[:len(b)-1] + "~" }},
-		"its digest":               {bearer: naming.SHA256[string]},
-		"nothing":                  {bearer: func(string) string { return "" }},
-		"without a digest":         {secret: func(s *corev1.Secret) { delete(s.Data, "digest") }, bearer: func(string) string { return "" }},
+		"nobody":                    {grant: func(g *Grant) { g.Principal = "user://system:anonymous" }},
+		"in its last second":        {now: noon.Add(time.Hour - time.Second), want: &machine},
+		"expired":                   {now: noon.Add(time.Hour)},
+		"without an expiry":         {secret: func(s *corev1.Secret) { delete(s.Data, "expires") }},
+		"with an unreadable expiry": {secret: func(s *corev1.Secret) { s.Data["expires"] = []byte("tomorrow") }},
+		"of another type":           {secret: func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }},
+		"being deleted":             {secret: func(s *corev1.Secret) { s.DeletionTimestamp = new(metav1.NewTime(noon)) }},
+		"another token":             {bearer: func(b string) string { return b[:len(b)-1] + "~" }},
+		"its digest":                {bearer: naming.SHA256[string]},
+		"nothing":                   {bearer: func(string) string { return "" }},
+		"without a digest":          {secret: func(s *corev1.Secret) { delete(s.Data, "digest") }, bearer: func(string) string { return "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			grant := demoGrant()

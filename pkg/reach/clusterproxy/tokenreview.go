@@ -60,14 +60,15 @@ func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences
 	return t
 }
 
-// caller returns the bearer of a token. The error is errNobody, a refusal, or a failure of the management cluster.
+// caller returns the bearer of a token. The error is errUnauthenticated, a refusal, or a failure of the management
+// cluster.
 func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error) {
 	answer, err := t.answers.get(ctx, token, func(ctx context.Context) (tokenAnswer, error) { return t.inTurn(ctx, token) })
 	if err != nil {
 		return Caller{}, err
 	}
 	if !answer.good {
-		return Caller{}, errNobody
+		return Caller{}, errUnauthenticated
 	}
 	return known(Caller{Identity: answer.who})
 }
@@ -98,7 +99,7 @@ func (t *tokenReviews) review(ctx context.Context, token string) (tokenAnswer, e
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return tokenAnswer{}, fmt.Errorf("ask the management cluster whose a token is: %w", err)
+		return tokenAnswer{}, fmt.Errorf("ask the management cluster for the user of a token: %w", err)
 	}
 	return answerOf(answer.Status, audiences), nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Answers of known length are streamed. A short answer is held only imperceptibly.
-func TestStream_AnswersOfKnownLengthComeAsTheyAreMade(t *testing.T) {
+func TestStream_AnswersOfKnownLengthAreStreamed(t *testing.T) {
 	for name, length := range map[string]int{"long": 64 << 10, "short": 20} {
 		t.Run(name, func(t *testing.T) { comesAsItIsMade(t, strings.Repeat("a", 20), strings.Repeat("b", length)) })
 	}
@@ -74,7 +74,7 @@ func isCut(t *testing.T, server *httptest.Server, token, target, begins string) 
 	}
 }
 
-func TestStream_AnAnswerThatIsCutIsNeverACompleteOne(t *testing.T) {
+func TestStream_ATruncatedAnswerIsAnError(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,6 +111,6 @@ func TestStream_AnAnswerThatIsCutIsNeverACompleteOne(t *testing.T) {
 		}
 	}
 	if cut != 7 {
-		t.Errorf("audit knows of %d answers that were cut, want 7", cut)
+		t.Errorf("audit has %d truncated answers, want 7", cut)
 	}
 }

@@ -72,10 +72,10 @@ func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &no):
 		http.Error(w, no.message, no.code)
 	case errors.Is(err, context.Canceled):
-		unavailable(w, "this replica is about to end") // if the machine disconnected, it does not read this answer
+		unavailable(w, "this replica is shutting down") // if the machine disconnected, it does not read this answer
 	default:
 		s.Log.WithError(err).Error("Cannot connect a machine")
-		http.Error(w, "the server could not do this, see its log", http.StatusInternalServerError)
+		http.Error(w, "the server failed; see its log", http.StatusInternalServerError)
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	if !machineID.MatchString(id) {
 		return nil, refused(http.StatusBadRequest, "header "+idHeader+" must be at most 63 letters, digits, dots, dashes and underscores")
 	}
-	who, err := s.letIn(ctx, r, id)
+	who, err := s.admit(ctx, r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +129,9 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace, SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
 }
 
-// letIn finds the machine of a request, by a machine's bootstrap token or by a registration token of a cluster that
+// admit finds the machine of a request, by a machine's bootstrap token or by a registration token of a cluster that
 // accepts hosts.
-func (s *server) letIn(ctx context.Context, r *http.Request, id string) (*identity, error) {
+func (s *server) admit(ctx context.Context, r *http.Request, id string) (*identity, error) {
 	token := bearer(r)
 	if cluster, ok := s.Registrations.Lookup(token, registration.ForNode); ok && s.HostCluster != nil {
 		return s.registered(ctx, cluster, r)

@@ -77,7 +77,7 @@ func TestConnectAgent_FirstConnection(t *testing.T) {
 	}
 }
 
-func TestConnectAgent_WithoutServerURLTheHostOfTheRequestCounts(t *testing.T) {
+func TestConnectAgent_WithoutServerURLUsesTheHostHeader(t *testing.T) {
 	w := newWorld(t)
 	w.options.ServerURL = ""
 	w.expectIntroduction()
@@ -102,21 +102,21 @@ func TestConnectAgent_Refusals(t *testing.T) {
 		wantStatus int
 		wantBody   string
 	}{
-		"no identity":                   {headers: with(hello(), idHeader, ""), wantStatus: 401},
-		"identity that can be no label": {headers: with(hello(), idHeader, "a/b"), wantStatus: 400, wantBody: "X-Cattle-Id"},
-		"identity that is too long":     {headers: with(hello(), idHeader, strings.Repeat("a", 64)), wantStatus: 400},
-		"no token":                      {headers: with(hello(), "Authorization", ""), wantStatus: 401},
-		"unknown token":                 {headers: with(hello(), "Authorization", "Bearer nonsense"), wantStatus: 401},
-		"the account's token itself":    {headers: with(hello(), "Authorization", "Bearer "+bootstrapJWT), wantStatus: 401},
-		"a plan token":                  {headers: with(hello(), "Authorization", "Bearer "+planJWT), wantStatus: 401},
-		"the digest of a plan token":    {headers: with(hello(), "Authorization", "Bearer "+naming.TokenHash(planJWT)), wantStatus: 401},
-		"basic authentication":          {headers: with(hello(), "Authorization", "Basic "+naming.TokenHash(bootstrapJWT)), wantStatus: 401},
-		"other method":                  {method: http.MethodPost, wantStatus: 405},
-		"caches that are not filled":    {prepare: func(w *world) { w.options.Synced = func() bool { return false } }, wantStatus: 503},
+		"no identity": {headers: with(hello(), idHeader, ""), wantStatus: 401},
+		"identity that is not a valid label value": {headers: with(hello(), idHeader, "a/b"), wantStatus: 400, wantBody: "X-Cattle-Id"},
+		"identity that is too long":                {headers: with(hello(), idHeader, strings.Repeat("a", 64)), wantStatus: 400},
+		"no token":                                 {headers: with(hello(), "Authorization", ""), wantStatus: 401},
+		"unknown token":                            {headers: with(hello(), "Authorization", "Bearer nonsense"), wantStatus: 401},
+		"the account's token itself":               {headers: with(hello(), "Authorization", "Bearer "+bootstrapJWT), wantStatus: 401},
+		"a plan token":                             {headers: with(hello(), "Authorization", "Bearer "+planJWT), wantStatus: 401},
+		"the digest of a plan token":               {headers: with(hello(), "Authorization", "Bearer "+naming.TokenHash(planJWT)), wantStatus: 401},
+		"basic authentication":                     {headers: with(hello(), "Authorization", "Basic "+naming.TokenHash(bootstrapJWT)), wantStatus: 401},
+		"another method":                           {method: http.MethodPost, wantStatus: 405},
+		"caches that are not synced":               {prepare: func(w *world) { w.options.Synced = func() bool { return false } }, wantStatus: 503},
 		"token was invalidated": {prepare: func(w *world) {
 			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) { s.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] = "true" })
 		}, wantStatus: 401},
-		"account was made anew": {prepare: func(w *world) {
+		"account was recreated": {prepare: func(w *world) {
 			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) { a.UID = "new" })
 		}, wantStatus: 401},
 		"account has another role": {prepare: func(w *world) {
@@ -125,13 +125,13 @@ func TestConnectAgent_Refusals(t *testing.T) {
 		"account names another machine": {prepare: func(w *world) {
 			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) { a.Labels[rkev1.MachineNameLabel] = "other" })
 		}, wantStatus: 401},
-		"bootstrap was made anew": {prepare: func(w *world) {
+		"bootstrap was recreated": {prepare: func(w *world) {
 			change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.UID = "new" })
 		}, wantStatus: 401},
 		"bootstrap without machine": {prepare: func(w *world) {
 			change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.OwnerReferences = nil })
 		}, wantStatus: 401},
-		"machine was made anew": {prepare: func(w *world) {
+		"machine was recreated": {prepare: func(w *world) {
 			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.UID = "new" })
 		}, wantStatus: 401},
 		"machine is being deleted": {prepare: func(w *world) {
@@ -151,7 +151,7 @@ func TestConnectAgent_Refusals(t *testing.T) {
 				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-2 * time.Hour).Format(time.RFC3339)
 			})
 		}, wantStatus: 409, wantBody: "another identity"},
-		"API server fails: no details for strangers": {prepare: func(w *world) {
+		"API server fails: the answer has no details": {prepare: func(w *world) {
 			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil, apierrors.NewInternalError(http.ErrBodyNotAllowed))
 		}, wantStatus: 500, wantBody: "see its log"},
 	}
@@ -173,18 +173,18 @@ func TestConnectAgent_Refusals(t *testing.T) {
 				t.Errorf("status %d, body %q; want %d, %q", response.StatusCode, body, tc.wantStatus, tc.wantBody)
 			}
 			if response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "5" {
-				t.Error("503 must say when to come again")
+				t.Error("503 must have Retry-After")
 			}
 			if strings.Contains(body, planJWT) {
-				t.Error("the plan token slipped out")
+				t.Error("the answer contains the plan token")
 			}
 		})
 	}
 }
 
-// TestConnectAgent_FirstIdentityStays: another identity with the same token is refused without a write, until the label
-// is removed.
-func TestConnectAgent_FirstIdentityStays(t *testing.T) {
+// TestConnectAgent_FirstIdentityIsPermanent: another identity with the same token is refused without a write, until the
+// label is removed.
+func TestConnectAgent_FirstIdentityIsPermanent(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()
 	server, client := w.serve()
@@ -197,7 +197,7 @@ func TestConnectAgent_FirstIdentityStays(t *testing.T) {
 		t.Errorf("another identity is answered with %d, %q", response.StatusCode, body)
 	}
 	if strings.Contains(body, someID) {
-		t.Error("the answer tells a stranger the identity")
+		t.Error("the answer reveals the identity")
 	}
 	change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = nil })
 	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).Return(&clusterv1.Machine{}, nil)
@@ -213,7 +213,7 @@ func TestConnectAgent_IdentityOfAnotherMachine(t *testing.T) {
 		"of the same cluster": func(*clusterv1.Machine) {},
 		"of another cluster":  otherCluster,
 		"that is a node":      func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "node" },
-		"that is going, and whose agent may still be at work": func(m *clusterv1.Machine) {
+		"that is being deleted, and whose agent may still run": func(m *clusterv1.Machine) {
 			now := metav1.NewTime(noon)
 			m.DeletionTimestamp, m.Finalizers = &now, []string{"x"}
 		},
@@ -234,7 +234,7 @@ func TestConnectAgent_IdentityOfAnotherMachine(t *testing.T) {
 			}
 			w.expectIntroduction()
 			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK {
-				t.Errorf("once it is gone: status %d, %s", response.StatusCode, body)
+				t.Errorf("after its deletion: status %d, %s", response.StatusCode, body)
 			}
 		})
 	}
@@ -277,14 +277,14 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	if len(c.held) != 1 {
-		t.Errorf("%d claims are remembered, one is of any use", len(c.held))
+		t.Errorf("%d claims are remembered, want one", len(c.held))
 	}
 }
 
 // TestConnectAgent_TwoReplicasAtOnce: of two machines cloned from one disk, the later one finds the other at the API
 // server, gives up the identity and is refused.
 func TestConnectAgent_TwoReplicasAtOnce(t *testing.T) {
-	for name, bound := range map[string]bool{"at its introduction": false, "after a replica that ended before it looked": true} {
+	for name, bound := range map[string]bool{"at the first request": false, "after a replica that stopped before its check": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.elsewhere = []clusterv1.Machine{{ObjectMeta: meta("clone", "clone-uid")}}
@@ -311,12 +311,12 @@ func TestConnectAgent_TwoReplicasAtOnce(t *testing.T) {
 	}
 }
 
-func TestConnectAgent_SameIdentityComesAgain(t *testing.T) {
+func TestConnectAgent_SameIdentityMayReconnect(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lastUse time.Duration
 		write   bool
-	}{"a moment later nothing is written": {lastUse: 10 * time.Second}, "later the use is recorded": {lastUse: 10 * time.Minute, write: true},
-		"it took its time": {lastUse: 26 * time.Hour, write: true}} {
+	}{"shortly afterwards nothing is written": {lastUse: 10 * time.Second}, "later the use is recorded": {lastUse: 10 * time.Minute, write: true},
+		"it took too long": {lastUse: 26 * time.Hour, write: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bound("m", someID)
@@ -334,7 +334,7 @@ func TestConnectAgent_SameIdentityComesAgain(t *testing.T) {
 	}
 }
 
-func TestConnectAgent_MakesThePlanTokenAndWaits(t *testing.T) {
+func TestConnectAgent_CreatesThePlanTokenAndWaits(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()
 	obj, _, err := w.secrets.GetByKey("ns/b-machine-plan-token")
@@ -368,7 +368,7 @@ func TestConnectAgent_MakesThePlanTokenAndWaits(t *testing.T) {
 	}
 }
 
-func TestConnectAgent_PlanAccountThatDoesNotCome(t *testing.T) {
+func TestConnectAgent_PlanAccountIsMissing(t *testing.T) {
 	w := newWorld(t)
 	w.options.Wait = 150 * time.Millisecond
 	w.expectIntroduction()
@@ -380,7 +380,7 @@ func TestConnectAgent_PlanAccountThatDoesNotCome(t *testing.T) {
 	}
 }
 
-func TestNew_RefusesOptionsThatCannotWork(t *testing.T) {
+func TestNew_RefusesInvalidOptions(t *testing.T) {
 	for name, spoil := range map[string]func(*Options){
 		"plain http":    func(o *Options) { o.ServerURL = "http://drover.example.com" },
 		"no URL":        func(o *Options) { o.ServerURL = "drover" },

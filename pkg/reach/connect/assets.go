@@ -40,14 +40,14 @@ func (a assets) serve(w http.ResponseWriter, r *http.Request, name string) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "this answers GET only", http.StatusMethodNotAllowed)
+		http.Error(w, "this path answers only GET", http.StatusMethodNotAllowed)
 	case !assetName.MatchString(name):
-		http.Error(w, "there is no such file", http.StatusNotFound)
+		http.Error(w, "this file does not exist", http.StatusNotFound)
 	case a.fromDir(w, r, name):
 	case name == ownAgent() && runtime.GOOS == "linux":
 		f, err := os.Open(a.binary)
 		if err != nil {
-			http.Error(w, "the agent cannot be read", http.StatusInternalServerError)
+			http.Error(w, "the server cannot read the agent's program", http.StatusInternalServerError)
 			return
 		}
 		defer f.Close()
@@ -55,7 +55,7 @@ func (a assets) serve(w http.ResponseWriter, r *http.Request, name string) {
 	case name == uninstallName:
 		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader([]byte(uninstallScript)))
 	default:
-		http.Error(w, "there is no such file", http.StatusNotFound)
+		http.Error(w, "this file does not exist", http.StatusNotFound)
 	}
 }
 
@@ -89,7 +89,7 @@ func (a assets) open(name string) *os.File {
 func serveFile(w http.ResponseWriter, r *http.Request, name string, f *os.File) {
 	info, err := f.Stat()
 	if err != nil {
-		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
+		http.Error(w, "the server cannot read the file", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")

@@ -34,10 +34,11 @@ func (s *server) bind(who *identity, id string) error {
 	known := who.machine.Labels[rkev1.MachineIDLabel]
 	switch {
 	case known != "" && known != id:
-		return refused(http.StatusConflict, "this machine is registered with another identity already; install the agent with that one ("+
-			"CATTLE_ID), or take the label "+rkev1.MachineIDLabel+" from its Machine to let this one in")
+		return refused(http.StatusConflict, "this machine is already registered with another identity; install the "+
+			"agent with that identity ("+
+			"CATTLE_ID), or remove the label "+rkev1.MachineIDLabel+" from its Machine to accept the new identity")
 	case known == "":
-		if err := s.introduce(who.machine, id); err != nil {
+		if err := s.recordIdentity(who.machine, id); err != nil {
 			return err
 		}
 	}
@@ -66,20 +67,20 @@ func (s *server) alone(machine *clusterv1.Machine, id string) error {
 		return err
 	}
 	if _, err := s.MachineClient.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch); err != nil {
-		return fmt.Errorf("take the identity of machine %s back: %w", machine.Name, err)
+		return fmt.Errorf("remove the identity of machine %s: %w", machine.Name, err)
 	}
 	return errTaken
 }
 
 // errTaken explains what to do about a host that was cloned from another one's disk.
 var errTaken = refused(http.StatusConflict, "another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
-	"or is left from a former machine, and install the agent again")
+	"or belongs to an earlier machine, and install the agent again")
 
 // errChanged means that the machine was changed at the same time.
-var errChanged = refused(http.StatusServiceUnavailable, "the machine has just changed, try again")
+var errChanged = refused(http.StatusServiceUnavailable, "the machine has changed; try again")
 
-// introduce records the identity of a machine without one.
-func (s *server) introduce(machine *clusterv1.Machine, id string) error {
+// recordIdentity records the identity of a machine without one.
+func (s *server) recordIdentity(machine *clusterv1.Machine, id string) error {
 	taken, err := s.taken(machine, id)
 	if err != nil {
 		return err
@@ -101,7 +102,8 @@ func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 	if err != nil {
 		return fmt.Errorf("record the identity of machine %s: %w", machine.Name, err)
 	}
-	s.Log.WithField("namespace", machine.Namespace).WithField("cluster", machine.Spec.ClusterName).WithField("machine", machine.Name).Info("Machine has introduced itself")
+	s.Log.WithField("namespace", machine.Namespace).WithField("cluster", machine.Spec.ClusterName).WithField("machine", machine.Name).Info(
+		"Recorded the identity of a machine")
 	return nil
 }
 
@@ -110,7 +112,7 @@ func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 func (s *server) taken(machine *clusterv1.Machine, id string) (bool, error) {
 	holders, err := s.MachineCache.GetByIndex(indexMachineID, id)
 	if err != nil {
-		return false, fmt.Errorf("look the identity up: %w", err)
+		return false, fmt.Errorf("look up the identity: %w", err)
 	}
 	for _, holder := range holders {
 		if holder.UID != machine.UID {
@@ -180,7 +182,7 @@ func (s *server) planAccount(ctx context.Context, who *identity) (*corev1.Servic
 	err := until(ctx, func() (bool, error) {
 		accounts, err := s.ServiceAccountCache.GetByIndex(indexPlanAccount, who.machine.Namespace+"/"+who.machine.Name)
 		if err != nil {
-			return false, fmt.Errorf("look the plan account up: %w", err)
+			return false, fmt.Errorf("look up the plan account: %w", err)
 		}
 		for _, account := range accounts {
 			owner := ownerOf(account.OwnerReferences, "RKEBootstrap")
@@ -190,7 +192,7 @@ func (s *server) planAccount(ctx context.Context, who *identity) (*corev1.Servic
 		}
 		return found != nil, nil
 	})
-	return found, waiting(err, "the plan account of this machine is not there yet")
+	return found, waiting(err, "the plan account of this machine does not exist yet")
 }
 
 // planToken returns the token of a plan account. It creates the token Secret if necessary and waits until the token
@@ -220,7 +222,7 @@ func (s *server) planToken(ctx context.Context, account *corev1.ServiceAccount) 
 		return isAccountToken(current) && types.UID(current.Annotations[corev1.ServiceAccountUIDKey]) == account.UID, nil
 	})
 	if err != nil {
-		return "", waiting(err, "the plan token of this machine is not there yet")
+		return "", waiting(err, "the plan token of this machine does not exist yet")
 	}
 	return string(accountToken(secret)), nil
 }

@@ -121,7 +121,7 @@ func (o *Options) complete() error {
 		o.ServerURL = "https://" + u.Host
 	}
 	if o.Upstream == nil {
-		return errors.New("upstream API configuration must be given")
+		return errors.New("upstream API configuration must be set")
 	}
 	if o.Binary == "" {
 		path, err := os.Executable()
@@ -178,7 +178,7 @@ func reads(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("Allow", "GET, HEAD")
-	http.Error(w, "this answers GET only", http.StatusMethodNotAllowed)
+	http.Error(w, "this path answers only GET", http.StatusMethodNotAllowed)
 	return false
 }
 

@@ -47,12 +47,12 @@ func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
 	}
 	close(ending)
 	if rest, err := io.ReadAll(events); err != nil || len(rest) > 0 {
-		t.Errorf("the watch ended with %v, after %q", err, rest)
+		t.Errorf("the watch ended with %v after %q", err, rest)
 	}
 }
 
 // A machine that waits for its connection gets an answer that makes it retry.
-func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
+func TestConnectAgent_IsAnsweredDuringShutdown(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()
 	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "bootstrap of a former machine" })
@@ -61,13 +61,13 @@ func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
 	server, client := w.serve()
 	time.AfterFunc(100*time.Millisecond, func() { close(ending) })
 	got, body := ask(t, server, client, http.MethodGet, agentPath, hello())
-	if got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "about to end") || got.Header.Get("Retry-After") == "" {
+	if got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "shutting down") || got.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d, %q", got.StatusCode, body)
 	}
 }
 
 // The request waits until the cache shows a controller's recent write to the machine, so the machine need not retry.
-func TestConnectAgent_WaitsForWhatControllersWrote(t *testing.T) {
+func TestConnectAgent_WaitsForTheControllers(t *testing.T) {
 	w := newWorld(t)
 	w.options.Wait = time.Minute
 	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).DoAndReturn(
@@ -107,7 +107,7 @@ func TestEndWith_ClosesTheStreamOnce(t *testing.T) {
 		synctest.Wait()
 		_, _ = stream.Close(), stream.Close()
 		if counted.n != 1 {
-			t.Errorf("it is closed %d times, want once", counted.n)
+			t.Errorf("closed %d times, want once", counted.n)
 		}
 	})
 }

@@ -59,20 +59,21 @@ func (s *server) remember(bootstrap *rkev1.RKEBootstrap, token string) error {
 		return err
 	}
 	if _, err := s.BootstrapClient.Patch(bootstrap.Namespace, bootstrap.Name, types.MergePatchType, patch); err != nil {
-		return fmt.Errorf("note what the machine of %s connects with: %w", bootstrap.Name, err)
+		return fmt.Errorf("record the credential of the machine of %s: %w", bootstrap.Name, err)
 	}
 	return nil
 }
 
-// noteUse stores the digest of a token that Drover did not issue, because agents of adopted clusters already had
-// theirs. The machine is admitted even if that fails.
-func (s *server) noteUse(account *corev1.ServiceAccount, token string) {
+// recordCredential stores the digest of a token that Drover did not issue, because agents of adopted clusters already
+// had theirs. The machine is admitted even if that fails.
+func (s *server) recordCredential(account *corev1.ServiceAccount, token string) {
 	bootstrap, _, err := s.ownersOf(account)
 	if err == nil {
 		err = s.remember(bootstrap, token)
 	}
 	if err != nil && !errors.Is(err, errUnknown) {
-		s.Log.WithError(err).Warn("Cannot note what a machine connects with; after a move to another management cluster its agent would not be let in")
+		s.Log.WithError(err).Warn("Cannot record the credential of a machine; its agent could not connect after a " +
+			"move to another management cluster")
 	}
 }
 
@@ -85,10 +86,10 @@ type grant struct {
 // former token of a machine. It is a refusal with 503 while a moved machine has no account or token here yet.
 func (s *server) grantOf(ctx context.Context, presented string) (grant, error) {
 	if account := s.planOf(presented); account != nil {
-		s.noteUse(account, presented)
+		s.recordCredential(account, presented)
 		return grant{account.Namespace, account.Labels[rkev1.PlanSecretNameLabel], presented}, nil
 	}
-	bootstrap, err := s.formerly(presented)
+	bootstrap, err := s.formerBootstrap(presented)
 	if err != nil {
 		return grant{}, err
 	}
@@ -105,15 +106,15 @@ func (s *server) grantOf(ctx context.Context, presented string) (grant, error) {
 	return grant{account.Namespace, account.Labels[rkev1.PlanSecretNameLabel], token}, nil
 }
 
-// formerly returns the RKEBootstrap of the machine that used a token in another management cluster, or errUnknown. A
-// digest on two RKEBootstraps is refused.
-func (s *server) formerly(presented string) (*rkev1.RKEBootstrap, error) {
+// formerBootstrap returns the RKEBootstrap of the machine that used a token in another management cluster, or
+// errUnknown. A digest on two RKEBootstraps is refused.
+func (s *server) formerBootstrap(presented string) (*rkev1.RKEBootstrap, error) {
 	if presented == "" {
 		return nil, errUnknown
 	}
 	found, err := s.BootstrapCache.GetByIndex(indexFormerToken, naming.SHA256(presented))
 	if err != nil {
-		return nil, fmt.Errorf("look a former token up: %w", err)
+		return nil, fmt.Errorf("look up a former token: %w", err)
 	}
 	if len(found) != 1 {
 		return nil, errUnknown
@@ -131,7 +132,7 @@ func (s *server) accountOf(bootstrap *rkev1.RKEBootstrap) (*corev1.ServiceAccoun
 	name := naming.PlanSecret(bootstrap.Name)
 	account, err := s.ServiceAccountCache.Get(bootstrap.Namespace, name)
 	if apierrors.IsNotFound(err) {
-		return nil, refused(http.StatusServiceUnavailable, "the plan account of this machine is not there yet")
+		return nil, refused(http.StatusServiceUnavailable, "the plan account of this machine does not exist yet")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read from cache: %w", err)

@@ -50,7 +50,7 @@ func digestOf(token string) string { return strings.TrimPrefix(AgentCredential("
 // moved sets an annotation that was written for an RKEBootstrap of another management cluster.
 func moved(w *world) { noted(w, AgentCredential("boot-uid-elsewhere", formerJWT)) }
 
-func TestFormer_AgentThatCameAlongIsLetIn(t *testing.T) {
+func TestFormer_MovedAgentIsAdmitted(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
 	if answer := asked(t, w, formerJWT).Code; answer != http.StatusOK {
@@ -58,7 +58,7 @@ func TestFormer_AgentThatCameAlongIsLetIn(t *testing.T) {
 	}
 	reached := w.reached()
 	if len(reached) != 1 || reached[0].Header.Get("Authorization") != "Bearer "+planJWT {
-		t.Errorf("the API server must see the token of the present account, and once: %v", reached)
+		t.Errorf("the API server must see the token of the current account exactly once: %v", reached)
 	}
 	if strings.Contains(w.log.String(), formerJWT) || strings.Contains(w.log.String(), planJWT) {
 		t.Error("a token is in the log")
@@ -66,7 +66,7 @@ func TestFormer_AgentThatCameAlongIsLetIn(t *testing.T) {
 }
 
 // The digest of the current token replaces that of the former one once the current token is used.
-func TestFormer_PresentTokenGoesOnAsItIs(t *testing.T) {
+func TestFormer_CurrentTokenIsForwardedUnchanged(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
 	w.expectNote(planJWT, nil)
@@ -78,7 +78,7 @@ func TestFormer_PresentTokenGoesOnAsItIs(t *testing.T) {
 	}
 }
 
-func TestFormer_MakesTheTokenThatIsMissing(t *testing.T) {
+func TestFormer_CreatesAMissingToken(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
 	key := "ns/b-machine-plan-token"
@@ -95,20 +95,20 @@ func TestFormer_MakesTheTokenThatIsMissing(t *testing.T) {
 	}
 }
 
-func TestFormer_OpensNothing(t *testing.T) {
+func TestFormer_GivesNoAccess(t *testing.T) {
 	cases := map[string]func(*world){
-		"in the management cluster that gave it": func(w *world) { noted(w, AgentCredential("boot-uid", formerJWT)) },
-		"when it was withdrawn":                  func(w *world) { noted(w, "") },
-		"noted for no RKEBootstrap":              func(w *world) { noted(w, ":"+digestOf(formerJWT)) },
-		"noted without a colon":                  func(w *world) { noted(w, digestOf(formerJWT)) },
-		"noted with more behind":                 func(w *world) { noted(w, AgentCredential("boot-uid-elsewhere", formerJWT)+"0") },
-		"on the plan secret, where its node can write": func(w *world) {
+		"in the original management cluster": func(w *world) { noted(w, AgentCredential("boot-uid", formerJWT)) },
+		"when it was revoked":                func(w *world) { noted(w, "") },
+		"recorded without a UID":             func(w *world) { noted(w, ":"+digestOf(formerJWT)) },
+		"recorded without a colon":           func(w *world) { noted(w, digestOf(formerJWT)) },
+		"recorded with a suffix":             func(w *world) { noted(w, AgentCredential("boot-uid-elsewhere", formerJWT)+"0") },
+		"recorded on the plan secret, which its node can write": func(w *world) {
 			noted(w, "")
 			change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) {
 				s.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: AgentCredential("boot-uid-elsewhere", formerJWT)}
 			})
 		},
-		"noted twice": func(w *world) {
+		"recorded twice": func(w *world) {
 			w.addMachine("n", "jwt-of-n")
 			change(w, w.boots, "n", func(b *rkev1.RKEBootstrap) {
 				b.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: AgentCredential("n-boot-uid-elsewhere", formerJWT)}
@@ -136,7 +136,7 @@ func TestFormer_OpensNothing(t *testing.T) {
 		"when its RKEBootstrap is being deleted, and its machine is not": func(w *world) {
 			change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.DeletionTimestamp = &metav1.Time{Time: noon} })
 		},
-		"when its machine was made anew": func(w *world) {
+		"when its machine was recreated": func(w *world) {
 			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.UID = "another" })
 		},
 	}
@@ -149,14 +149,14 @@ func TestFormer_OpensNothing(t *testing.T) {
 				t.Errorf("the answer is %d", answer)
 			}
 			if reached := w.reached(); len(reached) > 0 {
-				t.Errorf("the API server was asked: %v", reached)
+				t.Errorf("the API server got requests: %v", reached)
 			}
 		})
 	}
 }
 
 // A machine that is being deleted can still report its reset.
-func TestFormer_OpensThePlanOfAMachineThatGoes(t *testing.T) {
+func TestFormer_GivesAccessToThePlanOfADeletedMachine(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
 	change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.DeletionTimestamp = &metav1.Time{Time: noon} })
@@ -167,7 +167,7 @@ func TestFormer_OpensThePlanOfAMachineThatGoes(t *testing.T) {
 }
 
 // Before adoption creates the account, the answer is 503, because agents give up after 401.
-func TestFormer_IsToldToComeAgainUntilThereIsAnAccount(t *testing.T) {
+func TestFormer_RetriesUntilTheAccountExists(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
 	account, _, _ := w.accounts.GetByKey("ns/b-machine-plan")
@@ -181,7 +181,7 @@ func TestFormer_IsToldToComeAgainUntilThereIsAnAccount(t *testing.T) {
 }
 
 // The agent of an adopted cluster uses the token of another manager and never requests a connection here.
-func TestPresent_IsNotedAtItsFirstUse(t *testing.T) {
+func TestPresent_IsRecordedAtItsFirstUse(t *testing.T) {
 	w := newWorld(t)
 	noted(w, "")
 	w.expectNote(planJWT, nil)
@@ -190,14 +190,14 @@ func TestPresent_IsNotedAtItsFirstUse(t *testing.T) {
 	}
 }
 
-func TestPresent_IsNotedOnce(t *testing.T) {
+func TestPresent_IsRecordedOnce(t *testing.T) {
 	w := newWorld(t) // has the annotation already
 	if answer := asked(t, w, planJWT).Code; answer != http.StatusOK {
 		t.Errorf("the answer is %d", answer)
 	}
 }
 
-func TestPresent_IsLetInWhenItCannotBeNoted(t *testing.T) {
+func TestPresent_IsAdmittedWhenTheRecordFails(t *testing.T) {
 	w := newWorld(t)
 	noted(w, "")
 	w.expectNote(planJWT, errors.New("the API server is busy"))
@@ -205,7 +205,7 @@ func TestPresent_IsLetInWhenItCannotBeNoted(t *testing.T) {
 		t.Errorf("the answer is %d", answer)
 	}
 	if !strings.Contains(w.log.String(), "the API server is busy") || strings.Contains(w.log.String(), planJWT) {
-		t.Errorf("the log says %s", w.log)
+		t.Errorf("the log is %s", w.log)
 	}
 }
 
@@ -215,13 +215,13 @@ func (w *world) expectNote(token string, err error) {
 		func(_, _ string, _ types.PatchType, data []byte, _ ...string) (*rkev1.RKEBootstrap, error) {
 			want := `{"metadata":{"annotations":{"drover.io/agent-credential":"` + AgentCredential("boot-uid", token) + `"},"uid":"boot-uid"}}`
 			if string(data) != want {
-				w.t.Errorf("the note is %s, want %s", data, want)
+				w.t.Errorf("the record is %s, want %s", data, want)
 			}
 			return &rkev1.RKEBootstrap{}, err
 		})
 }
 
-func TestFormer_OpensOnlyThePlanOfItsMachine(t *testing.T) {
+func TestFormer_GivesAccessOnlyToThePlanOfItsMachine(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
 	handler, err := New(w.options)
@@ -237,7 +237,7 @@ func TestFormer_OpensOnlyThePlanOfItsMachine(t *testing.T) {
 	}
 }
 
-func TestConnectAgent_NotesWhatTheMachineIsGiven(t *testing.T) {
+func TestConnectAgent_RecordsTheCredentialOfTheMachine(t *testing.T) {
 	w := newWorld(t)
 	w.bound("m", someID)
 	change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {

@@ -29,7 +29,7 @@ const maxRequest = 64 << 10
 func (s *server) registered(ctx context.Context, id string, r *http.Request) (*identity, error) {
 	cluster, ok := s.HostCluster(id)
 	if !ok {
-		return nil, refused(http.StatusForbidden, "this server does not manage the cluster that this token is of")
+		return nil, refused(http.StatusForbidden, "this server does not manage the cluster of this token")
 	}
 	said := registration.HostHeaders(r.Header)
 	host, err := registration.ParseHost(said)
@@ -38,10 +38,11 @@ func (s *server) registered(ctx context.Context, id string, r *http.Request) (*i
 	}
 	data, err := json.Marshal(said)
 	if err != nil {
-		return nil, fmt.Errorf("encode what host %s says: %w", host.MachineName(), err)
+		return nil, fmt.Errorf("encode the request of host %s: %w", host.MachineName(), err)
 	}
 	if len(data) > maxRequest {
-		return nil, refused(http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("labels, taints and addresses are longer than %d bytes together", maxRequest))
+		return nil, refused(http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("labels, taints and addresses "+
+			"together must have at most %d bytes", maxRequest))
 	}
 	asked, err := s.ask(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: host.MachineName()},
@@ -111,7 +112,7 @@ func asking(request *corev1.Secret, err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
 		return refused(http.StatusForbidden, "this cluster is being deleted")
 	}
-	return fmt.Errorf("ask for a machine by Secret %s/%s: %w", request.Namespace, request.Name, err)
+	return fmt.Errorf("request a machine with Secret %s/%s: %w", request.Namespace, request.Name, err)
 }
 
 func sameRequest(a, b *corev1.Secret) bool {
@@ -133,7 +134,7 @@ func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answered *co
 		}
 		return answer != nil, nil
 	})
-	return answered, answer, waiting(err, "the machine of this host is not made yet")
+	return answered, answer, waiting(err, "the machine of this host does not exist yet")
 }
 
 // machineOf waits until this replica's caches contain the host's Machine and its RKEBootstrap, linked by owner
@@ -172,7 +173,8 @@ func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, an
 }
 
 // errNotThisHost means that the answer names a Machine that does not belong to the host.
-var errNotThisHost = refused(http.StatusConflict, "the machine of this host is another one's; try again, and look at the Machines of the cluster")
+var errNotThisHost = refused(http.StatusConflict, "the machine of this host belongs to another host; try again, and "+
+	"check the Machines of the cluster")
 
 // forget deletes an answered request, in the version that was answered. A failure is harmless, because remaining
 // requests are swept.
@@ -181,6 +183,7 @@ func (s *server) forget(request *corev1.Secret) {
 		Preconditions: &metav1.Preconditions{UID: &request.UID, ResourceVersion: &request.ResourceVersion},
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		s.Log.WithError(err).WithField("namespace", request.Namespace).WithField("request", request.Name).Warn("Cannot delete a machine request that was answered")
+		s.Log.WithError(err).WithField("namespace", request.Namespace).WithField("request", request.Name).Warn(
+			"Cannot delete an answered machine request")
 	}
 }

@@ -115,10 +115,10 @@ func TestConnectAgent_AHostRegisters(t *testing.T) {
 	}
 	want := `{"id":["` + someID + `"],"labels":["cattle.io/os=linux,site=north"],"role-control-plane":["true"],"role-etcd":["true"],"role-worker":["true"]}`
 	if said := string(asked.Data[rkev1.MachineRequestDataKey]); said != want {
-		t.Errorf("the request says %s, want %s", said, want)
+		t.Errorf("the request contains %s, want %s", said, want)
 	}
 	if left := w.requests(); len(left) > 0 {
-		t.Errorf("%d requests are left", len(left))
+		t.Errorf("%d requests remain", len(left))
 	}
 	for _, secret := range []string{hostToken, planJWT} {
 		if strings.Contains(w.log.String(), secret) {
@@ -127,7 +127,7 @@ func TestConnectAgent_AHostRegisters(t *testing.T) {
 	}
 }
 
-func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
+func TestConnectAgent_RefusesAHost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		headers    map[string]string
 		controller func(*world, *corev1.Secret)
@@ -139,8 +139,8 @@ func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
 			headers: with(hostHeaders(), "X-Cattle-Role-Etcd", "false", "X-Cattle-Role-Control-Plane", "false", "X-Cattle-Role-Worker", ""),
 			code:    http.StatusBadRequest, says: "a role is missing",
 		},
-		"with a label that is none": {headers: with(hostHeaders(), "X-Cattle-Labels", "a b=c"), code: http.StatusBadRequest, says: `--label "a b=c" must be KEY=VALUE`},
-		"with too many labels":      {headers: with(hostHeaders(), "X-Cattle-Labels", strings.Repeat("a=b,", 1<<14)), code: http.StatusRequestHeaderFieldsTooLarge, says: "longer than"},
+		"with an invalid label": {headers: with(hostHeaders(), "X-Cattle-Labels", "a b=c"), code: http.StatusBadRequest, says: `--label "a b=c" must be KEY=VALUE`},
+		"with too many labels":  {headers: with(hostHeaders(), "X-Cattle-Labels", strings.Repeat("a=b,", 1<<14)), code: http.StatusRequestHeaderFieldsTooLarge, says: "must have at most"},
 		"by the controller": {
 			headers: hostHeaders(), controller: func(_ *world, request *corev1.Secret) {
 				answerWith(request, registration.Answer{Refusal: "this cluster was imported"})
@@ -152,22 +152,22 @@ func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
 				w.becomes(request)
 				change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Spec.ClusterName = "other" })
 			},
-			code: http.StatusConflict, says: "another one's", left: 1,
+			code: http.StatusConflict, says: "belongs to another host", left: 1,
 		},
-		"with the token of a cluster of others": {headers: with(hostHeaders(), "Authorization", "Bearer others"), code: http.StatusForbidden, says: "does not manage"},
-		"while nobody answers": {
-			headers: hostHeaders(), controller: func(*world, *corev1.Secret) {}, code: http.StatusServiceUnavailable, says: "not made yet", left: 1,
+		"with the token of a cluster of another manager": {headers: with(hostHeaders(), "Authorization", "Bearer others"), code: http.StatusForbidden, says: "does not manage"},
+		"without an answer": {
+			headers: hostHeaders(), controller: func(*world, *corev1.Secret) {}, code: http.StatusServiceUnavailable, says: "does not exist yet", left: 1,
 		},
 		"when the machine has another identity": {
 			headers: hostHeaders(), controller: func(w *world, request *corev1.Secret) { w.becomes(request); w.bound("m", "another") },
-			code: http.StatusConflict, says: "another one's", left: 1,
+			code: http.StatusConflict, says: "belongs to another host", left: 1,
 		},
-		"when the machine is one that Drover made": {
+		"when Drover created the machine": {
 			headers: hostHeaders(), controller: func(w *world, request *corev1.Secret) {
 				w.bound("m", someID)
 				answerWith(request, registration.Answer{Namespace: "ns", Name: "m"})
 			},
-			code: http.StatusConflict, says: "another one's", left: 1,
+			code: http.StatusConflict, says: "belongs to another host", left: 1,
 		},
 		"when the machine is being deleted": {
 			headers: hostHeaders(), controller: func(w *world, request *corev1.Secret) {
@@ -176,8 +176,8 @@ func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
 			},
 			code: http.StatusForbidden, says: "being deleted", left: 1,
 		},
-		"with the token of an agent":            {headers: with(hostHeaders(), "Authorization", "Bearer agent-now"), code: http.StatusUnauthorized},
-		"with the token of a cluster that goes": {headers: with(hostHeaders(), "Authorization", "Bearer going"), code: http.StatusUnauthorized},
+		"with the token of an agent":                        {headers: with(hostHeaders(), "Authorization", "Bearer agent-now"), code: http.StatusUnauthorized},
+		"with the token of a cluster that is being deleted": {headers: with(hostHeaders(), "Authorization", "Bearer going"), code: http.StatusUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -189,14 +189,14 @@ func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
 				t.Errorf("status %d: %s; want %d, %q", response.StatusCode, body, tc.code, tc.says)
 			}
 			if left := w.requests(); len(left) != tc.left {
-				t.Errorf("%d requests are left, want %d", len(left), tc.left)
+				t.Errorf("%d requests remain, want %d", len(left), tc.left)
 			}
 		})
 	}
 }
 
 // A repeated request with corrected flags gets a new answer.
-func TestConnectAgent_AHostThinksBetterOfIt(t *testing.T) {
+func TestConnectAgent_AHostChangesItsRequest(t *testing.T) {
 	w := newWorld(t)
 	tries := 0
 	w.withHosts(func(request *corev1.Secret) {
@@ -218,7 +218,7 @@ func TestConnectAgent_AHostThinksBetterOfIt(t *testing.T) {
 }
 
 // Invalid flags do not stop a host that is already a machine.
-func TestConnectAgent_AKnownHostNeedsNoGoodFlags(t *testing.T) {
+func TestConnectAgent_AKnownHostMayHaveInvalidFlags(t *testing.T) {
 	w := newWorld(t)
 	w.withHosts(w.becomes)
 	server, client := w.serve()

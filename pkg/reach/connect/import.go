@@ -61,8 +61,9 @@ func (s *server) importManifest(w http.ResponseWriter, r *http.Request, file str
 	}
 	body, err := s.agentManifest(r, id, token)
 	if err != nil {
-		s.Log.WithError(err).WithField("cluster", id).Error("Cannot make the manifest of a cluster's agent")
-		http.Error(w, "the manifest of this cluster cannot be made; the server's log says why", http.StatusInternalServerError)
+		s.Log.WithError(err).WithField("cluster", id).Error("Cannot render the manifest of a cluster's agent")
+		http.Error(w, "the server cannot render the manifest of this cluster; see its log",
+			http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store") // contains a token

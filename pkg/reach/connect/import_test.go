@@ -96,10 +96,10 @@ func TestRegistrations_Lookup(t *testing.T) {
 	}
 	w.add(w.secrets, crt("c-m-1", "system", registration.ForAgent, "token", "agent-next"))
 	if _, ok := registrations.Lookup("agent-now", registration.ForAgent); ok {
-		t.Error("a token that is not there any more is good")
+		t.Error("a deleted token is accepted")
 	}
 	if got, _ := registrations.Lookup("agent-next", registration.ForAgent); got != "c-m-1" {
-		t.Error("the index does not follow")
+		t.Error("the index is stale")
 	}
 	if strings.Contains(w.log.String(), "twice") || !strings.Contains(w.log.String(), "same registration token") {
 		t.Errorf("log %s", w.log)
@@ -161,7 +161,7 @@ func TestImport(t *testing.T) {
 				t.Errorf("content type %q", kind)
 			}
 			if want.status == 200 && got.Header.Get("Cache-Control") != "no-store" {
-				t.Error("a proxy may keep the token")
+				t.Error("a proxy may cache the token")
 			}
 		})
 	}

@@ -71,7 +71,7 @@ func (o *Options) findToken(index, presented string, want func(*corev1.Secret) [
 	}
 	found, err := o.SecretCache.GetByIndex(index, naming.SHA256(presented))
 	if err != nil {
-		o.Log.WithError(err).Error("Cannot look tokens up")
+		o.Log.WithError(err).Error("Cannot look up tokens")
 		return nil
 	}
 	for _, secret := range found {

@@ -74,18 +74,18 @@ func systemctlCalls(t *testing.T, root string) string {
 	return string(data)
 }
 
-// TestInstallScript_FailedRepetitionDisturbsNothing: a failed second registration leaves the node and its agent
+// TestInstallScript_FailedSecondRunChangesNothing: a failed second registration leaves the node and its agent
 // unchanged.
-func TestInstallScript_FailedRepetitionDisturbsNothing(t *testing.T) {
+func TestInstallScript_FailedSecondRunChangesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		environment []string
 		patches     int
 		want        string
 	}{
-		"a token that is good no more":        {environment: []string{"CATTLE_TOKEN=expired"}, want: "answered 401"},
-		"a server that is not there any more": {environment: []string{"CATTLE_SERVER=https://127.0.0.1:1"}, want: "gave up asking"},
-		"an agent that was damaged":           {environment: []string{"CATTLE_AGENT_BINARY_CHECKSUM=" + strings.Repeat("0", 64)}, want: "download has SHA-256"},
-		"a server that cannot answer now":     {patches: 2, want: "answered 503"},
+		"an invalid token":          {environment: []string{"CATTLE_TOKEN=expired"}, want: "answered 401"},
+		"an unavailable server":     {environment: []string{"CATTLE_SERVER=https://127.0.0.1:1"}, want: "gave up asking"},
+		"a damaged agent":           {environment: []string{"CATTLE_AGENT_BINARY_CHECKSUM=" + strings.Repeat("0", 64)}, want: "download has SHA-256"},
+		"a server that answers 503": {patches: 2, want: "answered 503"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := installed(t)
@@ -94,7 +94,7 @@ func TestInstallScript_FailedRepetitionDisturbsNothing(t *testing.T) {
 			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Times(tc.patches).DoAndReturn(
 				func(_, _ string, _ types.PatchType, _ []byte, _ ...string) (*clusterv1.Machine, error) {
 					if _, err := os.Stat(filepath.Join(root, "var", "interlock", "restart-pending")); err == nil {
-						t.Error("the agent is held while the server is asked")
+						t.Error("the agent stops before the server answers")
 					}
 					return nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil)
 				})
@@ -107,22 +107,22 @@ func TestInstallScript_FailedRepetitionDisturbsNothing(t *testing.T) {
 			id := filepath.Join(root, "etc", "cattle-id")
 			_, kept := after[id]
 			if delete(after, id); !kept {
-				t.Error("the identity is gone")
+				t.Error("the identity was lost")
 			}
 			delete(before, id)
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("the machine was changed (-before +after):\n%s", diff)
 			}
 			if calls := systemctlCalls(t, second); calls != "" {
-				t.Errorf("systemd was asked: %s", calls)
+				t.Errorf("systemd got: %s", calls)
 			}
 		})
 	}
 }
 
-// TestInstallScript_RepetitionReplacesTheAgent: after a successful second registration, one restart replaces the agent,
+// TestInstallScript_SecondRunReplacesTheAgent: after a successful second registration, one restart replaces the agent,
 // once its current plan is applied.
-func TestInstallScript_RepetitionReplacesTheAgent(t *testing.T) {
+func TestInstallScript_SecondRunReplacesTheAgent(t *testing.T) {
 	root := installed(t)
 	before := inventory(t, root)
 	active := filepath.Join(root, "var", "interlock", "applyinator-active")
@@ -136,11 +136,11 @@ func TestInstallScript_RepetitionReplacesTheAgent(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	if !strings.Contains(output, "Waiting for the plan that is being applied") {
-		t.Errorf("the plan under way was not waited for:\n%s", output)
+		t.Errorf("the script did not wait for the running plan:\n%s", output)
 	}
 	calls := systemctlCalls(t, second)
 	if want := "daemon-reload\nenable rancher-system-agent\nrestart rancher-system-agent\n"; strings.Count(calls, "restart") != 1 || !strings.HasSuffix(calls, want) || strings.Contains(calls, "stop") {
-		t.Errorf("systemd was asked: %s", calls)
+		t.Errorf("systemd got: %s", calls)
 	}
 	if err := os.Remove(active); err != nil {
 		t.Fatal(err)

@@ -64,9 +64,9 @@ func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, 
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil {
-				log.WithError(err).Warn("Cannot pass an agent's request to the API server")
+				log.WithError(err).Warn("Cannot forward an agent's request to the API server")
 			}
-			refuse(w, http.StatusBadGateway, metav1.StatusReasonServiceUnavailable, "the API server cannot be reached")
+			refuse(w, http.StatusBadGateway, metav1.StatusReasonServiceUnavailable, "the API server is unreachable")
 		},
 	}}, nil
 }
@@ -90,7 +90,7 @@ func rewrite(r *httputil.ProxyRequest, target *url.URL) {
 }
 
 func (p *passthrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !worthAsking(r) {
+	if !mayBeAllowed(r) {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "agents may not do this")
 		return
 	}
@@ -122,14 +122,16 @@ func (p *passthrough) refuseToken(w http.ResponseWriter, err error) {
 	var no *refusal
 	switch {
 	case errors.Is(err, errUnknown):
-		refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "this is not the token of a machine's agent")
+		refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "the token must be the token of a "+
+			"machine's agent")
 	case errors.As(err, &no):
 		w.Header().Set("Retry-After", "5")
 		refuse(w, no.code, metav1.StatusReasonServiceUnavailable, no.message)
 	case errors.Is(err, context.Canceled):
 	default:
-		p.log.WithError(err).Warn("Cannot find out what a token opens")
-		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the token cannot be looked up")
+		p.log.WithError(err).Warn("Cannot look up the rights of a token")
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the server cannot look up "+
+			"the token")
 	}
 }
 
@@ -146,14 +148,14 @@ func (p *passthrough) refuseUpdate(w http.ResponseWriter, err error) {
 	case apierrors.IsNotFound(err):
 		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the plan secret does not exist")
 	default:
-		p.log.WithError(err).Warn("Cannot pass an agent's report on")
-		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the API server cannot be reached")
+		p.log.WithError(err).Warn("Cannot forward an agent's report")
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the API server is unreachable")
 	}
 }
 
-// worthAsking refuses what no agent may request, before the token is checked. So the answer does not reveal whether a
+// mayBeAllowed refuses what no agent may request, before the token is checked. So the answer does not reveal whether a
 // token is valid.
-func worthAsking(r *http.Request) bool {
+func mayBeAllowed(r *http.Request) bool {
 	return r.URL.RawPath == "" && r.URL.EscapedPath() == r.URL.Path && r.URL.Opaque == "" && !wantsUpgrade(r) && !impersonates(r) &&
 		(discovery(r.URL.Path) || strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"))
 }

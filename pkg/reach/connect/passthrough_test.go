@@ -24,12 +24,12 @@ func agentHeaders() map[string]string {
 	return map[string]string{"Authorization": "Bearer " + planJWT}
 }
 
-func TestPassthrough_WhatAgentsNeed(t *testing.T) {
+func TestPassthrough_AllowsRequestsOfAgents(t *testing.T) {
 	tests := map[string]struct{ method, target string }{
-		"version":         {http.MethodGet, "/version"},
-		"discovery":       {http.MethodGet, "/api?timeout=32s"},
-		"group discovery": {http.MethodGet, "/apis?timeout=32s"},
-		"list of its own": {http.MethodGet, ownSecrets + "?" + ownFilter + "&limit=500"},
+		"version":                {http.MethodGet, "/version"},
+		"discovery":              {http.MethodGet, "/api?timeout=32s"},
+		"group discovery":        {http.MethodGet, "/apis?timeout=32s"},
+		"list of its own secret": {http.MethodGet, ownSecrets + "?" + ownFilter + "&limit=500"},
 		"streaming list": {
 			http.MethodGet,
 			ownSecrets + "?allowWatchBookmarks=true&" + ownFilter + "&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=400&watch=true",
@@ -69,7 +69,7 @@ func TestPassthrough_RefusedBeforeTheAPIServer(t *testing.T) {
 	}{
 		"secret of another machine":         {get, "/api/v1/namespaces/ns/secrets/o-machine-plan", nil},
 		"update of another machine's":       {put, "/api/v1/namespaces/ns/secrets/o-machine-plan", nil},
-		"same name elsewhere":               {get, "/api/v1/namespaces/kube-system/secrets/b-machine-plan", nil},
+		"same name in another namespace":    {get, "/api/v1/namespaces/kube-system/secrets/b-machine-plan", nil},
 		"all secrets":                       {get, "/api/v1/secrets", nil},
 		"all secrets by its own name":       {get, "/api/v1/secrets?" + ownFilter, nil},
 		"all secrets of the namespace":      {get, ownSecrets, nil},
@@ -84,8 +84,8 @@ func TestPassthrough_RefusedBeforeTheAPIServer(t *testing.T) {
 		"selector in another case":          {get, ownSecrets + "?fieldselector=metadata.name%3Db-machine-plan", nil},
 		"selector and labels":               {get, ownSecrets + "?" + ownFilter + "&labelSelector=a", nil},
 		"selector behind a semicolon":       {get, ownSecrets + "?" + ownFilter + ";watch=true", nil},
-		"selector that is not well encoded": {get, ownSecrets + "?" + ownFilter + "&a=%zz", nil},
-		"parameter nobody needs":            {get, ownSecret + "?pretty=true", nil},
+		"selector with an invalid encoding": {get, ownSecrets + "?" + ownFilter + "&a=%zz", nil},
+		"unneeded parameter":                {get, ownSecret + "?pretty=true", nil},
 		"watch by name":                     {get, ownSecret + "?watch=true", nil},
 		"old watch path":                    {get, "/api/v1/watch/namespaces/ns/secrets/b-machine-plan", nil},
 		"sub-resource":                      {get, ownSecret + "/status", nil},
@@ -122,10 +122,10 @@ func TestPassthrough_RefusedBeforeTheAPIServer(t *testing.T) {
 		"websocket":                         {get, ownSecret, []string{"Upgrade", "websocket", "Connection", "Upgrade"}},
 		"websocket watch":                   {get, ownSecrets + "?watch=true&" + ownFilter, []string{"Upgrade", "websocket", "Connection", "keep-alive, Upgrade"}},
 		"half an upgrade":                   {get, ownSecret, []string{"Connection", "upgrade"}},
-		"speaking for a user":               {get, ownSecret, []string{"Impersonate-User", "admin"}},
-		"speaking for a group":              {get, ownSecret, []string{"Impersonate-Group", "system:masters"}},
-		"speaking for an extra":             {get, ownSecret, []string{"Impersonate-Extra-Scopes", "x"}},
-		"someone else's connection path":    {get, agentPath + "/", nil},
+		"impersonating a user":              {get, ownSecret, []string{"Impersonate-User", "admin"}},
+		"impersonating a group":             {get, ownSecret, []string{"Impersonate-Group", "system:masters"}},
+		"impersonating an extra":            {get, ownSecret, []string{"Impersonate-Extra-Scopes", "x"}},
+		"another connection path":           {get, agentPath + "/", nil},
 		"assets outside":                    {get, "/assets%2f..%2fetc", nil},
 	}
 	for name, tc := range tests {
@@ -137,7 +137,7 @@ func TestPassthrough_RefusedBeforeTheAPIServer(t *testing.T) {
 				t.Errorf("status %d, body %s; want 403", response.StatusCode, body)
 			}
 			if reached := w.reached(); len(reached) != 0 {
-				t.Errorf("the API server saw %s %s", reached[0].Method, reached[0].URL)
+				t.Errorf("the API server got %s %s", reached[0].Method, reached[0].URL)
 			}
 			if tc.method != http.MethodHead {
 				var status metav1.Status
@@ -150,7 +150,7 @@ func TestPassthrough_RefusedBeforeTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestPassthrough_OnlyLivingPlanAccountsPass(t *testing.T) {
+func TestPassthrough_OnlyLivePlanAccountsPass(t *testing.T) {
 	tests := map[string]struct {
 		authorization string
 		prepare       func(*world)
@@ -162,8 +162,8 @@ func TestPassthrough_OnlyLivingPlanAccountsPass(t *testing.T) {
 		"token of the bootstrap account": {authorization: "Bearer " + bootstrapJWT},
 		"digest of the plan token":       {authorization: "Bearer " + naming.TokenHash(planJWT)},
 		"basic":                          {authorization: "Basic " + planJWT},
-		"the server's own":               {authorization: "Bearer the-servers-own-credential"},
-		"token of an account that was made anew": {authorization: "Bearer " + planJWT, prepare: func(w *world) {
+		"the server's own token":         {authorization: "Bearer the-servers-own-credential"},
+		"token of a recreated account": {authorization: "Bearer " + planJWT, prepare: func(w *world) {
 			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.UID = "new" })
 		}},
 		"token of an account with another role": {authorization: "Bearer " + planJWT, prepare: func(w *world) {
@@ -193,7 +193,7 @@ func TestPassthrough_OnlyLivingPlanAccountsPass(t *testing.T) {
 	}
 }
 
-func TestPassthrough_EachTokenOpensItsOwnPlan(t *testing.T) {
+func TestPassthrough_EachTokenGivesAccessToItsOwnPlan(t *testing.T) {
 	w := newWorld(t)
 	server, client := w.serve()
 	for token, own := range map[string]string{planJWT: "b-machine-plan", otherJWT: "o-machine-plan"} {
@@ -210,7 +210,7 @@ func TestPassthrough_EachTokenOpensItsOwnPlan(t *testing.T) {
 	}
 }
 
-func TestPassthrough_TwoTokensAreNone(t *testing.T) {
+func TestPassthrough_RefusesTwoTokens(t *testing.T) {
 	w := newWorld(t)
 	handler, err := New(w.options)
 	if err != nil {
@@ -231,7 +231,7 @@ func TestPassthrough_BodyIsLimited(t *testing.T) {
 	}
 }
 
-func TestPassthrough_APIServerThatIsAway(t *testing.T) {
+func TestPassthrough_UnavailableAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.options.Upstream.Host = "https://127.0.0.1:1"
 	server, client := w.serve()

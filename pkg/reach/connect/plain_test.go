@@ -53,11 +53,11 @@ func TestPlain(t *testing.T) {
 		wantStatus     int
 		wantBody       string
 	}{
-		"ping":             {http.MethodGet, "/ping", 200, "pong"},
-		"health":           {http.MethodGet, "/healthz", 200, "ok"},
-		"not ready":        {http.MethodGet, "/readyz", 503, "not ready yet\n"},
-		"authority":        {http.MethodGet, "/cacerts", 200, string(w.options.CACerts) + "\n"},
-		"authority posted": {http.MethodPost, "/cacerts", 405, "this answers GET only\n"},
+		"ping":                  {http.MethodGet, "/ping", 200, "pong"},
+		"health":                {http.MethodGet, "/healthz", 200, "ok"},
+		"not ready":             {http.MethodGet, "/readyz", 503, "not ready yet\n"},
+		"authority":             {http.MethodGet, "/cacerts", 200, string(w.options.CACerts) + "\n"},
+		"POST of the authority": {http.MethodPost, "/cacerts", 405, "this path answers only GET\n"},
 		"setting": {
 			http.MethodGet, "/v3/settings/cacerts", 200,
 			`{"id":"cacerts","name":"cacerts","type":"setting","value":"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"}` + "\n",
@@ -142,7 +142,7 @@ func TestAssets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := get(ownAgent()); got.Body.String() != "upstream's agent" {
-		t.Errorf("the directory comes first, got %q", got.Body)
+		t.Errorf("the directory must be first, got %q", got.Body)
 	}
 }
 
@@ -158,12 +158,12 @@ func TestInstallScript_KnowsTheServer(t *testing.T) {
 		`CATTLE_CA_CHECKSUM="${CATTLE_CA_CHECKSUM:-` + naming.CAChecksum(string(w.options.CACerts)) + `}"`, "CATTLE_AGENT_BINARY_CHECKSUM_" + runtime.GOARCH + "=",
 	} {
 		if !strings.Contains(script, want) {
-			t.Errorf("script lacks %s", want)
+			t.Errorf("the script does not contain %s", want)
 		}
 	}
 }
 
-func TestInstallScript_HostThatCannotBeQuoted(t *testing.T) {
+func TestInstallScript_UnquotableHost(t *testing.T) {
 	w := newWorld(t)
 	w.options.ServerURL = ""
 	handler, err := New(w.options)
@@ -189,7 +189,7 @@ func install(t *testing.T, w *world, script string, environment ...string) (outp
 func installWith(t *testing.T, w *world, script string, shell []string, environment ...string) (output, root string, err error) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("the install script demands root")
+		t.Skip("the install script needs root")
 	}
 	root = t.TempDir()
 	bin := filepath.Join(root, "stubs")
@@ -250,27 +250,27 @@ func TestInstallScript_InstallsAndConnects(t *testing.T) {
 		t.Errorf("connection = %s", got)
 	}
 	if got := strings.TrimSpace(read("mode")); got != "600" {
-		t.Errorf("connection was checked with mode %s", got)
+		t.Errorf("the connection was checked with mode %s", got)
 	}
 	if got := strings.TrimSpace(read("etc/cattle-id")); got != someID {
 		t.Errorf("id = %s", got)
 	}
 	for _, want := range []string{"workDirectory: " + root + "/var/work", "remoteEnabled: true", "localEnabled: false", "connectionInfoFile: " + root + "/var/rancher2_connection_info.json", "interlockDirectory: " + root + "/var/interlock"} {
 		if !strings.Contains(read("etc/config.yaml"), want) {
-			t.Errorf("config lacks %s:\n%s", want, read("etc/config.yaml"))
+			t.Errorf("the configuration does not contain %s:\n%s", want, read("etc/config.yaml"))
 		}
 	}
 	unit := read("units/rancher-system-agent.service")
 	for _, want := range []string{"Restart=always", "RestartSec=5s", "CATTLE_AGENT_CONFIG=" + root + "/etc/config.yaml", "ExecStart=" + root + "/usr/bin/rancher-system-agent sentinel"} {
 		if !strings.Contains(unit, want) {
-			t.Errorf("unit lacks %s:\n%s", want, unit)
+			t.Errorf("the unit does not contain %s:\n%s", want, unit)
 		}
 	}
 	if got := read("units/rancher-system-agent.env"); !strings.Contains(got, "NO_PROXY=example.com") {
 		t.Errorf("environment file = %s", got)
 	}
 	if got := read("systemctl.log"); !strings.HasSuffix(got, "daemon-reload\nenable rancher-system-agent\nrestart rancher-system-agent\n") {
-		t.Errorf("systemctl was asked: %s", got)
+		t.Errorf("systemctl got: %s", got)
 	}
 	for path, want := range map[string]os.FileMode{"etc/config.yaml": 0o600, "etc/cattle-id": 0o600, "var/rancher2_connection_info.json": 0o600, "usr/bin/rancher-system-agent": 0o755, "units/rancher-system-agent.env": 0o600, "var": 0o700 | os.ModeDir} {
 		if info, err := os.Stat(filepath.Join(root, path)); err != nil || info.Mode() != want {
@@ -278,10 +278,10 @@ func TestInstallScript_InstallsAndConnects(t *testing.T) {
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(root, "var", "install.*")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("remaining files: %v", left)
 	}
 	if left, _ := os.ReadDir(filepath.Join(root, "var", "interlock")); len(left) != 0 {
-		t.Errorf("interlock is left: %v", left)
+		t.Errorf("the interlock remains: %v", left)
 	}
 	if strings.Contains(output, naming.TokenHash(bootstrapJWT)) || strings.Contains(output, planJWT) {
 		t.Errorf("a token is in the output:\n%s", output)
@@ -300,11 +300,11 @@ func TestInstallScript_TracesNoSecret(t *testing.T) {
 			arguments   []string
 			environment []string
 		}{
-			"DEBUG=1, token in the environment":      {arguments: []string{"-s"}, environment: []string{"DEBUG=1"}},
-			"DEBUG=1, token by flag":                 {arguments: []string{"-s", "--", "--token", token}, environment: []string{"DEBUG=1", "CATTLE_TOKEN="}},
-			"a shell that traces from the beginning": {arguments: []string{"-x", "-s", "--", "-t", token}},
-			"a machine that makes its identity":      {arguments: []string{"-s"}, environment: []string{"DEBUG=1", "CATTLE_ID="}},
-			"a proxy with a password":                {arguments: []string{"-s"}, environment: []string{"DEBUG=1", "http_proxy=http://me:hunter2@127.0.0.1:1"}},
+			"DEBUG=1, token in the environment":   {arguments: []string{"-s"}, environment: []string{"DEBUG=1"}},
+			"DEBUG=1, token by flag":              {arguments: []string{"-s", "--", "--token", token}, environment: []string{"DEBUG=1", "CATTLE_TOKEN="}},
+			"a shell with tracing":                {arguments: []string{"-x", "-s", "--", "-t", token}},
+			"a machine that creates its identity": {arguments: []string{"-s"}, environment: []string{"DEBUG=1", "CATTLE_ID="}},
+			"a proxy with a password":             {arguments: []string{"-s"}, environment: []string{"DEBUG=1", "http_proxy=http://me:hunter2@127.0.0.1:1"}},
 		} {
 			t.Run(shell+": "+title, func(t *testing.T) {
 				w := newWorld(t)
@@ -353,12 +353,12 @@ func TestInstallScript_KeepsItsIdentity(t *testing.T) {
 	}
 }
 
-func TestInstallScript_SaysWhyTheServerRefuses(t *testing.T) {
+func TestInstallScript_ShowsTheRefusalOfTheServer(t *testing.T) {
 	w := newWorld(t)
 	w.bound("m", "first")
 	script := strings.NewReplacer("TRIES=4500", "TRIES=2", "PAUSE=5", "PAUSE=0").Replace(InstallScript())
 	output, _, err := install(t, w, script)
-	if err == nil || !strings.Contains(output, "answered 409: this machine is registered with another identity already") {
+	if err == nil || !strings.Contains(output, "answered 409: this machine is already registered with another identity") {
 		t.Errorf("%v\n%s", err, output)
 	}
 }
@@ -384,7 +384,7 @@ func TestInstallScript_Refusals(t *testing.T) {
 				t.Errorf("err %v, output:\n%s", err, output)
 			}
 			if left, _ := filepath.Glob(filepath.Join(root, "var", "interlock", "*")); len(left) != 0 {
-				t.Errorf("interlock is left: %v", left)
+				t.Errorf("the interlock remains: %v", left)
 			}
 		})
 	}
@@ -392,7 +392,7 @@ func TestInstallScript_Refusals(t *testing.T) {
 
 func TestInstallScript_FlagWithoutValue(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("the install script demands root")
+		t.Skip("the install script needs root")
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-s", "--", "--no-roles", "--server")
 	cmd.Stdin = strings.NewReader(InstallScript())

@@ -78,7 +78,8 @@ func (r *Registrations) Lookup(token string, purpose registration.Purpose) (clus
 		cluster = namespace
 	}
 	if len(found) > 1 {
-		r.Log.WithField("clusters", len(found)).Error("Several clusters have the same registration token; it is refused until they have tokens of their own")
+		r.Log.WithField("clusters", len(found)).Error("Several clusters have the same registration token; Drover " +
+			"refuses it until each cluster has another one")
 	}
 	if len(found) != 1 {
 		return "", false
@@ -105,7 +106,7 @@ func (r *Registrations) find(digest string, purpose registration.Purpose) map[st
 	}
 	secrets, err := r.Secrets.GetByIndex(indexRegistrationToken, naming.SHA256(digest))
 	if err != nil {
-		r.Log.WithError(err).Error("Cannot look registration tokens up")
+		r.Log.WithError(err).Error("Cannot look up registration tokens")
 		return nil
 	}
 	found, now := map[string]string{}, r.Now()

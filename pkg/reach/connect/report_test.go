@@ -67,7 +67,7 @@ func encodeSecret(t *testing.T, secret *corev1.Secret) []byte {
 	return data
 }
 
-func TestReport_OnlyTheAgentsKeysAreTakenOver(t *testing.T) {
+func TestReport_CopiesOnlyTheAgentsKeys(t *testing.T) {
 	w := newWorld(t)
 	w.add(w.secrets, storedPlan())
 	sent := storedPlan()
@@ -125,10 +125,10 @@ func TestReport_VersionsDecide(t *testing.T) {
 		wantStatus   int
 	}{
 		"cache agrees":                   {cached: version("9"), wantStatus: 200},
-		"cache is behind":                {cached: version("8"), live: version("9"), wantStatus: 200},
-		"nothing in the cache yet":       {live: version("9"), wantStatus: 200},
-		"the server has written since":   {cached: version("10"), live: version("10"), wantStatus: 409},
-		"the secret is gone":             {liveErr: notFound, wantStatus: 404},
+		"the cache is stale":             {cached: version("8"), live: version("9"), wantStatus: 200},
+		"the cache is empty":             {live: version("9"), wantStatus: 200},
+		"the server wrote afterwards":    {cached: version("10"), live: version("10"), wantStatus: 409},
+		"the secret was deleted":         {liveErr: notFound, wantStatus: 404},
 		"the API server does not answer": {liveErr: io.ErrUnexpectedEOF, wantStatus: 503},
 	}
 	for name, tc := range tests {
@@ -148,7 +148,7 @@ func TestReport_VersionsDecide(t *testing.T) {
 	}
 }
 
-func TestReport_BodiesThatNoAgentSends(t *testing.T) {
+func TestReport_RefusesInvalidBodies(t *testing.T) {
 	valid := string(encodeSecret(t, storedPlan()))
 	tests := map[string]struct{ body, contentType string }{
 		"another secret":    {strings.ReplaceAll(valid, "b-machine-plan", "o-machine-plan"), "application/json"},
@@ -190,7 +190,7 @@ func TestReport_Protobuf(t *testing.T) {
 	w.add(w.secrets, storedPlan())
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	if !ok {
-		t.Fatal("no protobuf")
+		t.Fatal("not protobuf")
 	}
 	sent := storedPlan()
 	sent.Data[nodeplan.KeySuccessCount] = []byte("5")

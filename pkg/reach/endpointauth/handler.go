@@ -55,7 +55,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "TokenReviews are posted", http.StatusMethodNotAllowed)
+		http.Error(w, "use POST to send a TokenReview", http.StatusMethodNotAllowed)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestReview))
@@ -64,7 +64,7 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) {
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 			code = http.StatusRequestEntityTooLarge
 		}
-		http.Error(w, "the body cannot be read, or is larger than that of any TokenReview", code)
+		http.Error(w, "the body is unreadable or too large for a TokenReview", code)
 		return
 	}
 	// Both versions have the same fields here.
@@ -94,7 +94,7 @@ func (h *handler) review(token string) authenticationv1.TokenReviewStatus {
 	now := h.now()
 	trust := h.keys.current(now)
 	if trust == nil {
-		return authenticationv1.TokenReviewStatus{Error: "there are no keys to verify the token with"}
+		return authenticationv1.TokenReviewStatus{Error: "there are no keys to verify the token"}
 	}
 	user, err := trust.Verify(token, now)
 	if err != nil {

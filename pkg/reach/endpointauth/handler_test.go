@@ -124,15 +124,15 @@ func TestHandler_AnswersReviews(t *testing.T) {
 		code int
 		want string
 	}{
-		"v1":                      {review("v1", good), 200, strings.ReplaceAll(jane, "VERSION", "v1")},
-		"v1beta1":                 {review("v1beta1", good), 200, strings.ReplaceAll(jane, "VERSION", "v1beta1")},
-		"a token of another key":  {review("v1", w.token(w.draw())), 200, strings.ReplaceAll(strings.ReplaceAll(no, "VERSION", "v1"), "ERROR", endpointtoken.ErrUnknown.Error())},
-		"a token of somebody":     {review("v1", "hunter2"), 200, strings.ReplaceAll(nobody, "VERSION", "v1")},
-		"no token":                {review("v1", ""), 200, strings.ReplaceAll(nobody, "VERSION", "v1")},
-		"a version to come":       {review("v2", good), 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
-		"another kind":            {strings.Replace(review("v1", good), "TokenReview", "TokenRequest", 1), 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
-		"no JSON":                 {"hello", 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
-		"more than it would take": {review("v1", strings.Repeat("a", largestReview)), 413, "the body cannot be read, or is larger than that of any TokenReview"},
+		"v1":                       {review("v1", good), 200, strings.ReplaceAll(jane, "VERSION", "v1")},
+		"v1beta1":                  {review("v1beta1", good), 200, strings.ReplaceAll(jane, "VERSION", "v1beta1")},
+		"a token with another key": {review("v1", w.token(w.draw())), 200, strings.ReplaceAll(strings.ReplaceAll(no, "VERSION", "v1"), "ERROR", endpointtoken.ErrUnknown.Error())},
+		"a token of another kind":  {review("v1", "hunter2"), 200, strings.ReplaceAll(nobody, "VERSION", "v1")},
+		"no token":                 {review("v1", ""), 200, strings.ReplaceAll(nobody, "VERSION", "v1")},
+		"an unknown version":       {review("v2", good), 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
+		"another kind":             {strings.Replace(review("v1", good), "TokenReview", "TokenRequest", 1), 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
+		"not JSON":                 {"hello", 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
+		"a body that is too large": {review("v1", strings.Repeat("a", largestReview)), 413, "the body is unreadable or too large for a TokenReview"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, body := w.of(t).asks(c.body)
@@ -142,7 +142,7 @@ func TestHandler_AnswersReviews(t *testing.T) {
 		})
 	}
 	if strings.Contains(w.log.String(), good) || strings.Contains(w.log.String(), "hunter2") || strings.Contains(w.log.String(), "jane") {
-		t.Errorf("the log tells of tokens: %s", w.log)
+		t.Errorf("the log contains tokens: %s", w.log)
 	}
 }
 
@@ -180,11 +180,11 @@ func TestHandler_FollowsTheFile(t *testing.T) {
 	w.must(err)
 	w.trusts(turned)
 	if !w.status(before).Authenticated || !w.status(w.token(turned)).Authenticated {
-		t.Error("while keys change, tokens of the one before or of the new one are not good")
+		t.Error("during a rotation, tokens of the old and the new key must be valid")
 	}
 	w.trusts(w.draw())
 	if w.status(before).Authenticated || w.status(w.token(turned)).Authenticated {
-		t.Error("tokens are good of keys that were taken away")
+		t.Error("tokens of removed keys are valid")
 	}
 	w.trusts(w.keys)
 	for name, spoil := range map[string]func(){

@@ -47,7 +47,7 @@ func Run(ctx context.Context, o Options) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		return fmt.Errorf("end: %w", err)
+		return fmt.Errorf("shut down: %w", err)
 	}
 	return nil
 }

@@ -61,9 +61,10 @@ func (f *trusted) tell(err error) {
 	}
 	switch {
 	case err == nil:
-		f.log.WithField("audience", f.trust.Audience).Info("The keys of the cluster's tokens were read")
+		f.log.WithField("audience", f.trust.Audience).Info("Read the keys of the cluster's tokens")
 	case problem != f.problem:
-		f.log.WithError(err).Warn("The keys of the cluster's tokens cannot be read: no token is good until they can")
+		f.log.WithError(err).Warn("Cannot read the keys of the cluster's tokens; no token is valid until the keys " +
+			"are readable")
 	}
 	f.problem = problem
 }

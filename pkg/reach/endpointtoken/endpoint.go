@@ -25,10 +25,10 @@ var (
 	// get the Cluster.
 	ErrOff = errors.New("the cluster has no authorized endpoint")
 	// ErrNotYet means that the keys are not created yet.
-	ErrNotYet = errors.New("the keys of the cluster's authorized endpoint are not there yet")
-	// ErrSpoiled means that the Secret contains no usable keys. Errors that wrap it name the Secret and the problem,
-	// and contain no data of it.
-	ErrSpoiled = errors.New("the keys of the cluster's authorized endpoint cannot be used")
+	ErrNotYet = errors.New("the keys of the cluster's authorized endpoint do not exist yet")
+	// ErrInvalidKeys means that the Secret contains no usable keys. Errors that wrap it name the Secret and the
+	// problem, and contain no data of it.
+	ErrInvalidKeys = errors.New("the keys of the cluster's authorized endpoint are unusable")
 )
 
 // Wanted reports whether a Cluster shall have an endpoint. Drover does not configure the API servers of imported
@@ -38,13 +38,14 @@ func Wanted(cluster *provv1.Cluster) bool {
 }
 
 // For returns the keys and audience for tokens of a cluster. management and secret are nil if they do not exist. The
-// error is ErrOff, ErrNotYet or ErrSpoiled.
+// error is ErrOff, ErrNotYet or ErrInvalidKeys.
 func For(cluster *provv1.Cluster, management *mgmtv3.Cluster, secret *corev1.Secret) (Endpoint, error) {
 	switch {
 	case cluster.DeletionTimestamp != nil:
 		return Endpoint{}, fmt.Errorf("%w: the Cluster is being deleted", ErrOff)
 	case cluster.Spec.RKEConfig == nil:
-		return Endpoint{}, fmt.Errorf("%w: it was imported, and Drover does not configure its API servers", ErrOff)
+		return Endpoint{}, fmt.Errorf("%w: the cluster was imported, and Drover does not configure its API servers",
+			ErrOff)
 	case !cluster.Spec.LocalClusterAuthEndpoint.Enabled:
 		return Endpoint{}, fmt.Errorf("%w: spec.localClusterAuthEndpoint.enabled of the Cluster is not true", ErrOff)
 	case management == nil || management.DeletionTimestamp != nil || secret == nil || secret.DeletionTimestamp != nil:
@@ -57,11 +58,13 @@ func For(cluster *provv1.Cluster, management *mgmtv3.Cluster, secret *corev1.Sec
 // KeysOf returns the keys in a Secret.
 func KeysOf(secret *corev1.Secret) (Keys, error) {
 	if secret.Type != rkev1.SecretTypeEndpointKeys {
-		return Keys{}, fmt.Errorf("%w: secret %s/%s must have type %s; delete it, and Drover makes it anew", ErrSpoiled, secret.Namespace, secret.Name, rkev1.SecretTypeEndpointKeys)
+		return Keys{}, fmt.Errorf("%w: secret %s/%s must have type %s; delete the Secret, and Drover creates it again",
+			ErrInvalidKeys, secret.Namespace, secret.Name, rkev1.SecretTypeEndpointKeys)
 	}
 	keys, err := ParseKeys(secret.Data)
 	if err != nil {
-		return Keys{}, fmt.Errorf("%w: secret %s/%s: %w; delete it, and Drover makes it anew", ErrSpoiled, secret.Namespace, secret.Name, err)
+		return Keys{}, fmt.Errorf("%w: secret %s/%s: %w; delete the Secret, and Drover creates it again",
+			ErrInvalidKeys, secret.Namespace, secret.Name, err)
 	}
 	return keys, nil
 }

@@ -26,15 +26,15 @@ func TestFor(t *testing.T) {
 		want string // "" for none
 		is   error
 	}{
-		"all is there":                 {func(*facts) {}, "", nil},
-		"switched off":                 {func(f *facts) { f.cluster.Spec.LocalClusterAuthEndpoint.Enabled = false }, "spec.localClusterAuthEndpoint.enabled", ErrOff},
-		"imported":                     {func(f *facts) { f.cluster.Spec.RKEConfig = nil }, "imported", ErrOff},
-		"being deleted":                {func(f *facts) { f.cluster.DeletionTimestamp = &now }, "being deleted", ErrOff},
-		"no keys":                      {func(f *facts) { f.secret = nil }, "not there yet", ErrNotYet},
-		"keys that are being deleted":  {func(f *facts) { f.secret.DeletionTimestamp = &now }, "not there yet", ErrNotYet},
-		"no management cluster":        {func(f *facts) { f.management = nil }, "not there yet", ErrNotYet},
-		"the name is somebody else's":  {func(f *facts) { f.secret.Type = corev1.SecretTypeOpaque }, "fleet-default/demo-endpoint-keys must have type drover.io/endpoint-keys", ErrSpoiled},
-		"somebody has spoiled the key": {func(f *facts) { f.secret.Data["current"] = nil }, "current must be an Ed25519 private key", ErrSpoiled},
+		"complete":                    {func(*facts) {}, "", nil},
+		"disabled":                    {func(f *facts) { f.cluster.Spec.LocalClusterAuthEndpoint.Enabled = false }, "spec.localClusterAuthEndpoint.enabled", ErrOff},
+		"imported":                    {func(f *facts) { f.cluster.Spec.RKEConfig = nil }, "imported", ErrOff},
+		"being deleted":               {func(f *facts) { f.cluster.DeletionTimestamp = &now }, "being deleted", ErrOff},
+		"no keys":                     {func(f *facts) { f.secret = nil }, "do not exist yet", ErrNotYet},
+		"keys that are being deleted": {func(f *facts) { f.secret.DeletionTimestamp = &now }, "do not exist yet", ErrNotYet},
+		"no management cluster":       {func(f *facts) { f.management = nil }, "do not exist yet", ErrNotYet},
+		"another Secret has the name": {func(f *facts) { f.secret.Type = corev1.SecretTypeOpaque }, "fleet-default/demo-endpoint-keys must have type drover.io/endpoint-keys", ErrInvalidKeys},
+		"the key is invalid":          {func(f *facts) { f.secret.Data["current"] = nil }, "current must be an Ed25519 private key", ErrInvalidKeys},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -63,7 +63,7 @@ func NewKeys(random io.Reader, now time.Time) (Keys, error) {
 func draw(random io.Reader) (ed25519.PrivateKey, error) {
 	seed := make([]byte, ed25519.SeedSize)
 	if _, err := io.ReadFull(random, seed); err != nil {
-		return nil, fmt.Errorf("draw a key: %w", err)
+		return nil, fmt.Errorf("make a key: %w", err)
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
 }

@@ -53,10 +53,11 @@ type userClaims struct {
 // Sign creates a token. It refuses claims that Verify would refuse.
 func (k Keys) Sign(c Claims) (string, error) {
 	if life := c.Expires.Sub(c.Issued); c.ID == "" || c.Audience == "" || life <= 0 || life > MaxLife {
-		return "", errors.New("sign a token: it must have an ID, an audience, and a life of more than nothing and at most " + MaxLife.String())
+		return "", errors.New("sign a token: it must have an ID, an audience, and a lifetime " +
+			"between 0 and " + MaxLife.String())
 	}
 	if !mayBeNamed(c.User) {
-		return "", errors.New("sign a token: no token may name that user or one of the groups")
+		return "", errors.New("sign a token: the user or a group is reserved")
 	}
 	id, err := keyID(publicOf(k.current))
 	if err != nil {
@@ -89,17 +90,17 @@ func (k Keys) Sign(c Claims) (string, error) {
 // Errors of Sign and Verify. They contain no part of a token.
 var (
 	// ErrTooLong means that the user has more groups than a token can contain.
-	ErrTooLong = errors.New("the user has more groups, or longer names of groups, than a token can hold")
+	ErrTooLong = errors.New("the user has too many groups, or too long names of groups, for a token")
 	// ErrForeign means that the text is no token of this kind.
-	ErrForeign = errors.New("this is no token of a cluster's endpoint")
+	ErrForeign = errors.New("the token is not for the endpoint of a cluster")
 	// ErrUnknown means that no key of this cluster signed the token, or that it was changed.
-	ErrUnknown = errors.New("the token is not signed with a key of this cluster")
+	ErrUnknown = errors.New("no key of this cluster signed the token")
 	// ErrAudience means that the token is for another cluster.
 	ErrAudience = errors.New("the token is for another cluster")
 	// ErrExpired means that the token has expired or is not valid yet.
-	ErrExpired = errors.New("the token has expired, or is not good yet")
+	ErrExpired = errors.New("the token has expired or is not valid yet")
 	// ErrUser means that the token names a forbidden user or group.
-	ErrUser = errors.New("the token names a user or a group that no token may name")
+	ErrUser = errors.New("the token contains a reserved user or group")
 )
 
 // algorithms are the accepted signature algorithms. With a single one, a token cannot choose.

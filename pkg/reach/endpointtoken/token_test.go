@@ -73,7 +73,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func TestVerify_TellsWhoItIs(t *testing.T) {
+func TestVerify_ReturnsTheUser(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t, 1)
 	got, err := trust(t, k).Verify(signed(t, k, jane()), noon.Add(time.Hour))
@@ -125,44 +125,44 @@ func TestVerify_Refuses(t *testing.T) {
 		return c
 	}
 	if _, err := trust(t, k).Verify(raw(t, jose.EdDSA, own, claims()), noon); err != nil {
-		t.Fatalf("what the cases begin with is refused: %v", err)
+		t.Fatalf("the base case is refused: %v", err)
 	}
 	for name, c := range map[string]struct {
 		token string
 		at    time.Duration
 		want  error
 	}{
-		"of another cluster":            {signed(t, k, jane(func(c *Claims) { c.Audience = Audience("c-m-2", "uid-2") })), 0, ErrAudience},
-		"of a cluster before":           {signed(t, k, jane(func(c *Claims) { c.Audience = Audience("c-m-1", "uid-0") })), 0, ErrAudience},
-		"for two clusters":              {raw(t, jose.EdDSA, own, claims("aud", []string{here, "x"})), 0, ErrAudience},
-		"for no cluster":                {raw(t, jose.EdDSA, own, claims("aud", "")), 0, ErrAudience},
-		"expired":                       {good, DefaultLife + 2*leeway, ErrExpired},
-		"from the future":               {good, -2 * leeway, ErrExpired},
-		"without an end":                {raw(t, jose.EdDSA, own, claims("exp", nil)), 0, ErrExpired},
-		"without a beginning":           {raw(t, jose.EdDSA, own, claims("iat", nil)), 0, ErrExpired},
-		"good for ever":                 {raw(t, jose.EdDSA, own, claims("exp", noon.AddDate(10, 0, 0).Unix())), 0, ErrExpired},
-		"of another issuer":             {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere")), 0, ErrForeign},
-		"of another issuer, about ours": {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere", "sub", Issuer)), 0, ErrForeign},
-		"of nobody":                     {raw(t, jose.EdDSA, own, claims("sub", "")), 0, ErrUser},
-		"of a node":                     {raw(t, jose.EdDSA, own, claims("sub", "system:node:a")), 0, ErrUser},
-		"of a master":                   {raw(t, jose.EdDSA, own, claims("groups", []string{"a", "system:masters"})), 0, ErrUser},
-		"of kubeadm's administrators":   {raw(t, jose.EdDSA, own, claims("groups", []string{"kubeadm:cluster-admins"})), 0, ErrUser},
-		"of Drover itself":              {raw(t, jose.EdDSA, own, claims("groups", []string{"system:drover:cluster-admin"})), 0, ErrUser},
-		"of another key":                {signed(t, newKeys(t, 2), jane()), 0, ErrUnknown},
-		"of another key by our name":    {raw(t, jose.EdDSA, jose.JSONWebKey{Key: newKeys(t, 2).current, KeyID: id}, claims()), 0, ErrUnknown},
-		"of a key without a name":       {raw(t, jose.EdDSA, k.current, claims()), 0, ErrUnknown},
-		"HMAC with the public key":      {raw(t, jose.HS256, jose.JSONWebKey{Key: []byte(publicOf(k.current)), KeyID: id}, claims()), 0, ErrForeign},
-		"unsigned":                      {noSignature(changed(t, good, 0, func(h map[string]any) { h["alg"] = "none" })), 0, ErrForeign},
-		"unsigned, and says EdDSA":      {noSignature(good), 0, ErrUnknown},
-		"more groups than were signed":  {changed(t, good, 1, func(c map[string]any) { c["groups"] = []string{"admins"} }), 0, ErrUnknown},
-		"another user than was signed":  {changed(t, good, 1, func(c map[string]any) { c["sub"] = "joe" }), 0, ErrUnknown},
-		"longer good than was signed":   {changed(t, good, 1, func(c map[string]any) { c["exp"] = noon.AddDate(0, 0, 6).Unix() }), 0, ErrUnknown},
-		"cut off":                       {good[:len(good)-3], 0, ErrUnknown},
-		"another word":                  {"hunter2", 0, ErrForeign},
-		"nothing":                       {"", 0, ErrForeign},
-		"longer than any":               {good + strings.Repeat("a", longest), 0, ErrForeign},
-		"JSON instead of compact":       {`{"payload":"e30","protected":"e30","signature":"e30"}`, 0, ErrForeign},
-		"a service account's, of sorts": {raw(t, jose.EdDSA, own, claims("iss", "https://kubernetes.default.svc")), 0, ErrForeign},
+		"of another cluster":                        {signed(t, k, jane(func(c *Claims) { c.Audience = Audience("c-m-2", "uid-2") })), 0, ErrAudience},
+		"of an earlier cluster with the same name":  {signed(t, k, jane(func(c *Claims) { c.Audience = Audience("c-m-1", "uid-0") })), 0, ErrAudience},
+		"for two clusters":                          {raw(t, jose.EdDSA, own, claims("aud", []string{here, "x"})), 0, ErrAudience},
+		"for no cluster":                            {raw(t, jose.EdDSA, own, claims("aud", "")), 0, ErrAudience},
+		"expired":                                   {good, DefaultLife + 2*leeway, ErrExpired},
+		"from the future":                           {good, -2 * leeway, ErrExpired},
+		"without an expiry":                         {raw(t, jose.EdDSA, own, claims("exp", nil)), 0, ErrExpired},
+		"without a start":                           {raw(t, jose.EdDSA, own, claims("iat", nil)), 0, ErrExpired},
+		"valid forever":                             {raw(t, jose.EdDSA, own, claims("exp", noon.AddDate(10, 0, 0).Unix())), 0, ErrExpired},
+		"of another issuer":                         {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere")), 0, ErrForeign},
+		"of another issuer, with Drover's audience": {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere", "sub", Issuer)), 0, ErrForeign},
+		"without a user":                            {raw(t, jose.EdDSA, own, claims("sub", "")), 0, ErrUser},
+		"of a node":                                 {raw(t, jose.EdDSA, own, claims("sub", "system:node:a")), 0, ErrUser},
+		"of system:masters":                         {raw(t, jose.EdDSA, own, claims("groups", []string{"a", "system:masters"})), 0, ErrUser},
+		"of kubeadm's administrators":               {raw(t, jose.EdDSA, own, claims("groups", []string{"kubeadm:cluster-admins"})), 0, ErrUser},
+		"of Drover itself":                          {raw(t, jose.EdDSA, own, claims("groups", []string{"system:drover:cluster-admin"})), 0, ErrUser},
+		"with another key":                          {signed(t, newKeys(t, 2), jane()), 0, ErrUnknown},
+		"with another key under the same name":      {raw(t, jose.EdDSA, jose.JSONWebKey{Key: newKeys(t, 2).current, KeyID: id}, claims()), 0, ErrUnknown},
+		"with a key without a name":                 {raw(t, jose.EdDSA, k.current, claims()), 0, ErrUnknown},
+		"HMAC with the public key":                  {raw(t, jose.HS256, jose.JSONWebKey{Key: []byte(publicOf(k.current)), KeyID: id}, claims()), 0, ErrForeign},
+		"unsigned":                                  {noSignature(changed(t, good, 0, func(h map[string]any) { h["alg"] = "none" })), 0, ErrForeign},
+		"unsigned, with algorithm EdDSA":            {noSignature(good), 0, ErrUnknown},
+		"groups added after the signature":          {changed(t, good, 1, func(c map[string]any) { c["groups"] = []string{"admins"} }), 0, ErrUnknown},
+		"user changed after the signature":          {changed(t, good, 1, func(c map[string]any) { c["sub"] = "joe" }), 0, ErrUnknown},
+		"expiry changed after the signature":        {changed(t, good, 1, func(c map[string]any) { c["exp"] = noon.AddDate(0, 0, 6).Unix() }), 0, ErrUnknown},
+		"cut off":                                   {good[:len(good)-3], 0, ErrUnknown},
+		"another prefix":                            {"hunter2", 0, ErrForeign},
+		"nothing":                                   {"", 0, ErrForeign},
+		"too long":                                  {good + strings.Repeat("a", longest), 0, ErrForeign},
+		"JSON serialization":                        {`{"payload":"e30","protected":"e30","signature":"e30"}`, 0, ErrForeign},
+		"like a service account token":              {raw(t, jose.EdDSA, own, claims("iss", "https://kubernetes.default.svc")), 0, ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +171,7 @@ func TestVerify_Refuses(t *testing.T) {
 				t.Errorf("user %q, error %v, want %v", got.Username, err, c.want)
 			}
 			if foreign := errors.Is(c.want, ErrForeign); IsOne(c.token) == foreign {
-				t.Errorf("it is said to be foreign: %v, want %v", !foreign, foreign)
+				t.Errorf("ErrForeign: %v, want %v", !foreign, foreign)
 			}
 		})
 	}
@@ -179,20 +179,20 @@ func TestVerify_Refuses(t *testing.T) {
 
 func noSignature(token string) string { return token[:strings.LastIndex(token, ".")+1] }
 
-func TestSign_RefusesWhatNobodyWouldAccept(t *testing.T) {
+func TestSign_RefusesInvalidClaims(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t, 1)
 	for name, edit := range map[string]func(*Claims){
-		"no end":                       func(c *Claims) { c.Expires = time.Time{} },
-		"too late an end":              func(c *Claims) { c.Expires = noon.Add(MaxLife + time.Second) },
-		"no ID":                        func(c *Claims) { c.ID = "" },
-		"no audience":                  func(c *Claims) { c.Audience = "" },
-		"no user":                      func(c *Claims) { c.User.Username = "" },
-		"a service account of theirs":  func(c *Claims) { c.User.Username = "system:serviceaccount:kube-system:default" },
-		"Kubernetes' administrators":   func(c *Claims) { c.User.Groups = []string{"system:masters"} },
-		"Drover's own administrators":  func(c *Claims) { c.User.Groups = []string{adminGroup} },
-		"a machine identity":           func(c *Claims) { c.User.Username = "system:provisioning:fleet-default:demo" },
-		"more groups than a token has": func(c *Claims) { c.User.Groups = []string{strings.Repeat("g", longest)} },
+		"no expiry":                        func(c *Claims) { c.Expires = time.Time{} },
+		"an expiry that is too late":       func(c *Claims) { c.Expires = noon.Add(MaxLife + time.Second) },
+		"no ID":                            func(c *Claims) { c.ID = "" },
+		"no audience":                      func(c *Claims) { c.Audience = "" },
+		"no user":                          func(c *Claims) { c.User.Username = "" },
+		"a service account of the cluster": func(c *Claims) { c.User.Username = "system:serviceaccount:kube-system:default" },
+		"Kubernetes' administrators":       func(c *Claims) { c.User.Groups = []string{"system:masters"} },
+		"Drover's own administrators":      func(c *Claims) { c.User.Groups = []string{adminGroup} },
+		"a machine identity":               func(c *Claims) { c.User.Username = "system:provisioning:fleet-default:demo" },
+		"too many groups":                  func(c *Claims) { c.User.Groups = []string{strings.Repeat("g", longest)} },
 	} {
 		if token, err := k.Sign(jane(edit)); err == nil {
 			t.Errorf("%s: signed as %s", name, token)
@@ -202,49 +202,49 @@ func TestSign_RefusesWhatNobodyWouldAccept(t *testing.T) {
 
 // A key change needs no wait: the next key was trusted before, and the former key remains trusted until its last token
 // has expired.
-func TestKeys_Turn(t *testing.T) {
+func TestKeys_Rotation(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t, 1)
 	before := trust(t, k)
 	if _, changed, err := k.Turn(seed(2), noon.Add(KeyLife-time.Second)); err != nil || changed {
-		t.Fatalf("turned before its time: %v", err)
+		t.Fatalf("rotated too early: %v", err)
 	}
 	// A future time comes from a forgery or a wrong clock.
 	for before, want := range map[time.Duration]bool{leeway: false, 2 * leeway: true, KeyLife: true} {
 		if _, changed, err := k.Turn(seed(2), noon.Add(-before)); err != nil || changed != want {
-			t.Errorf("%s before their time: changed %t, %v", before, changed, err)
+			t.Errorf("%s before the rotation: changed %t, %v", before, changed, err)
 		}
 	}
 	at := noon.Add(KeyLife)
 	old := signed(t, k, jane(func(c *Claims) { c.Issued, c.Expires = at, at.Add(DefaultLife) }))
 	turned, changed, err := k.Turn(seed(2), at)
 	if err != nil || !changed {
-		t.Fatalf("not turned: %v", err)
+		t.Fatalf("not rotated: %v", err)
 	}
 	fresh := signed(t, turned, jane(func(c *Claims) { c.Issued, c.Expires = at, at.Add(DefaultLife) }))
 	for name, c := range map[string]struct {
 		by    *Trust
 		token string
 	}{
-		"a token of the key before": {trust(t, turned), old}, "a token of the new key": {trust(t, turned), fresh}, "it, where the cluster has not heard yet": {before, fresh},
+		"a token of the old key": {trust(t, turned), old}, "a token of the new key": {trust(t, turned), fresh}, "a token of the new key, with old trust": {before, fresh},
 	} {
 		if _, err := c.by.Verify(c.token, at.Add(time.Minute)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if _, changed, _ := turned.Turn(seed(3), at.Add(MaxLife)); changed {
-		t.Error("the key before is forgotten while tokens of it may be good")
+		t.Error("the old key is removed while its tokens may be valid")
 	}
 	left, changed, err := turned.Turn(seed(3), at.Add(MaxLife+2*leeway))
 	if err != nil || !changed {
-		t.Fatalf("the key before is kept: %v", err)
+		t.Fatalf("the old key is kept: %v", err)
 	}
 	if _, err := trust(t, left).Verify(old, at.Add(time.Minute)); !errors.Is(err, ErrUnknown) {
 		t.Errorf("its tokens: %v", err)
 	}
 }
 
-func TestKeys_AreStoredAndReadAgain(t *testing.T) {
+func TestKeys_RoundTrip(t *testing.T) {
 	t.Parallel()
 	k, _, err := newKeys(t, 1).Turn(seed(2), noon.Add(KeyLife))
 	check(t, err)
@@ -255,13 +255,13 @@ func TestKeys_AreStoredAndReadAgain(t *testing.T) {
 	again, err := read.Data()
 	check(t, err)
 	if diff := cmp.Diff(data, again); diff != "" {
-		t.Errorf("read and written again (-want +got):\n%s", diff)
+		t.Errorf("round trip (-want +got):\n%s", diff)
 	}
 	content, err := read.Trust(here)
 	check(t, err)
 	for _, secret := range []string{`"d"`, "PRIVATE"} {
 		if strings.Contains(string(content), secret) || strings.Contains(fmt.Sprintf("%v %+v %#v", k, k, k), secret) {
-			t.Errorf("a private key is shown: %s", content)
+			t.Errorf("a private key is printed: %s", content)
 		}
 	}
 	for _, name := range []string{"current", "next", "former", "since"} {

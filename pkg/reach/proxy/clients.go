@@ -154,14 +154,14 @@ func (c *Clients) build(secret *corev1.Secret) (entry, error) {
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[KubeconfigKey])
 	if err != nil {
-		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)
+		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s is unusable", secret.Namespace, secret.Name)
 	}
 	config.Timeout = c.timeout
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
 	config.UserAgent = userAgent
 	client, err := clientFor(config)
 	if err != nil {
-		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)
+		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s is unusable", secret.Namespace, secret.Name)
 	}
 	return entry{version: versionOf(secret), config: config, client: client}, nil
 }

@@ -129,7 +129,7 @@ func (d *Door) through(cluster types.NamespacedName, id string) (through, error)
 	}
 	client, err := clientFor(config)
 	if err != nil {
-		return through{}, fmt.Errorf("cluster %s: make client of its tunnel: %w", cluster, err)
+		return through{}, fmt.Errorf("cluster %s: make a client for its tunnel: %w", cluster, err)
 	}
 	d.known[cluster] = through{id: id, config: config, client: client}
 	return d.known[cluster], nil

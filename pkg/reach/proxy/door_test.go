@@ -21,7 +21,7 @@ type agents struct {
 	asked     []string
 }
 
-var errAway = errors.New("the agent is away")
+var errAway = errors.New("the agent is disconnected")
 
 func (a *agents) Connected(id string) bool { return a.connected[id] }
 
@@ -77,27 +77,27 @@ func TestDoor(t *testing.T) {
 	request := " GET /api/v1/namespaces/default as drover:demo of admins"
 	expect("there is no management cluster", "", ErrNotAvailable)
 	way.ID = "c-m-1"
-	expect("no agent was ever there", "", ErrNotAvailable)
+	expect("no agent has ever connected", "", ErrNotAvailable)
 	tunnels.connected["c-m-1"] = true
-	expect("the agent dials in", "tunnel/c-m-1", nil, "c-m-1"+request)
+	expect("the agent connects", "tunnel/c-m-1", nil, "c-m-1"+request)
 	way.Agent = true
 	tunnels.connected["c-m-1"] = false
-	expect("the agent is away", "tunnel/c-m-1", errAway)
+	expect("the agent is disconnected", "tunnel/c-m-1", errAway)
 	tunnels.connected["c-m-1"] = true
-	expect("it is back", "tunnel/c-m-1", nil, "c-m-1"+request)
+	expect("the agent reconnects", "tunnel/c-m-1", nil, "c-m-1"+request)
 	way.ID, tunnels.connected["c-m-2"] = "c-m-2", true
-	expect("the cluster was made anew", "tunnel/c-m-2", nil, "c-m-2"+request)
+	expect("the cluster was recreated", "tunnel/c-m-2", nil, "c-m-2"+request)
 	config, err := door.RESTConfig(t.Context(), demo)
 	if err != nil || config.Impersonate.UserName != "drover:demo" || config.BearerToken != "" {
 		t.Errorf("configuration %v, error %v", config, err)
 	}
 	if idle, ok := config.Transport.(interface{ CloseIdleConnections() }); !ok {
-		t.Error("who ends what they have of the cluster is told that its transport is unknown")
+		t.Error("an unknown transport was ended with an error")
 	} else {
 		idle.CloseIdleConnections()
 	}
 	door.Forget(demo)
 	if len(door.known) != 0 {
-		t.Error("what was forgotten is known")
+		t.Error("a forgotten cluster is known")
 	}
 }

@@ -48,7 +48,7 @@ func Capture(output []byte) (Access, error) {
 	}
 	config, err := clientcmd.Load(output)
 	if err != nil {
-		return Access{}, errors.New("captured kubeconfig is no kubeconfig")
+		return Access{}, errors.New("captured kubeconfig is not a kubeconfig")
 	}
 	current, ok := config.Contexts[config.CurrentContext]
 	if !ok {
@@ -56,7 +56,7 @@ func Capture(output []byte) (Access, error) {
 	}
 	cluster, user := config.Clusters[current.Cluster], config.AuthInfos[current.AuthInfo]
 	if cluster == nil || user == nil {
-		return Access{}, errors.New("captured kubeconfig names a cluster or user that it does not have")
+		return Access{}, errors.New("captured kubeconfig refers to a missing cluster or user")
 	}
 	if err := refuse(cluster, user); err != nil {
 		return Access{}, err
@@ -74,7 +74,7 @@ func Capture(output []byte) (Access, error) {
 func Harmless(kubeconfig []byte) error {
 	config, err := clientcmd.Load(kubeconfig)
 	if err != nil {
-		return errors.New("it is no kubeconfig")
+		return errors.New("it is not a kubeconfig")
 	}
 	for _, cluster := range config.Clusters {
 		if cluster.CertificateAuthority != "" {
@@ -88,7 +88,7 @@ func Harmless(kubeconfig []byte) error {
 		case user.ClientCertificate+user.ClientKey+user.TokenFile != "":
 			return errors.New("it would read files: use client-certificate-data and client-key-data, or token")
 		case user.Impersonate+user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0:
-			return errors.New("it would impersonate somebody")
+			return errors.New("it would impersonate a user")
 		}
 	}
 	return nil
@@ -103,8 +103,9 @@ func refuse(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 		{user.Exec != nil || user.AuthProvider != nil, "would run a program"},
 		{cluster.CertificateAuthority+user.ClientCertificate+user.ClientKey+user.TokenFile != "", "would read files"},
 		{cluster.InsecureSkipTLSVerify || len(cluster.CertificateAuthorityData) == 0, "has no certificate authority"},
-		{cluster.ProxyURL+cluster.TLSServerName != "", "would connect to somewhere else"},
-		{user.Impersonate+user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0, "would impersonate somebody"},
+		{cluster.ProxyURL+cluster.TLSServerName != "", "would connect to another server"},
+		{user.Impersonate+user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0,
+			"would impersonate a user"},
 		{user.Token == "" && !hasCertificate, "has neither a token nor a certificate"},
 	} {
 		if rule.refused {
@@ -126,7 +127,7 @@ func serverPort(server string) string {
 // port. Equal values give equal bytes.
 func (a Access) Kubeconfig(address string) ([]byte, error) {
 	if address == "" || strings.ContainsAny(address, "/@?# \t\n") {
-		return nil, errors.New("address of the server is no host name or IP address")
+		return nil, errors.New("address of the server must be a host name or an IP address")
 	}
 	return encode(
 		&clientcmdapi.Cluster{

@@ -79,7 +79,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 }
 
 func (b *bounded) tooLarge() error {
-	return fmt.Errorf("the cluster's answer has more than %d MiB", b.limit>>20)
+	return fmt.Errorf("the cluster's answer is larger than %d MiB", b.limit>>20)
 }
 
 // boundedEvents is the answer to a watch: a sequence of JSON texts. Each text, including the blanks before it, has at
@@ -100,7 +100,7 @@ func (b *boundedEvents) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	for i, c := range p[:n] {
 		if b.size++; b.size > b.limit {
-			b.failed = fmt.Errorf("an event of the cluster has more than %d MiB", b.limit>>20)
+			b.failed = fmt.Errorf("an event of the cluster is larger than %d MiB", b.limit>>20)
 			return i, b.failed
 		}
 		b.follow(c)

@@ -49,8 +49,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestDoor_NoAnswerTakesAllMemory: an endless answer fails, and a normal one succeeds.
-func TestDoor_NoAnswerTakesAllMemory(t *testing.T) {
+// TestDoor_LimitsTheSizeOfAnswers: an endless answer fails, and a normal one succeeds.
+func TestDoor_LimitsTheSizeOfAnswers(t *testing.T) {
 	t.Parallel()
 	demo, tunnels := types.NamespacedName{Namespace: "n", Name: "demo"}, &endless{}
 	door := NewDoor(NewClients(noSecrets{}, time.Minute), tunnels, func(types.NamespacedName) Way { return Way{ID: "c-m-1", Agent: true} }, func(types.NamespacedName) Identity {
@@ -61,7 +61,7 @@ func TestDoor_NoAnswerTakesAllMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	if err == nil || !strings.Contains(err.Error(), "the cluster's answer has more than 64 MiB") || tunnels.taken > answerLimit+1<<20 {
+	if err == nil || !strings.Contains(err.Error(), "the cluster's answer is larger than 64 MiB") || tunnels.taken > answerLimit+1<<20 {
 		t.Errorf("after %d bytes the error is %v", tunnels.taken, err)
 	}
 	watch, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
@@ -69,8 +69,8 @@ func TestDoor_NoAnswerTakesAllMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	if event, ok := <-watch.ResultChan(); !ok || !strings.Contains(messageOf(event.Object), "an event of the cluster has more than 16 MiB") || tunnels.taken > 3*eventLimit {
-		t.Errorf("after %d bytes the watch says %v, %v", tunnels.taken, event, ok)
+	if event, ok := <-watch.ResultChan(); !ok || !strings.Contains(messageOf(event.Object), "an event of the cluster is larger than 16 MiB") || tunnels.taken > 3*eventLimit {
+		t.Errorf("after %d bytes the watch returns %v, %v", tunnels.taken, event, ok)
 	}
 }
 
@@ -88,8 +88,8 @@ func (k kubeconfigs) Get(namespace, name string) (*corev1.Secret, error) {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"}, Data: map[string][]byte{KubeconfigKey: k}}, nil
 }
 
-// TestLimits_AreThoseOfWhoAsks: clients that list whole kinds have a higher limit, with and without a tunnel.
-func TestLimits_AreThoseOfWhoAsks(t *testing.T) {
+// TestLimits_ArePerUser: clients that list whole kinds have a higher limit, with and without a tunnel.
+func TestLimits_ArePerUser(t *testing.T) {
 	t.Parallel()
 	cluster := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -116,7 +116,7 @@ func TestLimits_AreThoseOfWhoAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := own.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+	if _, err := own.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
 		t.Errorf("Drover's own client gets %v", err)
 	}
 	wide, err := NewWays(nil, secrets).RESTConfig(t.Context(), demo)
@@ -128,14 +128,14 @@ func TestLimits_AreThoseOfWhoAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := lists.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("who lists whole kinds gets %v", err)
+		t.Errorf("a list of a whole kind gets %v", err)
 	}
 }
 
 func TestBounded(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"": true, "1234567": true, "12345678": true, "123456789": false, strings.Repeat("1", 100): false} {
-		for name, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "by bytes": iotest.OneByteReader, "with its end": iotest.DataErrReader} {
+		for name, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "by bytes": iotest.OneByteReader, "with EOF": iotest.DataErrReader} {
 			b := &bounded{ReadCloser: io.NopCloser(wrap(strings.NewReader(text))), limit: 8, left: 8}
 			got, err := io.ReadAll(b)
 			if (err == nil) != want || string(got) != text[:min(len(text), 8)] {

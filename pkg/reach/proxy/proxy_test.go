@@ -48,12 +48,12 @@ func captured(t *testing.T, server string, authority []byte, edits ...func(*clie
 func TestCapture_WritesForAnotherAddress(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ server, address, want string }{
-		"an IPv4 address": {"https://127.0.0.1:6443", "198.18.0.7", "https://198.18.0.7:6443"},
-		"an IPv6 address": {"https://[::1]:6443", "fd00::7", "https://[fd00::7]:6443"},
-		"in brackets":     {"https://[::1]:6443", "[fd00::7]", "https://[fd00::7]:6443"},
-		"a host name":     {"https://127.0.0.1:6443", "node.example", "https://node.example:6443"},
-		"another port":    {"https://127.0.0.1:7443", "198.18.0.7", "https://198.18.0.7:7443"},
-		"no port":         {"https://127.0.0.1", "198.18.0.7", "https://198.18.0.7:6443"},
+		"an IPv4 address":             {"https://127.0.0.1:6443", "198.18.0.7", "https://198.18.0.7:6443"},
+		"an IPv6 address":             {"https://[::1]:6443", "fd00::7", "https://[fd00::7]:6443"},
+		"an IPv6 address in brackets": {"https://[::1]:6443", "[fd00::7]", "https://[fd00::7]:6443"},
+		"a host name":                 {"https://127.0.0.1:6443", "node.example", "https://node.example:6443"},
+		"another port":                {"https://127.0.0.1:7443", "198.18.0.7", "https://198.18.0.7:7443"},
+		"no port":                     {"https://127.0.0.1", "198.18.0.7", "https://198.18.0.7:6443"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestCapture_WritesForAnotherAddress(t *testing.T) {
 	}
 }
 
-// TestCapture_RefusesWhatANodeMustNotDo: dangerous kubeconfigs from a node are refused.
-func TestCapture_RefusesWhatANodeMustNotDo(t *testing.T) {
+// TestCapture_RefusesDangerousKubeconfigs: dangerous kubeconfigs from a node are refused.
+func TestCapture_RefusesDangerousKubeconfigs(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*clientcmdapi.Config){
 		"runs a program": func(c *clientcmdapi.Config) {
@@ -101,10 +101,10 @@ func TestCapture_RefusesWhatANodeMustNotDo(t *testing.T) {
 		"reads a certificate":     func(c *clientcmdapi.Config) { c.AuthInfos["default"].ClientCertificate = "/etc/shadow" },
 		"reads a key":             func(c *clientcmdapi.Config) { c.AuthInfos["default"].ClientKey = "/etc/shadow" },
 		"reads an authority":      func(c *clientcmdapi.Config) { c.Clusters["default"].CertificateAuthority = "/etc/shadow" },
-		"skips the check":         func(c *clientcmdapi.Config) { c.Clusters["default"].InsecureSkipTLSVerify = true },
+		"skips the verification":  func(c *clientcmdapi.Config) { c.Clusters["default"].InsecureSkipTLSVerify = true },
 		"has no authority":        func(c *clientcmdapi.Config) { c.Clusters["default"].CertificateAuthorityData = nil },
-		"goes through a proxy":    func(c *clientcmdapi.Config) { c.Clusters["default"].ProxyURL = "http://evil" },
-		"pretends to be another":  func(c *clientcmdapi.Config) { c.Clusters["default"].TLSServerName = "evil" },
+		"uses a proxy":            func(c *clientcmdapi.Config) { c.Clusters["default"].ProxyURL = "http://evil" },
+		"impersonates a user":     func(c *clientcmdapi.Config) { c.Clusters["default"].TLSServerName = "evil" },
 		"impersonates":            func(c *clientcmdapi.Config) { c.AuthInfos["default"].Impersonate = "admin" },
 		"has no credential":       func(c *clientcmdapi.Config) { c.AuthInfos["default"].Token = "" },
 		"has no current context":  func(c *clientcmdapi.Config) { c.CurrentContext = "" },
@@ -119,12 +119,12 @@ func TestCapture_RefusesWhatANodeMustNotDo(t *testing.T) {
 				t.Fatal("accepted")
 			}
 			if strings.Contains(err.Error(), "secret-token") {
-				t.Errorf("error %q shows the credential", err)
+				t.Errorf("error %q contains the credential", err)
 			}
 		})
 	}
 	for name, output := range map[string][]byte{
-		"no YAML": []byte("{secret-token"), "nothing": nil, "too much": []byte(strings.Repeat("# secret-token\n", 20000)),
+		"not YAML": []byte("{secret-token"), "nothing": nil, "too large": []byte(strings.Repeat("# secret-token\n", 20000)),
 	} {
 		if _, err := proxy.Capture(output); err == nil || strings.Contains(err.Error(), "secret-token") {
 			t.Errorf("%s: error %v", name, err)
@@ -132,7 +132,7 @@ func TestCapture_RefusesWhatANodeMustNotDo(t *testing.T) {
 	}
 }
 
-func TestAccess_IsNotShown(t *testing.T) {
+func TestAccess_IsMasked(t *testing.T) {
 	t.Parallel()
 	access, err := proxy.Capture(captured(t, "https://127.0.0.1:6443", []byte("authority")))
 	if err != nil {
@@ -140,7 +140,7 @@ func TestAccess_IsNotShown(t *testing.T) {
 	}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if shown := fmt.Sprintf(format, access); strings.Contains(shown, "secret-token") {
-			t.Errorf("%s shows %s", format, shown)
+			t.Errorf("%s contains %s", format, shown)
 		}
 	}
 	for _, address := range []string{"", "a/b", "user@host", "a b"} {
@@ -228,7 +228,7 @@ func TestClients_AreBuiltOncePerVersion(t *testing.T) {
 	}
 	second, err := clients.Client(t.Context(), demo)
 	if err != nil || first != second {
-		t.Errorf("a second client was built, error %v", err)
+		t.Errorf("a second client was created, error %v", err)
 	}
 	changed := cache.secret.DeepCopy()
 	changed.ResourceVersion = "2"
@@ -244,17 +244,17 @@ func TestClients_AreBuiltOncePerVersion(t *testing.T) {
 	}
 }
 
-func TestClients_SayWhyThereIsNone(t *testing.T) {
+func TestClients_ExplainAMissingClient(t *testing.T) {
 	t.Parallel()
 	broken := proxy.Secret("fleet-default", "demo", metav1.OwnerReference{}, []byte("secret-token: {"))
 	cases := map[string]struct {
 		cache *secrets
 		wait  bool
 	}{
-		"no Secret yet":   {&secrets{}, true},
-		"cache fails":     {&secrets{err: errors.New("cache is gone")}, false},
-		"broken Secret":   {&secrets{secret: broken}, false},
-		"no value at all": {&secrets{secret: proxy.Secret("fleet-default", "demo", metav1.OwnerReference{}, nil)}, false},
+		"no Secret yet": {&secrets{}, true},
+		"cache fails":   {&secrets{err: errors.New("cache is missing")}, false},
+		"broken Secret": {&secrets{secret: broken}, false},
+		"no value":      {&secrets{secret: proxy.Secret("fleet-default", "demo", metav1.OwnerReference{}, nil)}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestClients_SayWhyThereIsNone(t *testing.T) {
 				t.Fatalf("error %v, want it to mean waiting: %v", err, c.wait)
 			}
 			if strings.Contains(err.Error(), "secret-token") {
-				t.Errorf("error %q shows the Secret", err)
+				t.Errorf("error %q contains the Secret", err)
 			}
 			if _, err := clients.RESTConfig(t.Context(), demo); err == nil {
 				t.Error("a config without a kubeconfig")
@@ -282,7 +282,7 @@ func TestProber_WakesWhenTheClusterAnswers(t *testing.T) {
 	defer cancel()
 	prober := proxy.NewProber(ctx, proxy.NewClients(cache, time.Second), func(namespace, name string) { woken <- namespace + "/" + name })
 	if prober.Answered(demo) {
-		t.Fatal("answered before it was asked")
+		t.Fatal("an answer without a request")
 	}
 	<-asked
 	up.Store(true)
@@ -299,7 +299,7 @@ func TestProber_WakesWhenTheClusterAnswers(t *testing.T) {
 	changed.ResourceVersion = "2"
 	cache.secret = changed
 	if prober.Answered(demo) {
-		t.Error("a new kubeconfig has not been tried")
+		t.Error("a new kubeconfig must be tried")
 	}
 	<-woken
 	prober.Forget(demo)

@@ -55,12 +55,12 @@ func (w *Ways) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*r
 		return nil, fmt.Errorf("read kubeconfig of cluster %s: %w", cluster, err)
 	}
 	if err := Harmless(secret.Data[KubeconfigKey]); err != nil {
-		return nil, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used: %w", secret.Namespace, secret.Name, err)
+		return nil, fmt.Errorf("kubeconfig in Secret %s/%s is unusable: %w", secret.Namespace, secret.Name, err)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[KubeconfigKey])
 	if err != nil {
 		// The reason may contain the content.
-		return nil, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)
+		return nil, fmt.Errorf("kubeconfig in Secret %s/%s is unusable", secret.Namespace, secret.Name)
 	}
 	return forLists(config), nil
 }

@@ -26,16 +26,16 @@ current-context: x
 `
 
 // A kubeconfig that users can write never makes Drover read local files, run a program or impersonate a user.
-func TestWays_UseNoKubeconfigThatReadsOurFiles(t *testing.T) {
+func TestWays_RefuseKubeconfigsThatReadFiles(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ user, cluster, want string }{
-		"a token":             {user: "token: t"},
-		"a certificate":       {user: "client-certificate-data: YQ==, client-key-data: YQ=="},
-		"our own token":       {user: "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token", want: "would read files"},
-		"our own certificate": {user: "client-certificate: /a, client-key: /b", want: "would read files"},
-		"a program":           {user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: drover, interactiveMode: Never}", want: "run a program"},
-		"somebody else":       {user: "token: t, as: admin", want: "impersonate"},
-		"an authority's file": {user: "token: t", cluster: ", certificate-authority: /etc/passwd", want: "would read files"},
+		"a token":                  {user: "token: t"},
+		"a certificate":            {user: "client-certificate-data: YQ==, client-key-data: YQ=="},
+		"Drover's own token":       {user: "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token", want: "would read files"},
+		"Drover's own certificate": {user: "client-certificate: /a, client-key: /b", want: "would read files"},
+		"a program":                {user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: drover, interactiveMode: Never}", want: "run a program"},
+		"another user":             {user: "token: t, as: admin", want: "impersonate"},
+		"an authority's file":      {user: "token: t", cluster: ", certificate-authority: /etc/passwd", want: "would read files"},
 	} {
 		text := strings.NewReplacer("USER", tc.user, "CLUSTER", tc.cluster).Replace(written)
 		config, err := NewWays(nil, stored(text)).RESTConfig(t.Context(), types.NamespacedName{Namespace: "a", Name: "b"})
@@ -43,7 +43,7 @@ func TestWays_UseNoKubeconfigThatReadsOurFiles(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 		if (config != nil) != (tc.want == "") {
-			t.Errorf("%s: is given %t", name, config != nil)
+			t.Errorf("%s: sent %t", name, config != nil)
 		}
 	}
 }

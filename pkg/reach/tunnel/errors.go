@@ -26,12 +26,12 @@ var (
 
 // Reasons for which the server ends a session.
 var (
-	errBacklog    = errors.New("the agent sent more than was taken from it")
+	errBacklog    = errors.New("the agent sent more than the server could forward")
 	errReplaced   = errors.New("the cluster has too many sessions")
-	errRevoked    = errors.New("the registration token is not good any more")
-	errDrained    = errors.New("this replica is ending")
-	errConnection = errors.New("the connection that requests share has ended")
-	errProtocol   = errors.New("the agent sent what it must not")
+	errRevoked    = errors.New("the registration token is no longer valid")
+	errDrained    = errors.New("this replica is shutting down")
+	errConnection = errors.New("the shared connection has ended")
+	errProtocol   = errors.New("the agent sent a forbidden message")
 )
 
 // Reasons of ends in metrics.

@@ -193,7 +193,7 @@ func startAgent(tb testing.TB, d *drover, api *apiServer, change func(*clusterag
 	go func() {
 		defer close(done)
 		if err := clusteragent.Run(ctx, options); err != nil {
-			tb.Errorf("agent: %v", err)
+			tb.Errorf("the agent failed: %v", err)
 		}
 	}()
 	stop = sync.OnceFunc(func() {

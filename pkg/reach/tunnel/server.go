@@ -85,12 +85,12 @@ func Paths() []string { return []string{wire.PathConnect, wire.PathRegister} }
 func New(options Options) (*Server, error) {
 	if options.Authorize == nil {
 		if options.Cluster == nil {
-			return nil, errors.New("options: Cluster or Authorize has to be set")
+			return nil, errors.New("options: Cluster or Authorize must be set")
 		}
 		options.Authorize = FromHeaders(options.Cluster)
 	}
 	if options.Replica == "" {
-		return nil, errors.New("options: Replica has to be set, unlike that of every other replica")
+		return nil, errors.New("options: Replica must be set and must differ from every other replica")
 	}
 	if options.Replicas == nil {
 		options.Replicas = func() int { return 1 }
@@ -133,11 +133,11 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodGet {
 		rw.Header().Set("Allow", http.MethodGet)
-		refuse(rw, http.StatusMethodNotAllowed, errors.New("method has to be GET"))
+		refuse(rw, http.StatusMethodNotAllowed, errors.New("method must be GET"))
 		return
 	}
 	if _, browser := r.Header["Origin"]; browser {
-		refuse(rw, http.StatusForbidden, errors.New("header Origin must not be set: sessions are for agents, and not for browsers"))
+		refuse(rw, http.StatusForbidden, errors.New("header Origin must not be set: browsers may not open sessions"))
 		return
 	}
 	registration, err := s.options.Authorize(r)
@@ -167,7 +167,8 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request, registration Reg
 		wire.HeaderReplica: {s.options.Replica}, wire.HeaderReplicas: {s.replicas()},
 	})
 	if err != nil {
-		s.options.Log.WithField("cluster", registration.Cluster).WithError(err).Debug("An agent's request is no handshake")
+		s.options.Log.WithField("cluster", registration.Cluster).WithError(err).Debug("An agent sent an invalid " +
+			"handshake")
 		return
 	}
 	session.serve(r.Context(), ws)
@@ -232,7 +233,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	if rw.Reader.Buffered() > 0 {
 		_ = conn.Close()
-		return nil, nil, errors.New("the agent sent something before the handshake was over")
+		return nil, nil, errors.New("the agent sent data before the end of the handshake")
 	}
 	return h.take(conn), rw, nil
 }

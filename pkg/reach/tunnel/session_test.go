@@ -49,11 +49,11 @@ func (d *drover) poll(tb testing.TB, what string, condition func() bool) {
 }
 
 // Sessions that an agent opens while it searches for another replica, and does not keep, are never used.
-func TestSessions_AreUsedOnceTheAgentKeepsThem(t *testing.T) {
+func TestSessions_AreUsedAfterTheFirstPing(t *testing.T) {
 	d, _, transport := connected(t)
 	kept := d.table.best(clusterID)
 	ws := d.open(t)
-	d.poll(t, "the second session has begun", func() bool { return d.waiting() == 1 })
+	d.poll(t, "the second session has started", func() bool { return d.waiting() == 1 })
 	if d.table.best(clusterID) != kept {
 		t.Error("requests go through a session that the agent may not keep")
 	}
@@ -65,17 +65,17 @@ func TestSessions_AreUsedOnceTheAgentKeepsThem(t *testing.T) {
 	}
 	d.poll(t, "the second session is used", func() bool { return d.table.best(clusterID) != kept })
 	_ = ws.Close()
-	d.poll(t, "the first one is used again", func() bool { return d.table.best(clusterID) == kept })
+	d.poll(t, "the first session is used again", func() bool { return d.table.best(clusterID) == kept })
 }
 
-func TestSessions_OneThatIsNotKeptIsNoConnection(t *testing.T) {
+func TestSessions_AbandonedSessionIsNoConnection(t *testing.T) {
 	d := newDrover(t, func(o *Options) { o.MaxSessions = 2 })
 	for range 4 {
 		d.open(t)
 	}
-	d.poll(t, "as many wait as there may be", func() bool { return d.waiting() == 2 && d.number.Load() == 4 })
+	d.poll(t, "the maximum number of sessions waits", func() bool { return d.waiting() == 2 && d.number.Load() == 4 })
 	if d.Connected(clusterID) || len(d.Clusters()) > 0 {
-		t.Error("connected by sessions that gave no sign of life")
+		t.Error("connected by sessions without a ping")
 	}
 	d.Drain()
 	if got := d.waiting(); got != 0 {
@@ -97,10 +97,10 @@ func TestSessions_EndWithTheirConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !first.ended() {
-		t.Error("the session goes on without its connection")
+		t.Error("the session continues without its connection")
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
-		t.Error("what went through it can be read")
+		t.Error("a stream of the ended session is readable")
 	}
 	d.await(t, "another session", func() bool { best := d.table.best(clusterID); return best != nil && best != first })
 	if got := get(t, transport, "/small"); !strings.Contains(got, "one") {

@@ -97,7 +97,7 @@ func isUpgrade(header http.Header) bool {
 
 // forbidden answers a request without a user, as Kubernetes does.
 func forbidden(request *http.Request) *http.Response {
-	return refusal(request, http.StatusForbidden, "Forbidden", "the request names no user: header Impersonate-User has to be set")
+	return refusal(request, http.StatusForbidden, "Forbidden", "the request has no user: set header Impersonate-User")
 }
 
 // refusal is an answer of Drover in the form of an API server's Status. reason and message are plain text.

@@ -50,14 +50,14 @@ func TestTransport_RequestReachesTheAPIServerAsTheAgent(t *testing.T) {
 		"Impersonate-Extra-Scopes": {"view"}, "Accept": {"application/json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("headers at the API server, wanted (-) and seen (+):\n%s", diff)
+		t.Errorf("headers at the API server (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, request.Header); diff != "" {
 		t.Errorf("the caller's request was changed:\n%s", diff)
 	}
 }
 
-func TestTransport_WatchComesLineByLine(t *testing.T) {
+func TestTransport_WatchArrivesLineByLine(t *testing.T) {
 	_, api, transport := connected(t)
 	response, err := transport.RoundTrip(newRequest(t, http.MethodGet, "/watch", nil))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestTransport_WatchComesLineByLine(t *testing.T) {
 	}
 }
 
-func TestTransport_BigBodiesArriveAsTheyWereSent(t *testing.T) {
+func TestTransport_BigBodiesArriveUnchanged(t *testing.T) {
 	_, _, transport := connected(t)
 	const size = 20 << 20
 	response, err := transport.RoundTrip(newRequest(t, http.MethodGet, fmt.Sprintf("/big?size=%d", size), nil))
@@ -116,7 +116,7 @@ func TestTransport_UpgradedConnectionsEchoBothWays(t *testing.T) {
 			select {
 			case <-api.gaveUp:
 			case <-time.After(patience):
-				t.Error("the API server does not hear that the connection was closed")
+				t.Error("the API server does not notice the closed connection")
 			}
 		})
 	}
@@ -153,10 +153,10 @@ func TestTransport_CancelledRequestEndsAtTheAPIServer(t *testing.T) {
 	select {
 	case <-api.gaveUp:
 	case <-time.After(patience):
-		t.Error("the API server does not hear that the request was cancelled")
+		t.Error("the API server does not notice the cancelled request")
 	}
 	if _, err := io.ReadAll(response.Body); !errors.Is(err, context.Canceled) {
-		t.Errorf("reading on fails with %v, want %v", err, context.Canceled)
+		t.Errorf("the next read fails with %v, want %v", err, context.Canceled)
 	}
 	if got := get(t, transport, "/small"); !strings.Contains(got, "one") {
 		t.Errorf("the next request is answered with %s", got)
@@ -180,7 +180,7 @@ func TestTransport_ManyRequestsShareOneConnection(t *testing.T) {
 	}
 }
 
-func TestTransport_WithoutSessionTheErrorComesAtOnce(t *testing.T) {
+func TestTransport_WithoutSessionFailsAtOnce(t *testing.T) {
 	d := newDrover(t, nil)
 	if _, err := d.Transport(clusterID); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("error is %v, want %v", err, ErrNotConnected)
@@ -190,7 +190,7 @@ func TestTransport_WithoutSessionTheErrorComesAtOnce(t *testing.T) {
 	}
 }
 
-func TestTransport_NobodyActsAsTheAgent(t *testing.T) {
+func TestTransport_RequestsNeverUseTheAgentsIdentity(t *testing.T) {
 	d, api, transport := connected(t)
 	request := newRequest(t, http.MethodGet, "/small", nil)
 	request.Header.Del("Impersonate-User")
@@ -216,7 +216,7 @@ func TestTransport_NobodyActsAsTheAgent(t *testing.T) {
 	}
 }
 
-func TestSessions_TheNewestServesAndTheOlderTakesOver(t *testing.T) {
+func TestSessions_TheNewestServesAndAnOlderOneReplacesIt(t *testing.T) {
 	d := newDrover(t, nil)
 	startAgent(t, d, newAPIServer(t, "older"), nil)
 	d.awaitConnected(t)
@@ -224,15 +224,15 @@ func TestSessions_TheNewestServesAndTheOlderTakesOver(t *testing.T) {
 	d.await(t, "two sessions", func() bool { return len(d.table.all()) == 2 })
 	transport := d.transport(t)
 	if got := get(t, transport, "/small"); !strings.Contains(got, "newer") {
-		t.Errorf("with two sessions the answer is %s, want that of the newer", got)
+		t.Errorf("with two sessions the answer is %s, want the answer of the newer", got)
 	}
 	stop()
 	if got := get(t, transport, "/small"); !strings.Contains(got, "older") {
-		t.Errorf("when the newer has ended the answer is %s, want that of the older", got)
+		t.Errorf("after the end of the newer the answer is %s, want the answer of the older", got)
 	}
 }
 
-func TestSessions_CutLinkIsNoticedAndReplaced(t *testing.T) {
+func TestSessions_BrokenLinkIsDetectedAndReplaced(t *testing.T) {
 	d, api := newDrover(t, nil), newAPIServer(t, "one")
 	r := newRelay(t, func() string { return d.web.Listener.Addr().String() })
 	startAgent(t, d, api, func(o *clusteragent.Options) { o.ServerURL = r.url() })
@@ -248,10 +248,10 @@ func TestSessions_CutLinkIsNoticedAndReplaced(t *testing.T) {
 	begun := time.Now()
 	d.await(t, "not connected", func() bool { return !d.Connected(clusterID) })
 	if took := time.Since(begun); took > 10*heartbeat {
-		t.Errorf("it took %s to notice, want at most 2.5 heartbeats of %s", took, heartbeat)
+		t.Errorf("the detection took %s, want at most 2.5 heartbeats of %s", took, heartbeat)
 	}
 	if _, err := io.ReadAll(response.Body); !errors.Is(err, ErrSessionEnded) || !errors.Is(err, ErrNotConnected) {
-		t.Errorf("what is read then fails with %v, want %v", err, ErrSessionEnded)
+		t.Errorf("reads then fail with %v, want %v", err, ErrSessionEnded)
 	}
 	//nolint:bodyclose // there is none
 	if _, err := transport.RoundTrip(newRequest(t, http.MethodGet, "/small", nil)); !errors.Is(err, ErrNotConnected) {
@@ -264,7 +264,7 @@ func TestSessions_CutLinkIsNoticedAndReplaced(t *testing.T) {
 	}
 }
 
-func TestSessions_EndOfTheAgentEndsWhatWaits(t *testing.T) {
+func TestSessions_EndOfTheAgentEndsWaitingRequests(t *testing.T) {
 	d, api := newDrover(t, nil), newAPIServer(t, "one")
 	stop := startAgent(t, d, api, nil)
 	d.awaitConnected(t)
@@ -282,11 +282,11 @@ func TestSessions_EndOfTheAgentEndsWhatWaits(t *testing.T) {
 			t.Error("reading succeeds")
 		}
 	case <-time.After(patience):
-		t.Error("reading goes on")
+		t.Error("reading must end")
 	}
 }
 
-func TestDrain_EndsSessionsAndTakesNoMore(t *testing.T) {
+func TestDrain_EndsSessionsAndRefusesNewOnes(t *testing.T) {
 	d, api := newDrover(t, nil), newAPIServer(t, "one")
 	startAgent(t, d, api, nil)
 	d.awaitConnected(t)
@@ -300,7 +300,7 @@ func TestDrain_EndsSessionsAndTakesNoMore(t *testing.T) {
 	}
 	response.Body.Close()
 	if response.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a stranger gets %s, want 401", response.Status)
+		t.Errorf("an unknown agent gets %s, want 401", response.Status)
 	}
 	request, err := http.NewRequest(http.MethodGet, d.web.URL+Paths()[0], nil)
 	if err != nil {

@@ -97,11 +97,11 @@ func (p *pattern) is(from io.Reader) error {
 	for {
 		n, err := from.Read(got)
 		if _, short := io.ReadFull(p, want[:n]); n > 0 && (short != nil || !bytes.Equal(got[:n], want[:n])) {
-			return fmt.Errorf("the bytes up to %d are not those that were sent", p.at)
+			return fmt.Errorf("the bytes up to %d differ", p.at)
 		}
 		if err == io.EOF {
 			if p.at != p.size {
-				return fmt.Errorf("%d bytes came, want %d", p.at, p.size)
+				return fmt.Errorf("%d bytes arrived, want %d", p.at, p.size)
 			}
 			return nil
 		}
@@ -112,7 +112,7 @@ func (p *pattern) is(from io.Reader) error {
 }
 
 // Large transfers in both directions at once arrive complete, as with cat in kubectl exec -i.
-func TestUpgrade_MuchGoesBothWaysAtOnce(t *testing.T) {
+func TestUpgrade_ManyBytesPassBothWaysAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		streams int
 		size    int64
@@ -160,7 +160,7 @@ func flood(conn io.ReadWriteCloser, _ <-chan struct{}) {
 }
 
 // A client that does not read blocks only its own stream.
-func TestUpgrade_WhoDoesNotReadStopsNobodyElse(t *testing.T) {
+func TestUpgrade_ASlowReaderBlocksNoOtherStream(t *testing.T) {
 	d, transport := reach(t, switching(t, "/flood", flood))
 	session := d.table.best(clusterID)
 	watch, err := transport.RoundTrip(newRequest(t, http.MethodGet, "/watch", nil))
@@ -176,10 +176,10 @@ func TestUpgrade_WhoDoesNotReadStopsNobodyElse(t *testing.T) {
 		}
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(upgradeAt(t, t.Context(), transport, "/flood"), 20<<20)); err != nil || n != 20<<20 {
-		t.Errorf("who reads gets %d bytes and error %v", n, err)
+		t.Errorf("the reader gets %d bytes and error %v", n, err)
 	}
 	if got := get(t, transport, "/small"); !strings.Contains(got, "one") {
-		t.Errorf("a request beside them is answered with %s", got)
+		t.Errorf("another request is answered with %s", got)
 	}
 	if session.ended() {
 		t.Errorf("the session has ended: %v", session.link.Reason())
@@ -190,7 +190,7 @@ func TestUpgrade_WhoDoesNotReadStopsNobodyElse(t *testing.T) {
 }
 
 // An API server that does not read blocks only that stream.
-func TestUpgrade_WhatIsNotTakenStopsNobodyElse(t *testing.T) {
+func TestUpgrade_UnreadBytesBlockNoOtherStream(t *testing.T) {
 	d, transport := reach(t, switching(t, "/stall", func(_ io.ReadWriteCloser, over <-chan struct{}) { <-over }))
 	session := d.table.best(clusterID)
 	var writers, full sync.WaitGroup
@@ -208,13 +208,13 @@ func TestUpgrade_WhatIsNotTakenStopsNobodyElse(t *testing.T) {
 					return
 				}
 			}
-			t.Error("all was taken")
+			t.Error("all bytes were read")
 		})
 		defer conn.Close()
 	}
 	full.Wait()
 	if got := get(t, transport, "/small"); !strings.Contains(got, "one") {
-		t.Errorf("a request beside them is answered with %s", got)
+		t.Errorf("another request is answered with %s", got)
 	}
 	echo := upgradeAt(t, t.Context(), transport, "/exec")
 	defer echo.Close()
@@ -229,7 +229,7 @@ func TestUpgrade_WhatIsNotTakenStopsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestUpgrade_WhatWasWrittenBeforeCloseArrives(t *testing.T) {
+func TestUpgrade_BytesBeforeCloseArrive(t *testing.T) {
 	got := make(chan error, 1)
 	const size = 100_000
 	_, transport := reach(t, switching(t, "/take", func(conn io.ReadWriteCloser, _ <-chan struct{}) { got <- (&pattern{size: size}).is(conn) }))
@@ -240,10 +240,10 @@ func TestUpgrade_WhatWasWrittenBeforeCloseArrives(t *testing.T) {
 		}
 		conn.Close()
 		if _, err := conn.Read(make([]byte, 1)); err == nil {
-			t.Error("what is closed can be read")
+			t.Error("a closed stream is readable")
 		}
 		if _, err := conn.Write([]byte("x")); err == nil {
-			t.Error("what is closed can be written")
+			t.Error("a closed stream is writable")
 		}
 		select {
 		case err := <-got:
@@ -251,12 +251,12 @@ func TestUpgrade_WhatWasWrittenBeforeCloseArrives(t *testing.T) {
 				t.Fatalf("the API server reads: %v", err)
 			}
 		case <-time.After(patience):
-			t.Fatal("the API server does not hear of the end")
+			t.Fatal("the API server does not notice the end")
 		}
 	}
 }
 
-func TestUpgrade_TheEndOfTheAPIServerIsToldAsItWas(t *testing.T) {
+func TestUpgrade_ForwardsHowTheAPIServerEnded(t *testing.T) {
 	_, transport := reach(t, switching(t, "/bye", func(conn io.ReadWriteCloser, _ <-chan struct{}) {
 		order := make([]byte, 1)
 		if _, err := io.ReadFull(conn, order); err != nil {
@@ -297,7 +297,7 @@ func TestUpgrade_TheEndOfTheAPIServerIsToldAsItWas(t *testing.T) {
 	}
 }
 
-func TestUpgrade_RefusalsPassAsTheyAre(t *testing.T) {
+func TestUpgrade_RefusalsPassUnchanged(t *testing.T) {
 	api := newAPIServer(t, "one")
 	api.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("X-Kubernetes-Pf-Flowschema-Uid", "7")
@@ -324,13 +324,13 @@ func TestUpgrade_RefusalsPassAsTheyAre(t *testing.T) {
 		response.Header.Del("Date")
 		response.Header.Del("Content-Length")
 		if diff := cmp.Diff(http.Header{"X-Kubernetes-Pf-Flowschema-Uid": {"7"}, "Content-Type": {"application/json"}}, response.Header); diff != "" {
-			t.Errorf("headers of the refusal, wanted (-) and got (+):\n%s", diff)
+			t.Errorf("headers of the refusal (-want +got):\n%s", diff)
 		}
 	}
 }
 
 // Callers cannot use the headers that are reserved for the server and the agent.
-func TestUpgrade_CallersCannotAskForItInOurHeaders(t *testing.T) {
+func TestUpgrade_CallersCannotUseDroversHeader(t *testing.T) {
 	_, api, transport := connected(t)
 	request := newRequest(t, http.MethodPost, "/small", nil)
 	request.Header.Set("X-Drover-Upgrade", "SPDY/3.1")
@@ -346,7 +346,7 @@ func TestUpgrade_CallersCannotAskForItInOurHeaders(t *testing.T) {
 	}
 }
 
-func TestUpgrade_ABodyBeforeIsRefused(t *testing.T) {
+func TestUpgrade_RefusesABody(t *testing.T) {
 	_, api, transport := connected(t)
 	request := newRequest(t, http.MethodPost, "/exec", strings.NewReader("too early"))
 	request.Header.Set("Connection", "Upgrade")
@@ -414,7 +414,7 @@ func TestUpgrade_AbortedStreamsLeaveNothing(t *testing.T) {
 		}
 	}
 	if s := d.table.best(clusterID); s == nil || len(d.table.all()) != 1 {
-		t.Error("the session is not the one of before")
+		t.Error("the session was replaced")
 	}
 	get(t, transport, "/small")
 }

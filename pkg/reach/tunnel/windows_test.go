@@ -16,7 +16,7 @@ type endless struct{}
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // Unread answers fill only the windows of their own streams, not the window of the connection.
-func TestTransport_UnreadAnswersKeepNobodyWaiting(t *testing.T) {
+func TestTransport_UnreadAnswersBlockNoOtherRequest(t *testing.T) {
 	_, _, transport := connected(t)
 	for range 80 {
 		response, err := transport.RoundTrip(newRequest(t, http.MethodGet, "/big?size=100000000", nil))
@@ -37,12 +37,12 @@ func TestTransport_UnreadAnswersKeepNobodyWaiting(t *testing.T) {
 	}
 	defer response.Body.Close()
 	if n, err := io.Copy(io.Discard, response.Body); n != 1_000_000 || err != nil {
-		t.Errorf("beside them come %d bytes and error %v", n, err)
+		t.Errorf("another answer has %d bytes and error %v", n, err)
 	}
 }
 
 // Requests that the API server does not read block no other request.
-func TestTransport_UntakenUploadsKeepNobodyWaiting(t *testing.T) {
+func TestTransport_UnreadUploadsBlockNoOtherRequest(t *testing.T) {
 	api := newAPIServer(t, "one")
 	// As in a real API server, the windows of all streams fit into that of their connection.
 	api.Config.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 256 << 10 * 250}

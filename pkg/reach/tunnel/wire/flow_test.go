@@ -119,7 +119,7 @@ func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 		}()
 	}
 	// A side that pauses the other may be paused itself, so one side may have sent less.
-	poll(t, "one has sent more than makes the other tell it to pause", func() bool {
+	poll(t, "more bytes were sent than the pause limit", func() bool {
 		return max(sent[0].Load(), sent[1].Load()) > remotedialer.MaxBuffer+2*PipeBuffer
 	})
 	for _, side := range sides {
@@ -127,7 +127,7 @@ func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 			sum := sha256.New()
 			_, err := io.CopyN(sum, side, size)
 			if err == nil && !bytes.Equal(want[:], sum.Sum(nil)) {
-				err = errors.New("something else arrived than was sent")
+				err = errors.New("the received bytes differ")
 			}
 			done <- err
 		}()
@@ -181,7 +181,7 @@ func (p *pausing) Read(b []byte) (int, error) {
 func (p *pausing) Resume()   { p.resumed.Add(1) }
 func (p *pausing) OnResume() { p.onResume.Add(1) }
 
-func TestFlow_WhenBothMayWriteAgain(t *testing.T) {
+func TestFlow_Resume(t *testing.T) {
 	const part = 64 << 10
 	parts := func(n int) []int {
 		out := make([]int, n)
@@ -195,13 +195,13 @@ func TestFlow_WhenBothMayWriteAgain(t *testing.T) {
 		wait time.Duration // before the last part
 		want int64
 	}{
-		"nobody was told to pause after so little": {append(parts(resumeEvery/part-1), 5), time.Second, 0},
-		"much came, and nothing is left":           {append(parts(resumeEvery/part), 5), 0, 1},
-		"much came, and more is there":             {parts(resumeEvery/part + 5), 0, 0},
-		"much came, and then nothing for a while":  {parts(resumeEvery/part + 1), resumeAfter + 1, 1},
-		"much came, and then more in time":         {parts(resumeEvery/part + 1), resumeAfter - 1, 0},
-		"it is counted anew afterwards":            {append(append(parts(resumeEvery/part), 5), append(parts(2), 5)...), time.Second, 1},
-		"and then it is time again":                {append(append(parts(resumeEvery/part), 5), append(parts(resumeEvery/part), 5)...), 0, 2},
+		"few bytes arrived":                             {append(parts(resumeEvery/part-1), 5), time.Second, 0},
+		"many bytes arrived, and all are read":          {append(parts(resumeEvery/part), 5), 0, 1},
+		"many bytes arrived, and more wait":             {parts(resumeEvery/part + 5), 0, 0},
+		"many bytes arrived, and then none for a while": {parts(resumeEvery/part + 1), resumeAfter + 1, 1},
+		"many bytes arrived, and then more soon":        {parts(resumeEvery/part + 1), resumeAfter - 1, 0},
+		"the count restarts afterwards":                 {append(append(parts(resumeEvery/part), 5), append(parts(2), 5)...), time.Second, 1},
+		"the next resume is due":                        {append(append(parts(resumeEvery/part), 5), append(parts(resumeEvery/part), 5)...), 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -224,14 +224,14 @@ func TestFlow_WhenBothMayWriteAgain(t *testing.T) {
 				}
 				got := []int64{from.resumed.Load(), from.onResume.Load()}
 				if diff := cmp.Diff([]int64{test.want, test.want}, got); diff != "" {
-					t.Errorf("told the other side, and as if it had told us; wanted (-) and seen (+):\n%s", diff)
+					t.Errorf("resumes sent and received (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-func TestFlow_ReadsFromAnythingElseAsItIs(t *testing.T) {
+func TestFlow_ReadsFromOtherReadersUnchanged(t *testing.T) {
 	sent := strings.Repeat("0123456789abcdef", resumeEvery/4)
 	var flow Flow
 	from := strings.NewReader(sent)

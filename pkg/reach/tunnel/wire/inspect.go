@@ -19,7 +19,7 @@ const (
 const ignored = (messageSync << 1) ^ (9 << 1)
 
 // errMalformed ends a link whose other side does not speak the protocol.
-var errMalformed = errors.New("the other side does not speak the protocol of the tunnel")
+var errMalformed = errors.New("the peer does not speak the protocol of the tunnel")
 
 // Inspector inspects incoming bytes of a session: WebSocket frames, and the heads of the messages in them. It stores
 // only its position.
@@ -192,9 +192,9 @@ func (i *Inspector) number(last *byte) error {
 func (i *Inspector) message(last *byte) error {
 	switch i.kind {
 	case messageConnect:
-		return errors.New("the other side wants to dial")
+		return errors.New("the peer asked to dial")
 	case messageAddClient, messageRemoveClient:
-		return fmt.Errorf("the other side announces others (type %d)", i.kind)
+		return fmt.Errorf("the peer sent a list of connections (type %d)", i.kind)
 	case messageSync:
 		*last ^= ignored
 	case messageError:

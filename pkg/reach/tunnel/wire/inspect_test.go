@@ -118,13 +118,13 @@ func conversation(mask []byte) []byte {
 }
 
 var masks = map[string][]byte{
-	"with the mask of a client":                    {0x37, 0xfa, 0x21, 0x3d},
-	"with a mask of zeros":                         {0, 0, 0, 0},
-	"with a mask that has every byte go on, as it": {0x80, 0x80, 0x80, 0x80},
-	"without a mask, as from a server":             nil,
+	"with the mask of a client":                   {0x37, 0xfa, 0x21, 0x3d},
+	"with a mask of zeros":                        {0, 0, 0, 0},
+	"with a mask that sets the continuation bits": {0x80, 0x80, 0x80, 0x80},
+	"without a mask, as from a server":            nil,
 }
 
-func TestInspector_FollowsMessagesHoweverTheyAreCut(t *testing.T) {
+func TestInspector_FollowsSplitMessages(t *testing.T) {
 	want := seen{Bytes: map[int64]int{2: 5, -7: 8, 300: 200}, Closed: []int64{2, 300}}
 	for name, mask := range masks {
 		t.Run(name, func(t *testing.T) {
@@ -133,10 +133,10 @@ func TestInspector_FollowsMessagesHoweverTheyAreCut(t *testing.T) {
 				t.Helper()
 				got, out := inspect(parts...)
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Fatalf("%s: wanted (-) and seen (+):\n%s", where, diff)
+					t.Fatalf("%s (-want +got):\n%s", where, diff)
 				}
 				if !bytes.Equal(out, sent) {
-					t.Fatalf("%s: what passes was altered", where)
+					t.Fatalf("%s: the content was changed", where)
 				}
 			}
 			check("in one piece", sent)
@@ -149,7 +149,7 @@ func TestInspector_FollowsMessagesHoweverTheyAreCut(t *testing.T) {
 	}
 }
 
-func TestInspector_AListOfConnectionsLosesItsMeaning(t *testing.T) {
+func TestInspector_ListsOfConnectionsAreNeutralized(t *testing.T) {
 	list := string(binary.LittleEndian.AppendUint64(nil, 2))
 	for name, mask := range masks {
 		t.Run(name, func(t *testing.T) {
@@ -158,10 +158,10 @@ func TestInspector_AListOfConnectionsLosesItsMeaning(t *testing.T) {
 			for at := range sent {
 				got, out := inspect(sent[:at], sent[at:])
 				if diff := cmp.Diff(seen{Bytes: map[int64]int{}}, got); diff != "" {
-					t.Fatalf("cut at %d: wanted (-) and seen (+):\n%s", at, diff)
+					t.Fatalf("split at %d (-want +got):\n%s", at, diff)
 				}
 				if diff := cmp.Diff(want, out); diff != "" {
-					t.Fatalf("cut at %d: wanted (-) and passed (+):\n%s", at, diff)
+					t.Fatalf("split at %d, content (-want +got):\n%s", at, diff)
 				}
 			}
 		})
@@ -169,7 +169,7 @@ func TestInspector_AListOfConnectionsLosesItsMeaning(t *testing.T) {
 }
 
 // A number with redundant bytes is recognized as the same number.
-func TestInspector_AListInDisguiseLosesItsMeaning(t *testing.T) {
+func TestInspector_DisguisedListsAreNeutralized(t *testing.T) {
 	for longer := range 9 {
 		kind := []byte{messageSync << 1}
 		for range longer {
@@ -183,29 +183,29 @@ func TestInspector_AListInDisguiseLosesItsMeaning(t *testing.T) {
 		_, out := inspect(frame(opBinary, true, nil, append(slices.Clone(head), kind...)))
 		number, n := binary.Varint(out[2+len(head):])
 		if n > 0 && number >= messageData && number <= messageSync {
-			t.Errorf("with %d bytes more, the type becomes %d, which has a meaning", longer, number)
+			t.Errorf("with %d bytes more, the type becomes %d, which is a known type", longer, number)
 		}
 	}
 }
 
-func TestInspector_EndsWhatMustNotBe(t *testing.T) {
+func TestInspector_EndsForbiddenMessages(t *testing.T) {
 	endless := bytes.Repeat([]byte{0x80}, 11)
 	for name, test := range map[string]struct{ sent, want string }{
-		"the agent wants to dial":               {string(frame(opBinary, true, nil, message(1, messageConnect, "tcp/127.0.0.1:22"))), "wants to dial"},
-		"the agent announces another":           {string(frame(opBinary, true, nil, message(1, messageAddClient, "c-m-1/1"))), "announces others"},
-		"the agent takes another back":          {string(frame(opBinary, true, nil, message(1, messageRemoveClient, "c-m-1/1"))), "announces others"},
-		"a number of more than 64 bits":         {string(frame(opBinary, true, nil, endless)), "does not speak"},
-		"it goes on in the next frame":          {string(frame(opBinary, false, nil, endless[:6])) + string(frame(opContinuation, true, nil, endless[6:])), "does not speak"},
-		"a frame beyond the bound":              {string([]byte{0x82, 127, 0, 0, 0, 0, 0, 0x40, 0, 1}), "does not speak"},
-		"a frame beyond 63 bits":                {string(append([]byte{0x82, 127}, bytes.Repeat([]byte{0xff}, 8)...)), "does not speak"},
-		"a ping beyond the bound":               {string(append([]byte{0x89, 127}, bytes.Repeat([]byte{0x7f}, 8)...)), "does not speak"},
-		"HTTP instead of the protocol":          {"GET / HTTP/1.1\r\nHost: drover.example.com\r\n\r\n" + strings.Repeat("\xff", 200), "does not speak"},
-		"text, in which numbers may be as well": {string(frame(1, true, nil, message(1, messageConnect, "tcp/127.0.0.1:22"))), "wants to dial"},
+		"the agent dials":                      {string(frame(opBinary, true, nil, message(1, messageConnect, "tcp/127.0.0.1:22"))), "asked to dial"},
+		"the agent adds a client":              {string(frame(opBinary, true, nil, message(1, messageAddClient, "c-m-1/1"))), "sent a list of connections"},
+		"the agent removes a client":           {string(frame(opBinary, true, nil, message(1, messageRemoveClient, "c-m-1/1"))), "sent a list of connections"},
+		"a number of more than 64 bits":        {string(frame(opBinary, true, nil, endless)), "does not speak"},
+		"a number continues in the next frame": {string(frame(opBinary, false, nil, endless[:6])) + string(frame(opContinuation, true, nil, endless[6:])), "does not speak"},
+		"a frame above the limit":              {string([]byte{0x82, 127, 0, 0, 0, 0, 0, 0x40, 0, 1}), "does not speak"},
+		"a frame length above 63 bits":         {string(append([]byte{0x82, 127}, bytes.Repeat([]byte{0xff}, 8)...)), "does not speak"},
+		"a ping above the limit":               {string(append([]byte{0x89, 127}, bytes.Repeat([]byte{0x7f}, 8)...)), "does not speak"},
+		"HTTP instead of the protocol":         {"GET / HTTP/1.1\r\nHost: drover.example.com\r\n\r\n" + strings.Repeat("\xff", 200), "does not speak"},
+		"a text message":                       {string(frame(1, true, nil, message(1, messageConnect, "tcp/127.0.0.1:22"))), "asked to dial"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole, _ := inspect([]byte(test.sent))
 			if !strings.Contains(whole.Err, test.want) {
-				t.Errorf("error is %q, want one with %q", whole.Err, test.want)
+				t.Errorf("error is %q, want it to contain %q", whole.Err, test.want)
 			}
 			byByte, _ := inspect(slices.Collect(slices.Chunk([]byte(test.sent), 1))...)
 			if diff := cmp.Diff(whole, byByte); diff != "" {
@@ -215,16 +215,16 @@ func TestInspector_EndsWhatMustNotBe(t *testing.T) {
 	}
 }
 
-func TestInspector_TheLongestFrameIsTaken(t *testing.T) {
+func TestInspector_AcceptsTheLongestFrame(t *testing.T) {
 	head := message(2, messageData, "")
 	sent := frame(opBinary, true, nil, append(head, make([]byte, MaxMessage-len(head))...))
 	got, _ := inspect(sent)
 	if diff := cmp.Diff(seen{Bytes: map[int64]int{2: MaxMessage - len(head)}}, got); diff != "" {
-		t.Errorf("wanted (-) and seen (+):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestInspector_KeepsNothingOfWhatPasses(t *testing.T) {
+func TestInspector_StoresNoContent(t *testing.T) {
 	sent := frame(opBinary, true, []byte("mask"), message(2, messageData, strings.Repeat("x", 32<<10)))
 	total := 0
 	inspector := &Inspector{Data: func(_ int64, n int) { total += n }}
@@ -236,7 +236,7 @@ func TestInspector_KeepsNothingOfWhatPasses(t *testing.T) {
 		t.Errorf("%g allocations for each message, want none", allocations)
 	}
 	if want := 101 * 32 << 10; total != want {
-		t.Errorf("%d bytes were told of, want %d", total, want)
+		t.Errorf("%d bytes were counted, want %d", total, want)
 	}
 }
 
@@ -246,7 +246,7 @@ func drawMessage(t *rapid.T) []byte {
 	return message(rapid.Int64().Draw(t, "connection"), kind, rapid.StringN(0, 300, 1000).Draw(t, "body"))
 }
 
-func TestInspector_NeverAltersWhatPasses(t *testing.T) {
+func TestInspector_NeverChangesContent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var sent []byte
 		for range rapid.IntRange(1, 5).Draw(t, "messages") {
@@ -261,12 +261,12 @@ func TestInspector_NeverAltersWhatPasses(t *testing.T) {
 			t.Fatalf("ended: %s", whole.Err)
 		}
 		if !bytes.Equal(sent, out) {
-			t.Fatal("what passes was altered")
+			t.Fatal("the content was changed")
 		}
 		size := rapid.IntRange(1, len(sent)).Draw(t, "bytes at once")
 		pieces, out := inspect(slices.Collect(slices.Chunk(sent, size))...)
 		if !bytes.Equal(sent, out) {
-			t.Fatal("what passes in pieces was altered")
+			t.Fatal("the content in pieces was changed")
 		}
 		if diff := cmp.Diff(whole, pieces); diff != "" {
 			t.Errorf("in one piece (-) and in pieces (+):\n%s", diff)
@@ -294,14 +294,14 @@ func FuzzInspector(f *testing.F) {
 			total += n
 		}
 		if total+altered > len(sent) {
-			t.Errorf("%d bytes of data and %d that were altered, of %d", total, altered, len(sent))
+			t.Errorf("%d bytes of data and %d changed bytes, of %d", total, altered, len(sent))
 		}
 		pieces, again := inspect(slices.Collect(slices.Chunk(sent, int(size)+1))...)
 		if diff := cmp.Diff(whole, pieces); diff != "" {
 			t.Errorf("in one piece (-) and in pieces (+):\n%s", diff)
 		}
 		if !bytes.Equal(out[:min(len(out), len(again))], again[:min(len(out), len(again))]) {
-			t.Error("cutting changes what is altered")
+			t.Error("splitting changes the result")
 		}
 	})
 }

@@ -13,9 +13,9 @@ import (
 // Reasons for which a Link ends itself.
 var (
 	// ErrSilent means that the other side gave no sign of life.
-	ErrSilent = errors.New("the other side was silent for too long")
+	ErrSilent = errors.New("the peer was silent for too long")
 	// ErrStalled means that the other side does not read.
-	ErrStalled = errors.New("the other side takes nothing")
+	ErrStalled = errors.New("the peer does not read")
 )
 
 // slowLink is the slowest link, in bytes per second, that survives a large transfer. Signs of life and their answers

@@ -58,14 +58,14 @@ func ends(t *testing.T, link *Link, want error, after time.Duration) {
 	}
 }
 
-func TestLink_EndsWhenTheOtherSideIsSilent(t *testing.T) {
+func TestLink_EndsWhenThePeerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, other := linked(t, LinkOptions{})
 		for range 10 {
 			time.AfterFunc(silence-time.Millisecond, func() { say(t, other, "still here") })
 			hear(t, link, "still here")
 			if quiet := link.Quiet(); quiet != 0 {
-				t.Errorf("quiet for %s when something has just come", quiet)
+				t.Errorf("silent for %s directly after a byte", quiet)
 			}
 		}
 		if reason := link.Reason(); reason != nil {
@@ -73,15 +73,15 @@ func TestLink_EndsWhenTheOtherSideIsSilent(t *testing.T) {
 		}
 		ends(t, link, ErrSilent, silence)
 		if quiet := link.Quiet(); quiet != silence {
-			t.Errorf("quiet for %s, want %s", quiet, silence)
+			t.Errorf("silent for %s, want %s", quiet, silence)
 		}
 		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("the other side reads %v, want the end", err)
+			t.Errorf("the peer reads %v, want the end", err)
 		}
 	})
 }
 
-func TestLink_WhoDoesNotReadHearsNothing(t *testing.T) {
+func TestLink_UnreadBytesAreNoSignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, other := linked(t, LinkOptions{})
 		say(t, other, "first")
@@ -92,18 +92,18 @@ func TestLink_WhoDoesNotReadHearsNothing(t *testing.T) {
 	})
 }
 
-func TestLink_SilenceWhileMuchIsSent(t *testing.T) {
+func TestLink_SilenceDuringALargeTransfer(t *testing.T) {
 	for name, test := range map[string]struct {
 		patient bool
 		sent    int
 		heard   bool // bytes arrived after the write
 		want    time.Duration
 	}{
-		"nothing was sent":                                  {true, 0, false, silence},
-		"a slow link takes two seconds for it":              {true, 2 * slowLink, false, silence + 2*time.Second},
-		"the other side was heard since":                    {true, 2 * slowLink, true, silence},
-		"more than is waited for":                           {true, 60 * slowLink, false, StockSilence},
-		"by the side whose signs of life nobody waits with": {false, 2 * slowLink, false, silence},
+		"nothing was sent":                {true, 0, false, silence},
+		"a slow link needs two seconds":   {true, 2 * slowLink, false, silence + 2*time.Second},
+		"the peer sent bytes meanwhile":   {true, 2 * slowLink, true, silence},
+		"more than the limit":             {true, 60 * slowLink, false, StockSilence},
+		"by the side that is not patient": {false, 2 * slowLink, false, silence},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestLink_SilenceWhileMuchIsSent(t *testing.T) {
 }
 
 // Bytes that are sent while a read waits extend that read's limit.
-func TestLink_PatienceGrowsWhileAReadWaits(t *testing.T) {
+func TestLink_TimeoutGrowsWhileAReadWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, other := linked(t, LinkOptions{Patient: true})
 		go func() { _, _ = io.Copy(io.Discard, other) }()
@@ -133,7 +133,7 @@ func TestLink_PatienceGrowsWhileAReadWaits(t *testing.T) {
 	})
 }
 
-func TestLink_SilenceLongerThanThatOfStockAgentsIsKept(t *testing.T) {
+func TestLink_KeepsALongerConfiguredSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, _ := linked(t, LinkOptions{Patient: true})
 		link.Watch(75 * time.Second)
@@ -141,11 +141,11 @@ func TestLink_SilenceLongerThanThatOfStockAgentsIsKept(t *testing.T) {
 	})
 }
 
-func TestLink_DeadlinesMeanSomethingDuringTheHandshakeOnly(t *testing.T) {
+func TestLink_DeadlinesApplyOnlyDuringTheHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other, conn := Pipe()
 		defer func() { _ = other.Close() }()
-		link := NewLink(conn, LinkOptions{Inspect: func([]byte) error { return errors.New("looked at during the handshake") }})
+		link := NewLink(conn, LinkOptions{Inspect: func([]byte) error { return errors.New("inspected during the handshake") }})
 		for name, set := range map[string]func(time.Time) error{"SetDeadline": link.SetDeadline, "SetReadDeadline": link.SetReadDeadline} {
 			begun := time.Now()
 			if err := set(begun.Add(time.Second)); err != nil {
@@ -188,22 +188,22 @@ func TestLink_DeadlinesMeanSomethingDuringTheHandshakeOnly(t *testing.T) {
 	})
 }
 
-func TestLink_EndsWhenNothingIsTaken(t *testing.T) {
+func TestLink_EndsWhenThePeerDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, _ := linked(t, LinkOptions{})
 		begun := time.Now()
 		link.Watch(time.Minute)
 		if n, err := link.Write(make([]byte, PipeBuffer+1)); n != PipeBuffer+1 || err != nil {
-			t.Errorf("wrote %d bytes and error %v: whoever writes is to hear nothing of the end", n, err)
+			t.Errorf("wrote %d bytes and error %v: writers must not notice the end", n, err)
 		}
 		if took := time.Since(begun); took != 0 {
-			t.Errorf("it took %s: whoever writes is not to wait", took)
+			t.Errorf("it took %s: writers must not wait", took)
 		}
 		ends(t, link, ErrStalled, WriteStall)
 	})
 }
 
-func TestLink_WhoHasMuchToSendWaitsForRoom(t *testing.T) {
+func TestLink_WritersWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, other := linked(t, LinkOptions{})
 		link.Watch(time.Minute)
@@ -220,13 +220,13 @@ func TestLink_WhoHasMuchToSendWaitsForRoom(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-had:
-			t.Error("there is room while nothing is taken")
+			t.Error("there is room although the peer does not read")
 		default:
 		}
 		begun := time.Now()
 		link.Settle(time.Second)
 		if took := time.Since(begun); took != time.Second {
-			t.Errorf("settling took %s, want all of the second that it may", took)
+			t.Errorf("settling took %s, want the whole second", took)
 		}
 		if n, err := io.CopyN(io.Discard, other, 3*longestQueue); err != nil {
 			t.Errorf("%d bytes arrive, and error %v", n, err)
@@ -234,12 +234,12 @@ func TestLink_WhoHasMuchToSendWaitsForRoom(t *testing.T) {
 		<-had
 		link.Settle(time.Second)
 		if took := time.Since(begun); took != time.Second {
-			t.Errorf("settling took %s when all was taken", took-time.Second)
+			t.Errorf("settling took %s after all bytes were read", took-time.Second)
 		}
 	})
 }
 
-func TestLink_TheEndMakesRoom(t *testing.T) {
+func TestLink_TheEndUnblocksWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, _ := linked(t, LinkOptions{})
 		for range 3 {
@@ -252,7 +252,7 @@ func TestLink_TheEndMakesRoom(t *testing.T) {
 	})
 }
 
-func TestLink_WritesAfterTheEndAreAsIfSent(t *testing.T) {
+func TestLink_WritesAfterTheEndSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counted := 0
 		link, other := linked(t, LinkOptions{Count: func(int, int) { counted++ }})
@@ -262,7 +262,7 @@ func TestLink_WritesAfterTheEndAreAsIfSent(t *testing.T) {
 			t.Errorf("wrote %d bytes and error %v, want 13 and none", n, err)
 		}
 		if counted != 0 {
-			t.Error("bytes are counted that nobody sent")
+			t.Error("unsent bytes are counted")
 		}
 		hearEnd(t, other)
 		ends(t, link, gone, 0)
@@ -277,17 +277,17 @@ func hearEnd(t *testing.T, from io.Reader) {
 }
 
 func TestLink_TheFirstReasonCounts(t *testing.T) {
-	replaced := errors.New("replaced by a newer one")
+	replaced := errors.New("replaced by a newer session")
 	for name, test := range map[string]struct {
 		end  func(*Link, net.Conn)
 		want error
 	}{
-		"closed by whoever holds it":     {func(l *Link, _ net.Conn) { _ = l.Close() }, net.ErrClosed},
-		"ended, then closed":             {func(l *Link, _ net.Conn) { l.End(replaced); _ = l.Close() }, replaced},
-		"ended twice":                    {func(l *Link, _ net.Conn) { l.End(replaced); l.End(io.EOF) }, replaced},
-		"the other side closes":          {func(_ *Link, other net.Conn) { other.Close() }, io.EOF},
-		"ended while a read waits":       {func(l *Link, _ net.Conn) { time.AfterFunc(silence/2, func() { l.End(replaced) }) }, replaced},
-		"the other side closes meantime": {func(_ *Link, other net.Conn) { time.AfterFunc(silence/2, func() { other.Close() }) }, io.EOF},
+		"closed by its owner":       {func(l *Link, _ net.Conn) { _ = l.Close() }, net.ErrClosed},
+		"ended, then closed":        {func(l *Link, _ net.Conn) { l.End(replaced); _ = l.Close() }, replaced},
+		"ended twice":               {func(l *Link, _ net.Conn) { l.End(replaced); l.End(io.EOF) }, replaced},
+		"the peer closes":           {func(_ *Link, other net.Conn) { other.Close() }, io.EOF},
+		"ended while a read waits":  {func(l *Link, _ net.Conn) { time.AfterFunc(silence/2, func() { l.End(replaced) }) }, replaced},
+		"the peer closes meanwhile": {func(_ *Link, other net.Conn) { time.AfterFunc(silence/2, func() { other.Close() }) }, io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestLink_TheFirstReasonCounts(t *testing.T) {
 	}
 }
 
-func TestLink_WhatComesIsInspectedAndCounted(t *testing.T) {
+func TestLink_IncomingBytesAreInspectedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("not the protocol")
 		var in, out atomic.Int64
@@ -354,7 +354,7 @@ func (s secured) Close() error {
 	return err
 }
 
-func TestLink_EndDoesNotWaitForGoodbyesOfTLS(t *testing.T) {
+func TestLink_EndDoesNotWaitForTheTLSAlert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other, below := Pipe()
 		defer func() { _ = other.Close() }()

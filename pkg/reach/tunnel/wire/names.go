@@ -68,7 +68,8 @@ func Silence(heartbeat time.Duration) time.Duration { return heartbeat * 5 / 2 }
 func ParseHeartbeat(value string) (time.Duration, error) {
 	heartbeat, err := time.ParseDuration(value)
 	if err != nil || heartbeat < minHeartbeat || heartbeat > maxHeartbeat {
-		return 0, fmt.Errorf("header %s has to be a duration from %s to %s, such as %s", HeaderHeartbeat, minHeartbeat, maxHeartbeat, Heartbeat)
+		return 0, fmt.Errorf("header %s must be a duration from %s to %s, such as %s",
+			HeaderHeartbeat, minHeartbeat, maxHeartbeat, Heartbeat)
 	}
 	return heartbeat, nil
 }

@@ -66,11 +66,12 @@ func ParseParams(value string) (Params, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(value)
 	if err != nil {
-		return Params{}, fmt.Errorf("header %s has to be standard base64", HeaderParams)
+		return Params{}, fmt.Errorf("header %s must be standard base64", HeaderParams)
 	}
 	var parsed paramsJSON
 	if err := json.Unmarshal(raw, &parsed); err != nil {
-		return Params{}, fmt.Errorf("header %s has to be base64 of a JSON object with cluster.address, cluster.token and cluster.caCert", HeaderParams)
+		return Params{}, fmt.Errorf("header %s must be base64 of a JSON object with cluster.address, cluster.token "+
+			"and cluster.caCert", HeaderParams)
 	}
 	if parsed.Cluster == nil {
 		return Params{}, ErrNoParams
@@ -92,14 +93,14 @@ func (c *clusterJSON) params() (Params, error) {
 		return Params{}, err
 	}
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return Params{}, errors.New("invalid input, token has to be printable ASCII without spaces")
+		return Params{}, errors.New("invalid input, token must be printable ASCII without spaces")
 	}
 	ca, err := base64.StdEncoding.DecodeString(c.CACert)
 	if err != nil {
-		return Params{}, errors.New("invalid input, caCert has to be base64 of PEM")
+		return Params{}, errors.New("invalid input, caCert must be base64 of PEM")
 	}
 	if block, _ := pem.Decode(ca); block == nil || block.Type != "CERTIFICATE" {
-		return Params{}, errors.New("invalid input, caCert has to be base64 of PEM with a certificate")
+		return Params{}, errors.New("invalid input, caCert must be base64 of PEM with a certificate")
 	}
 	return Params{Address: address, Token: c.Token, CA: bytes.TrimSpace(ca)}, nil
 }
@@ -113,7 +114,7 @@ func hostPort(address string) (string, error) {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 || !validHost(host) {
-		return "", errors.New("invalid input, address has to be HOST:PORT")
+		return "", errors.New("invalid input, address must be HOST:PORT")
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(number, 10)), nil
 }

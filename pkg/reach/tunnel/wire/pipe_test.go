@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPipe_CarriesWhatIsWrittenHoweverItIsCut(t *testing.T) {
+func TestPipe_CarriesBytesInAnyPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := bytes.Repeat([]byte("0123456789abcdef"), rapid.IntRange(0, 3*PipeBuffer/16).Draw(t, "sixteens"))
 		writes, reads := rapid.IntRange(1, 2*PipeBuffer).Draw(t, "bytes per write"), rapid.IntRange(1, 2*PipeBuffer).Draw(t, "bytes per read")
@@ -34,7 +34,7 @@ func TestPipe_CarriesWhatIsWrittenHoweverItIsCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(sent, got.Bytes()) {
-			t.Errorf("%d bytes were written, and %d others are read", len(sent), got.Len())
+			t.Errorf("%d bytes were written, and %d bytes were read", len(sent), got.Len())
 		}
 	})
 }
@@ -48,16 +48,16 @@ func TestPipe_EndsAndDeadlines(t *testing.T) {
 		want   error
 		after  time.Duration
 	}{
-		"reading when the other has closed":     {func(_, other net.Conn) { other.Close() }, read, io.EOF, 0},
-		"reading what one has closed":           {func(one, _ net.Conn) { one.Close() }, read, io.ErrClosedPipe, 0},
-		"writing when the other has closed":     {func(_, other net.Conn) { other.Close() }, write, io.ErrClosedPipe, 0},
-		"reading while the other closes":        {func(_, other net.Conn) { time.AfterFunc(time.Second, func() { other.Close() }) }, read, io.EOF, time.Second},
-		"writing while the other closes":        {func(_, other net.Conn) { time.AfterFunc(time.Second, func() { other.Close() }) }, write, io.ErrClosedPipe, time.Second},
-		"reading until the deadline":            {func(one, _ net.Conn) { _ = one.SetReadDeadline(time.Now().Add(time.Second)) }, read, os.ErrDeadlineExceeded, time.Second},
-		"writing until the deadline":            {func(one, _ net.Conn) { _ = one.SetWriteDeadline(time.Now().Add(time.Second)) }, write, os.ErrDeadlineExceeded, time.Second},
-		"reading until the deadline of both":    {func(one, _ net.Conn) { _ = one.SetDeadline(time.Now().Add(time.Second)) }, read, os.ErrDeadlineExceeded, time.Second},
-		"a deadline of the past":                {func(one, _ net.Conn) { _ = one.SetDeadline(time.Now()) }, read, os.ErrDeadlineExceeded, 0},
-		"a deadline that is set while it waits": {func(one, _ net.Conn) { time.AfterFunc(time.Second, func() { _ = one.SetDeadline(time.Now()) }) }, read, os.ErrDeadlineExceeded, time.Second},
+		"reading after the peer closed":          {func(_, other net.Conn) { other.Close() }, read, io.EOF, 0},
+		"reading a closed end":                   {func(one, _ net.Conn) { one.Close() }, read, io.ErrClosedPipe, 0},
+		"writing after the peer closed":          {func(_, other net.Conn) { other.Close() }, write, io.ErrClosedPipe, 0},
+		"reading while the peer closes":          {func(_, other net.Conn) { time.AfterFunc(time.Second, func() { other.Close() }) }, read, io.EOF, time.Second},
+		"writing while the peer closes":          {func(_, other net.Conn) { time.AfterFunc(time.Second, func() { other.Close() }) }, write, io.ErrClosedPipe, time.Second},
+		"reading until the deadline":             {func(one, _ net.Conn) { _ = one.SetReadDeadline(time.Now().Add(time.Second)) }, read, os.ErrDeadlineExceeded, time.Second},
+		"writing until the deadline":             {func(one, _ net.Conn) { _ = one.SetWriteDeadline(time.Now().Add(time.Second)) }, write, os.ErrDeadlineExceeded, time.Second},
+		"reading until the common deadline":      {func(one, _ net.Conn) { _ = one.SetDeadline(time.Now().Add(time.Second)) }, read, os.ErrDeadlineExceeded, time.Second},
+		"a deadline in the past":                 {func(one, _ net.Conn) { _ = one.SetDeadline(time.Now()) }, read, os.ErrDeadlineExceeded, 0},
+		"a deadline that is set during the wait": {func(one, _ net.Conn) { time.AfterFunc(time.Second, func() { _ = one.SetDeadline(time.Now()) }) }, read, os.ErrDeadlineExceeded, time.Second},
 		"a deadline that was moved": {func(one, _ net.Conn) {
 			_ = one.SetDeadline(time.Now().Add(time.Second))
 			_ = one.SetDeadline(time.Now().Add(time.Minute))
@@ -79,14 +79,14 @@ func TestPipe_EndsAndDeadlines(t *testing.T) {
 	}
 }
 
-func TestPipe_WhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
+func TestPipe_BytesBeforeTheEndAreRead(t *testing.T) {
 	one, other := Pipe()
 	say(t, other, "the last words")
 	other.Close()
 	hear(t, one, "the last words")
 	hearEnd(t, one)
 	if one.Closed() {
-		t.Error("closed, though only the other end was")
+		t.Error("closed, although only the peer's end was closed")
 	}
 	_ = one.Close()
 	if !one.Closed() {
@@ -133,7 +133,7 @@ func (g *gate) OnResume() {
 }
 
 // Stop returns only after the last write to the session's connection, which has no lock between writers and its end.
-func TestDialed_StopReturnsWhenNobodyWritesToTheSession(t *testing.T) {
+func TestDialed_StopReturnsWithoutAWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := Pipe()
 		session := &gate{entered: make(chan struct{}), open: make(chan struct{}), ending: make(chan struct{})}
@@ -151,7 +151,7 @@ func TestDialed_StopReturnsWhenNobodyWritesToTheSession(t *testing.T) {
 		synctest.Wait()
 		one.Stop() // It unblocks the paused writer.
 		if session.writing.Load() {
-			t.Error("somebody still writes to the session")
+			t.Error("a goroutine still writes to the session")
 		}
 		if n := <-copied; n != 13 {
 			t.Errorf("%d bytes were copied, want 13", n)
@@ -183,10 +183,10 @@ func TestTend_PingsAreAnsweredAndSignsOfLifeGiven(t *testing.T) {
 		select {
 		case carried := <-heard:
 			if diff := cmp.Diff("3", carried); diff != "" {
-				t.Errorf("pong carries, wanted (-) and got (+):\n%s", diff)
+				t.Errorf("pong content (-want +got):\n%s", diff)
 			}
 		case <-time.After(patience):
-			t.Fatal("no pong comes")
+			t.Fatal("no pong arrives")
 		}
 	}
 }
@@ -206,9 +206,9 @@ func TestTend_BoundsMessages(t *testing.T) {
 	select {
 	case err := <-over:
 		if err == nil || !strings.Contains(err.Error(), "read limit") {
-			t.Errorf("a message beyond the bound ends with %v", err)
+			t.Errorf("a message above the limit ends with %v", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("a message beyond the bound is waited for")
+		t.Fatal("the reader waits for a message above the limit")
 	}
 }
