@@ -65,7 +65,7 @@ func (h *handler) download(location, target string) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		err := fmt.Errorf("download the driver: %s answers %s", redact.URL(request.URL), response.Status)
+		err := fmt.Errorf("download the driver: %s answered %s", redact.URL(request.URL), response.Status)
 		if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone {
 			return err
 		}

@@ -87,16 +87,16 @@ func TestConfigIsChecked(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"enough":            {config: Config{Dir: "d", KubeBinary: program}},
-		"no directory":      {config: Config{KubeBinary: program}, want: "Dir: is required"},
-		"no program":        {config: Config{Dir: "d", KubeBinary: "/no/such"}, want: `KubeBinary: "/no/such" is not a program; scripts/build-kube`},
-		"any address":       {config: Config{Dir: "d", KubeBinary: program, BindAddress: "0.0.0.0"}, want: `BindAddress: "0.0.0.0" is not the address of one interface`},
-		"unknown component": {config: Config{Dir: "d", KubeBinary: program, Components: []string{"kube-proxy"}}, want: `Components: "kube-proxy" is unknown; choose from [kube-controller-manager`},
-		"image twice":       {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "/b", Layout: "/c"}}}, want: "Images[0]: needs a Match and the absolute path"},
-		"layout":            {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Layout: "/c"}}}},
-		"relative network":  {config: Config{Dir: "d", KubeBinary: program, Networks: []Network{{Path: "pod-1", Address: "198.18.0.10"}}}, want: "Networks[0]: needs the absolute Path"},
-		"unknown address":   {config: Config{Dir: "d", KubeBinary: program, Networks: []Network{{Path: "/run/netns/pod-1"}}}, want: "and the IP Address in it"},
-		"relative image":    {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "b"}}}, want: "Images[0]: needs a Match and the absolute path"},
+		"enough":                  {config: Config{Dir: "d", KubeBinary: program}},
+		"no directory":            {config: Config{KubeBinary: program}, want: "Dir: is required"},
+		"no program":              {config: Config{Dir: "d", KubeBinary: "/no/such"}, want: `KubeBinary: "/no/such" must be a program; scripts/build-kube`},
+		"any address":             {config: Config{Dir: "d", KubeBinary: program, BindAddress: "0.0.0.0"}, want: `BindAddress: "0.0.0.0" must be the address of one interface`},
+		"unknown component":       {config: Config{Dir: "d", KubeBinary: program, Components: []string{"kube-proxy"}}, want: `Components: "kube-proxy" is unknown; choose from [kube-controller-manager`},
+		"two sources of an image": {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "/b", Layout: "/c"}}}, want: "Images[0]: needs a Match and the absolute path"},
+		"layout":                  {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Layout: "/c"}}}},
+		"relative network":        {config: Config{Dir: "d", KubeBinary: program, Networks: []Network{{Path: "pod-1", Address: "198.18.0.10"}}}, want: "Networks[0]: needs the absolute Path"},
+		"unknown address":         {config: Config{Dir: "d", KubeBinary: program, Networks: []Network{{Path: "/run/netns/pod-1"}}}, want: "and the IP Address in it"},
+		"relative image":          {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "b"}}}, want: "Images[0]: needs a Match and the absolute path"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-func TestPortsAreRememberedUnlessFixed(t *testing.T) {
+func TestPortsAreStoredUnlessFixed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports")
 	first, err := choosePorts(Ports{}, loopback, file)
 	if err != nil {
@@ -134,7 +134,7 @@ func TestPortsAreRememberedUnlessFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := choosePorts(Ports{}, loopback, file); err != nil {
-		t.Errorf("a damaged memory is an error: %v", err)
+		t.Errorf("a damaged file of ports must be no error: %v", err)
 	}
 }
 
@@ -145,10 +145,10 @@ func TestFreePortTaken(t *testing.T) {
 		fixed Ports
 		want  bool
 	}{
-		"a chosen port":     {err: message, want: true},
-		"another was fixed": {err: message, fixed: Ports{Etcd: 2379}, want: true},
-		"this was fixed":    {err: message, fixed: Ports{APIServer: 6443}},
-		"another error":     {err: errors.New("disk full")},
+		"a chosen port":          {err: message, want: true},
+		"another port was fixed": {err: message, fixed: Ports{Etcd: 2379}, want: true},
+		"this port was fixed":    {err: message, fixed: Ports{APIServer: 6443}},
+		"another error":          {err: errors.New("disk full")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

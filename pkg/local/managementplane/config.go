@@ -144,7 +144,8 @@ func (c Config) problems() []error {
 		problems = append(problems, errors.New("field Dir: is required, an empty or existing data directory"))
 	}
 	if ip := net.ParseIP(c.BindAddress); ip == nil || ip.IsUnspecified() {
-		problems = append(problems, fmt.Errorf("field BindAddress: %q is not the address of one interface; clients are told to use it", c.BindAddress))
+		problems = append(problems, fmt.Errorf("field BindAddress: %q must be the address of one interface, because "+
+			"clients use it", c.BindAddress))
 	}
 	for _, name := range c.Components {
 		if !slices.Contains(AllComponents(), name) {
@@ -176,7 +177,7 @@ func networkProblems(networks []Network) []error {
 func checkProgram(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("field KubeBinary: %q is not a program; scripts/build-kube makes bin/drover-kube", path)
+		return fmt.Errorf("field KubeBinary: %q must be a program; scripts/build-kube builds bin/drover-kube", path)
 	}
 	return nil
 }

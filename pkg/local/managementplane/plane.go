@@ -89,7 +89,7 @@ func (p *Plane) startAll(ctx context.Context, supervisor *supervise.Supervisor) 
 		if attempt == startAttempts || !freePortTaken(err, s.Ports) {
 			return err
 		}
-		p.config.Log.Info("A port that was free is taken by somebody else now, choosing others")
+		p.config.Log.Info("Another process took a port that was free; choosing other ports")
 		supervisor.StopAll()
 	}
 }
@@ -213,7 +213,7 @@ func (r ReadyCheck) check() (func(context.Context) error, error) {
 func ask(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", url, err)
+		return fmt.Errorf("request %s: %w", url, err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -222,7 +222,7 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 2048))
-		return fmt.Errorf("%s answers %s: %s", url, response.Status, body)
+		return fmt.Errorf("%s answered %s: %s", url, response.Status, body)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func choosePorts(wanted Ports, bindAddress, file string) (Ports, error) {
 	}
 	content, err := json.Marshal(out)
 	if err != nil {
-		return out, fmt.Errorf("remember ports: %w", err)
+		return out, fmt.Errorf("record ports: %w", err)
 	}
 	return out, localfile.Write(file, content)
 }

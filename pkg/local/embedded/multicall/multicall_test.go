@@ -24,10 +24,10 @@ func TestProgramIsChosenByNameOrFirstArgument(t *testing.T) {
 		"by first argument":       {argv: []string{"/x/drover-kube", "etcd", "--flag"}, want: []string{"etcd", "--flag"}, wantCode: 7},
 		"by the name of a link":   {argv: []string{"/x/etcd", "--flag"}, want: []string{"/x/etcd", "--flag"}, wantCode: 7},
 		"name before argument":    {argv: []string{"etcd", "inner"}, want: []string{"etcd", "inner"}, wantCode: 7},
-		"internal one":            {argv: []string{"/proc/self/exe", "inner", "x"}, want: []string{"inner", "x"}, wantCode: 8},
+		"internal program":        {argv: []string{"/proc/self/exe", "inner", "x"}, want: []string{"inner", "x"}, wantCode: 8},
 		"unknown program":         {argv: []string{"drover-kube", "kubeadm"}, wantCode: 2},
-		"nothing asked":           {argv: []string{"drover-kube"}, wantCode: 2},
-		"no program, no name":     {wantCode: 2},
+		"no program":              {argv: []string{"drover-kube"}, wantCode: 2},
+		"no program and no name":  {wantCode: 2},
 		"flag before the program": {argv: []string{"drover-kube", "--v=2", "etcd"}, wantCode: 2},
 	}
 	for name, test := range tests {
@@ -45,7 +45,7 @@ func TestProgramIsChosenByNameOrFirstArgument(t *testing.T) {
 				wantText = "The first argument must be one of apid, etcd\n"
 			}
 			if stderr.String() != wantText {
-				t.Errorf("said %q, want %q", stderr.String(), wantText)
+				t.Errorf("output %q, want %q", stderr.String(), wantText)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func (a attempt) ended() (exitRecord, bool) {
 func (a attempt) lost() exitRecord {
 	exit := exitRecord{
 		ExitCode: 137, Reason: reasonLost, FinishedAt: time.Now().UnixNano(),
-		Message: "The container ended without leaving its exit code, as when the machine is switched off",
+		Message: "The container ended without an exit code, for example because the machine was switched off",
 	}
 	var start startRecord
 	if readJSON(filepath.Join(a.dir, startFile), &start) == nil {
@@ -221,7 +221,7 @@ func (a attempt) terminationMessage(logFile string, exit exitRecord, fallBackToL
 		message, err = tail(logFile, maxFallBack)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "the termination message cannot be read: " + err.Error()
+		return "the termination message is unreadable: " + err.Error()
 	}
 	return message
 }

@@ -101,16 +101,16 @@ func TestContainerEnds(t *testing.T) {
 		wantSig  int
 		wantText string
 	}{
-		"well":                       {script: "true"},
-		"with a code":                {script: "exit 3", wantCode: 3},
-		"by a signal":                {script: "kill -KILL $$", wantCode: 137, wantSig: 9},
-		"program missing":            {alter: func(s *containerSpec) { s.Program = "/no/such/program" }, wantCode: 128, wantText: "run /no/such/program"},
-		"program not in PATH":        {alter: func(s *containerSpec) { s.Program = "nosuchprogram" }, wantCode: 128, wantText: "nosuchprogram"},
-		"mount below shared /usr":    {alter: func(s *containerSpec) { s.Mounts[0].Target = "/usr/nosuchdir/x" }, wantCode: 128, wantText: "read-only"},
-		"mount that does not exist":  {alter: func(s *containerSpec) { s.Mounts[0].Source = "/no/such/source" }, wantCode: 128, wantText: "mount /out"},
-		"unprivileged, own home":     {script: `test "$(id -u):$(id -g):$(stat -c %u /home/x)" = 1234:1235:1234`, alter: func(s *containerSpec) { s.UID, s.GID, s.Home = 1234, 1235, "/home/x" }},
-		"working directory is there": {script: `test "$(pwd)" = /a/b`, alter: func(s *containerSpec) { s.Dir = "/a/b" }},
-		"read-only mount":            {script: `touch /out/x && exit 9; exit 4`, alter: func(s *containerSpec) { s.Mounts[0].ReadOnly = true }, wantCode: 4},
+		"well":                      {script: "true"},
+		"with a code":               {script: "exit 3", wantCode: 3},
+		"by a signal":               {script: "kill -KILL $$", wantCode: 137, wantSig: 9},
+		"missing program":           {alter: func(s *containerSpec) { s.Program = "/no/such/program" }, wantCode: 128, wantText: "run /no/such/program"},
+		"program not in PATH":       {alter: func(s *containerSpec) { s.Program = "nosuchprogram" }, wantCode: 128, wantText: "nosuchprogram"},
+		"mount below shared /usr":   {alter: func(s *containerSpec) { s.Mounts[0].Target = "/usr/nosuchdir/x" }, wantCode: 128, wantText: "read-only"},
+		"mount that does not exist": {alter: func(s *containerSpec) { s.Mounts[0].Source = "/no/such/source" }, wantCode: 128, wantText: "mount /out"},
+		"unprivileged, own home":    {script: `test "$(id -u):$(id -g):$(stat -c %u /home/x)" = 1234:1235:1234`, alter: func(s *containerSpec) { s.UID, s.GID, s.Home = 1234, 1235, "/home/x" }},
+		"working directory exists":  {script: `test "$(pwd)" = /a/b`, alter: func(s *containerSpec) { s.Dir = "/a/b" }},
+		"read-only mount":           {script: `touch /out/x && exit 9; exit 4`, alter: func(s *containerSpec) { s.Mounts[0].ReadOnly = true }, wantCode: 4},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestContainerEnds(t *testing.T) {
 				t.Errorf("ended as %+v; want code %d, signal %d, message with %q", exit, test.wantCode, test.wantSig, test.wantText)
 			}
 			if exit.StartedAt == 0 || exit.FinishedAt < exit.StartedAt {
-				t.Errorf("times are %d to %d", exit.StartedAt, exit.FinishedAt)
+				t.Errorf("start and end are %d and %d", exit.StartedAt, exit.FinishedAt)
 			}
 		})
 	}
@@ -153,7 +153,7 @@ func TestAttemptRunsExactlyOnce(t *testing.T) {
 }
 
 // A kubelet that stops leaves its containers running, and the next kubelet resumes them.
-func TestAttemptIsTakenUpAgain(t *testing.T) {
+func TestAttemptIsResumed(t *testing.T) {
 	a, out := scriptAttempt(t, "touch /out/running; until test -e /out/go; do sleep 0.02; done; exit 8")
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
@@ -226,9 +226,9 @@ func TestSignals(t *testing.T) {
 		signal   syscall.Signal
 		wantCode int
 	}{
-		"asked, and it obeys":   {script: `trap 'exit 12' TERM; touch /out/running; while :; do sleep 0.02; done`, signal: syscall.SIGTERM, wantCode: 12},
-		"killed, it would not":  {script: `trap '' TERM; touch /out/running; while :; do sleep 0.02; done`, signal: killSignal, wantCode: 137},
-		"asked, and it ignores": {script: `trap 'touch /out/asked' TERM; touch /out/running; until test -e /out/asked; do sleep 0.02; done; exit 2`, signal: syscall.SIGTERM, wantCode: 2},
+		"it ends on SIGTERM":                  {script: `trap 'exit 12' TERM; touch /out/running; while :; do sleep 0.02; done`, signal: syscall.SIGTERM, wantCode: 12},
+		"it is killed after the grace period": {script: `trap '' TERM; touch /out/running; while :; do sleep 0.02; done`, signal: killSignal, wantCode: 137},
+		"it ignores SIGTERM":                  {script: `trap 'touch /out/asked' TERM; touch /out/running; until test -e /out/asked; do sleep 0.02; done; exit 2`, signal: syscall.SIGTERM, wantCode: 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestSignals(t *testing.T) {
 }
 
 // Processes that a container leaves running end with it, even those that left its session.
-func TestNothingOutlivesAContainer(t *testing.T) {
+func TestNoProcessOutlivesAContainer(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("no setsid on this machine")
 	}
@@ -274,13 +274,13 @@ func TestTerminationMessage(t *testing.T) {
 		fallBack bool
 		want     string
 	}{
-		"as written":                    {message: "why", log: "noise", exit: 1, want: "why"},
-		"its end when it is long":       {message: strings.Repeat("a", 5000) + "b", exit: 1, want: strings.Repeat("a", 4095) + "b"},
-		"nothing":                       {log: "noise", exit: 1},
-		"log when asked for":            {log: "noise", exit: 1, fallBack: true, want: "noise"},
-		"not the log of a good end":     {log: "noise", fallBack: true},
-		"written message before log":    {message: "why", log: "noise", exit: 1, fallBack: true, want: "why"},
-		"the end of the log when asked": {log: strings.Repeat("x", 3000) + "y", exit: 1, fallBack: true, want: strings.Repeat("x", 2047) + "y"},
+		"as written":                            {message: "why", log: "noise", exit: 1, want: "why"},
+		"only the end of a long message":        {message: strings.Repeat("a", 5000) + "b", exit: 1, want: strings.Repeat("a", 4095) + "b"},
+		"nothing":                               {log: "noise", exit: 1},
+		"the log, if requested":                 {log: "noise", exit: 1, fallBack: true, want: "noise"},
+		"not the log of a successful container": {log: "noise", fallBack: true},
+		"a written message instead of the log":  {message: "why", log: "noise", exit: 1, fallBack: true, want: "why"},
+		"the end of the log, if requested":      {log: strings.Repeat("x", 3000) + "y", exit: 1, fallBack: true, want: strings.Repeat("x", 2047) + "y"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

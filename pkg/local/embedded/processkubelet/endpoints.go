@@ -32,7 +32,7 @@ func (k *kubelet) podHandler() http.Handler {
 func (k *kubelet) onlyAllowed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || !slices.Contains(k.config.AllowedClients, r.TLS.PeerCertificates[0].Subject.CommonName) {
-			http.Error(w, "only the API server may ask this node", http.StatusForbidden)
+			http.Error(w, "only the API server may send requests to this node", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -75,7 +75,7 @@ func (k *kubelet) containerLogs(ctx context.Context, namespace, pod, container s
 func (k *kubelet) workerOf(namespace, pod, container string) (*worker, error) {
 	w := k.find(namespace, pod)
 	if w == nil {
-		return nil, errdefs.NotFoundf("pod %s/%s does not run here", namespace, pod)
+		return nil, errdefs.NotFoundf("pod %s/%s does not run on this node", namespace, pod)
 	}
 	w.mu.Lock()
 	_, known := w.state.containers[container]
@@ -138,7 +138,7 @@ func (e codeError) ExitStatus() int { return e.ExitCode() }
 func (k *kubelet) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
 	w := k.find(namespace, pod)
 	if w == nil {
-		return errdefs.NotFoundf("pod %s/%s does not run here", namespace, pod)
+		return errdefs.NotFoundf("pod %s/%s does not run on this node", namespace, pod)
 	}
 	defer stream.Close()
 	host := "127.0.0.1"

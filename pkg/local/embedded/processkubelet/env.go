@@ -116,7 +116,7 @@ func variableValue(pod *corev1.Pod, container *corev1.Container, variable corev1
 		value, err := fieldValue(pod, node, ref.FieldRef.FieldPath)
 		return value, err == nil, err
 	default:
-		return "", false, fmt.Errorf("its source is not supported by this node (container %s)", container.Name)
+		return "", false, fmt.Errorf("this node does not support its source (container %s)", container.Name)
 	}
 }
 

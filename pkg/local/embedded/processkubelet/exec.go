@@ -13,7 +13,8 @@ import (
 // its specification and the command.
 func ExecMain(args []string) int {
 	if len(args) < 4 {
-		fmt.Fprintln(os.Stderr, "process-exec: needs a pid, a specification and a command; the process kubelet starts it")
+		fmt.Fprintln(os.Stderr, "process-exec: a pid, a specification and a command are required; the process "+
+			"kubelet starts this program")
 		return 2
 	}
 	if err := becomeExec(args[1], args[2], args[3:]); err != nil {

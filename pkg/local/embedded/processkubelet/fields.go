@@ -45,7 +45,7 @@ func fieldValue(pod *corev1.Pod, node nodeFacts, path string) (string, error) {
 			return from[strings.TrimSuffix(key, "']")], nil
 		}
 	}
-	return "", fmt.Errorf("field %s is not supported by this node", path)
+	return "", fmt.Errorf("this node does not support field %s", path)
 }
 
 func quotedMap(m map[string]string) string {

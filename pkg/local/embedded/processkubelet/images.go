@@ -45,7 +45,8 @@ func (i Image) check() error {
 	case i.Layout != "" && !filepath.IsAbs(i.Layout):
 		problems = append(problems, errors.New("layout: must be the absolute path of a directory"))
 	case i.Layout != "" && (i.Program != "" || i.Args != nil || i.Env != nil || i.WorkingDir != "" || i.User != 0):
-		problems = append(problems, errors.New("layout: says program, args, env, workingDir and user itself; leave them out"))
+		problems = append(problems, errors.New("layout: the image contains program, args, env, workingDir and user; "+
+			"remove these fields"))
 	}
 	return errors.Join(problems...)
 }
@@ -69,7 +70,7 @@ func findImage(table []Image, reference string) (Image, error) {
 	for _, image := range table {
 		known = append(known, image.Match)
 	}
-	return Image{}, fmt.Errorf("nothing stands for image %q; known are: %s", reference, strings.Join(known, ", "))
+	return Image{}, fmt.Errorf("image %q is unknown; known images are: %s", reference, strings.Join(known, ", "))
 }
 
 func globMatches(glob, text string) bool {

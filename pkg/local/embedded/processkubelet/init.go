@@ -33,7 +33,7 @@ func InitMain(args []string) int {
 
 func becomeContainer(args []string) error {
 	if len(args) != 2 {
-		return errors.New("process-init needs a specification; the shim starts it")
+		return errors.New("process-init: a specification is required; the shim starts this program")
 	}
 	var spec containerSpec
 	if err := readJSON(args[1], &spec); err != nil {

@@ -83,7 +83,7 @@ func Main(args []string) int {
 // Run runs the node until ctx ends.
 func Run(ctx context.Context, config Config) error {
 	if os.Geteuid() != 0 {
-		return errors.New("needs root: each pod gets mounts and a user of its own")
+		return errors.New("must run as root: each pod gets its own mounts and user")
 	}
 	lock, err := takeLock(config.Dir)
 	if err != nil {

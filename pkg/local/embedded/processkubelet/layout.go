@@ -78,7 +78,8 @@ func chooseImage(manifests []v1.Descriptor, architecture string) (v1.Descriptor,
 		}
 	}
 	if len(found) != 1 || !found[0].MediaType.IsImage() {
-		return v1.Descriptor{}, fmt.Errorf("%d of its %d manifests are of an image for linux/%s, want one", len(found), len(manifests), architecture)
+		return v1.Descriptor{}, fmt.Errorf("%d of its %d manifests are for linux/%s; want one",
+			len(found), len(manifests), architecture)
 	}
 	return found[0], nil
 }
@@ -86,7 +87,7 @@ func chooseImage(manifests []v1.Descriptor, architecture string) (v1.Descriptor,
 // configured fills an entry from the configuration of its image.
 func configured(entry Image, config v1.Config) (Image, error) {
 	if len(config.Entrypoint)+len(config.Cmd) == 0 {
-		return Image{}, errors.New("the image names no program")
+		return Image{}, errors.New("the image must have an entrypoint or a command")
 	}
 	var err error
 	if entry.User, entry.layout.group, err = userOf(config.User); err != nil {
@@ -112,7 +113,7 @@ func userOf(user string) (uid, gid int64, err error) {
 	u, errUser := strconv.ParseUint(first, 10, 31)
 	g, errGroup := strconv.ParseUint(second, 10, 31)
 	if !ok || errUser != nil || errGroup != nil {
-		return 0, 0, fmt.Errorf("the image's user is %q; this node wants numbers, USER:GROUP", user)
+		return 0, 0, fmt.Errorf("the image's user is %q; it must be numbers, USER:GROUP", user)
 	}
 	return int64(u), int64(g), nil
 }

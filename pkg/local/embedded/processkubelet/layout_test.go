@@ -111,21 +111,21 @@ func TestUnpack(t *testing.T) {
 				"out": "Lrwxrwxrwx /etc/shadow",
 			},
 		},
-		"an upper layer replaces": {
+		"an upper layer replaces a file": {
 			layers: [][]tar.Header{
 				{file("a", "low"), file("d/b", "low"), file("d/c", "low"), linkTo(tar.TypeSymlink, "l", "a")},
 				{file("a", "high"), dir("d", 0o700), file("d/b", "high"), file("l", "high")},
 			},
 			want: map[string]string{"a": "-rw-r--r-- high", "d": "drwx------", "d/b": "-rw-r--r-- high", "d/c": "-rw-r--r-- low", "l": "-rw-r--r-- high"},
 		},
-		"a name that leads out":             {layers: [][]tar.Header{{file("../x", "")}}, wantErr: "../x: it leads out of the image"},
-		"an absolute name":                  {layers: [][]tar.Header{{file("/x", "")}}, wantErr: "it leads out of the image"},
-		"through an absolute link":          {layers: [][]tar.Header{{linkTo(tar.TypeSymlink, "l", "/tmp"), file("l/x", "")}}, wantErr: "l/x: "},
-		"through a link upwards":            {layers: [][]tar.Header{{linkTo(tar.TypeSymlink, "l", ".."), file("l/x", "")}}, wantErr: "escapes"},
-		"a hard link to a file of others":   {layers: [][]tar.Header{{linkTo(tar.TypeLink, "l", "../secret")}}, wantErr: "escapes"},
-		"a file that removes another":       {layers: [][]tar.Header{{file("a", "")}, {file(".wh.a", "")}}, wantErr: ".wh.a: it removes a file of another layer"},
-		"a device":                          {layers: [][]tar.Header{{{Typeflag: tar.TypeBlock, Name: "sda"}}}, wantErr: "sda: it is neither file, directory nor link"},
-		"a whole directory of layers above": {layers: [][]tar.Header{{file("d/a", "")}, {file("d/.wh..wh..opq", "")}}, wantErr: "it removes"},
+		"a name outside of the image":   {layers: [][]tar.Header{{file("../x", "")}}, wantErr: "../x: it leads outside of the image"},
+		"an absolute name":              {layers: [][]tar.Header{{file("/x", "")}}, wantErr: "it leads outside of the image"},
+		"through an absolute link":      {layers: [][]tar.Header{{linkTo(tar.TypeSymlink, "l", "/tmp"), file("l/x", "")}}, wantErr: "l/x: "},
+		"through a relative link":       {layers: [][]tar.Header{{linkTo(tar.TypeSymlink, "l", ".."), file("l/x", "")}}, wantErr: "escapes"},
+		"a hard link to a file outside": {layers: [][]tar.Header{{linkTo(tar.TypeLink, "l", "../secret")}}, wantErr: "escapes"},
+		"a whiteout file":               {layers: [][]tar.Header{{file("a", "")}, {file(".wh.a", "")}}, wantErr: ".wh.a: it removes a file of another layer"},
+		"a device":                      {layers: [][]tar.Header{{{Typeflag: tar.TypeBlock, Name: "sda"}}}, wantErr: "sda: it must be a file, a directory or a link"},
+		"a whiteout of a directory":     {layers: [][]tar.Header{{file("d/a", "")}, {file("d/.wh..wh..opq", "")}}, wantErr: "it removes"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -206,8 +206,8 @@ func TestUnpackOfADamagedLayout(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "blobs", digest.Algorithm, digest.Hex), wrong, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fromLayout(Image{Layout: dir}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "its content has the sum") {
-		t.Errorf("error is %v, want that the content is another", err)
+	if _, err := fromLayout(Image{Layout: dir}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "its content has the checksum") {
+		t.Errorf("error is %v, want an error about the checksum", err)
 	}
 }
 
@@ -225,9 +225,9 @@ func TestImageIsChosen(t *testing.T) {
 		manifests []v1.Descriptor
 		want      string
 	}{
-		"beside a bill of materials":   {[]v1.Descriptor{of("amd64", "a"), of("", "b")}, "a"},
+		"with a bill of materials":     {[]v1.Descriptor{of("amd64", "a"), of("", "b")}, "a"},
 		"among other architectures":    {[]v1.Descriptor{of("arm64", "a"), of("amd64", "b")}, "b"},
-		"alone, without a platform":    {[]v1.Descriptor{of("", "a")}, "a"},
+		"without a platform":           {[]v1.Descriptor{of("", "a")}, "a"},
 		"none":                         {nil, ""},
 		"only another architecture":    {[]v1.Descriptor{of("arm64", "a")}, ""},
 		"two of the same architecture": {[]v1.Descriptor{of("amd64", "a"), of("amd64", "b")}, ""},
@@ -263,9 +263,9 @@ func TestImageIsConfigured(t *testing.T) {
 			container: corev1.Container{Command: []string{"/c"}}, want: "0:0 / /c",
 		},
 		"no entrypoint":          {config: v1.Config{Cmd: []string{"/c", "y"}}, want: "0:0 / /c y"},
-		"arguments alone":        {config: v1.Config{Cmd: []string{"/c", "y"}}, container: corev1.Container{Args: []string{"/a"}}, want: "0:0 / /a"},
-		"no program":             {wantErr: "names no program"},
-		"a user by name":         {config: v1.Config{Cmd: []string{"/c"}, User: "drover"}, wantErr: `user is "drover"; this node wants numbers`},
+		"only arguments":         {config: v1.Config{Cmd: []string{"/c", "y"}}, container: corev1.Container{Args: []string{"/a"}}, want: "0:0 / /a"},
+		"no program":             {wantErr: "an entrypoint or a command"},
+		"a user by name":         {config: v1.Config{Cmd: []string{"/c"}, User: "drover"}, wantErr: `user is "drover"; it must be numbers`},
 		"a user without a group": {config: v1.Config{Cmd: []string{"/c"}, User: "12"}, wantErr: "USER:GROUP"},
 		"a negative user":        {config: v1.Config{Cmd: []string{"/c"}, User: "-1:0"}, wantErr: "USER:GROUP"},
 		"a relative directory":   {config: v1.Config{Cmd: []string{"/c"}, WorkingDir: "w"}, wantErr: "does not begin with /"},
@@ -316,7 +316,7 @@ func TestContainerOfALayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, readOnly := range map[string]bool{"files that it may change": false, "files that it may only read": true} {
+	for name, readOnly := range map[string]bool{"writable files": false, "read-only files": true} {
 		t.Run(name, func(t *testing.T) {
 			got := tell(t, image, readOnly)
 			want := map[string]any{
@@ -326,7 +326,7 @@ func TestContainerOfALayout(t *testing.T) {
 				"root": []any{"bin", "dev", "etc", "home", "out", "proc", "sys"},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("the container tells (-want +got):\n%s", diff)
+				t.Errorf("output of the container (-want +got):\n%s", diff)
 			}
 		})
 	}

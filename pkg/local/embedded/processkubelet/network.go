@@ -22,7 +22,7 @@ type Network struct {
 
 func (n Network) check() error {
 	if !filepath.IsAbs(n.Path) || n.Address == "" {
-		return errors.New("needs the absolute path of a network namespace and the address of the pod in it")
+		return errors.New("must have the absolute path of a network namespace and the address of the pod in it")
 	}
 	return nil
 }
@@ -71,7 +71,8 @@ func (w *worker) takeNetwork(ctx context.Context) error {
 			w.mu.Unlock()
 			return writeJSON(filepath.Join(w.dir, networkFile), network)
 		}
-		w.waitingAll(reasonNetwork, fmt.Sprintf("Other pods have all %d networks of this node", len(w.kubelet.config.Networks)))
+		w.waitingAll(reasonNetwork, fmt.Sprintf("Other pods use all %d networks of this node",
+			len(w.kubelet.config.Networks)))
 		if err := w.pause(ctx, retryPause); err != nil {
 			return err
 		}
@@ -94,7 +95,7 @@ func (w *worker) leaveNetwork() {
 		return
 	}
 	if err := os.RemoveAll(filepath.Join(w.dir, networkFile)); err != nil {
-		klog.ErrorS(err, "Letting go of the network of a finished pod", "pod", klog.KObj(w.pod))
+		klog.ErrorS(err, "Cannot release the network of a finished pod", "pod", klog.KObj(w.pod))
 		return
 	}
 	w.kubelet.mu.Lock()

@@ -54,7 +54,7 @@ func TestNetworks_EachPodHasItsOwn(t *testing.T) {
 		t.Errorf("addresses of pods (-want +got):\n%s", diff)
 	}
 	if waiting := third.state.containers["main"].waiting; waiting == nil || waiting.Reason != reasonNetwork {
-		t.Errorf("the pod without a network shows %+v, want that it waits for one", third.state.containers["main"])
+		t.Errorf("the pod without a network has status %+v, want a wait for a network", third.state.containers["main"])
 	}
 	if status := third.snapshot().Status; status.PodIP != "" || len(status.PodIPs) > 0 {
 		t.Errorf("the pod without a network has the addresses %q, %v", status.PodIP, status.PodIPs)
@@ -65,20 +65,20 @@ func TestNetworks_EachPodHasItsOwn(t *testing.T) {
 	second = newWorker(k, second.pod)
 	first = newWorker(k, first.pod)
 	if diff := cmp.Diff([]string{"10.0.0.11", "10.0.0.12"}, addresses(first, second)); diff != "" {
-		t.Errorf("addresses after the kubelet started again (-want +got):\n%s", diff)
+		t.Errorf("addresses after a restart of the kubelet (-want +got):\n%s", diff)
 	}
 	if late := arrive(t, k, "fourth", false); late.address() != "" {
-		t.Errorf("a pod got %s, which another has", late.address())
+		t.Errorf("a pod got address %s of another pod", late.address())
 	}
 
 	// The next pod gets the network of an ended pod.
 	second.leaveNetwork()
 	if late := arrive(t, k, "fifth", false); late.address() != "10.0.0.12" {
-		t.Errorf("a pod got the address %q, want that of the pod that has ended", late.address())
+		t.Errorf("a pod got the address %q, want the address of the ended pod", late.address())
 	}
 	k = networkedKubelet(k.config.Dir)
 	if again := newWorker(k, second.pod); again.address() != "" {
-		t.Errorf("the pod that has ended has address %s again", again.address())
+		t.Errorf("the ended pod has address %s again", again.address())
 	}
 }
 
@@ -98,7 +98,7 @@ func TestNetwork_OfContainer(t *testing.T) {
 	}()
 	path, ok := <-made
 	if !ok {
-		t.Skip("this machine lets nobody make a network namespace")
+		t.Skip("this machine does not allow network namespaces")
 	}
 	want, err := os.Readlink(path)
 	if err != nil {

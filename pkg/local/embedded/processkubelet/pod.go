@@ -86,7 +86,7 @@ func (w *worker) run(ctx context.Context) {
 	w.leaveNetwork()
 	// Volumes contain Secrets, which a finished pod does not need.
 	if err := os.RemoveAll(w.volumesDir()); err != nil {
-		klog.ErrorS(err, "Removing volumes of a finished pod", "pod", klog.KObj(w.pod))
+		klog.ErrorS(err, "Cannot remove volumes of a finished pod", "pod", klog.KObj(w.pod))
 	}
 }
 

@@ -113,7 +113,7 @@ func probeURL(container *corev1.Container, address string) (string, error) {
 			}
 		}
 		if port == 0 {
-			return "", fmt.Errorf("the readiness probe asks port %q, which the container does not have", get.Port.StrVal)
+			return "", fmt.Errorf("the container does not have port %q of the readiness probe", get.Port.StrVal)
 		}
 	}
 	scheme := "http"

@@ -32,7 +32,7 @@ func (k *kubelet) NotifyPods(ctx context.Context, notify func(*corev1.Pod)) {
 	k.notify = notify
 	k.mu.Unlock()
 	if err := k.adopt(ctx); err != nil {
-		klog.ErrorS(err, "Taking up the pods of an earlier run")
+		klog.ErrorS(err, "Cannot adopt the pods of an earlier run")
 	}
 	go k.repeat(ctx)
 }
@@ -46,7 +46,7 @@ func (k *kubelet) adopt(ctx context.Context) error {
 	for _, entry := range entries {
 		var pod corev1.Pod
 		if err := readJSON(filepath.Join(k.podsDir(), entry.Name(), podFile), &pod); err != nil {
-			klog.ErrorS(err, "A pod on disk cannot be read", "directory", entry.Name())
+			klog.ErrorS(err, "Cannot read a pod on disk", "directory", entry.Name())
 			continue
 		}
 		k.startWorker(ctx, &pod)
@@ -125,7 +125,7 @@ func (k *kubelet) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	w := k.workers[pod.UID]
 	k.mu.Unlock()
 	if w == nil {
-		return errdefs.NotFound("pod does not run here")
+		return errdefs.NotFound("the pod does not run on this node")
 	}
 	var grace time.Duration
 	if pod.DeletionGracePeriodSeconds != nil {
@@ -147,7 +147,7 @@ func (k *kubelet) finish(w *worker, grace time.Duration) {
 			}
 			k.removeFromAPI(k.life, w.snapshot())
 			if err := os.RemoveAll(w.dir); err != nil {
-				klog.ErrorS(err, "Removing the files of a pod", "pod", klog.KObj(w.pod))
+				klog.ErrorS(err, "Cannot remove the files of a pod", "pod", klog.KObj(w.pod))
 			}
 			k.mu.Lock()
 			delete(k.workers, w.pod.UID)
@@ -167,13 +167,13 @@ func (k *kubelet) removeFromAPI(ctx context.Context, last *corev1.Pod) {
 	if present.Status.Phase != corev1.PodSucceeded && present.Status.Phase != corev1.PodFailed {
 		present.Status = last.Status
 		if _, err := pods.UpdateStatus(ctx, present, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			klog.ErrorS(err, "Writing the last status of a pod", "pod", klog.KObj(last))
+			klog.ErrorS(err, "Cannot write the last status of a pod", "pod", klog.KObj(last))
 		}
 	}
 	options := metav1.NewDeleteOptions(0)
 	options.Preconditions = metav1.NewUIDPreconditions(string(last.UID))
 	if err := pods.Delete(ctx, last.Name, *options); err != nil && !apierrors.IsNotFound(err) {
-		klog.ErrorS(err, "Removing an ended pod", "pod", klog.KObj(last))
+		klog.ErrorS(err, "Cannot remove an ended pod", "pod", klog.KObj(last))
 	}
 }
 
@@ -182,7 +182,7 @@ func (k *kubelet) GetPod(_ context.Context, namespace, name string) (*corev1.Pod
 	if w := k.find(namespace, name); w != nil {
 		return w.snapshot(), nil
 	}
-	return nil, errdefs.NotFound("pod does not run here")
+	return nil, errdefs.NotFound("the pod does not run on this node")
 }
 
 // GetPodStatus returns the current status of a pod.

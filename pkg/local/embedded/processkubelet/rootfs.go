@@ -62,10 +62,10 @@ func switchRoot(root string) error {
 		return fmt.Errorf("switch root: %w", err)
 	}
 	if err := unix.Unmount("/.old", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("let go of the machine's root: %w", err)
+		return fmt.Errorf("release the machine's root: %w", err)
 	}
 	if err := os.Remove("/.old"); err != nil {
-		return fmt.Errorf("let go of the machine's root: %w", err)
+		return fmt.Errorf("release the machine's root: %w", err)
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func mountPoint(root, target string, dir bool) (string, error) {
 
 func explainReadOnly(err error) error {
 	if errors.Is(err, unix.EROFS) {
-		return fmt.Errorf("it lies in a directory of this machine that pods share read-only: %w", err)
+		return fmt.Errorf("its directory belongs to this machine, and pods share it read-only: %w", err)
 	}
 	return err
 }

@@ -38,9 +38,9 @@ func mountImage(dir, image string) (string, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return "", fmt.Errorf("look at the image's /%s: %w", name, err)
+			return "", fmt.Errorf("inspect the image's /%s: %w", name, err)
 		case !info.IsDir():
-			return "", fmt.Errorf("the image's /%s is no directory", name)
+			return "", fmt.Errorf("the image's /%s must be a directory", name)
 		}
 	}
 	return root, nil

@@ -37,7 +37,8 @@ const killSignal = syscall.SIGUSR1
 // again.
 func ShimMain(args []string) int {
 	if len(args) != 2 {
-		fmt.Fprintln(os.Stderr, "process-shim: needs the directory of an attempt; the process kubelet starts it")
+		fmt.Fprintln(os.Stderr, "process-shim: the directory of an attempt is required; the process kubelet starts "+
+			"this program")
 		return 2
 	}
 	dir := args[1]
@@ -92,7 +93,7 @@ func runContainer(dir string, signals <-chan os.Signal) exitRecord {
 	}
 	// This process becomes the parent of the container's orphans, so that it can find and kill them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return failedStart(fmt.Errorf("become the reaper of the container's processes: %w", err))
+		return failedStart(fmt.Errorf("become the subreaper of the container's processes: %w", err))
 	}
 	cmd, report, err := startInit(dir, spec)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestImageTable(t *testing.T) {
 				t.Errorf("found %q, %v; want %q", image.Program, err, test.want)
 			}
 			if err != nil && !strings.Contains(err.Error(), "rancher/machine:v?") {
-				t.Errorf("error %v does not say what is known", err)
+				t.Errorf("error %v does not list the known images", err)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestEnvironment(t *testing.T) {
 		want    map[string]string // in addition to base
 		wantErr string
 	}{
-		"nothing of the kubelet's own": {},
+		"no variables of the kubelet": {},
 		"image, then envFrom, then env": {
 			image: Image{Env: []string{"A=image", "USER=image", "B=image"}},
 			from:  []corev1.EnvFromSource{secretAll("cred", "", nil)},
@@ -128,7 +128,7 @@ func TestEnvironment(t *testing.T) {
 			env:  []corev1.EnvVar{{Name: "A", ValueFrom: field("metadata.name")}, {Name: "B", ValueFrom: field("status.podIP")}, {Name: "C", ValueFrom: field("metadata.labels['app']")}},
 			want: map[string]string{"A": "p", "B": "10.0.0.6", "C": "x"},
 		},
-		"unknown field": {env: []corev1.EnvVar{{Name: "A", ValueFrom: field("status.phase")}}, wantErr: "field status.phase is not supported"},
+		"unknown field": {env: []corev1.EnvVar{{Name: "A", ValueFrom: field("status.phase")}}, wantErr: "does not support field status.phase"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -165,10 +165,10 @@ func TestCommandLine(t *testing.T) {
 		command, args []string
 		want          string
 	}{
-		"image alone":          {want: "/entry fixed"},
-		"arguments":            {args: []string{"a", "$(V)"}, want: "/entry fixed a 1"},
-		"command replaces all": {command: []string{"/own", "x"}, want: "/own x"},
-		"command and args":     {command: []string{"/own"}, args: []string{"a"}, want: "/own a"},
+		"only the image": {want: "/entry fixed"},
+		"arguments":      {args: []string{"a", "$(V)"}, want: "/entry fixed a 1"},
+		"command replaces entrypoint and arguments": {command: []string{"/own", "x"}, want: "/own x"},
+		"command and args":                          {command: []string{"/own"}, args: []string{"a"}, want: "/own a"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -190,11 +190,11 @@ func TestIdentity(t *testing.T) {
 		wantGID    int
 		wantGroups []int
 	}{
-		"root":                   {},
-		"image's user":           {image: Image{User: 1000}, wantUID: 1000, wantGID: 1000},
-		"pod's over image's":     {image: Image{User: 1000}, pod: &corev1.PodSecurityContext{RunAsUser: id(2), RunAsGroup: id(3)}, wantUID: 2, wantGID: 3},
-		"container's over pod's": {pod: &corev1.PodSecurityContext{RunAsUser: id(2)}, container: &corev1.SecurityContext{RunAsUser: id(4), RunAsGroup: id(5)}, wantUID: 4, wantGID: 5},
-		"groups":                 {pod: &corev1.PodSecurityContext{FSGroup: id(7), SupplementalGroups: []int64{8}}, wantGroups: []int{8, 7}},
+		"root":                                  {},
+		"image's user":                          {image: Image{User: 1000}, wantUID: 1000, wantGID: 1000},
+		"pod's user overrides image's user":     {image: Image{User: 1000}, pod: &corev1.PodSecurityContext{RunAsUser: id(2), RunAsGroup: id(3)}, wantUID: 2, wantGID: 3},
+		"container's user overrides pod's user": {pod: &corev1.PodSecurityContext{RunAsUser: id(2)}, container: &corev1.SecurityContext{RunAsUser: id(4), RunAsGroup: id(5)}, wantUID: 4, wantGID: 5},
+		"groups":                                {pod: &corev1.PodSecurityContext{FSGroup: id(7), SupplementalGroups: []int64{8}}, wantGroups: []int{8, 7}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestVolumeFiles(t *testing.T) {
 			want: map[string]string{"token": "400 token of sa for api", "c": "400 red", "namespace": "400 ns"},
 		},
 		"empty directory": {source: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, want: map[string]string{}},
-		"network disk":    {source: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, wantErr: "volume v: its kind is not supported"},
+		"network disk":    {source: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, wantErr: "volume v: this node does not support its kind"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestVolumeFiles(t *testing.T) {
 	}
 }
 
-func TestVolumesKeepToThemselves(t *testing.T) {
+func TestVolumesAreIsolated(t *testing.T) {
 	dir := t.TempDir()
 	volume := filepath.Join(dir, "v")
 	if err := writeVolume(volume, map[string]payload{"../out": {}}, nil); err == nil {
@@ -318,7 +318,7 @@ func TestResolveInside(t *testing.T) {
 		}
 	}
 	if _, err := resolveInside(root, "/loop/x"); err == nil {
-		t.Error("a circle of links was followed")
+		t.Error("a cycle of links was followed")
 	}
 }
 
@@ -331,7 +331,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"relative program": {strings.Replace(good, "program: /a", "program: a", 1), "images[0]: program: must be the absolute path"},
 		"layout":           {strings.Replace(good, "program: /a", "layout: /a", 1), ""},
 		"relative layout":  {strings.Replace(good, "program: /a", "layout: a", 1), "images[0]: layout: must be the absolute path"},
-		"layout, program":  {strings.Replace(good, "program: /a", "program: /a, layout: /b", 1), "images[0]: layout: says program, args"},
+		"layout, program":  {strings.Replace(good, "program: /a", "program: /a, layout: /b", 1), "images[0]: layout: the image contains program, args"},
 		"misspelled":       {good + "tains: []\n", `unknown field "tains"`},
 	}
 	for name, test := range tests {

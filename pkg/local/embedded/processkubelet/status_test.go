@@ -36,19 +36,19 @@ func TestPhaseAndReadiness(t *testing.T) {
 		wantPhase corev1.PodPhase
 		wantReady bool
 	}{
-		"nothing started":           {main: []containerState{waits, waits}, wantPhase: corev1.PodPending},
-		"one started":               {main: []containerState{runs, waits}, wantPhase: corev1.PodRunning},
-		"all run":                   {main: []containerState{runs, runs}, wantPhase: corev1.PodRunning, wantReady: true},
-		"one ended, one runs":       {main: []containerState{ended(1, true), runs}, wantPhase: corev1.PodRunning},
-		"all ended well":            {main: []containerState{ended(0, true), ended(0, true)}, wantPhase: corev1.PodSucceeded},
-		"all ended, one badly":      {main: []containerState{ended(0, true), ended(3, true)}, wantPhase: corev1.PodFailed},
-		"ended, will start again":   {main: []containerState{ended(1, false)}, wantPhase: corev1.PodRunning},
-		"waits to start again":      {main: []containerState{crashing}, wantPhase: corev1.PodRunning},
-		"init runs":                 {init: &runs, main: []containerState{waits}, wantPhase: corev1.PodPending},
-		"init failed for good":      {init: new(ended(1, true)), main: []containerState{waits}, wantPhase: corev1.PodFailed},
-		"init failed, tries again":  {init: new(ended(1, false)), main: []containerState{waits}, wantPhase: corev1.PodPending},
-		"init ended well, main run": {init: new(ended(0, true)), main: []containerState{runs}, wantPhase: corev1.PodRunning, wantReady: true},
-		"the pod itself failed":     {main: []containerState{ended(128, true)}, failure: reasonUnknownImage, wantPhase: corev1.PodFailed},
+		"no container started":                {main: []containerState{waits, waits}, wantPhase: corev1.PodPending},
+		"one container started":               {main: []containerState{runs, waits}, wantPhase: corev1.PodRunning},
+		"all containers run":                  {main: []containerState{runs, runs}, wantPhase: corev1.PodRunning, wantReady: true},
+		"one ended, one runs":                 {main: []containerState{ended(1, true), runs}, wantPhase: corev1.PodRunning},
+		"all succeeded":                       {main: []containerState{ended(0, true), ended(0, true)}, wantPhase: corev1.PodSucceeded},
+		"all ended, one failed":               {main: []containerState{ended(0, true), ended(3, true)}, wantPhase: corev1.PodFailed},
+		"ended, will restart":                 {main: []containerState{ended(1, false)}, wantPhase: corev1.PodRunning},
+		"waits for its restart":               {main: []containerState{crashing}, wantPhase: corev1.PodRunning},
+		"init runs":                           {init: &runs, main: []containerState{waits}, wantPhase: corev1.PodPending},
+		"init failed finally":                 {init: new(ended(1, true)), main: []containerState{waits}, wantPhase: corev1.PodFailed},
+		"init failed, restarts":               {init: new(ended(1, false)), main: []containerState{waits}, wantPhase: corev1.PodPending},
+		"init succeeded, main containers run": {init: new(ended(0, true)), main: []containerState{runs}, wantPhase: corev1.PodRunning, wantReady: true},
+		"the pod itself failed":               {main: []containerState{ended(128, true)}, failure: reasonUnknownImage, wantPhase: corev1.PodFailed},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,17 +127,17 @@ func TestLogTail(t *testing.T) {
 		options api.ContainerLogOpts
 		want    string
 	}{
-		"everything":             {text: "a\nb\n", want: "a\nb\n"},
-		"last line":              {text: "a\nb\nc\n", options: api.ContainerLogOpts{Tail: 1}, want: "c\n"},
-		"last two":               {text: "a\nb\nc\n", options: api.ContainerLogOpts{Tail: 2}, want: "b\nc\n"},
-		"more than there are":    {text: "a\nb\n", options: api.ContainerLogOpts{Tail: 5}, want: "a\nb\n"},
-		"line without an end":    {text: "a\nb", options: api.ContainerLogOpts{Tail: 1}, want: "b"},
-		"empty":                  {options: api.ContainerLogOpts{Tail: 3}},
-		"across blocks":          {text: long, options: api.ContainerLogOpts{Tail: 1000}, want: long[:100*1000]},
-		"limited":                {text: "abcdef", options: api.ContainerLogOpts{LimitBytes: 3}, want: "abc"},
-		"empty lines are lines":  {text: "a\n\n\n", options: api.ContainerLogOpts{Tail: 2}, want: "\n\n"},
-		"followed to its end":    {text: "a\nb\n", options: api.ContainerLogOpts{Follow: true}, want: "a\nb\n"},
-		"followed from the tail": {text: "a\nb\n", options: api.ContainerLogOpts{Follow: true, Tail: 1}, want: "b\n"},
+		"everything":                    {text: "a\nb\n", want: "a\nb\n"},
+		"last line":                     {text: "a\nb\nc\n", options: api.ContainerLogOpts{Tail: 1}, want: "c\n"},
+		"last two lines":                {text: "a\nb\nc\n", options: api.ContainerLogOpts{Tail: 2}, want: "b\nc\n"},
+		"more lines than exist":         {text: "a\nb\n", options: api.ContainerLogOpts{Tail: 5}, want: "a\nb\n"},
+		"line without a newline":        {text: "a\nb", options: api.ContainerLogOpts{Tail: 1}, want: "b"},
+		"empty":                         {options: api.ContainerLogOpts{Tail: 3}},
+		"across blocks":                 {text: long, options: api.ContainerLogOpts{Tail: 1000}, want: long[:100*1000]},
+		"limited":                       {text: "abcdef", options: api.ContainerLogOpts{LimitBytes: 3}, want: "abc"},
+		"empty lines count":             {text: "a\n\n\n", options: api.ContainerLogOpts{Tail: 2}, want: "\n\n"},
+		"followed to its end":           {text: "a\nb\n", options: api.ContainerLogOpts{Follow: true}, want: "a\nb\n"},
+		"followed after the last lines": {text: "a\nb\n", options: api.ContainerLogOpts{Follow: true, Tail: 1}, want: "b\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

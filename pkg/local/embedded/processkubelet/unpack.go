@@ -52,7 +52,7 @@ func unpack(image v1.Image, dir string) error {
 	}
 	sums := config.RootFS.DiffIDs
 	if len(sums) != len(layers) {
-		return fmt.Errorf("the image has %d layers, and its configuration names %d", len(layers), len(sums))
+		return fmt.Errorf("the image has %d layers, but its configuration lists %d", len(layers), len(sums))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -83,7 +83,7 @@ func unpackLayer(root *os.Root, layer v1.Layer, want v1.Hash) error {
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want.Hex {
-		return fmt.Errorf("its content has the sum %s", got)
+		return fmt.Errorf("its content has the checksum %s", got)
 	}
 	return nil
 }
@@ -107,9 +107,10 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	name := filepath.Clean(header.Name)
 	switch {
 	case !filepath.IsLocal(name):
-		return errors.New("it leads out of the image")
+		return errors.New("it leads outside of the image")
 	case strings.HasPrefix(filepath.Base(name), whiteout):
-		return errors.New("it removes a file of another layer, which this node does not understand: make the image of one layer")
+		return errors.New("it removes a file of another layer, and this node does not support that: build the image " +
+			"with a single layer")
 	case name == ".":
 		return nil
 	}
@@ -141,7 +142,7 @@ func makeEntry(root *os.Root, name string, header *tar.Header, content io.Reader
 	case tar.TypeSymlink:
 		return root.Symlink(header.Linkname, name)
 	default:
-		return fmt.Errorf("it is neither file, directory nor link but of type %q", header.Typeflag)
+		return fmt.Errorf("it must be a file, a directory or a link, but has type %q", header.Typeflag)
 	}
 }
 

@@ -49,7 +49,8 @@ func volumeFiles(ctx context.Context, pod *corev1.Pod, volume corev1.Volume, nod
 }
 
 // errUnsupportedVolume is permanent: a retry cannot help.
-var errUnsupportedVolume = errors.New("its kind is not supported by this node; use secret, configMap, projected, downwardAPI, emptyDir or hostPath")
+var errUnsupportedVolume = errors.New("this node does not support its kind; use secret, configMap, projected, " +
+	"downwardAPI, emptyDir or hostPath")
 
 func addProjection(ctx context.Context, files map[string]payload, pod *corev1.Pod, source corev1.VolumeProjection, mode *int32, node nodeFacts,
 	from sources, issue tokens,
@@ -117,7 +118,7 @@ func addKeys(files map[string]payload, data map[string][]byte, items []corev1.Ke
 func addFields(files map[string]payload, pod *corev1.Pod, node nodeFacts, items []corev1.DownwardAPIVolumeFile, mode *int32) error {
 	for _, item := range items {
 		if item.FieldRef == nil {
-			return fmt.Errorf("file %s: only fields of the pod are supported by this node", item.Path)
+			return fmt.Errorf("file %s: this node supports only fields of the pod", item.Path)
 		}
 		value, err := fieldValue(pod, node, item.FieldRef.FieldPath)
 		if err != nil {
@@ -147,7 +148,7 @@ func writeVolume(dir string, files map[string]payload, fsGroup *int64) error {
 	}
 	for path, file := range files {
 		if !filepath.IsLocal(path) {
-			return fmt.Errorf("make volume: path %q leads out of the volume", path)
+			return fmt.Errorf("make volume: path %q leads outside of the volume", path)
 		}
 		target := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
@@ -181,7 +182,7 @@ func subPath(volumeDir, path string) (string, error) {
 		return volumeDir, nil
 	}
 	if !filepath.IsLocal(path) {
-		return "", fmt.Errorf("subPath %q leads out of its volume", path)
+		return "", fmt.Errorf("subPath %q leads outside of its volume", path)
 	}
 	joined := filepath.Join(volumeDir, path)
 	if _, err := os.Lstat(joined); errors.Is(err, os.ErrNotExist) {
@@ -203,7 +204,7 @@ func subPath(volumeDir, path string) (string, error) {
 		return "", fmt.Errorf("find volume: %w", err)
 	}
 	if resolved != base && !strings.HasPrefix(resolved, base+string(filepath.Separator)) {
-		return "", fmt.Errorf("subPath %q leads out of its volume", path)
+		return "", fmt.Errorf("subPath %q leads outside of its volume", path)
 	}
 	return resolved, nil
 }

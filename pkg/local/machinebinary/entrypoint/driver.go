@@ -99,7 +99,7 @@ func get(ctx context.Context, client *http.Client, location string) (content []b
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		retry = response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
-		return nil, retry, fmt.Errorf("download the driver: %s answers %s", shown, response.Status)
+		return nil, retry, fmt.Errorf("download the driver: %s answered %s", shown, response.Status)
 	}
 	content, err = readLimited(response.Body)
 	if err != nil {
@@ -130,7 +130,7 @@ func unpack(fileName string, content []byte) (name string, program []byte, err e
 	case bytes.HasPrefix(content, []byte{0x1f, 0x8b}):
 		return fromTar(content)
 	default:
-		return "", nil, errors.New("the driver is no ELF program, zip or gzipped tar")
+		return "", nil, errors.New("the driver must be an ELF program, a zip or a gzipped tar")
 	}
 }
 
@@ -157,7 +157,7 @@ func fromZip(content []byte) (string, []byte, error) {
 			return name, program, nil
 		}
 	}
-	return "", nil, fmt.Errorf("the driver's zip holds no program named %sNAME", driverPrefix)
+	return "", nil, fmt.Errorf("the driver's zip must contain a program named %sNAME", driverPrefix)
 }
 
 func fromTar(content []byte) (string, []byte, error) {
@@ -168,7 +168,7 @@ func fromTar(content []byte) (string, []byte, error) {
 	for archive := tar.NewReader(plain); ; {
 		member, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return "", nil, fmt.Errorf("the driver's tar holds no program named %sNAME", driverPrefix)
+			return "", nil, fmt.Errorf("the driver's tar must contain a program named %sNAME", driverPrefix)
 		}
 		if err != nil {
 			return "", nil, fmt.Errorf("read the driver's tar: %w", err)

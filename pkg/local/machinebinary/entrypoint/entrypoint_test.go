@@ -89,26 +89,26 @@ func TestInstallDriver(t *testing.T) {
 		"a bare program is named after the download": {
 			file: "docker-machine-driver-sim-linux_amd64", content: program, want: "docker-machine-driver-sim",
 		},
-		"a zip holds the program beside other files": {
+		"a zip contains the program and other files": {
 			file: "release.zip", content: zipped(t, "docker-machine-driver-sim", program), want: "docker-machine-driver-sim",
 		},
-		"a tar holds the program in a folder": {
+		"a tar contains the program in a folder": {
 			file: "release.tgz", content: tarred(t, "./dist/docker-machine-driver-sim.v1", program), want: "docker-machine-driver-sim",
 		},
 		"a wrong hash is refused": {
 			file: "docker-machine-driver-sim", content: program, hash: strings.Repeat("0", 64), wantErr: "the driver's SHA-256 is",
 		},
 		"a login page instead of a driver is refused": {
-			file: "docker-machine-driver-sim", content: []byte("<html>"), wantErr: "no ELF program, zip or gzipped tar",
+			file: "docker-machine-driver-sim", content: []byte("<html>"), wantErr: "must be an ELF program, a zip or a gzipped tar",
 		},
 		"a program of another name is refused": {
 			file: "sim", content: program, wantErr: `file name is "sim"`,
 		},
 		"a zip without a driver is refused": {
-			file: "release.zip", content: zipped(t, "docker-machine-driver-sim", []byte("#!/bin/sh")), wantErr: "zip holds no program",
+			file: "release.zip", content: zipped(t, "docker-machine-driver-sim", []byte("#!/bin/sh")), wantErr: "zip must contain a program",
 		},
 		"a tar without a driver is refused": {
-			file: "release.tgz", content: tarred(t, "other", program), wantErr: "tar holds no program",
+			file: "release.tgz", content: tarred(t, "other", program), wantErr: "tar must contain a program",
 		},
 		"a truncated tar is refused": {
 			file: "release.tgz", content: tarred(t, "docker-machine-driver-sim", program)[:20], wantErr: "driver's tar",
@@ -170,7 +170,7 @@ func TestInstallDriver_TriesAgainWhileTheServerRestarts(t *testing.T) {
 			for _, location := range []string{server.URL, "http://127.0.0.1:1"} {
 				_, err = entrypoint.InstallDriver(t.Context(), server.Client(), location+"/docker-machine-driver-sim?sig=hunter2", "", t.TempDir(), 0)
 				if err == nil || strings.Contains(err.Error(), "hunter2") {
-					t.Errorf("the signature of the URL is told, or nothing: %v", err)
+					t.Errorf("the error must contain the URL without its signature: %v", err)
 				}
 			}
 		})
@@ -207,11 +207,11 @@ func TestRun(t *testing.T) {
 	}
 	for _, want := range []string{"args: create --driver sim m1", "has docker-machine-driver-sim"} {
 		if !strings.Contains(output, want) {
-			t.Errorf("output lacks %q:\n%s", want, output)
+			t.Errorf("output must contain %q:\n%s", want, output)
 		}
 	}
 	if logged, err := os.ReadFile(log); err != nil || string(logged) != output {
-		t.Errorf("termination log holds %q (%v), want the output", logged, err)
+		t.Errorf("termination log is %q (%v), want the output", logged, err)
 	}
 
 	code, output = run("--driver-download-url="+server.URL+"/docker-machine-driver-sim", "--driver-hash="+strings.Repeat("0", 64), "create", "m1")
@@ -234,7 +234,7 @@ func TestRun_EndsWithThePod(t *testing.T) {
 	})
 	code := entrypoint.Run(ctx, entrypoint.Config{Args: []string{"create"}, Program: machine, Environment: os.Environ(), Output: output})
 	if code != 7 {
-		t.Errorf("exit status is %d, want 7: rancher-machine has to get SIGTERM and the chance to end", code)
+		t.Errorf("exit status is %d, want 7: rancher-machine must get SIGTERM and time to end", code)
 	}
 }
 

@@ -144,7 +144,7 @@ type answer struct {
 func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	shown := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if subtle.ConstantTimeCompare([]byte(shown), []byte(r.token)) != 1 {
-		http.Error(w, "this relay serves rancher-machine alone", http.StatusUnauthorized)
+		http.Error(w, "this relay serves only rancher-machine", http.StatusUnauthorized)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
@@ -251,7 +251,7 @@ func (r *relay) sayOnce(got answer, err error) {
 	}
 	r.silent = true
 	if err == nil {
-		err = fmt.Errorf("it answers %d %s", got.status, http.StatusText(got.status))
+		err = fmt.Errorf("it answered %d %s", got.status, http.StatusText(got.status))
 	}
 	say(r.output, "waiting for the API: "+err.Error())
 }

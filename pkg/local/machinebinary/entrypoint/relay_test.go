@@ -156,7 +156,7 @@ func kubeconfig(t *testing.T, server *httptest.Server) string {
 	return path
 }
 
-func TestRun_StateSurvivesAnAPIThatIsRestarted(t *testing.T) {
+func TestRun_StateSurvivesARestartOfTheAPI(t *testing.T) {
 	none := func(string, int) string { return "" }
 	tests := map[string]struct {
 		trouble  func(method string, call int) string
@@ -165,33 +165,33 @@ func TestRun_StateSurvivesAnAPIThatIsRestarted(t *testing.T) {
 		says     string
 		calls    map[string]int
 	}{
-		"the API is there": {trouble: none, says: "saved", calls: map[string]int{"GET": 1, "PUT": 1}},
-		"it is away when the state is read": {
+		"the API answers": {trouble: none, says: "saved", calls: map[string]int{"GET": 1, "PUT": 1}},
+		"the API is unavailable when the state is read": {
 			trouble: func(method string, call int) string {
 				return map[bool]string{true: "drop"}[method == "GET" && call < 4]
 			}, says: "waiting for the API", calls: map[string]int{"GET": 4, "PUT": 1},
 		},
-		"it is away when the state is saved": {
+		"the API is unavailable when the state is saved": {
 			trouble: func(method string, call int) string {
 				return map[bool]string{true: "drop"}[method == "PUT" && call < 4]
 			}, says: "waiting for the API", calls: map[string]int{"GET": 1, "PUT": 4},
 		},
-		"it does not know rights yet": {
+		"the API does not know the rights yet": {
 			trouble: func(method string, call int) string {
 				return map[bool]string{true: "forbid"}[method == "PUT" && call < 3]
-			}, says: "it answers 403", calls: map[string]int{"GET": 1, "PUT": 3},
+			}, says: "it answered 403", calls: map[string]int{"GET": 1, "PUT": 3},
 		},
-		"it is not ready yet": {
+		"the API is not ready yet": {
 			trouble: func(method string, call int) string {
 				return map[bool]string{true: "starting"}[method == "PUT" && call < 3]
-			}, says: "it answers 503", calls: map[string]int{"GET": 1, "PUT": 3},
+			}, says: "it answered 503", calls: map[string]int{"GET": 1, "PUT": 3},
 		},
-		"it saved, and its answer was lost": {
+		"the API saved the state, and its answer was lost": {
 			trouble: func(method string, call int) string {
 				return map[bool]string{true: "lose the answer"}[method == "PUT" && call == 1]
 			}, says: "saved", calls: map[string]int{"GET": 2, "PUT": 2},
 		},
-		"somebody else wrote meanwhile": {trouble: none, conflict: true, want: 1, says: "unable to update secret", calls: map[string]int{"GET": 1, "PUT": 1}},
+		"another client wrote meanwhile": {trouble: none, conflict: true, want: 1, says: "unable to update secret", calls: map[string]int{"GET": 1, "PUT": 1}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -221,13 +221,13 @@ func TestRun_StateSurvivesAnAPIThatIsRestarted(t *testing.T) {
 				t.Errorf("state is %q", got)
 			}
 			if left, _ := os.ReadDir(private); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("remaining files: %v", left)
 			}
 		})
 	}
 }
 
-func TestRelay_ServesNobodyElse(t *testing.T) {
+func TestRelay_ServesOnlyItsClient(t *testing.T) {
 	api := &stateAPI{calls: map[string]int{}, trouble: func(string, int) string { return "" }, secret: &corev1.Secret{}}
 	upstream := httptest.NewTLSServer(api)
 	defer upstream.Close()

@@ -54,7 +54,7 @@ func Run(ctx context.Context, c Config) int {
 	in := ParseInvocation(c.Args)
 	if in.DriverURL != "" {
 		if in.DriverHash == "" {
-			say(output, "no --driver-hash: the driver is not verified")
+			say(output, "without --driver-hash, the driver is not verified")
 		}
 		path, err := InstallDriver(ctx, c.Client, in.DriverURL, in.DriverHash, c.DriverDirectory, c.RetryAfter)
 		if err != nil {

@@ -32,7 +32,7 @@ func ParseInvocation(args []string) (Invocation, error) {
 			continue
 		case !strings.HasPrefix(option, "-"):
 			if out.Source != "" || strings.Contains(option, "=") {
-				return Invocation{}, fmt.Errorf("%q: want one folder", option)
+				return Invocation{}, fmt.Errorf("%q: only one folder is allowed", option)
 			}
 			out.Source = option
 			continue
@@ -58,7 +58,7 @@ func (i *Invocation) set(option, value string) error {
 		i.Output = value
 	case "-iso-level":
 		if value != "1" {
-			return fmt.Errorf("-iso-level %s: only 1 is written", value)
+			return fmt.Errorf("-iso-level %s: must be 1", value)
 		}
 	default:
 		return fmt.Errorf("option %s is unknown", option)

@@ -17,8 +17,8 @@ func driver(output, source string) []string {
 	return []string{"-J", "-r", "-hfs", "-iso-level", "1", "-V", "cidata", "-output", output, "-graft-points", source}
 }
 
-// TestWrite_WhatCloudInitLooksFor: an image has the right name, and both files under their long names.
-func TestWrite_WhatCloudInitLooksFor(t *testing.T) {
+// TestWrite_FilesForCloudInit: an image has the right name, and both files under their long names.
+func TestWrite_FilesForCloudInit(t *testing.T) {
 	source, output := t.TempDir(), filepath.Join(t.TempDir(), "user-data.iso")
 	want := map[string]string{"user-data": "#cloud-config\n" + strings.Repeat("# long\n", 5000), "meta-data": "local-hostname: one\n"}
 	for name, content := range want {
@@ -45,7 +45,7 @@ func TestWrite_WhatCloudInitLooksFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if label := strings.TrimRight(image.Label(), " \x00"); label != "cidata" {
-		t.Errorf("volume is called %q, cloud-init looks for cidata", label)
+		t.Errorf("volume is %q, but cloud-init needs cidata", label)
 	}
 	for name, content := range want {
 		if got, err := image.ReadFile(name); err != nil || string(got) != content {
@@ -54,12 +54,12 @@ func TestWrite_WhatCloudInitLooksFor(t *testing.T) {
 	}
 }
 
-func TestParseInvocation_RefusesWhatItWouldNotDo(t *testing.T) {
+func TestParseInvocation_Refuses(t *testing.T) {
 	tests := map[string]struct {
 		args []string
 		want string
 	}{
-		"an option that is not known": {[]string{"-udf", "-output", "a", "b"}, "-udf"},
+		"an unknown option":           {[]string{"-udf", "-output", "a", "b"}, "-udf"},
 		"an option without its value": {[]string{"b", "-output"}, "-output"},
 		"another level":               {[]string{"-iso-level", "3", "-output", "a", "b"}, "-iso-level 3"},
 		"two folders":                 {[]string{"-output", "a", "b", "c"}, `"c"`},

@@ -67,7 +67,8 @@ func OpenAuthority(dir, name string, now func() time.Time) (*Authority, error) {
 	cert, key, err := readPair(pair)
 	if errors.Is(err, fs.ErrNotExist) {
 		if exists(pair.CertFile) {
-			return nil, fmt.Errorf("certificate %s has no key %s: restore the key, or remove the certificate to start anew",
+			return nil, fmt.Errorf("certificate %s has no key %s: restore the key, or remove the certificate to "+
+				"create a new one",
 				pair.CertFile, pair.KeyFile)
 		}
 		cert, key, err = makeAuthority(pair, name, now())

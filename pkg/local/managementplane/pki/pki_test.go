@@ -45,7 +45,7 @@ func content(t *testing.T, path string) string {
 	return string(b)
 }
 
-func TestEverythingIsMadeOnceAndPrivate(t *testing.T) {
+func TestFilesAreCreatedOnceAndPrivate(t *testing.T) {
 	dir := t.TempDir()
 	makeAll := func() map[string]string {
 		a := authority(t, dir, day)
@@ -77,14 +77,14 @@ func TestEverythingIsMadeOnceAndPrivate(t *testing.T) {
 	}
 	first := makeAll()
 	if len(first) != 8 {
-		t.Errorf("made %d files, want 8", len(first))
+		t.Errorf("created %d files, want 8", len(first))
 	}
 	if diff := cmp.Diff(first, makeAll()); diff != "" {
 		t.Errorf("the second run changed files: %s", diff)
 	}
 }
 
-func TestLeafIsMadeAnewOnlyWhenItMust(t *testing.T) {
+func TestLeafIsRenewedOnlyIfNecessary(t *testing.T) {
 	hosts := []string{"localhost", "127.0.0.1"}
 	tests := map[string]struct {
 		now     time.Time
@@ -92,13 +92,13 @@ func TestLeafIsMadeAnewOnlyWhenItMust(t *testing.T) {
 		prepare func(t *testing.T, dir string, pair pki.Pair)
 		wantNew bool
 	}{
-		"same wish, next day": {now: day.Add(24 * time.Hour), hosts: hosts},
-		"another host":        {now: day, hosts: append(hosts, "example.test"), wantNew: true},
-		"another address":     {now: day, hosts: []string{"localhost", "127.0.0.2"}, wantNew: true},
-		"close to its end":    {now: day.AddDate(9, 11, 0), hosts: hosts, wantNew: true},
-		"well before its end": {now: day.AddDate(9, 0, 0), hosts: hosts},
-		"key lost":            {now: day, hosts: hosts, wantNew: true, prepare: func(t *testing.T, _ string, p pki.Pair) { t.Helper(); remove(t, p.KeyFile) }},
-		"signed by a past authority": {now: day, hosts: hosts, wantNew: true, prepare: func(t *testing.T, dir string, _ pki.Pair) {
+		"the same request, the next day": {now: day.Add(24 * time.Hour), hosts: hosts},
+		"another host":                   {now: day, hosts: append(hosts, "example.test"), wantNew: true},
+		"another address":                {now: day, hosts: []string{"localhost", "127.0.0.2"}, wantNew: true},
+		"close to its expiry":            {now: day.AddDate(9, 11, 0), hosts: hosts, wantNew: true},
+		"long before its expiry":         {now: day.AddDate(9, 0, 0), hosts: hosts},
+		"lost key":                       {now: day, hosts: hosts, wantNew: true, prepare: func(t *testing.T, _ string, p pki.Pair) { t.Helper(); remove(t, p.KeyFile) }},
+		"signed by an earlier authority": {now: day, hosts: hosts, wantNew: true, prepare: func(t *testing.T, dir string, _ pki.Pair) {
 			t.Helper()
 			remove(t, filepath.Join(dir, "ca.crt"))
 			remove(t, filepath.Join(dir, "ca.key"))
@@ -120,20 +120,20 @@ func TestLeafIsMadeAnewOnlyWhenItMust(t *testing.T) {
 				t.Fatal(err)
 			}
 			if gotNew := content(t, pair.CertFile) != before; gotNew != test.wantNew {
-				t.Errorf("made anew: %v, want %v", gotNew, test.wantNew)
+				t.Errorf("renewed: %v, want %v", gotNew, test.wantNew)
 			}
 			roots := x509.NewCertPool()
 			roots.AppendCertsFromPEM(a.CertPEM)
 			for _, host := range test.hosts {
 				if _, err := leaf(t, pair).Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: test.now}); err != nil {
-					t.Errorf("not good for %s: %v", host, err)
+					t.Errorf("not valid for %s: %v", host, err)
 				}
 			}
 		})
 	}
 }
 
-func TestClientCertificateSaysUserAndGroups(t *testing.T) {
+func TestClientCertificateHasUserAndGroups(t *testing.T) {
 	pair, err := authority(t, t.TempDir(), day).Client("kubelet", "system:node:local", "system:nodes")
 	if err != nil {
 		t.Fatal(err)
@@ -143,17 +143,17 @@ func TestClientCertificateSaysUserAndGroups(t *testing.T) {
 		t.Errorf("subject = %v", cert.Subject)
 	}
 	if !cmp.Equal(cert.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) {
-		t.Errorf("usage = %v, want client authentication alone", cert.ExtKeyUsage)
+		t.Errorf("usage = %v, want only client authentication", cert.ExtKeyUsage)
 	}
 }
 
-func TestAuthorityIsNeverReplacedSilently(t *testing.T) {
+func TestAuthorityIsNeverReplaced(t *testing.T) {
 	dir := t.TempDir()
 	authority(t, dir, day)
 	remove(t, filepath.Join(dir, "ca.key"))
 	_, err := pki.OpenAuthority(dir, "ca", at(day))
 	if err == nil || !strings.Contains(err.Error(), "ca.key") {
-		t.Errorf("error = %v, want one that names the missing key", err)
+		t.Errorf("error = %v, want the name of the missing key", err)
 	}
 }
 

@@ -124,7 +124,7 @@ func endProcesses(ctx context.Context, opts Options, stale map[int]procid.ID) er
 		if !id.Alive() {
 			continue
 		}
-		opts.Log.WithField("pid", id.PID).Info("Ending a process that an earlier run left behind")
+		opts.Log.WithField("pid", id.PID).Info("Ending a process of an earlier run")
 		if err := id.Signal(syscall.SIGTERM); err != nil {
 			return err
 		}

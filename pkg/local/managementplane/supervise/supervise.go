@@ -133,7 +133,7 @@ func (s *Supervisor) waitReady(ctx context.Context, w *worker) error {
 			lastErr = exit.err
 		case <-ctx.Done():
 			if lastErr == nil {
-				lastErr = errors.New("its ready check never ran")
+				lastErr = errors.New("its readiness check never ran")
 			}
 			return fmt.Errorf("not ready in time: %w", lastErr)
 		case <-ticker.C:

@@ -137,7 +137,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	for !condition() {
 		select {
 		case <-deadline:
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("not done in time: %s", what)
 		case <-tick.C:
 		}
 	}
@@ -154,10 +154,10 @@ func TestChildrenStartInOrderAndStopInReverse(t *testing.T) {
 	s.Close()
 	want := "start first\nstart second\nstart third\nstop third\nstop second\nstop first"
 	if got := notes(t, dir); got != want {
-		t.Errorf("processes lived as\n%s\nwant\n%s", got, want)
+		t.Errorf("order of processes\n%s\nwant\n%s", got, want)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "run", "*.json")); len(left) > 0 {
-		t.Errorf("records left behind: %v", left)
+		t.Errorf("remaining records: %v", left)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestKilledChildIsStartedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "another process runs", func() bool { return s.PID("c") != 0 && s.PID("c") != before })
-	eventually(t, "the second start is noted", func() bool { return strings.Count(notes(t, dir), "start c") == 2 })
+	eventually(t, "the second start is recorded", func() bool { return strings.Count(notes(t, dir), "start c") == 2 })
 }
 
 func TestChildThatCannotStart(t *testing.T) {
@@ -181,18 +181,20 @@ func TestChildThatCannotStart(t *testing.T) {
 		timeout time.Duration
 		want    []string
 	}{
-		"program missing": {
+		"missing program": {
 			change: func(c *supervise.Child) { c.Path = "/nowhere/program" },
 			want:   []string{"start c: ", "run program", "/nowhere/program"},
 		},
-		"ends at once, every time": {
+		"always ends at once": {
 			change: func(c *supervise.Child) { c.Env[0] = role + "=fail" },
 			want:   []string{"start c: ended: exit status 3", "c.log", "cannot open the moon"},
 		},
 		"never becomes ready": {
-			change:  func(c *supervise.Child) { c.Ready = func(context.Context) error { return errors.New("says no") } },
+			change: func(c *supervise.Child) {
+				c.Ready = func(context.Context) error { return errors.New("readiness check fails") }
+			},
 			timeout: 500 * time.Millisecond,
-			want:    []string{"start c: not ready in time: says no"},
+			want:    []string{"start c: not ready in time: readiness check fails"},
 		},
 	}
 	for name, test := range tests {
@@ -213,7 +215,7 @@ func TestChildThatCannotStart(t *testing.T) {
 			}
 			for _, want := range test.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
+					t.Errorf("error %q does not contain %q", err, want)
 				}
 			}
 			if s.PID("c") != 0 {
@@ -233,7 +235,7 @@ func TestErrorQuotesThisRunOnly(t *testing.T) {
 	}
 	err := open(t, dir).Start(t.Context(), child(dir, "c", "fail"))
 	if err == nil || strings.Contains(err.Error(), "yesterday") || !strings.Contains(err.Error(), "cannot open the moon") {
-		t.Errorf("error = %v, want today's output alone", err)
+		t.Errorf("error = %v, want only today's output", err)
 	}
 }
 
@@ -252,7 +254,7 @@ func TestStubbornChildIsKilledAfterItsGrace(t *testing.T) {
 	}
 }
 
-func TestLiveRunIsNotDisturbed(t *testing.T) {
+func TestLiveRunIsNotInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	if err := s.Start(t.Context(), child(dir, "c", "serve")); err != nil {
@@ -260,10 +262,10 @@ func TestLiveRunIsNotDisturbed(t *testing.T) {
 	}
 	_, err := supervise.Open(t.Context(), optionsIn(dir))
 	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
-		t.Errorf("second Open: error = %v, want one that names this process", err)
+		t.Errorf("second Open: error = %v, want the name of this process", err)
 	}
 	if err := syscall.Kill(s.PID("c"), 0); err != nil {
-		t.Errorf("the child of the live run is gone: %v", err)
+		t.Errorf("the child of the live run ended: %v", err)
 	}
 }
 
@@ -313,11 +315,11 @@ func TestNextRunEndsChildrenOfKilledRun(t *testing.T) {
 			open(t, dir)
 			for _, id := range outlived {
 				if id.Alive() {
-					t.Errorf("process %v still runs beside the next run", id)
+					t.Errorf("process %v still runs during the next run", id)
 				}
 			}
 			if got := notes(t, dir); got != "start left\nstop left" {
-				t.Errorf("the child lived as %q, want an orderly stop", got)
+				t.Errorf("the child's output is %q, want an orderly stop", got)
 			}
 		})
 	}
@@ -345,7 +347,7 @@ func TestForeignProcessWithRecordedPIDIsSpared(t *testing.T) {
 	}
 	open(t, dir)
 	if err := bystander.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("a process that only shares a recorded pid was ended: %v", err)
+		t.Errorf("another process with a recorded pid was ended: %v", err)
 	}
 }
 

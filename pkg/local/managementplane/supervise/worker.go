@@ -72,7 +72,7 @@ func (w *worker) run() {
 		if time.Since(began) >= steadyAfter {
 			pause = w.opts.MinBackoff
 		}
-		w.log.WithError(end.err).WithField("pause", pause.String()).Warn("Child ended, starting it again")
+		w.log.WithError(end.err).WithField("pause", pause.String()).Warn("Child ended; starting it again")
 		select {
 		case w.exits <- end:
 		default: // no caller waits for this child to become ready
@@ -112,7 +112,7 @@ func (w *worker) once() exit {
 	w.mu.Unlock()
 	removeRecord(w.opts.RunDir, w.child.Name)
 	if waitErr == nil {
-		return exit{err: errors.New("ended by itself with exit status 0")}
+		return exit{err: errors.New("ended with exit status 0")}
 	}
 	return exit{err: fmt.Errorf("ended: %w", waitErr)}
 }
@@ -130,7 +130,7 @@ func (w *worker) launch(cmd *exec.Cmd) error {
 	w.process = cmd.Process
 	if err := writeRecord(w.opts.RunDir, w.child.Name, cmd.Process.Pid); err != nil {
 		// After a crash, the mark in its environment still finds the child.
-		w.log.WithError(err).Warn("Child runs without a record")
+		w.log.WithError(err).Warn("Cannot record a child; a later run finds it only by its environment")
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (w *worker) end() {
 		return
 	case <-time.After(w.child.Grace):
 	}
-	w.log.Warn("Child did not stop in time, killing it")
+	w.log.Warn("Child did not stop in time; killing it")
 	if process != nil {
 		_ = syscall.Kill(-process.Pid, syscall.SIGKILL)
 	}
@@ -179,7 +179,7 @@ func (w *worker) logFile() string { return filepath.Join(w.opts.LogDir, w.child.
 func (w *worker) openLog() (*os.File, error) {
 	if info, err := os.Stat(w.logFile()); err == nil && info.Size() > rotateAt {
 		if err := os.Rename(w.logFile(), w.logFile()+".1"); err != nil {
-			return nil, fmt.Errorf("move log aside: %w", err)
+			return nil, fmt.Errorf("rotate log: %w", err)
 		}
 	}
 	file, err := os.OpenFile(w.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -48,7 +48,7 @@ func run(ctx context.Context) (int, error) {
 	defer func() { _ = os.RemoveAll(drivers) }()
 	private, err := os.MkdirTemp("", "machine-")
 	if err != nil {
-		return 0, fmt.Errorf("make a directory for the way to the API: %w", err)
+		return 0, fmt.Errorf("make a directory for the connection to the API: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(private) }()
 	return entrypoint.Run(ctx, entrypoint.Config{
