@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAdmission_IsThatOfTheServer: without the chart, `drover server` installs the same objects.
-func TestAdmission_IsThatOfTheServer(t *testing.T) {
+// TestAdmission_MatchesTheServer: without the chart, `drover server` installs the same objects.
+func TestAdmission_MatchesTheServer(t *testing.T) {
 	for chart, server := range map[string]string{"admission-policies.yaml": "policies.yaml", "admission-webhooks.yaml": "webhooks.yaml"} {
 		want, err := os.ReadFile(filepath.Join("../../pkg/admission/registration/files", server))
 		check(t, err)

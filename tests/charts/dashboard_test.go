@@ -22,9 +22,9 @@ type panel struct {
 	} `json:"targets"`
 }
 
-// TestDashboard_AsksForMetricsThereAre: the ConfigMap has a dashboard. Prometheus can parse all its expressions, and
+// TestDashboard_UsesExistingMetrics: the ConfigMap has a dashboard. Prometheus can parse all its expressions, and
 // Drover has all their metrics. The reader chooses the Prometheus.
-func TestDashboard_AsksForMetricsThereAre(t *testing.T) {
+func TestDashboard_UsesExistingMetrics(t *testing.T) {
 	objects, err := Objects(droverChart, Release{}, valuesOf(t, "everything"))
 	check(t, err)
 	seen := map[int]bool{}
@@ -40,11 +40,11 @@ func TestDashboard_AsksForMetricsThereAre(t *testing.T) {
 		check(t, json.Unmarshal([]byte(text), &dashboard))
 		for _, p := range dashboard.Panels {
 			if seen[p.ID] {
-				t.Errorf("panel %s: two have the number %d", p.Title, p.ID)
+				t.Errorf("panel %s: two panels have the number %d", p.Title, p.ID)
 			}
 			seen[p.ID] = true
 			if p.Type != "row" && (len(p.Targets) == 0 || p.Datasource.UID != "${datasource}") {
-				t.Errorf("panel %s asks nobody for anything", p.Title)
+				t.Errorf("panel %s has no query", p.Title)
 			}
 			for _, target := range p.Targets {
 				expr := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h").Replace(target.Expr)

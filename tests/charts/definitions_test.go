@@ -25,7 +25,7 @@ func definitionsOf(t *testing.T, values map[string]any) map[string]*apiextv1.Cus
 		check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, definition, true))
 		out[definition.Name] = definition
 		if definition.Annotations["helm.sh/resource-policy"] != "keep" {
-			t.Errorf("%s would go with the chart, and with it all objects of its kind", definition.Name)
+			t.Errorf("%s would be deleted with the chart, and with it all objects of its kind", definition.Name)
 		}
 		if definition.Labels["app.kubernetes.io/part-of"] != "drover" {
 			t.Errorf("%s has no labels of the chart: %v", definition.Name, definition.Labels)
@@ -34,8 +34,8 @@ func definitionsOf(t *testing.T, values map[string]any) map[string]*apiextv1.Cus
 	return out
 }
 
-// TestDefinitions_AreThoseOfTheServer: the chart installs the same CRDs as the server.
-func TestDefinitions_AreThoseOfTheServer(t *testing.T) {
+// TestDefinitions_MatchTheServer: the chart installs the same CRDs as the server.
+func TestDefinitions_MatchTheServer(t *testing.T) {
 	own, err := crds.All()
 	check(t, err)
 	core, err := capi.Definitions()
@@ -58,7 +58,7 @@ func TestDefinitions_AreThoseOfTheServer(t *testing.T) {
 			}
 			slices.Sort(names)
 			if diff := cmp.Diff(names, slices.Sorted(maps.Keys(got))); diff != "" {
-				t.Errorf("definitions of the server (-) and of the chart (+); run scripts/generate:\n%s", diff)
+				t.Errorf("definitions (-server +chart); run scripts/generate:\n%s", diff)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func deploymentOf(t *testing.T, name string) appsv1.Deployment {
 			return deployment
 		}
 	}
-	t.Fatal("there is no Deployment")
+	t.Fatal("the Deployment is missing")
 	return appsv1.Deployment{}
 }
 
@@ -75,11 +75,11 @@ func TestDrover_EveryFlagHasAValue(t *testing.T) {
 		given[name] = true
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(given))); diff != "" {
-		t.Errorf("flags of the server (-) and of the chart (+) differ: add a value, or a reason to notForCharts:\n%s", diff)
+		t.Errorf("flags (-server +chart) differ: add a value, or a reason to notForCharts:\n%s", diff)
 	}
 	for name := range notForCharts {
 		if flags.Lookup(name) == nil {
-			t.Errorf("notForCharts names %s, which is no flag", name)
+			t.Errorf("notForCharts contains %s, which is not a flag", name)
 		}
 	}
 	for _, name := range []string{"minimal", "everything", "cert-manager", "single"} {
@@ -101,8 +101,8 @@ var differsFromFlag = map[string]string{
 	"cluster-agent-image":     "is the chart's own image, which has a registry and a version",
 }
 
-// TestDrover_DefaultsAreTheServers: the chart's defaults are the program's defaults.
-func TestDrover_DefaultsAreTheServers(t *testing.T) {
+// TestDrover_DefaultsMatchTheServer: the chart's defaults are the program's defaults.
+func TestDrover_DefaultsMatchTheServer(t *testing.T) {
 	flags := serverFlags(t)
 	check(t, flags.Parse(deploymentOf(t, "minimal").Spec.Template.Spec.Containers[0].Args[1:]))
 	flags.Visit(func(flag *pflag.Flag) {
@@ -111,7 +111,7 @@ func TestDrover_DefaultsAreTheServers(t *testing.T) {
 		}
 	})
 	if image := flags.Lookup("machine-provision-image").Value.String(); image != "docker.io/"+controllers.DefaultMachineProvisionImage {
-		t.Errorf("machines are made by %s, and the server's drivers are those of %s", image, controllers.DefaultMachineProvisionImage)
+		t.Errorf("machines are created by %s, but the server's drivers are those of %s", image, controllers.DefaultMachineProvisionImage)
 	}
 }
 
@@ -168,9 +168,9 @@ func TestDrover_HelmTest(t *testing.T) {
 		values, secret string
 		notes          string
 	}{
-		"an authority of its own":                       {secret: "drover-ca", notes: "helm test drover"},
+		"Drover's own authority":                        {secret: "drover-ca", notes: "helm test drover"},
 		"a certificate from a Secret":                   {values: `{tls: {source: secret, secretName: serving}}`, notes: "helm test drover"},
-		"an authority of its own in another cluster":    {values: `{server: {kubeconfig: {secretName: other}}}`, notes: "drover ping https://drover.example.com --cacerts-file"},
+		"Drover's own authority in another cluster":     {values: `{server: {kubeconfig: {secretName: other}}}`, notes: "drover ping https://drover.example.com --cacerts-file"},
 		"a private certificate, and another cluster":    {values: `{server: {kubeconfig: {secretName: other}}, tls: {source: secret, secretName: serving, privateCA: true}}`, secret: "serving", notes: "helm test drover"},
 		"a public certificate, and yet another cluster": {values: `{server: {kubeconfig: {secretName: other}}, tls: {source: secret, secretName: serving}}`, notes: "helm test drover"},
 	} {
@@ -181,11 +181,11 @@ func TestDrover_HelmTest(t *testing.T) {
 			templates, err := Templates(droverChart, Release{}, values)
 			check(t, err)
 			if notes := templates["templates/NOTES.txt"]; !strings.Contains(notes, tc.notes) || strings.Contains(notes, "helm test") != strings.HasPrefix(tc.notes, "helm test") {
-				t.Errorf("the notes do not tell %q:\n%s", tc.notes, notes)
+				t.Errorf("the notes do not contain %q:\n%s", tc.notes, notes)
 			}
 			text, there := templates["templates/tests/connection.yaml"]
 			if there != strings.HasPrefix(tc.notes, "helm test") {
-				t.Fatalf("there is a pod: %v", there)
+				t.Fatalf("unexpected pod: %v", there)
 			}
 			if !there {
 				return

@@ -36,7 +36,7 @@ func count(list []string, of string) (n int) {
 }
 
 // An event before the first scrape fires at that scrape and for the window of the rule, although the counter stays.
-func TestRules_WhatHappenedBeforeTheFirstScrapeHasAnEnd(t *testing.T) {
+func TestRules_AlertsForEarlyFailuresEnd(t *testing.T) {
 	for alert, c := range map[string]struct {
 		inject func(f *fleet)
 		window time.Duration
@@ -51,7 +51,7 @@ func TestRules_WhatHappenedBeforeTheFirstScrapeHasAnEnd(t *testing.T) {
 			c.inject(f)
 			fired := s.run(f, 4*time.Hour, alert)
 			if !s.fired[alert].Equal(start) || fired != c.window {
-				t.Errorf("fired at %v for %v, want %v from the first look on", s.fired[alert], fired, c.window)
+				t.Errorf("fired at %v for %v, want %v from the first evaluation", s.fired[alert], fired, c.window)
 			}
 		})
 	}
@@ -67,15 +67,15 @@ func TestRules_AnotherProcess(t *testing.T) {
 		inject   func(f *fleet)
 		want     time.Duration
 	}{
-		"another pod, which is quiet":                         {instance: "drover-1", inject: func(*fleet) {}},
-		"another pod, which is quiet, after one that was not": {instance: "drover-1", first: true, inject: func(*fleet) {}},
-		"another pod, at once":                                {instance: "drover-1", inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: time.Hour},
-		"another pod, at once, after one that did the same": {
+		"another pod without failures":                            {instance: "drover-1", inject: func(*fleet) {}},
+		"another pod without failures, after a pod with failures": {instance: "drover-1", first: true, inject: func(*fleet) {}},
+		"another pod with failures at once":                       {instance: "drover-1", inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: time.Hour},
+		"another pod with failures at once, after a pod with failures": {
 			instance: "drover-1", first: true, inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: time.Hour,
 		},
-		"the same pod began again, and was quiet": {instance: "drover-0", first: true, inject: func(*fleet) {}},
+		"the same pod restarted, without failures": {instance: "drover-0", first: true, inject: func(*fleet) {}},
 		// The last sample of the previous process is in the window for less than that.
-		"the same pod began again, at once": {
+		"the same pod restarted, with failures at once": {
 			instance: "drover-0", inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: 59 * time.Minute,
 		},
 	} {
@@ -96,7 +96,7 @@ func TestRules_AnotherProcess(t *testing.T) {
 }
 
 // A Prometheus that was down for a while does not treat known counts as new.
-func TestRules_GapsAreNoNews(t *testing.T) {
+func TestRules_GapsFireNoAlert(t *testing.T) {
 	s, f := newServer(t), newFleet(t, start)
 	f.disruptions.Count(disruption.Unknown, 1)
 	s.run(f, 3*time.Hour, "DroverUnknownDisruption")
@@ -110,6 +110,6 @@ func TestRules_GapsAreNoNews(t *testing.T) {
 	s.run(f, 8*time.Minute, "DroverPlanFailed")
 	f.down = false
 	if diff := cmp.Diff(time.Duration(0), s.run(f, 2*time.Hour, "DroverPlanFailed")); diff != "" {
-		t.Errorf("fired after the target was away (-want +got):\n%s", diff)
+		t.Errorf("fired after the target was unavailable (-want +got):\n%s", diff)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "rewrite golden files")
 
 const (
 	droverChart = "../../charts/drover"
@@ -67,7 +67,7 @@ func TestDrover_Golden(t *testing.T) {
 			want, err := os.ReadFile(golden)
 			check(t, err)
 			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Errorf("rendered otherwise than %s; go test ./charts -update writes it anew:\n%s", golden, diff)
+				t.Errorf("the output differs from %s; go test ./charts -update rewrites it:\n%s", golden, diff)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func TestDrover_Objects(t *testing.T) {
 			for _, object := range objects {
 				id := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
 				if seen[id] {
-					t.Errorf("%s is there twice", id)
+					t.Errorf("%s is duplicate", id)
 				}
 				seen[id] = true
 				for _, label := range []string{"helm.sh/chart", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of"} {
@@ -93,7 +93,7 @@ func TestDrover_Objects(t *testing.T) {
 				}
 			}
 			if len(seen) == 0 {
-				t.Error("nothing is rendered")
+				t.Error("the chart renders no objects")
 			}
 		})
 	}

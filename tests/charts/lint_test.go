@@ -27,7 +27,7 @@ func TestLint(t *testing.T) {
 				}
 			}
 			if len(linter.Messages) == 0 {
-				t.Error("not even the missing icon was noticed: was anything looked at?")
+				t.Error("the linter must report the missing icon")
 			}
 		})
 	}

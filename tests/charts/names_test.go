@@ -111,10 +111,10 @@ func TestDrover_ObjectsAreOfTheirKinds(t *testing.T) {
 		cases[name] = valuesOf(t, name)
 	}
 	for name, more := range map[string]string{
-		"odd names":                                    `{}`,
-		"odd names, and Cluster API beside":            `{server: {capi: external}}`,
-		"odd names, and another management cluster":    `{server: {kubeconfig: {secretName: "0123"}}}`,
-		"odd names, and a certificate made by oneself": `{tls: {source: secret}, serviceAccount: {create: false}}`,
+		"unusual names":                                  `{}`,
+		"unusual names, with Cluster API":                `{server: {capi: external}}`,
+		"unusual names, with another management cluster": `{server: {kubeconfig: {secretName: "0123"}}}`,
+		"unusual names, with the user's certificate":     `{tls: {source: secret}, serviceAccount: {create: false}}`,
 	} {
 		values, given := map[string]any{}, map[string]any{}
 		check(t, yaml.UnmarshalStrict([]byte(oddNames), &values))
@@ -163,7 +163,7 @@ func expectValidName(t *testing.T, object *unstructured.Unstructured) {
 }
 
 // Names that look like numbers or null arrive unchanged.
-func TestDrover_OddNamesArrive(t *testing.T) {
+func TestDrover_UnusualNamesArrive(t *testing.T) {
 	values := map[string]any{}
 	check(t, yaml.UnmarshalStrict([]byte(oddNames), &values))
 	merge(values, map[string]any{"server": map[string]any{"kubeconfig": map[string]any{"secretName": "0123"}}})
@@ -200,13 +200,13 @@ func TestDrover_OddNamesArrive(t *testing.T) {
 	}
 }
 
-// TestDrover_NamesOfReleases: Helm accepts more names than Kubernetes accepts for a Service.
-func TestDrover_NamesOfReleases(t *testing.T) {
+// TestDrover_ReleaseNames: Helm accepts more names than Kubernetes accepts for a Service.
+func TestDrover_ReleaseNames(t *testing.T) {
 	for name, tc := range map[string]struct{ release, override, want string }{
-		"a dot":                         {release: "drover.v1", want: `release drover.v1: objects would be called "drover.v1"`},
-		"a digit first":                 {release: "7", want: `release 7: objects would be called "7-drover"`},
+		"a dot":                         {release: "drover.v1", want: `release drover.v1: the name of the objects would be "drover.v1"`},
+		"a digit first":                 {release: "7", want: `release 7: the name of the objects would be "7-drover"`},
 		"a dot, and a name for objects": {release: "drover.v1", override: "drover-v1"},
-		"a name like any other":         {release: "ranch"},
+		"an ordinary name":              {release: "ranch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := valuesOf(t, "minimal")
@@ -214,7 +214,7 @@ func TestDrover_NamesOfReleases(t *testing.T) {
 			objects, err := Objects(droverChart, Release{Name: tc.release}, values)
 			if tc.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "set fullnameOverride") {
-					t.Errorf("got error %v, want one with %q that tells what to set", err, tc.want)
+					t.Errorf("got error %v, want it to contain %q and the value to set", err, tc.want)
 				}
 				return
 			}

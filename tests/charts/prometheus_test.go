@@ -96,7 +96,7 @@ func (s *server) notify(_ context.Context, _ string, alerts ...*rules.Alert) {
 		}
 		alert.Annotations.Range(func(annotation labels.Label) {
 			if strings.Contains(annotation.Value, "<error expanding template") || strings.Contains(annotation.Value, "<no value>") {
-				s.Errorf("%s says %q", name, annotation.Value)
+				s.Errorf("%s contains %q", name, annotation.Value)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func TestDrover_Proxy(t *testing.T) {
 		apiServer     string
 		direct, by    []string
 	}{
-		"as it comes": {
+		"default values": {
 			apiServer: "10.43.0.1",
 			direct: []string{
 				"10.43.0.1", "172.20.0.1", "192.168.7.1", "100.64.0.1", "100.127.255.254", "[::1]:8081", "[fd00:10:96::1]:443", "[fdff::1]",
@@ -48,14 +48,14 @@ func TestDrover_Proxy(t *testing.T) {
 			},
 			by: []string{"releases.example.com", "100.128.0.1", "198.51.100.7", "[2001:db8::1]", odd},
 		},
-		"services have addresses of their own": {apiServer: odd, direct: []string{odd}, by: []string{"203.0.113.2", "releases.example.com"}},
-		"services have IPv6 addresses of their own": {
+		"a service network": {apiServer: odd, direct: []string{odd}, by: []string{"203.0.113.2", "releases.example.com"}},
+		"an IPv6 service network": {
 			apiServer: "2001:db8:43::1", direct: []string{"[2001:db8:43::1]:443"}, by: []string{"[2001:db8:43::2]:443"},
 		},
-		"other networks are said": {
+		"other networks": {
 			proxy: map[string]any{"noProxy": ".example.com"}, apiServer: odd, direct: []string{odd, "releases.example.com"}, by: []string{"10.43.0.1"},
 		},
-		"no networks are said": {proxy: map[string]any{"noProxy": ""}, apiServer: odd, direct: []string{odd}, by: []string{"10.43.0.1"}},
+		"no networks": {proxy: map[string]any{"noProxy": ""}, apiServer: odd, direct: []string{odd}, by: []string{"10.43.0.1"}},
 		"another management cluster, whose API server the kubeconfig names": {
 			server: map[string]any{"kubeconfig": map[string]any{"secretName": "other"}}, apiServer: odd, direct: []string{"10.43.0.1"}, by: []string{odd},
 		},

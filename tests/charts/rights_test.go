@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
-// TestDrover_RolesHaveTheRulesOfTheFile: the roles have exactly the rules of the generated file whose conditions hold.
-func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
+// TestDrover_RolesMatchTheFile: the roles have exactly the rules of the generated file whose conditions hold.
+func TestDrover_RolesMatchTheFile(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join("..", "..", rights.File))
 	check(t, err)
 	generated, err := rights.Parse(content)
@@ -24,13 +24,13 @@ func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
 		server, more map[string]any
 		roles, holds []string
 	}{
-		"as it comes": {
+		"default values": {
 			roles: []string{rights.Own, rights.System, rights.Core}, holds: []string{rights.WhenDefinitions, rights.WhenAdmission},
 		},
 		"with a core of Cluster API in the cluster": {
 			server: map[string]any{"capi": "external"}, roles: []string{rights.Own, rights.System}, holds: []string{rights.WhenAdmission},
 		},
-		"with such a core, and definitions that the server installs": {
+		"with such a core, and definitions of the server": {
 			server: map[string]any{"capi": "external", "crds": "install"},
 			roles:  []string{rights.Own, rights.System}, holds: []string{rights.WhenDefinitions, rights.WhenAdmission},
 		},
@@ -56,15 +56,15 @@ func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
 				})
 			}
 			if diff := cmp.Diff(lines(want.Grants()), lines(got)); diff != "" {
-				t.Errorf("the roles permit something else than the file (-want +got):\n%s", diff)
+				t.Errorf("the roles differ from the file (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestDrover_WhoMayOnlyViewReadsNoPasswords: machine configs, and the hosts and templates with the same content,
+// TestDrover_ViewersReadNoPasswords: machine configs, and the hosts and templates with the same content,
 // contain passwords of clouds. Only users with the right to read Secrets may read them.
-func TestDrover_WhoMayOnlyViewReadsNoPasswords(t *testing.T) {
+func TestDrover_ViewersReadNoPasswords(t *testing.T) {
 	objects, err := Objects(droverChart, Release{}, map[string]any{
 		"server": map[string]any{"url": "https://drover.example.com"}, "rbac": map[string]any{"aggregateToDefaultRoles": true},
 	})
@@ -87,7 +87,7 @@ func TestDrover_WhoMayOnlyViewReadsNoPasswords(t *testing.T) {
 	}
 	want := []string{"rke-machine-config.cattle.io: get list watch create update patch delete", "rke-machine.cattle.io: get list watch"}
 	if diff := cmp.Diff(map[string][]string{"edit": want, "admin": want}, got); diff != "" {
-		t.Errorf("rights of tenants on what holds passwords (-want +got):\n%s", diff)
+		t.Errorf("rights of tenants on objects with passwords (-want +got):\n%s", diff)
 	}
 }
 

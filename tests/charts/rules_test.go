@@ -38,7 +38,7 @@ type fault struct {
 }
 
 var faults = map[string]fault{
-	"nothing goes wrong: a machine joins, and a cluster is busy for a while": {
+	"no fault: a machine joins, and a cluster progresses for a while": {
 		inject: func(f *fleet) {
 			machine := f.join()
 			f.metrics.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonConfiguring})
@@ -52,10 +52,10 @@ var faults = map[string]fault{
 		},
 		lasts: 3 * time.Hour,
 	},
-	"Drover is gone": {
+	"Drover is down": {
 		inject: func(f *fleet) { f.down = true }, lasts: time.Hour, want: []string{"DroverAbsent"},
 	},
-	"the lease is lost, and nobody takes it": {
+	"the lease is lost, and no replica takes it": {
 		inject: func(f *fleet) { f.stop() }, lasts: time.Hour, want: []string{"DroverNoLeader"},
 	},
 	"a cluster waits for a drain that does not end": {
@@ -65,8 +65,8 @@ var faults = map[string]fault{
 		},
 		lasts: 2 * time.Hour, want: []string{"DroverClusterStuck"},
 	},
-	"a paused cluster is nobody's concern": {inject: func(f *fleet) { f.pause() }, lasts: 3 * time.Hour},
-	"a pause ends after hours, and what waited for it goes on": {
+	"a paused cluster fires no alert": {inject: func(f *fleet) { f.pause() }, lasts: 3 * time.Hour},
+	"a pause ends after hours, and waiting work continues": {
 		inject: func(f *fleet) { f.pause() },
 		meanwhile: func(f *fleet, _ bool) {
 			if f.now.Equal(start.Add(before + 3*time.Hour)) {
@@ -75,7 +75,7 @@ var faults = map[string]fault{
 		},
 		lasts: 3*time.Hour + 20*time.Minute,
 	},
-	"a host never gets ready": {
+	"a host never becomes ready": {
 		inject: func(f *fleet) { f.join() }, lasts: time.Hour, want: []string{"DroverMachineStuck"},
 	},
 	"a node stops answering": {
@@ -84,11 +84,11 @@ var faults = map[string]fault{
 		},
 		lasts: time.Hour, want: []string{"DroverNodeUnhealthy"},
 	},
-	"a machine does not go": {
+	"a machine is not removed": {
 		inject: func(f *fleet) { f.machines[0].DeletionTimestamp = new(metav1.NewTime(f.now)) },
 		lasts:  2 * time.Hour, want: []string{"DroverDeletionOverdue"},
 	},
-	"an agent is dead when a plan comes": {
+	"an agent does not run when a plan arrives": {
 		inject: func(f *fleet) {
 			f.plan = f.plan.DeepCopy()
 			f.plan.Annotations = map[string]string{rkev1.PlanUpdatedTimeAnnotation: f.now.Format(time.RFC3339)}
@@ -100,26 +100,26 @@ var faults = map[string]fault{
 		inject: func(f *fleet) { f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error") },
 		lasts:  time.Hour, want: []string{"DroverPlanFailed"},
 	},
-	"a plan fails as soon as a new leader looks": {
+	"a plan fails directly after a new leader starts": {
 		inject: func(f *fleet) { f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error") },
 		early:  true, lasts: 3 * time.Hour, want: []string{"DroverPlanFailed"},
 	},
-	"the cloud has no quota left": {
+	"the cloud has no more quota": {
 		inject: func(f *fleet) { f.noQuota() }, lasts: time.Hour, want: []string{"DroverMachineFailed"},
 	},
-	"the cloud has no quota left for a new leader": {
+	"the cloud has no more quota for a new leader": {
 		inject: func(f *fleet) { f.noQuota() }, early: true, lasts: 3 * time.Hour, want: []string{"DroverMachineFailed"},
 	},
 	"a restore fails": {
 		inject: func(f *fleet) { f.restoreFails() }, lasts: time.Hour, want: []string{"DroverOperationFailed"},
 	},
-	"a restore fails as soon as a new leader looks": {
+	"a restore fails directly after a new leader starts": {
 		inject: func(f *fleet) { f.restoreFails() }, early: true, lasts: 3 * time.Hour, want: []string{"DroverOperationFailed"},
 	},
-	"a node is restarted for no reason": {
+	"a node is restarted without a reason": {
 		inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, lasts: time.Hour, want: []string{"DroverUnknownDisruption"},
 	},
-	"a new leader restarts a node for no reason before anything else": {
+	"a new leader first restarts a node without a reason": {
 		inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, early: true, lasts: 3 * time.Hour, want: []string{"DroverUnknownDisruption"},
 	},
 	"a right is missing": {
@@ -140,7 +140,7 @@ var faults = map[string]fault{
 	"the serving certificate is not renewed": {
 		inject: func(f *fleet) { f.serving = f.now.Add(13 * 24 * time.Hour) }, lasts: 2 * time.Hour, want: []string{"DroverCertificateExpires"},
 	},
-	"snapshots fail in silence": {
+	"snapshots fail silently": {
 		inject: func(f *fleet) { f.snapshot.SnapshotFile.CreatedAt = new(metav1.NewTime(f.now.Add(-37 * time.Hour))) },
 		lasts:  time.Hour, want: []string{"DroverSnapshotOld"},
 	},
@@ -163,7 +163,7 @@ func TestRules_EachFaultFiresItsAlert(t *testing.T) {
 	slices.Sort(shown)
 	shown = slices.Compact(shown)
 	if diff := cmp.Diff(all, shown); diff != "" {
-		t.Errorf("alerts (-) and those that a fault shows (+):\n%s", diff)
+		t.Errorf("alerts (-defined +tested):\n%s", diff)
 	}
 	if len(shown) < 10 {
 		t.Errorf("only %d faults were injected", len(shown))
@@ -191,7 +191,7 @@ func (c fault) tell(t *testing.T, s *server) {
 	}
 	for alert, at := range s.fired {
 		if at.Before(begins) {
-			t.Errorf("%s fired %v before anything was wrong", alert, begins.Sub(at))
+			t.Errorf("%s fired %v before the fault", alert, begins.Sub(at))
 		}
 	}
 	if diff := cmp.Diff(c.want, slices.Sorted(maps.Keys(s.fired))); diff != "" {
@@ -221,7 +221,7 @@ func TestRules_AreComplete(t *testing.T) {
 		got = append(got, row[1]+" "+row[2])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("alerts of the chart (-) and of docs/metrics.md (+):\n%s", diff)
+		t.Errorf("alerts (-chart +docs/metrics.md):\n%s", diff)
 	}
 }
 
@@ -234,7 +234,7 @@ func known(t *testing.T, where, expression string) {
 		if !slices.ContainsFunc(metrics.Definitions(), func(d metrics.Definition) bool {
 			return name == d.Name || d.Type == metrics.TypeHistogram && slices.Contains([]string{d.Name + "_count", d.Name + "_sum", d.Name + "_bucket"}, name)
 		}) {
-			t.Errorf("%s asks for %s, which is no metric", where, name)
+			t.Errorf("%s uses %s, which is not a metric", where, name)
 		}
 	}
 }

@@ -16,49 +16,49 @@ import (
 // TestDrover_Refuses: unknown, impossible or incompatible values are rejected with an explanation.
 func TestDrover_Refuses(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
-		"an unknown value":                    {values: `{replicas: 3}`, want: "replicas"},
-		"an unknown value further down":       {values: `{server: {log: {colour: red}}}`, want: "colour"},
-		"one port for two":                    {values: `{admission: {port: 8443}}`, want: "admission.port and server.port are both port 8443"},
-		"a word where a number has to be":     {values: `{server: {port: https}}`, want: "/server/port"},
-		"a port that needs privileges":        {values: `{server: {port: 443}}`, want: "/server/port"},
-		"an unknown mode":                     {values: `{server: {capi: both}}`, want: "/server/capi"},
-		"an address without TLS":              {values: `{server: {url: "http://drover.example.com"}}`, want: "/server/url"},
-		"an address with a path":              {values: `{server: {url: "https://example.com/drover"}}`, want: "/server/url"},
-		"a time without a unit":               {values: `{clusters: {deletionDeadline: "30"}}`, want: "/clusters/deletionDeadline"},
-		"a digest that is none":               {values: `{image: {digest: latest}}`, want: "/image/digest"},
-		"no address for machines":             {values: `{server: {url: ""}}`, want: "server.url is required"},
-		"several that all lead":               {values: `{server: {leaderElect: false}}`, want: "server.leaderElect must be true"},
-		"metrics read from no Service":        {values: `{metrics: {service: {enabled: false}, serviceMonitor: {enabled: true}}}`, want: "metrics.serviceMonitor.enabled needs"},
-		"metrics that nobody reaches":         {values: `{metrics: {serviceMonitor: {enabled: true}}}`, want: "networkPolicy.metricsFrom must say where Prometheus is"},
-		"alerts of metrics that nobody reads": {values: `{metrics: {rules: {enabled: true}}}`, want: "networkPolicy.metricsFrom must say where Prometheus is"},
-		"a namespace that is a pattern":       {values: `{admission: {clusterAPINamespaces: ["*"]}}`, want: "/admission/clusterAPINamespaces/0"},
-		"an interval without a unit":          {values: `{metrics: {serviceMonitor: {interval: "30"}}}`, want: "/metrics/serviceMonitor/interval"},
-		"a certificate from an unnamed one":   {values: `{tls: {source: secret}}`, want: "tls.secretName is required"},
-		"a certificate from no issuer":        {values: `{tls: {source: cert-manager}}`, want: "tls.certManager.issuerRef.name is required"},
-		"no time for requests under way":      {values: `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 93}`, want: "terminationGracePeriodSeconds must be more than 93"},
-		"no time for a write under way":       {values: `{terminationGracePeriodSeconds: 40}`, want: "terminationGracePeriodSeconds must be more than 40"},
-		"two versions that lead at once":      {values: `{replicaCount: 1, server: {leaderElect: false}}`, want: "updateStrategy.type must be Recreate"},
-		"machines and metrics at one port":    {values: `{server: {port: 8081}}`, want: "server.healthPort and server.port are both port 8081"},
-		"reviews and metrics at one port":     {values: `{admission: {port: 8081}}`, want: "admission.port and server.healthPort are both port 8081"},
-		"profiles and machines at one port":   {values: `{server: {profilerAddress: "127.0.0.1:8443"}}`, want: "server.port and server.profilerAddress are both port 8443"},
-		"a way from outside to an inner one":  {values: `{service: {externalTrafficPolicy: Local}}`, want: "service.externalTrafficPolicy is for service.type NodePort or LoadBalancer"},
-		"labels that find other pods":         {values: `{commonLabels: {app.kubernetes.io/component: all}}`, want: "commonLabels must not have app.kubernetes.io/component"},
-		"pods that are not found":             {values: `{podLabels: {app.kubernetes.io/name: other}}`, want: "podLabels must not have app.kubernetes.io/name"},
-		"a name with capitals":                {values: `{fullnameOverride: My_Drover}`, want: `fullnameOverride: "My_Drover" cannot be the name of a Service: use small letters`},
-		"a name that is a number":             {values: `{fullnameOverride: "123"}`, want: `fullnameOverride: "123" cannot be the name of a Service`},
-		"a label that cannot be one":          {values: `{nameOverride: "my drover"}`, want: "/nameOverride"},
-		"a label that ends as none may":       {values: `{fullnameOverride: drover, nameOverride: "drover."}`, want: "/nameOverride"},
-		"a Secret that cannot be one":         {values: `{tls: {source: secret, secretName: My_Secret}}`, want: "/tls/secretName"},
-		"a kubeconfig that cannot be one":     {values: `{server: {kubeconfig: {secretName: "a b"}}}`, want: "/server/kubeconfig/secretName"},
-		"a ConfigMap that cannot be one":      {values: `{server: {configMap: Settings}}`, want: "/server/configMap"},
-		"a proxy's Secret that cannot be one": {values: `{proxy: {existingSecret: -a}}`, want: "/proxy/existingSecret"},
-		"an issuer that cannot be one":        {values: `{tls: {source: cert-manager, certManager: {issuerRef: {name: a/b}}}}`, want: "/tls/certManager/issuerRef/name"},
-		"an account that cannot be one":       {values: `{serviceAccount: {name: "a:b"}}`, want: "/serviceAccount/name"},
-		"a priority that cannot be one":       {values: `{priorityClassName: High}`, want: "/priorityClassName"},
-		"a pull secret that cannot be one":    {values: `{imagePullSecrets: [A]}`, want: "/imagePullSecrets/0"},
-		"a shared one that cannot be one":     {values: `{global: {imagePullSecrets: [{name: A}]}}`, want: "/global/imagePullSecrets/0"},
-		"a registry's that cannot be one":     {values: `{clusters: {systemDefaultRegistryPullSecrets: [A]}}`, want: "/clusters/systemDefaultRegistryPullSecrets/0"},
-		"an authority of its own, told twice": {values: `{tls: {privateCA: true}}`, want: "tls.privateCA is for"},
+		"an unknown value":                            {values: `{replicas: 3}`, want: "replicas"},
+		"an unknown nested value":                     {values: `{server: {log: {colour: red}}}`, want: "colour"},
+		"one port for two listeners":                  {values: `{admission: {port: 8443}}`, want: "admission.port and server.port are both port 8443"},
+		"a word instead of a number":                  {values: `{server: {port: https}}`, want: "/server/port"},
+		"a port that needs privileges":                {values: `{server: {port: 443}}`, want: "/server/port"},
+		"an unknown mode":                             {values: `{server: {capi: both}}`, want: "/server/capi"},
+		"an address without TLS":                      {values: `{server: {url: "http://drover.example.com"}}`, want: "/server/url"},
+		"an address with a path":                      {values: `{server: {url: "https://example.com/drover"}}`, want: "/server/url"},
+		"a time without a unit":                       {values: `{clusters: {deletionDeadline: "30"}}`, want: "/clusters/deletionDeadline"},
+		"an invalid digest":                           {values: `{image: {digest: latest}}`, want: "/image/digest"},
+		"no address for machines":                     {values: `{server: {url: ""}}`, want: "server.url is required"},
+		"several leaders":                             {values: `{server: {leaderElect: false}}`, want: "server.leaderElect must be true"},
+		"metrics without a Service":                   {values: `{metrics: {service: {enabled: false}, serviceMonitor: {enabled: true}}}`, want: "metrics.serviceMonitor.enabled needs"},
+		"metrics that are unreachable":                {values: `{metrics: {serviceMonitor: {enabled: true}}}`, want: "networkPolicy.metricsFrom must select Prometheus"},
+		"alerts without metrics":                      {values: `{metrics: {rules: {enabled: true}}}`, want: "networkPolicy.metricsFrom must select Prometheus"},
+		"a namespace that is a pattern":               {values: `{admission: {clusterAPINamespaces: ["*"]}}`, want: "/admission/clusterAPINamespaces/0"},
+		"an interval without a unit":                  {values: `{metrics: {serviceMonitor: {interval: "30"}}}`, want: "/metrics/serviceMonitor/interval"},
+		"a certificate from a Secret without a name":  {values: `{tls: {source: secret}}`, want: "tls.secretName is required"},
+		"a certificate without an issuer":             {values: `{tls: {source: cert-manager}}`, want: "tls.certManager.issuerRef.name is required"},
+		"no time for requests in flight":              {values: `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 93}`, want: "terminationGracePeriodSeconds must be more than 93"},
+		"no time for a write in flight":               {values: `{terminationGracePeriodSeconds: 40}`, want: "terminationGracePeriodSeconds must be more than 40"},
+		"two versions with a leader at once":          {values: `{replicaCount: 1, server: {leaderElect: false}}`, want: "updateStrategy.type must be Recreate"},
+		"machines and metrics on one port":            {values: `{server: {port: 8081}}`, want: "server.healthPort and server.port are both port 8081"},
+		"reviews and metrics on one port":             {values: `{admission: {port: 8081}}`, want: "admission.port and server.healthPort are both port 8081"},
+		"profiles and machines on one port":           {values: `{server: {profilerAddress: "127.0.0.1:8443"}}`, want: "server.port and server.profilerAddress are both port 8443"},
+		"an external traffic policy for ClusterIP":    {values: `{service: {externalTrafficPolicy: Local}}`, want: "service.externalTrafficPolicy is only for service.type NodePort or LoadBalancer"},
+		"labels that select other pods":               {values: `{commonLabels: {app.kubernetes.io/component: all}}`, want: "commonLabels must not have app.kubernetes.io/component"},
+		"pods that are not selected":                  {values: `{podLabels: {app.kubernetes.io/name: other}}`, want: "podLabels must not have app.kubernetes.io/name"},
+		"a name with capitals":                        {values: `{fullnameOverride: My_Drover}`, want: `fullnameOverride: "My_Drover" cannot be the name of a Service: use lower-case letters`},
+		"a name that is a number":                     {values: `{fullnameOverride: "123"}`, want: `fullnameOverride: "123" cannot be the name of a Service`},
+		"an invalid label":                            {values: `{nameOverride: "my drover"}`, want: "/nameOverride"},
+		"a label with an invalid end":                 {values: `{fullnameOverride: drover, nameOverride: "drover."}`, want: "/nameOverride"},
+		"an invalid name of a Secret":                 {values: `{tls: {source: secret, secretName: My_Secret}}`, want: "/tls/secretName"},
+		"an invalid name of a kubeconfig":             {values: `{server: {kubeconfig: {secretName: "a b"}}}`, want: "/server/kubeconfig/secretName"},
+		"an invalid name of a ConfigMap":              {values: `{server: {configMap: Settings}}`, want: "/server/configMap"},
+		"an invalid name of a proxy's Secret":         {values: `{proxy: {existingSecret: -a}}`, want: "/proxy/existingSecret"},
+		"an invalid name of an issuer":                {values: `{tls: {source: cert-manager, certManager: {issuerRef: {name: a/b}}}}`, want: "/tls/certManager/issuerRef/name"},
+		"an invalid name of an account":               {values: `{serviceAccount: {name: "a:b"}}`, want: "/serviceAccount/name"},
+		"an invalid name of a priority class":         {values: `{priorityClassName: High}`, want: "/priorityClassName"},
+		"an invalid name of a pull secret":            {values: `{imagePullSecrets: [A]}`, want: "/imagePullSecrets/0"},
+		"an invalid name of a shared pull secret":     {values: `{global: {imagePullSecrets: [{name: A}]}}`, want: "/global/imagePullSecrets/0"},
+		"an invalid name of a registry's pull secret": {values: `{clusters: {systemDefaultRegistryPullSecrets: [A]}}`, want: "/clusters/systemDefaultRegistryPullSecrets/0"},
+		"Drover's own authority, set twice":           {values: `{tls: {privateCA: true}}`, want: "tls.privateCA is only for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := valuesOf(t, "minimal")
@@ -66,23 +66,23 @@ func TestDrover_Refuses(t *testing.T) {
 			check(t, yaml.Unmarshal([]byte(tc.values), &given))
 			merge(values, given)
 			if _, err := Templates(droverChart, Release{}, values); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got error %v, want one with %q", err, tc.want)
+				t.Errorf("got error %v, want it to contain %q", err, tc.want)
 			}
 		})
 	}
 }
 
-// TestDrover_Takes: values at the limit of what is rejected are accepted.
-func TestDrover_Takes(t *testing.T) {
+// TestDrover_Accepts: values at the limit of what is rejected are accepted.
+func TestDrover_Accepts(t *testing.T) {
 	for name, values := range map[string]string{
-		"just enough time to end":                       `{terminationGracePeriodSeconds: 41}`,
-		"just enough time with a long delay":            `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 94}`,
-		"a port of reviews that nobody listens at":      `{admission: {enabled: false, port: 8443}}`,
-		"a Service for metrics with the port of a pod":  `{metrics: {service: {port: 8443}}}`,
-		"one that leads without a lease, and then none": `{replicaCount: 1, server: {leaderElect: false}, updateStrategy: {type: Recreate}}`,
-		"a traffic policy for what is outside":          `{service: {type: NodePort, externalTrafficPolicy: Local}}`,
-		"a label that is cut":                           `{nameOverride: drover-}`,
-		"a Secret with dots and digits":                 `{tls: {source: secret, secretName: 1.example.com}}`,
+		"just enough time to end":                      `{terminationGracePeriodSeconds: 41}`,
+		"just enough time with a long delay":           `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 94}`,
+		"a port of reviews without a listener":         `{admission: {enabled: false, port: 8443}}`,
+		"a Service for metrics with the port of a pod": `{metrics: {service: {port: 8443}}}`,
+		"a leader without a lease, and then none":      `{replicaCount: 1, server: {leaderElect: false}, updateStrategy: {type: Recreate}}`,
+		"a traffic policy for external traffic":        `{service: {type: NodePort, externalTrafficPolicy: Local}}`,
+		"a truncated label":                            `{nameOverride: drover-}`,
+		"a Secret with dots and digits":                `{tls: {source: secret, secretName: 1.example.com}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, given := valuesOf(t, "minimal"), map[string]any{}
@@ -150,7 +150,7 @@ func TestSchema_IsStrictAndDescribesEveryValue(t *testing.T) {
 			leaves("", values, described, have)
 			delete(described, "global") // in a chart that uses none
 			if diff := cmp.Diff(slices.Sorted(maps.Keys(described)), slices.Sorted(maps.Keys(have))); diff != "" {
-				t.Errorf("schema (-) and values.yaml (+) differ:\n%s", diff)
+				t.Errorf("values (-schema +values.yaml) differ:\n%s", diff)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func walk(t *testing.T, path string, s schema, into map[string]bool) {
 		return
 	}
 	if s.AdditionalProperties != false && path != "global" {
-		t.Errorf("%s allows values that nobody knows", path)
+		t.Errorf("%s allows unknown values", path)
 	}
 	for name, property := range s.Properties {
 		walk(t, strings.TrimPrefix(path+"."+name, "."), property, into)

@@ -139,7 +139,7 @@ A comment above each rule gives its purpose.
 {{- define "drover.rules" -}}
 {{- range index .rules .role }}
 {{- $when := get . "when" }}
-{{- if and $when (not (hasKey $.when $when)) }}{{ fail (printf "rbac.yaml does not say when %q is" $when) }}{{ end }}
+{{- if and $when (not (hasKey $.when $when)) }}{{ fail (printf "rbac.yaml must define when %q is" $when) }}{{ end }}
 {{- if or (not $when) (get $.when $when) }}
 # {{ .purpose }}
 - apiGroups: {{ toJson .apiGroups }}
@@ -168,19 +168,19 @@ A comment above each rule gives its purpose.
 {{/* drover.check refuses values that conflict. */}}
 {{- define "drover.check" -}}
 {{- if ne .Release.Namespace (include "drover.systemNamespace" .) }}
-{{- fail (printf "install Drover into the namespace drover-system, not %s: its lease, its authority and what it publishes are there (helm install --namespace drover-system --create-namespace)" .Release.Namespace) }}
+{{- fail (printf "install Drover into the namespace drover-system, not %s: Drover needs its lease, its authority and its published objects there (helm install --namespace drover-system --create-namespace)" .Release.Namespace) }}
 {{- end }}
 {{- include "drover.checkNames" . }}
 {{- include "drover.checkPorts" . }}
 {{- include "drover.checkReplicas" . }}
 {{- if and .Values.service.externalTrafficPolicy (eq .Values.service.type "ClusterIP") }}
-{{- fail "service.externalTrafficPolicy is for service.type NodePort or LoadBalancer: Kubernetes refuses it for ClusterIP; leave it empty" }}
+{{- fail "service.externalTrafficPolicy is only for service.type NodePort or LoadBalancer, because Kubernetes refuses it for ClusterIP; leave it empty" }}
 {{- end }}
 {{- if and .Values.networkPolicy.enabled (empty .Values.networkPolicy.metricsFrom) (or .Values.metrics.serviceMonitor.enabled .Values.metrics.rules.enabled) }}
-{{- fail "networkPolicy.metricsFrom must say where Prometheus is, with metrics.serviceMonitor.enabled or metrics.rules.enabled: nobody else than pods of this namespace reaches the metrics, and DroverAbsent would fire. For one in namespace monitoring: --set networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=monitoring; for one in this namespace: --set-json 'networkPolicy.metricsFrom=[{\"podSelector\":{}}]'" }}
+{{- fail "networkPolicy.metricsFrom must select Prometheus, with metrics.serviceMonitor.enabled or metrics.rules.enabled: otherwise no pod reaches the metrics, and DroverAbsent fires. For Prometheus in namespace monitoring: --set networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=monitoring; for Prometheus in this namespace: --set-json 'networkPolicy.metricsFrom=[{\"podSelector\":{}}]'" }}
 {{- end }}
 {{- if and .Values.tls.privateCA (eq .Values.tls.source "drover") }}
-{{- fail "tls.privateCA is for a certificate from a Secret or from cert-manager: machines are told Drover's own authority anyway" }}
+{{- fail "tls.privateCA is only for a certificate from a Secret or from cert-manager: with tls.source=drover, machines always get Drover's own authority" }}
 {{- end }}
 {{- end }}
 
@@ -191,16 +191,16 @@ for names of Services are the strictest.
 {{- define "drover.checkNames" -}}
 {{- $name := include "drover.fullname" . }}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
-{{- $rule := "use small letters, digits and -, with a letter first and no - last" }}
+{{- $rule := "use lower-case letters, digits and -, start with a letter, and do not end with -" }}
 {{- if .Values.fullnameOverride }}
 {{- fail (printf "fullnameOverride: %q cannot be the name of a Service: %s" $name $rule) }}
 {{- end }}
-{{- fail (printf "release %s: objects would be called %q, which cannot be the name of a Service; set fullnameOverride: %s" .Release.Name $name $rule) }}
+{{- fail (printf "release %s: the name of the objects would be %q, which cannot be the name of a Service; set fullnameOverride: %s" .Release.Name $name $rule) }}
 {{- end }}
 {{- range $value := list "commonLabels" "podLabels" }}
 {{- range $key := keys (include "drover.selectorLabels" $ | fromYaml) | sortAlpha }}
 {{- if hasKey (get $.Values $value | default dict) $key }}
-{{- fail (printf "%s must not have %s: the Deployment and the Services find the pods by it" $value $key) }}
+{{- fail (printf "%s must not have %s: the Deployment and the Services select the pods with it" $value $key) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -215,7 +215,7 @@ for names of Services are the strictest.
 {{- range $value, $port := $ports }}
 {{- $port := int $port | toString }}
 {{- with get $taken $port }}
-{{- fail (printf "%s and %s are both port %s: a pod listens on each of them; choose another one for either" . $value $port) }}
+{{- fail (printf "%s and %s are both port %s: a pod listens on both; choose another port for one of them" . $value $port) }}
 {{- end }}
 {{- $_ := set $taken $port $value }}
 {{- end }}
@@ -225,15 +225,15 @@ for names of Services are the strictest.
 {{- define "drover.checkReplicas" -}}
 {{- if not .Values.server.leaderElect }}
 {{- if gt (int .Values.replicaCount) 1 }}
-{{- fail "server.leaderElect must be true with more than one replica: else all of them run controllers" }}
+{{- fail "server.leaderElect must be true with more than one replica: otherwise all replicas run controllers" }}
 {{- end }}
 {{- if ne (get (.Values.updateStrategy | default dict) "type") "Recreate" }}
-{{- fail "updateStrategy.type must be Recreate with server.leaderElect=false: else the controllers of two versions run at once during an upgrade. Or leave server.leaderElect true, which one replica can have, too" }}
+{{- fail "updateStrategy.type must be Recreate with server.leaderElect=false: otherwise the controllers of two versions run at once during an upgrade. Or keep server.leaderElect=true, also for one replica" }}
 {{- end }}
 {{- end }}
 {{- $least := int (include "drover.timeToEnd" .) }}
 {{- if le (int .Values.terminationGracePeriodSeconds) $least }}
-{{- fail (printf "terminationGracePeriodSeconds must be more than %d, with server.shutdownDelay=%s: else pods are killed while they finish writes, or while machines ask them (docs/high-availability.md)" $least .Values.server.shutdownDelay) }}
+{{- fail (printf "terminationGracePeriodSeconds must be more than %d, with server.shutdownDelay=%s: otherwise pods are killed during writes, or while machines send requests (docs/high-availability.md)" $least .Values.server.shutdownDelay) }}
 {{- end }}
 {{- end }}
 

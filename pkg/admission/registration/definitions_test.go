@@ -48,7 +48,7 @@ func TestObjects_AskAboutDefinitionsOfClusters(t *testing.T) {
 			}
 		}
 		if asked == answer.Allowed() {
-			t.Errorf("%s: asked %t, and the answer is %+v", group, asked, answer)
+			t.Errorf("%s: called %t, and the answer is %+v", group, asked, answer)
 		}
 	}
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // A server that installs the policies may still delete machines, whatever its user name is.
-func TestInstall_LetsItselfDeleteMachines(t *testing.T) {
+func TestInstall_AllowsDroverToDeleteMachines(t *testing.T) {
 	for name, tc := range map[string]struct{ user, want string }{
-		"a user":           {"somebody", `, "somebody"]`},
+		"a user":           {"jane", `, "jane"]`},
 		"a user in quotes": {`o'"hara`, `, "o'\"hara"]`},
-		"nobody knows":     {"", "'system:serviceaccounts:capi-system']"},
+		"unknown":          {"", "'system:serviceaccounts:capi-system']"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())

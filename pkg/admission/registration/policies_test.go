@@ -225,7 +225,7 @@ func parts(namespace string) map[string]*unstructured.Unstructured {
 
 // Only Drover and Cluster API may delete parts of a protected cluster, and only machines and their halves. Users, and
 // the garbage collector for objects without an owner, are refused.
-func TestPolicies_KeepAllPartsOfAProtectedCluster(t *testing.T) {
+func TestPolicies_ProtectAllPartsOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	j := newJudge(t, annotated(demo("home"), protect, "true"))
 	free := newJudge(t, demo("home"))
@@ -243,7 +243,7 @@ func TestPolicies_KeepAllPartsOfAProtectedCluster(t *testing.T) {
 			}
 		}
 		if refusal, _ := j.ask(alice, annotated(part, protect, "false"), nil); machines[what] != (refusal == "") {
-			t.Errorf("%s that is excepted: refusal %q", what, refusal)
+			t.Errorf("%s with an exception: refusal %q", what, refusal)
 		}
 		other := part.DeepCopy()
 		other.SetName("other")
@@ -259,7 +259,7 @@ func TestPolicies_KeepAllPartsOfAProtectedCluster(t *testing.T) {
 
 // A deleted namespace keeps its objects while it contains a protected Cluster, whatever the namespace controller's user
 // is.
-func TestPolicies_KeepWhatIsInTheNamespaceOfAProtectedCluster(t *testing.T) {
+func TestPolicies_ProtectTheNamespaceOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	j := newJudge(t, annotated(demo("home"), protect, "true"), annotated(demo("doomed"), protect, "true"))
 	theirs := func(namespace string) *unstructured.Unstructured {
@@ -270,13 +270,13 @@ func TestPolicies_KeepWhatIsInTheNamespaceOfAProtectedCluster(t *testing.T) {
 		namespace string
 		kept      bool
 	}{
-		"the namespace controller":                           {namespaceController, "doomed", true},
-		"the namespace controller without a user of its own": {controllerManager, "doomed", true},
-		"a person":              {alice, "doomed", false},
+		"the namespace controller":                                    {namespaceController, "doomed", true},
+		"the namespace controller with the controller manager's user": {controllerManager, "doomed", true},
+		"a user":                {alice, "doomed", false},
 		"the garbage collector": {garbageCollector, "doomed", false},
-		"the controller manager in a namespace that stays":    {controllerManager, "home", false},
-		"a namespace controller whose namespace was not read": {namespaceController, "home", true},
-		"the controller manager where no Cluster is":          {controllerManager, "quiet", false},
+		"the controller manager in a namespace that is not deleted": {controllerManager, "home", false},
+		"the namespace controller with an unknown namespace":        {namespaceController, "home", true},
+		"the controller manager in a namespace without a Cluster":   {controllerManager, "quiet", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if refusal, _ := j.ask(tc.who, theirs(tc.namespace), nil); (refusal != "") != tc.kept || tc.kept && !strings.Contains(refusal, "the namespace has a protected Cluster") {
@@ -287,7 +287,7 @@ func TestPolicies_KeepWhatIsInTheNamespaceOfAProtectedCluster(t *testing.T) {
 }
 
 // The creator of a cluster is recorded once and then stays.
-func TestPolicies_KeepTheCreator(t *testing.T) {
+func TestPolicies_ProtectTheCreator(t *testing.T) {
 	t.Parallel()
 	const creator, none = "field.cattle.io/creatorId", "field.cattle.io/no-creator-rbac"
 	j := newJudge(t)
@@ -296,16 +296,16 @@ func TestPolicies_KeepTheCreator(t *testing.T) {
 		before, after *unstructured.Unstructured
 		refused       string
 	}{
-		"made":                  {nil, made, ""},
-		"made without a word":   {nil, plain, ""},
-		"made with both":        {nil, annotated(made, none, "true"), "no-creator-rbac]: Forbidden"},
-		"kept":                  {made, annotated(made, "a", "b"), ""},
-		"forgotten":             {made, plain, ""},
-		"added":                 {plain, made, "creatorId]: Invalid value"},
-		"changed":               {made, annotated(made, creator, "bob"), "creatorId]: Invalid value"},
-		"nobody's from now on":  {made, annotated(made, none, "true"), "no-creator-rbac]: Forbidden"},
-		"both, as it was":       {annotated(made, none, "true"), annotated(annotated(made, none, "true"), "a", "b"), ""},
-		"nobody's, and no name": {plain, annotated(plain, none, "true"), ""},
+		"made":                          {nil, made, ""},
+		"created without annotations":   {nil, plain, ""},
+		"created with both annotations": {nil, annotated(made, none, "true"), "no-creator-rbac]: Forbidden"},
+		"kept":                          {made, annotated(made, "a", "b"), ""},
+		"forgotten":                     {made, plain, ""},
+		"added":                         {plain, made, "creatorId]: Invalid value"},
+		"changed":                       {made, annotated(made, creator, "bob"), "creatorId]: Invalid value"},
+		"marked as without a creator":   {made, annotated(made, none, "true"), "no-creator-rbac]: Forbidden"},
+		"both annotations unchanged":    {annotated(made, none, "true"), annotated(annotated(made, none, "true"), "a", "b"), ""},
+		"without a creator and a name":  {plain, annotated(plain, none, "true"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if refusal, _ := j.ask(alice, tc.before, tc.after); (refusal == "") != (tc.refused == "") || !strings.Contains(refusal, tc.refused) {
@@ -317,7 +317,7 @@ func TestPolicies_KeepTheCreator(t *testing.T) {
 
 // A user without the right to create management clusters cannot choose the name of one, because another cluster may
 // have had it.
-func TestPolicies_NamesOfManagementClustersAreNotForTenants(t *testing.T) {
+func TestPolicies_ReserveNamesOfManagementClusters(t *testing.T) {
 	t.Parallel()
 	const name = "provisioning.cattle.io/management-cluster-name"
 	j := newJudge(t)
@@ -326,14 +326,14 @@ func TestPolicies_NamesOfManagementClustersAreNotForTenants(t *testing.T) {
 		before, after *unstructured.Unstructured
 		tenantMay     bool
 	}{
-		"made with one":             {nil, asking, false},
-		"made without":              {nil, plain, true},
-		"made with an empty one":    {nil, annotated(plain, name, ""), true},
-		"added":                     {plain, asking, false},
-		"changed":                   {asking, annotated(asking, name, "c-m-other000"), false},
-		"kept, as it was restored":  {asking, annotated(asking, "a", "b"), true},
-		"taken away":                {asking, plain, true},
-		"nothing to do with a name": {plain, annotated(plain, "a", "b"), true},
+		"created with a name":           {nil, asking, false},
+		"created without a name":        {nil, plain, true},
+		"created with an empty name":    {nil, annotated(plain, name, ""), true},
+		"added":                         {plain, asking, false},
+		"changed":                       {asking, annotated(asking, name, "c-m-other000"), false},
+		"unchanged, as after a restore": {asking, annotated(asking, "a", "b"), true},
+		"removed":                       {asking, plain, true},
+		"another change":                {plain, annotated(plain, "a", "b"), true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			// An administrator who restores, programs, and Drover.
@@ -351,7 +351,7 @@ func TestPolicies_NamesOfManagementClustersAreNotForTenants(t *testing.T) {
 }
 
 // The user who deletes a paused object gets a warning that the deletion will wait.
-func TestPolicies_WarnOfDeletionsThatWait(t *testing.T) {
+func TestPolicies_WarnAboutWaitingDeletions(t *testing.T) {
 	t.Parallel()
 	core := object("cluster.x-k8s.io/v1beta2", "Cluster", "home", "demo", map[string]any{"paused": true})
 	running := object("cluster.x-k8s.io/v1beta2", "Cluster", "home", "demo", nil)
@@ -372,7 +372,7 @@ func TestPolicies_WarnOfDeletionsThatWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusal, warnings := newJudge(t, tc.core).ask(tc.who, tc.deleted, nil)
-			if told := strings.Contains(strings.Join(warnings, ""), "Cluster demo is paused: what is deleted stays"); refusal != "" || told != tc.warned {
+			if told := strings.Contains(strings.Join(warnings, ""), "Cluster demo is paused: deleted objects remain"); refusal != "" || told != tc.warned {
 				t.Errorf("refusal %q, warnings %q", refusal, warnings)
 			}
 		})

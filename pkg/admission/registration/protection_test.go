@@ -29,7 +29,7 @@ func marked(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructur
 
 // clusterctl deletes as the user who runs it. It may delete what it has moved, but nothing that an instance manages
 // here.
-func TestPolicies_LetReleasedClustersMove(t *testing.T) {
+func TestPolicies_AllowReleasedClustersToMove(t *testing.T) {
 	t.Parallel()
 	guarded := annotated(demo("home"), protect, "true")
 	released := annotated(guarded, rkev1.ReleasedByAnnotation, "first")
@@ -38,10 +38,10 @@ func TestPolicies_LetReleasedClustersMove(t *testing.T) {
 		mark    bool
 		kept    bool
 	}{
-		"moved after it was released":                        {released, true, false},
-		"released, and deleted by a person":                  {released, false, true},
-		"left behind by a move of one that is managed again": {guarded, true, true},
-		"released by nobody":                                 {annotated(guarded, rkev1.ReleasedByAnnotation, ""), true, true},
+		"released and moved":                  {released, true, false},
+		"released and deleted by a user":      {released, false, true},
+		"the source of a move, managed again": {guarded, true, true},
+		"not released":                        {annotated(guarded, rkev1.ReleasedByAnnotation, ""), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJudge(t, tc.cluster)
@@ -71,7 +71,7 @@ func finalized(o *unstructured.Unstructured, finalizers ...string) *unstructured
 }
 
 // Only Drover may remove the finalizers with which the controllers hold a protected Cluster.
-func TestPolicies_KeepTheFinalizersOfAProtectedCluster(t *testing.T) {
+func TestPolicies_ProtectTheFinalizersOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	const first, second, theirs = provv1.ProvisioningClusterFinalizer, provv1.RKEClusterFinalizer, "example.com/theirs"
 	guarded := finalized(annotated(demo("home"), protect, "true"), first, second)
@@ -85,24 +85,24 @@ func TestPolicies_KeepTheFinalizersOfAProtectedCluster(t *testing.T) {
 		before, after *unstructured.Unstructured
 		kept          string
 	}{
-		"all, by a person":                     {alice, guarded, finalized(guarded), first + ", " + second},
-		"all of one that is deleted":           {alice, deleted, finalized(deleted), first + ", " + second},
-		"one, by a person":                     {alice, deleted, finalized(deleted, first), second},
-		"by a tool that deploys":               {deployer, guarded, finalized(guarded), first + ", " + second},
-		"by the garbage collector":             {garbageCollector, deleted, finalized(deleted), first + ", " + second},
-		"with the protection":                  {alice, guarded, finalized(annotated(guarded, protect, "false")), first + ", " + second},
-		"by Drover":                            {drover, deleted, finalized(deleted, first), ""},
-		"by the server that has installed":     {installer, deleted, finalized(deleted, first), ""},
-		"by clusterctl, in a move":             {alice, moved, finalized(moved), ""},
-		"after the protection":                 {alice, free, finalized(free), ""},
-		"that of somebody else":                {alice, finalized(guarded, first, theirs, second), guarded, ""},
-		"none, and one is added":               {alice, guarded, finalized(guarded, theirs, second, first), ""},
-		"none, with a change":                  {alice, guarded, annotated(guarded, "a", "b"), ""},
-		"none, of a Cluster that has none yet": {alice, finalized(guarded), annotated(finalized(guarded), "a", "b"), ""},
+		"all finalizers, by a user":                     {alice, guarded, finalized(guarded), first + ", " + second},
+		"all finalizers of a deleted Cluster":           {alice, deleted, finalized(deleted), first + ", " + second},
+		"one finalizer, by a user":                      {alice, deleted, finalized(deleted, first), second},
+		"by a deployment tool":                          {deployer, guarded, finalized(guarded), first + ", " + second},
+		"by the garbage collector":                      {garbageCollector, deleted, finalized(deleted), first + ", " + second},
+		"with the protection":                           {alice, guarded, finalized(annotated(guarded, protect, "false")), first + ", " + second},
+		"by Drover":                                     {drover, deleted, finalized(deleted, first), ""},
+		"by the server that installed the object":       {installer, deleted, finalized(deleted, first), ""},
+		"by clusterctl, in a move":                      {alice, moved, finalized(moved), ""},
+		"after the protection":                          {alice, free, finalized(free), ""},
+		"another finalizer":                             {alice, finalized(guarded, first, theirs, second), guarded, ""},
+		"no finalizer, and a new one":                   {alice, guarded, finalized(guarded, theirs, second, first), ""},
+		"no finalizer, with a change":                   {alice, guarded, annotated(guarded, "a", "b"), ""},
+		"no finalizer, of a Cluster without finalizers": {alice, finalized(guarded), annotated(finalized(guarded), "a", "b"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusal, _ := j.ask(tc.who, tc.before, tc.after)
-			if (refusal == "") != (tc.kept == "") || tc.kept != "" && !strings.HasSuffix(refusal, "leave in metadata.finalizers what is there: "+tc.kept) {
+			if (refusal == "") != (tc.kept == "") || tc.kept != "" && !strings.HasSuffix(refusal, "keep in metadata.finalizers: "+tc.kept) {
 				t.Errorf("refusal %q", refusal)
 			}
 		})

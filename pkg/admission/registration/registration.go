@@ -112,7 +112,7 @@ func whoami(ctx context.Context, client dynamic.Interface) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("ask who we are: %w", err)
+		return "", fmt.Errorf("find the user name of Drover: %w", err)
 	}
 	name, _, err := unstructured.NestedString(answer.Object, "status", "userInfo", "username")
 	return name, err

@@ -39,7 +39,7 @@ func installed(t *testing.T) (*admissionregistrationv1.ValidatingWebhookConfigur
 }
 
 // While Drover is down, its webhooks block no request: none fails closed or has a long timeout.
-func TestObjects_WebhooksHoldUpNobody(t *testing.T) {
+func TestObjects_WebhooksFailOpenAndFast(t *testing.T) {
 	validating, mutating := installed(t)
 	if len(validating.Webhooks) == 0 || len(mutating.Webhooks) == 0 || validating.Name != Name || mutating.Name != Name {
 		t.Fatalf("%+v %+v", validating, mutating)
@@ -71,12 +71,12 @@ func TestObjects_AreComplete(t *testing.T) {
 	}
 	for _, object := range objects {
 		if object.GetKind() == "ValidatingAdmissionPolicy" && !bound[object.GetName()] {
-			t.Errorf("policy %s is bound nowhere", object.GetName())
+			t.Errorf("policy %s has no binding", object.GetName())
 		}
 	}
 }
 
-func TestFill_WritesWhatDiffersAndNothingElse(t *testing.T) {
+func TestFill_WritesOnlyDifferences(t *testing.T) {
 	validating, mutating := installed(t)
 	client := fake.NewClientset(validating, mutating)
 	for _, authority := range []string{"one", "one", "two"} {
@@ -105,13 +105,13 @@ func TestFill_WritesWhatDiffersAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestFill_SaysWhatIsNotThere(t *testing.T) {
+func TestFill_NamesTheMissingConfiguration(t *testing.T) {
 	if err := Fill(t.Context(), fake.NewClientset(), []byte("one"), "word"); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestDirect_LeadsToAnAddress(t *testing.T) {
+func TestDirect_SetsAnAddress(t *testing.T) {
 	objects, err := Objects()
 	check(t, err)
 	object := objects[len(objects)-1]

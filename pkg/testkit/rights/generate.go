@@ -42,12 +42,13 @@ var (
 )
 
 // head has verbs for System and SystemNamespace.
-const head = `# The rules of the roles that Drover's service account has: %s is the Role in the namespace %s, the others are ClusterRoles.
-# Generated, do not edit: the verbs are what was asked for in tests, on a real API server and in memory, and what is in a list of exceptions
-# (tests/contract/leastprivilege/exceptions_test.go). What each rule is for is written in pkg/testkit/rights/purposes.go.
+const head = `# The rules of the roles of Drover's service account. %s is the Role in namespace %s, the others are
+# ClusterRoles. Generated, do not edit. The verbs are those of the requests in tests, on a real API server and in
+# memory, and of a list of exceptions (tests/contract/leastprivilege/exceptions_test.go). The purposes are in
+# pkg/testkit/rights/purposes.go.
 # With programs in bin/ (make build),
-#   go -C tests test -count=1 ./contract/leastprivilege            compares this file with what is asked for
-#   go -C tests test -count=1 ./contract/leastprivilege -update    writes it anew
+#   go -C tests test -count=1 ./contract/leastprivilege            compares this file with the requests
+#   go -C tests test -count=1 ./contract/leastprivilege -update    rewrites this file
 `
 
 // Rule is a rule of a role in the file. A rule with a condition applies only where the condition holds.
@@ -128,7 +129,8 @@ func Generate(purposes []Purpose, asked []Grant) (Rules, error) {
 			}
 		}
 		if index < 0 || !slices.Contains(verbs, one.Verb) {
-			problems = append(problems, fmt.Errorf("no purpose of role %s says what this is for: %s", one.Role, one.Request))
+			problems = append(problems, fmt.Errorf("no purpose of role %s covers this request: %s",
+				one.Role, one.Request))
 			continue
 		}
 		if needs[index] == nil {
@@ -145,7 +147,8 @@ func Generate(purposes []Purpose, asked []Grant) (Rules, error) {
 		for resource := range strings.FieldsSeq(purpose.Resources) {
 			if len(needs[i][resource]) == 0 {
 				missing := Request{Verb: cmp.Or(purpose.Verbs, "use"), Group: purpose.Group, Resource: resource}
-				problems = append(problems, fmt.Errorf("role %s has a purpose for what nothing asked: %s", purpose.Role, missing))
+				problems = append(problems, fmt.Errorf("role %s has a purpose without a request: %s",
+					purpose.Role, missing))
 			}
 		}
 		out[purpose.Role] = append(out[purpose.Role], purpose.rules(needs[i])...)
@@ -260,7 +263,7 @@ func Needs(role, text string) ([]Grant, error) {
 		case strings.TrimSpace(line) == "":
 			continue
 		case !ok || strings.TrimSpace(used) == "" || strings.TrimSpace(resources) == "":
-			return nil, fmt.Errorf("%q has not verbs, a colon and resources", strings.TrimSpace(line))
+			return nil, fmt.Errorf("%q must be verbs, a colon and resources", strings.TrimSpace(line))
 		}
 		for verb := range strings.FieldsSeq(used) {
 			for word := range strings.FieldsSeq(resources) {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-var update = flag.Bool("update", false, "write the texts of the file anew; what the roles permit stays")
+var update = flag.Bool("update", false, "rewrite the texts of the file, without a change of the permissions")
 
 var purposes = []Purpose{
 	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "Who leads."},
@@ -43,7 +43,7 @@ func TestGenerate(t *testing.T) {
 		want     Rules
 		problem  string
 	}{
-		"verbs are in the usual order, once, whatever was asked first": {
+		"verbs are unique and in the usual order": {
 			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "delete get: secrets"), needs(t, Core, "create get: secrets")},
 			want: Rules{Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "delete"}}}},
 		},
@@ -51,14 +51,14 @@ func TestGenerate(t *testing.T) {
 			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "watch: secrets")},
 			want: Rules{Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}}}},
 		},
-		"resources with the same verbs are one rule, and others of the same purpose another": {
+		"resources with the same verbs share a rule, others of the purpose do not": {
 			purposes: purposes[2:3], asked: [][]Grant{needs(t, Own, "get: secrets configmaps\nget delete: pods")},
 			want: Rules{Own: {
 				{Purpose: "What clusters are made of.", APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get"}},
 				{Purpose: "What clusters are made of.", APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "delete"}},
 			}},
 		},
-		"names and namespaces of what was asked for are left out, unless the purpose has them": {
+		"names and namespaces are omitted, unless the purpose has them": {
 			purposes: append(purposes[:2:2], purposes[6]), asked: [][]Grant{
 				in(SystemNamespace, "drover", "update", "coordination.k8s.io", "leases"), in(SystemNamespace, "", "create", "coordination.k8s.io", "leases"),
 				{{Core, Request{Verb: "get", Resource: "secrets", Namespace: "default", Name: "kubeconfig"}}},
@@ -74,11 +74,11 @@ func TestGenerate(t *testing.T) {
 				Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}},
 			},
 		},
-		"a purpose that is for nothing": {
+		"a purpose without a request": {
 			purposes: purposes[3:5], asked: [][]Grant{needs(t, Own, "get update: jobs.batch")},
-			problem: "role drover has a purpose for what nothing asked: use jobs/status.batch",
+			problem: "role drover has a purpose without a request: use jobs/status.batch",
 		},
-		"a condition is for the verbs of its purpose, and subresources are beside their kind": {
+		"a condition is for the verbs of its purpose, and subresources follow their kind": {
 			purposes: purposes[3:5], asked: [][]Grant{needs(t, Own, "update: jobs/status.batch"), needs(t, Own, "get update: jobs.batch")},
 			want: Rules{Own: {
 				{Purpose: "Jobs.", APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get"}},
@@ -86,28 +86,28 @@ func TestGenerate(t *testing.T) {
 				{Purpose: "Jobs.", APIGroups: []string{"batch"}, Resources: []string{"jobs/status"}, Verbs: []string{"update"}},
 			}},
 		},
-		"kinds of a whole group are one": {
+		"all kinds of a group": {
 			purposes: purposes[5:6], asked: [][]Grant{needs(t, Own, "get: small.machines.io\nupdate: large/status.machines.io")},
 			want: Rules{Own: {{Purpose: "Machines.", APIGroups: []string{"machines.io"}, Resources: []string{"*"}, Verbs: []string{"get", "update"}}}},
 		},
-		"what has no purpose": {
+		"a request without a purpose": {
 			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get: secrets nodes"), needs(t, Core, "get: nodes")},
-			problem: "no purpose of role cluster-api says what this is for: get nodes",
+			problem: "no purpose of role cluster-api covers this request: get nodes",
 		},
-		"what has a purpose for the other role alone": {
+		"a request with a purpose of the other role": {
 			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get: secrets"), needs(t, Own, "get: secrets")},
-			problem: "no purpose of role drover says what this is for: get secrets",
+			problem: "no purpose of role drover covers this request: get secrets",
 		},
 		"another name than those of the purpose": {
 			purposes: purposes[:1],
 			asked: [][]Grant{
 				in(SystemNamespace, "drover", "get", "coordination.k8s.io", "leases"), in(SystemNamespace, "other", "get", "coordination.k8s.io", "leases"),
 			},
-			problem: "no purpose of role drover says what this is for: get leases.coordination.k8s.io in drover-system named other",
+			problem: "no purpose of role drover covers this request: get leases.coordination.k8s.io in drover-system named other",
 		},
 		"a verb that roles do not have": {
 			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get take: secrets")},
-			problem: "no purpose of role cluster-api says what this is for: take secrets",
+			problem: "no purpose of role cluster-api covers this request: take secrets",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestGenerate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(got.YAML()), string(read.YAML())); diff != "" {
-				t.Errorf("read from the file (-want +got):\n%s", diff)
+				t.Errorf("rules of the file (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -145,12 +145,12 @@ func TestNeedless(t *testing.T) {
 		asked, exceptions, want string
 		problem                 string
 	}{
-		"nothing asked for it":                         {asked: "get: pods configmaps", exceptions: "delete: pods\nwatch: secrets"},
-		"it was asked for":                             {asked: "get delete: pods configmaps", exceptions: "delete: pods\nwatch: secrets", want: "delete: pods"},
-		"a watch that was asked for needs the list":    {asked: "watch: pods configmaps secrets", exceptions: "list: pods", want: "list: pods"},
-		"it is there twice":                            {asked: "get: pods configmaps secrets", exceptions: "delete: pods\ndelete: pods", want: "delete: pods\ndelete: pods"},
-		"its purpose would be for nothing else":        {asked: "get: pods configmaps", exceptions: "get: secrets"},
-		"what the exceptions are for is in no purpose": {asked: "get: pods configmaps secrets", exceptions: "get: nodes", problem: "no purpose of role drover"},
+		"a right without a request":           {asked: "get: pods configmaps", exceptions: "delete: pods\nwatch: secrets"},
+		"a right with a request":              {asked: "get delete: pods configmaps", exceptions: "delete: pods\nwatch: secrets", want: "delete: pods"},
+		"a list that a requested watch needs": {asked: "watch: pods configmaps secrets", exceptions: "list: pods", want: "list: pods"},
+		"a duplicate exception":               {asked: "get: pods configmaps secrets", exceptions: "delete: pods\ndelete: pods", want: "delete: pods\ndelete: pods"},
+		"its purpose has no other request":    {asked: "get: pods configmaps", exceptions: "get: secrets"},
+		"an exception without a purpose":      {asked: "get: pods configmaps secrets", exceptions: "get: nodes", problem: "no purpose of role drover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Needless(purposes[2:3], needs(t, Own, tt.asked), needs(t, Own, tt.exceptions))
@@ -190,23 +190,23 @@ func TestFile_IsGenerated(t *testing.T) {
 		content = again.YAML()
 	}
 	if diff := cmp.Diff(string(again.YAML()), string(content)); diff != "" {
-		t.Errorf("%s is not what is generated (-want +got):\n%s", File, diff)
+		t.Errorf("%s must be generated again (-want +got):\n%s", File, diff)
 	}
 	for _, purpose := range Purposes {
 		if purpose.Text == "" || strings.ContainsAny(purpose.Text, "\n\"\\{") {
-			t.Errorf("what role %s has %s for is not a line of text: %q", purpose.Role, purpose.Resources, purpose.Text)
+			t.Errorf("the purpose of %[2]s in role %[1]s must be a line of text: %[3]q", purpose.Role, purpose.Resources, purpose.Text)
 		}
 	}
 }
 
-func TestPurposes_WhatIsAskedOfDroversOwnNamespaceNeedsNoClusterRole(t *testing.T) {
+func TestPurposes_OwnNamespaceNeedsNoClusterRole(t *testing.T) {
 	var asked []Grant
 	for _, verb := range []string{"get", "create", "update"} {
 		asked = append(asked, Grant{Own, Request{Verb: verb, Resource: "configmaps", Namespace: SystemNamespace, Name: "settings"}})
 	}
 	got, err := Generate(Purposes, asked)
 	if err == nil {
-		t.Error("all other purposes are for nothing")
+		t.Error("all other purposes are without a request")
 	}
 	if diff := cmp.Diff(needs(t, System, "create get update: configmaps"), got.Grants()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -228,7 +228,7 @@ func TestNeeds(t *testing.T) {
 				{Own, Request{Verb: "delete", Group: "machines.io", Resource: "*"}},
 			},
 		},
-		"one by its name": {
+		"one object by its name": {
 			role: Core, text: "bind: roles.rbac.authorization.k8s.io=one",
 			want: []Grant{{Core, Request{Verb: "bind", Group: "rbac.authorization.k8s.io", Resource: "roles", Name: "one"}}},
 		},
@@ -251,9 +251,9 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesWhatIsNoFileOfRules(t *testing.T) {
+func TestParse_RefusesInvalidFiles(t *testing.T) {
 	for name, content := range map[string]string{
-		"another role":  "somebody: []\n",
+		"another role":  "other: []\n",
 		"another field": "drover: [{purpose: a, resource: [b]}]\n",
 		"no rules":      "drover: text\n",
 	} {

@@ -93,7 +93,8 @@ func Grants(objects []*unstructured.Unstructured) ([]Grant, error) {
 		}
 		rules, ok := roles[binding.RoleRef.Kind+"/"+in+"/"+binding.RoleRef.Name]
 		if !ok {
-			return nil, fmt.Errorf("%s %s refers to %s %s, which is not in the chart", kind, object.GetName(), binding.RoleRef.Kind, binding.RoleRef.Name)
+			return nil, fmt.Errorf("%s %s refers to %s %s, but the chart does not contain it",
+				kind, object.GetName(), binding.RoleRef.Kind, binding.RoleRef.Name)
 		}
 		for _, rule := range rules {
 			out = append(out, expand(binding.RoleRef.Name, namespace, rule)...)

@@ -3,73 +3,80 @@ package rights
 // Purposes are the purposes of the chart's roles. The first purpose that matches a request covers it, so those of the
 // Role in Drover's own namespace precede those of the ClusterRole.
 var Purposes = []Purpose{
-	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "Which replica runs the controllers."},
+	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "The Lease of the replica that runs the controllers."},
 	{
 		Role: System, Group: "coordination.k8s.io", Resources: "leases",
-		Text: "Which replica runs the controllers, the first time; and how many replicas there are, each of which has a Lease of its own.",
+		Text: "The creation of the Lease of the leader, and the Leases of all replicas, which show their number.",
 	},
-	{Role: System, Resources: "configmaps", Text: "What Drover publishes in its own namespace."},
+	{Role: System, Resources: "configmaps", Text: "Objects that Drover publishes in its own namespace."},
 
 	{
 		Role: Own, Resources: "namespaces",
-		Text: "Those of clusters' identities, and those that Drover takes for granted. kube-system tells clusters apart.",
+		Text: "Namespaces of cluster identities, and namespaces that Drover requires. The UID of kube-system " +
+			"identifies a cluster.",
 	},
-	{Role: Own, Resources: "secrets", Text: "Plans, tokens, credentials, kubeconfigs, and the state of machines, in the namespaces of clusters: any."},
+	{Role: Own, Resources: "secrets", Text: "Plans, tokens, credentials, kubeconfigs and the state of machines. " +
+		"Clusters can be in any namespace."},
 	{Role: Own, Resources: "configmaps", Text: "Configuration that clusters refer to."},
 	{
 		Role: Own, Resources: "serviceaccounts",
-		Text: "Every machine's agent has an account, which may read and write its own plan only; and so has every Job that makes a machine.",
+		Text: "Accounts of the agents of machines, and of the Jobs that create machines. An agent may access only " +
+			"its own plan.",
 	},
 	{
 		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "roles", Names: "rke2-machine-provisioner", Verbs: "bind",
-		Text: "The one role that Drover gives without having it: what an operator lets the Jobs of machines do besides. By default there is none.",
+		Text: "An optional role with more permissions for the Jobs of machines. An operator creates it, and Drover " +
+			"itself does not have its permissions.",
 	},
 	{
 		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "roles rolebindings",
-		Text: "What the accounts of machines and of Jobs may do: read and write Secrets that the role names. And that everybody may get what Drover publishes.",
+		Text: "Permissions of the accounts of machines and Jobs on their own Secrets. And the permission of all " +
+			"users to get the objects that Drover publishes.",
 	},
-	{Role: Own, Group: "batch", Resources: "jobs", Text: "Jobs make and remove machines."},
-	{Role: Own, Resources: "pods", Text: "Pods of Jobs say why they failed."},
+	{Role: Own, Group: "batch", Resources: "jobs", Text: "Jobs create and remove machines."},
+	{Role: Own, Resources: "pods", Text: "Pods of Jobs show why a Job failed."},
 	{
 		Role: Own, Resources: "events",
-		Text: "What happens to clusters and machines. Events about what belongs to no namespace are in default.",
+		Text: "Events about clusters and machines. Events about cluster-scoped objects are in namespace default.",
 	},
 	{
 		Role: Own, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions", Verbs: "update", When: WhenDefinitions,
-		Text: "Definitions of Drover's kinds and of Cluster API's, where the chart drover-crd did not install them.",
+		Text: "Definitions of the kinds of Drover and Cluster API, if the chart drover-crd did not install them.",
 	},
 	{Role: Own, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions", Text: "Definitions of node drivers' kinds."},
 	{
 		Role: Own, Group: "admissionregistration.k8s.io", Resources: "mutatingwebhookconfigurations validatingwebhookconfigurations",
 		Names: "drover", When: WhenAdmission,
-		Text: "The authority by which the API server knows the admission webhooks is made by Drover.",
+		Text: "The authority of the admission webhooks, which Drover creates.",
 	},
 	{
 		Role: Own, Group: "authorization.k8s.io", Resources: "subjectaccessreviews",
-		Text: "Who has named a Secret of another namespace in a Cluster must be allowed to get it, for as long as it is used; who uses a cluster " +
-			"through Drover must be allowed to get the Cluster; who brings one from another management cluster with all that it was granted, to create management Clusters.",
+		Text: "Checks of users: a user who names a Secret of another namespace must be allowed to get it. A user of " +
+			"a cluster must be allowed to get the Cluster. " +
+			"A user who moves a Cluster with its grants must be allowed to create management Clusters.",
 	},
-	{Role: Own, Group: "authentication.k8s.io", Resources: "tokenreviews", Text: "Who it is that uses a cluster through Drover."},
+	{Role: Own, Group: "authentication.k8s.io", Resources: "tokenreviews", Text: "Authentication of users who access " +
+		"a cluster through Drover."},
 	{
 		Role: Own, Group: "apps", Resources: "deployments", Names: "rancher",
-		Text: "Whether Rancher is installed here, too: Drover claims no new cluster beside it.",
+		Text: "Whether Rancher is installed: then Drover claims no new cluster.",
 	},
 	{
 		Role: Own, Group: "coordination.k8s.io", Resources: "leases", Names: "cattle-controllers",
-		Text: "Whether Rancher runs here, too: Drover claims no new cluster beside it.",
+		Text: "Whether Rancher runs: then Drover claims no new cluster.",
 	},
-	{Role: Own, Group: "provisioning.cattle.io", Resources: "clusters", Text: "The clusters that users ask for."},
-	{Role: Own, Group: "provisioning.cattle.io", Resources: "clusters/status", Text: "How far these clusters are."},
+	{Role: Own, Group: "provisioning.cattle.io", Resources: "clusters", Text: "The clusters that users request."},
+	{Role: Own, Group: "provisioning.cattle.io", Resources: "clusters/status", Text: "The progress of these clusters."},
 	{Role: Own, Group: "provisioning.cattle.io", Resources: "clusters/finalizers", Text: owners},
 	{
 		Role: Own, Group: "management.cattle.io", Resources: "clusters clusterregistrationtokens",
-		Text: "Identities of clusters, and the tokens by which hosts register with them.",
+		Text: "Identities of clusters, and the tokens with which hosts register.",
 	},
 	{Role: Own, Group: "management.cattle.io", Resources: "clusters/status", Text: "The status of these identities."},
-	{Role: Own, Group: "management.cattle.io", Resources: "clusterregistrationtokens/status", Text: "How hosts and agents register, and until when with which token."},
+	{Role: Own, Group: "management.cattle.io", Resources: "clusterregistrationtokens/status", Text: "Commands for the registration of hosts and agents, and the expiry of their tokens."},
 	{
 		Role: Own, Group: "management.cattle.io", Resources: "dynamicschemas nodedrivers",
-		Text: "Node drivers, those that come with Drover and others, and the fields of their kinds.",
+		Text: "Node drivers, and the fields of their kinds.",
 	},
 	{
 		Role: Own, Group: "rke.cattle.io", Resources: "rkeclusters rkecontrolplanes rkebootstraptemplates rkebootstraps custommachines",
@@ -77,34 +84,39 @@ var Purposes = []Purpose{
 	},
 	{
 		Role: Own, Group: "rke.cattle.io", Resources: "rkeclusters/status rkecontrolplanes/status rkebootstraps/status custommachines/status",
-		Text: "The status of Drover's half, from which Cluster API goes on.",
+		Text: "The status of Drover's half, with which Cluster API continues.",
 	},
 	{Role: Own, Group: "rke.cattle.io", Resources: "rkecontrolplanes/finalizers rkebootstraps/finalizers", Text: owners},
-	{Role: Own, Group: "rke.cattle.io", Resources: "etcdsnapshots", Text: "Snapshots that clusters list, and those that a restore names."},
+	{Role: Own, Group: "rke.cattle.io", Resources: "etcdsnapshots", Text: "Snapshots of clusters, and snapshots for " +
+		"restores."},
 	{
 		Role: Own, Group: "cluster.x-k8s.io", Resources: "clusters machinedeployments machinehealthchecks",
-		Text: "Cluster API's half of clusters, which Drover asks for.",
+		Text: "Cluster API's half of clusters, which Drover creates.",
 	},
 	{
 		Role: Own, Group: "cluster.x-k8s.io", Resources: "machines",
-		Text: "Machines, which Cluster API makes, and Drover of hosts that exist already: what Drover marks on them, and those that it removes.",
+		Text: "Machines that Cluster API creates, and machines that Drover creates for existing hosts. Drover " +
+			"annotates machines, and removes some.",
 	},
 	{
 		Role: Own, Group: "cluster.x-k8s.io", Resources: "clusters/status machines/status",
-		Text: "How far plans of machines are, and that the API of a cluster is gone, which Cluster API would never take back by itself.",
+		Text: "The progress of plans. And the loss of a cluster's API, a condition that Cluster API itself would " +
+			"never reset.",
 	},
 	{Role: Own, Group: "cluster.x-k8s.io", Resources: "clusters/finalizers machines/finalizers", Text: owners},
-	{Role: Own, Group: "rke-machine.cattle.io", Resources: "*", Text: "Machines of node drivers, whose kinds are made while Drover runs."},
+	{Role: Own, Group: "rke-machine.cattle.io", Resources: "*", Text: "Machines of node drivers, whose kinds are " +
+		"created while Drover runs."},
 	{
 		Role: Own, Group: "rke-machine-config.cattle.io", Resources: "*",
-		Text: "Configurations of machines of node drivers, whose kinds are made while Drover runs, too.",
+		Text: "Machine configurations of node drivers, whose kinds are also created while Drover runs.",
 	},
 
-	{Role: Core, Resources: "events", Text: "What happens to clusters and machines."},
-	{Role: Core, Resources: "configmaps secrets", Text: "Kubeconfigs of clusters, and what ClusterResourceSets bring to them."},
+	{Role: Core, Resources: "events", Text: "Events about clusters and machines."},
+	{Role: Core, Resources: "configmaps secrets", Text: "Kubeconfigs of clusters, and the content of " +
+		"ClusterResourceSets."},
 	{
 		Role: Core, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions",
-		Text: "Which versions of the kinds that clusters refer to are for Cluster API.",
+		Text: "The versions of referenced kinds that support Cluster API's contract.",
 	},
 	{
 		Role: Core, Group: "cluster.x-k8s.io", Resources: "clusters machinehealthchecks machinedeployments machinesets machines",
@@ -120,14 +132,15 @@ var Purposes = []Purpose{
 		Resources: "clusters/finalizers machinehealthchecks/finalizers machinedeployments/finalizers machinesets/finalizers machines/finalizers",
 		Text:      owners,
 	},
-	{Role: Core, Group: "cluster.x-k8s.io", Resources: "machinedrainrules", Text: "How nodes of removed machines are drained."},
+	{Role: Core, Group: "cluster.x-k8s.io", Resources: "machinedrainrules", Text: "Rules for the drain of removed " +
+		"machines."},
 	{
 		Role: Core, Group: "cluster.x-k8s.io", Resources: "machinepools machinepools/status",
-		Text: "Drover makes no machine pools. Who does finds them served.",
+		Text: "Drover creates no machine pools, but serves those of users.",
 	},
 	{
 		Role: Core, Group: "addons.cluster.x-k8s.io", Resources: "clusterresourcesets clusterresourcesets/status clusterresourcesetbindings",
-		Text: "Drover makes no ClusterResourceSets. Who does finds them served.",
+		Text: "Drover creates no ClusterResourceSets, but serves those of users.",
 	},
 	{
 		Role: Core, Group: "rke.cattle.io", Resources: "rkebootstraps rkebootstraptemplates custommachines rkeclusters rkecontrolplanes",
@@ -135,9 +148,10 @@ var Purposes = []Purpose{
 	},
 	{
 		Role: Core, Group: "rke-machine.cattle.io", Resources: "*",
-		Text: "Machines of node drivers, and their templates. Their kinds are made while Drover runs.",
+		Text: "Machines of node drivers, and their templates. Their kinds are created while Drover runs.",
 	},
 }
 
 // owners is the reason for rights on the subresource finalizers.
-const owners = "To make objects that keep their owner from going before them, where the API server asks for this right (OwnerReferencesPermissionEnforcement)."
+const owners = "Objects that block the deletion of their owner, if the API server requires this permission " +
+	"(OwnerReferencesPermissionEnforcement)."

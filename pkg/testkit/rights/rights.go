@@ -60,7 +60,7 @@ func findRoot() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("the repository's root is not above the working directory")
+	return "", errors.New("the working directory must be inside the repository")
 }
 
 // Permit returns a function for memkube's option Permit. For clients whose user agent begins with agent, it rejects

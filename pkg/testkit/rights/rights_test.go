@@ -21,7 +21,7 @@ type recorder struct {
 func (r *recorder) Helper()               {}
 func (r *recorder) Errorf(string, ...any) { r.failed++ }
 
-func TestPermit_RefusesWhatTheChartDoesNotGive(t *testing.T) {
+func TestPermit_RefusesRightsOutsideTheChart(t *testing.T) {
 	t.Setenv(Record, t.TempDir())
 	tb := &recorder{TB: t}
 	api := memkube.New(memkube.Options{Permit: Permit(tb, "drover/")})
@@ -34,17 +34,17 @@ func TestPermit_RefusesWhatTheChartDoesNotGive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ours.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil || tb.failed != 0 {
-		t.Errorf("what the role permits: %v", err)
+		t.Errorf("a permitted request: %v", err)
 	}
 	if _, err := theirs.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil || tb.failed != 0 {
-		t.Errorf("somebody else: %v", err)
+		t.Errorf("another client: %v", err)
 	}
 	if _, err := ours.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) || tb.failed != 1 {
-		t.Errorf("what no role permits: %v, and the test failed %d times", err, tb.failed)
+		t.Errorf("a forbidden request: %v, and the test failed %d times", err, tb.failed)
 	}
 }
 
-func TestPermit_RefusesNothingToWhoeverFindsOutWhatIsNeeded(t *testing.T) {
+func TestPermit_RefusesNothingWhileRecording(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(Record, dir)
 	t.Setenv(Unbound, "true")
@@ -56,11 +56,11 @@ func TestPermit_RefusesNothingToWhoeverFindsOutWhatIsNeeded(t *testing.T) {
 	}
 	used, err := Used(dir)
 	if want := []Grant{{Own, Request{Verb: "update", Resource: "nodes/status", Name: "a"}}}; err != nil || !slices.Equal(used, want) {
-		t.Errorf("it noted %v (%v), want %v", used, err, want)
+		t.Errorf("recorded %v (%v), want %v", used, err, want)
 	}
 }
 
-func TestUsed_IsWhatTestProgramsHaveWritten(t *testing.T) {
+func TestUsed_ReadsRecordsOfTestPrograms(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(Record, dir)
 	seen := usage{seen: map[Request]bool{}}
@@ -80,7 +80,7 @@ func TestUsed_IsWhatTestProgramsHaveWritten(t *testing.T) {
 	}
 }
 
-func TestOwn_HasNoRightsOfTheCore(t *testing.T) {
+func TestOwn_HasNoRightsOfClusterAPI(t *testing.T) {
 	grants, err := own()
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +89,6 @@ func TestOwn_HasNoRightsOfTheCore(t *testing.T) {
 		return slices.ContainsFunc(grants, func(g Grant) bool { return g.Covers(Request{Verb: verb, Group: group, Resource: resource}) })
 	}
 	if !can("patch", "cluster.x-k8s.io", "machines") || can("create", "cluster.x-k8s.io", "machinesets") {
-		t.Error("these are not the rights of Drover's own controllers")
+		t.Error("the rights must be those of Drover's own controllers")
 	}
 }
