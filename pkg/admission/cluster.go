@@ -10,14 +10,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// validCluster refuses a Cluster that the controller would not act on. For a released Cluster it only warns: the
+// checkCluster refuses a Cluster that the controller would not act on. For a released Cluster it only warns: the
 // cluster is running, and its user cannot correct it in the middle of a restore or a move. (docs/admission.md.)
-func validCluster(r Request, a *Answer) error {
+func checkCluster(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil {
 		return err
 	}
-	if !judged(r.Facts, before, after) {
+	if !isChecked(r.Facts, before, after) {
 		return nil
 	}
 	released := Released(before, after)
@@ -39,8 +39,8 @@ func validCluster(r Request, a *Answer) error {
 	return nil
 }
 
-// judged reports whether the request creates a Cluster of this instance, or changes the spec of one.
-func judged(facts Facts, before, after *provv1.Cluster) bool {
+// isChecked reports whether the request creates a Cluster of this instance, or changes the spec of one.
+func isChecked(facts Facts, before, after *provv1.Cluster) bool {
 	return ours(facts, before, after) && (before == nil || !equality.Semantic.DeepEqual(before.Spec, after.Spec))
 }
 

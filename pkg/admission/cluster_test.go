@@ -23,19 +23,19 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 		edit func(*provv1.Cluster)
 		want string
 	}{
-		"a version that is none": {
+		"an invalid version": {
 			func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36" }, `spec.kubernetesVersion: Invalid value: "1.36": must be v and a semantic version`,
 		},
 		"a pool without a role": {
 			func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "", 1) }, "spec.rkeConfig.machinePools[0]: Required value: at least one role",
 		},
-		"the same pool twice": {
+		"a duplicate pool": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, *pool(c, 0))
 			},
 			`spec.rkeConfig.machinePools[1].name: Duplicate value: "all"`,
 		},
-		"no etcd anywhere": {
+		"no pool with etcd": {
 			func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "cw", 1) }, "spec.rkeConfig.machinePools: Required value: no pool has machines with etcd",
 		},
 		"a registry with a scheme": {
@@ -50,7 +50,7 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 			},
 			`spec.rkeConfig.machineGlobalConfig.system-default-registry: Invalid value: "registry.example.com": must be a host`,
 		},
-		"directories in each other": {
+		"nested directories": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data", K8sDistro: "/data/k8s"}
 			},
@@ -75,48 +75,48 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 	}
 }
 
-func TestDecide_LetsPass(t *testing.T) {
+func TestDecide_Allows(t *testing.T) {
 	t.Parallel()
 	wrong := func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36" }
 	for name, tc := range map[string]struct {
 		before, after *provv1.Cluster
 		facts         []func(*admission.Facts)
 	}{
-		"what refers to objects that are still to come": {after: demo()},
-		"what was wrong before":                         {before: demo(wrong), after: demo(wrong, func(c *provv1.Cluster) { c.Labels = map[string]string{"a": "b"} })},
-		"what goes away": {before: demo(), after: demo(wrong, func(c *provv1.Cluster) {
+		"references to objects that do not exist yet": {after: demo()},
+		"an error that existed before":                {before: demo(wrong), after: demo(wrong, func(c *provv1.Cluster) { c.Labels = map[string]string{"a": "b"} })},
+		"a deleted Cluster": {before: demo(), after: demo(wrong, func(c *provv1.Cluster) {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		})},
 		"another Drover's": {after: demo(wrong, func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" })},
 		"another manager's": {
 			before: demo(unmarked, func(c *provv1.Cluster) { c.Finalizers = []string{"wrangler.cattle.io/rke-cluster"} }), after: demo(wrong, unmarked),
 		},
-		"what is not provisioned": {after: demo(func(c *provv1.Cluster) { c.Spec = provv1.ClusterSpec{} })},
-		"workers for servers that have registered": {
+		"an imported Cluster": {after: demo(func(c *provv1.Cluster) { c.Spec = provv1.ClusterSpec{} })},
+		"worker pools with registered servers": {
 			after: demo(func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "w", 1) }),
 			facts: []func(*admission.Facts){machines(build.Machine("demo", "a", "ec"))},
 		},
-		"workers while nobody knows what has registered": {
+		"worker pools while registered servers are unknown": {
 			after: demo(func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "w", 1) }),
 			facts: []func(*admission.Facts){func(f *admission.Facts) { f.Known = false }},
 		},
-		"one of three machines at a time, of a size that somebody else gives": {
+		"one of three machines at a time, in a pool with an external size": {
 			after: demo(deletedFirst),
 			facts: []func(*admission.Facts){machines(pooled("a", "all", "ecw"), pooled("b", "all", "ecw"), pooled("c", "all", "ecw"))},
 		},
-		"one machine at a time, while nobody knows of others": {
+		"one machine at a time, while other machines are unknown": {
 			after: demo(deletedFirst), facts: []func(*admission.Facts){func(f *admission.Facts) { f.Known = false }},
 		},
-		"what mends one error and uncovers another": {before: demo(withoutEtcd, labelled), after: demo(withoutEtcd)},
-		"a role for a pool that had given up all": {
+		"a correction that uncovers another error": {before: demo(withoutEtcd, labelled), after: demo(withoutEtcd)},
+		"a role for a pool without roles": {
 			before: demo(withTwo, func(c *provv1.Cluster) {
 				pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole, pool(c, 0).WorkerRole = false, false, false
 			}),
 			after: demo(withTwo, func(c *provv1.Cluster) { pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole = false, false }),
 			facts: []func(*admission.Facts){machines(pooled("a", "all", "ecw"))},
 		},
-		"sizes of which one is mended":               {before: demo(sizes(0, -1)), after: demo(sizes(0, 3))},
-		"a pool without machines that gives up etcd": {before: demo(withTwo), after: demo(withTwo, withoutEtcd)},
+		"two invalid sizes, one of them corrected": {before: demo(sizes(0, -1)), after: demo(sizes(0, 3))},
+		"a pool without machines loses etcd":       {before: demo(withTwo), after: demo(withTwo, withoutEtcd)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,8 +156,8 @@ func TestDecide_KeepsRoles(t *testing.T) {
 	t.Parallel()
 	live := facts(t, machines(pooled("a", "all", "ecw")))
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(withTwo), demo(withTwo, withoutEtcd)))
-	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[0].etcdRole: Forbidden: machines of the pool are members of etcd") {
-		t.Errorf("etcd is taken from machines that have it: %q", got)
+	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[0].etcdRole: Forbidden: machines of the pool are etcd members") {
+		t.Errorf("existing machines lose etcd: %q", got)
 	}
 	workers := func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, build.Pool("workers", "w", 2))
@@ -165,31 +165,31 @@ func TestDecide_KeepsRoles(t *testing.T) {
 	member := func(c *provv1.Cluster) { pool(c, 1).EtcdRole = true }
 	working := facts(t, machines(pooled("a", "all", "ecw"), pooled("b", "workers", "w")))
 	a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers), demo(workers, member)))
-	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[1].etcdRole: Forbidden: machines of the pool exist and have never been members") {
-		t.Errorf("workers become members of etcd: %q", got)
+	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[1].etcdRole: Forbidden: existing machines of the pool cannot become etcd members") {
+		t.Errorf("workers become etcd members: %q", got)
 	}
 	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers, member), demo(workers))); !a.Allowed() {
-		t.Errorf("what was wrong cannot be taken back: %q", topology.Explain(a.Errors))
+		t.Errorf("an earlier error cannot be corrected: %q", topology.Explain(a.Errors))
 	}
 	a = decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(), demo(deletedFirst)))
 	if got := topology.Explain(a.Errors); !strings.Contains(got, "machinePools[0].rollingUpdate.maxUnavailable") {
-		t.Errorf("the only member is deleted first: %q", got)
+		t.Errorf("the only member is deleted before its replacement: %q", got)
 	}
 	gone := func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(0)) }
 	a = decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(), demo(gone)))
 	if got := topology.Explain(a.Errors); !strings.Contains(got, "no pool has machines with etcd") {
-		t.Errorf("the last servers are scaled away: %q", got)
+		t.Errorf("the last servers are removed: %q", got)
 	}
 	foreign := pooled("a", "all", "ecw")
 	foreign.Spec.ClusterName = "other"
 	others := facts(t, machines(foreign))
 	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", others, demo(withTwo), demo(withTwo, withoutEtcd))); !a.Allowed() {
-		t.Errorf("machines of another cluster hold it up: %q", topology.Explain(a.Errors))
+		t.Errorf("machines of another cluster block the edit: %q", topology.Explain(a.Errors))
 	}
 }
 
 // An update that keeps an old mistake gets a warning. An update that adds a new one is refused.
-func TestDecide_WarnsOfWhatWasWrongBefore(t *testing.T) {
+func TestDecide_WarnsAboutEarlierErrors(t *testing.T) {
 	t.Parallel()
 	wrong := func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36" }
 	more := func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "a-b"}} }
@@ -203,7 +203,7 @@ func TestDecide_WarnsOfWhatWasWrongBefore(t *testing.T) {
 }
 
 // An update may move an old mistake to another index. It is refused only for mistakes that it adds.
-func TestDecide_KnowsWhatWasWrongBeforeByItsName(t *testing.T) {
+func TestDecide_MatchesEarlierErrorsByPoolName(t *testing.T) {
 	t.Parallel()
 	odd := func(name string) provv1.RKEMachinePool {
 		p := build.Pool(name, "w", 1)
@@ -227,10 +227,10 @@ func TestDecide_KnowsWhatWasWrongBeforeByItsName(t *testing.T) {
 		before, after    *provv1.Cluster
 		refused, allowed string
 	}{
-		"a pool before it goes":              {with(build.Pool("first", "w", 1), odd("odd")), with(odd("odd")), "", fmt.Sprintf(rangeOf, 1)},
-		"another pool takes its place":       {with(odd("odd")), with(odd("other")), fmt.Sprintf(rangeOf, 1), ""},
-		"another pool is as wrong":           {with(odd("odd")), with(odd("other"), odd("odd")), fmt.Sprintf(rangeOf, 1), fmt.Sprintf(rangeOf, 2)},
-		"a variable before it goes":          {variables("A", "a-b"), variables("a-b"), "", "spec.agentEnvVars[0].name"},
+		"a pool moves to another index":      {with(build.Pool("first", "w", 1), odd("odd")), with(odd("odd")), "", fmt.Sprintf(rangeOf, 1)},
+		"another pool has its index":         {with(odd("odd")), with(odd("other")), fmt.Sprintf(rangeOf, 1), ""},
+		"another pool has the same error":    {with(odd("odd")), with(odd("other"), odd("odd")), fmt.Sprintf(rangeOf, 1), fmt.Sprintf(rangeOf, 2)},
+		"a variable moves to another index":  {variables("A", "a-b"), variables("a-b"), "", "spec.agentEnvVars[0].name"},
 		"a second variable of the same kind": {variables("a-b"), variables("a-b", "a-b"), "spec.agentEnvVars[1].name", "spec.agentEnvVars[0].name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestDecide_KnowsWhatWasWrongBeforeByItsName(t *testing.T) {
 
 // A stored cluster may contain what is refused today. Other edits of it pass with a warning, whatever the number of its
 // machines. What an edit adds is refused.
-func TestDecide_LetsStoredClustersWithWhatIsRefusedTodayBeEdited(t *testing.T) {
+func TestDecide_AllowsEditsOfStoredInvalidClusters(t *testing.T) {
 	t.Parallel()
 	first := func(c *provv1.Cluster) {
 		pool(c, 0).RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromString("100%"))}
@@ -273,11 +273,11 @@ func TestDecide_LetsStoredClustersWithWhatIsRefusedTodayBeEdited(t *testing.T) {
 		"a restore": {demo(first), demo(first, restored), "", rolling},
 		"more machines, which changes the counts": {demo(first), demo(first, larger), "", rolling},
 		"another rolling update":                  {demo(), demo(first), rolling, ""},
-		"a budget beside a restore":               {demo(budget), demo(budget, restored), "", budgetOf},
-		"another budget":                          {demo(), demo(budget), budgetOf, ""},
-		"a range beside a restore":                {demo(unhealthy("[5-3]")), demo(unhealthy("[5-3]"), restored), "", rangeOf},
-		"another range as wrong":                  {demo(unhealthy("[5-3]")), demo(unhealthy("[6-3]")), rangeOf, ""},
-		"a new error beside an old one":           {demo(first), demo(first, budget), budgetOf, rolling},
+		"a budget with a restore":                 {demo(budget), demo(budget, restored), "", budgetOf},
+		"a changed budget":                        {demo(), demo(budget), budgetOf, ""},
+		"a range with a restore":                  {demo(unhealthy("[5-3]")), demo(unhealthy("[5-3]"), restored), "", rangeOf},
+		"another invalid range":                   {demo(unhealthy("[5-3]")), demo(unhealthy("[6-3]")), rangeOf, ""},
+		"a new error and an old error":            {demo(first), demo(first, budget), budgetOf, rolling},
 		"a new cluster":                           {nil, demo(first), rolling, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestDecide_LetsStoredClustersWithWhatIsRefusedTodayBeEdited(t *testing.T) {
 	}
 }
 
-func TestDecide_TellsWhatCannotBeRead(t *testing.T) {
+func TestDecide_ReportsUnreadableObjects(t *testing.T) {
 	t.Parallel()
 	r := request(t, "provisioning.cattle.io", "clusters", facts(t), nil, map[string]any{"spec": 1})
 	if a, err := admission.Decide(r); err == nil || a.Allowed() != true || len(a.Warnings) > 0 {
@@ -301,7 +301,7 @@ func TestDecide_TellsWhatCannotBeRead(t *testing.T) {
 }
 
 // Controllers write metadata. An unchanged spec causes neither refusals nor warnings.
-func TestDecide_IsSilentWhereNothingIsNew(t *testing.T) {
+func TestDecide_IgnoresUnchangedFields(t *testing.T) {
 	t.Parallel()
 	odd := func(c *provv1.Cluster) {
 		c.Spec.KubernetesVersion = "1.36"

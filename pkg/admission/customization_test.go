@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-func TestDecide_ReadsHowAgentsAreDeployed(t *testing.T) {
+func TestDecide_ChecksTheCustomizationOfAgents(t *testing.T) {
 	t.Parallel()
 	agent := func(edit func(*provv1.AgentDeploymentCustomization)) func(*provv1.Cluster) {
 		return func(c *provv1.Cluster) {
@@ -57,20 +57,20 @@ func TestDecide_ReadsHowAgentsAreDeployed(t *testing.T) {
 		edit func(*provv1.Cluster)
 		want string
 	}{
-		"a budget of nothing":            {budget("", ""), fleet + "schedulingCustomization.podDisruptionBudget: Required value"},
-		"a budget of zeros":              {budget("0", "0"), fleet + "schedulingCustomization.podDisruptionBudget: Required value"},
-		"a budget of both":               {budget("1", "50%"), fleet + "schedulingCustomization.podDisruptionBudget.maxUnavailable: Forbidden"},
-		"a budget":                       {budget("0", "50%"), ""},
-		"a preemption that is none":      {preemption("Always"), fleet + "schedulingCustomization.priorityClass.preemptionPolicy: Unsupported value"},
-		"no preemption":                  {preemption(corev1.PreemptNever), ""},
-		"a toleration of no label":       {toleration(corev1.Toleration{Key: "a b"}), fleet + "appendTolerations[0].key: Invalid value"},
-		"a toleration of everything":     {toleration(corev1.Toleration{Operator: corev1.TolerationOpExists}), ""},
-		"near what nobody can be":        {near(corev1.PodAffinityTerm{TopologyKey: "a b"}), preferred + "topologyKey: Invalid value"},
-		"near a selector of no operator": {near(corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}}), preferred + "labelSelector.matchExpressions[0].operator: Invalid value"},
-		"near":                           {near(corev1.PodAffinityTerm{TopologyKey: "zone"}), ""},
-		"nodes of no operator":           {onNodes(corev1.NodeSelectorRequirement{Key: "a", Operator: "Is"}), required + ".operator: Invalid value"},
-		"nodes of no value":              {onNodes(corev1.NodeSelectorRequirement{Key: "a", Operator: corev1.NodeSelectorOpIn}), required + ": Invalid value"},
-		"nodes":                          {onNodes(corev1.NodeSelectorRequirement{Key: "a", Operator: corev1.NodeSelectorOpGt, Values: []string{"3"}}), ""},
+		"an empty budget":                        {budget("", ""), fleet + "schedulingCustomization.podDisruptionBudget: Required value"},
+		"a budget of zeros":                      {budget("0", "0"), fleet + "schedulingCustomization.podDisruptionBudget: Required value"},
+		"a budget with both fields":              {budget("1", "50%"), fleet + "schedulingCustomization.podDisruptionBudget.maxUnavailable: Forbidden"},
+		"a budget":                               {budget("0", "50%"), ""},
+		"an invalid preemption policy":           {preemption("Always"), fleet + "schedulingCustomization.priorityClass.preemptionPolicy: Unsupported value"},
+		"no preemption":                          {preemption(corev1.PreemptNever), ""},
+		"a toleration with an invalid key":       {toleration(corev1.Toleration{Key: "a b"}), fleet + "appendTolerations[0].key: Invalid value"},
+		"a toleration for all taints":            {toleration(corev1.Toleration{Operator: corev1.TolerationOpExists}), ""},
+		"an affinity with an invalid label":      {near(corev1.PodAffinityTerm{TopologyKey: "a b"}), preferred + "topologyKey: Invalid value"},
+		"an affinity with an invalid operator":   {near(corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}}), preferred + "labelSelector.matchExpressions[0].operator: Invalid value"},
+		"near":                                   {near(corev1.PodAffinityTerm{TopologyKey: "zone"}), ""},
+		"node selector with an invalid operator": {onNodes(corev1.NodeSelectorRequirement{Key: "a", Operator: "Is"}), required + ".operator: Invalid value"},
+		"node selector without a value":          {onNodes(corev1.NodeSelectorRequirement{Key: "a", Operator: corev1.NodeSelectorOpIn}), required + ": Invalid value"},
+		"nodes":                                  {onNodes(corev1.NodeSelectorRequirement{Key: "a", Operator: corev1.NodeSelectorOpGt, Values: []string{"3"}}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

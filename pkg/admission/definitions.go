@@ -20,11 +20,11 @@ var (
 	managementKinds = []string{"Cluster", "ClusterRegistrationToken", "NodeDriver", "DynamicSchema"}
 )
 
-// keptDefinition refuses to delete the definition of a kind that a protected cluster needs, whichever instance manages
-// it. The API server deletes all objects of the kind with the definition, without admission. Drover deletes the
+// protectDefinition refuses to delete the definition of a kind that a protected cluster needs, whichever instance
+// manages it. The API server deletes all objects of the kind with the definition, without admission. Drover deletes the
 // definitions of a driver itself when no object of them is left, which excludes every cluster with pools or machines of
 // the driver.
-func keptDefinition(r Request, a *Answer) error {
+func protectDefinition(r Request, a *Answer) error {
 	definition, err := decode[apiextensionsv1.CustomResourceDefinition](r.Old)
 	if err != nil {
 		return err
@@ -36,7 +36,8 @@ func keptDefinition(r Request, a *Answer) error {
 		}
 	}
 	if needed != "" {
-		a.forbid(fmt.Sprintf("all objects of kind %s would go with it, and protected Cluster %s needs the kind: remove annotation %s from that Cluster first",
+		a.forbid(fmt.Sprintf("the deletion also deletes all objects of kind %s, and protected Cluster %s needs them: "+
+			"remove annotation %s from that Cluster first",
 			definition.Spec.Names.Kind, needed, rkev1.ProtectAnnotation))
 	}
 	return nil

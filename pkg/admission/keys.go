@@ -10,14 +10,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// unknownKeys warns about configuration that the release is not known to understand, and about fields without effect.
+// warnAboutKeys warns about configuration that the release is not known to understand, and about fields without effect.
 // Drover passes unknown configuration on. Neither is an error. Condition ConfigurationUnderstood says the same later.
-func unknownKeys(r Request, a *Answer) error {
+func warnAboutKeys(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil {
 		return err
 	}
-	if !judged(r.Facts, before, after) {
+	if !isChecked(r.Facts, before, after) {
 		return nil
 	}
 	for _, text := range keyWarnings(r.Facts, after) {
@@ -51,7 +51,8 @@ func keysOf(release distro.Release, at string, config map[string]any) []string {
 		if _, known := release.Arg(key, true); known {
 			continue
 		}
-		text := fmt.Sprintf("%s.%s: key %s is not known to release %s and is passed on to the machines as it is", at, key, key, release.Version)
+		text := fmt.Sprintf("%s.%s: key %s is unknown in release %s, and Drover passes it to the machines unchanged",
+			at, key, key, release.Version)
 		if meant := nearest(key, slices.Concat(slices.Collect(maps.Keys(release.ServerArgs)), slices.Collect(maps.Keys(release.AgentArgs)))); meant != "" {
 			text += "; did you mean " + meant + "?"
 		}

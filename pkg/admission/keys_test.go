@@ -11,22 +11,22 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-func TestDecide_WarnsOfUnknownKeys(t *testing.T) {
+func TestDecide_WarnsAboutUnknownKeys(t *testing.T) {
 	t.Parallel()
 	const global = "spec.rkeConfig.machineGlobalConfig."
-	const rest = " is not known to release v1.36.2+rke2r1 and is passed on to the machines as it is"
+	const rest = " is unknown in release v1.36.2+rke2r1, and Drover passes it to the machines unchanged"
 	for name, tc := range map[string]struct {
 		keys []string
 		want []string
 	}{
-		"known ones":                {keys: []string{"cni", "kube-apiserver-arg", "node-label"}},
-		"a letter too few":          {keys: []string{"kube-apiserver-ar"}, want: []string{global + "kube-apiserver-ar: key kube-apiserver-ar" + rest + "; did you mean kube-apiserver-arg?"}},
-		"two letters exchanged":     {keys: []string{"toekn"}, want: []string{global + "toekn: key toekn" + rest + "; did you mean token?"}},
-		"an underscore for a dash":  {keys: []string{"kubelet_arg"}, want: []string{global + "kubelet_arg: key kubelet_arg" + rest + "; did you mean kubelet-arg?"}},
-		"nothing like it":           {keys: []string{"frobnicate"}, want: []string{global + "frobnicate: key frobnicate" + rest}},
-		"too short to tell":         {keys: []string{"cn"}, want: []string{global + "cn: key cn" + rest}},
-		"several, always in order":  {keys: []string{"zzz-unknown", "aaa-unknown"}, want: []string{global + "aaa-unknown: key aaa-unknown" + rest, global + "zzz-unknown: key zzz-unknown" + rest}},
-		"the longest there will be": {keys: []string{"etcd-snapshot-retentio"}, want: []string{global + "etcd-snapshot-retentio: key etcd-snapshot-retentio" + rest + "; did you mean etcd-snapshot-retention?"}},
+		"known keys":                        {keys: []string{"cni", "kube-apiserver-arg", "node-label"}},
+		"a missing letter":                  {keys: []string{"kube-apiserver-ar"}, want: []string{global + "kube-apiserver-ar: key kube-apiserver-ar" + rest + "; did you mean kube-apiserver-arg?"}},
+		"swapped letters":                   {keys: []string{"toekn"}, want: []string{global + "toekn: key toekn" + rest + "; did you mean token?"}},
+		"an underscore instead of a dash":   {keys: []string{"kubelet_arg"}, want: []string{global + "kubelet_arg: key kubelet_arg" + rest + "; did you mean kubelet-arg?"}},
+		"no similar key":                    {keys: []string{"frobnicate"}, want: []string{global + "frobnicate: key frobnicate" + rest}},
+		"too short for a suggestion":        {keys: []string{"cn"}, want: []string{global + "cn: key cn" + rest}},
+		"several keys, sorted":              {keys: []string{"zzz-unknown", "aaa-unknown"}, want: []string{global + "aaa-unknown: key aaa-unknown" + rest, global + "zzz-unknown: key zzz-unknown" + rest}},
+		"the longest key with a suggestion": {keys: []string{"etcd-snapshot-retentio"}, want: []string{global + "etcd-snapshot-retentio: key etcd-snapshot-retentio" + rest + "; did you mean etcd-snapshot-retention?"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,13 +43,13 @@ func TestDecide_WarnsOfUnknownKeys(t *testing.T) {
 	}
 }
 
-func TestDecide_WarnsOfUnknownKeysBySelector(t *testing.T) {
+func TestDecide_WarnsAboutUnknownKeysBySelector(t *testing.T) {
 	t.Parallel()
 	cluster := demo(func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.MachineSelectorConfig = []rkev1.RKESystemConfig{{}, {Config: rkev1.GenericMap{Data: map[string]any{"kubelet-args": 1}}}}
 	})
-	want := []string{"spec.rkeConfig.machineSelectorConfig[1].config.kubelet-args: key kubelet-args is not known to release v1.36.2+rke2r1" +
-		" and is passed on to the machines as it is; did you mean kubelet-arg?"}
+	want := []string{"spec.rkeConfig.machineSelectorConfig[1].config.kubelet-args: key kubelet-args is unknown in release v1.36.2+rke2r1" +
+		", and Drover passes it to the machines unchanged; did you mean kubelet-arg?"}
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
 	if diff := cmp.Diff(want, a.Warnings); diff != "" {
 		t.Error(diff)
@@ -57,7 +57,7 @@ func TestDecide_WarnsOfUnknownKeysBySelector(t *testing.T) {
 }
 
 // Without release data no key counts as unknown.
-func TestDecide_WarnsOfNothingWithoutReleaseData(t *testing.T) {
+func TestDecide_DoesNotWarnWithoutReleaseData(t *testing.T) {
 	t.Parallel()
 	cluster := demo(func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: map[string]any{"frobnicate": 1}}
@@ -69,7 +69,7 @@ func TestDecide_WarnsOfNothingWithoutReleaseData(t *testing.T) {
 }
 
 // Fields without effect cause a warning when they are applied.
-func TestDecide_WarnsOfFieldsWithoutEffect(t *testing.T) {
+func TestDecide_WarnsAboutFieldsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	cluster := demo(func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 })
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))

@@ -59,10 +59,10 @@ func storageCredential(cluster *provv1.Cluster) string {
 	return ""
 }
 
-// restorable refuses a restore that cannot restore the requested configuration. (docs/admission.md.)
-func restorable(r Request, a *Answer) error {
+// checkRestore refuses a restore that cannot restore the requested configuration. (docs/admission.md.)
+func checkRestore(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
-	if err != nil || !judged(r.Facts, before, after) {
+	if err != nil || !isChecked(r.Facts, before, after) {
 		return err
 	}
 	named := namedBy(r.Namespace, before, after).Snapshot
@@ -84,27 +84,30 @@ func restorable(r Request, a *Answer) error {
 		return nil
 	}
 	version, hasConfig, err := topology.DescribeSnapshot(r.Facts.Snapshot.SnapshotFile.Metadata)
-	remedy := ": choose another snapshot, or restore data only, by restoreRKEConfig none"
+	remedy := ": choose another snapshot, or set restoreRKEConfig to none to restore only data"
 	switch {
 	case err != nil:
 		a.refuse(field.Invalid(at.Child("name"), named.Name, err.Error()+remedy))
 	case version == "":
-		a.refuse(field.Invalid(at.Child("name"), named.Name, "the snapshot does not say which Kubernetes version its cluster had"+remedy))
+		a.refuse(field.Invalid(at.Child("name"), named.Name, "the snapshot does not contain the Kubernetes version "+
+			"of its cluster"+remedy))
 	case mode == rkev1.RestoreModeAll && !hasConfig:
-		a.refuse(field.Invalid(at.Child("name"), named.Name, "the snapshot does not say which rkeConfig its cluster had"+remedy))
+		a.refuse(field.Invalid(at.Child("name"), named.Name, "the snapshot does not contain the rkeConfig of its "+
+			"cluster"+remedy))
 	default:
-		a.warn(fmt.Sprintf("%s: data are restored, and configuration is left to you: the cluster had version %s when the snapshot was taken",
+		a.warn(fmt.Sprintf("%s: Drover restores only data, and you restore the configuration: the cluster had "+
+			"version %s when the snapshot was taken",
 			at.Child("restoreRKEConfig"), version))
 	}
 	return nil
 }
 
-// storable checks the credential of snapshots in S3. Without it Drover cannot make the plan of a server, so an existing
-// cluster must keep a valid one. For a new cluster the credential may follow later, like everything it refers to.
-// (docs/admission.md.)
-func storable(r Request, a *Answer) error {
+// checkSnapshotCredential checks the credential of snapshots in S3. Without it Drover cannot make the plan of a server,
+// so an existing cluster must keep a valid one. For a new cluster the credential may follow later, like everything it
+// refers to. (docs/admission.md.)
+func checkSnapshotCredential(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
-	if err != nil || !judged(r.Facts, before, after) {
+	if err != nil || !isChecked(r.Facts, before, after) {
 		return err
 	}
 	named := namedBy(r.Namespace, before, after).Credential
@@ -112,7 +115,8 @@ func storable(r Request, a *Answer) error {
 		return nil
 	}
 	at := field.NewPath("spec", "rkeConfig", "etcd", "s3", "cloudCredentialName")
-	wrong := field.Invalid(at, storageCredential(after), fmt.Sprintf("there is no Secret %s in namespace %s: create it first", named.Name, named.Namespace))
+	wrong := field.Invalid(at, storageCredential(after), fmt.Sprintf("Secret %s does not exist in namespace %s: "+
+		"create it first", named.Name, named.Namespace))
 	if before == nil {
 		a.warn(wrong.Error())
 	} else {
@@ -129,7 +133,7 @@ func created(r Request, a *Answer) error {
 		return err
 	}
 	switch {
-	case !creatorDiffers(r, after) || keepsCreator(r, after, a):
+	case !creatorDiffers(r, after) || mayKeepCreator(r, after, a):
 	case after.Annotations == nil:
 		a.Patches = append(a.Patches, Patch{"add", "/metadata/annotations", map[string]string{provv1.CreatorIDAnnotation: r.User.Username}})
 	default:

@@ -27,7 +27,7 @@ func taken(spec string) *rkev1.ETCDSnapshot {
 	return &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: packed.Metadata(spec)}}
 }
 
-func TestDecide_RestoresWhatASnapshotHas(t *testing.T) {
+func TestDecide_ChecksTheContentOfASnapshot(t *testing.T) {
 	t.Parallel()
 	const at = "spec.rkeConfig.etcdSnapshotRestore"
 	all := taken(`{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":{}}`)
@@ -39,19 +39,19 @@ func TestDecide_RestoresWhatASnapshotHas(t *testing.T) {
 		unknown       bool
 		want, warned  string
 	}{
-		"everything":                        {demo(), demo(restore("s", 1, "all")), all, false, "", "the cluster had version v1.35.1+rke2r1"},
-		"everything of a snapshot without":  {demo(), demo(restore("s", 1, "all")), versioned, false, at + `.name: Invalid value: "s": the snapshot does not say which rkeConfig`, ""},
-		"the version":                       {demo(), demo(restore("s", 1, "kubernetesVersion")), versioned, false, "", "configuration is left to you"},
-		"the version of nothing":            {demo(), demo(restore("s", 1, "kubernetesVersion")), &rkev1.ETCDSnapshot{}, false, at + `.name: Invalid value: "s": the snapshot does not say which Kubernetes version`, ""},
-		"a snapshot that cannot be read":    {demo(), demo(restore("s", 1, "all")), damaged, false, at + `.name: Invalid value: "s": the snapshot's metadata must be base64`, ""},
-		"a snapshot that is not there":      {demo(), demo(restore("s", 1, "all")), nil, false, at + `.name: Not found: "s"`, ""},
-		"nobody knows snapshots":            {demo(), demo(restore("s", 1, "all")), nil, true, "", ""},
-		"a mode that is none":               {demo(), demo(restore("s", 1, "everything")), all, false, at + `.restoreRKEConfig: Unsupported value: "everything"`, ""},
-		"data of a file that no object has": {demo(), demo(restore("s", 1, "none")), nil, false, "", ""},
-		"again, of what is gone":            {demo(restore("s", 1, "all")), demo(restore("s", 2, "all")), nil, false, at + ".name: Not found", ""},
-		"as it was":                         {demo(restore("s", 1, "all")), demo(restore("s", 1, "all"), withTwo), nil, false, "", ""},
-		"no name":                           {demo(), demo(restore("", 1, "all")), nil, false, "", ""},
-		"a cluster that is made with one":   {nil, demo(restore("s", 1, "all")), nil, false, "", ""},
+		"everything": {demo(), demo(restore("s", 1, "all")), all, false, "", "the cluster had version v1.35.1+rke2r1"},
+		"everything of a snapshot without a configuration": {demo(), demo(restore("s", 1, "all")), versioned, false, at + `.name: Invalid value: "s": the snapshot does not contain the rkeConfig`, ""},
+		"the version": {demo(), demo(restore("s", 1, "kubernetesVersion")), versioned, false, "", "you restore the configuration"},
+		"the version of a snapshot without a version": {demo(), demo(restore("s", 1, "kubernetesVersion")), &rkev1.ETCDSnapshot{}, false, at + `.name: Invalid value: "s": the snapshot does not contain the Kubernetes version`, ""},
+		"an unreadable snapshot":                      {demo(), demo(restore("s", 1, "all")), damaged, false, at + `.name: Invalid value: "s": the snapshot's metadata must be base64`, ""},
+		"a missing snapshot":                          {demo(), demo(restore("s", 1, "all")), nil, false, at + `.name: Not found: "s"`, ""},
+		"the snapshots are unknown":                   {demo(), demo(restore("s", 1, "all")), nil, true, "", ""},
+		"an invalid mode":                             {demo(), demo(restore("s", 1, "everything")), all, false, at + `.restoreRKEConfig: Unsupported value: "everything"`, ""},
+		"data of a file without an object":            {demo(), demo(restore("s", 1, "none")), nil, false, "", ""},
+		"again, of a deleted snapshot":                {demo(restore("s", 1, "all")), demo(restore("s", 2, "all")), nil, false, at + ".name: Not found", ""},
+		"unchanged":                                   {demo(restore("s", 1, "all")), demo(restore("s", 1, "all"), withTwo), nil, false, "", ""},
+		"no name":                                     {demo(), demo(restore("", 1, "all")), nil, false, "", ""},
+		"a new cluster with a restore":                {nil, demo(restore("s", 1, "all")), nil, false, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,22 +73,22 @@ func storedIn(credential string) func(*provv1.Cluster) {
 	}
 }
 
-func TestDecide_LooksForTheCredentialOfSnapshots(t *testing.T) {
+func TestDecide_ChecksTheCredentialOfSnapshots(t *testing.T) {
 	t.Parallel()
-	const want = `spec.rkeConfig.etcd.s3.cloudCredentialName: Invalid value: "cattle-global-data:cc": there is no Secret cc in namespace cattle-global-data: create it first`
+	const want = `spec.rkeConfig.etcd.s3.cloudCredentialName: Invalid value: "cattle-global-data:cc": Secret cc does not exist in namespace cattle-global-data: create it first`
 	stored := storedIn("cattle-global-data:cc")
 	for name, tc := range map[string]struct {
 		before, after *provv1.Cluster
 		missing       bool
 		want, warned  string
 	}{
-		"of a cluster that lives":     {demo(), demo(stored), true, want, ""},
-		"another one":                 {demo(storedIn("old")), demo(stored), true, want, ""},
-		"of a new cluster":            {nil, demo(stored), true, "", want},
-		"that is there":               {demo(), demo(stored), false, "", ""},
-		"that was not there before":   {demo(stored), demo(stored, withTwo), true, "", ""},
-		"that nobody needs any more":  {demo(stored), demo(), true, "", ""},
-		"of somebody else's clusters": {demo(), demo(stored, func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" }), true, "", ""},
+		"of an existing cluster":         {demo(), demo(stored), true, want, ""},
+		"another credential":             {demo(storedIn("old")), demo(stored), true, want, ""},
+		"of a new cluster":               {nil, demo(stored), true, "", want},
+		"that exists":                    {demo(), demo(stored), false, "", ""},
+		"that was missing before":        {demo(stored), demo(stored, withTwo), true, "", ""},
+		"that is no longer used":         {demo(stored), demo(), true, "", ""},
+		"of clusters of another manager": {demo(), demo(stored, func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" }), true, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +101,7 @@ func TestDecide_LooksForTheCredentialOfSnapshots(t *testing.T) {
 	}
 }
 
-func TestNamedBy_WhatIsNew(t *testing.T) {
+func TestNamedBy_NewReferences(t *testing.T) {
 	t.Parallel()
 	own := types.NamespacedName{Namespace: build.Namespace, Name: "cc"}
 	snapshot := types.NamespacedName{Namespace: build.Namespace, Name: "s"}
@@ -114,8 +114,8 @@ func TestNamedBy_WhatIsNew(t *testing.T) {
 		"of a new cluster":          {nil, demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{Credential: own}},
 		"the same as before":        {demo(storedIn("cc"), restore("s", 1, "all")), demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{}},
 		"data only":                 {demo(), demo(restore("s", 1, "")), "clusters", admission.Named{}},
-		"of what cannot be read":    {nil, map[string]any{"spec": 1}, "clusters", admission.Named{}},
-		"of what goes":              {demo(storedIn("cc")), nil, "clusters", admission.Named{}},
+		"of an unreadable object":   {nil, map[string]any{"spec": 1}, "clusters", admission.Named{}},
+		"of a deleted Cluster":      {demo(storedIn("cc")), nil, "clusters", admission.Named{}},
 		"of another kind of object": {nil, demo(storedIn("cc")), "etcdsnapshots", admission.Named{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestNamedBy_WhatIsNew(t *testing.T) {
 	}
 }
 
-func TestComplete_WritesDownWhoMakesACluster(t *testing.T) {
+func TestComplete_RecordsTheCreator(t *testing.T) {
 	t.Parallel()
 	const at = "/metadata/annotations/field.cattle.io~1creatorId"
 	annotate := func(key, value string) func(*provv1.Cluster) {
@@ -137,13 +137,13 @@ func TestComplete_WritesDownWhoMakesACluster(t *testing.T) {
 		before, after *provv1.Cluster
 		want          []admission.Patch
 	}{
-		"nobody is named":          {nil, demo(), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
-		"there are no annotations": {nil, demo(func(c *provv1.Cluster) { c.Annotations = nil }), []admission.Patch{{Op: "add", Path: "/metadata/annotations", Value: map[string]string{"field.cattle.io/creatorId": "alice"}}}},
-		"somebody else is named":   {nil, demo(annotate("field.cattle.io/creatorId", "bob")), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
-		"it is said already":       {nil, demo(annotate("field.cattle.io/creatorId", "alice")), nil},
-		"nobody shall be":          {nil, demo(annotate("field.cattle.io/no-creator-rbac", "true")), nil},
-		"another Drover's":         {nil, demo(annotate(rkev1.InstanceAnnotation, "other")), nil},
-		"it was made before":       {demo(), demo(withTwo), nil},
+		"no creator":                   {nil, demo(), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
+		"there are no annotations":     {nil, demo(func(c *provv1.Cluster) { c.Annotations = nil }), []admission.Patch{{Op: "add", Path: "/metadata/annotations", Value: map[string]string{"field.cattle.io/creatorId": "alice"}}}},
+		"another creator":              {nil, demo(annotate("field.cattle.io/creatorId", "bob")), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
+		"the same creator":             {nil, demo(annotate("field.cattle.io/creatorId", "alice")), nil},
+		"explicitly without a creator": {nil, demo(annotate("field.cattle.io/no-creator-rbac", "true")), nil},
+		"another Drover's":             {nil, demo(annotate(rkev1.InstanceAnnotation, "other")), nil},
+		"an existing Cluster":          {demo(), demo(withTwo), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,9 +21,9 @@ func Protected(annotations map[string]string) bool {
 	return annotations[rkev1.ProtectAnnotation] == "true"
 }
 
-// emptyOfProtected refuses to delete a namespace that contains a protected cluster, because the deletion cannot be
+// protectNamespace refuses to delete a namespace that contains a protected cluster, because the deletion cannot be
 // undone.
-func emptyOfProtected(r Request, a *Answer) error {
+func protectNamespace(r Request, a *Answer) error {
 	for _, cluster := range r.Facts.Clusters {
 		if cluster.Namespace == r.Name && Protected(cluster.Annotations) {
 			a.forbid(fmt.Sprintf("namespace %s has a protected cluster: remove annotation %s from Cluster %s first", r.Name, rkev1.ProtectAnnotation, cluster.Name))
@@ -33,9 +33,9 @@ func emptyOfProtected(r Request, a *Answer) error {
 	return nil
 }
 
-// unusedDriver refuses to deactivate or delete a driver that machines use, because Drover could not remove their hosts.
-// (docs/admission.md.)
-func unusedDriver(r Request, a *Answer) error {
+// protectUsedDriver refuses to deactivate or delete a driver that machines use, because Drover could not remove their
+// hosts. (docs/admission.md.)
+func protectUsedDriver(r Request, a *Answer) error {
 	before, after, err := decodeBoth[mgmtv3.NodeDriver](r)
 	if err != nil || !before.Spec.Active || after != nil && after.Spec.Active {
 		return err
@@ -56,8 +56,8 @@ func unusedDriver(r Request, a *Answer) error {
 	return nil
 }
 
-// readablePlan refuses a plan that the machine's agent cannot read. (docs/admission.md.)
-func readablePlan(r Request, a *Answer) error {
+// checkPlan refuses a plan that the machine's agent cannot read. (docs/admission.md.)
+func checkPlan(r Request, a *Answer) error {
 	secret, err := decode[corev1.Secret](r.New)
 	if err != nil || secret.Type != rkev1.SecretTypeMachinePlan || len(secret.Data[nodeplan.KeyPlan]) == 0 {
 		return err
@@ -69,9 +69,9 @@ func readablePlan(r Request, a *Answer) error {
 	return nil
 }
 
-// scaledPool warns users who scale a MachineDeployment, because Drover restores the size that the pool has. Pools
+// warnAboutScaling warns users who scale a MachineDeployment, because Drover restores the size that the pool has. Pools
 // without a fixed size, such as those of autoscalers, adopt the new size and cause no warning.
-func scaledPool(r Request, a *Answer) error {
+func warnAboutScaling(r Request, a *Answer) error {
 	scale, err := decode[autoscalingv1.Scale](r.New)
 	if err != nil {
 		return err
@@ -86,20 +86,20 @@ func scaledPool(r Request, a *Answer) error {
 				pool.Quantity == nil || *pool.Quantity == scale.Spec.Replicas {
 				continue
 			}
-			a.warn(fmt.Sprintf("spec.rkeConfig.machinePools[%d].quantity of Cluster %s says %d, and the MachineDeployment will be given that size again: "+
-				"change it there", i, cluster.Name, *pool.Quantity))
+			a.warn(fmt.Sprintf("spec.rkeConfig.machinePools[%d].quantity of Cluster %s is %d, and Drover restores "+
+				"that size of the MachineDeployment: change the quantity instead", i, cluster.Name, *pool.Quantity))
 			return nil
 		}
 	}
 	return nil
 }
 
-// keptSchemas restores the copies of drivers' schemas in pools when an update omits them, as manifests without these
+// restoreSchemas restores the copies of drivers' schemas in pools when an update omits them, as manifests without these
 // fields do. Without the copies, Drover would recreate the machines with the fields of the driver's current schema.
 // (docs/admission.md.)
-func keptSchemas(r Request, a *Answer) error {
+func restoreSchemas(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
-	if err != nil || !judged(r.Facts, before, after) || after.Annotations[provv1.AllowDynamicSchemaDropAnnotation] == "true" ||
+	if err != nil || !isChecked(r.Facts, before, after) || after.Annotations[provv1.AllowDynamicSchemaDropAnnotation] == "true" ||
 		before.Spec.RKEConfig == nil || after.Spec.RKEConfig == nil {
 		return err
 	}

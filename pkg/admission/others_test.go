@@ -29,10 +29,10 @@ func TestDecide_KeepsNamespacesOfProtectedClusters(t *testing.T) {
 		clusters  []*provv1.Cluster
 		want      string
 	}{
-		"with one":                {build.Namespace, []*provv1.Cluster{demo(), protected}, "remove annotation drover.io/protect from Cluster demo first"},
-		"with others":             {build.Namespace, []*provv1.Cluster{demo()}, ""},
-		"one is somewhere else":   {"elsewhere", []*provv1.Cluster{protected}, ""},
-		"nobody knows about them": {build.Namespace, nil, ""},
+		"with one":                  {build.Namespace, []*provv1.Cluster{demo(), protected}, "remove annotation drover.io/protect from Cluster demo first"},
+		"with unprotected clusters": {build.Namespace, []*provv1.Cluster{demo()}, ""},
+		"a protected cluster of another namespace": {"elsewhere", []*provv1.Cluster{protected}, ""},
+		"the clusters are unknown":                 {build.Namespace, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,12 +60,12 @@ func TestDecide_KeepsDriversOfMachines(t *testing.T) {
 		facts         []func(*admission.Facts)
 		want          string
 	}{
-		"deleted with machines":      {active("sim"), nil, []func(*admission.Facts){used}, "machines of this driver exist, such as fleet-default/a"},
-		"deactivated with machines":  {active("sim"), inactive, []func(*admission.Facts){used}, "spec.active: Forbidden: machines of this driver exist"},
-		"edited with machines":       {active("sim"), described, []func(*admission.Facts){used}, ""},
-		"deleted when it was not on": {inactive, nil, []func(*admission.Facts){used}, ""},
-		"another driver":             {active("pod"), nil, []func(*admission.Facts){used}, ""},
-		"without machines":           {active("sim"), nil, nil, ""},
+		"deleted with machines":         {active("sim"), nil, []func(*admission.Facts){used}, "machines of this driver exist, such as fleet-default/a"},
+		"deactivated with machines":     {active("sim"), inactive, []func(*admission.Facts){used}, "spec.active: Forbidden: machines of this driver exist"},
+		"edited with machines":          {active("sim"), described, []func(*admission.Facts){used}, ""},
+		"an inactive driver is deleted": {inactive, nil, []func(*admission.Facts){used}, ""},
+		"another driver":                {active("pod"), nil, []func(*admission.Facts){used}, ""},
+		"without machines":              {active("sim"), nil, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func TestDecide_KeepsDriversOfMachines(t *testing.T) {
 	}
 }
 
-func TestDecide_ReadsPlans(t *testing.T) {
+func TestDecide_ChecksPlans(t *testing.T) {
 	t.Parallel()
 	secret := func(kind corev1.SecretType, plan string) *corev1.Secret {
 		return &corev1.Secret{Type: kind, Data: map[string][]byte{"plan": []byte(plan)}}
@@ -86,10 +86,10 @@ func TestDecide_ReadsPlans(t *testing.T) {
 		secret  *corev1.Secret
 		refused bool
 	}{
-		"a plan":                     {secret(rkev1.SecretTypeMachinePlan, `{"files":[]}`), false},
-		"no plan yet":                {secret(rkev1.SecretTypeMachinePlan, ""), false},
-		"what is no plan":            {secret(rkev1.SecretTypeMachinePlan, `password: hunter2`), true},
-		"a Secret of something else": {secret(corev1.SecretTypeOpaque, `password`), false},
+		"a plan":                   {secret(rkev1.SecretTypeMachinePlan, `{"files":[]}`), false},
+		"no plan yet":              {secret(rkev1.SecretTypeMachinePlan, ""), false},
+		"not a plan":               {secret(rkev1.SecretTypeMachinePlan, `password: hunter2`), true},
+		"a Secret of another type": {secret(corev1.SecretTypeOpaque, `password`), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +101,7 @@ func TestDecide_ReadsPlans(t *testing.T) {
 	}
 }
 
-func TestDecide_WarnsWhoScalesPastThePool(t *testing.T) {
+func TestDecide_WarnsAboutScalingAMachineDeployment(t *testing.T) {
 	t.Parallel()
 	autoscaled := func(c *provv1.Cluster) {
 		pool(c, 0).AutoscalingMinSize, pool(c, 0).AutoscalingMaxSize = new(int32(1)), new(int32(9))
@@ -112,9 +112,9 @@ func TestDecide_WarnsWhoScalesPastThePool(t *testing.T) {
 		replicas   int32
 		want       string
 	}{
-		"a pool":                      {demo(withTwo), "demo-other", 5, "spec.rkeConfig.machinePools[1].quantity of Cluster demo says 3"},
-		"it has the size already":     {demo(), "demo-all", 3, ""},
-		"somebody else's deployment":  {demo(), "web", 5, ""},
+		"a pool":                      {demo(withTwo), "demo-other", 5, "spec.rkeConfig.machinePools[1].quantity of Cluster demo is 3"},
+		"the size is unchanged":       {demo(), "demo-all", 3, ""},
+		"another MachineDeployment":   {demo(), "web", 5, ""},
 		"a pool with an autoscaler":   {demo(autoscaled), "demo-all", 5, ""},
 		"a pool without a fixed size": {demo(func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }), "demo-all", 5, ""},
 		"a cluster of another Drover": {demo(func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" }), "demo-all", 5, ""},
@@ -132,18 +132,18 @@ func TestDecide_WarnsWhoScalesPastThePool(t *testing.T) {
 	}
 }
 
-func TestComplete_GivesSchemasBack(t *testing.T) {
+func TestComplete_RestoresSchemas(t *testing.T) {
 	t.Parallel()
 	had := func(c *provv1.Cluster) { pool(c, 0).DynamicSchemaSpec = `{"resourceFields":{}}` }
 	for name, tc := range map[string]struct {
 		after *provv1.Cluster
 		want  []admission.Patch
 	}{
-		"left out":           {demo(), []admission.Patch{{Op: "add", Path: "/spec/rkeConfig/machinePools/0/dynamicSchemaSpec", Value: `{"resourceFields":{}}`}}},
-		"kept":               {demo(had), nil},
-		"dropped on purpose": {demo(func(c *provv1.Cluster) { c.Annotations["provisioning.cattle.io/allow-dynamic-schema-drop"] = "true" }), nil},
-		"another driver":     {demo(func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Kind = "PodConfig" }), nil},
-		"another pool":       {demo(func(c *provv1.Cluster) { pool(c, 0).Name = "new" }), nil},
+		"left out":                    {demo(), []admission.Patch{{Op: "add", Path: "/spec/rkeConfig/machinePools/0/dynamicSchemaSpec", Value: `{"resourceFields":{}}`}}},
+		"kept":                        {demo(had), nil},
+		"removed with the annotation": {demo(func(c *provv1.Cluster) { c.Annotations["provisioning.cattle.io/allow-dynamic-schema-drop"] = "true" }), nil},
+		"another driver":              {demo(func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Kind = "PodConfig" }), nil},
+		"another pool":                {demo(func(c *provv1.Cluster) { pool(c, 0).Name = "new" }), nil},
 		"moved": {demo(func(c *provv1.Cluster) {
 			c.Spec.RKEConfig.MachinePools = []provv1.RKEMachinePool{build.Pool("new", "w", 1), *pool(c, 0)}
 		}), []admission.Patch{{Op: "add", Path: "/spec/rkeConfig/machinePools/1/dynamicSchemaSpec", Value: `{"resourceFields":{}}`}}},

@@ -6,7 +6,7 @@ import (
 )
 
 // Ours reports whether the Cluster belongs to the Drover with that identifier, or is about to, and is not being
-// deleted. Only such a Cluster is judged. before is nil for a new one.
+// deleted. Only such a Cluster is checked. before is nil for a new one.
 func Ours(instanceID string, before, after *provv1.Cluster) bool {
 	if after.DeletionTimestamp != nil {
 		return false

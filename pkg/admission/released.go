@@ -41,14 +41,16 @@ func creatorDiffers(r Request, cluster *provv1.Cluster) bool {
 	return !nobody && cluster.Annotations[provv1.CreatorIDAnnotation] != r.User.Username
 }
 
-// keepsCreator reports whether the creator in a released Cluster stands. It does if the user is trusted.
-func keepsCreator(r Request, cluster *provv1.Cluster, a *Answer) bool {
+// mayKeepCreator reports whether the creator in a released Cluster stands. It does if the user is trusted.
+func mayKeepCreator(r Request, cluster *provv1.Cluster, a *Answer) bool {
 	if !Released(nil, cluster) {
 		return false
 	}
 	if r.Facts.Trust == TrustUnknown {
-		a.warn(fmt.Sprintf("metadata.annotations[%s]: whether %s may create clusters.management.cattle.io could not be found out, so it says %s now, and not what it "+
-			"said elsewhere: delete the Cluster and bring it again where that matters", provv1.CreatorIDAnnotation, r.User.Username, r.User.Username))
+		a.warn(fmt.Sprintf("metadata.annotations[%s]: Drover could not check whether %s may create "+
+			"clusters.management.cattle.io, so the value is %s now: "+
+			"to keep the original value, delete the Cluster and create it again",
+			provv1.CreatorIDAnnotation, r.User.Username, r.User.Username))
 	}
 	return r.Facts.Trust == Trusted
 }

@@ -21,7 +21,7 @@ func released(c *provv1.Cluster) {
 }
 
 // A released Cluster keeps a wrong value, and the user who brings it gets a warning.
-func TestDecide_WarnsOfAReleasedClusterWithWhatItRefusesOfANewOne(t *testing.T) {
+func TestDecide_WarnsAboutErrorsOfReleasedClusters(t *testing.T) {
 	t.Parallel()
 	tolerated := func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = new("[5-3]") }
 	customized := func(c *provv1.Cluster) {
@@ -37,14 +37,14 @@ func TestDecide_WarnsOfAReleasedClusterWithWhatItRefusesOfANewOne(t *testing.T) 
 		before, after *provv1.Cluster
 		want, warned  string
 	}{
-		"a range without a number":                  {nil, demo(tolerated, released), "", unhealthy},
-		"a toleration that cannot be deployed":      {nil, demo(customized, released), "", toleration},
-		"servers that register themselves later":    {nil, demo(released, func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "w", 1) }), "", ""},
-		"nothing wrong":                             {nil, demo(released), "", ""},
-		"of a new Cluster":                          {nil, demo(tolerated), unhealthy, ""},
-		"of one that nobody let go of":              {nil, demo(tolerated, unmarked, func(c *provv1.Cluster) { c.Annotations[rkev1.ReleasedByAnnotation] = "" }), unhealthy, ""},
-		"of one with a mark, that is acted on":      {nil, demo(tolerated, released, marked(instance)), unhealthy, ""},
-		"brought in by an edit of one that is here": {demo(released), demo(released, tolerated), unhealthy, ""},
+		"a range without a number":                   {nil, demo(tolerated, released), "", unhealthy},
+		"an invalid toleration":                      {nil, demo(customized, released), "", toleration},
+		"servers that register later":                {nil, demo(released, func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "w", 1) }), "", ""},
+		"a valid Cluster":                            {nil, demo(released), "", ""},
+		"of a new Cluster":                           {nil, demo(tolerated), unhealthy, ""},
+		"of a Cluster that was not released":         {nil, demo(tolerated, unmarked, func(c *provv1.Cluster) { c.Annotations[rkev1.ReleasedByAnnotation] = "" }), unhealthy, ""},
+		"of a Cluster with a mark":                   {nil, demo(tolerated, released, marked(instance)), unhealthy, ""},
+		"released by an edit of an existing Cluster": {demo(released), demo(released, tolerated), unhealthy, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +59,7 @@ func TestDecide_WarnsOfAReleasedClusterWithWhatItRefusesOfANewOne(t *testing.T) 
 	}
 }
 
-func TestComplete_LeavesTheCreatorOfAReleasedClusterToWhoIsTrusted(t *testing.T) {
+func TestComplete_KeepsTheCreatorOfAReleasedClusterForTrustedUsers(t *testing.T) {
 	t.Parallel()
 	by := func(creator string) func(*provv1.Cluster) {
 		return func(c *provv1.Cluster) { c.Annotations[provv1.CreatorIDAnnotation] = creator }
@@ -72,14 +72,14 @@ func TestComplete_LeavesTheCreatorOfAReleasedClusterToWhoIsTrusted(t *testing.T)
 		warned  bool
 		matters bool
 	}{
-		"brought by who is trusted":              {demo(released, by("alice")), admission.Trusted, nil, false, true},
-		"that had none, by who is trusted":       {demo(released), admission.Trusted, nil, false, true},
-		"put together by a tenant":               {demo(released, by("alice")), admission.Untrusted, operator, false, true},
-		"brought while nobody answers":           {demo(released, by("alice")), admission.TrustUnknown, operator, true, true},
-		"of whoever brings it":                   {demo(released, by("operator")), admission.TrustUnknown, nil, false, false},
-		"that shall have none":                   {demo(released, func(c *provv1.Cluster) { c.Annotations["field.cattle.io/no-creator-rbac"] = "true" }), admission.TrustUnknown, nil, false, false},
-		"a new Cluster, by who would be trusted": {demo(by("alice")), admission.Trusted, operator, false, false},
-		"a new Cluster, which nobody asks about": {demo(unmarked, by("alice")), admission.TrustUnknown, operator, false, false},
+		"created by a trusted user":            {demo(released, by("alice")), admission.Trusted, nil, false, true},
+		"without a creator, by a trusted user": {demo(released), admission.Trusted, nil, false, true},
+		"created by an untrusted user":         {demo(released, by("alice")), admission.Untrusted, operator, false, true},
+		"created while the trust is unknown":   {demo(released, by("alice")), admission.TrustUnknown, operator, true, true},
+		"with the creator of the request":      {demo(released, by("operator")), admission.TrustUnknown, nil, false, false},
+		"explicitly without a creator":         {demo(released, func(c *provv1.Cluster) { c.Annotations["field.cattle.io/no-creator-rbac"] = "true" }), admission.TrustUnknown, nil, false, false},
+		"a new Cluster, by a trusted user":     {demo(by("alice")), admission.Trusted, operator, false, false},
+		"a new Cluster without a check":        {demo(unmarked, by("alice")), admission.TrustUnknown, operator, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,14 +103,14 @@ func TestComplete_LeavesTheCreatorOfAReleasedClusterToWhoIsTrusted(t *testing.T)
 func TestTrustMatters_OfNewClustersOnly(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]admission.Request{
-		"an update":             request(t, "provisioning.cattle.io", "clusters", facts(t), demo(released), demo(released)),
-		"a deletion":            request(t, "provisioning.cattle.io", "clusters", facts(t), demo(released), nil),
-		"another kind":          request(t, "provisioning.cattle.io", "others", facts(t), nil, demo(released)),
-		"what cannot be read":   request(t, "provisioning.cattle.io", "clusters", facts(t), nil, "no object"),
-		"a cluster of no group": request(t, "", "clusters", facts(t), nil, demo(released)),
+		"an update":                 request(t, "provisioning.cattle.io", "clusters", facts(t), demo(released), demo(released)),
+		"a deletion":                request(t, "provisioning.cattle.io", "clusters", facts(t), demo(released), nil),
+		"another kind":              request(t, "provisioning.cattle.io", "others", facts(t), nil, demo(released)),
+		"an unreadable object":      request(t, "provisioning.cattle.io", "clusters", facts(t), nil, "no object"),
+		"a cluster without a group": request(t, "", "clusters", facts(t), nil, demo(released)),
 	} {
 		if admission.TrustMatters(r) {
-			t.Errorf("%s: the user is asked about", name)
+			t.Errorf("%s: the user is checked", name)
 		}
 	}
 }

@@ -115,20 +115,20 @@ var (
 
 // rules are the checks of Decide. All that match apply.
 var rules = []rule{
-	{resource: clusters, operations: []Operation{Create, Update}, decide: validCluster},
-	{resource: clusters, operations: []Operation{Create, Update}, decide: unknownKeys},
-	{resource: clusters, operations: []Operation{Update}, decide: restorable},
-	{resource: clusters, operations: []Operation{Create, Update}, decide: storable},
-	{resource: namespaces, operations: []Operation{Delete}, decide: emptyOfProtected},
-	{resource: definitions, operations: []Operation{Delete}, decide: keptDefinition},
-	{resource: drivers, operations: []Operation{Update, Delete}, decide: unusedDriver},
-	{resource: secrets, operations: []Operation{Create, Update}, decide: readablePlan},
-	{resource: deployments, subresource: "scale", operations: []Operation{Update}, decide: scaledPool},
+	{resource: clusters, operations: []Operation{Create, Update}, decide: checkCluster},
+	{resource: clusters, operations: []Operation{Create, Update}, decide: warnAboutKeys},
+	{resource: clusters, operations: []Operation{Update}, decide: checkRestore},
+	{resource: clusters, operations: []Operation{Create, Update}, decide: checkSnapshotCredential},
+	{resource: namespaces, operations: []Operation{Delete}, decide: protectNamespace},
+	{resource: definitions, operations: []Operation{Delete}, decide: protectDefinition},
+	{resource: drivers, operations: []Operation{Update, Delete}, decide: protectUsedDriver},
+	{resource: secrets, operations: []Operation{Create, Update}, decide: checkPlan},
+	{resource: deployments, subresource: "scale", operations: []Operation{Update}, decide: warnAboutScaling},
 }
 
 // completions are the changes of Complete. All that match apply, in order.
 var completions = []rule{
-	{resource: clusters, operations: []Operation{Update}, decide: keptSchemas},
+	{resource: clusters, operations: []Operation{Update}, decide: restoreSchemas},
 	{resource: clusters, operations: []Operation{Create}, decide: created},
 }
 

@@ -109,7 +109,8 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 		r.reviewNew(ctx, &found, before, after)
 		r.renew(ctx, &found, before, after)
 	} else if asksToRenew(after) {
-		found.warn("%s: the Cluster is not managed by this Drover, or is being deleted: nothing is granted", tenancy.GrantsAnnotation)
+		found.warn("%s: this Drover does not manage the Cluster, or the Cluster is being deleted: Drover grants "+
+			"nothing", tenancy.GrantsAnnotation)
 	}
 	if len(found.refused) > 0 {
 		return refused(asked, found.refused), nil
@@ -155,8 +156,9 @@ func (r *reviewer) keep(ctx context.Context, found *references, before, after *p
 	case admission.Trusted:
 		found.granted, found.kept = after, brought
 	case admission.TrustUnknown:
-		found.warn("%s: whether %s may create clusters.management.cattle.io could not be found out, so the grants that the Cluster brings are not kept: "+
-			"once it is adopted, let those who may get its Secrets %s", tenancy.GrantsAnnotation, found.author.Username, renewAdvice)
+		found.warn("%s: Drover could not check whether %s may create clusters.management.cattle.io, so it removed "+
+			"the grants of the Cluster: after the adoption, a user who may get the Secrets must %s",
+			tenancy.GrantsAnnotation, found.author.Username, renewAdvice)
 	case admission.Untrusted:
 	}
 }
@@ -171,10 +173,12 @@ func (r *reviewer) reviewNew(ctx context.Context, found *references, before, aft
 		offered := r.offered(ref, after)
 		switch {
 		case err != nil && !offered:
-			r.Log.WithError(err).Warn("A reference could not be reviewed")
-			found.warn("%s: whether %s may get Secret %s could not be found out, so it is not used yet: %s", ref.Field, found.author.Username, ref, renewAdvice)
+			r.Log.WithError(err).Warn("Cannot review a reference")
+			found.warn("%s: Drover could not check whether %s may get Secret %s, so it does not use the Secret yet: %s",
+				ref.Field, found.author.Username, ref, renewAdvice)
 		case may && after.Name == "" && !offered:
-			found.refuse("%s: a Cluster that names Secret %s of another namespace needs a name, for which it is granted: set metadata.name instead of "+
+			found.refuse("%s: a grant for Secret %s of another namespace needs the name of the Cluster: set "+
+				"metadata.name instead of "+
 				"metadata.generateName, or list %s/* in annotation %s of the Secret", ref.Field, ref, after.Namespace, rkev1.AuthorizedObjectAnnotation)
 		case may && after.Name != "":
 			found.allowed = append(found.allowed, ref)
@@ -189,11 +193,13 @@ func (r *reviewer) reviewNew(ctx context.Context, found *references, before, aft
 func (f *references) denied(ref tenancy.Reference, before, after *provv1.Cluster) {
 	offer := fmt.Sprintf("list %s/%s in annotation %s of the Secret", after.Namespace, cmp.Or(after.Name, "*"), rkev1.AuthorizedObjectAnnotation)
 	if admission.Released(before, after) {
-		f.warn("%s: %s may not get Secret %s, so it is not used yet: once the Cluster is adopted, let somebody who may get it %s, or %s",
+		f.warn("%s: %s may not get Secret %s, so Drover does not use it yet: after the adoption, a user who may get "+
+			"the Secret must %s; or %s",
 			ref.Field, f.author.Username, ref, renewAdvice, offer)
 		return
 	}
-	f.refuse("%s: %s may not get Secret %s: let somebody who may get it write this, or %s", ref.Field, f.author.Username, ref, offer)
+	f.refuse("%s: %s may not get Secret %s: a user who may get the Secret must write this; or %s",
+		ref.Field, f.author.Username, ref, offer)
 }
 
 const renewAdvice = "set annotation " + tenancy.GrantsAnnotation + " of the Cluster to " + tenancy.Renew
@@ -211,11 +217,12 @@ func (r *reviewer) renew(ctx context.Context, found *references, before, after *
 	asks := asksToRenew(after)
 	if asks && asksToRenew(before) {
 		// The user of this request did not ask for it: others, such as controllers, write the same Cluster.
-		found.warn("%s: it was set to %s while nobody could review it: set it again", tenancy.GrantsAnnotation, tenancy.Renew)
+		found.warn("%s: it was set to %s when no review was possible: set it again",
+			tenancy.GrantsAnnotation, tenancy.Renew)
 		return
 	}
 	granted, brought := tenancy.Grants(before, r.Key()), tenancy.Grants(after, r.Key())
-	for _, ref := range standing(before, after) {
+	for _, ref := range existingReferences(before, after) {
 		// The API server reviews a request again after another webhook changed it. Then it contains the grant instead
 		// of the wish.
 		again, there := brought[ref.NamespacedName]
@@ -231,8 +238,8 @@ func (r *reviewer) renew(ctx context.Context, found *references, before, after *
 	}
 }
 
-// standing returns the references that the request does not add.
-func standing(before, after *provv1.Cluster) []tenancy.Reference {
+// existingReferences returns the references that the request does not add.
+func existingReferences(before, after *provv1.Cluster) []tenancy.Reference {
 	added := tenancy.NewReferences(before, after)
 	return slices.DeleteFunc(tenancy.References(after), func(ref tenancy.Reference) bool { return slices.Contains(added, ref) })
 }
@@ -240,12 +247,14 @@ func standing(before, after *provv1.Cluster) []tenancy.Reference {
 func (r *reviewer) renewOne(ctx context.Context, found *references, ref tenancy.Reference, cluster *provv1.Cluster) {
 	switch may, err := r.Review(ctx, found.author, ref.NamespacedName); {
 	case err != nil:
-		r.Log.WithError(err).Warn("A reference could not be reviewed")
-		found.warn("%s: whether %s may get Secret %s could not be found out, so it is not granted: try again", ref.Field, found.author.Username, ref)
+		r.Log.WithError(err).Warn("Cannot review a reference")
+		found.warn("%s: Drover could not check whether %s may get Secret %s, so it does not grant the Secret: "+
+			"try again", ref.Field, found.author.Username, ref)
 	case may:
 		found.allowed = append(found.allowed, ref)
 	case !r.offered(ref, cluster):
-		found.warn("%s: %s may not get Secret %s, so it is not granted: let somebody who may get it renew, or list %s/%s in annotation %s of the Secret",
+		found.warn("%s: %s may not get Secret %s, so Drover does not grant it: a user who may get the Secret must "+
+			"renew; or list %s/%s in annotation %s of the Secret",
 			ref.Field, found.author.Username, ref, cluster.Namespace, cluster.Name, rkev1.AuthorizedObjectAnnotation)
 	}
 }

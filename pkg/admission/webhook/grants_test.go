@@ -176,7 +176,7 @@ func post(t *testing.T, handler http.Handler, path string, body []byte) *httptes
 	return recorder
 }
 
-func TestGrants_FollowWhatTheUserMay(t *testing.T) {
+func TestGrants_FollowTheRightsOfTheUser(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		user          string
@@ -186,26 +186,26 @@ func TestGrants_FollowWhatTheUserMay(t *testing.T) {
 		wantAuthor    string
 	}{
 		"a reference that its author may get": {user: "alice", after: wanting("cattle-global-data:hers"), wantAuthor: "alice"},
-		"one that she may not": {
+		"a reference that its author may not get": {
 			user: "alice", after: wanting("cattle-global-data:bobs"),
 			wantRefused: "spec.cloudCredentialSecretName: alice may not get Secret cattle-global-data/bobs",
 		},
-		"one that offers itself":         {user: "alice", after: wanting("cattle-global-data:offered")},
-		"one of the cluster's namespace": {user: "alice", after: wanting("mine")},
-		"an edit of something else by somebody who may not": {
+		"a reference that its Secret offers":     {user: "alice", after: wanting("cattle-global-data:offered")},
+		"a reference to the cluster's namespace": {user: "alice", after: wanting("mine")},
+		"another edit by a user without the right": {
 			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"), after: granted(t, "cattle-global-data:hers", "alice"), wantAuthor: "alice",
 		},
-		"an edit of something else by somebody who may all": {
+		"another edit by an administrator": {
 			user: "admin", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers"),
 		},
 		"another reference": {
 			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"), after: wanting("cattle-global-data:other"), wantRefused: "bob may not get",
 		},
-		"the annotation is dropped": {
+		"the annotation is removed": {
 			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"), after: wanting("cattle-global-data:hers"), wantAuthor: "alice",
 		},
-		"the annotation is brought along": {user: "alice", before: wanting("cattle-global-data:hers"), after: granted(t, "cattle-global-data:hers", "admin")},
-		"somebody else's cluster": {
+		"the request contains the annotation": {user: "alice", before: wanting("cattle-global-data:hers"), after: granted(t, "cattle-global-data:hers", "admin")},
+		"a cluster of another manager": {
 			user: "bob", after: wanting("cattle-global-data:hers", annotated(rkev1.InstanceAnnotation, "theirs")),
 		},
 		"our cluster, marked": {
@@ -215,26 +215,26 @@ func TestGrants_FollowWhatTheUserMay(t *testing.T) {
 		"a cluster that is deleted": {
 			user: "bob", before: wanting("x"), after: wanting("cattle-global-data:hers", deleted),
 		},
-		"a cluster that Rancher has": {user: "bob", before: wanting("x", finalized), after: wanting("cattle-global-data:hers", finalized)},
-		"nobody knows whether its author may": {
-			user: "alice", after: wanting("cattle-global-data:unknown"), wantWarned: "could not be found out, so it is not used yet: set annotation",
+		"a cluster of Rancher": {user: "bob", before: wanting("x", finalized), after: wanting("cattle-global-data:hers", finalized)},
+		"the right of its author is unknown": {
+			user: "alice", after: wanting("cattle-global-data:unknown"), wantWarned: ", so it does not use the Secret yet: set annotation",
 		},
-		"a name that nobody knows yet": {
+		"a generated name": {
 			user: "alice", after: wanting("cattle-global-data:hers", func(c *provv1.Cluster) { c.Name, c.GenerateName = "", "demo-" }),
-			wantRefused: "needs a name",
+			wantRefused: "needs the name",
 		},
-		"a name that nobody knows yet, and an offer": {
+		"a generated name, and an offer": {
 			user: "alice", after: wanting("cattle-global-data:offered", func(c *provv1.Cluster) { c.Name, c.GenerateName = "", "demo-" }),
 		},
-		"grants of before are brought to a new reference": {
+		"old grants for a new reference": {
 			user: "bob", before: wanting("x"), after: granted(t, "cattle-global-data:hers", "alice"), wantRefused: "bob may not get",
 		},
-		"grants of before are brought as the cluster is given away": {
+		"old grants while the cluster is given away": {
 			user: "bob", before: wanting("x", annotated(rkev1.InstanceAnnotation, "ours")),
 			after: granted(t, "cattle-global-data:hers", "alice", annotated(rkev1.InstanceAnnotation, "x")),
 		},
-		"grants of before are brought as the cluster is deleted": {user: "bob", before: wanting("x"), after: granted(t, "cattle-global-data:hers", "alice", deleted)},
-		"the cluster is taken back": {
+		"old grants while the cluster is deleted": {user: "bob", before: wanting("x"), after: granted(t, "cattle-global-data:hers", "alice", deleted)},
+		"the cluster is adopted again": {
 			user: "bob", before: wanting("cattle-global-data:hers", annotated(rkev1.InstanceAnnotation, "x")),
 			after: granted(t, "cattle-global-data:hers", "alice", annotated(rkev1.InstanceAnnotation, "ours")),
 		},
@@ -271,7 +271,7 @@ func (o outcome) check(t *testing.T, refused, warned, author string) {
 }
 
 // Only the user who asks for a renewal becomes the author of references without a valid grant.
-func TestGrants_AreRenewedForWhoAsks(t *testing.T) {
+func TestGrants_AreRenewedForTheRequestingUser(t *testing.T) {
 	t.Parallel()
 	renew, ours := annotated(tenancy.GrantsAnnotation, tenancy.Renew), annotated(rkev1.InstanceAnnotation, "ours")
 	for name, tc := range map[string]struct {
@@ -280,30 +280,30 @@ func TestGrants_AreRenewedForWhoAsks(t *testing.T) {
 		wantWarned    string
 		wantAuthor    string
 	}{
-		"nobody was known": {user: "alice", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice"},
-		"the author may not any more": {
+		"no author": {user: "alice", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice"},
+		"the author lost the right": {
 			user: "admin", before: granted(t, "cattle-global-data:hers", "bob"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "admin",
 		},
-		"the author still may": {
+		"the author still has the right": {
 			user: "admin", before: granted(t, "cattle-global-data:hers", "alice"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice",
 		},
-		"who asks may not": {
+		"the requesting user has no right": {
 			user: "bob", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers", renew),
-			wantWarned: "spec.cloudCredentialSecretName: bob may not get Secret cattle-global-data/hers, so it is not granted",
+			wantWarned: "spec.cloudCredentialSecretName: bob may not get Secret cattle-global-data/hers, so Drover does not grant it",
 		},
-		"it is offered": {user: "bob", before: wanting("cattle-global-data:offered"), after: wanting("cattle-global-data:offered", renew)},
-		"nobody knows": {
+		"the Secret offers it": {user: "bob", before: wanting("cattle-global-data:offered"), after: wanting("cattle-global-data:offered", renew)},
+		"unknown": {
 			user: "alice", before: wanting("cattle-global-data:unknown"), after: wanting("cattle-global-data:unknown", renew), wantWarned: "try again",
 		},
-		"another one finds the wish there": {
+		"another user edits a Cluster with the request": {
 			user: "admin", before: wanting("cattle-global-data:hers", renew), after: wanting("cattle-global-data:hers", renew), wantWarned: "set it again",
 		},
-		"with the mark, by adoption": {
+		"with the mark of an adoption": {
 			user: "alice", before: wanting("cattle-global-data:hers", finalized), after: wanting("cattle-global-data:hers", finalized, ours, renew), wantAuthor: "alice",
 		},
-		"a cluster of others": {
+		"a cluster of another manager": {
 			user: "alice", before: wanting("cattle-global-data:hers", finalized), after: wanting("cattle-global-data:hers", finalized, renew),
-			wantWarned: "not managed by this Drover",
+			wantWarned: "this Drover does not manage the Cluster",
 		},
 		"of a new cluster": {user: "alice", after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice"},
 	} {
@@ -319,7 +319,7 @@ func TestGrants_AreRenewedForWhoAsks(t *testing.T) {
 	}
 }
 
-func TestGrants_KeepWhoTheAuthorIs(t *testing.T) {
+func TestGrants_KeepTheAuthor(t *testing.T) {
 	t.Parallel()
 	got := ask(t, "alice", nil, wanting("cattle-global-data:hers"))
 	for _, author := range tenancy.Grants(got.stored, key) {
@@ -330,7 +330,7 @@ func TestGrants_KeepWhoTheAuthorIs(t *testing.T) {
 }
 
 // The schema, which is validated later, reports mistakes in a manifest. A change that cannot be read grants nothing.
-func TestGrants_LeaveWhatTheyCannotReadToTheSchema(t *testing.T) {
+func TestGrants_LeaveUnreadableObjectsToTheSchema(t *testing.T) {
 	t.Parallel()
 	asked := func(object, old string) *admissionv1.AdmissionRequest {
 		request := &admissionv1.AdmissionRequest{
@@ -350,7 +350,7 @@ func TestGrants_LeaveWhatTheyCannotReadToTheSchema(t *testing.T) {
 
 // Only callers that know the word get an answer, because it is a signature for the user in the request. An old word is
 // invalid, except for some minutes around the hour, when both are valid.
-func TestGrants_AnswerOnlyWhoKnowsTheWord(t *testing.T) {
+func TestGrants_RequireThePathWord(t *testing.T) {
 	t.Parallel()
 	word := func(key []byte, ago time.Duration) string { return webhook.Word(key, now.Add(-ago)) }
 	for path, want := range map[string]int{
@@ -369,7 +369,7 @@ func TestGrants_AnswerOnlyWhoKnowsTheWord(t *testing.T) {
 	}
 }
 
-func TestGrants_KnowTheWordsAroundTheHour(t *testing.T) {
+func TestGrants_AcceptTheWordsOfAdjacentHours(t *testing.T) {
 	t.Parallel()
 	hour := now.Truncate(time.Hour)
 	for minutes, want := range map[time.Duration]int{-11: http.StatusNotFound, -9: http.StatusOK, 0: http.StatusOK, 69: http.StatusOK, 71: http.StatusNotFound} {

@@ -20,7 +20,7 @@ import (
 )
 
 // A Secret counts as missing only if the API server says so. No answer does not count.
-func TestLookUp_FindsWhatARequestNames(t *testing.T) {
+func TestLookUp_FindsReferencedObjects(t *testing.T) {
 	t.Parallel()
 	known := &rkev1.ETCDSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "known"}}
 	snapshots := fake.NewMockCacheInterface[*rkev1.ETCDSnapshot](gomock.NewController(t))
@@ -42,10 +42,10 @@ func TestLookUp_FindsWhatARequestNames(t *testing.T) {
 		named admission.Named
 		want  admission.Facts
 	}{
-		"nothing":                          {admission.Named{}, admission.Facts{}},
-		"both":                             {admission.Named{Snapshot: of("known"), Credential: of("known")}, admission.Facts{Snapshot: known}},
-		"what is not there":                {admission.Named{Snapshot: of("gone"), Credential: of("gone")}, admission.Facts{CredentialMissing: true}},
-		"a Secret that nobody can tell of": {admission.Named{Credential: of("unreachable")}, admission.Facts{}},
+		"nothing":                         {admission.Named{}, admission.Facts{}},
+		"both":                            {admission.Named{Snapshot: of("known"), Credential: of("known")}, admission.Facts{Snapshot: known}},
+		"missing objects":                 {admission.Named{Snapshot: of("gone"), Credential: of("gone")}, admission.Facts{CredentialMissing: true}},
+		"a Secret that cannot be checked": {admission.Named{Credential: of("unreachable")}, admission.Facts{}},
 	} {
 		var got admission.Facts
 		if err := r.lookUp(t.Context(), tc.named, &got); err != nil {

@@ -15,7 +15,7 @@ import (
 func TestGrants_ComeWithAReleasedCluster(t *testing.T) {
 	t.Parallel()
 	released := annotated(rkev1.ReleasedByAnnotation, "first")
-	const later = "so it is not used yet: once the Cluster is adopted, let somebody who may get it set annotation drover.io/granted-references of the Cluster to renew"
+	const later = "so Drover does not use it yet: after the adoption, a user who may get the Secret must set annotation drover.io/granted-references of the Cluster to renew"
 	const field = "spec.cloudCredentialSecretName: "
 	for name, tc := range map[string]struct {
 		user          string
@@ -25,15 +25,15 @@ func TestGrants_ComeWithAReleasedCluster(t *testing.T) {
 		wantAuthor    string
 	}{
 		"by a mover who may not get the Secret": {user: "mover", after: granted(t, "cattle-global-data:hers", "alice", released), wantAuthor: "alice"},
-		"by an administrator who may get what its author lost": {
+		"by an administrator, after the author lost the right": {
 			user: "admin", after: granted(t, "cattle-global-data:bobs", "alice", released), wantAuthor: "alice",
 		},
 		"without a grant, by a mover": {
 			user: "mover", after: wanting("cattle-global-data:hers", released), wantWarned: field + "mover may not get Secret cattle-global-data/hers, " + later,
 		},
-		"without a grant, by an administrator":            {user: "admin", after: wanting("cattle-global-data:hers", released), wantAuthor: "admin"},
-		"without a grant, of a Secret that offers itself": {user: "mover", after: wanting("cattle-global-data:offered", released)},
-		"with a grant that was made up, by a mover": {
+		"without a grant, by an administrator":  {user: "admin", after: wanting("cattle-global-data:hers", released), wantAuthor: "admin"},
+		"without a grant, of an offered Secret": {user: "mover", after: wanting("cattle-global-data:offered", released)},
+		"with a forged grant, by a mover": {
 			user: "mover", wantWarned: "mover may not get", after: granted(t, "cattle-global-data:hers", "alice", released, func(c *provv1.Cluster) {
 				c.Annotations[tenancy.GrantsAnnotation] = strings.ReplaceAll(c.Annotations[tenancy.GrantsAnnotation], "alice", "admin")
 			}),
@@ -41,26 +41,26 @@ func TestGrants_ComeWithAReleasedCluster(t *testing.T) {
 		"with the grant of another Cluster, by a mover": {
 			user: "mover", wantWarned: "mover may not get", after: granted(t, "cattle-global-data:hers", "alice", released, func(c *provv1.Cluster) { c.Name = "other" }),
 		},
-		"with grants of before, by a tenant": {
+		"with old grants, by a tenant": {
 			user: "bob", after: granted(t, "cattle-global-data:hers", "alice", released), wantWarned: field + "bob may not get Secret cattle-global-data/hers, " + later,
 		},
-		"with somebody else's grants, by a tenant who may get the Secret": {
+		"with another user's grants, by a tenant who may get the Secret": {
 			user: "alice", after: granted(t, "cattle-global-data:hers", "admin", released), wantAuthor: "alice",
 		},
-		"without any, by a tenant who calls a new Cluster released": {
+		"without grants, by a tenant with a forged release": {
 			user: "bob", after: wanting("cattle-global-data:hers", released), wantWarned: "bob may not get Secret cattle-global-data/hers, " + later,
 		},
-		"with grants, while nobody knows whether the user is trusted": {
+		"with grants, while the trust in the user is unknown": {
 			user: "unknown", after: granted(t, "cattle-global-data:hers", "alice", released),
-			wantWarned: "whether unknown may create clusters.management.cattle.io could not be found out, so the grants that the Cluster brings are not kept",
+			wantWarned: "could not check whether unknown may create clusters.management.cattle.io, so it removed the grants of the Cluster",
 		},
-		"by a mover, and with a mark, by which it is acted on": {
+		"by a mover, with a mark": {
 			user: "mover", after: granted(t, "cattle-global-data:hers", "alice", released, annotated(rkev1.InstanceAnnotation, "ours")), wantRefused: "mover may not get",
 		},
-		"to a Cluster that nobody let go of": {
+		"to a Cluster that was not released": {
 			user: "mover", after: granted(t, "cattle-global-data:hers", "alice", annotated(rkev1.ReleasedByAnnotation, "")), wantRefused: "mover may not get",
 		},
-		"by an edit of one that is here": {
+		"by an edit of an existing Cluster": {
 			user: "mover", before: wanting("x", released), after: granted(t, "cattle-global-data:hers", "alice", released), wantRefused: "mover may not get",
 		},
 	} {
@@ -76,7 +76,7 @@ func TestGrants_ComeWithAReleasedCluster(t *testing.T) {
 }
 
 // Signatures keep their authors, including groups. References without one are reviewed as well.
-func TestGrants_OfAReleasedClusterAreKeptOneByOne(t *testing.T) {
+func TestGrants_OfAReleasedClusterAreKeptSeparately(t *testing.T) {
 	t.Parallel()
 	two := func(c *provv1.Cluster) {
 		c.Annotations[rkev1.ReleasedByAnnotation] = "first"

@@ -112,7 +112,7 @@ func (r *reviewer) answers(review func(context.Context, admissionv1.AdmissionReq
 			func(ctx context.Context, asked ctrladmission.Request) ctrladmission.Response {
 				answer, err := review(ctx, asked.AdmissionRequest)
 				if err != nil {
-					r.Log.WithError(err).WithField("resource", asked.Resource.String()).Warn("An object could not be reviewed")
+					r.Log.WithError(err).WithField("resource", asked.Resource.String()).Warn("Cannot review an object")
 					w.WriteHeader(http.StatusInternalServerError)
 					return ctrladmission.Errored(http.StatusInternalServerError, err)
 				}
@@ -160,7 +160,8 @@ func (r *reviewer) trust(ctx context.Context, who tenancy.Author) admission.Trus
 	defer cancel()
 	switch trusted, err := r.Trust(ctx, who); {
 	case err != nil:
-		r.Log.WithError(err).Warn("Nobody knows whether who brings a released Cluster is trusted, so they are not")
+		r.Log.WithError(err).Warn("Cannot check the rights of a user who creates a released Cluster; the user is not " +
+			"trusted")
 		return admission.TrustUnknown
 	case trusted:
 		return admission.Trusted
@@ -173,7 +174,7 @@ func (r *reviewer) lookUp(ctx context.Context, named admission.Named, facts *adm
 	if named.Snapshot.Name != "" {
 		snapshot, err := r.Snapshots.Get(named.Snapshot.Namespace, named.Snapshot.Name)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("look for snapshot %s: %w", named.Snapshot, err)
+			return fmt.Errorf("find snapshot %s: %w", named.Snapshot, err)
 		}
 		if err == nil {
 			facts.Snapshot = snapshot
@@ -182,7 +183,7 @@ func (r *reviewer) lookUp(ctx context.Context, named admission.Named, facts *adm
 	if named.Credential.Name != "" {
 		found, err := r.HasSecret(ctx, named.Credential)
 		if err != nil {
-			r.Log.WithError(err).Warnf("Nobody knows whether Secret %s is there", named.Credential)
+			r.Log.WithError(err).Warnf("Cannot check whether Secret %s exists", named.Credential)
 			return nil
 		}
 		facts.CredentialMissing = !found

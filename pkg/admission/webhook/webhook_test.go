@@ -84,7 +84,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func TestValidate_AnswersAsTheAPIServerWould(t *testing.T) {
+func TestValidate_AnswersLikeTheAPIServer(t *testing.T) {
 	wrong := build.Cluster("demo", build.Pool("all", "", 1))
 	got := ask(t, ValidatePath, true, nil, wrong)
 	if got.Allowed || got.Result.Code != http.StatusUnprocessableEntity || got.Result.Reason != metav1.StatusReasonInvalid {
@@ -103,7 +103,7 @@ func TestValidate_ReadsTheCaches(t *testing.T) {
 	workers := build.Cluster("demo", build.Pool("all", "w", 1))
 	for _, synced := range []bool{true, false} {
 		if got := ask(t, ValidatePath, synced, nil, workers); !got.Allowed {
-			t.Errorf("caches filled %v: %+v", synced, got.Result)
+			t.Errorf("caches synced %v: %+v", synced, got.Result)
 		}
 	}
 	other := build.Cluster("other", build.Pool("all", "w", 1))
@@ -122,7 +122,7 @@ func TestMutate_ReturnsAPatch(t *testing.T) {
 }
 
 // The API server is asked about trust only for users who bring a released Cluster.
-func TestMutate_AsksWhetherWhoBringsAReleasedClusterIsTrusted(t *testing.T) {
+func TestMutate_ChecksTrustInTheUserOfAReleasedCluster(t *testing.T) {
 	t.Parallel()
 	by := func(creator, released string) *provv1.Cluster {
 		cluster := build.Cluster("demo", build.Pool("all", "ecw", 1))
@@ -137,11 +137,11 @@ func TestMutate_AsksWhetherWhoBringsAReleasedClusterIsTrusted(t *testing.T) {
 		patches int
 		warned  bool
 	}{
-		"who is":               {by("alice", "first"), true, nil, 1, 0, false},
-		"who is not":           {by("alice", "first"), false, nil, 1, 1, false},
-		"of whom nobody knows": {by("alice", "first"), true, errors.New("no answer"), 1, 1, true},
-		"who made it":          {by("operator", "first"), true, nil, 0, 0, false},
-		"who makes a new one":  {by("alice", ""), true, nil, 0, 1, false},
+		"a trusted user":               {by("alice", "first"), true, nil, 1, 0, false},
+		"an untrusted user":            {by("alice", "first"), false, nil, 1, 1, false},
+		"a user who cannot be checked": {by("alice", "first"), true, errors.New("no answer"), 1, 1, true},
+		"the creator of the Cluster":   {by("operator", "first"), true, nil, 0, 0, false},
+		"the creator of a new Cluster": {by("alice", ""), true, nil, 0, 1, false},
 	} {
 		log, _ := test.NewNullLogger()
 		asked := 0
@@ -159,13 +159,13 @@ func TestMutate_AsksWhetherWhoBringsAReleasedClusterIsTrusted(t *testing.T) {
 		})
 		check(t, err)
 		if asked != tc.asked || len(answer.Patches) != tc.patches || (len(answer.Warnings) > 0) != tc.warned {
-			t.Errorf("%s: asked %d times, answer %+v", name, asked, answer)
+			t.Errorf("%s: %d reviews, answer %+v", name, asked, answer)
 		}
 	}
 }
 
 // An unreadable object causes an error instead of a refusal, so that the failure policy applies.
-func TestValidate_FailsOnWhatItCannotRead(t *testing.T) {
+func TestValidate_FailsOnUnreadableObjects(t *testing.T) {
 	for _, path := range []string{ValidatePath, MutatePath} {
 		if got := ask(t, path, true, build.Cluster("demo"), map[string]any{"spec": "none"}); got.UID != "" || got.Result.Code != http.StatusInternalServerError {
 			t.Errorf("%s: answer %+v", path, got)
@@ -173,7 +173,7 @@ func TestValidate_FailsOnWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestHandler_TakesReviewsOnly(t *testing.T) {
+func TestHandler_AcceptsOnlyReviews(t *testing.T) {
 	handler := New(Options{})
 	for path, want := range map[string]int{ValidatePath: http.StatusMethodNotAllowed, "/admission": http.StatusNotFound, "/": http.StatusNotFound} {
 		w := httptest.NewRecorder()

@@ -106,10 +106,10 @@ func refusesManifests(t *testing.T, alice *person, namespace string) {
 			"must begin with the smaller number", "spec.rkeConfig.machinePools[0].unhealthyRange",
 		},
 		"a variable no shell has": {
-			set([]any{map[string]any{"name": "a-b", "value": "c"}}, "agentEnvVars"), "a name that a shell's variable can have", "spec.agentEnvVars[0].name",
+			set([]any{map[string]any{"name": "a-b", "value": "c"}}, "agentEnvVars"), "the name of a shell variable", "spec.agentEnvVars[0].name",
 		},
 		"directories in each other": {
-			set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"}, "rkeConfig", "dataDirectories"), "a directory of its own", "spec.rkeConfig.dataDirectories.k8sDistro",
+			set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"}, "rkeConfig", "dataDirectories"), "a separate directory", "spec.rkeConfig.dataDirectories.k8sDistro",
 		},
 	} {
 		refused(t, name, alice.apply(t, cluster(namespace, "wrong", tc.edit), client.DryRunAll), tc.text, tc.field)
@@ -124,7 +124,7 @@ func warns(t *testing.T, alice *person, namespace string) {
 	alice.warned()
 	check(t, alice.apply(t, cluster(namespace, "odd", set(map[string]any{"kubelet-args": "v=2"}, "rkeConfig", "machineGlobalConfig")), client.DryRunAll))
 	got := strings.Join(alice.warned(), "\n")
-	if want := "spec.rkeConfig.machineGlobalConfig.kubelet-args: key kubelet-args is not known"; !strings.Contains(got, want) || !strings.Contains(got, "did you mean kubelet-arg?") {
+	if want := "spec.rkeConfig.machineGlobalConfig.kubelet-args: key kubelet-args is unknown"; !strings.Contains(got, want) || !strings.Contains(got, "did you mean kubelet-arg?") {
 		t.Errorf("warnings %q", got)
 	}
 }
@@ -135,16 +135,16 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 		return alice.Patch(t.Context(), object(provisioning, "Cluster", namespace, "demo"), client.RawPatch("application/json-patch+json", []byte(text)))
 	}
 	refused(t, "etcd is taken from its machines", patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/etcdRole","value":false}]`),
-		"machines of the pool are members of etcd", "spec.rkeConfig.machinePools[0].etcdRole")
+		"machines of the pool are etcd members", "spec.rkeConfig.machinePools[0].etcdRole")
 	refused(t, "the last server is scaled away", patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/quantity","value":0}]`),
 		"no pool has machines with etcd", "spec.rkeConfig.machinePools")
-	refused(t, "rkeConfig is removed", patch(`[{"op":"remove","path":"/spec/rkeConfig"}]`), "it was removed from a cluster that was provisioned with it", "")
+	refused(t, "rkeConfig is removed", patch(`[{"op":"remove","path":"/spec/rkeConfig"}]`), "a provisioned cluster needs it", "")
 	refused(t, "a directory moves", patch(`[{"op":"add","path":"/spec/rkeConfig/dataDirectories/k8sDistro","value":"/data"}]`), "dataDirectories.k8sDistro: Invalid value: cannot be changed", "")
 	refused(t, "the driver of its machines is deleted", alice.Delete(t.Context(), object("management.cattle.io/v3", "NodeDriver", "", "sim")), "machines of this driver exist", "")
 	refused(t, "a restore of what is not there", patch(`[{"op":"add","path":"/spec/rkeConfig/etcdSnapshotRestore","value":{"name":"none","generation":1,"restoreRKEConfig":"all"}}]`),
 		`Not found: "none"`, "spec.rkeConfig.etcdSnapshotRestore.name")
 	refused(t, "a credential that is not there", patch(`[{"op":"add","path":"/spec/rkeConfig/etcd","value":{"s3":{"bucket":"b","cloudCredentialName":"none"}}}]`),
-		"there is no Secret none in namespace "+namespace, "spec.rkeConfig.etcd.s3.cloudCredentialName")
+		"Secret none does not exist in namespace "+namespace, "spec.rkeConfig.etcd.s3.cloudCredentialName")
 	refused(t, "somebody else has made it", patch(`[{"op":"add","path":"/metadata/annotations/field.cattle.io~1creatorId","value":"bob"}]`), "creatorId]: Invalid value", "")
 	before := &provv1.Cluster{}
 	check(t, getTyped(t, namespace, before))
@@ -163,7 +163,7 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 		check(t, unstructured.SetNestedField(scale.Object, int64(7), "spec", "replicas"))
 		check(t, alice.SubResource("scale").Update(t.Context(), &deployment, client.WithSubResourceBody(scale), client.DryRunAll))
 	}
-	if got := strings.Join(alice.warned(), "\n"); !strings.Contains(got, "machinePools[0].quantity of Cluster demo says 1") {
+	if got := strings.Join(alice.warned(), "\n"); !strings.Contains(got, "machinePools[0].quantity of Cluster demo is 1") {
 		t.Errorf("who scales past the pool is warned of %q", got)
 	}
 }

@@ -38,7 +38,7 @@ func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 		doomed := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", definition)
 		// If the webhook takes longer than two seconds, as it may on a busy machine, the API server ignores it.
 		plane.Until(t, time.Minute, func() string {
-			return unlike(definition, alice.Delete(t.Context(), doomed, client.DryRunAll), "protected Cluster "+namespace+"/demo needs the kind")
+			return unlike(definition, alice.Delete(t.Context(), doomed, client.DryRunAll), "protected Cluster "+namespace+"/demo needs them")
 		})
 	}
 	refused(t, "its namespace", alice.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}), "has a protected cluster", "")
