@@ -169,7 +169,7 @@ func TestPreflight(t *testing.T) {
 		one.lack(all)
 		said.WriteString(one.says)
 	}
-	t.Run("without all of them, it reports all at once", func(t *testing.T) {
+	t.Run("it reports all missing commands at once", func(t *testing.T) {
 		all.t = t
 		all.expect("", notReady+said.String(), 1)
 	})
@@ -177,7 +177,7 @@ func TestPreflight(t *testing.T) {
 		change         func(*host)
 		stdout, stderr string
 	}{
-		"nothing is missing":                            {change: func(*host) {}},
+		"no command is missing":                         {change: func(*host) {}},
 		"a user with sudo":                              {change: (*host).usedWithSudo},
 		"packages that scripts/deps installs on Debian": {change: func(h *host) { h.lack("debootstrap", "nft") }},
 		"Ubuntu has Debian's packages": {change: func(h *host) {
@@ -197,13 +197,13 @@ func TestPreflight(t *testing.T) {
 			h.files["/etc/os-release"] = "ID=gentoo\n"
 			h.lack("systemd-nspawn")
 		}, stderr: "  commands: Missing: systemd-nspawn.\n      Install the packages of this distribution that have them.\n"},
-		"an old Go fetches the new one": {change: func(h *host) {
+		"an old Go downloads the new one": {change: func(h *host) {
 			h.commands["go"] = `[ "$1" = env ] && echo auto || echo go version go1.22.1 linux/amd64`
 		}},
-		"an old Go that may not fetch": {change: func(h *host) {
+		"an old Go that may not download": {change: func(h *host) {
 			h.commands["go"] = `[ "$1" = env ] && echo local || echo go version go1.22.1 linux/amd64`
 		}, stderr: "  go: Go 1.26 or later is needed; BIN/go is 1.22.\n" + installGo},
-		"a Go that cannot fetch": {change: func(h *host) {
+		"a Go that cannot download": {change: func(h *host) {
 			h.commands["go"] = `[ "$1" = env ] && echo || echo go version go1.19.8 linux/amd64`
 		}, stderr: "  go: Go 1.26 or later is needed; BIN/go is 1.19.\n" + installGo},
 		"a user without sudo": {change: func(h *host) {
@@ -230,7 +230,7 @@ func TestPreflight(t *testing.T) {
 			h.lack("debootstrap", "gcc")
 			h.purpose = "build"
 		}, stderr: "  packages: Missing: gcc.\n      Run: dnf install gcc\n"},
-		"a port that a server for both address families has taken": {change: func(h *host) {
+		"a port that is taken for both address families": {change: func(h *host) {
 			h.files["/proc/net/tcp6"] = "   0: 00000000000000000000000000000000:20FB 00000000000000000000000000000000:0000 0A 0 0\n"
 		}, stdout: "preflight: Port 8443 of 127.0.0.1 is taken. The quickstart uses the next free port.\n"},
 		"a taken port": {change: func(h *host) {

@@ -20,7 +20,7 @@ func TestSteps(t *testing.T) {
 		code         int
 		leaves       string // a file
 	}{
-		"a step that does something, one that has nothing to do, and one that waits for the background": {
+		"a step with work, a step without work, and a step that waits for the background": {
 			script: `background "Image" echo built
 				step "Programs" "about 3 minutes" echo compiled
 				step "Packages" "" true
@@ -43,7 +43,7 @@ func TestSteps(t *testing.T) {
 				"[2/3] Image\n[2/3] Image: failed after Ns. The end of bin/log/background.log:\n    no space left\n",
 			code: 1,
 		},
-		"a step that fails ends what runs in the background": {
+		"a step that fails ends the background jobs": {
 			script: `background "Image" sh -c 'trap "echo ended >ended; exit 1" TERM; echo >begun; while :; do sleep 0.01; done'
 				step "Programs" "" sh -c 'until [ -e begun ]; do sleep 0.01; done; exit 1'`,
 			want: "[1/3] Programs\n[1/3] Programs: failed after Ns. The end of bin/log/step-1.log:\n",
@@ -70,7 +70,7 @@ func TestSteps(t *testing.T) {
 					break
 				}
 				if time.Since(start) > 10*time.Second {
-					t.Fatalf("there is no file %s", test.leaves)
+					t.Fatalf("file %s does not exist", test.leaves)
 				}
 			}
 			if diff := cmp.Diff(test.want, seconds.ReplaceAllString(string(out), "Ns")); diff != "" || cmd.ProcessState.ExitCode() != test.code {

@@ -41,7 +41,7 @@ func FromFileOrURL(client *http.Client) Open {
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, source, http.NoBody)
 		if err != nil {
-			return nil, errors.New("the URL cannot be read")
+			return nil, errors.New("the URL must be valid")
 		}
 		response, err := client.Do(request)
 		if err != nil {

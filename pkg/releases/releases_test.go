@@ -26,7 +26,7 @@ func embedded(t *testing.T) releases.Table {
 	return table
 }
 
-func TestEmbedded_KnowsWhatPlansSet(t *testing.T) {
+func TestEmbedded_KnowsTheKeysOfPlans(t *testing.T) {
 	t.Parallel()
 	table := embedded(t)
 	onServers := []string{
@@ -45,21 +45,21 @@ func TestEmbedded_KnowsWhatPlansSet(t *testing.T) {
 	for version, keys := range onlyIn {
 		release := table.Release(version)
 		if !release.Known {
-			t.Errorf("release %s is not known", version)
+			t.Errorf("release %s is unknown", version)
 		}
 		for _, key := range append(keys, onServers...) {
 			if _, ok := release.Arg(key, true); !ok {
-				t.Errorf("key %s is not known on servers of %s", key, version)
+				t.Errorf("key %s is unknown on servers of %s", key, version)
 			}
 		}
 		for _, key := range onWorkers {
 			if _, ok := release.Arg(key, false); !ok {
-				t.Errorf("key %s is not known on workers of %s", key, version)
+				t.Errorf("key %s is unknown on workers of %s", key, version)
 			}
 		}
 		for key := range release.AgentArgs {
 			if _, both := release.ServerArgs[key]; both {
-				t.Errorf("key %s of %s is in both tables: every node's keys belong into agentArgs alone", key, version)
+				t.Errorf("key %s of %s is in both tables: keys of every node belong only in agentArgs", key, version)
 			}
 		}
 	}
@@ -84,25 +84,25 @@ distributions:
 		version string
 		want    distro.Release
 	}{
-		"a minor from before a key": {version: "v1.35.1+rke2r2", want: distro.Release{
+		"a minor before a key": {version: "v1.35.1+rke2r2", want: distro.Release{
 			Version: "v1.35.1+rke2r2", Known: true, AgentArgs: agent,
 			ServerArgs: map[string]distro.ArgKind{"old": distro.ArgString, "always": distro.ArgArray},
 			Charts:     []string{"rke2-calico"}, Features: map[string]string{"encryption-key-rotation": "2.0.0"},
 		}},
-		"a minor from after a key": {version: "1.36.0+rke2r1", want: distro.Release{
+		"a minor after a key": {version: "1.36.0+rke2r1", want: distro.Release{
 			Version: "1.36.0+rke2r1", Known: true, AgentArgs: agent,
 			ServerArgs: map[string]distro.ArgKind{"new": distro.ArgBool, "always": distro.ArgArray},
 			Charts:     []string{"rke2-calico"}, Features: map[string]string{"encryption-key-rotation": "2.0.0"},
 		}},
-		"a minor nobody described gets the union": {version: "v1.99.0+rke2r1", want: distro.Release{
+		"an undescribed minor gets the union": {version: "v1.99.0+rke2r1", want: distro.Release{
 			Version: "v1.99.0+rke2r1", AgentArgs: agent,
 			ServerArgs: map[string]distro.ArgKind{"old": distro.ArgString, "new": distro.ArgBool, "always": distro.ArgArray},
 		}},
-		"no version at all": {version: "rke2", want: distro.Release{
+		"no version": {version: "rke2", want: distro.Release{
 			Version: "rke2", AgentArgs: agent,
 			ServerArgs: map[string]distro.ArgKind{"old": distro.ArgString, "new": distro.ArgBool, "always": distro.ArgArray},
 		}},
-		"a distribution nobody described": {version: "v1.36.0+k3s1", want: distro.Release{
+		"an undescribed distribution": {version: "v1.36.0+k3s1", want: distro.Release{
 			Version: "v1.36.0+k3s1", AgentArgs: map[string]distro.ArgKind{}, ServerArgs: map[string]distro.ArgKind{},
 		}},
 	} {
@@ -119,14 +119,14 @@ func TestParse_RefusesWithTheKey(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ data, want string }{
 		"another distribution": {`distributions: {kubeadm: {}}`, "distributions[kubeadm]"},
-		"a type nobody knows":  {`distributions: {k3s: {serverArgs: {x: map}}}`, "distributions[k3s].serverArgs[x]"},
+		"an unknown type":      {`distributions: {k3s: {serverArgs: {x: map}}}`, "distributions[k3s].serverArgs[x]"},
 		"a patch as minor":     {`distributions: {k3s: {minors: ["1.36.1"]}}`, "minors[0]"},
-		"a bad bound":          {`distributions: {rke2: {agentArgs: {x: {type: string, since: new}}}}`, "agentArgs[x]"},
+		"an invalid bound":     {`distributions: {rke2: {agentArgs: {x: {type: string, since: new}}}}`, "agentArgs[x]"},
 		"an unknown field":     {`distributions: {rke2: {args: {}}}`, "args"},
 		"a field in the long form": {
 			`distributions: {rke2: {agentArgs: {x: {type: string, from: "1.36"}}}}`, "from",
 		},
-		"no YAML": {`{`, "decode release data"},
+		"not YAML": {`{`, "decode release data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,10 +168,10 @@ func TestLoad_ExtendsTheEmbeddedTable(t *testing.T) {
 		}
 		next, now := table.Release("v1.37.0+k3s1"), table.Release("v1.36.0+k3s1")
 		if _, ok := next.Arg("brand-new", true); !ok || !next.Known || !next.HasChart("extra") || !next.HasChart("traefik") {
-			t.Errorf("%s: the new minor is not described: %+v", source, next)
+			t.Errorf("%s: the new minor must be described: %+v", source, next)
 		}
 		if _, ok := now.Arg("brand-new", true); ok {
-			t.Errorf("%s: the new key reaches back to an older minor", source)
+			t.Errorf("%s: the new key must not apply to an older minor", source)
 		}
 		if embedded(t).Release("v1.37.0+k3s1").Known {
 			t.Error("loading changed the embedded table")
@@ -185,14 +185,14 @@ func TestLoad_Errors(t *testing.T) {
 	t.Cleanup(server.Close)
 	withSecret := strings.Replace(server.URL, "http://", "http://user:PASSWORD@", 1)
 	for name, source := range map[string]string{
-		"no such file":     filepath.Join(t.TempDir(), "none"),
-		"an error status":  withSecret,
-		"a signed URL":     server.URL + "/x?sig=PASSWORD",
-		"nobody signed":    "http://127.0.0.1:1/?sig=PASSWORD",
-		"nobody there":     "http://user:PASSWORD@127.0.0.1:1/",
-		"an unusable URL":  "http://user:PASSWORD@[::1/",
-		"a directory":      t.TempDir(),
-		"an unusable host": "https://user:PASSWORD@/",
+		"no such file":            filepath.Join(t.TempDir(), "none"),
+		"an error status":         withSecret,
+		"a signed URL":            server.URL + "/x?sig=PASSWORD",
+		"an unsigned certificate": "http://127.0.0.1:1/?sig=PASSWORD",
+		"no server":               "http://user:PASSWORD@127.0.0.1:1/",
+		"an unusable URL":         "http://user:PASSWORD@[::1/",
+		"a directory":             t.TempDir(),
+		"an unusable host":        "https://user:PASSWORD@/",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,13 +201,13 @@ func TestLoad_Errors(t *testing.T) {
 				t.Fatal("no error")
 			}
 			if strings.Contains(err.Error(), "PASSWORD") {
-				t.Errorf("error shows the password: %v", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 		})
 	}
 }
 
-func TestLoad_WithoutSourceOpensNothing(t *testing.T) {
+func TestLoad_WithoutSourceReadsNoFile(t *testing.T) {
 	t.Parallel()
 	table, err := releases.Load(t.Context(), "", func(context.Context, string) (io.ReadCloser, error) {
 		return nil, errors.New("opened")

@@ -227,7 +227,7 @@ func onlyPaused(object *unstructured.Unstructured) bool {
 // awaitServed waits until objects of a definition can be created.
 func (r *restore) awaitServed(ctx context.Context, crd *unstructured.Unstructured) error {
 	resource := resourceOf(crd)
-	last := errors.New("it was not looked at in time")
+	last := errors.New("the check did not start in time")
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, r.ServedWithin, true, func(ctx context.Context) (bool, error) {
 		_, err := r.Client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil && ctx.Err() == nil {

@@ -9,7 +9,7 @@ import (
 
 // Updates reject duplicate list keys like creations do, except in objects that were stored with duplicates before the
 // rule existed.
-func TestUpdate_KeysThatStandTwice(t *testing.T) {
+func TestUpdate_DuplicateKeys(t *testing.T) {
 	kind := "map"
 	v, err := newValidator(&apiextv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextv1.JSONSchemaProps{
 		"pools": {
@@ -34,10 +34,10 @@ func TestUpdate_KeysThatStandTwice(t *testing.T) {
 		old, object map[string]any
 		want        []string
 	}{
-		"each once":              {old: pools("a"), object: pools("a", "b")},
-		"twice from now on":      {old: pools("a"), object: pools("a", "a"), want: twice},
-		"twice as before":        {old: pools("a", "a"), object: pools("a", "a", "b")},
-		"created with one twice": {object: pools("a", "a"), want: twice},
+		"each key once":                {old: pools("a"), object: pools("a", "b")},
+		"a new duplicate key":          {old: pools("a"), object: pools("a", "a"), want: twice},
+		"an existing duplicate key":    {old: pools("a", "a"), object: pools("a", "a", "b")},
+		"created with a duplicate key": {object: pools("a", "a"), want: twice},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := v.Create(t.Context(), tc.object)

@@ -22,7 +22,7 @@ var names = regexp.MustCompile(strings.TrimSpace(namesFile))
 func named(t *testing.T) {
 	t.Helper()
 	if !runsAgain(t.Name()) {
-		t.Fatalf("the name of a test that leaves something to the runs without the race detector has to match %s, see names.regexp", names)
+		t.Fatalf("the name of a test that skips crashes with the race detector must match %s; see names.regexp", names)
 	}
 }
 
@@ -54,7 +54,7 @@ func SkipRaced(t *testing.T) {
 	t.Helper()
 	named(t)
 	if Raced && os.Getenv("DROVER_TEST_ALL") == "" {
-		t.Skip("is told without the race detector, or with DROVER_TEST_ALL")
+		t.Skip("runs without the race detector, or with DROVER_TEST_ALL")
 	}
 }
 
@@ -65,7 +65,7 @@ func Each(t *testing.T, most int, tell func(t *testing.T, n int) (writes int)) {
 	named(t)
 	writes := tell(t, 0)
 	if writes == 0 {
-		t.Fatal("nothing is written: the story does not do what it should")
+		t.Fatal("the story writes nothing: it must write at least once")
 	}
 	for _, n := range Of(t, writes, most) {
 		t.Run(fmt.Sprintf("killed after write %d of %d", n, writes), func(t *testing.T) { tell(t, n) })

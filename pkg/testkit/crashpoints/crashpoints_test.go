@@ -15,12 +15,12 @@ func TestSpread(t *testing.T) {
 		total, most int
 		want        []int
 	}{
-		"a story without writes":         {0, 3, []int{}},
-		"a single write":                 {1, 3, []int{1}},
-		"a single point":                 {9, 1, []int{1}},
-		"fewer writes than points":       {3, 9, []int{1, 2, 3}},
-		"from the first to the last":     {9, 3, []int{1, 5, 9}},
-		"a distance that is not a whole": {10, 4, []int{1, 4, 7, 10}},
+		"a story without writes":     {0, 3, []int{}},
+		"a single write":             {1, 3, []int{1}},
+		"a single point":             {9, 1, []int{1}},
+		"fewer writes than points":   {3, 9, []int{1, 2, 3}},
+		"from the first to the last": {9, 3, []int{1, 5, 9}},
+		"a fractional distance":      {10, 4, []int{1, 4, 7, 10}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestSpread(t *testing.T) {
 func TestOf_AllAreKilled(t *testing.T) {
 	t.Setenv("DROVER_TEST_ALL", "1")
 	if got := Of(t, 50, 5); len(got) != 50 {
-		t.Errorf("%d points of 50 when all are asked for", len(got))
+		t.Errorf("%d points of 50, want all", len(got))
 	}
 }
 
@@ -65,7 +65,7 @@ func TestRunsAgain(t *testing.T) {
 }
 
 // scripts/test-unit must run exactly the tests that runsAgain reports.
-func TestRunsAgain_IsWhatTheScriptDoes(t *testing.T) {
+func TestRunsAgain_MatchesTheScript(t *testing.T) {
 	script, err := os.ReadFile("../../../scripts/test-unit")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestRunsAgain_IsWhatTheScriptDoes(t *testing.T) {
 	}
 }
 
-func TestRunsAgain_InEveryPackageThatLeavesSomethingOut(t *testing.T) {
+func TestRunsAgain_InEveryPackageThatSkips(t *testing.T) {
 	listed, err := exec.CommandContext(t.Context(), "../../../scripts/story-packages").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestRunsAgain_InEveryPackageThatLeavesSomethingOut(t *testing.T) {
 	packages := strings.Fields(string(listed))
 	for _, want := range []string{"pkg/server", "pkg/testkit/crashpoints", "pkg/controllers/planner"} {
 		if !slices.Contains(packages, "github.com/drover-io/drover/"+want) {
-			t.Errorf("%s is not among the packages whose stories are told again: %v", want, packages)
+			t.Errorf("%s must be among the packages whose stories run again: %v", want, packages)
 		}
 	}
 }

@@ -71,7 +71,8 @@ func (c Counts) Problem() string {
 	if total == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d disruptions have a cause that is no edit, health policy or command: %v", total, c.happened())
+	return fmt.Sprintf("the cause of %d disruptions is not an edit, a health policy or a command: %v",
+		total, c.happened())
 }
 
 // happened drops causes with a count of zero.

@@ -22,15 +22,15 @@ func (t *told) Errorf(format string, args ...any) {
 	t.errors = append(t.errors, fmt.Sprintf(format, args...))
 }
 
-func TestCheck_FailsForWhatNobodyWishedFor(t *testing.T) {
+func TestCheck_FailsForUnknownCauses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		causes []disruption.Cause
 		want   string
 	}{
-		"nothing happened":        {nil, ""},
-		"edits and commands":      {[]disruption.Cause{disruption.EditVersion, disruption.CommandRestore}, ""},
-		"one that nobody wished":  {[]disruption.Cause{disruption.EditVersion, disruption.Unknown}, "1 disruptions have a cause that is no edit, health policy or command: map[edit-version:1 unknown:1]"},
-		"a cause that nobody has": {[]disruption.Cause{"weather"}, "1 disruptions have a cause"},
+		"no disruption":      {nil, ""},
+		"edits and commands": {[]disruption.Cause{disruption.EditVersion, disruption.CommandRestore}, ""},
+		"an unknown cause":   {[]disruption.Cause{disruption.EditVersion, disruption.Unknown}, "the cause of 1 disruptions is not an edit, a health policy or a command: map[edit-version:1 unknown:1]"},
+		"an undefined cause": {[]disruption.Cause{"weather"}, "the cause of 1 disruptions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
@@ -44,7 +44,7 @@ func TestCheck_FailsForWhatNobodyWishedFor(t *testing.T) {
 			story := &told{}
 			Check(story, registry)
 			if got := strings.Join(story.errors, "\n"); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
-				t.Errorf("the story is told %q, want %q", got, tc.want)
+				t.Errorf("the test fails with %q, want %q", got, tc.want)
 			}
 			if got := scrape(t, registry).Problem(); (got == "") != (tc.want == "") {
 				t.Errorf("scraped: %q, want %q", got, tc.want)
@@ -73,16 +73,16 @@ func scrape(t *testing.T, registry *prometheus.Registry) Counts {
 	return counts
 }
 
-func TestCheck_FailsWhenNobodyCounts(t *testing.T) {
+func TestCheck_FailsWithoutTheMetric(t *testing.T) {
 	story := &told{}
 	Check(story, prometheus.NewRegistry())
 	if len(story.errors) != 1 {
-		t.Errorf("the story is told %q", story.errors)
+		t.Errorf("the test fails with %q", story.errors)
 	}
 	if _, err := Scraped(strings.NewReader("other_total 1\n")); err == nil {
 		t.Error("an answer without the metric passes")
 	}
 	if _, err := Scraped(strings.NewReader("{")); err == nil {
-		t.Error("an answer that is none passes")
+		t.Error("an invalid answer passes")
 	}
 }

@@ -66,7 +66,7 @@ func TestRoad(t *testing.T) {
 	}
 	answer, err := io.ReadAll(response.Body)
 	if string(answer) != "example.com" || asked != "example.com:443" || err != nil {
-		t.Errorf("answer %q, asked for %q, error %v", answer, asked, err)
+		t.Errorf("answer %q, requested %q, error %v", answer, asked, err)
 	}
 	response.Body.Close()
 	cancel()

@@ -41,7 +41,7 @@ func argumentsOf(job *batchv1.Job) (jobArguments, error) {
 		}
 	}
 	if out.stateSecret == "" || out.instance == "" {
-		return out, errors.New("the Job's arguments name no state Secret or no instance")
+		return out, errors.New("the Job's arguments must contain a state Secret and an instance")
 	}
 	if out.hostname == "" {
 		out.hostname = out.instance
@@ -124,7 +124,7 @@ func (w *World) makeMachine(ctx context.Context, owner types.NamespacedName, arg
 
 func (w *World) removeMachine(ctx context.Context, owner types.NamespacedName, namespace string, args jobArguments) error {
 	w.dropMachine(owner)
-	w.opts.Log("fakeagent: machine %s is gone", args.instance)
+	w.opts.Log("fakeagent: machine %s was removed", args.instance)
 	return w.saveState(ctx, namespace, args.stateSecret, packed.Archive(nil)) // what rancher-machine leaves
 }
 

@@ -87,10 +87,10 @@ func TestPass_AppliesThenReportsProbes(t *testing.T) {
 		t.Errorf("output differs (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"install 1", "more 1", "periodic look"}, s.ran); diff != "" {
-		t.Errorf("what ran differs (-want +got):\n%s", diff)
+		t.Errorf("commands differ (-want +got):\n%s", diff)
 	}
 	if again != quick.probe {
-		t.Errorf("want another look after %s, got %s", quick.probe, again)
+		t.Errorf("want another check after %s, got %s", quick.probe, again)
 	}
 
 	data, mem, again = pass(data, mem, s.host(), quick, epoch.Add(again))
@@ -135,19 +135,19 @@ func TestPass_FailingPlanIsTriedUpToItsLimit(t *testing.T) {
 	}
 	data, mem, _ = pass(data, mem, s.host(), quick, epoch.Add(quick.retry))
 	if state = parsed(t, data); !state.Failed || state.FailureCount != 2 {
-		t.Errorf("want the plan failed for good, got %+v", state)
+		t.Errorf("want a final failure of the plan, got %+v", state)
 	}
 	last, _, wait := pass(data, mem, s.host(), quick, epoch.Add(time.Hour))
 	if diff := cmp.Diff(data, last); diff != "" || wait != 0 {
 		t.Errorf("want no attempt beyond the limit, got %s (-before +after):\n%s", wait, diff)
 	}
 	if diff := cmp.Diff([]string{"install 1", "periodic look", "install 2"}, s.ran); diff != "" {
-		t.Errorf("what ran differs (-want +got):\n%s", diff)
+		t.Errorf("commands differ (-want +got):\n%s", diff)
 	}
 }
 
 // The attempt number continues across a new plan, as in real agents (docs/wire/plan.md#one-pass-of-the-agent).
-func TestPass_NewPlanIsTriedAtOnce(t *testing.T) {
+func TestPass_NewPlanRunsAtOnce(t *testing.T) {
 	s := &stage{failing: map[string]error{"install": errBroken}}
 	data, mem, _ := pass(delivered(t, install("1", "install"), 1), memory{}, s.host(), quick, epoch)
 	encoded, err := nodeplan.Encode(install("2", "install"))
@@ -189,11 +189,11 @@ func TestPass_CountsInstallationsByStamp(t *testing.T) {
 	}
 }
 
-func TestPass_WithoutAReadablePlanNothingHappens(t *testing.T) {
+func TestPass_UnreadablePlanDoesNothing(t *testing.T) {
 	for name, data := range map[string]map[string][]byte{
-		"no plan yet":        {},
-		"a plan of no JSON":  {nodeplan.KeyPlan: []byte("{")},
-		"an empty plan text": {nodeplan.KeyPlan: nil},
+		"no plan yet":             {},
+		"a plan that is not JSON": {nodeplan.KeyPlan: []byte("{")},
+		"an empty plan text":      {nodeplan.KeyPlan: nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stage{}
@@ -219,12 +219,12 @@ func TestPass_FailingPeriodicInstructionIsRepeatedAndHarmless(t *testing.T) {
 	}
 }
 
-func TestPass_UnhealthyHostIsLookedAtAgain(t *testing.T) {
+func TestPass_UnhealthyHostIsCheckedAgain(t *testing.T) {
 	s := &stage{unhealthy: true}
 	data, mem, _ := pass(delivered(t, install("1", "install"), 3), memory{}, s.host(), quick, epoch)
 	data, mem, again := pass(data, mem, s.host(), quick, epoch.Add(time.Minute))
 	if state := parsed(t, data); state.Healthy || again != quick.probe {
-		t.Errorf("want unhealthy probes and another look, got %+v, again %s", state.ProbeStatuses, again)
+		t.Errorf("want unhealthy probes and another check, got %+v, again %s", state.ProbeStatuses, again)
 	}
 	s.unhealthy = false
 	data, _, again = pass(data, mem, s.host(), quick, epoch.Add(2*time.Minute))

@@ -27,7 +27,7 @@ func TestStateArchive_IsReadByItsReaders(t *testing.T) {
 	}
 	empty := packed.Archive(nil)
 	if !machinejob.StateHolds(held) || machinejob.StateHolds(empty) {
-		t.Errorf("want a machine held by the first archive alone, got %t and %t", machinejob.StateHolds(held), machinejob.StateHolds(empty))
+		t.Errorf("want a machine only in the first archive, got %t and %t", machinejob.StateHolds(held), machinejob.StateHolds(empty))
 	}
 }
 
@@ -46,7 +46,7 @@ func TestArgumentsOf(t *testing.T) {
 			want: jobArguments{stateSecret: "s", driver: "sim", hostname: "short", instance: "demo-1"},
 		},
 		"remove":          {args: []string{"--secret-name=s", "rm", "-y", "--update-config", "demo-1"}, want: jobArguments{stateSecret: "s", hostname: "demo-1", instance: "demo-1"}},
-		"no state Secret": {args: []string{"rm", "-y", "demo-1"}, wantErr: "the Job's arguments name no state Secret or no instance"},
+		"no state Secret": {args: []string{"rm", "-y", "demo-1"}, wantErr: "the Job's arguments must contain a state Secret and an instance"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

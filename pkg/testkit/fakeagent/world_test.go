@@ -153,7 +153,7 @@ func (th *theater) until(what string, reached func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			th.t.Fatalf("still not: %s", what)
+			th.t.Fatalf("not done in time: %s", what)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func settled(s nodeplan.State) bool { return s.InSync && s.Healthy && len(s.Prob
 
 var serverRoles = []string{rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel}
 
-func TestWorld_ServerBringsUpItsCluster(t *testing.T) {
+func TestWorld_ServerStartsItsCluster(t *testing.T) {
 	th := play(t, nil)
 	th.plan("m1", serverRoles, serverPlan())
 	th.job("make-m1", "i1", "m1", false)
@@ -214,7 +214,7 @@ func TestWorld_ServerBringsUpItsCluster(t *testing.T) {
 	if stranger, err := kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	} else if _, err := stranger.Discovery().ServerVersion(); err == nil {
-		t.Error("a client without a certificate was let in")
+		t.Error("a client without a certificate was accepted")
 	}
 }
 
@@ -234,7 +234,7 @@ func TestWorld_WorkerWaitsForTheAPI(t *testing.T) {
 	}
 }
 
-func TestWorld_RemovedMachineIsGone(t *testing.T) {
+func TestWorld_RemovedMachineStops(t *testing.T) {
 	th := play(t, nil)
 	th.plan("m1", serverRoles, serverPlan())
 	th.job("make-m1", "i1", "m1", false)
@@ -295,7 +295,7 @@ func TestWorld_SilentMachineServesNothing(t *testing.T) {
 	}
 	th.world.Silence(namespace, "m1")
 	if reached(address) == nil {
-		t.Error("the API of a silent machine can be reached")
+		t.Error("the API of a silent machine is reachable")
 	}
 	secret, err := th.client.CoreV1().Secrets(namespace).Get(t.Context(), "m1-machine-plan", metav1.GetOptions{})
 	if err != nil {

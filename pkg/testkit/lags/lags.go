@@ -26,7 +26,7 @@ func Each(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prep
 	crashpoints.SkipRaced(t)
 	watched := tell(t, func(*memkube.Server) {}).Watched(agent)
 	if len(watched) < 2 {
-		t.Fatalf("%s watched only %v: the story does not do what it should", agent, watched)
+		t.Fatalf("%s watched only %v: the story must watch more kinds", agent, watched)
 	}
 	for _, resource := range watched {
 		t.Run(resource, func(t *testing.T) {

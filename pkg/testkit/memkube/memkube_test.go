@@ -97,10 +97,10 @@ func TestCustomResource_SchemaStatusAndGeneration(t *testing.T) {
 	got, err := w.farms.Create(ctx, made, metav1.CreateOptions{})
 	check(t, err)
 	if diff := cmp.Diff(map[string]any{"cows": int64(1), "sheep": int64(2)}, got.Object["spec"]); diff != "" {
-		t.Errorf("unknown fields must go and defaults must come (-want +got):\n%s", diff)
+		t.Errorf("unknown fields must be removed and defaults set (-want +got):\n%s", diff)
 	}
 	if got.Object["status"] != nil || got.GetGeneration() != 1 || got.GetUID() == "" {
-		t.Errorf("made: %v", got)
+		t.Errorf("created: %v", got)
 	}
 
 	got.Object["status"] = map[string]any{"milk": int64(3)}
@@ -121,7 +121,7 @@ func TestCustomResource_SchemaStatusAndGeneration(t *testing.T) {
 	}
 	before := w.Changes()
 	if _, err := w.farms.Update(ctx, updated, metav1.UpdateOptions{}); err != nil || w.Changes() != before {
-		t.Errorf("an update with nothing new stores nothing: %v", err)
+		t.Errorf("an update without a change must store nothing: %v", err)
 	}
 	_, err = w.farms.Patch(ctx, "f", types.MergePatchType, []byte(`{"spec":{"cows":500}}`), metav1.PatchOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "too many cows") {
@@ -143,10 +143,10 @@ func TestPatches(t *testing.T) {
 		body string
 		want string
 	}{
-		"merge replaces lists":          {types.MergePatchType, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`, "b=2"},
-		"strategic merges by name":      {types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"b","image":"3"}]}}`, "b=3 a=1"},
-		"json patches by path":          {types.JSONPatchType, `[{"op":"replace","path":"/spec/containers/0/image","value":"4"}]`, "a=4"},
-		"json patches may be tests too": {types.JSONPatchType, `[{"op":"test","path":"/spec/containers/0/image","value":"x"}]`, "error"},
+		"merge replaces lists":           {types.MergePatchType, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`, "b=2"},
+		"strategic merges by name":       {types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"b","image":"3"}]}}`, "b=3 a=1"},
+		"json patches by path":           {types.JSONPatchType, `[{"op":"replace","path":"/spec/containers/0/image","value":"4"}]`, "a=4"},
+		"json patches may contain tests": {types.JSONPatchType, `[{"op":"test","path":"/spec/containers/0/image","value":"x"}]`, "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.kube.CoreV1().Pods("default").Patch(ctx, "p", types.MergePatchType, []byte(`{"spec":{"containers":[{"name":"a","image":"1"}]}}`), metav1.PatchOptions{})
@@ -187,20 +187,20 @@ func TestDeletion_FinalizersAndOwners(t *testing.T) {
 	child("free")
 	child("stray", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "gone"})
 	if got := names(w, "ConfigMap"); got != "child free" {
-		t.Errorf("an object whose owner does not exist is collected: %s", got)
+		t.Errorf("an object without its owner must be collected: %s", got)
 	}
 
 	check(t, w.farms.Delete(ctx, "owner", metav1.DeleteOptions{}))
 	held, err := w.farms.Get(ctx, "owner", metav1.GetOptions{})
 	check(t, err)
 	if held.GetDeletionTimestamp() == nil || names(w, "ConfigMap") != "child free" {
-		t.Errorf("a finalizer must hold the owner and with it the child: %v", held)
+		t.Errorf("a finalizer must keep the owner and thus the child: %v", held)
 	}
 	held.SetFinalizers(nil)
 	_, err = w.farms.Update(ctx, held, metav1.UpdateOptions{})
 	check(t, err)
 	if _, err := w.farms.Get(ctx, "owner", metav1.GetOptions{}); !apierrors.IsNotFound(err) || names(w, "ConfigMap") != "free" {
-		t.Errorf("without a finalizer both are gone: %v, %s", err, names(w, "ConfigMap"))
+		t.Errorf("without a finalizer both must be deleted: %v, %s", err, names(w, "ConfigMap"))
 	}
 }
 
@@ -220,17 +220,17 @@ func TestDeletion_ForegroundAndOrphan(t *testing.T) {
 	check(t, w.farms.Delete(ctx, "fore", metav1.DeleteOptions{PropagationPolicy: &fore}))
 	check(t, w.farms.Delete(ctx, "orphaner", metav1.DeleteOptions{PropagationPolicy: &orphan}))
 	if got := names(w, "Farm"); got != "fore fore-child orphaner-child" {
-		t.Errorf("the child's finalizer holds the owner: %s", got)
+		t.Errorf("the child's finalizer must keep the owner: %s", got)
 	}
 	_, err := w.farms.Patch(ctx, "fore-child", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	check(t, err)
 	if got := names(w, "Farm"); got != "orphaner-child" {
-		t.Errorf("owner and child are gone: %s", got)
+		t.Errorf("owner and child must be deleted: %s", got)
 	}
 	left, err := w.farms.Get(ctx, "orphaner-child", metav1.GetOptions{})
 	check(t, err)
 	if len(left.GetOwnerReferences()) != 0 || left.GetDeletionTimestamp() != nil {
-		t.Errorf("an orphan has no owner: %v", left)
+		t.Errorf("an orphan must have no owner: %v", left)
 	}
 }
 
@@ -259,12 +259,12 @@ func TestNamespaces(t *testing.T) {
 	check(t, err)
 	check(t, w.kube.CoreV1().Namespaces().Delete(ctx, "tenant", metav1.DeleteOptions{}))
 	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{}); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		t.Errorf("a namespace that ends takes nothing new, got %v", err)
+		t.Errorf("a terminating namespace must refuse new objects, got %v", err)
 	}
 	_, err = maps.Patch(ctx, "m", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	check(t, err)
 	if _, err := w.kube.CoreV1().Namespaces().Get(ctx, "tenant", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("an empty namespace goes, got %v", err)
+		t.Errorf("an empty namespace must be deleted, got %v", err)
 	}
 }
 
@@ -283,13 +283,13 @@ func TestDiscovery_FollowsDefinitions(t *testing.T) {
 	crd, err := crds.Get(ctx, "farms.demo.example.org", metav1.GetOptions{})
 	check(t, err)
 	if conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions"); len(conditions) != 2 {
-		t.Errorf("a definition becomes established: %v", crd.Object["status"])
+		t.Errorf("a definition must become established: %v", crd.Object["status"])
 	}
 	_, err = w.farms.Create(ctx, farm("f", nil), metav1.CreateOptions{})
 	check(t, err)
 	check(t, crds.Delete(ctx, "farms.demo.example.org", metav1.DeleteOptions{}))
 	if _, err := w.farms.Get(ctx, "f", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("without its definition a resource is not served, got %v", err)
+		t.Errorf("without its definition a resource must not be served, got %v", err)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestSecretsJobsAndTokens(t *testing.T) {
 	}
 	made.Type = "other"
 	if _, err := secrets.Update(ctx, made, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("the type of a Secret never changes, got %v", err)
+		t.Errorf("the type of a Secret must be immutable, got %v", err)
 	}
 	only, err := secrets.List(ctx, metav1.ListOptions{FieldSelector: "type!=Opaque"})
 	check(t, err)
@@ -328,7 +328,7 @@ func TestSecretsJobsAndTokens(t *testing.T) {
 	check(t, err)
 	job.Spec.Template.Spec.RestartPolicy = "OnFailure"
 	if _, err := w.kube.BatchV1().Jobs("default").Update(ctx, job, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("the template of a Job never changes, got %v", err)
+		t.Errorf("the template of a Job must be immutable, got %v", err)
 	}
 }
 
@@ -402,7 +402,7 @@ func TestLag(t *testing.T) {
 			time.Sleep(1500 * time.Millisecond)
 		}
 		if _, found, _ := maps.GetStore().GetByKey("default/at-once"); !found || began == 0 {
-			t.Errorf("what does not lag is not there: ConfigMap %v, %d Secrets at the start", found, began)
+			t.Errorf("objects without a lag must be visible: ConfigMap %v, %d Secrets at the start", found, began)
 		}
 		if diff := cmp.Diff([]int{0, 0, 1}, seen); diff != "" {
 			t.Errorf("Secrets seen after 0, 1.5 and 3 seconds (-want +got):\n%s", diff)
@@ -428,14 +428,14 @@ func TestCutAfter_AndLog(t *testing.T) {
 		}
 		synctest.Wait()
 		if diff := cmp.Diff([]bool{false, false, true, true}, errs); diff != "" || !stopped {
-			t.Errorf("cut after two writes (stopped %v) (-want +got):\n%s", stopped, diff)
+			t.Errorf("disconnected after two writes (stopped %v) (-want +got):\n%s", stopped, diff)
 		}
 		if _, err := other.CoreV1().ConfigMaps("default").Get(ctx, "m1", metav1.GetOptions{}); err != nil {
-			t.Errorf("other clients go on: %v", err)
+			t.Errorf("other clients must continue: %v", err)
 		}
 		w.Mend("test")
 		if _, err := w.kube.CoreV1().ConfigMaps("default").Get(ctx, "m1", metav1.GetOptions{}); err != nil {
-			t.Errorf("after mending: %v", err)
+			t.Errorf("after the repair: %v", err)
 		}
 		if diff := cmp.Diff(map[string]int{"create configmaps": 2, "get configmaps": 1}, w.Count("test")); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
@@ -453,7 +453,7 @@ func TestCutAfter_AndLog(t *testing.T) {
 }
 
 // A Server does not give new objects the UIDs that objects from another Server have.
-func TestAdd_UIDsOfAnotherServerAreTaken(t *testing.T) {
+func TestAdd_KeepsUIDsOfAnotherServer(t *testing.T) {
 	first, second := newWorld(t), newWorld(t)
 	brought := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "brought"}}
 	for range 3 {
@@ -467,7 +467,7 @@ func TestAdd_UIDsOfAnotherServerAreTaken(t *testing.T) {
 	made, err := second.kube.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made"}}, metav1.CreateOptions{})
 	check(t, err)
 	if made.UID <= found.UID {
-		t.Errorf("a new object has UID %s after one was brought with %s", made.UID, found.UID)
+		t.Errorf("a new object has UID %s, after an added object with %s", made.UID, found.UID)
 	}
 }
 
@@ -479,7 +479,7 @@ func TestAddAndGet(t *testing.T) {
 		t.Errorf("pod: %v %v %v", found, err, pod)
 	}
 	if len(w.Log()) != 0 {
-		t.Errorf("arranging a world leaves no trace: %v", w.Log())
+		t.Errorf("the setup must leave no requests in the log: %v", w.Log())
 	}
 	raw, err := json.Marshal(pod)
 	check(t, err)

@@ -103,7 +103,7 @@ type response struct {
 // errDropped is the error of a client that was cut off.
 type errDropped struct{}
 
-func (errDropped) Error() string   { return "memkube: connection refused: the client was cut off" }
+func (errDropped) Error() string   { return "memkube: connection refused: the client was disconnected" }
 func (errDropped) Timeout() bool   { return false }
 func (errDropped) Temporary() bool { return false }
 

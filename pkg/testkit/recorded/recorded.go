@@ -109,7 +109,8 @@ func Create(ctx context.Context, client dynamic.Interface, objects []*unstructur
 		for i := range references {
 			now, made := uids[string(references[i].UID)]
 			if !made {
-				return nil, fmt.Errorf("%s %s: its owner %s %s comes later", object.GetKind(), object.GetName(), references[i].Kind, references[i].Name)
+				return nil, fmt.Errorf("%s %s: its owner %s %s must come first",
+					object.GetKind(), object.GetName(), references[i].Kind, references[i].Name)
 			}
 			references[i].UID = types.UID(now)
 		}

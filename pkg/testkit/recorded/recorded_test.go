@@ -50,7 +50,7 @@ func TestLoad_ObjectsAreValid(t *testing.T) {
 			}
 		}
 		if judged < 15 {
-			t.Errorf("%s: only %d objects were judged", name, judged)
+			t.Errorf("%s: only %d objects were checked", name, judged)
 		}
 	}
 }

@@ -81,7 +81,7 @@ var wantChildren = []string{
 	"RKEControlPlane.rke.cattle.io demo",
 }
 
-func TestCluster_IsMadeAndSettles(t *testing.T) {
+func TestCluster_IsCreatedAndSettles(t *testing.T) {
 	tell(t, func(s *story) {
 		s.add(podSchema(), machineConfig("nc"))
 		s.settle()
@@ -109,7 +109,7 @@ func TestCluster_IsMadeAndSettles(t *testing.T) {
 		s.api.ResetLog()
 		pass(10 * time.Minute)
 		if writes := s.api.Writes(agent); len(writes) > 0 {
-			t.Errorf("a settled cluster was written to: %v", writes)
+			t.Errorf("writes to a settled cluster: %v", writes)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestCluster_RestartWritesNothing(t *testing.T) {
 		s.restart()
 		s.settle()
 		if writes := s.api.Writes(agent); len(writes) > 0 {
-			t.Errorf("a restart wrote: %v", writes)
+			t.Errorf("writes of a restart: %v", writes)
 		}
 	})
 }
@@ -134,10 +134,10 @@ func TestCluster_IsDeletedWithoutLeftovers(t *testing.T) {
 		s.delete()
 		s.settle()
 		if left := s.children(); len(left) > 0 || s.read() != nil {
-			t.Errorf("left: %v", left)
+			t.Errorf("remaining objects: %v", left)
 		}
 		if configs := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1", Kind: "PodConfig"}); len(configs) > 0 {
-			t.Errorf("left: %v", configs)
+			t.Errorf("remaining objects: %v", configs)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 			wantField: "spec.kubernetesVersion",
 			fix:       func(s *story) { s.edit(func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.2+k3s1" }) },
 		},
-		"kubernetesVersion that is none": {
+		"invalid kubernetesVersion": {
 			edit:      func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "latest" },
 			wantField: "spec.kubernetesVersion",
 			fix:       func(s *story) { s.edit(func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.2+k3s1" }) },
@@ -252,7 +252,7 @@ func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 					s.t.Fatalf("condition %+v", condition)
 				}
 				if diff := cmp.Diff(before, s.children()); diff != "" {
-					s.t.Errorf("children were made: %s", diff)
+					s.t.Errorf("children were created: %s", diff)
 				}
 				s.wantRefused()
 				c.fix(s)
@@ -313,14 +313,14 @@ func TestCluster_KilledAfterEveryWrite(t *testing.T) {
 				s.restart()
 				s.settle()
 				if left := s.children(); len(left) > 0 || s.read() != nil {
-					t.Errorf("left: %v", left)
+					t.Errorf("remaining objects: %v", left)
 				}
 			})
 		})
 	}
 }
 
-func TestCluster_OfAnotherManagerIsLeftAlone(t *testing.T) {
+func TestCluster_OfAnotherManagerIsIgnored(t *testing.T) {
 	cases := map[string]func(*story, *provv1.Cluster){
 		"another instance": func(_ *story, c *provv1.Cluster) {
 			c.Annotations = map[string]string{"drover.io/instance": "instance-2"}
@@ -386,7 +386,7 @@ func TestCluster_DriftIsRepaired(t *testing.T) {
 }
 
 // Drover restores every applied object of every kind that another client overwrites.
-func TestCluster_WhatIsOverwrittenIsPutRight(t *testing.T) {
+func TestCluster_OverwrittenObjectsAreRepaired(t *testing.T) {
 	const applied = "objectset.rio.cattle.io/id"
 	tell(t, func(s *story) {
 		s.add(podSchema(), machineConfig("nc"), demo(func(c *provv1.Cluster) {
@@ -425,7 +425,7 @@ func TestCluster_WhatIsOverwrittenIsPutRight(t *testing.T) {
 	})
 }
 
-func TestCluster_PoolsComeAndGo(t *testing.T) {
+func TestCluster_PoolsAreAddedAndRemoved(t *testing.T) {
 	tell(t, func(s *story) {
 		s.add(podSchema(), machineConfig("nc"), demo())
 		s.settle()
@@ -436,7 +436,7 @@ func TestCluster_PoolsComeAndGo(t *testing.T) {
 		}
 		templates := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineGroup, Version: "v1", Kind: "PodMachineTemplate"})
 		if len(templates) != 2 {
-			t.Errorf("a template that machines were made from is gone: %v", templates)
+			t.Errorf("a template of existing machines was deleted: %v", templates)
 		}
 	})
 }

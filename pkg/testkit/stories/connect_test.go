@@ -133,24 +133,24 @@ func TestCluster_BecomesReadyWhenItsAPIAnswers(t *testing.T) {
 		s.restart()
 		s.settle()
 		if writes := s.api.Writes(agent); len(writes) > 0 {
-			t.Errorf("writes when all is done: %v", writes)
+			t.Errorf("writes of a settled cluster: %v", writes)
 		}
 		s.delete()
 		s.settle()
 		if left := s.children(); len(left) != 1 || left[0] != "Secret. demo-server-0-machine-plan" {
-			t.Errorf("left: %v", left)
+			t.Errorf("remaining objects: %v", left)
 		}
 	})
 }
 
-// TestCluster_KubeconfigComesFromServersAlone: a node can write the labels of its plan Secret, but not the role of its
+// TestCluster_KubeconfigComesOnlyFromServers: a node can write the labels of its plan Secret, but not the role of its
 // Machine.
-func TestCluster_KubeconfigComesFromServersAlone(t *testing.T) {
+func TestCluster_KubeconfigComesOnlyFromServers(t *testing.T) {
 	cases := map[string]struct{ machine, text string }{
-		"a worker that says it is a server":    {"demo-worker-0", printed},
-		"a plan Secret of no machine":          {"demo-stranger-0", printed},
-		"a server that would have a shell run": {"demo-server-0", strings.Replace(printed, "client-key-data: c2VjcmV0LWtleQ==", "exec: {command: sh, apiVersion: client.authentication.k8s.io/v1}", 1)},
-		"a server that prints something else":  {"demo-server-0", "Permission denied"},
+		"a worker that claims to be a server":    {"demo-worker-0", printed},
+		"a plan Secret without a machine":        {"demo-stranger-0", printed},
+		"a server whose kubeconfig runs a shell": {"demo-server-0", strings.Replace(printed, "client-key-data: c2VjcmV0LWtleQ==", "exec: {command: sh, apiVersion: client.authentication.k8s.io/v1}", 1)},
+		"a server that prints something else":    {"demo-server-0", "Permission denied"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestCluster_KubeconfigFollowsTheAddress(t *testing.T) {
 		s.addresses("demo-server-0", "198.18.0.9", "203.0.113.9")
 		s.settle()
 		if got := server(t, s.kubeconfig()); got != "https://203.0.113.9:6443" {
-			t.Errorf("server %s, want the address for outsiders", got)
+			t.Errorf("server %s, want the external address", got)
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestCluster_ManagementFollowsTheControlPlaneWhereverTheProcessIsKilled(t *t
 		before := s.management().ResourceVersion
 		say("Unknown", "waiting for b")
 		if got := s.management(); got.ResourceVersion != before {
-			s.t.Errorf("a progress text was one more write: %+v", got.Status)
+			s.t.Errorf("a progress message caused another write: %+v", got.Status)
 		}
 		if ready := conditions.Get(s.read().Status.Conditions, "Ready"); ready == nil || ready.Message != "waiting for b" {
 			s.t.Errorf("condition %+v", ready)

@@ -19,10 +19,10 @@ import (
 func (s *story) wantNothing() {
 	s.t.Helper()
 	if left := s.children(); len(left) > 0 || s.read() != nil {
-		s.t.Errorf("left: %v, the cluster: %v", left, s.read() != nil)
+		s.t.Errorf("remaining objects: %v, the cluster: %v", left, s.read() != nil)
 	}
 	if configs := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1", Kind: "PodConfig"}); len(configs) > 1 {
-		s.t.Errorf("left: %v", configs)
+		s.t.Errorf("remaining objects: %v", configs)
 	}
 }
 
@@ -30,13 +30,13 @@ func (s *story) wantNothing() {
 // these clusters, so Drover must delete their objects itself.
 func TestCluster_CutOffWhileItIsMadeAndThenDeleted(t *testing.T) {
 	for _, n := range crashpoints.Of(t, 24, 24) {
-		for _, order := range []string{"deleted while nobody is there", "deleted after the restart"} {
+		for _, order := range []string{"deleted while Drover is down", "deleted after the restart"} {
 			t.Run(fmt.Sprintf("after write %d, %s", n, order), func(t *testing.T) {
 				tell(t, func(s *story) {
 					s.api.CutAfter(agent, n, nil)
 					s.add(podSchema(), machineConfig("nc"), demo())
 					pass(time.Minute)
-					if order == "deleted while nobody is there" {
+					if order == "deleted while Drover is down" {
 						s.delete()
 						s.restart()
 					} else {
@@ -68,7 +68,7 @@ func TestCluster_RefusedByClusterAPIAndThenDeletedWhereverTheProcessIsKilled(t *
 		s.add(demo())
 		pass(5 * time.Minute)
 		if len(s.api.Objects(controlGVR.GroupVersion().WithKind("RKEControlPlane"))) == 0 {
-			s.t.Fatal("the story is about a control plane without a Cluster API cluster")
+			s.t.Fatal("the story needs a control plane without a Cluster API cluster")
 		}
 		s.delete()
 		s.settle()

@@ -36,12 +36,12 @@ func retell(t *testing.T, most int, before, part func(s *story)) {
 				want = got
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("killed after write %d, the outcome differs (-never killed +killed):\n%s", n, diff)
+				t.Errorf("killed after write %d, the result differs (-never killed +killed):\n%s", n, diff)
 			}
 			s.api.ResetLog()
 			pass(time.Hour)
 			if late := s.api.Writes(agent); len(late) > 0 {
-				t.Errorf("killed after write %d: %d writes although nothing happens: %v", n, len(late), late)
+				t.Errorf("killed after write %d: %d writes without a change: %v", n, len(late), late)
 			}
 		})
 		return writes
@@ -109,14 +109,14 @@ func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 				s.t.Errorf("server %s", got)
 			}
 		}},
-		"a pool goes": {happens: func(s *story) {
+		"a pool is removed": {happens: func(s *story) {
 			s.edit(func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
 		}, want: func(s *story) {
 			if got := s.api.Objects(capiGroup.WithKind("MachineDeployment")); len(got) != 1 || got[0].GetName() != "demo-server" {
 				s.t.Errorf("machine deployments %v", got)
 			}
 		}},
-		"children are taken away": {happens: func(s *story) {
+		"children are deleted": {happens: func(s *story) {
 			client, removal := s.core.client, metav1.DeleteOptions{}
 			err := client.Resource(mgmtv3.SchemeGroupVersion.WithResource("clusters")).Delete(s.t.Context(), s.read().Status.ClusterName, removal)
 			if err == nil {
@@ -133,7 +133,7 @@ func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 		}},
 		"it is deleted with its kubeconfig": {before: answers, happens: (*story).delete, want: func(s *story) {
 			if left := s.children(); !cmp.Equal(left, []string{"Secret. demo-server-0-machine-plan"}) || s.read() != nil {
-				s.t.Errorf("left: %v", left)
+				s.t.Errorf("remaining objects: %v", left)
 			}
 		}},
 	}

@@ -32,12 +32,12 @@ func TestCluster_WatchesThatLagChangeNothing(t *testing.T) {
 					*want = got
 				}
 				if diff := cmp.Diff(*want, got); diff != "" {
-					t.Errorf("children (-nobody behind +somebody behind):\n%s", diff)
+					t.Errorf("children (-no lag +lag):\n%s", diff)
 				}
 				api.ResetLog()
 				pass(time.Hour)
 				if late := api.Writes(agent); len(late) > 0 {
-					t.Errorf("%d writes although nothing happens: %v", len(late), late)
+					t.Errorf("%d writes without a change: %v", len(late), late)
 				}
 			}
 			s.add(podSchema(), machineConfig("nc"), demo())

@@ -23,28 +23,28 @@ var refusals = map[string]struct {
 	mostWrites int64
 	condition  string
 }{
-	"the port of a connection, while its machines are made": {
+	"the port of a connection, during the creation of machines": {
 		resource: "machinedeployments",
 		message: func(n int) string {
 			return fmt.Sprintf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset", 40000+n)
 		},
 		mostWrites: 1, condition: "RKECluster",
 	},
-	"anything, while its machines are made": {
+	"any text, during the creation of machines": {
 		resource:   "machinedeployments",
 		message:    func(n int) string { return "cookie " + strings.Repeat("x", n%17) },
 		mostWrites: 12, condition: "RKECluster",
 	},
-	"anything, while its identity is made": {
+	"any text, during the creation of its identity": {
 		resource:   "clusterregistrationtokens",
 		message:    func(n int) string { return "cookie " + strings.Repeat("x", n%17) },
 		mostWrites: 12, condition: "Created",
 	},
 }
 
-// TestCluster_RefusalsThatAlwaysReadDifferently: failed tries rarely change the status. The queue's back-off triggers
+// TestCluster_RefusalsWithChangingText: failed tries rarely change the status. The queue's back-off triggers
 // the next try.
-func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
+func TestCluster_RefusalsWithChangingText(t *testing.T) {
 	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(s *story) {
@@ -72,7 +72,7 @@ func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
 				writes.Store(0)
 				pass(10 * time.Minute)
 				if writes.Load() > c.mostWrites || tries.Load() > 60 {
-					t.Errorf("in ten minutes %d writes of the status, at most %d are due, and %d tries", writes.Load(), c.mostWrites, tries.Load())
+					t.Errorf("in ten minutes %d writes of the status, want at most %d, and %d tries", writes.Load(), c.mostWrites, tries.Load())
 				}
 				s.api.Intercept(nil)
 				pass(5 * time.Minute)

@@ -64,7 +64,7 @@ func TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled(t *testin
 		}
 		same("of a cluster that was made")
 		if got := s.read().Status.ClusterName; got == "" {
-			t.Error("the cluster was not acted on")
+			t.Error("Drover must act on the cluster")
 		}
 		s.delete()
 		s.settle()

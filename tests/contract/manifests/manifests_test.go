@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 

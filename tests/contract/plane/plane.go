@@ -176,7 +176,7 @@ func FindRoot() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("the repository's root is not above the working directory")
+	return "", errors.New("the working directory must be inside the repository")
 }
 
 // Root returns the root of the repository.

@@ -256,7 +256,7 @@ func TestInAFactoryWithOtherTypes(t *testing.T) {
 		Settings: server.Settings{ServerURL: "https://host.example.org"},
 	})
 	if err == nil || !strings.Contains(err.Error(), "provisioning.cattle.io/v1, Kind=Cluster is *embedhost.Cluster in the host's scheme") ||
-		!strings.Contains(err.Error(), "or let Drover make its own factory") {
+		!strings.Contains(err.Error(), "or let Drover create its own factory") {
 		t.Errorf("error is %v, want one that names the kind, the type and the way out", err)
 	}
 }
