@@ -62,7 +62,7 @@ func TestImports_PointDown(t *testing.T) {
 		own, ok := roomOf(file.pkg)
 		if !ok {
 			if !matchAny(testOnly, file.pkg) && file.pkg != "" {
-				t.Errorf("package pkg/%s is in no room: move it to the folder of the room that it belongs to, see pkg/imports_test.go", file.pkg)
+				t.Errorf("package pkg/%s is in no room: move it to the folder of its room, see pkg/imports_test.go", file.pkg)
 			}
 			continue
 		}
@@ -72,7 +72,7 @@ func TestImports_PointDown(t *testing.T) {
 				continue
 			}
 			if matchAny(testOnly, other) {
-				t.Errorf("%s imports pkg/%s: only tests import the test kit", file.path, other)
+				t.Errorf("%s imports pkg/%s: only tests may import the test kit", file.path, other)
 				continue
 			}
 			target, known := roomOf(other)
@@ -82,7 +82,7 @@ func TestImports_PointDown(t *testing.T) {
 				t.Errorf("%s imports pkg/%s: %s (%s) may not import %s (%s)",
 					file.path, other, rooms[own].name, rooms[own].holds, rooms[target].name, rooms[target].holds)
 			case strings.HasPrefix(other, "controllers/") && strings.HasPrefix(file.pkg, "controllers/"):
-				t.Errorf("%s imports pkg/%s: a controller never imports another; they meet in objects", file.path, other)
+				t.Errorf("%s imports pkg/%s: a controller may not import another; controllers share only objects", file.path, other)
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func TestImports_PurePackagesDoNoIO(t *testing.T) {
 		}
 		for _, imported := range file.imports {
 			if matchAny(impure, imported) {
-				t.Errorf("%s imports %s: pkg/%s decides on values; move the reading to the caller's gather and the writing to its act",
+				t.Errorf("%s imports %s: pkg/%s decides on values; move reads to the caller's gather, and writes to its act",
 					file.path, imported, file.pkg)
 			}
 		}
@@ -130,7 +130,7 @@ func TestPackageDocs_EveryPackageSaysWhatItIs(t *testing.T) {
 	}
 	for pkg, ok := range documented {
 		if !ok {
-			t.Errorf("pkg/%s has no package comment: write a doc.go that tells a newcomer what it is for", pkg)
+			t.Errorf("pkg/%s has no package comment: write a doc.go that explains its purpose", pkg)
 		}
 	}
 }

@@ -171,12 +171,12 @@ func documented(t *testing.T) map[string]bool {
 	linked := map[string]bool{}
 	for _, row := range rowOfReason.FindAllStringSubmatch(string(index), -1) {
 		if row[1] != row[2] {
-			t.Errorf("docs/reasons/README.md: %s leads to the page of %s", row[1], row[2])
+			t.Errorf("docs/reasons/README.md: %s links to the page of %s", row[1], row[2])
 		}
 		linked[row[1]] = true
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(pages)), slices.Sorted(maps.Keys(linked))); diff != "" {
-		t.Errorf("pages of docs/reasons (-) and what its README leads to (+):\n%s", diff)
+		t.Errorf("pages of docs/reasons (-) and links of its README (+):\n%s", diff)
 	}
 	return pages
 }
@@ -185,7 +185,7 @@ func documented(t *testing.T) map[string]bool {
 func TestReasons_AreDocumented(t *testing.T) {
 	said, pages := readReasons(t), documented(t)
 	for _, literal := range said.literals {
-		t.Errorf("%s: give the reason a name, const Reason… = %q, so that it can be found", literal, literal[strings.LastIndex(literal, " ")+1:])
+		t.Errorf("%s: declare a constant for the reason, const Reason… = %q", literal, literal[strings.LastIndex(literal, " ")+1:])
 	}
 	for _, reason := range slices.Sorted(maps.Keys(said.all)) {
 		if !pages[reason] {
@@ -196,12 +196,12 @@ func TestReasons_AreDocumented(t *testing.T) {
 		_, ours := said.named[name]
 		_, api := said.named["v1."+name[strings.Index(name, ".")+1:]] // API types are imported under other names
 		if !ours && !api {
-			t.Errorf("%s is told and is no constant of ours", name)
+			t.Errorf("reason %s must be a constant", name)
 		}
 	}
 	for _, page := range slices.Sorted(maps.Keys(pages)) {
 		if !said.all[page] {
-			t.Errorf("docs/reasons/%s.md explains what nobody says", page)
+			t.Errorf("docs/reasons/%s.md explains an unused reason", page)
 		}
 	}
 }
@@ -217,12 +217,12 @@ func TestReasons_PagesAnswerWhatPeopleAsk(t *testing.T) {
 		text := string(page)
 		for _, part := range []string{"# " + name + "\n", "\n**Where:** ", "\n**What it means:** ", "\n**What Drover does:** ", "\n**What you do:** "} {
 			if !strings.Contains(text, part) {
-				t.Errorf("docs/reasons/%s.md lacks %q", name, strings.TrimSpace(part))
+				t.Errorf("docs/reasons/%s.md must contain %q", name, strings.TrimSpace(part))
 			}
 		}
 		for _, link := range regexp.MustCompile(`\]\(([A-Za-z]+)\.md\)`).FindAllStringSubmatch(text, -1) {
 			if !pages[link[1]] {
-				t.Errorf("docs/reasons/%s.md leads to %s, which is no page", name, link[1])
+				t.Errorf("docs/reasons/%s.md links to %s, which is not a page", name, link[1])
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func TestReasons_PagesOfEventsSayTheirType(t *testing.T) {
 			kind = corev1.EventTypeNormal
 		}
 		if !strings.Contains(where, "Event of type "+kind) {
-			t.Errorf("docs/reasons/%s.md does not say where there is an Event of type %s", reason, kind)
+			t.Errorf("docs/reasons/%s.md must say that the Event has type %s", reason, kind)
 		}
 	}
 }

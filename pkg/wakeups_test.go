@@ -41,7 +41,7 @@ func TestWakeUps_AreInTheCommentsOfControllers(t *testing.T) {
 		}
 		sentence := wokenBy.FindStringSubmatch(strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", "\n")), " "))
 		if sentence == nil {
-			t.Errorf("%s has no sentence \"Woken by: %s.\"", doc, strings.Join(watched, ", "))
+			t.Errorf("%s must contain the sentence \"Woken by: %s.\"", doc, strings.Join(watched, ", "))
 			continue
 		}
 		listed := strings.Split(note.ReplaceAllString(sentence[1], ""), ", ")

@@ -43,7 +43,7 @@ func TestCitations_PointToTheWireReference(t *testing.T) {
 		return nil
 	})
 	if files < 500 || cited < 100 {
-		t.Errorf("found %d citations in %d files only: the test looks for them in the wrong place", cited, files)
+		t.Errorf("found only %d citations in %d files: the test looks in the wrong place", cited, files)
 	}
 }
 
@@ -102,12 +102,12 @@ func TestInvariants_AreListed(t *testing.T) {
 		}
 	}
 	if names < 50 {
-		t.Errorf("found %d names only: the test looks for them in the wrong way", names)
+		t.Errorf("found only %d names: the test looks in the wrong place", names)
 	}
 }
 
-// TestCitations_SeeWhatIsWrong shows that the check above can fail.
-func TestCitations_SeeWhatIsWrong(t *testing.T) {
+// TestCitations_FindMistakes shows that the check above can fail.
+func TestCitations_FindMistakes(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.MkdirAll(filepath.Join(dir, "docs", "wire"), 0o755))
 	check(t, os.WriteFile(filepath.Join(dir, "docs", "wire", "plan.md"), []byte("# Plans\n\n## State mode\n"), 0o644))

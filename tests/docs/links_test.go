@@ -26,7 +26,7 @@ func texts(t *testing.T) map[string]string {
 		}))
 	}
 	if len(out) < 10 {
-		t.Fatalf("found %d documents only", len(out))
+		t.Fatalf("found only %d documents", len(out))
 	}
 	return out
 }
@@ -40,8 +40,8 @@ var (
 	noSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks_PointToSomething checks that the page and heading of every link within the repository exist.
-func TestLinks_PointToSomething(t *testing.T) {
+// TestLinks_Resolve checks that the page and heading of every link within the repository exist.
+func TestLinks_Resolve(t *testing.T) {
 	for file, text := range texts(t) {
 		for _, problem := range deadLinks(root, file, text) {
 			t.Error(problem)
@@ -90,7 +90,7 @@ func TestIndex_NamesEveryPage(t *testing.T) {
 	check(t, err)
 	for _, entry := range entries {
 		if !listed[entry.Name()] {
-			t.Errorf("docs/README.md does not name docs/%s: put it where its readers look", entry.Name())
+			t.Errorf("docs/README.md must list docs/%s", entry.Name())
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestCommands_Exist(t *testing.T) {
 		}
 	}
 	if shown < 5 {
-		t.Errorf("found %d commands only: the test looks for them in the wrong way", shown)
+		t.Errorf("found only %d commands: the test looks in the wrong place", shown)
 	}
 }
 
@@ -180,8 +180,8 @@ func unknown(root *cobra.Command, args []string) string {
 	return ""
 }
 
-// TestChecks_SeeWhatIsWrong shows that the checks above can fail.
-func TestChecks_SeeWhatIsWrong(t *testing.T) {
+// TestChecks_FindMistakes shows that the checks above can fail.
+func TestChecks_FindMistakes(t *testing.T) {
 	for text, problems := range map[string]int{
 		"[a](README.md) [b](docs/) [c](https://example.com/x) [d](#here)\n# Here\n": 0,
 		"[a](MISSING.md)":                  1,
@@ -214,6 +214,6 @@ func TestChecks_SeeWhatIsWrong(t *testing.T) {
 		}
 	}
 	if args, ok := droverArgs("helm install drover charts/drover --namespace drover-system"); ok {
-		t.Errorf("took %q for arguments of drover", args)
+		t.Errorf("%q counts as arguments of drover", args)
 	}
 }

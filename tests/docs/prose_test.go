@@ -2,10 +2,12 @@ package docs
 
 import (
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,7 +27,14 @@ var (
 	linkTarget   = regexp.MustCompile(`\]\([^)]*\)`)
 )
 
-// TestProse_IsPlain finds long sentences and unclear words in documents and in the comments of Go files.
+// messagesIn matches the files whose string literals are checked for unclear words. The check of the other files starts
+// when their messages are plain.
+var messagesIn = regexp.MustCompile(`^(scripts|tests/(charts|mutants)|` +
+	`pkg/(admission|agent|apis|crds|kube|local|observe|reach|releases|testkit|decide/planner/render|` +
+	`decide/(bootstrapdata|c[a-z]+|d[a-z]+|machinejob|n[a-z]+|outcome|pullsecret|r[a-z]+|snapshots|t[a-z]+)))/`)
+
+// TestProse_IsPlain finds long sentences and unclear words in documents and in the comments of Go files. It also finds
+// unclear words in messages.
 func TestProse_IsPlain(t *testing.T) {
 	files := 0
 	report := func(file, text string) {
@@ -51,10 +60,42 @@ func TestProse_IsPlain(t *testing.T) {
 		for _, group := range parsed.Comments {
 			report(name, group.Text())
 		}
+		if messagesIn.MatchString(name) {
+			for _, word := range unclearMessages(parsed) {
+				t.Errorf("%s: unclear word %q in a message", name, word)
+			}
+		}
 		return nil
 	})
 	if files < 500 {
-		t.Fatalf("found %d files only: the test looks in the wrong place", files)
+		t.Fatalf("found only %d files: the test looks in the wrong place", files)
+	}
+}
+
+// unclearMessages lists the unclear words in string literals with a space. Other literals are names or keys.
+func unclearMessages(file *ast.File) []string {
+	var words []string
+	ast.Inspect(file, func(node ast.Node) bool {
+		literal, ok := node.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			return true
+		}
+		if text, err := strconv.Unquote(literal.Value); err == nil && strings.Contains(text, " ") {
+			words = append(words, unclear.FindAllString(text, -1)...)
+		}
+		return true
+	})
+	return words
+}
+
+func TestUnclearMessages(t *testing.T) {
+	const code = "package a\n// nobody\nvar a, b, c = \"somebody\", \"the user waits\", \"made anew\"\n"
+	file, err := parser.ParseFile(token.NewFileSet(), "a.go", code, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"anew"}, unclearMessages(file)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/pkg/cmd"
 )
 
-var update = flag.Bool("update", false, "write the reference of commands and settings anew")
+var update = flag.Bool("update", false, "rewrite the reference of commands and settings")
 
 const (
 	root   = "../.."
@@ -39,8 +39,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestReference_IsWhatTheProgramSays compares the pages of commands and the table of settings with the program.
-func TestReference_IsWhatTheProgramSays(t *testing.T) {
+// TestReference_MatchesTheProgram compares the pages of commands and the table of settings with the program.
+func TestReference_MatchesTheProgram(t *testing.T) {
 	want := map[string]string{"settings.md": settings(t)}
 	dir := t.TempDir()
 	check(t, doc.GenMarkdownTreeCustom(program(), dir, func(string) string { return header }, func(name string) string { return name }))
