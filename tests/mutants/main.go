@@ -32,9 +32,9 @@ func main() {
 // run tries the selected mutants. It returns false unless the tests detected all of them.
 func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	pattern := flags.String("run", "", "only mutants whose names match this `regex`, as a whole")
-	jobs := flags.Int("jobs", 2, "how many are tried at a time")
-	verbose := flags.Bool("v", false, "print what the tests of every mutant printed")
+	pattern := flags.String("run", "", "only mutants whose complete names match this `regex`")
+	jobs := flags.Int("jobs", 2, "how many mutants run at a time")
+	verbose := flags.Bool("v", false, "print the output of each mutant's tests")
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}
@@ -65,7 +65,7 @@ func selectMutants(pattern string) ([]mutant, error) {
 	all := slices.Concat(invariants, weaknesses)
 	selected := slices.DeleteFunc(all, func(m mutant) bool { return pattern != "" && !expression.MatchString(m.name) })
 	if len(selected) == 0 {
-		return nil, fmt.Errorf("no mutant is named %s", pattern)
+		return nil, fmt.Errorf("no mutant has the name %s", pattern)
 	}
 	return selected, nil
 }

@@ -57,7 +57,8 @@ func (m mutant) apply(root string) ([]byte, error) {
 	case m.old == m.fault:
 		return nil, fmt.Errorf("mutant %s changes nothing", m.name)
 	case n != 1:
-		return nil, fmt.Errorf("mutant %s: the text to change is %d times in %s and must be there once; write the mutant anew:\n%s", m.name, n, m.file, m.old)
+		return nil, fmt.Errorf("mutant %s: the text to change occurs %d times in %s, want once; edit the mutant:\n%s",
+			m.name, n, m.file, m.old)
 	}
 	return bytes.Replace(content, []byte(m.old), []byte(m.fault), 1), nil
 }
@@ -105,17 +106,17 @@ func judge(output string, err error) (fate, string) {
 	case strings.Contains(output, "[build failed]"), strings.Contains(output, "[setup failed]"):
 		return broken, "it does not compile"
 	case strings.Contains(output, "no tests to run"):
-		return broken, "there is no such test"
+		return broken, "the test does not exist"
 	case err == nil:
-		return survived, "no test noticed"
+		return survived, "no test failed"
 	case !errors.As(err, &exit):
 		return broken, err.Error()
 	case strings.Contains(output, "panic: test timed out"):
-		return caught, "the tests ran into their time limit"
+		return caught, "the tests exceeded their time limit"
 	case strings.Contains(output, "--- FAIL"), strings.Contains(output, "panic: "):
 		return caught, ""
 	}
-	return broken, "go test failed without a test that failed"
+	return broken, "go test failed without a failed test"
 }
 
 // goTest runs tests of a package of the repository's main module. Random models use a fixed seed.

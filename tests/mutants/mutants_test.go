@@ -26,16 +26,16 @@ func TestTables_NameEveryInvariantAndWeakness(t *testing.T) {
 	}
 	for _, name := range want {
 		if n := len(slices.DeleteFunc(slices.Clone(got), func(o string) bool { return o != name })); n != 1 {
-			t.Errorf("%s is there %d times, and must be once", name, n)
+			t.Errorf("%s occurs %d times, want once", name, n)
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("%d names are known, and %d are listed", len(want), len(got))
+		t.Errorf("%d names are known, but %d are listed", len(want), len(got))
 	}
 }
 
 // The texts of all faults exist in their files, and so do the tests that must detect them.
-func TestTables_FitTheCode(t *testing.T) {
+func TestTables_MatchTheCode(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestTables_FitTheCode(t *testing.T) {
 				t.Error(err)
 			}
 			if m.breaks == "" {
-				t.Error("it does not say what it breaks")
+				t.Error("breaks must not be empty")
 			}
 			if !hasTest(t, filepath.Join(root, m.tests), regexp.MustCompile(m.run)) {
 				t.Errorf("no test in %s matches %s", m.tests, m.run)
@@ -82,11 +82,11 @@ func TestApply(t *testing.T) {
 		want string
 		err  bool
 	}{
-		"a text that is there once":    {mutant{file: "f.go", old: "one", fault: "three"}, "three two,two", false},
-		"a text that is there twice":   {mutant{file: "f.go", old: "two", fault: "three"}, "", true},
-		"a text that is gone":          {mutant{file: "f.go", old: "four", fault: "three"}, "", true},
+		"a text that occurs once":      {mutant{file: "f.go", old: "one", fault: "three"}, "three two,two", false},
+		"a text that occurs twice":     {mutant{file: "f.go", old: "two", fault: "three"}, "", true},
+		"a missing text":               {mutant{file: "f.go", old: "four", fault: "three"}, "", true},
 		"a fault that changes nothing": {mutant{file: "f.go", old: "one", fault: "one"}, "", true},
-		"a file that is gone":          {mutant{file: "g.go", old: "one", fault: "three"}, "", true},
+		"a missing file":               {mutant{file: "g.go", old: "one", fault: "three"}, "", true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,9 +109,9 @@ func TestJudge(t *testing.T) {
 		"the fault panics":                 {"panic: index out of range\nFAIL", failed, caught},
 		"the fault hangs":                  {"panic: test timed out after 2m0s\nFAIL", failed, caught},
 		"all tests pass":                   {"ok  \tpkg\t0.1s", nil, survived},
-		"no test has that name":            {"ok  \tpkg\t0.1s [no tests to run]", nil, broken},
+		"no test has the name":             {"ok  \tpkg\t0.1s [no tests to run]", nil, broken},
 		"the fault does not compile":       {"FAIL\tpkg [build failed]", failed, broken},
-		"the package is not there":         {"FAIL\tpkg [setup failed]", failed, broken},
+		"the package does not exist":       {"FAIL\tpkg [setup failed]", failed, broken},
 		"go test fails for another reason": {"go: cannot find GOROOT", failed, broken},
 		"go test cannot be started":        {"", errors.New("executable file not found"), broken},
 	}
