@@ -26,7 +26,7 @@ func (h *handler) adoptName(bootstrap *rkev1.RKEBootstrap, cluster string) (*rke
 	if err == nil {
 		h.written.Replaced(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
 	} else {
-		return bootstrap, fmt.Errorf("write cluster name of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)
+		return bootstrap, fmt.Errorf("write spec.clusterName of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)
 	}
 	return updated, nil
 }
@@ -98,7 +98,7 @@ func (h *handler) create(s snapshot, secret *corev1.Secret) error {
 	}
 	_, err := h.Secrets.Create(secret)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+		return fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	h.written.Did(key, h.Now())
 	return nil
@@ -152,8 +152,8 @@ func (h *handler) data(s snapshot, token string) (string, error) {
 	own := ownInfrastructure(s.machine.Spec.InfrastructureRef.APIGroup)
 	if s.machine.Labels[rkev1.CattleOSLabel] == windows {
 		if h.Settings.WindowsInstaller == "" || !own {
-			return "", refuse(errors.New("machines with Windows are not supported here: there is no installer for their agent; " +
-				"use a machine with Linux, and no label " + rkev1.CattleOSLabel + "=" + windows))
+			return "", refuse(errors.New("there is no Windows installer for this machine's infrastructure; " +
+				"use a Linux machine without the label " + rkev1.CattleOSLabel + "=" + windows))
 		}
 		runtime := distro.RuntimeOf(s.controlPlane.Spec.KubernetesVersion)
 		script.Installer = h.Settings.WindowsInstaller

@@ -29,8 +29,8 @@ import (
 )
 
 var (
-	noon   = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
-	errIll = errors.New("the API server is ill")
+	noon           = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+	errUnavailable = errors.New("the API server fails")
 )
 
 // fakes holds the handler; stores are the contents of the caches, and mocks replace the clients.
@@ -154,14 +154,14 @@ func TestOnChange_OneWriteAtATime(t *testing.T) {
 		want     string // name of the created Secret
 		wantDone bool
 	}{
-		"nothing is there":                      {want: "b-machine-plan"},
-		"account is not there yet":              {secrets: []*corev1.Secret{planSecret()}},
-		"account is there":                      {secrets: []*corev1.Secret{planSecret()}, account: true, want: "b-machine-bootstrap-token"},
-		"token is not filled in":                {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "")}, account: true},
-		"token nobody has looked at":            {secrets: []*corev1.Secret{planSecret(), token("", "")}, account: true},
-		"token is that of an account before":    {secrets: []*corev1.Secret{planSecret(), token("old-uid", "secret-token")}, account: true},
-		"token is there":                        {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "secret-token")}, account: true, want: "b-machine-bootstrap", wantDone: true},
-		"everything is there but in the status": {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "secret-token"), {ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b-machine-bootstrap"}}}, account: true, wantDone: true},
+		"no object exists":                           {want: "b-machine-plan"},
+		"the account does not exist yet":             {secrets: []*corev1.Secret{planSecret()}},
+		"the account exists":                         {secrets: []*corev1.Secret{planSecret()}, account: true, want: "b-machine-bootstrap-token"},
+		"the token is empty":                         {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "")}, account: true},
+		"the token has no UID of the account yet":    {secrets: []*corev1.Secret{planSecret(), token("", "")}, account: true},
+		"the token belongs to a former account":      {secrets: []*corev1.Secret{planSecret(), token("old-uid", "secret-token")}, account: true},
+		"the token exists":                           {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "secret-token")}, account: true, want: "b-machine-bootstrap", wantDone: true},
+		"all objects exist, but the status is empty": {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "secret-token"), {ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b-machine-bootstrap"}}}, account: true, wantDone: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -199,32 +199,32 @@ func TestOnChange_OneWriteAtATime(t *testing.T) {
 	}
 }
 
-// TestOnChange_ErrorsAreTriedAgain: every refused write returns an error that names the object and nothing secret.
-func TestOnChange_ErrorsAreTriedAgain(t *testing.T) {
+// TestOnChange_RetriesErrors: every refused write returns an error that names the object and nothing secret.
+func TestOnChange_RetriesErrors(t *testing.T) {
 	full := []*corev1.Secret{planSecret(), token("sa-uid", "secret-token")}
 	cases := map[string]struct {
 		secrets []*corev1.Secret
 		fail    func(f *fakes)
 		want    string
 	}{
-		"accounts": {fail: func(f *fakes) { f.apply.err = errIll }, want: errIll.Error()},
+		"accounts": {fail: func(f *fakes) { f.apply.err = errUnavailable }, want: errUnavailable.Error()},
 		"plan Secret": {
-			fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errIll).Times(2) }, want: "make Secret ns/b-machine-plan",
+			fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errUnavailable).Times(2) }, want: "create Secret ns/b-machine-plan",
 		},
 		"token": {
-			secrets: full[:1], fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errIll).Times(2) },
-			want: "make Secret ns/b-machine-bootstrap-token",
+			secrets: full[:1], fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errUnavailable).Times(2) },
+			want: "create Secret ns/b-machine-bootstrap-token",
 		},
 		"data": {
-			secrets: full, fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errIll).Times(2) },
-			want: "make Secret ns/b-machine-bootstrap",
+			secrets: full, fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errUnavailable).Times(2) },
+			want: "create Secret ns/b-machine-bootstrap",
 		},
 		"status": {
 			secrets: full, want: "write status of RKEBootstrap ns/b",
 			fail: func(f *fakes) {
 				f.secrets.EXPECT().Create(gomock.Any()).Return(nil, nil)
 				f.boots.EXPECT().EnqueueAfter("ns", "b", ownwrites.BelievedAfter).AnyTimes()
-				f.boots.EXPECT().UpdateStatus(gomock.Any()).Return(nil, errIll).Times(2)
+				f.boots.EXPECT().UpdateStatus(gomock.Any()).Return(nil, errUnavailable).Times(2)
 			},
 		},
 	}
@@ -238,17 +238,17 @@ func TestOnChange_ErrorsAreTriedAgain(t *testing.T) {
 			c.fail(f)
 			for range 2 { // the second run is the retry
 				_, err := f.onChange("", boot())
-				if err == nil || !errors.Is(err, errIll) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret-token") {
-					t.Fatalf("error is %v, want one that says %q", err, c.want)
+				if err == nil || !errors.Is(err, errUnavailable) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret-token") {
+					t.Fatalf("error is %v, want one with %q", err, c.want)
 				}
 			}
 		})
 	}
 }
 
-// TestOnChange_OurOwnWritesAreNotRepeated: an event before the cache shows a new object writes nothing, and a later
+// TestOnChange_RepeatsNoWriteOfItsOwn: an event before the cache shows a new object writes nothing, and a later
 // retry covers a deleted object.
-func TestOnChange_OurOwnWritesAreNotRepeated(t *testing.T) {
+func TestOnChange_RepeatsNoWriteOfItsOwn(t *testing.T) {
 	f := newFakes(t)
 	f.secrets.EXPECT().Create(gomock.Any()).Return(nil, nil).Times(1)
 	f.boots.EXPECT().EnqueueAfter("ns", "b", ownwrites.BelievedAfter).Times(1)
@@ -260,7 +260,7 @@ func TestOnChange_OurOwnWritesAreNotRepeated(t *testing.T) {
 	f.Now = func() time.Time { return noon.Add(ownwrites.BelievedAfter) }
 	f.secrets.EXPECT().Create(gomock.Any()).Return(nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, "b-machine-plan")).Times(1)
 	if _, err := f.onChange("", boot()); err != nil {
-		t.Fatalf("a Secret that is there after all: %v", err)
+		t.Fatalf("a Secret that already exists: %v", err)
 	}
 }
 
@@ -280,18 +280,18 @@ func TestOnToken_Writes(t *testing.T) {
 		"never used":    {secret: token("u", "t")},
 		"used":          {secret: used(token("u", "t"), noon.Add(-20*time.Second).Format(time.RFC3339)), want: 40 * time.Second},
 		"used long ago": {secret: used(token("u", "t"), noon.Add(-time.Minute).Format(time.RFC3339)), over: true},
-		"used, but its agent has never reported": {
+		"used, and the agent has not reported": {
 			secret: used(token("u", "t"), noon.Add(-time.Hour).Format(time.RFC3339)), silent: true,
 		},
-		"conflict":        {secret: used(token("u", "t"), "never"), over: true, err: errIll},
-		"somebody else's": {secret: used(token("u", "t"), "never"), mark: "them"},
-		"out of use already": {secret: func() *corev1.Secret {
+		"conflict":            {secret: used(token("u", "t"), "never"), over: true, err: errUnavailable},
+		"of another instance": {secret: used(token("u", "t"), "never"), mark: "them"},
+		"already invalidated": {secret: func() *corev1.Secret {
 			s := token("u", "t")
 			s.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] = "true"
 			return s
 		}()},
-		"other Secret":  {secret: planSecret()},
-		"of no machine": {secret: func() *corev1.Secret { s := used(token("u", "t"), "never"); s.Labels = nil; return s }()},
+		"another Secret":    {secret: planSecret()},
+		"without a machine": {secret: func() *corev1.Secret { s := used(token("u", "t"), "never"); s.Labels = nil; return s }()},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -312,7 +312,7 @@ func TestOnToken_Writes(t *testing.T) {
 			if c.over {
 				f.secrets.EXPECT().Update(gomock.Any()).DoAndReturn(func(s *corev1.Secret) (*corev1.Secret, error) {
 					if s.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true" || len(s.Data) == 0 {
-						t.Errorf("written: annotations %v, %d keys", s.Annotations, len(s.Data))
+						t.Errorf("the written Secret has annotations %v and %d keys", s.Annotations, len(s.Data))
 					}
 					return s, c.err
 				})
@@ -321,13 +321,13 @@ func TestOnToken_Writes(t *testing.T) {
 				t.Errorf("error is %v, want %v", err, c.err)
 			}
 			if c.over && c.secret.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "" {
-				t.Error("the object of the cache is changed")
+				t.Error("the cached object has changed")
 			}
 		})
 	}
 }
 
-func TestHandlers_ObjectsThatAreGone(t *testing.T) {
+func TestHandlers_DeletedObjects(t *testing.T) {
 	f := newFakes(t)
 	if _, err := f.onChange("ns/b", nil); err != nil {
 		t.Error(err)

@@ -99,7 +99,7 @@ func (h *handler) carryOut(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mac
 // machine long after the cluster answers again. The reported text is the same for every error.
 func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, err error) (*rkev1.RKEBootstrap, error) {
 	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("machine", machine.Name).
-		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info("Machine waits for its etcd member, but its cluster does not answer")
+		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info("The Machine waits for its etcd member, but the cluster does not answer")
 	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, downAgain)
 	return h.tellWait(bootstrap, bootstrapdata.WaitDown)
 }
@@ -180,7 +180,7 @@ func (h *handler) setHook(machine *clusterv1.Machine, present bool) error {
 	}
 	_, err = h.Machines.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("write hook of Machine %s/%s: %w", machine.Namespace, machine.Name, err)
+		return fmt.Errorf("write the pre-terminate hook of Machine %s/%s: %w", machine.Namespace, machine.Name, err)
 	}
 	return nil
 }

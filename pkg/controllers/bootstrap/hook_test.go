@@ -97,7 +97,7 @@ func TestHook_MemberLeavesBeforeItsMachineGoes(t *testing.T) {
 			t.Errorf("hook %v, finalizer %v after the member has left", hook, finalizer)
 		}
 		if hook, _ := w.held("m2"); !hook || w.asked("m2") {
-			t.Error("another machine is let go")
+			t.Error("another machine is released")
 		}
 		w.wantQuiet(5 * time.Minute)
 	})
@@ -113,7 +113,7 @@ func TestHook_MembersLeaveOneAtATime(t *testing.T) {
 		}
 		w.elapse(30 * time.Second)
 		if !w.asked("m1") || w.asked("m2") {
-			t.Fatalf("asked: m1 %v, m2 %v; want the one that was deleted first", w.asked("m1"), w.asked("m2"))
+			t.Fatalf("asked: m1 %v, m2 %v; want the first deleted machine asked", w.asked("m1"), w.asked("m2"))
 		}
 		w.leaves("m1")
 		w.elapse(time.Minute)
@@ -130,7 +130,7 @@ func TestHook_MemberThatWasAskedAlreadyLeavesFirstWhereverTheProcessIsKilled(t *
 		w.delete("m2")
 		w.elapse(100 * time.Millisecond)
 		if !w.asked("m2") {
-			t.Fatal("m2 is not asked")
+			t.Fatal("m2 is not asked to leave")
 		}
 		w.delete("m1")
 		w.elapse(30 * time.Second)
@@ -151,12 +151,12 @@ func TestHook_MemberThatWasAskedAlreadyLeavesFirstWhereverTheProcessIsKilled(t *
 // cluster to ask.
 func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]func(w *world){
-		"member that was given up": func(w *world) {
+		"a member with the force-remove annotation": func(w *world) {
 			content := map[string]any{"metadata": map[string]any{"annotations": map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"}}}
 			_, err := w.c.RKE.RKEBootstrap().Patch(namespace, "m1", types.MergePatchType, encode(w.T, content))
 			must(w.T, err)
 		},
-		"cluster that goes": func(w *world) {
+		"a cluster that is being deleted": func(w *world) {
 			found, err := w.c.CAPI.Cluster().Get(namespace, "demo", metav1.GetOptions{})
 			must(w.T, err)
 			found.Finalizers = []string{"cluster.cluster.x-k8s.io"}
@@ -164,8 +164,8 @@ func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 			must(w.T, err)
 			must(w.T, w.c.CAPI.Cluster().Delete(namespace, "demo", nil))
 		},
-		"control plane that is gone": func(w *world) { must(w.T, w.c.RKE.RKEControlPlane().Delete(namespace, "demo", nil)) },
-		"cluster that never began": func(w *world) {
+		"a deleted control plane": func(w *world) { must(w.T, w.c.RKE.RKEControlPlane().Delete(namespace, "demo", nil)) },
+		"a cluster that was never initialized": func(w *world) {
 			found, err := w.c.RKE.RKEControlPlane().Get(namespace, "demo", metav1.GetOptions{})
 			must(w.T, err)
 			found.Status.Conditions = nil
@@ -175,19 +175,19 @@ func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 			w.loseReference("m1")
 			w.down.set(errDown, false)
 		},
-		"node that is gone": func(w *world) {
+		"a deleted node": func(w *world) {
 			must(w.T, w.down.nodes.CoreV1().Nodes().Delete(w.Context(), "m1", metav1.DeleteOptions{}))
 		},
-		"machine that was never a node": func(w *world) {
+		"a machine without a node": func(w *world) {
 			w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
 			w.loseReference("m1")
 		},
-		"machine that never got a plan": func(w *world) {
+		"a machine without a plan": func(w *world) {
 			w.planNone("m1")
 			w.loseReference("m1")
 			w.down.set(errDown, false)
 		},
-		"machine whose node another one is": func(w *world) {
+		"a machine whose node belongs to another one": func(w *world) {
 			w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
 			w.loseReference("m1")
 			w.pretend("m2", "m1")
@@ -237,7 +237,7 @@ func TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled(t *
 		w.delete("m1")
 		w.elapse(time.Minute)
 		if hook, _ := w.held("m1"); !hook {
-			t.Fatal("the machine is let go although nobody knows about its member")
+			t.Fatal("the machine is released although its member is unknown")
 		}
 		w.down.set(nil, false)
 		w.elapse(30 * time.Second)
@@ -260,11 +260,11 @@ func TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled(t *testing
 		w.elapse(time.Second) // the status says why
 		w.elapse(15 * time.Second)
 		if w.asked("m1") {
-			t.Error("the member is asked at once")
+			t.Error("the member is asked to leave at once")
 		}
 		w.elapse(15 * time.Second)
 		if !w.asked("m1") {
-			t.Error("the member is never asked")
+			t.Error("the member is not asked to leave")
 		}
 		w.leaves("m1")
 		w.wantReleased("m1")
@@ -290,10 +290,10 @@ func TestHook_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 				w.down.set(c.err, c.hang)
 				w.elapse(10 * time.Minute)
 				if hook, finalizer := w.held("m1"); !hook || !finalizer {
-					t.Fatalf("hook %v, finalizer %v although nobody knows about the member", hook, finalizer)
+					t.Fatalf("hook %v, finalizer %v although the member is unknown", hook, finalizer)
 				}
 				if calls := w.down.count(); calls < 10 || calls > 10*60/15+5 {
-					t.Errorf("asked %d times in ten minutes", calls)
+					t.Errorf("the cluster was queried %d times in ten minutes", calls)
 				}
 				w.add(machine{name: "new"})
 				w.settle()
@@ -301,7 +301,7 @@ func TestHook_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 				w.down.set(nil, false)
 				w.elapse(45 * time.Second)
 				if !w.asked("m1") {
-					t.Error("the member is not asked although the cluster is up again")
+					t.Error("the member is not asked to leave although the cluster answers again")
 				}
 				w.leaves("m1")
 				w.wantReleased("m1")
@@ -322,7 +322,7 @@ func TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAloneWhereverTheProces
 		w.leaves("m1")
 		w.elapse(10 * time.Second)
 		if _, err := w.c.RKE.RKEBootstrap().Get(namespace, "m1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the bootstrap object does not go: %v", err)
+			t.Errorf("the RKEBootstrap is not deleted: %v", err)
 		}
 	})
 }
@@ -348,7 +348,7 @@ func TestHook_MachineThatJoinedThisOneMovesFirstWhereverTheProcessIsKilled(t *te
 		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.3:6443")
 		w.elapse(10 * time.Second)
 		if !w.asked("m1") {
-			t.Error("the member is never asked")
+			t.Error("the member is not asked to leave")
 		}
 		w.leaves("m1")
 		w.elapse(10 * time.Second)
@@ -358,16 +358,16 @@ func TestHook_MachineThatJoinedThisOneMovesFirstWhereverTheProcessIsKilled(t *te
 	})
 }
 
-// TestHook_WhatAPlanSecretSaysAboutJoiningIsNotBelieved: joins in a plan Secret have no effect, because its node could
+// TestHook_IgnoresWhatAPlanSecretClaimsAboutJoining: joins in a plan Secret have no effect, because its node could
 // hold or release other machines.
-func TestHook_WhatAPlanSecretSaysAboutJoiningIsNotBelieved(t *testing.T) {
+func TestHook_IgnoresWhatAPlanSecretClaimsAboutJoining(t *testing.T) {
 	const here, elsewhere = "https://10.0.0.1:6443", "https://10.0.0.3:6443"
 	cases := map[string]struct {
 		joined, forged string
 		wantAsked      bool
 	}{
-		"a node pretends to be joined":            {joined: elsewhere, forged: here, wantAsked: true},
-		"a node pretends to have moved elsewhere": {joined: here, forged: elsewhere},
+		"a node claims to be joined":                   {joined: elsewhere, forged: here, wantAsked: true},
+		"a node claims to be joined to another server": {joined: here, forged: elsewhere},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -41,16 +41,16 @@ func TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled(t *testing.
 				w.elapse(time.Hour)
 				w.wantKept(tc.order[2])
 				if why := w.why(tc.order[2]); !strings.Contains(why, "no other healthy etcd member") {
-					t.Errorf("the last one waits for %q", why)
+					t.Errorf("the last machine waits for %q", why)
 				}
 			})
 		})
 	}
 }
 
-// TestHook_OthersAreMovedToAMemberThatStays: members wait until joined machines have moved, while a working member
+// TestHook_MovesOthersToAMemberThatStays: members wait until joined machines have moved, while a working member
 // stays, and never for one that does not work.
-func TestHook_OthersAreMovedToAMemberThatStays(t *testing.T) {
+func TestHook_MovesOthersToAMemberThatStays(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
 		w.joinWorker("w1", "m1")
@@ -61,7 +61,7 @@ func TestHook_OthersAreMovedToAMemberThatStays(t *testing.T) {
 		w.elapse(time.Hour)
 		w.wantKept("m1", "m2")
 		if why := w.why("m1"); !strings.Contains(why, "use this machine as their server") || !strings.Contains(why, "Ready of the Cluster") {
-			t.Errorf("it waits for %q", why)
+			t.Errorf("the machine waits for %q", why)
 		}
 		w.planNone("m3")
 		w.wantGone("m1")
@@ -70,12 +70,12 @@ func TestHook_OthersAreMovedToAMemberThatStays(t *testing.T) {
 	})
 }
 
-// TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks: a member that is not known to work leaves first, and the working
+// TestHook_MembersInDoubtLeaveBeforeWorkingOnes: a member that is not known to work leaves first, and the working
 // one waits until another works.
-func TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks(t *testing.T) {
+func TestHook_MembersInDoubtLeaveBeforeWorkingOnes(t *testing.T) {
 	for name, unknown := range map[string]func(w *world, machine string){
-		"without a plan":             (*world).planNone,
-		"without a node that it has": func(w *world, machine string) { w.pretend(machine, machine); w.loseReference(machine) },
+		"without a plan":   (*world).planNone,
+		"without its node": func(w *world, machine string) { w.pretend(machine, machine); w.loseReference(machine) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
@@ -102,10 +102,10 @@ func TestHook_ServersWithAnotherDatastoreHaveNoMember(t *testing.T) {
 		label    string
 		wantHeld bool
 	}{
-		"in a database":                   {config: `{"datastore-endpoint":"postgres://db"}`},
-		"in etcd, and told of a database": {config: `{"datastore-endpoint":"postgres://db"}`, label: "true", wantHeld: true},
-		"in etcd":                         {config: `{"token":"t"}`, wantHeld: true},
-		"unknown":                         {wantHeld: true},
+		"in a database": {config: `{"datastore-endpoint":"postgres://db"}`},
+		"in etcd, with a database in the configuration": {config: `{"datastore-endpoint":"postgres://db"}`, label: "true", wantHeld: true},
+		"in etcd": {config: `{"token":"t"}`, wantHeld: true},
+		"unknown": {wantHeld: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
@@ -144,9 +144,9 @@ func (w *world) joinWorker(name, server string) {
 	w.noteOnMachine(name, rkev1.JoinedToAnnotation, "https://"+server+":6443")
 }
 
-// TestHook_AMemberThatLeavesKeepsNothing: a member that leaves keeps no data, although its Machine and its last good
+// TestHook_LeavingMemberKeepsNoData: a member that leaves keeps no data, although its Machine and its last good
 // report still exist.
-func TestHook_AMemberThatLeavesKeepsNothing(t *testing.T) {
+func TestHook_LeavingMemberKeepsNoData(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2")
 		w.annotateNode("m2", rkev1.RemoveK3sEtcdMemberAnnotation, "true")
@@ -155,25 +155,25 @@ func TestHook_AMemberThatLeavesKeepsNothing(t *testing.T) {
 		w.elapse(time.Minute)
 		w.wantKept("m1")
 		if why := w.why("m1"); !strings.Contains(why, "no other healthy etcd member") || !strings.Contains(why, rkev1.ForceRemoveEtcdAnnotation) {
-			t.Errorf("it waits for %q", why)
+			t.Errorf("the machine waits for %q", why)
 		}
 		w.wantQuiet(10 * time.Minute)
 	})
 }
 
-// TestHook_WhoKeepsTheData: a member whose node refuses its plan works, and one that a restore has stopped does not.
-func TestHook_WhoKeepsTheData(t *testing.T) {
+// TestHook_WorkingMembersKeepTheData: a member whose node refuses its plan works, and one that a restore has stopped does not.
+func TestHook_WorkingMembersKeepTheData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		plan, failedAt string
 		wantKept       bool
 	}{
-		"the other one works":                {plan: `{}`},
-		"the other one refuses its plan":     {plan: `{"instructions":[{"name":"etcd-healthy"}]}`, failedAt: "etcd-healthy"},
-		"the plan of the other one fails":    {plan: `{"instructions":[{"name":"etcd-healthy"}]}`, failedAt: "install", wantKept: true},
-		"a restore has stopped the other":    {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore-stop"]}]}`, wantKept: true},
-		"a restore has put its data back":    {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore"]}]}`, wantKept: true},
-		"nothing is known of the other one":  {wantKept: true},
-		"a rotation has restarted the other": {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=certificate-rotation"]}]}`},
+		"the other member works":                              {plan: `{}`},
+		"the other member refuses its plan":                   {plan: `{"instructions":[{"name":"etcd-healthy"}]}`, failedAt: "etcd-healthy"},
+		"the plan of the other member fails":                  {plan: `{"instructions":[{"name":"etcd-healthy"}]}`, failedAt: "install", wantKept: true},
+		"a restore has stopped the other member":              {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore-stop"]}]}`, wantKept: true},
+		"a restore has replaced the data of the other member": {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore"]}]}`, wantKept: true},
+		"the other member has not reported":                   {wantKept: true},
+		"a rotation has restarted the other member":           {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=certificate-rotation"]}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
@@ -204,9 +204,9 @@ func TestHook_WhoKeepsTheData(t *testing.T) {
 	}
 }
 
-// TestHook_WhoseLeavingIsWaitedFor: an old request to a node without etcd delays no member, and a node without a known
+// TestHook_ReportsMembersThatMustLeaveFirst: an old request to a node without etcd delays no member, and a node without a known
 // machine may be a member.
-func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
+func TestHook_ReportsMembersThatMustLeaveFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		add      func(w *world)
 		wantKept string
@@ -215,7 +215,7 @@ func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
 		"of another member": {
 			add: func(w *world) { w.add(machine{name: "x", etcd: true}); w.settle(); w.join("x") }, wantKept: "the etcd member of node x must leave first",
 		},
-		"of no machine": {
+		"without a machine": {
 			add: func(w *world) {
 				w.add(machine{name: "x", etcd: true})
 				w.settle()
@@ -241,31 +241,31 @@ func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
 				}
 				w.wantKept("m1")
 				if why := w.why("m1"); !strings.HasPrefix(why, tc.wantKept) || !strings.Contains(why, "delete the Node in the cluster") {
-					t.Errorf("it waits for %q", why)
+					t.Errorf("the machine waits for %q", why)
 				}
 				w.leaves("x")
 				w.wantGone("m1")
 				if why := w.why("m1"); why != "" {
-					t.Errorf("it is released, and waits for %q", why)
+					t.Errorf("the machine is released, and waits for %q", why)
 				}
 			})
 		})
 	}
 }
 
-// TestHook_MachinesThatNeverComeAreNotWaitedFor: members do not wait for failed machines, nor for an endless series of
+// TestHook_DoesNotWaitForFailedMachines: members do not wait for failed machines, nor for an endless series of
 // new ones.
-func TestHook_MachinesThatNeverComeAreNotWaitedFor(t *testing.T) {
+func TestHook_DoesNotWaitForFailedMachines(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind, reason string
 		wantKept     bool
 	}{
-		"its host is being made":        {clusterv1.MachineInfrastructureReadyCondition, "Creating", true},
-		"its host cannot be made":       {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonCreateError, false},
-		"there are no data for it":      {clusterv1.MachineBootstrapConfigReadyCondition, "BadInput", false},
-		"its data are being written":    {clusterv1.MachineBootstrapConfigReadyCondition, "NotReady", true},
-		"nothing is said about it yet":  {"Other", "Other", true},
-		"an error is said about it all": {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonError, false},
+		"its host is being created":            {clusterv1.MachineInfrastructureReadyCondition, "Creating", true},
+		"its host cannot be created":           {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonCreateError, false},
+		"it has no bootstrap data":             {clusterv1.MachineBootstrapConfigReadyCondition, "BadInput", false},
+		"its bootstrap data are being written": {clusterv1.MachineBootstrapConfigReadyCondition, "NotReady", true},
+		"it has no condition yet":              {"Other", "Other", true},
+		"another condition reports an error":   {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonError, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
@@ -289,7 +289,7 @@ func TestHook_MachinesThatNeverComeAreNotWaitedFor(t *testing.T) {
 				w.elapse(8 * time.Minute)
 			}
 			if !w.asked("m1") {
-				t.Errorf("it waits for ever: %s", w.why("m1"))
+				t.Errorf("the machine waits forever: %s", w.why("m1"))
 			}
 		})
 	})

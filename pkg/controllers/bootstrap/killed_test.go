@@ -77,10 +77,10 @@ func (w *world) introduces(name, id string) connection {
 		case http.StatusInternalServerError, http.StatusServiceUnavailable:
 			w.elapse(5 * time.Second)
 		default:
-			w.Fatalf("machine %s is answered with %d", name, code)
+			w.Fatalf("the endpoint answers machine %s with %d", name, code)
 		}
 	}
-	w.Fatalf("machine %s is never answered", name)
+	w.Fatalf("the endpoint never answers machine %s", name)
 	return connection{}
 }
 
@@ -101,11 +101,11 @@ func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.
 				answer := w.introduces(name, "id-of-"+name)
 				token := w.secret(name + "-machine-plan-token").Data[corev1.ServiceAccountTokenKey]
 				if answer.SecretName != name+"-machine-plan" || len(token) == 0 || !strings.Contains(answer.KubeConfig, string(token)) {
-					t.Errorf("%s is given plan Secret %s and a kubeconfig without its token", name, answer.SecretName)
+					t.Errorf("%s gets plan Secret %s and a kubeconfig without its token", name, answer.SecretName)
 				}
 			}
 			if code, _ := introduceAs(t, w.served, tokenInScript.FindStringSubmatch(w.data(name))[1], "id-of-somebody-else"); code != http.StatusConflict {
-				t.Errorf("another identity is answered with %d", code)
+				t.Errorf("the endpoint answers another identity with %d", code)
 			}
 			w.settle()
 		}
@@ -148,7 +148,7 @@ func TestStory_CorrectionsWhereverTheProcessIsKilled(t *testing.T) {
 			w.add(machine{name: "m1", infraGroup: "infrastructure.cluster.x-k8s.io", userdata: "runcmd: [reboot]\n"})
 			w.settle()
 		}},
-		"everything is taken away": {func(_ *testing.T, w *world) {
+		"all objects are deleted": {func(_ *testing.T, w *world) {
 			w.add(machine{name: "m1"})
 			w.elapse(5 * time.Minute)
 		}, func(t *testing.T, w *world) {
@@ -226,7 +226,7 @@ func TestHook_KilledAfterEveryWrite(t *testing.T) {
 				}
 			}
 			if hook, finalizer := w.held("m3"); !hook || !finalizer || w.asked("m3") {
-				t.Errorf("m3 stays: hook %v, finalizer %v, asked %v", hook, finalizer, w.asked("m3"))
+				t.Errorf("m3, which stays, has hook %v, finalizer %v, asked %v", hook, finalizer, w.asked("m3"))
 			}
 			writes = w.api.Written(manager)
 		})
@@ -234,7 +234,7 @@ func TestHook_KilledAfterEveryWrite(t *testing.T) {
 	}
 	writes := run(t, 0)
 	if writes < 4 {
-		t.Fatalf("only %d writes: the story does not do what it should", writes)
+		t.Fatalf("only %d writes: the story is incomplete", writes)
 	}
 	for n := 1; n <= writes; n++ {
 		run(t, n)

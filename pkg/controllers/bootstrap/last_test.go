@@ -45,8 +45,8 @@ func TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled(t
 	}
 }
 
-// TestHook_MembersStayWhileOthersJoin: a member stays while new machines join, but not for a machine that never joins.
-func TestHook_MembersStayWhileOthersJoin(t *testing.T) {
+// TestHook_HoldsMembersWhileOthersJoin: a member stays while new machines join, but not for a machine that never joins.
+func TestHook_HoldsMembersWhileOthersJoin(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
 		w.add(machine{name: "n1", etcd: true})
@@ -55,7 +55,7 @@ func TestHook_MembersStayWhileOthersJoin(t *testing.T) {
 		w.wantKept("m1")
 		w.elapse(6 * time.Minute)
 		if !w.asked("m1") {
-			t.Error("a machine that never joins holds up another one for ever")
+			t.Error("a machine that never joins delays another one forever")
 		}
 	})
 }
@@ -81,9 +81,9 @@ func TestHook_BrokenMemberLeavesBeforeTheLastOne(t *testing.T) {
 	})
 }
 
-// TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame: a member is removed even without a kubeconfig Secret, which may
+// TestHook_AsksAClusterWithoutAKubeconfig: a member is removed even without a kubeconfig Secret, which may
 // be late, lost, or not yet in the cache.
-func TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame(t *testing.T) {
+func TestHook_AsksAClusterWithoutAKubeconfig(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
 		must(t, w.c.Core.Secret().Delete(namespace, "demo-kubeconfig", &metav1.DeleteOptions{}))
@@ -92,7 +92,7 @@ func TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame(t *testing.T) {
 		w.delete("m1")
 		w.elapse(time.Minute)
 		if hook, _ := w.held("m1"); !hook {
-			t.Fatal("the machine is let go although nobody has removed its member")
+			t.Fatal("the machine is released although its member still exists")
 		}
 		w.down.set(nil, false)
 		w.elapse(30 * time.Second)

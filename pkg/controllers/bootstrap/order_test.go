@@ -11,11 +11,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData: in any combination of states, a member can leave as long as
+// TestLeaver_OneCanLeaveWhileAnotherKeepsTheData: in any combination of states, a member can leave as long as
 // another keeps the data, at the latest after joined machines have moved.
-func TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData(t *testing.T) {
+func TestLeaver_OneCanLeaveWhileAnotherKeepsTheData(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		kept := rapid.Bool().Draw(r, "a member stays and works")
+		kept := rapid.Bool().Draw(r, "a working member stays")
 		leavers := drawLeavers(r, kept)
 		for len(leavers) > 0 {
 			next := slices.IndexFunc(leavers, func(l leaver) bool { return mayGo(l, leavers, kept) })
@@ -27,19 +27,19 @@ func TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData(t *testing.T) {
 					leavers[i].joined, leavers[i].waits = false, false
 				}
 			case kept || len(leavers) > 1 && slices.ContainsFunc(leavers, func(l leaver) bool { return l.works }):
-				r.Fatalf("nobody can go of %+v", leavers)
+				r.Fatalf("no member can leave of %+v", leavers)
 			default:
 				return // only the last is left, or none is known to work
 			}
 		}
 		if !kept {
-			r.Fatal("the last one went")
+			r.Fatal("the last member left")
 		}
 	})
 }
 
-// TestLeaver_OfTwoOneGoesFirst: the order is strict and total.
-func TestLeaver_OfTwoOneGoesFirst(t *testing.T) {
+// TestLeaver_OrderIsStrict: the order is strict and total.
+func TestLeaver_OrderIsStrict(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		leavers := drawLeavers(r, rapid.Bool().Draw(r, "kept"))
 		for i, a := range leavers {

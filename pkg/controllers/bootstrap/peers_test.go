@@ -48,8 +48,8 @@ func (w *world) planNone(name string) {
 // joined to it restart, because it counts until then.
 func TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled(t *testing.T) {
 	for name, breaks := range map[string]func(*world){
-		"its node is lost":     func(w *world) { w.lose("m1") },
-		"its plan did not end": func(w *world) { w.plan("m1"); w.elapse(11 * time.Minute) },
+		"its node is lost":       func(w *world) { w.lose("m1") },
+		"its plan has not ended": func(w *world) { w.plan("m1"); w.elapse(11 * time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			retell(t, 2, threeMembers, func(t *testing.T, w *world) {
@@ -70,9 +70,9 @@ func TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled(t *t
 	}
 }
 
-// TestHook_MemberWithANewPlanIsNotBroken: a member with a new plan works or restarts, and others move to another server
+// TestHook_MemberWithANewPlanCountsAsWorking: a member with a new plan works or restarts, and others move to another server
 // before it leaves.
-func TestHook_MemberWithANewPlanIsNotBroken(t *testing.T) {
+func TestHook_MemberWithANewPlanCountsAsWorking(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")
 		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
@@ -117,7 +117,7 @@ func TestHook_MemberThatDoesNotWorkGoesFirstWhereverTheProcessIsKilled(t *testin
 		w.delete("m2")
 		w.elapse(10 * time.Second)
 		if !w.asked("m2") {
-			t.Error("the lost member waits for one that works")
+			t.Error("the lost member waits for a working one")
 		}
 		w.leaves("m2")
 		w.wantReleased("m2")
@@ -138,7 +138,7 @@ func TestHook_MemberLeavesAfterARestartWhereverTheProcessIsKilled(t *testing.T) 
 		w.wantQuiet(6 * time.Minute)
 		w.elapse(3 * time.Minute)
 		if !w.asked("m1") {
-			t.Error("a member that never ends its restart holds another one for ever")
+			t.Error("a member that never ends its restart delays another one forever")
 		}
 		w.leaves("m1")
 		w.wantReleased("m1")

@@ -56,7 +56,7 @@ func (w *world) wantMade(names ...string) {
 	}
 	for object, n := range count {
 		if n != 0 {
-			w.Errorf("%s: missing %d (negative: too many)", object, n)
+			w.Errorf("%s: %d are missing (a negative number: too many)", object, n)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestStory_MachineGetsChannelIdentityAndData(t *testing.T) {
 			t.Errorf("bootstrap data have type %s and labels %v", data.Type, data.Labels)
 		}
 		if _, ok := data.Data["format"]; ok {
-			t.Error("a script has a format of cloud-init")
+			t.Error("a script has a cloud-init format")
 		}
 		owner := []metav1.OwnerReference{{
 			APIVersion: "rke.cattle.io/v1", Kind: "RKEBootstrap", Name: "m1", UID: boot.UID, Controller: new(true), BlockOwnerDeletion: new(true),
@@ -123,7 +123,7 @@ func (w *world) checkAccounts() {
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1-machine-plan"}}
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1-machine-plan"}}
 	if !w.read(plan) || !w.read(account) || !w.read(role) || !w.read(binding) {
-		w.Fatal("accounts and rights are not complete")
+		w.Fatal("accounts and roles are incomplete")
 	}
 	for _, label := range []struct {
 		of        *corev1.ServiceAccount
@@ -142,11 +142,11 @@ func (w *world) checkAccounts() {
 		Verbs: []string{"watch", "get", "update", "list"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"m1-machine-plan"},
 	}}
 	if diff := cmp.Diff(rules, role.Rules); diff != "" {
-		w.Errorf("rights of the agent (-want +got):\n%s", diff)
+		w.Errorf("rules of the agent (-want +got):\n%s", diff)
 	}
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "m1-machine-plan", Namespace: namespace}}
 	if diff := cmp.Diff(subjects, binding.Subjects); diff != "" || binding.RoleRef.Name != role.Name {
-		w.Errorf("the rights are given to the wrong account (-want +got):\n%s", diff)
+		w.Errorf("the RoleBinding has the wrong subject (-want +got):\n%s", diff)
 	}
 	token := w.secret("m1-machine-bootstrap-token")
 	if token.Type != corev1.SecretTypeServiceAccountToken || token.Annotations["rke.cattle.io/bootstrap-token"] != "true" ||
@@ -166,7 +166,7 @@ func (w *world) checkScript() {
 	w.Helper()
 	script, token := w.data("m1"), w.secret("m1-machine-bootstrap-token").Data[corev1.ServiceAccountTokenKey]
 	if len(token) == 0 || strings.Contains(script, string(token)) {
-		w.Errorf("the account's token, %d bytes, is in the script", len(token))
+		w.Errorf("the script contains the account's token of %d bytes", len(token))
 	}
 	for _, want := range []string{naming.TokenHash(string(token)), "https://drover.example.org'", "CATTLE_CA_CHECKSUM", "echo install", "STRICT_VERIFY"} {
 		if !strings.Contains(script, want) {
@@ -174,7 +174,7 @@ func (w *world) checkScript() {
 		}
 	}
 	if strings.Contains(script, "https://drover.example.org/'") {
-		w.Error("the server's URL has a slash at its end")
+		w.Error("the server's URL has a trailing slash")
 	}
 }
 
@@ -207,10 +207,10 @@ func TestStory_EndpointForMachinesTakesTheToken(t *testing.T) {
 		w.reports("m1")
 		w.elapse(w.setup.ReusedTTL + time.Second)
 		if w.secret("m1-machine-bootstrap-token").Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true" {
-			t.Error("the token is good although its time is over")
+			t.Error("the token is valid although it has expired")
 		}
 		if code, _ := introduce(t, handler, token[1]); code != http.StatusUnauthorized {
-			t.Errorf("a token out of use is answered with %d", code)
+			t.Errorf("the endpoint answers an invalidated token with %d", code)
 		}
 	})
 }
@@ -294,7 +294,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 	// Two handlers that write one object may conflict and retry, so runs may differ by a write or two.
 	const least = 8
 	if writes < least {
-		t.Fatalf("only %d writes: the story does not do what it should", writes)
+		t.Fatalf("only %d writes: the story is incomplete", writes)
 	}
 	for _, n := range crashpoints.Of(t, writes, 24) {
 		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 					t.Errorf("hook %v, finalizer %v", hook, finalizer)
 				}
 				if w.bootstrap("m1").Status.DataSecretName == nil {
-					t.Error("Cluster API is not told about the data")
+					t.Error("status.dataSecretName does not reach Cluster API")
 				}
 				token := w.secret("m1-machine-bootstrap-token").Data[corev1.ServiceAccountTokenKey]
 				if !strings.Contains(w.data("m1"), naming.TokenHash(string(token))) {
@@ -332,16 +332,16 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 // hook, finalizer or cluster name, and it invalidates no token.
 func TestStory_ClustersOfOthersAreLeftAlone(t *testing.T) {
 	cases := map[string]func(w *world){
-		"machine that is new": func(w *world) { w.add(machine{name: "m1", cluster: "theirs"}) },
-		"etcd machine":        func(w *world) { w.add(machine{name: "m1", cluster: "theirs", etcd: true}) },
-		"machine with another cluster name": func(w *world) {
+		"a new machine":   func(w *world) { w.add(machine{name: "m1", cluster: "theirs"}) },
+		"an etcd machine": func(w *world) { w.add(machine{name: "m1", cluster: "theirs", etcd: true}) },
+		"a machine with another cluster name": func(w *world) {
 			w.add(machine{name: "m1", cluster: "theirs"})
 			boot := w.bootstrap("m1")
 			boot.Spec.ClusterName = "template"
 			_, err := w.c.RKE.RKEBootstrap().Update(boot)
 			must(w.T, err)
 		},
-		"etcd machine that is held and goes": func(w *world) {
+		"a deleted etcd machine with the hook": func(w *world) {
 			w.add(machine{name: "m1", cluster: "theirs", etcd: true})
 			boot := w.bootstrap("m1")
 			boot.Finalizers = []string{rkev1.BootstrapEtcdRemovalFinalizer}
@@ -352,7 +352,7 @@ func TestStory_ClustersOfOthersAreLeftAlone(t *testing.T) {
 			}}})
 			must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
 		},
-		"bootstrap object whose Machine is gone": func(w *world) {
+		"an RKEBootstrap without its Machine": func(w *world) {
 			w.add(machine{name: "m1", cluster: "theirs", etcd: true})
 			boot := w.bootstrap("m1")
 			boot.Finalizers = []string{rkev1.BootstrapEtcdRemovalFinalizer}
@@ -385,7 +385,7 @@ func TestStory_ClustersOfOthersAreLeftAlone(t *testing.T) {
 				w.start()
 				w.elapse(time.Hour)
 				if writes := w.api.Writes(manager); len(writes) > 0 {
-					t.Errorf("writes to somebody else's cluster: %v", writes)
+					t.Errorf("writes to the cluster of another instance: %v", writes)
 				}
 			})
 		})
@@ -408,11 +408,11 @@ func TestStory_WaitsForEverythingThatIsMissingWhereverTheProcessIsKilled(t *test
 				capi(w, map[string]any{"status": map[string]any{"initialization": map[string]any{"infrastructureProvisioned": true}}}, "status")
 			},
 		},
-		"cluster is paused": {
+		"the cluster is paused": {
 			before: func(w *world) { capi(w, map[string]any{"spec": map[string]any{"paused": true}}) },
 			after:  func(w *world) { capi(w, map[string]any{"spec": map[string]any{"paused": nil}}) },
 		},
-		"mark of ownership": {
+		"the mark of the instance": {
 			before: func(w *world) { w.mark("demo", "somebody-else") },
 			after:  func(w *world) { w.mark("demo", instance) },
 		},
@@ -425,7 +425,7 @@ func TestStory_WaitsForEverythingThatIsMissingWhereverTheProcessIsKilled(t *test
 				w.add(machine{name: "m1"})
 				w.elapse(time.Minute)
 				if made := w.made(); len(made) > 0 {
-					t.Fatalf("made too early: %v", made)
+					t.Fatalf("objects created too early: %v", made)
 				}
 				c.after(w)
 				w.settle()
@@ -451,15 +451,15 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 		happens     func(w *world)
 		wantMessage string
 	}{
-		"userdata that is no YAML": {
+		"userdata without YAML": {
 			func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "a: [b"}) },
 			"spec.userdata.inlineUserdata: must be a cloud-config: a YAML map, without a script or a multi-part archive; see line 1",
 		},
-		"userdata whose runcmd is no list": {
+		"userdata with a runcmd that is not a list": {
 			func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "runcmd: reboot"}) },
 			"spec.userdata.inlineUserdata: runcmd must be a list",
 		},
-		"variables that no shell can have": {
+		"variables with invalid names": {
 			func(w *world) {
 				w.addCluster("other", instance)
 				w.variables("other", rkev1.EnvVar{Name: "no-proxy", Value: "secret"})
@@ -468,13 +468,13 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 			},
 			`spec.agentEnvVars: the names ["no-proxy"] are invalid in a shell: use letters, digits and _, and do not start with a digit`,
 		},
-		"machine without a cluster": {func(w *world) { w.add(machine{name: "bad", cluster: "nowhere"}) }, ""},
+		"a machine without a cluster": {func(w *world) { w.add(machine{name: "bad", cluster: "nowhere"}) }, ""},
 		"Windows without an installer": {
 			func(w *world) { w.add(machine{name: "bad", windows: true}) },
-			"machines with Windows are not supported here: there is no installer for their agent; " +
-				"use a machine with Linux, and no label cattle.io/os=windows",
+			"there is no Windows installer for this machine's infrastructure; " +
+				"use a Linux machine without the label cattle.io/os=windows",
 		},
-		"token under whose name is something else": {func(w *world) {
+		"a token whose name another object has": {func(w *world) {
 			must(w.T, w.api.Add(&corev1.Secret{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bad-machine-bootstrap-token"},
@@ -489,10 +489,10 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 				w.add(machine{name: "good"})
 				w.elapse(time.Minute)
 				if w.bootstrap("good").Status.DataSecretName == nil {
-					t.Error("the other machine gets nothing")
+					t.Error("the other machine gets no bootstrap data")
 				}
 				if w.bootstrap("bad").Status.DataSecretName != nil {
-					t.Error("the machine goes on")
+					t.Error("the machine gets its bootstrap data")
 				}
 				w.wantProblem("bad", c.wantMessage)
 			})
@@ -571,7 +571,7 @@ func TestStory_MachineThatGoesGetsNoIdentity(t *testing.T) {
 		w.elapse(time.Minute)
 		for _, object := range w.made() {
 			if strings.Contains(object, "-machine-bootstrap") {
-				t.Errorf("%s is made for a machine that goes", object)
+				t.Errorf("%s is created for a deleted machine", object)
 			}
 		}
 	})
@@ -617,7 +617,7 @@ func TestStory_WhatIsTakenAwayComesBackWhereverTheProcessIsKilled(t *testing.T) 
 			t.Errorf("labels of the plan Secret are %v", plan.Labels)
 		}
 		if string(plan.Data["applied-checksum"]) != "abc" {
-			t.Error("what the agent reported is gone")
+			t.Error("the agent's report is lost")
 		}
 	})
 }

@@ -71,7 +71,7 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, rkev1.BootstrapTokenInvalidatedAnnotation, "true")
 	updated, err := h.Secrets.Update(next)
 	if err != nil {
-		return secret, fmt.Errorf("end the use of token %s/%s: %w", secret.Namespace, secret.Name, err)
+		return secret, fmt.Errorf("invalidate token %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return updated, nil
 }

@@ -8,8 +8,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// TestToken_EndsOnce: a token is invalidated at the right time, and not written again.
-func TestToken_EndsOnce(t *testing.T) {
+// TestToken_ExpiresOnce: a token is invalidated at the right time, and not written again.
+func TestToken_ExpiresOnce(t *testing.T) {
 	const name = "m1-machine-bootstrap-token"
 	used := func(w *world, at string) { w.annotateSecret(name, rkev1.LastAccessAnnotation, at) }
 	now := func() string { return time.Now().UTC().Format(time.RFC3339) }
@@ -19,13 +19,13 @@ func TestToken_EndsOnce(t *testing.T) {
 		good     time.Duration // how long it must stay valid from then on; 0 means not at all
 		forever  bool
 	}{
-		"machine that takes its time":                            {happens: func(*world) {}, forever: true},
-		"machine that has introduced itself and is not heard of": {happens: func(w *world) { used(w, now()) }, forever: true},
-		"machine whose agent has reported":                       {happens: func(w *world) { used(w, now()); w.reports("m1") }, good: 9 * time.Minute},
-		"machine whose agent reports late":                       {happens: func(w *world) { used(w, now()); w.elapse(time.Hour); w.reports("m1") }},
-		"machine that has become a node":                         {happens: func(w *world) { w.join("m1") }},
-		"time of use that is no time":                            {happens: func(w *world) { used(w, "yesterday") }},
-		"no bounds": {
+		"a slow machine": {happens: func(*world) {}, forever: true},
+		"a machine that has registered, and has not reported": {happens: func(w *world) { used(w, now()) }, forever: true},
+		"a machine whose agent has reported":                  {happens: func(w *world) { used(w, now()); w.reports("m1") }, good: 9 * time.Minute},
+		"a machine whose agent reports late":                  {happens: func(w *world) { used(w, now()); w.elapse(time.Hour); w.reports("m1") }},
+		"a machine that is a node":                            {happens: func(w *world) { w.join("m1") }},
+		"an invalid time of use":                              {happens: func(w *world) { used(w, "yesterday") }},
+		"without a TTL": {
 			settings: func(w *world) { w.setup.ReusedTTL = 0 },
 			happens:  func(w *world) { used(w, now()); w.reports("m1") }, forever: true,
 		},
@@ -41,19 +41,19 @@ func TestToken_EndsOnce(t *testing.T) {
 				w.settle()
 				over := func() bool { return w.secret(name).Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] == "true" }
 				if over() {
-					t.Fatal("the token is out of use from the start")
+					t.Fatal("the token is invalid from the start")
 				}
 				c.happens(w)
 				w.elapse(c.good)
 				if c.good > 0 && over() {
-					t.Errorf("out of use within %s", c.good)
+					t.Errorf("invalidated within %s", c.good)
 				}
 				w.elapse(90 * time.Second)
 				if c.forever {
 					w.elapse(24 * time.Hour)
 				}
 				if over() == c.forever {
-					t.Errorf("out of use: %v", over())
+					t.Errorf("invalidated: %v", over())
 				}
 				w.wantQuiet(time.Hour)
 			})
@@ -61,8 +61,8 @@ func TestToken_EndsOnce(t *testing.T) {
 	}
 }
 
-// TestToken_EndsWhileNobodyLooks: a token also expires while no process runs.
-func TestToken_EndsWhileNobodyLooks(t *testing.T) {
+// TestToken_ExpiresWithoutAnEvent: a token also expires while no process runs.
+func TestToken_ExpiresWithoutAnEvent(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{name: "m1"})
 		w.settle()
@@ -73,7 +73,7 @@ func TestToken_EndsWhileNobodyLooks(t *testing.T) {
 		w.start()
 		w.settle()
 		if w.secret("m1-machine-bootstrap-token").Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true" {
-			t.Error("the token is still good")
+			t.Error("the token is still valid")
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestStory_SlowMachineWhereverTheProcessIsKilled(t *testing.T) {
 		before := w.api.Written(manager)
 		w.elapse(26 * time.Hour)
 		if n := w.api.Written(manager) - before; n > 0 {
-			t.Errorf("%d writes for a machine that is not heard of", n)
+			t.Errorf("%d writes for a machine that has not reported", n)
 		}
 		w.introduces("m1", "slow-machine")
 		w.settle()
@@ -99,7 +99,7 @@ func TestStory_SlowMachineWhereverTheProcessIsKilled(t *testing.T) {
 			t.Errorf("identity of the Machine is %q", got)
 		}
 		if code, _ := introduceAs(t, w.served, token, "somebody-else"); code != http.StatusConflict {
-			t.Errorf("another identity is answered with %d", code)
+			t.Errorf("the endpoint answers another identity with %d", code)
 		}
 		w.introduces("m1", "slow-machine")
 		w.elapse(26 * time.Hour)
@@ -107,12 +107,12 @@ func TestStory_SlowMachineWhereverTheProcessIsKilled(t *testing.T) {
 		w.reports("m1")
 		w.elapse(w.setup.ReusedTTL + time.Second)
 		if code, _ := introduceAs(t, w.served, token, "slow-machine"); code != http.StatusUnauthorized {
-			t.Errorf("a machine whose agent has its own credential is answered with %d", code)
+			t.Errorf("the endpoint answers a machine whose agent has its own credential with %d", code)
 		}
 		w.join("m1")
 		w.settle()
 		if code, _ := introduceAs(t, w.served, token, "slow-machine"); code != http.StatusUnauthorized {
-			t.Errorf("a node is answered with %d", code)
+			t.Errorf("the endpoint answers a node with %d", code)
 		}
 	})
 }

@@ -216,7 +216,7 @@ func (w *world) start() {
 	}))
 	running, cancel := context.WithCancel(w.Context())
 	if err := c.Start(running); err != nil {
-		w.Log("manager did not start:", err) // it was killed while starting
+		w.Log("the manager did not start:", err) // it was killed while starting
 	}
 	stopServing := func() {}
 	if w.serves {
@@ -269,7 +269,7 @@ func (w *world) wantQuiet(d time.Duration) {
 	w.api.ResetLog()
 	w.elapse(d)
 	if writes := w.api.Writes(manager); len(writes) > 0 {
-		w.Errorf("%d writes where none was wanted: %v", len(writes), writes)
+		w.Errorf("%d unexpected writes: %v", len(writes), writes)
 	}
 }
 
