@@ -47,7 +47,7 @@ func takeOver(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, writers, fieldManager)
 	if err != nil {
-		return fmt.Errorf("take over what the agent is installed with: %w", err)
+		return fmt.Errorf("take over the agent's objects: %w", err)
 	}
 	if patch == nil {
 		return nil
@@ -63,12 +63,12 @@ func takeOver(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 func applyTo(ctx context.Context, client rest.Interface, object runtime.Object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return fmt.Errorf("encode what the agent is installed with: %w", err)
+		return fmt.Errorf("encode the agent's objects: %w", err)
 	}
 	unstructured.RemoveNestedField(content, "status")
 	body, err := json.Marshal(content)
 	if err != nil {
-		return fmt.Errorf("encode what the agent is installed with: %w", err)
+		return fmt.Errorf("encode the agent's objects: %w", err)
 	}
 	applied := unstructured.Unstructured{Object: content}
 	resource, _ := meta.UnsafeGuessKindToResource(applied.GroupVersionKind())

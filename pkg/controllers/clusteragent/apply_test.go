@@ -55,13 +55,13 @@ func TestTakeOver(t *testing.T) {
 		managers[e.Manager+"/"+e.Subresource] = e.FieldsV1.GetRawString()
 	}
 	if len(managers) != 3 || !strings.Contains(managers["drover/"], "f:ports") || !strings.Contains(managers["drover/"], "f:strategy") || managers["kubectl/scale"] == "" {
-		t.Errorf("owners %v", managers)
+		t.Errorf("the owners are %v", managers)
 	}
 	if string(operations[1].Value) != `"7"` {
-		t.Errorf("of whichever version: %s", patch)
+		t.Errorf("the patch names an API version: %s", patch)
 	}
 	patch, found.ManagedFields = nil, entries
 	if err := takeOver(context.Background(), client, found); err != nil || patch != nil {
-		t.Errorf("it is taken over again: %s, %v", patch, err)
+		t.Errorf("the second patch is %s, error %v", patch, err)
 	}
 }

@@ -101,7 +101,7 @@ func (u *updates) turnKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endp
 func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.AuthObjects, settled bool) error {
 	keys, err := client.CoreV1().ConfigMaps(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read what answers about tokens: %w", err)
+		return fmt.Errorf("read the token authenticator: %w", err)
 	}
 	if err != nil || keys.Data[clustermanifest.TrustKey] != wanted.Keys.Data[clustermanifest.TrustKey] || digest(keys) != digest(wanted.Keys) {
 		if err := applyTo(u.ctx, client.CoreV1().RESTClient(), wanted.Keys); err != nil {
@@ -110,7 +110,7 @@ func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.
 	}
 	server, err := client.AppsV1().DaemonSets(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read what answers about tokens: %w", err)
+		return fmt.Errorf("read the token authenticator: %w", err)
 	}
 	if err == nil && (digest(server) == digest(wanted.Server) || !settled) {
 		return nil
@@ -154,7 +154,7 @@ func remove[T metav1.Object](u *updates, get getter[T], gone deleter) error {
 		err = gone(u.ctx, clustermanifest.Auth, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.GetUID()))})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove what answers about tokens: %w", err)
+		return fmt.Errorf("remove the token authenticator: %w", err)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (w *world) keys() *endpointtoken.Keys {
 		return nil
 	}
 	if secret.Labels[rkev1.ClusterNameLabel] != "demo" || secret.Labels[rkev1.BackupLabel] == "" || len(secret.OwnerReferences) != 1 {
-		w.Errorf("the Secret does not belong to its cluster: %v %v", secret.Labels, secret.OwnerReferences)
+		w.Errorf("the Secret has labels %v and owners %v", secret.Labels, secret.OwnerReferences)
 	}
 	keys, err := endpointtoken.KeysOf(secret)
 	must(w.T, err)
@@ -95,7 +95,7 @@ func (w *world) aged(by time.Duration) {
 func (w *world) connected() {
 	w.Helper()
 	w.add(token(), controlPlane(true))
-	w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+	w.installed(map[string]string{clustermanifest.DigestAnnotation: "of another release"})
 	w.agents.set(true)
 	w.pass()
 }
@@ -106,14 +106,14 @@ func TestStory_AnEndpointIsSwitchedOnAndOff(t *testing.T) {
 	tell(t, func(w *world) {
 		w.connected()
 		if trusted, served := w.trusts(nil); trusted || served || w.keys() != nil {
-			t.Fatal("there is something of an endpoint that nobody wants")
+			t.Fatal("parts of an endpoint exist although it is disabled")
 		}
 		manifest := w.manifest()
 		w.enable(true)
 		w.elapse(time.Minute)
 		keys := w.keys()
 		if keys == nil {
-			t.Fatalf("there are no keys; log %s", w.log)
+			t.Fatalf("the keys are missing; log %s", w.log)
 		}
 		if trusted, served := w.trusts(keys); !trusted || !served {
 			t.Fatalf("trusted %t, served %t; log %s", trusted, served, w.log)
@@ -124,7 +124,7 @@ func TestStory_AnEndpointIsSwitchedOnAndOff(t *testing.T) {
 		w.agents.cluster.ResetLog()
 		w.elapse(time.Hour)
 		if writes := w.agents.cluster.Writes(inside); len(writes) > 0 {
-			t.Errorf("what is as it should be is written: %v", writes)
+			t.Errorf("the controller writes settled objects: %v", writes)
 		}
 		w.enable(false)
 		w.elapse(time.Minute)
@@ -145,10 +145,10 @@ func TestStory_DeletedKeysEndAllTokens(t *testing.T) {
 		w.elapse(time.Minute)
 		after := w.keys()
 		if after == nil {
-			t.Fatal("there are no keys")
+			t.Fatal("the keys are missing")
 		}
 		if trusted, _ := w.trusts(before); trusted {
-			t.Error("tokens of the keys before are good")
+			t.Error("tokens of the former keys are valid")
 		}
 		if trusted, served := w.trusts(after); !trusted || !served {
 			t.Errorf("trusted %t, served %t; log %s", trusted, served, w.log)
@@ -172,7 +172,7 @@ func TestStory_DeletedKeysEndAllTokens_WhateverTheirLabels(t *testing.T) {
 		w.deleteKeys()
 		w.elapse(time.Minute)
 		if trusted, _ := w.trusts(before); trusted || w.keys() == nil {
-			t.Errorf("tokens of the keys before are good: %t; log %s", trusted, w.log)
+			t.Errorf("tokens of the former keys are valid: %t; log %s", trusted, w.log)
 		}
 	})
 }
@@ -188,7 +188,7 @@ func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
 			w.another(name, true)
 			replaced, err := w.user.Core.Secret().Get("c-m-"+name, token().Name, metav1.GetOptions{})
 			must(t, err)
-			replaced.Data[registration.KeyPreviousToken] = []byte("the one before")
+			replaced.Data[registration.KeyPreviousToken] = []byte("the former token")
 			_, err = w.user.Core.Secret().Update(replaced)
 			must(t, err)
 			w.pass()
@@ -202,12 +202,12 @@ func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
 			}
 		}
 		if replaced := w.replaced(); len(replaced) != 4 {
-			t.Errorf("replaced are %v", replaced)
+			t.Errorf("the updated clusters are %v", replaced)
 		}
 		followed, err := w.user.Core.Secret().Get("c-m-a", token().Name, metav1.GetOptions{})
 		must(t, err)
 		if followed.Annotations[registration.FollowedAnnotation] == "" {
-			t.Error("the token before goes on to be good, though the agent has the present one")
+			t.Error("the former token stays valid although the agent has the new one")
 		}
 		log := w.log.String()
 		if strings.Contains(log, "The agent of a cluster could not be") || !strings.Contains(log, "The authorized endpoint of a cluster could not be") || !strings.Contains(log, "delete the Secret, and Drover creates it again") {
@@ -229,7 +229,7 @@ func TestStory_KeysOfTheFutureTurn(t *testing.T) {
 			t.Error("the key is trusted")
 		}
 		if trusted, _ := w.trusts(w.keys()); !trusted {
-			t.Errorf("no other one is; log %s", w.log)
+			t.Errorf("no other key is trusted; log %s", w.log)
 		}
 	})
 }
@@ -242,7 +242,7 @@ func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
 		w.enable(true)
 		before := w.keys()
 		done := appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
-		former := map[string]string{clustermanifest.DigestAnnotation: "that of another release"}
+		former := map[string]string{clustermanifest.DigestAnnotation: "of another release"}
 		must(t, w.agents.cluster.Add(
 			&appsv1.Deployment{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
@@ -262,7 +262,7 @@ func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
 		w.agents.set(true)
 		w.elapse(time.Minute)
 		if trusted, _ := w.trusts(before); !trusted || replaced() {
-			t.Fatalf("while the new agent has not come: keys trusted %t, replaced %t; log %s", trusted, replaced(), w.log)
+			t.Fatalf("before the new agent connects: keys trusted %t, replaced %t; log %s", trusted, replaced(), w.log)
 		}
 		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
 		must(t, err)
@@ -274,7 +274,7 @@ func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
 		must(t, err)
 		w.elapse(time.Minute)
 		if !replaced() {
-			t.Errorf("the new agent has come; log %s", w.log)
+			t.Errorf("after the new agent connects; log %s", w.log)
 		}
 	})
 }
@@ -289,7 +289,7 @@ func TestStory_KeysTurn(t *testing.T) {
 		w.aged(endpointtoken.KeyLife)
 		after := w.keys()
 		if before.String() == after.String() {
-			t.Fatalf("the same keys sign after %s", endpointtoken.KeyLife)
+			t.Fatalf("the same key signs after %s", endpointtoken.KeyLife)
 		}
 		for name, keys := range map[string]*endpointtoken.Keys{"before": before, "after": after} {
 			if trusted, _ := w.trusts(keys); !trusted {
@@ -298,7 +298,7 @@ func TestStory_KeysTurn(t *testing.T) {
 		}
 		w.aged(endpointtoken.MaxLife + time.Hour)
 		if trusted, _ := w.trusts(before); trusted {
-			t.Error("the key before is trusted when no token of it can be good any more")
+			t.Error("the former key is trusted although all its tokens have expired")
 		}
 	})
 }
@@ -308,7 +308,7 @@ func TestStory_KeysTurn(t *testing.T) {
 func TestStory_AnEndpointWaitsForTheAgent(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(true))
-		w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+		w.installed(map[string]string{clustermanifest.DigestAnnotation: "of another release"})
 		w.enable(true)
 		if _, served := w.trusts(nil); served || w.keys() == nil {
 			t.Fatalf("served %t, keys %v", served, w.keys())
@@ -329,7 +329,7 @@ func TestStory_AnEndpointWaitsForTheAgent(t *testing.T) {
 		w.elapse(time.Minute)
 		synctest.Wait()
 		if _, served := w.trusts(nil); !served || w.keys() != nil {
-			t.Errorf("of somebody else's is left %t, keys %v; log %s", served, w.keys(), w.log)
+			t.Errorf("the foreign authenticator is left %t, keys %v; log %s", served, w.keys(), w.log)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func lives(w *world) {
 	w.elapse(time.Minute)
 	must(w.T, w.user.Core.Secret().Delete(fleet, "demo-cluster-agent", &metav1.DeleteOptions{}))
 	w.elapse(time.Minute)
-	w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+	w.installed(map[string]string{clustermanifest.DigestAnnotation: "of another release"})
 	w.agents.set(true)
 	w.elapse(time.Minute)
 	edited, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
@@ -55,8 +55,8 @@ func TestStory_AgentWhereverTheProcessIsKilled(t *testing.T) {
 		of   func(*world) *memkube.Server
 		name string
 	}{
-		"between writes of its own":     {func(w *world) *memkube.Server { return w.api }, agent},
-		"between writes in the cluster": {func(w *world) *memkube.Server { return w.agents.cluster }, inside},
+		"between writes in the management cluster": {func(w *world) *memkube.Server { return w.api }, agent},
+		"between writes in the cluster":            {func(w *world) *memkube.Server { return w.agents.cluster }, inside},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestStory_AgentWhereverTheProcessIsKilled(t *testing.T) {
 					w.agents.cluster.ResetLog()
 					w.elapse(time.Hour)
 					if late := append(w.api.Writes(agent), w.agents.cluster.Writes(inside)...); len(late) > 0 {
-						w.Errorf("killed after write %d: writes in an hour in which nothing happens: %v", n, late)
+						w.Errorf("killed after write %d: writes in an hour without changes: %v", n, late)
 					}
 					got := w.objects()
 					if want == nil {

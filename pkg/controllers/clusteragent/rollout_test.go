@@ -15,7 +15,7 @@ func cluster(i int) types.NamespacedName {
 }
 
 // One cluster starts, and each agent that connects lets one more follow.
-func TestRollout_BeginsWithOne(t *testing.T) {
+func TestRollout_StartsWithOneCluster(t *testing.T) {
 	t.Parallel()
 	r, now := newRollout(), time.Unix(1e9, 0)
 	var under []types.NamespacedName
@@ -31,37 +31,37 @@ func TestRollout_BeginsWithOne(t *testing.T) {
 		under = under[1:]
 		for _, name := range r.next(now) {
 			if !r.take(name, "v", now) {
-				t.Fatalf("it is the turn of %s, and there is no room", name)
+				t.Fatalf("it is the turn of %s, but there is no room", name)
 			}
 			under = append(under, name)
 		}
 	}
 	if len(sizes) != 100 || sizes[0] != 1 || sizes[1] != 2 || sizes[2] != 3 || sizes[50] != most {
-		t.Errorf("clusters at the same time: %v", sizes)
+		t.Errorf("clusters that update at the same time: %v", sizes)
 	}
 	if s, _ := r.state(now); s.waiting != 0 || s.under != 0 {
-		t.Errorf("left over: %+v", s)
+		t.Errorf("left in the rollout: %+v", s)
 	}
 	if now = now.Add(quiet + time.Second); !r.take(cluster(1), "w", now) || r.take(cluster(2), "w", now) {
-		t.Error("the next update of all does not begin with one")
+		t.Error("the next rollout does not start with one cluster")
 	}
 }
 
-func TestRollout_LostAgentsStopTheOthers(t *testing.T) {
+func TestRollout_LostAgentsStopTheRollout(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		back int
 		then func(r *rollout, now time.Time)
 		want bool // another cluster may follow
 	}{
-		"three do not connect":         {back: 0, want: false},
-		"nor do three of twenty":       {back: 20, want: false},
-		"three of a hundred":           {back: 100, want: true},
-		"one comes back":               {back: 0, then: func(r *rollout, now time.Time) { r.landed(cluster(1000), now) }, want: true},
-		"one is deleted":               {back: 0, then: func(r *rollout, _ time.Time) { r.forget(cluster(1000)) }, want: true},
-		"one is to be something else":  {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(1000), "better", now); r.landed(cluster(1000), now) }, want: true},
-		"one is looked at once more":   {back: 0, then: func(r *rollout, now time.Time) { r.watch(cluster(1000), "v", now) }, want: false},
-		"one more waits all the while": {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(2000), "v", now) }, want: false},
+		"three agents do not connect":              {back: 0, want: false},
+		"three of twenty agents do not connect":    {back: 20, want: false},
+		"three of a hundred agents do not connect": {back: 100, want: true},
+		"one agent connects":                       {back: 0, then: func(r *rollout, now time.Time) { r.landed(cluster(1000), now) }, want: true},
+		"one cluster is deleted":                   {back: 0, then: func(r *rollout, _ time.Time) { r.forget(cluster(1000)) }, want: true},
+		"one target changes":                       {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(1000), "better", now); r.landed(cluster(1000), now) }, want: true},
+		"one cluster is checked again":             {back: 0, then: func(r *rollout, now time.Time) { r.watch(cluster(1000), "v", now) }, want: false},
+		"one more cluster waits":                   {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(2000), "v", now) }, want: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,10 +86,10 @@ func TestRollout_LostAgentsStopTheOthers(t *testing.T) {
 				c.then(r, now)
 			}
 			if got := r.take(cluster(3000), "v", now); got != c.want {
-				t.Errorf("another one follows: %v, want %v", got, c.want)
+				t.Errorf("another cluster may update: %v, want %v", got, c.want)
 			}
 			if s, changed := r.state(now); changed != (c.then != nil && c.want) {
-				t.Errorf("that it goes on is told: %v, %+v", changed, s)
+				t.Errorf("the end of the stop is reported: %v, %+v", changed, s)
 			}
 		})
 	}
@@ -104,13 +104,13 @@ func TestOver(t *testing.T) {
 		status appsv1.DeploymentStatus
 		want   bool
 	}{
-		"nobody has looked yet":            {status(1, 1, 1, 1), false},
-		"the new pod is not there":         {status(2, 1, 0, 1), false},
-		"the new pod is not connected":     {status(2, 2, 1, 1), false},
-		"the new pod is, the old one goes": {status(2, 2, 1, 2), true},
-		"the new pod is alone":             {status(2, 1, 1, 1), true},
-		"one of two is connected":          {status(2, 3, 1, 3), true},
-		"none is":                          {status(2, 1, 1, 0), false},
+		"no controller has seen it yet":                              {status(1, 1, 1, 1), false},
+		"the new pod does not exist":                                 {status(2, 1, 0, 1), false},
+		"the new pod is not connected":                               {status(2, 2, 1, 1), false},
+		"the new pod is connected, and the old one is being deleted": {status(2, 2, 1, 2), true},
+		"only the new pod exists":                                    {status(2, 1, 1, 1), true},
+		"one of two pods is connected":                               {status(2, 3, 1, 3), true},
+		"no pod is connected":                                        {status(2, 1, 1, 0), false},
 	} {
 		if got := over(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: c.status}); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -119,7 +119,7 @@ func TestOver(t *testing.T) {
 }
 
 // Three clusters that are switched off do not stop the rollout for all others.
-func TestRollout_ClustersThatAreAwayHoldUpNobody(t *testing.T) {
+func TestRollout_DisconnectedClustersDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	now, r := time.Now(), newRollout()
 	r.last = now
@@ -128,12 +128,12 @@ func TestRollout_ClustersThatAreAwayHoldUpNobody(t *testing.T) {
 	}
 	now = now.Add(patience)
 	if r.take(cluster(9), "v2", now) {
-		t.Fatal("others follow although three have not come back")
+		t.Fatal("others update although three agents have not connected")
 	}
 	for i := range 3 {
 		r.away(cluster(i), now)
 	}
 	if !r.take(cluster(9), "v2", now) {
-		t.Error("clusters whose agents are not connected at all hold up the others")
+		t.Error("clusters without a connected agent delay the others")
 	}
 }

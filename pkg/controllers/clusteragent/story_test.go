@@ -144,7 +144,7 @@ func (w *world) manifest() string {
 		return ""
 	}
 	if secret.Labels[rkev1.ClusterNameLabel] != "demo" || secret.Labels[rkev1.BackupLabel] == "" || len(secret.OwnerReferences) != 1 {
-		w.Errorf("the Secret does not belong to its cluster: %v %v", secret.Labels, secret.OwnerReferences)
+		w.Errorf("the Secret has labels %v and owners %v", secret.Labels, secret.OwnerReferences)
 	}
 	return string(secret.Data["manifest"])
 }
@@ -201,14 +201,14 @@ func TestStory_NewClusterGetsItsManifestOnce(t *testing.T) {
 		}
 	}
 	for name, objects := range map[string][]runtime.Object{
-		"the token last":         {pull(), controlPlane(false), token()},
-		"the control plane last": {pull(), token(), controlPlane(false)},
+		"the token comes last":         {pull(), controlPlane(false), token()},
+		"the control plane comes last": {pull(), token(), controlPlane(false)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
 				w.add(objects[:2]...)
 				if got := w.manifest(); got != "" {
-					t.Fatalf("a manifest is made of nothing: %s", got)
+					t.Fatalf("there is a manifest without its input: %s", got)
 				}
 				w.add(objects[2])
 				made := w.manifest()
@@ -220,12 +220,12 @@ func TestStory_NewClusterGetsItsManifestOnce(t *testing.T) {
 				})
 				mended := w.manifest()
 				if !strings.Contains(mended, "http://proxy") || len(w.api.Writes(agent)) != 2 {
-					t.Errorf("an agent that cannot come without a proxy never gets it; writes %v", w.api.Writes(agent))
+					t.Errorf("an agent that needs a proxy never gets it; writes %v", w.api.Writes(agent))
 				}
 				w.deployed()
 				w.edit(func(c *mgmtv3.Cluster) { c.Spec.AgentEnvVars[0].Value = "http://other" })
 				if w.manifest() != mended || len(w.api.Writes(agent)) != 2 {
-					t.Errorf("the manifest of a cluster that is reached was changed; writes %v", w.api.Writes(agent))
+					t.Errorf("the manifest of a reachable cluster has changed; writes %v", w.api.Writes(agent))
 				}
 				if strings.Contains(w.log.String(), "hunter2") {
 					t.Error("the token is in the log")
@@ -239,11 +239,11 @@ func TestStory_ClusterThatRunsWithoutAnAgentIsLeftAlone(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(true))
 		if w.manifest() != "" || len(w.api.Writes(agent)) != 0 {
-			t.Fatal("plans of a cluster that runs are changed")
+			t.Fatal("the plans of a running cluster have changed")
 		}
 		w.deployed()
 		if w.manifest() == "" {
-			t.Error("servers that join later do not bring the agent that somebody has installed")
+			t.Error("new servers lack the installed agent in their plans")
 		}
 	})
 }
@@ -263,7 +263,7 @@ func TestStory_LostManifestComesBack(t *testing.T) {
 func TestStory_OnlyOurClustersGetOne(t *testing.T) {
 	for name, edit := range map[string]func(c *provv1.Cluster){
 		"another instance's cluster": func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "instance-2" },
-		"one that was imported":      func(c *provv1.Cluster) { c.Spec.RKEConfig = nil },
+		"an imported cluster":        func(c *provv1.Cluster) { c.Spec.RKEConfig = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
@@ -275,7 +275,7 @@ func TestStory_OnlyOurClustersGetOne(t *testing.T) {
 				w.pass()
 				w.add(token(), controlPlane(false))
 				if w.manifest() != "" {
-					t.Error("it got a manifest")
+					t.Error("the cluster got a manifest")
 				}
 			})
 		})
@@ -307,7 +307,7 @@ func TestStory_ManifestOfAClusterBeforeIsNotTaken(t *testing.T) {
 		must(t, err)
 		w.pass()
 		if err := w.user.Core.Secret().Delete(fleet, "demo-cluster-agent", &metav1.DeleteOptions{}); err == nil && w.manifest() != "" {
-			t.Fatal("the Secret stays")
+			t.Fatal("the Secret still exists")
 		}
 		w.pass()
 		if got := w.manifest(); !strings.Contains(got, "drover-io/drover:v1") {

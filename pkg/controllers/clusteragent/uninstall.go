@@ -33,7 +33,7 @@ func Uninstall(ctx context.Context, downstream proxy.ClientGetter, cluster types
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // it was deleted, or Drover has lost its rights
 		return nil
 	case err != nil:
-		return fmt.Errorf("read what the agent is installed with: %w", err)
+		return fmt.Errorf("read the agent's objects: %w", err)
 	case deployment.Annotations[clustermanifest.DigestAnnotation] == "":
 		return nil
 	}
@@ -72,7 +72,7 @@ func installed(ctx context.Context, client kubernetes.Interface, deployment *app
 	}
 	secrets, err := client.CoreV1().Secrets(clustermanifest.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list the Secrets of the agent: %w", err)
+		return nil, fmt.Errorf("list the agent's Secrets: %w", err)
 	}
 	for i := range secrets.Items {
 		_, pulls := secrets.Items[i].Labels[clustermanifest.PullSecretLabel]
@@ -82,7 +82,7 @@ func installed(ctx context.Context, client kubernetes.Interface, deployment *app
 	}
 	classes, err := client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list the priority classes of the agent: %w", err)
+		return nil, fmt.Errorf("list the agent's PriorityClasses: %w", err)
 	}
 	for i := range classes.Items {
 		if name := classes.Items[i].Name; strings.HasPrefix(name, clustermanifest.PriorityClass) {
@@ -98,12 +98,12 @@ func hand(ctx context.Context, client kubernetes.Interface, to *rbacv1.ClusterRo
 		{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding", Name: to.Name, UID: to.UID},
 	}}})
 	if err != nil {
-		return fmt.Errorf("encode the owner of what the agent is installed with: %w", err)
+		return fmt.Errorf("encode the owner of the agent's objects: %w", err)
 	}
 	for _, part := range parts {
 		err := client.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(part).Body(patch).Do(ctx).Error()
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("hand over %s: %w", part, err)
+			return fmt.Errorf("set the owner of %s: %w", part, err)
 		}
 	}
 	return nil

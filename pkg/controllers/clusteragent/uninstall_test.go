@@ -52,7 +52,7 @@ func everything(t *testing.T, a *agents) {
 	must(t, a.cluster.Add(auth.Keys, auth.Server))
 }
 
-func TestUninstall_LeavesWhatIsNotTheAgents(t *testing.T) {
+func TestUninstall_DeletesOnlyObjectsOfTheAgent(t *testing.T) {
 	a := newAgents(t)
 	must(t, a.cluster.Add(
 		&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "somebody-elses"}},
@@ -65,12 +65,12 @@ func TestUninstall_LeavesWhatIsNotTheAgents(t *testing.T) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "cattle-credentials-former"},
 	}))
 	if got := len(inCluster(t, a)) - len(before); got != 12 {
-		t.Fatalf("the agent is %d objects, want 12: %v", got, inCluster(t, a))
+		t.Fatalf("the agent has %d objects, want 12: %v", got, inCluster(t, a))
 	}
 	name := types.NamespacedName{Namespace: fleet, Name: "demo"}
 	must(t, clusteragent.Uninstall(t.Context(), a, name))
 	if diff := cmp.Diff(before, inCluster(t, a)); diff != "" {
-		t.Errorf("what is left is not what there was before (-before +after):\n%s", diff)
+		t.Errorf("objects after the uninstall (-before +after):\n%s", diff)
 	}
 	// The binding of Drover's rights is the only object that is deleted, and the last, because deleting the agent's
 	// rights first would block the rest.
@@ -83,11 +83,11 @@ func TestUninstall_LeavesWhatIsNotTheAgents(t *testing.T) {
 	must(t, clusteragent.Uninstall(t.Context(), a, name))
 }
 
-func TestUninstall_AgentsOfOthersAreLeftAlone(t *testing.T) {
+func TestUninstall_IgnoresForeignAgents(t *testing.T) {
 	w := &world{T: t, agents: newAgents(t)}
 	w.installed(nil)
 	must(t, clusteragent.Uninstall(t.Context(), w.agents, types.NamespacedName{Namespace: fleet, Name: "demo"}))
 	if writes := w.agents.cluster.Writes(inside); len(writes) > 0 {
-		t.Errorf("writes %v", writes)
+		t.Errorf("the controller writes %v", writes)
 	}
 }

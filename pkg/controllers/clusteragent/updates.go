@@ -135,7 +135,7 @@ func (u *updates) warn(name types.NamespacedName, err error) {
 	if errors.As(err, &endpointError{}) {
 		what = "The authorized endpoint of a cluster"
 	}
-	u.Log.WithError(err).WithField("namespace", name.Namespace).WithField("cluster", name.Name).Warn(what + " could not be brought up to date; that is tried again")
+	u.Log.WithError(err).WithField("namespace", name.Namespace).WithField("cluster", name.Name).Warn(what + " cannot be updated; Drover retries")
 }
 
 // update brings a cluster's agent up to date, if one is connected.
@@ -176,15 +176,15 @@ func (u *updates) update(name types.NamespacedName) error {
 // because the old agent also reaches the cluster. A problem of the endpoint delays no agent.
 func (u *updates) conclude(client kubernetes.Interface, name types.NamespacedName, facts *clustermanifest.Facts, done outcome, err error) error {
 	settled := err == nil && done != waits
-	beside := u.endpoint(client, facts, settled)
+	endpointErr := u.endpoint(client, facts, settled)
 	if settled {
 		u.turns.landed(name, time.Now())
 	}
 	if done == connected {
 		err = errors.Join(err, u.noteToken(facts))
 	}
-	if beside != nil {
-		err = errors.Join(err, endpointError{beside})
+	if endpointErr != nil {
+		err = errors.Join(err, endpointError{endpointErr})
 	}
 	return err
 }
@@ -217,7 +217,7 @@ func (u *updates) noteToken(facts *clustermanifest.Facts) error {
 	}
 	if noted := registration.Followed(secret, facts.Token); noted != nil {
 		if _, err := u.Secrets.Update(noted); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("note in secret %s/%s that its token is used: %w", secret.Namespace, secret.Name, err)
+			return fmt.Errorf("record the use of the token in secret %s/%s: %w", secret.Namespace, secret.Name, err)
 		}
 	}
 	return u.keepToken(facts)
@@ -233,7 +233,7 @@ func (u *updates) keepToken(facts *clustermanifest.Facts) error {
 	kept := stored.DeepCopy()
 	kept.Data[rkev1.ClusterAgentTokenKey] = []byte(facts.Token)
 	if _, err := u.Secrets.Update(kept); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("keep the token of the agent in secret %s/%s: %w", stored.Namespace, stored.Name, err)
+		return fmt.Errorf("write the agent's token to secret %s/%s: %w", stored.Namespace, stored.Name, err)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, 
 		return foreign, nil // the agent is deployed in another way
 	}
 	if err != nil {
-		return waits, fmt.Errorf("read what the agent is installed with: %w", err)
+		return waits, fmt.Errorf("read the agent's objects: %w", err)
 	}
 	switch has := found.Annotations[clustermanifest.DigestAnnotation]; {
 	case has == "":
@@ -277,7 +277,7 @@ func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, 
 		u.turns.forget(name)
 		return waits, err
 	}
-	u.Log.WithField("namespace", name.Namespace).WithField("cluster", name.Name).Info("The agent of a cluster is brought up to date")
+	u.Log.WithField("namespace", name.Namespace).WithField("cluster", name.Name).Info("Updated the agent of a cluster")
 	return waits, nil
 }
 
@@ -300,9 +300,9 @@ func (u *updates) follow(name types.NamespacedName) {
 	}
 	log := u.Log.WithField("waiting", state.waiting)
 	if state.stopped {
-		log.WithField("clusters", state.lost).Warn("New agents of several clusters do not connect: no others are replaced until they do, or are to be other ones. " +
-			"See whether their image can be pulled, and whether they reach the server")
+		log.WithField("clusters", state.lost).Warn("The new agents of several clusters do not connect. Drover updates no other agents until they connect or get another version. " +
+			"Check that the clusters can pull the image and reach the server")
 	} else {
-		log.Info("New agents of clusters connect again: others are replaced, too")
+		log.Info("The new agents connect again, and Drover updates other agents")
 	}
 }

@@ -97,22 +97,22 @@ func (w *world) image() string {
 func TestStory_AgentsAreKeptUpToDate(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(false))
-		w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+		w.installed(map[string]string{clustermanifest.DigestAnnotation: "of another release"})
 		w.pass()
 		if got := w.image(); got != "drover-io/drover:v0" {
-			t.Fatalf("before it connects the agent is %s", got)
+			t.Fatalf("before it connects, the agent has image %s", got)
 		}
 		w.agents.set(true)
 		w.pass()
 		if got := w.image(); got != "r.example.com/drover-io/drover:v1" {
-			t.Fatalf("the agent is %s; log %s", got, w.log)
+			t.Fatalf("the agent has image %s; log %s", got, w.log)
 		}
 		w.agents.cluster.ResetLog()
 		w.agents.set(false)
 		w.agents.set(true)
 		w.pass()
 		if writes := w.agents.cluster.Writes(inside); len(writes) > 0 {
-			t.Errorf("an agent that is up to date is written: %v", writes)
+			t.Errorf("the controller writes an up-to-date agent: %v", writes)
 		}
 		edited, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
 		must(t, err)
@@ -121,7 +121,7 @@ func TestStory_AgentsAreKeptUpToDate(t *testing.T) {
 		must(t, err)
 		w.pass()
 		if writes := w.agents.cluster.Writes(inside); len(writes) == 0 {
-			t.Error("a proxy that the agent needs does not reach it")
+			t.Error("the agent does not get the proxy")
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestStory_AgentsAreKeptUpToDate(t *testing.T) {
 func TestStory_WhatWasUndoneIsDoneAgain(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(false))
-		w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+		w.installed(map[string]string{clustermanifest.DigestAnnotation: "of another release"})
 		w.agents.set(true)
 		w.pass()
 		found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
@@ -138,13 +138,13 @@ func TestStory_WhatWasUndoneIsDoneAgain(t *testing.T) {
 		must(t, err)
 		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
 		must(t, err)
-		found.Annotations[clustermanifest.DigestAnnotation], found.Spec.Template.Spec.Containers[0].Image = "that of the first day", "drover-io/drover:v0"
+		found.Annotations[clustermanifest.DigestAnnotation], found.Spec.Template.Spec.Containers[0].Image = "the first one", "drover-io/drover:v0"
 		_, err = client.AppsV1().Deployments(found.Namespace).Update(t.Context(), found, metav1.UpdateOptions{})
 		must(t, err)
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		if got := w.image(); got != "r.example.com/drover-io/drover:v1" {
-			t.Errorf("the agent is %s", got)
+			t.Errorf("the agent has image %s", got)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestStory_TheTokenThatAnAgentHasIsNoted(t *testing.T) {
 		replaced.Data["previousToken"] = []byte("hunter1")
 		stored := &corev1.Secret{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-cluster-agent"},
-			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{"manifest": []byte("of the first day"), "token": []byte("hunter1")},
+			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{"manifest": []byte("the first token"), "token": []byte("hunter1")},
 		}
 		w.add(replaced, stored, controlPlane(false))
 		noted := func() bool {
@@ -166,21 +166,21 @@ func TestStory_TheTokenThatAnAgentHasIsNoted(t *testing.T) {
 			must(t, err)
 			return found.Annotations[registration.FollowedAnnotation] != ""
 		}
-		w.installed(map[string]string{clustermanifest.DigestAnnotation: "with the token before"})
+		w.installed(map[string]string{clustermanifest.DigestAnnotation: "with the former token"})
 		if noted() {
-			t.Fatal("it is noted, and nobody is connected")
+			t.Fatal("the use is recorded although no agent is connected")
 		}
 		w.agents.set(true)
 		w.pass()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if !noted() {
-			t.Errorf("the agent has the new token, and that is not noted; log %s", w.log)
+			t.Errorf("the agent has the new token, but its use is not recorded; log %s", w.log)
 		}
 		_, err := w.api.Get(stored)
 		must(t, err)
-		if string(stored.Data["token"]) == "hunter1" || string(stored.Data["manifest"]) != "of the first day" {
-			t.Errorf("the Cluster goes elsewhere with %q and %q", stored.Data["token"], stored.Data["manifest"])
+		if string(stored.Data["token"]) == "hunter1" || string(stored.Data["manifest"]) != "the first token" {
+			t.Errorf("the Cluster moves with %q and %q", stored.Data["token"], stored.Data["manifest"])
 		}
 	})
 }
@@ -194,13 +194,13 @@ func TestStory_AgentsOfOthersAreLeftAlone(t *testing.T) {
 		w.agents.set(true)
 		w.pass()
 		if writes := w.agents.cluster.Writes(inside); len(writes) > 0 || w.image() != "drover-io/drover:v0" {
-			t.Errorf("writes %v", writes)
+			t.Errorf("the controller writes %v", writes)
 		}
 		found := token()
 		_, err := w.api.Get(found)
 		must(t, err)
 		if len(found.Annotations) > 0 {
-			t.Errorf("that it has a new token is made up: %v", found.Annotations)
+			t.Errorf("the use of a new token is recorded for a foreign agent: %v", found.Annotations)
 		}
 	})
 }
@@ -209,7 +209,7 @@ func TestStory_AgentsOfOthersAreLeftAlone(t *testing.T) {
 func TestStory_UpdatesAreTriedAgain(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(false))
-		w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+		w.installed(map[string]string{clustermanifest.DigestAnnotation: "of another release"})
 		w.agents.cluster.Intercept(func(memkube.Request) error { return errors.New("the cluster is busy") })
 		w.agents.set(true)
 		w.pass()
@@ -217,7 +217,7 @@ func TestStory_UpdatesAreTriedAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := w.image(); got != "r.example.com/drover-io/drover:v1" || strings.Contains(w.log.String(), "hunter2") {
-			t.Errorf("the agent is %s; log %s", got, w.log)
+			t.Errorf("the agent has image %s; log %s", got, w.log)
 		}
 	})
 }
@@ -232,16 +232,16 @@ func TestStory_OthersFollowWhenTheFirstNewAgentHasCome(t *testing.T) {
 		w.pass()
 		first := w.replaced()
 		if len(first) != 1 {
-			t.Fatalf("at first these are replaced: %v", first)
+			t.Fatalf("the first updated clusters are %v", first)
 		}
 		time.Sleep(4 * time.Minute)
 		synctest.Wait()
 		if got := w.replaced(); len(got) != 1 {
-			t.Fatalf("while the first one does not come, these are replaced: %v", got)
+			t.Fatalf("updated before the first agent connects: %v", got)
 		}
 		w.comes(first[0])
 		if got := w.replaced(); len(got) != 3 {
-			t.Fatalf("after the first one has come, these are replaced: %v; log %s", got, w.log)
+			t.Fatalf("updated after the first agent connects: %v; log %s", got, w.log)
 		}
 		if strings.Contains(w.log.String(), "do not connect") {
 			t.Errorf("log %s", w.log)
