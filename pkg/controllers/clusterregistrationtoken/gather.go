@@ -20,7 +20,7 @@ import (
 func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.Facts, error) {
 	if token.Spec.ClusterName != token.Namespace {
 		h.Log.WithField("namespace", token.Namespace).WithField("token", token.Name).Warnf(
-			"ClusterRegistrationToken is ignored: spec.clusterName is %q, and has to be the namespace that the token is in", token.Spec.ClusterName)
+			"ClusterRegistrationToken is ignored: spec.clusterName is %q, but must be the token's namespace", token.Spec.ClusterName)
 		return nil, nil
 	}
 	cluster, err := h.management.Get(token.Namespace)
@@ -70,7 +70,7 @@ func (h *handler) gatherGiven(facts *registration.Facts, cluster *provv1.Cluster
 	}
 	secret, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name)))
 	if err != nil {
-		return fmt.Errorf("read what the agent of cluster %s/%s was given: %w", cluster.Namespace, cluster.Name, err)
+		return fmt.Errorf("read the credential of the agent of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	if cluster.Spec.RKEConfig != nil {
 		facts.Settings.AgentsFollow = false

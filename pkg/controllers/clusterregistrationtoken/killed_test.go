@@ -20,7 +20,7 @@ func (w *world) told(token string) string {
 	w.Helper()
 	secret, status := w.secret(token), w.status(token)
 	if secret == nil {
-		return "no Secret"
+		return "without a Secret"
 	}
 	return fmt.Sprintf("keys %v labels %v owners %d, status names it %v, expires %v, has a grace period %v",
 		slices.Sorted(maps.Keys(secret.Data)), secret.Labels, len(secret.OwnerReferences), status.TokenSecretName == secret.Name,
@@ -52,7 +52,7 @@ func TestStory_TokenWhereverTheProcessIsKilled(t *testing.T) {
 			look()
 			replaced := w.secret("default-token")
 			if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) == string(made.Data["token"]) {
-				w.Errorf("killed after write %d: the token is not another one, or the one before is not good any more", n)
+				w.Errorf("killed after write %d: the token is not new, or the former one is no longer valid", n)
 			}
 			w.pass(registration.DefaultGracePeriod)
 			look()

@@ -215,14 +215,14 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 		w.pass(time.Until(expires) + time.Second)
 		replaced := w.secret("default-token")
 		if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) == string(made.Data["token"]) {
-			t.Fatal("the token is not another one, or the one before is not good any more")
+			t.Fatal("the token is not new, or the former one is no longer valid")
 		}
 		if w.status("default-token").GracePeriodExpiresAt == "" {
-			t.Error("the status does not tell until when the one before is good")
+			t.Error("the status has no end of the former token")
 		}
 		w.pass(registration.DefaultGracePeriod)
 		if left := w.secret("default-token").Data["previousToken"]; len(left) > 0 || w.status("default-token").GracePeriodExpiresAt != "" {
-			t.Error("the token before is still there")
+			t.Error("the former token still exists")
 		}
 		w.quiet(24 * time.Hour)
 		for _, secret := range []*corev1.Secret{made, replaced} {
@@ -248,7 +248,7 @@ func TestStory_TokensOfAgentsWaitForThem(t *testing.T) {
 			w.pass(time.Second)
 			content := registration.Read(w.secret("system"))
 			if accepted := content.Accepted(time.Now()); len(accepted) != 2 || accepted[1] != first || accepted[0] == first {
-				t.Fatalf("%d tokens are good, and the agent that is away has the first of them", len(accepted))
+				t.Fatalf("%d tokens are valid, and the disconnected agent has the first of them", len(accepted))
 			}
 		}
 		second := w.secret("system")
@@ -257,7 +257,7 @@ func TestStory_TokensOfAgentsWaitForThem(t *testing.T) {
 		must(t, err)
 		w.pass(25 * time.Hour)
 		if slices.Contains(registration.Read(w.secret("system")).Accepted(time.Now()), first) {
-			t.Error("the token before is still good, and nobody needs it")
+			t.Error("the former token is still valid, although no agent needs it")
 		}
 	})
 }
@@ -271,7 +271,7 @@ func TestStory_ReplacedWhileNobodyRuns(t *testing.T) {
 		w.pass(time.Second)
 		after := w.secret("default-token")
 		if string(after.Data["previousToken"]) != string(before.Data["token"]) {
-			t.Error("who has the former token is locked out")
+			t.Error("the former token is refused")
 		}
 	})
 }
@@ -303,13 +303,13 @@ func TestStory_DamageIsRepaired(t *testing.T) {
 func TestStory_OnlyTokensOfOurClustersAreKept(t *testing.T) {
 	for name, edit := range map[string]func(w *world, token *mgmtv3.ClusterRegistrationToken){
 		"another instance's cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) { w.mark("instance-2") },
-		"no cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) {
+		"without a Cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) {
 			must(w.T, w.user.Provisioning.Cluster().Delete("fleet-default", "demo", &metav1.DeleteOptions{}))
 		},
-		"no management cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) {
+		"without a management cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) {
 			must(w.T, w.user.Management.Cluster().Delete(id, &metav1.DeleteOptions{}))
 		},
-		"a token that names another cluster": func(_ *world, token *mgmtv3.ClusterRegistrationToken) { token.Spec.ClusterName = "c-m-other" },
+		"a token with another cluster's name": func(_ *world, token *mgmtv3.ClusterRegistrationToken) { token.Spec.ClusterName = "c-m-other" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
@@ -359,7 +359,7 @@ func TestStory_WakeUps(t *testing.T) {
 		must(w.T, w.user.Management.ClusterRegistrationToken().Delete(id, "default-token", &metav1.DeleteOptions{}))
 		w.pass(time.Minute)
 		if w.secret("default-token") != nil {
-			t.Error("the Secret does not go with its registration")
+			t.Error("the Secret is not deleted with its registration")
 		}
 	})
 }
@@ -385,15 +385,15 @@ func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
 			t.Errorf("the agent's token is %q", got)
 		}
 		if got := string(w.secret("default-token").Data["token"]); got == brought {
-			t.Error("hosts have the token of the agent")
+			t.Error("hosts get the token of the agent")
 		}
 		must(t, w.user.Core.Secret().Delete(id, "crt-token-system", &metav1.DeleteOptions{}))
 		w.pass(time.Minute)
 		if got := string(w.secret("system").Data["token"]); got == brought || got == "" {
-			t.Errorf("a token that was taken back is good again: %q", got)
+			t.Errorf("a revoked token is valid again: %q", got)
 		}
 		if expires := w.status("system").ExpiresAt; expires != "" {
-			t.Errorf("the agent's token is replaced at %v, and servers have it in their plans", expires)
+			t.Errorf("the agent's token is replaced at %v, although it is in the servers' plans", expires)
 		}
 	})
 }
@@ -416,7 +416,7 @@ func TestStory_ATokenOfAFormerClusterIsNotTakenOver(t *testing.T) {
 		must(t, w.api.Add(registrationToken("system", mgmtv3.TokenPurposeAgent)))
 		w.pass(time.Second)
 		if secret := w.secret("system"); secret == nil || string(secret.Data["token"]) == brought {
-			t.Error("hosts of the former cluster could come as the agent of this one")
+			t.Error("hosts of the former cluster could connect as the agent of this one")
 		}
 	})
 }
