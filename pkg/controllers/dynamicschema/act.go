@@ -53,7 +53,7 @@ func withoutStatus(crds []*apiextv1.CustomResourceDefinition) ([]runtime.Object,
 	for _, crd := range crds {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
 		if err != nil {
-			return nil, fmt.Errorf("encode definition %s: %w", crd.Name, err)
+			return nil, fmt.Errorf("encode CRD %s: %w", crd.Name, err)
 		}
 		delete(content, "status")
 		object := &unstructured.Unstructured{Object: content}

@@ -78,7 +78,7 @@ func Register(ctx context.Context, d Deps) error {
 		return fmt.Errorf("watch the list of drivers: %w", err)
 	}
 	if err := wakeup.On(ctx, target, ofDefinition, d.CRDs); err != nil {
-		return fmt.Errorf("watch definitions: %w", err)
+		return fmt.Errorf("watch CRDs: %w", err)
 	}
 	return nil
 }

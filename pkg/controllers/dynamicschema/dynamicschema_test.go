@@ -43,12 +43,12 @@ func (w *world) Watch(...schema.GroupVersionKind) error { return nil }
 
 func (w *world) Apply(_ context.Context, setID string, _ runtime.Object, refs applyset.OwnerRefs, _ []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error) {
 	if refs != applyset.NoOwnerRef {
-		return applyset.Result{}, errors.New("the garbage collector would delete kinds with their schema")
+		return applyset.Result{}, errors.New("the CRDs have an owner, so the garbage collector would delete them with their schema")
 	}
 	for _, obj := range objs {
 		crd, ok := obj.(*unstructured.Unstructured)
 		if !ok || crd.Object["status"] != nil {
-			return applyset.Result{}, errors.New("a definition with a status is never settled")
+			return applyset.Result{}, errors.New("the applied CRD has a status, so it never settles")
 		}
 		w.writes = append(w.writes, setID+" "+crd.GetName())
 	}
@@ -144,19 +144,19 @@ func TestOnChange(t *testing.T) {
 		wantEnqueued time.Duration
 		wantErr      string
 	}{
-		"an active driver has kinds":                          {wantWrites: installs},
-		"so has one with machines":                            {edits: []func(*world){used}, wantWrites: installs},
-		"a driver that was never active has none":             {edits: []func(*world){inactive, notInstalled}},
-		"without a list nobody is active":                     {edits: []func(*world){func(w *world) { w.list = nil }, notInstalled}},
-		"a driver that is switched off loses its kinds":       {edits: []func(*world){inactive}, wantWrites: purge},
-		"but not while there are objects of them":             {edits: []func(*world){inactive, used}, wantEnqueued: lookAgain},
-		"and not while nobody knows whether there are":        {edits: []func(*world){inactive, func(w *world) { w.synced = false }}, wantEnqueued: lookSoon},
-		"nor when the caches have not heard of an object yet": {edits: []func(*world){inactive, func(w *world) { w.live = true }}, wantEnqueued: lookAgain},
-		"nor when the API server does not say":                {edits: []func(*world){inactive, func(w *world) { w.liveErr = errors.New("busy") }}, wantErr: "busy"},
-		"a driver that is gone loses its kinds":               {gone: true, wantWrites: purge},
-		"but not while there are objects of them either":      {gone: true, edits: []func(*world){used}, wantEnqueued: lookAgain},
-		"a driver that the list spells differently has none":  {edits: []func(*world){notInstalled, badName}},
-		"what the API server refuses is returned and retried": {edits: []func(*world){func(w *world) { w.applyErr = errors.New("refused") }}, wantWrites: installs, wantErr: "refused"},
+		"an active driver has kinds":                                               {wantWrites: installs},
+		"an active driver with machines has kinds":                                 {edits: []func(*world){used}, wantWrites: installs},
+		"a driver that was never active has no kinds":                              {edits: []func(*world){inactive, notInstalled}},
+		"without a list, no driver is active":                                      {edits: []func(*world){func(w *world) { w.list = nil }, notInstalled}},
+		"a deactivated driver loses its kinds":                                     {edits: []func(*world){inactive}, wantWrites: purge},
+		"a deactivated driver with objects keeps its kinds":                        {edits: []func(*world){inactive, used}, wantEnqueued: lookAgain},
+		"a deactivated driver keeps its kinds until the caches are synced":         {edits: []func(*world){inactive, func(w *world) { w.synced = false }}, wantEnqueued: lookSoon},
+		"a deactivated driver with an object that the caches lack keeps its kinds": {edits: []func(*world){inactive, func(w *world) { w.live = true }}, wantEnqueued: lookAgain},
+		"a deactivated driver keeps its kinds when the API server fails":           {edits: []func(*world){inactive, func(w *world) { w.liveErr = errors.New("busy") }}, wantErr: "busy"},
+		"a deleted driver loses its kinds":                                         {gone: true, wantWrites: purge},
+		"a deleted driver with objects keeps its kinds":                            {gone: true, edits: []func(*world){used}, wantEnqueued: lookAgain},
+		"a driver with another spelling in the list has no kinds":                  {edits: []func(*world){notInstalled, badName}},
+		"a write that the API server refuses returns an error":                     {edits: []func(*world){func(w *world) { w.applyErr = errors.New("refused") }}, wantWrites: installs, wantErr: "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,7 +174,7 @@ func TestOnChange(t *testing.T) {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 			if w.enqueued != test.wantEnqueued {
-				t.Errorf("looks again after %s, want %s", w.enqueued, test.wantEnqueued)
+				t.Errorf("the handler requeues after %s, want %s", w.enqueued, test.wantEnqueued)
 			}
 		})
 	}
@@ -188,9 +188,9 @@ func TestWakeUps(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	if got := ofDefinition(w.crds[0]); len(got) != 1 || got[0].Name != "simconfig" {
-		t.Errorf("a change of a definition wakes %v", got)
+		t.Errorf("a changed CRD wakes %v", got)
 	}
 	if got := ofDefinition(w.crds[3]); got != nil {
-		t.Errorf("a definition of others wakes %v", got)
+		t.Errorf("a foreign CRD wakes %v", got)
 	}
 }

@@ -58,7 +58,7 @@ func (h *handler) gather(name string, obj *mgmtv3.DynamicSchema) (snapshot, erro
 	}
 	all, err := h.crds.List(labels.Everything())
 	if err != nil {
-		return s, fmt.Errorf("list definitions: %w", err)
+		return s, fmt.Errorf("list CRDs: %w", err)
 	}
 	for _, crd := range all {
 		if ownerOf(crd) == name {
