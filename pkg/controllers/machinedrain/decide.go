@@ -53,7 +53,7 @@ func decide(v view) decision {
 	case json.Unmarshal([]byte(asked), &d.options) != nil:
 		d.options = rkev1.DrainOptions{}
 		if end == "" {
-			d.problem = "the drain options are not readable"
+			d.problem = "the drain options are not valid JSON"
 			return d
 		}
 	}

@@ -33,7 +33,7 @@ func TestJobs_EvictionsHoldUpOnlyEvictions(t *testing.T) {
 		j.forget("other")
 		synctest.Wait()
 		if len(j.byKey) > 0 || len(j.slots) > 0 {
-			t.Errorf("%d jobs are remembered, %d slots are taken", len(j.byKey), len(j.slots))
+			t.Errorf("%d jobs are stored, %d slots are in use", len(j.byKey), len(j.slots))
 		}
 	})
 }

@@ -158,7 +158,7 @@ func TestStory_ANodeIsDrainedAndComesBack(t *testing.T) {
 		s.api.ResetLog()
 		s.elapse(time.Hour)
 		if late := s.api.Writes("drover/manager"); len(late) > 0 {
-			t.Errorf("%d writes although nothing happens", len(late))
+			t.Errorf("%d writes without a change", len(late))
 		}
 	})
 }
