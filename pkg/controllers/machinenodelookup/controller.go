@@ -97,7 +97,7 @@ func Register(ctx context.Context, d Deps) error {
 			return
 		}
 		if err := wakeup.OnInformer(ctx, d.Bootstraps, h.ofInfra, informer); err != nil {
-			d.Log.WithError(err).WithField("controller", handlerName).WithField("kind", gvk.Kind).Warn("Machines of this kind wake nothing")
+			d.Log.WithError(err).WithField("controller", handlerName).WithField("kind", gvk.Kind).Warn("Cannot watch this kind of machines")
 		}
 	})
 	return errors.Join(

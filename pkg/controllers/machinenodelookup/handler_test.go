@@ -73,9 +73,9 @@ func boot() *rkev1.RKEBootstrap {
 	}
 }
 
-// TestOnChange_CacheThatIsBehindOurWrite: the node is written once, and the machine is requeued in case the write was
+// TestOnChange_IgnoresAStaleCache: the node is written once, and the machine is requeued in case the write was
 // lost.
-func TestOnChange_CacheThatIsBehindOurWrite(t *testing.T) {
+func TestOnChange_IgnoresAStaleCache(t *testing.T) {
 	f := newFakes(t, node("n1", "u1"))
 	gomock.InOrder(
 		f.customs.EXPECT().Patch(demo.Namespace, "m", types.MergePatchType, gomock.Any(), "status").Return(nil, nil).Times(1),
@@ -89,10 +89,10 @@ func TestOnChange_CacheThatIsBehindOurWrite(t *testing.T) {
 	}
 }
 
-// TestOnChange_RefusedWriteIsAnError: a refused write is an error, and is retried with the queue.
-func TestOnChange_RefusedWriteIsAnError(t *testing.T) {
+// TestOnChange_ReturnsRefusedWrites: a refused write is an error, and is retried with the queue.
+func TestOnChange_ReturnsRefusedWrites(t *testing.T) {
 	f := newFakes(t, node("n1", "u1"))
-	ill := errors.New("the API server is ill")
+	ill := errors.New("the API server fails")
 	f.customs.EXPECT().Patch(demo.Namespace, "m", gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, ill).Times(2)
 	for range 2 {
 		_, err := f.onChange("", boot())
@@ -110,11 +110,11 @@ func TestOnChange_NoNodeYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, edit := range map[string]func(*rkev1.RKEBootstrap){
-		"that goes":            func(b *rkev1.RKEBootstrap) { b.DeletionTimestamp = new(metav1.Now()) },
+		"being deleted":        func(b *rkev1.RKEBootstrap) { b.DeletionTimestamp = new(metav1.Now()) },
 		"without data":         func(b *rkev1.RKEBootstrap) { b.Status = rkev1.RKEBootstrapStatus{} },
 		"without a machine":    func(b *rkev1.RKEBootstrap) { b.OwnerReferences = nil },
-		"of an absent machine": func(b *rkev1.RKEBootstrap) { b.OwnerReferences[0].Name = "gone" },
-		"that is paused":       func(b *rkev1.RKEBootstrap) { b.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
+		"of a missing machine": func(b *rkev1.RKEBootstrap) { b.OwnerReferences[0].Name = "gone" },
+		"paused":               func(b *rkev1.RKEBootstrap) { b.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
 	} {
 		changed := boot()
 		edit(changed)

@@ -42,7 +42,7 @@ func retell(t *testing.T, most int, story func(t *testing.T, w *world)) {
 			w.api.ResetLog()
 			w.elapse(time.Hour)
 			if late := w.api.Writes(manager); len(late) > 0 {
-				t.Errorf("killed after write %d: %d writes although nothing happens: %v", n, len(late), late)
+				t.Errorf("killed after write %d: %d writes without a change: %v", n, len(late), late)
 			}
 		})
 		return writes

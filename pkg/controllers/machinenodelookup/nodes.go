@@ -32,10 +32,10 @@ const (
 )
 
 // errAmbiguous means that two ready nodes claim a machine. Neither is accepted.
-var errAmbiguous = errors.New("more than one ready node says that it is this machine")
+var errAmbiguous = errors.New("more than one ready node has the label of this machine")
 
 // errYounger means that a node younger than the ready one claims the machine.
-var errYounger = errors.New("a younger node, which is not ready, says that it is this machine too")
+var errYounger = errors.New("a younger node that is not ready has the label of this machine too")
 
 // lookout queries a cluster's nodes for all its machines at once. One worker at a time queries a cluster, for every
 // machine that waits for its node. The answer, or the failure, is cached for a short time. A cluster that is down
@@ -145,13 +145,13 @@ func (l *lookout) take(cluster types.NamespacedName, v *view, uids []types.UID, 
 		return
 	case err != nil:
 		if v.failures == 0 {
-			log.WithError(err).Warn("Cluster does not answer, its machines wait for their nodes")
+			log.WithError(err).Warn("The cluster does not answer, and its machines wait for their nodes")
 		}
 		v.err, v.until = err, l.now().Add(min(often<<min(v.failures, 8), rarely))
 		v.failures++
 		return
 	case v.failures > 0:
-		log.Info("Cluster answers again")
+		log.Info("The cluster answers again")
 	}
 	v.err, v.failures, v.until = nil, 0, l.now().Add(often)
 	v.answer = make(map[types.UID][]corev1.Node, len(uids))

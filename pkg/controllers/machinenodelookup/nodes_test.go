@@ -96,16 +96,16 @@ func TestChoose(t *testing.T) {
 		want    string
 		wantErr error
 	}{
-		"no node":                                 {},
-		"ready node":                              {nodes: []corev1.Node{*node("a", "u")}, want: "a"},
-		"node that is not ready":                  {nodes: []corev1.Node{*node("a", "u", notReady)}},
-		"node that says nothing of itself":        {nodes: []corev1.Node{*node("a", "u", func(n *corev1.Node) { n.Status.Conditions = nil })}},
-		"node without a provider ID":              {nodes: []corev1.Node{*node("a", "u", noProviderID)}},
-		"what is left of the machine, and itself": {nodes: []corev1.Node{*node("old", "u", notReady), *node("new", "u")}, want: "new"},
-		"ready node, and a younger one that is coming up": {
+		"no node":                                    {},
+		"a ready node":                               {nodes: []corev1.Node{*node("a", "u")}, want: "a"},
+		"a node that is not ready":                   {nodes: []corev1.Node{*node("a", "u", notReady)}},
+		"a node without a Ready condition":           {nodes: []corev1.Node{*node("a", "u", func(n *corev1.Node) { n.Status.Conditions = nil })}},
+		"a node without a provider ID":               {nodes: []corev1.Node{*node("a", "u", noProviderID)}},
+		"a node that is gone, and the machine's own": {nodes: []corev1.Node{*node("old", "u", notReady), *node("new", "u")}, want: "new"},
+		"a ready node, and a younger one that is not ready": {
 			nodes: []corev1.Node{*node("a", "u", age(time.Hour)), *node("b", "u", notReady, age(time.Minute))}, wantErr: errYounger,
 		},
-		"ready node, and an older one that is gone": {
+		"a ready node, and an older one that is gone": {
 			nodes: []corev1.Node{*node("a", "u", notReady, age(time.Hour)), *node("b", "u", age(time.Minute))}, want: "b",
 		},
 		"two ready nodes": {nodes: []corev1.Node{*node("a", "u"), *node("b", "u")}, wantErr: errAmbiguous},
@@ -132,12 +132,12 @@ func nameOf(n *corev1.Node) string {
 
 func TestWaitFor(t *testing.T) {
 	cases := map[string]struct{ asked, age, want time.Duration }{
-		"young machine": {0, time.Minute, often},
-		"young machine whose cluster is being asked": {busyAgain, time.Minute, busyAgain},
-		"young machine whose cluster is down":        {rarely, time.Minute, rarely},
-		"old machine":                                {0, time.Hour, rarely},
-		"old machine whose cluster is being asked":   {busyAgain, time.Hour, rarely},
-		"machine at the border":                      {0, oftenFor, rarely},
+		"a young machine": {0, time.Minute, often},
+		"a young machine whose cluster is being queried": {busyAgain, time.Minute, busyAgain},
+		"a young machine whose cluster is down":          {rarely, time.Minute, rarely},
+		"an old machine":                                 {0, time.Hour, rarely},
+		"an old machine whose cluster is being queried":  {busyAgain, time.Hour, rarely},
+		"a machine at the age limit":                     {0, oftenFor, rarely},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -154,9 +154,9 @@ func quiet() *logrus.Logger {
 	return log
 }
 
-// TestLookout_OneLookIsForAllMachines: machines that look at the same time cost at most one request each the first
+// TestLookout_OneRequestForAllMachines: machines that look at the same time cost at most one request each the first
 // time, and then one for all.
-func TestLookout_OneLookIsForAllMachines(t *testing.T) {
+func TestLookout_OneRequestForAllMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const machines = 50
 		cloud := newCloud()
@@ -183,13 +183,13 @@ func TestLookout_OneLookIsForAllMachines(t *testing.T) {
 			t.Errorf("%d found in the second round", found)
 		}
 		if asked := cloud.asked(demo) - before; asked != 1 {
-			t.Errorf("asked %d times for %d machines, want once", asked, machines)
+			t.Errorf("%d requests for %d machines, want one", asked, machines)
 		}
 	})
 }
 
-// TestLookout_SelectsOnlyWhoLooks: the answer holds only the requested nodes, and a machine never gets another's node.
-func TestLookout_SelectsOnlyWhoLooks(t *testing.T) {
+// TestLookout_SelectsOnlyWaitingMachines: the answer holds only the requested nodes, and a machine never gets another's node.
+func TestLookout_SelectsOnlyWaitingMachines(t *testing.T) {
 	cloud := newCloud(node("n1", "u1"), node("n2", "u2"))
 	look := newLookout(cloud, time.Now, quiet())
 	got, _, err := look.find(t.Context(), demo, "u1")
@@ -204,7 +204,7 @@ func TestLookout_SelectsOnlyWhoLooks(t *testing.T) {
 		}
 	}
 	if want := rkev1.MachineUIDLabel + " in (u1)"; len(selectors) != 1 || selectors[0] != want {
-		t.Errorf("asked for %q, want %q", selectors, want)
+		t.Errorf("the request selects %q, want %q", selectors, want)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestLookout_ManyMachines(t *testing.T) {
 				continue
 			}
 			if n := strings.Count(list.GetListRestrictions().Labels.String(), ",") + 1; n > maxLooked {
-				t.Fatalf("one look is for %d machines", n)
+				t.Fatalf("one request asks for %d machines", n)
 			}
 		}
 	})
@@ -259,28 +259,28 @@ func TestLookout_ClusterThatIsDown(t *testing.T) {
 					for i := range 50 {
 						_, after, err := look.find(t.Context(), demo, types.UID(fmt.Sprintf("u%d", i)))
 						if err == nil || after > rarely {
-							t.Fatalf("error %v, again after %s", err, after)
+							t.Fatalf("error %v, retry after %s", err, after)
 						}
 					}
 					time.Sleep(time.Second)
 				}
 				if asked := cloud.asked(demo); asked < 20 || asked > 50 {
-					t.Errorf("asked %d times in ten minutes", asked)
+					t.Errorf("%d requests in ten minutes", asked)
 				}
 				cloud.set(nil, false)
 				time.Sleep(rarely)
 				got, _, err := look.find(t.Context(), demo, "u1")
 				if err != nil || nameOf(got) != "n1" {
-					t.Errorf("node %q, error %v when it is up again", nameOf(got), err)
+					t.Errorf("node %q, error %v after the cluster answers again", nameOf(got), err)
 				}
 			})
 		})
 	}
 }
 
-// TestLookout_OneClusterHoldsOneWorker: while one worker waits for a cluster that hangs, others return at once, and
+// TestLookout_OneClusterBlocksOneWorker: while one worker waits for a cluster that hangs, others return at once, and
 // other clusters are served.
-func TestLookout_OneClusterHoldsOneWorker(t *testing.T) {
+func TestLookout_OneClusterBlocksOneWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := newCloud(node("n9", "u9"))
 		cloud.set(nil, true)
@@ -293,7 +293,7 @@ func TestLookout_OneClusterHoldsOneWorker(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		if got, after, err := look.find(t.Context(), demo, "u2"); got != nil || err != nil || after != busyAgain {
-			t.Errorf("node %v, again after %s, error %v", got, after, err)
+			t.Errorf("node %v, retry after %s, error %v", got, after, err)
 		}
 		other := types.NamespacedName{Namespace: demo.Namespace, Name: "other"}
 		if got, _, err := look.find(t.Context(), other, "u9"); err != nil || nameOf(got) != "n9" {
@@ -308,14 +308,14 @@ func TestLookout_OneClusterHoldsOneWorker(t *testing.T) {
 	})
 }
 
-// TestLookout_KubeconfigThatComes: a cluster without a kubeconfig is queried as soon as it has one.
-func TestLookout_KubeconfigThatComes(t *testing.T) {
+// TestLookout_NewKubeconfig: a cluster without a kubeconfig is queried as soon as it has one.
+func TestLookout_NewKubeconfig(t *testing.T) {
 	cloud := newCloud(node("n1", "u1"))
 	cloud.set(fmt.Errorf("demo: %w", proxy.ErrNotAvailable), false)
 	look := newLookout(cloud, time.Now, quiet())
 	for range 3 {
 		if got, after, err := look.find(t.Context(), demo, "u1"); got != nil || after != 0 || !errors.Is(err, proxy.ErrNotAvailable) {
-			t.Fatalf("node %v, again after %s, error %v", got, after, err)
+			t.Fatalf("node %v, retry after %s, error %v", got, after, err)
 		}
 	}
 	cloud.set(nil, false)
@@ -324,7 +324,7 @@ func TestLookout_KubeconfigThatComes(t *testing.T) {
 	}
 }
 
-func TestLookout_ForgetsClustersWhereNobodyLooks(t *testing.T) {
+func TestLookout_ForgetsClustersWithoutWaitingMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := newLookout(newCloud(), time.Now, quiet())
 		other := types.NamespacedName{Namespace: demo.Namespace, Name: "other"}
@@ -334,12 +334,12 @@ func TestLookout_ForgetsClustersWhereNobodyLooks(t *testing.T) {
 		}
 		look.forget(demo, "u1")
 		if len(look.clusters) != 1 || look.clusters[other] == nil {
-			t.Errorf("%d clusters are known after the only machine of one has its node", len(look.clusters))
+			t.Errorf("%d clusters are stored after the only machine of one has its node", len(look.clusters))
 		}
 		time.Sleep(2 * stillLooking)
 		look.forget(demo, "u1")
 		if len(look.clusters) != 0 {
-			t.Errorf("%d clusters are known after a while", len(look.clusters))
+			t.Errorf("%d clusters are stored after a while", len(look.clusters))
 		}
 	})
 }

@@ -15,9 +15,9 @@ func (h *handler) wait(bootstrap *rkev1.RKEBootstrap, s snapshot, again time.Dur
 	log := h.Log.WithField("controller", handlerName).WithField("namespace", s.machine.Namespace).WithField("machine", s.machine.Name).
 		WithField("cluster", s.machine.Spec.ClusterName)
 	if err != nil {
-		log.WithError(err).Debug("Looked for the node of a machine in vain")
+		log.WithError(err).Debug("Cannot find the node of a machine")
 	} else {
-		log.Debug("Machine has no ready node with a provider ID yet")
+		log.Debug("The machine has no ready node with a provider ID yet")
 	}
 	if errors.Is(err, proxy.ErrNotAvailable) {
 		again = rarely

@@ -117,7 +117,7 @@ func (w *world) start() {
 	}))
 	running, cancel := context.WithCancel(w.Context())
 	if err := c.Start(running); err != nil {
-		w.Log("manager did not start:", err) // it was killed while starting
+		w.Log("the manager did not start:", err) // it was killed while starting
 	}
 	w.stop = func() {
 		cancel()
@@ -302,7 +302,7 @@ func TestStory_MachineGetsItsNode(t *testing.T) {
 				uid := w.add("m1", "demo", kind, true)
 				w.elapse(time.Minute)
 				if writes := w.api.Writes(manager); len(writes) > 0 {
-					t.Fatalf("writes before there is a node: %v", writes)
+					t.Fatalf("writes without a node: %v", writes)
 				}
 				w.join("other", "another-uid")
 				w.join("m1", uid, func(n *corev1.Node) {
@@ -324,7 +324,7 @@ func TestStory_MachineGetsItsNode(t *testing.T) {
 				w.restart()
 				w.elapse(time.Hour)
 				if writes := w.api.Writes(manager); len(writes) > 0 || w.down.count() > 0 {
-					t.Errorf("a machine that has its node costs %d looks and writes %v", w.down.count(), writes)
+					t.Errorf("a machine with a node causes %d requests and the writes %v", w.down.count(), writes)
 				}
 			})
 		})
@@ -339,13 +339,13 @@ func TestStory_LeavesAlone(t *testing.T) {
 		ready  bool
 		after  func(w *world)
 	}{
-		"cluster of somebody else": {kind: driverKind, ready: true, before: func(w *world) { w.mark("them") }, after: func(w *world) { w.mark(instance) }},
-		"cluster that is paused": {
+		"a cluster of another instance": {kind: driverKind, ready: true, before: func(w *world) { w.mark("them") }, after: func(w *world) { w.mark(instance) }},
+		"a paused cluster": {
 			kind: driverKind, ready: true, before: func(w *world) { w.patchCluster(map[string]any{"spec": map[string]any{"paused": true}}) },
 			after: func(w *world) { w.patchCluster(map[string]any{"spec": map[string]any{"paused": nil}}) },
 		},
-		"machine of a driver that is not made yet": {kind: driverKind, before: func(*world) {}, after: func(w *world) { w.makeReady("m1") }},
-		"machine of another provider": {
+		"a machine of a driver without a host yet": {kind: driverKind, before: func(*world) {}, after: func(w *world) { w.makeReady("m1") }},
+		"a machine of another provider": {
 			kind: schema.GroupVersionKind{Group: rkev1.SchemeGroupVersion.Group, Version: "v1", Kind: "RKECluster"}, ready: true, before: func(*world) {},
 		},
 	}
@@ -359,7 +359,7 @@ func TestStory_LeavesAlone(t *testing.T) {
 				w.down.set(nil, false)
 				w.elapse(time.Hour)
 				if writes := w.api.Writes(manager); len(writes) > 0 || w.down.count() > 0 {
-					t.Fatalf("%d looks, writes %v", w.down.count(), writes)
+					t.Fatalf("%d requests, writes %v", w.down.count(), writes)
 				}
 				if c.after == nil {
 					return
@@ -410,17 +410,17 @@ func TestStory_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 					t.Errorf("writes: %v", writes)
 				}
 				if n := w.down.count(); n < 20 || n > c.most {
-					t.Errorf("asked %d times in ten minutes", n)
+					t.Errorf("%d requests in ten minutes", n)
 				}
 				w.down.set(nil, false)
 				w.elapse(20 * time.Second)
 				for i := range 50 {
 					if id, _ := w.infra(driverKind, fmt.Sprintf("m%d", i)); id == "" {
-						t.Fatalf("machine m%d has no node although the cluster is up again", i)
+						t.Fatalf("machine m%d has no node although the cluster answers again", i)
 					}
 				}
 				if n := w.down.count(); n > 60 {
-					t.Errorf("asked %d times for fifty machines", n)
+					t.Errorf("%d requests for fifty machines", n)
 				}
 			})
 		})
@@ -450,7 +450,7 @@ func TestStory_OldMachineIsLookedForRarely(t *testing.T) {
 		w.down.set(nil, false)
 		w.elapse(time.Hour)
 		if n := w.down.count(); n < 200 || n > 245 {
-			t.Errorf("asked %d times in an hour", n)
+			t.Errorf("%d requests in an hour", n)
 		}
 	})
 }
@@ -459,7 +459,7 @@ func TestStory_OldMachineIsLookedForRarely(t *testing.T) {
 // only that machine.
 func TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(t *testing.T, w *world) {
-		w.down.set(errors.New("nobody looks before all nodes are there"), false)
+		w.down.set(errors.New("no machine looks for its node before all nodes exist"), false)
 		first, second := w.add("m1", "demo", driverKind, true), w.add("m2", "demo", driverKind, true)
 		w.join("m1", first)
 		w.join("impostor", first)
@@ -467,7 +467,7 @@ func TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled(t *
 		w.down.set(nil, false)
 		w.elapse(time.Minute)
 		if id, _ := w.infra(driverKind, "m1"); id != "" {
-			t.Errorf("provider ID %q of a machine that two nodes say they are", id)
+			t.Errorf("provider ID %q of a machine that two nodes claim", id)
 		}
 		if id, _ := w.infra(driverKind, "m2"); id != "k3s://m2" {
 			t.Errorf("provider ID %q of the other machine", id)
@@ -475,7 +475,7 @@ func TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled(t *
 		must(t, w.down.nodes.CoreV1().Nodes().Delete(t.Context(), "impostor", metav1.DeleteOptions{}))
 		w.elapse(time.Minute)
 		if id, _ := w.infra(driverKind, "m1"); id != "k3s://m1" {
-			t.Errorf("provider ID %q after the impostor is gone", id)
+			t.Errorf("provider ID %q after the end of the impostor", id)
 		}
 	})
 }
@@ -505,7 +505,7 @@ func TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled(t *testing.T
 		must(t, err)
 		w.elapse(time.Minute)
 		if id, _ := w.infra(custom, "m1"); id != "k3s://m1" {
-			t.Errorf("provider ID %q after it was taken away", id)
+			t.Errorf("provider ID %q after its removal", id)
 		}
 	})
 }

@@ -81,7 +81,7 @@ func TestStory_NodeBeforeItsMachineHasReportedWhereverTheProcessIsKilled(t *test
 				w.down.set(nil, false)
 				w.elapse(10 * time.Minute)
 				if id, addresses := w.infra(driverKind, "m1"); id != "" || len(addresses) > 0 || w.down.count() > 0 {
-					t.Fatalf("provider ID %q and addresses %v after %d looks, before the machine has reported", id, addresses, w.down.count())
+					t.Fatalf("provider ID %q and addresses %v after %d requests, before the machine has reported", id, addresses, w.down.count())
 				}
 				must(t, w.down.nodes.CoreV1().Nodes().Delete(t.Context(), "impostor", metav1.DeleteOptions{}))
 				w.join("m1", uid)
@@ -106,9 +106,9 @@ func TestStory_NodeThatIsEvidentlyAnotherMachineWhereverTheProcessIsKilled(t *te
 		node             string            // name of the impostor's node
 		own              func(*corev1.Node)
 	}{
-		"by the host name that its driver gave it": {node: "bad", own: plain},
-		"by the name that its user chose":          {impostor: map[string]string{rkev1.NodeNameLabel: "Web-1"}, node: "web-1", own: plain},
-		"by being no server":                       {victim: server, node: "unknown", own: serves},
+		"by the host name from its driver": {node: "bad", own: plain},
+		"by the name from its user":        {impostor: map[string]string{rkev1.NodeNameLabel: "Web-1"}, node: "web-1", own: plain},
+		"by the missing role of a server":  {victim: server, node: "unknown", own: serves},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestStory_NamesThatProveNothingWhereverTheProcessIsKilled(t *testing.T) {
 		labels map[string]string // of both Machines
 		node   string
 	}{
-		"name that both machines were to have": {labels: map[string]string{rkev1.NodeNameLabel: "web"}, node: "web"},
-		"name that nobody knew before":         {node: "ip-10-0-0-1.ec2.internal"},
+		"a name that both machines claim": {labels: map[string]string{rkev1.NodeNameLabel: "web"}, node: "web"},
+		"an unknown name":                 {node: "ip-10-0-0-1.ec2.internal"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
