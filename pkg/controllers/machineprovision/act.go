@@ -97,7 +97,7 @@ func (h *handler) ensure(obj *unstructured.Unstructured, objects machinejob.Obje
 	}
 	if state == nil {
 		if _, err := h.Secrets.Create(objects.State); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("make the state Secret: %w", err)
+			return fmt.Errorf("create the state Secret: %w", err)
 		}
 	}
 	if _, err := h.ApplySecrets.Apply(h.ctx, handlerName, obj, applyset.OwnerRef, withoutOwner(objects.Secrets())); err != nil {
@@ -127,14 +127,14 @@ func (h *handler) run(obj *unstructured.Unstructured, job *batchv1.Job) error {
 		return nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make Job %s: %w", job.Name, err)
+		return fmt.Errorf("create Job %s: %w", job.Name, err)
 	}
 	existing, err := h.Jobs.Get(job.Namespace, job.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read Job %s: %w", job.Name, err)
 	}
 	if !belongsTo(existing, string(obj.GetUID())) {
-		return fmt.Errorf("wait for the end of Job %s, which belongs to another machine of the same name", job.Name)
+		return fmt.Errorf("wait for the deletion of Job %s, which belongs to another machine of the same name", job.Name)
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (h *handler) takeBack(namespace, name string) (bool, error) {
 		return false, nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("take Job %s back: %w", name, err)
+		return false, fmt.Errorf("delete Job %s, whose pod has not started: %w", name, err)
 	}
 	return true, nil
 }
@@ -263,7 +263,7 @@ func (h *handler) release(obj *unstructured.Unstructured, action machinejob.Acti
 	replaced := obj.GetResourceVersion()
 	_, err := h.Dynamic.Update(h.ctx, obj)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("let go: %w", err)
+		return false, fmt.Errorf("remove the finalizer: %w", err)
 	}
 	h.written.Replaced(obj.GetUID(), replaced, h.Now())
 	return true, nil

@@ -105,16 +105,16 @@ func jobOf(uid string) *batchv1.Job {
 	}}
 }
 
-// TestAct_AsksTheServerBeforeItLetsGo: a machine is not released or given up while the API server has objects that the
+// TestAct_AsksTheServerBeforeARelease: a machine is not released or given up while the API server has objects that the
 // caches lack.
-func TestAct_AsksTheServerBeforeItLetsGo(t *testing.T) {
+func TestAct_AsksTheServerBeforeARelease(t *testing.T) {
 	release := machinejob.Action{Kind: machinejob.ActionRelease, Name: "j", StateSecret: "s"}
 	gone := machinejob.Action{Kind: machinejob.ActionConfirmGone, Name: "j", StateSecret: "s"}
 	back := machinejob.Action{Kind: machinejob.ActionTakeBack, Name: "j"}
 	active := jobOf("1")
 	active.Status.Active = 1
 	waiting := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
-	broken := &corev1.Secret{Data: map[string][]byte{rkev1.MachineStateKey: []byte("no archive, so nobody knows")}}
+	broken := &corev1.Secret{Data: map[string][]byte{rkev1.MachineStateKey: []byte("not an archive")}}
 	for name, test := range map[string]struct {
 		server     server
 		action     machinejob.Action
@@ -122,21 +122,21 @@ func TestAct_AsksTheServerBeforeItLetsGo(t *testing.T) {
 		wantWrites []string
 		wantErr    bool
 	}{
-		"nothing is there: it goes":               {action: release, wantDone: true, wantWrites: []string{"update other"}},
-		"its Job is there":                        {server: server{job: jobOf("1")}, action: release},
-		"a Job of another machine of that name":   {server: server{job: jobOf("2")}, action: release, wantDone: true, wantWrites: []string{"update other"}},
-		"its state was never written":             {server: server{state: &corev1.Secret{}}, action: release, wantDone: true, wantWrites: []string{"update other"}},
-		"its state may hold a machine":            {server: server{state: broken}, action: release},
-		"the server does not answer":              {server: server{readErr: errors.New("timeout")}, action: release, wantErr: true},
-		"a Job that vanished is confirmed":        {action: gone, wantDone: true},
-		"a Job that the caches lack is not":       {server: server{job: jobOf("1")}, action: gone},
-		"a state that vanished is confirmed":      {action: machinejob.Action{Kind: machinejob.ActionConfirmGone, StateSecret: "s"}, wantDone: true},
-		"a state that the caches lack is not":     {server: server{state: &corev1.Secret{}}, action: gone},
-		"a pod that waits is taken back":          {server: server{job: active, pods: []corev1.Pod{waiting}}, action: back, wantDone: true, wantWrites: []string{"delete j"}},
-		"a pod that the caches lack is not":       {server: server{job: active}, action: back},
-		"a pod that runs is not":                  {server: server{job: active, pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}}, action: back},
-		"a Job that is gone is taken back":        {action: back, wantDone: true},
-		"an action that nobody knows is an error": {action: machinejob.Action{Kind: "Sing"}, wantErr: true},
+		"without objects: released":                     {action: release, wantDone: true, wantWrites: []string{"update other"}},
+		"its Job exists":                                {server: server{job: jobOf("1")}, action: release},
+		"a Job of another machine with the same name":   {server: server{job: jobOf("2")}, action: release, wantDone: true, wantWrites: []string{"update other"}},
+		"its state is empty":                            {server: server{state: &corev1.Secret{}}, action: release, wantDone: true, wantWrites: []string{"update other"}},
+		"its state may hold a machine":                  {server: server{state: broken}, action: release},
+		"the server does not answer":                    {server: server{readErr: errors.New("timeout")}, action: release, wantErr: true},
+		"a deleted Job is confirmed":                    {action: gone, wantDone: true},
+		"a Job that the caches lack is not confirmed":   {server: server{job: jobOf("1")}, action: gone},
+		"a deleted state is confirmed":                  {action: machinejob.Action{Kind: machinejob.ActionConfirmGone, StateSecret: "s"}, wantDone: true},
+		"a state that the caches lack is not confirmed": {server: server{state: &corev1.Secret{}}, action: gone},
+		"the Job of a waiting pod is deleted":           {server: server{job: active, pods: []corev1.Pod{waiting}}, action: back, wantDone: true, wantWrites: []string{"delete j"}},
+		"the Job of a pod that the caches lack is kept": {server: server{job: active}, action: back},
+		"the Job of a running pod is kept":              {server: server{job: active, pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}}, action: back},
+		"a missing Job is done":                         {action: back, wantDone: true},
+		"an unknown action is an error":                 {action: machinejob.Action{Kind: "Sing"}, wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			done, err := test.server.handler(t).act(guarded(), machinejob.Decision{Actions: []machinejob.Action{test.action}})
@@ -157,9 +157,9 @@ func TestRun_NeverReplacesAJob(t *testing.T) {
 		wantWrites []string
 		wantErr    string
 	}{
-		"there is none":             {wantWrites: []string{"create j"}},
-		"it is there already":       {server: server{job: jobOf("1")}},
-		"one of an earlier machine": {server: server{job: jobOf("2")}, wantErr: "belongs to another machine"},
+		"no Job exists":               {wantWrites: []string{"create j"}},
+		"the Job exists":              {server: server{job: jobOf("1")}},
+		"a Job of an earlier machine": {server: server{job: jobOf("2")}, wantErr: "belongs to another machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := test.server.handler(t).run(guarded(), job)
@@ -173,8 +173,8 @@ func TestRun_NeverReplacesAJob(t *testing.T) {
 	}
 }
 
-// TestOnChange_OldVersionsAreLeftAlone: an object older than the last write is ignored, because its event follows.
-func TestOnChange_OldVersionsAreLeftAlone(t *testing.T) {
+// TestOnChange_IgnoresOldVersions: an object older than the last write is ignored, because its event follows.
+func TestOnChange_IgnoresOldVersions(t *testing.T) {
 	s := server{}
 	h := s.handler(t)
 	obj := guarded()

@@ -54,7 +54,7 @@ func (w *world) failEight() {
 	for i := range machines {
 		w.addMachine(fmt.Sprint("failed", i), false)
 	}
-	until("are being made", func(s rkev1.RKEMachineStatus) bool { return s.JobName != "" })
+	until("are being created", func(s rkev1.RKEMachineStatus) bool { return s.JobName != "" })
 	w.hold = false
 	until("have failed", func(s rkev1.RKEMachineStatus) bool { return s.FailureReason == rkev1.ReasonCreateError })
 }
@@ -73,7 +73,7 @@ func TestStory_ACacheThatIsBehindPutsNobodyOff(t *testing.T) {
 		w.hold = true
 		for i := range 3 {
 			if name := fmt.Sprint("m", i); w.isPutOff(name) {
-				t.Errorf("%s is put off, and nothing has failed", name)
+				t.Errorf("%s is delayed, although no machine has failed", name)
 			}
 		}
 		w.hold = false
@@ -95,7 +95,7 @@ func TestStory_AMachineThatWorksEndsNoBackOff(t *testing.T) {
 		must(t, err)
 		w.sleep(time.Second)
 		if !w.isPutOff("next") {
-			t.Error("the next machine is tried at once")
+			t.Error("the next machine is created at once")
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestStory_FailuresOfAnEarlierProcessPutNobodyOff(t *testing.T) {
 		w.restart()
 		w.sleep(5 * time.Second)
 		if w.isPutOff("next") {
-			t.Error("the next machine is put off")
+			t.Error("the next machine is delayed")
 		}
 	})
 }

@@ -53,32 +53,32 @@ func (k *kept) expect(t *testing.T, moment string, obj *unstructured.Unstructure
 	t.Helper()
 	got, turn := k.of(obj, nil)
 	if count > 0 && turn.Sub(k.now) != wait || got != count {
-		t.Errorf("%s: %d failures, the next turn in %s; want %d, %s", moment, got, turn.Sub(k.now), count, wait)
+		t.Errorf("%s: %d failures, the next attempt in %s; want %d, %s", moment, got, turn.Sub(k.now), count, wait)
 	}
 }
 
-func TestBackoff_CountsFailuresOfAPoolAndForgetsThemForAnotherTemplate(t *testing.T) {
+func TestBackoff_CountsFailuresPerPoolAndTemplate(t *testing.T) {
 	k, small, big, other := newKept(), one("ns", "pool", "small"), one("ns", "pool", "big"), one("ns", "other", "small")
 	k.fails(small, 1)
-	k.expect(t, "one fails", small, 1, 0)
+	k.expect(t, "a machine fails", small, 1, 0)
 	k.became(small, hasFailed, hasFailed)
-	k.expect(t, "it is looked at again", small, 1, 0)
+	k.expect(t, "the failed machine is reconciled again", small, 1, 0)
 	k.fails(small, 1)
-	k.expect(t, "the next one fails", small, 2, firstDelay)
+	k.expect(t, "the next machine fails", small, 2, firstDelay)
 	k.expect(t, "a machine of another pool", other, 0, 0)
 	k.expect(t, "the first machine of another template", big, 0, 0)
 	k.became(small, isMade, isMade)
-	k.expect(t, "one that was made long ago is looked at", small, 2, firstDelay)
+	k.expect(t, "a machine that was created before is reconciled", small, 2, firstDelay)
 	k.fails(big, 1)
 	k.expect(t, "the other template fails, too", big, 1, 0)
 	k.became(big, rkev1.RKEMachineStatus{}, isMade)
-	k.expect(t, "one is made", big, 0, 0)
-	k.expect(t, "and the old template counts no more", small, 0, 0)
+	k.expect(t, "a machine of the other template is created", big, 0, 0)
+	k.expect(t, "the failures of the old template are forgotten", small, 0, 0)
 	k.became(small, hasFailed, hasFailed)
-	k.expect(t, "one that failed before is looked at", small, 0, 0)
+	k.expect(t, "a machine that failed before is reconciled", small, 0, 0)
 }
 
-func TestBackoff_APoolThatFailsIsTriedEverLessOften(t *testing.T) {
+func TestBackoff_DelayGrowsWithFailures(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second, 8: 10 * time.Minute, 500: 10 * time.Minute} {
 		k, obj := newKept(), one("ns", "pool", "t")
 		k.fails(obj, failures)
@@ -86,7 +86,7 @@ func TestBackoff_APoolThatFailsIsTriedEverLessOften(t *testing.T) {
 	}
 }
 
-func TestBackoff_AnotherCredentialIsTriedAtOnce(t *testing.T) {
+func TestBackoff_NewCredentialIsTriedAtOnce(t *testing.T) {
 	k := newKept()
 	wrong, right := map[string][]byte{"token": []byte("wrong")}, map[string][]byte{"token": []byte("right")}
 	var machines []*unstructured.Unstructured
@@ -106,19 +106,19 @@ func TestBackoff_AnotherCredentialIsTriedAtOnce(t *testing.T) {
 		t.Errorf("with another credential: %d failures", count)
 	}
 	if len(k.started) > 0 {
-		t.Errorf("kept of machines that were made: %v", k.started)
+		t.Errorf("stored for created machines: %v", k.started)
 	}
 }
 
 // A credential or template that changes repeatedly is forgotten after a while, and takes one turn.
-func TestBackoff_OfManyCredentialsTheLastCount(t *testing.T) {
+func TestBackoff_CountsTheLastCredentials(t *testing.T) {
 	k, obj := newKept(), one("ns", "pool", "t")
 	for i := range 100 {
 		k.now = k.now.Add(time.Millisecond)
 		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: map[string][]byte{"token": []byte(strconv.Itoa(i))}}, machinejob.Decision{Status: hasFailed})
 	}
 	if kept := len(k.failed[poolOf(obj)]); kept != keptWays {
-		t.Errorf("%d ways are kept, want %d", kept, keptWays)
+		t.Errorf("%d credentials are stored, want %d", kept, keptWays)
 	}
 	other := one("ns", "other", "t")
 	k.fails(other, 1)
@@ -126,7 +126,7 @@ func TestBackoff_OfManyCredentialsTheLastCount(t *testing.T) {
 }
 
 // Failures belong to a Cluster: a recreated one starts without them, and no pool waits for the turns of a deleted one.
-func TestBackoff_AClusterThatIsGoneCountsNoMore(t *testing.T) {
+func TestBackoff_ForgetsDeletedClusters(t *testing.T) {
 	k, uid := newKept(), types.UID("first")
 	k.clusterUID = func(string, string) types.UID { return uid }
 	gone := one("ns", "pool", "t")
@@ -136,10 +136,10 @@ func TestBackoff_AClusterThatIsGoneCountsNoMore(t *testing.T) {
 	}
 	uid = "second"
 	if count, _ := k.of(gone, nil); count != 0 {
-		t.Errorf("the cluster is made again: %d failures", count)
+		t.Errorf("the cluster is created again: %d failures", count)
 	}
 	if k.fails(one("ns", "other", "t"), 1); len(k.failed) != 1 {
-		t.Errorf("kept: %v", k.failed)
+		t.Errorf("stored: %v", k.failed)
 	}
 }
 
@@ -154,22 +154,22 @@ func TestBackoff_PoolsOfANamespaceTakeTurns(t *testing.T) {
 	}
 	first, second := one("ns", "first", "t"), one("ns", "second", "t")
 	k.fails(first, 1)
-	k.expect(t, "an accident beside those that always fail", first, 1, 0)
+	k.expect(t, "a first failure among pools that always fail", first, 1, 0)
 	k.fails(second, 1)
-	k.expect(t, "another accident", second, 1, perPool)
+	k.expect(t, "another first failure", second, 1, perPool)
 	k.fails(second, 1)
-	k.expect(t, "that was none", second, 2, firstDelay)
+	k.expect(t, "a second failure", second, 2, firstDelay)
 	foreign := one("ns-2", "pool", "t")
 	k.fails(foreign, 3)
 	k.expect(t, "in another namespace", foreign, 3, 2*firstDelay)
 	k.now = k.now.Add(forgotten + time.Second)
 	if k.fails(foreign, 1); len(k.failed) != 1 {
-		t.Errorf("of pools that may be gone for a day this is kept: %v", k.failed)
+		t.Errorf("stored for pools without failures for a day: %v", k.failed)
 	}
 }
 
 // After a hundred pools have failed, each one that recovers brings forward the turns of two others.
-func TestBackoff_APoolThatRecoversEncouragesOthers(t *testing.T) {
+func TestBackoff_RecoveryBringsOthersForward(t *testing.T) {
 	const pools = 100
 	k := newKept()
 	left := map[int]bool{}
@@ -202,12 +202,12 @@ func TestBackoff_APoolThatRecoversEncouragesOthers(t *testing.T) {
 		t.Errorf("%d of %d pools have not been tried", len(left), pools)
 	}
 	k.fails(foreign, 1)
-	k.expect(t, "another namespace learns nothing from that", foreign, 10, maxDelay)
+	k.expect(t, "another namespace is not affected", foreign, 10, maxDelay)
 }
 
 // However many pools of a namespace fail, at most two are tried in half a minute: one with a single failure and one
 // with more.
-func TestBackoff_ManyPoolsThatFailKeepNobodyBusy(t *testing.T) {
+func TestBackoff_LimitsAttemptsOfManyFailingPools(t *testing.T) {
 	const pools, took = 1000, 5 * time.Second
 	k, start := newKept(), time.Time{}
 	next := make([]time.Time, pools)
@@ -228,7 +228,7 @@ func TestBackoff_ManyPoolsThatFailKeepNobodyBusy(t *testing.T) {
 	slices.SortFunc(tries, time.Time.Compare)
 	for i := range tries[2:] {
 		if within := tries[i+2].Sub(tries[i]); within < perPool-took {
-			t.Fatalf("three tries in %s, %s after the start", within, tries[i].Sub(start))
+			t.Fatalf("three attempts in %s, %s after the start", within, tries[i].Sub(start))
 		}
 	}
 }

@@ -129,7 +129,7 @@ func setKinds() []schema.GroupVersionKind {
 // Register adds the handler, its indexes and its wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
 	if d.Access == nil {
-		return fmt.Errorf("register %s: nothing says which Secrets of other namespaces clusters may use", handlerName)
+		return fmt.Errorf("register %s: Deps.Access is required", handlerName)
 	}
 	h := newHandler(ctx, d)
 	if err := d.Apply.Watch(setKinds()...); err != nil {

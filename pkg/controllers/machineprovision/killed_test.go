@@ -40,7 +40,7 @@ func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 func TestStory_WaitsAreCutOffAfterEveryWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	for name, story := range map[string]func(*world){
-		"a pod that never starts": podThatNeverStarts, "a credential that is missing": missingCredential, "drivers become kinds": driversBecomeKinds,
+		"a pod that never starts": podThatNeverStarts, "a missing credential": missingCredential, "drivers become kinds": driversBecomeKinds,
 	} {
 		t.Run(name, func(t *testing.T) {
 			crashpoints.Each(t, 4, func(t *testing.T, n int) (writes int) {

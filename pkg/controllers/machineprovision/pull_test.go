@@ -31,16 +31,16 @@ func TestStory_ImagesArePulledWithCopies(t *testing.T) {
 		job.Namespace, job.Name = namespace, "m1-machine-provision"
 		job.SetGroupVersionKind(jobKind)
 		if found, err := w.api.Get(&job); err != nil || !found {
-			t.Fatalf("the Job is there: %t, %v", found, err)
+			t.Fatalf("the Job exists: %t, %v", found, err)
 		}
 		pulled := job.Spec.Template.Spec.ImagePullSecrets
 		if len(pulled) != 1 {
-			t.Fatalf("the pod is pulled with %v", pulled)
+			t.Fatalf("the pod has the pull secrets %v", pulled)
 		}
 		copied, err := w.c.Core.Secret().Get(namespace, pulled[0].Name, metav1.GetOptions{})
 		must(t, err)
 		if string(copied.Data[corev1.DockerConfigJsonKey]) != login || copied.Type != corev1.SecretTypeDockerConfigJson || len(copied.OwnerReferences) != 1 {
-			t.Errorf("the pod is pulled with %+v", copied)
+			t.Errorf("the pod has the pull secrets %+v", copied)
 		}
 
 		w.hold = false

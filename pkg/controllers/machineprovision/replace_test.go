@@ -22,7 +22,7 @@ import (
 )
 
 // A replaced Machine is counted once, when it is deleted, however long the cache is behind.
-func TestAct_AReplacedMachineIsCountedOnce(t *testing.T) {
+func TestAct_CountsAReplacedMachineOnce(t *testing.T) {
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
 		// seen holds the UID of the cached Machine in each reconcile; failing holds the reconciles whose delete fails.
@@ -31,12 +31,12 @@ func TestAct_AReplacedMachineIsCountedOnce(t *testing.T) {
 		deleting bool
 		want     int
 	}{
-		"one pass":                                 {seen: []types.UID{"a"}, want: 1},
-		"the cache is behind":                      {seen: []types.UID{"a", "a", "a"}, want: 1},
-		"the delete failed first":                  {seen: []types.UID{"a", "a"}, failing: map[int]bool{0: true}, want: 1},
-		"the delete fails":                         {seen: []types.UID{"a"}, failing: map[int]bool{0: true}, want: 0},
-		"another Machine of the same name":         {seen: []types.UID{"a", "b"}, want: 2},
-		"somebody else has begun with its removal": {seen: []types.UID{"a"}, deleting: true, want: 0},
+		"one pass":                         {seen: []types.UID{"a"}, want: 1},
+		"the cache is behind":              {seen: []types.UID{"a", "a", "a"}, want: 1},
+		"the delete failed first":          {seen: []types.UID{"a", "a"}, failing: map[int]bool{0: true}, want: 1},
+		"the delete fails":                 {seen: []types.UID{"a"}, failing: map[int]bool{0: true}, want: 0},
+		"another Machine of the same name": {seen: []types.UID{"a", "b"}, want: 2},
+		"another program has deleted it":   {seen: []types.UID{"a"}, deleting: true, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
@@ -81,7 +81,7 @@ func TestAct_AReplacedMachineIsCountedOnce(t *testing.T) {
 
 // A machine that failed to be created, and is then found unhealthy by its pool's health check, counts as one
 // replacement.
-func TestAct_AReplacedMachineThatIsUnhealthyIsCountedOnce(t *testing.T) {
+func TestAct_CountsAnUnhealthyReplacedMachineOnce(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counter, err := metrics.NewDisruptions(registry)
 	if err != nil {

@@ -69,10 +69,10 @@ func TestStory_MachineBecomesANodeAndGoes(t *testing.T) {
 		w.leaveEtcd("m1")
 		w.run()
 		if w.machine("m1") != nil {
-			t.Fatalf("the machine does not go: %+v", w.status("m1"))
+			t.Fatalf("the machine is not deleted: %+v", w.status("m1"))
 		}
 		if w.made["m1"] != 1 || w.removed["m1"] != 1 {
-			t.Errorf("made %d times, removed %d times, want once each", w.made["m1"], w.removed["m1"])
+			t.Errorf("created %d times, removed %d times, want once each", w.made["m1"], w.removed["m1"])
 		}
 		if diff := cmp.Diff(before, w.owned()); diff != "" {
 			t.Errorf("left behind (-want +got):\n%s", diff)
@@ -92,7 +92,7 @@ func (w *world) leaveEtcd(node string) {
 		must(w.T, err)
 		asked := found.Annotations[rkev1.RemoveK3sEtcdMemberAnnotation] == "true"
 		if machine.Annotations[rkev1.PreTerminateAnnotation] == "" {
-			w.Fatal("the machine may go before its etcd member has left")
+			w.Fatal("the machine is released before its etcd member has left")
 		}
 		if asked {
 			found.Annotations[rkev1.RemovedK3sEtcdMemberAnnotation] = node
@@ -101,7 +101,7 @@ func (w *world) leaveEtcd(node string) {
 			return
 		}
 	}
-	w.Fatal("the node is never asked to leave etcd")
+	w.Fatal("the node is not asked to leave etcd")
 }
 
 // checkSecrets checks that secrets exist where needed, and appear nowhere else.
@@ -110,7 +110,7 @@ func (w *world) checkSecrets() {
 	for _, gvk := range []schema.GroupVersionKind{jobKind, machineKind, {Group: "rke.cattle.io", Version: "v1", Kind: "RKEBootstrap"}} {
 		for _, obj := range w.api.Objects(gvk) {
 			if strings.Contains(fmt.Sprint(obj.Object), "top-secret") {
-				w.Errorf("the credential shows in %s %s", gvk.Kind, obj.GetName())
+				w.Errorf("the credential is in %s %s", gvk.Kind, obj.GetName())
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (w *world) checkSecrets() {
 		w.Error("the account's token is in the script")
 	}
 	if token.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true" {
-		w.Error("the token is still good although the machine is a node")
+		w.Error("the token is still valid although the machine is a node")
 	}
 	plan, err := w.c.Core.Secret().Get(namespace, "m1-machine-plan", metav1.GetOptions{})
 	must(w.T, err)
@@ -151,7 +151,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 		total = w.api.Written(manager)
 	})
 	if total < 25 {
-		t.Fatalf("a whole life takes %d writes: the story does not do what it should", total)
+		t.Fatalf("a whole life takes %d writes: the story is incomplete", total)
 	}
 	for _, n := range crashpoints.Of(t, total, 60) {
 		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
@@ -191,10 +191,10 @@ func (w *world) live(name string, cut <-chan struct{}) {
 	}
 	w.run()
 	if w.machine(name) != nil {
-		w.Fatalf("the machine does not go: %+v", w.status(name))
+		w.Fatalf("the machine is not deleted: %+v", w.status(name))
 	}
 	if w.made[name] != 1 || w.removed[name] != 1 {
-		w.Errorf("made %d times, removed %d times, want once each", w.made[name], w.removed[name])
+		w.Errorf("created %d times, removed %d times, want once each", w.made[name], w.removed[name])
 	}
 	if left := w.owned(); len(left) > 0 {
 		w.Errorf("left behind: %v", left)
@@ -224,14 +224,14 @@ func lateBootstrap(w *world) {
 	must(w.T, err)
 	w.run()
 	if w.made["m1"] != 0 {
-		w.Fatal("the machine is made without bootstrap data")
+		w.Fatal("the machine is created without bootstrap data")
 	}
 	bootstrap.ResourceVersion, bootstrap.UID, bootstrap.Status = "", "", rkev1.RKEBootstrapStatus{}
 	_, err = w.c.RKE.RKEBootstrap().Create(bootstrap)
 	must(w.T, err)
 	w.run()
 	if w.made["m1"] != 1 {
-		w.Errorf("made %d times, status %+v", w.made["m1"], w.status("m1"))
+		w.Errorf("created %d times, status %+v", w.made["m1"], w.status("m1"))
 	}
 }
 
@@ -256,7 +256,7 @@ func failedCreate(w *world) {
 	machine, err := w.c.CAPI.Machine().Get(namespace, "m1", metav1.GetOptions{})
 	must(w.T, err)
 	if machine.DeletionTimestamp != nil {
-		w.Error("the Machine is replaced before the time that it is kept for is over")
+		w.Error("the Machine is replaced too early")
 	}
 	w.sleep(time.Hour)
 	w.run()
@@ -275,11 +275,11 @@ func TestStory_FailureDoesNotTellTheCredential(t *testing.T) {
 		w.run()
 		shown := fmt.Sprint(w.status("m1"))
 		if !strings.Contains(shown, "401") || !strings.Contains(shown, "fra1") {
-			t.Errorf("the failure is not told: %s", shown)
+			t.Errorf("the failure is not reported: %s", shown)
 		}
 		for _, secret := range []string{"top-secret", "abcdef"} {
 			if strings.Contains(shown, secret) {
-				t.Errorf("%s shows: %s", secret, shown)
+				t.Errorf("%s contains: %s", secret, shown)
 			}
 		}
 	})
@@ -333,12 +333,12 @@ func deletionDuringCreate(w *world) {
 	must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
 	w.run()
 	if w.machine("m1") == nil {
-		w.Fatal("the machine is let go while its create runs")
+		w.Fatal("the machine is released while its create Job runs")
 	}
 	w.hold = false
 	w.run()
 	if w.machine("m1") != nil || w.made["m1"] != 1 || w.removed["m1"] != 1 {
-		w.Errorf("made %d, removed %d, machine %v", w.made["m1"], w.removed["m1"], w.machine("m1"))
+		w.Errorf("created %d, removed %d, machine %v", w.made["m1"], w.removed["m1"], w.machine("m1"))
 	}
 }
 
@@ -353,7 +353,7 @@ func podThatNeverStarts(w *world) {
 	must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
 	w.run()
 	if w.machine("m1") != nil || w.made["m1"] != 0 || len(w.owned()) > 0 {
-		w.Errorf("made %d, machine %v, left %v", w.made["m1"], w.machine("m1"), w.owned())
+		w.Errorf("created %d, machine %v, left %v", w.made["m1"], w.machine("m1"), w.owned())
 	}
 }
 
@@ -371,7 +371,7 @@ func missingCredential(w *world) {
 	}
 	for _, object := range w.owned() {
 		if strings.HasPrefix(object, "Job") || strings.Contains(object, "state") || strings.Contains(object, "driver") {
-			w.Errorf("%s is made although the credential is missing", object)
+			w.Errorf("%s is created although the credential is missing", object)
 		}
 	}
 	_, err := w.c.Core.Secret().Create(&corev1.Secret{
@@ -381,7 +381,7 @@ func missingCredential(w *world) {
 	must(w.T, err)
 	w.run()
 	if w.made["m1"] != 1 {
-		w.Error("the machine is not made once the credential is there")
+		w.Error("the machine is not created with the credential")
 	}
 }
 
@@ -407,19 +407,19 @@ func driversBecomeKinds(w *world) {
 	w.run()
 	without := append(append([]string{}, want[:3]...), want[6:]...)
 	if diff := cmp.Diff(without, w.kinds()); diff != "" {
-		w.Errorf("kinds after two drivers were switched off, of which one is used (-want +got):\n%s", diff)
+		w.Errorf("kinds after two drivers, one of them in use, were deactivated (-want +got):\n%s", diff)
 	}
 	must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
 	w.run()
 	w.sleep(2 * time.Minute)
 	w.run()
 	if diff := cmp.Diff(append(append([]string{}, want[:3]...), want[9:]...), w.kinds()); diff != "" {
-		w.Errorf("kinds after the last machine went (-want +got):\n%s", diff)
+		w.Errorf("kinds after the deletion of the last machine (-want +got):\n%s", diff)
 	}
 	w.activate("azure", true)
 	w.run()
 	if len(w.kinds()) != 9 {
-		w.Errorf("kinds after a driver was switched on again: %v", w.kinds())
+		w.Errorf("kinds after a driver was activated again: %v", w.kinds())
 	}
 }
 

@@ -254,7 +254,7 @@ func (w *world) start() {
 	}))
 	running, cancel := context.WithCancel(w.Context())
 	if err := c.Start(running); err != nil {
-		w.Log("manager did not start:", err) // it was killed while starting
+		w.Log("the manager did not start:", err) // it was killed while starting
 	}
 	w.stop = func() {
 		cancel()
@@ -335,7 +335,7 @@ func (w *world) status(name string) rkev1.RKEMachineStatus {
 	w.Helper()
 	obj := w.machine(name)
 	if obj == nil {
-		w.Fatalf("machine %s is gone", name)
+		w.Fatalf("machine %s does not exist", name)
 	}
 	var status rkev1.RKEMachineStatus
 	raw, err := json.Marshal(obj.Object["status"])
