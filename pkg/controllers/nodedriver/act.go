@@ -37,7 +37,7 @@ func (h *handler) writeSchema(driver *mgmtv3.NodeDriver, name string, labels map
 			Spec:       mgmtv3.DynamicSchemaSpec{ResourceFields: fields},
 		})
 		if err != nil {
-			return fmt.Errorf("make schema %s: %w", name, err)
+			return fmt.Errorf("create schema %s: %w", name, err)
 		}
 		return nil
 	}

@@ -35,7 +35,7 @@ type driverFile struct {
 func (h *handler) fetch(location, checksum string) (driverFile, error) {
 	directory := filepath.Join(h.Directory, driverschema.CacheKey(location, checksum))
 	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return driverFile{}, &transientError{fmt.Errorf("keep the driver: %w", err)}
+		return driverFile{}, &transientError{fmt.Errorf("store the driver: %w", err)}
 	}
 	download := filepath.Join(directory, "download")
 	sum, err := checkFile(download, checksum)
@@ -57,7 +57,7 @@ func (h *handler) download(location, target string) error {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
 	if err != nil {
-		return errors.New("spec.url: is no URL; give one that starts with https://")
+		return errors.New("spec.url: must be a URL such as https://example.com/driver.zip")
 	}
 	response, err := h.HTTP.Do(request)
 	if err != nil {
@@ -88,7 +88,7 @@ func stable(err error) error {
 func save(content io.Reader, target string) error {
 	file, err := os.CreateTemp(filepath.Dir(target), "partial-")
 	if err != nil {
-		return &transientError{fmt.Errorf("keep the driver: %w", err)}
+		return &transientError{fmt.Errorf("store the driver: %w", err)}
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
 	written, err := io.Copy(file, io.LimitReader(content, maxDriverBytes+1))
@@ -102,7 +102,7 @@ func save(content io.Reader, target string) error {
 		return fmt.Errorf("spec.url: the driver is larger than %d MiB", maxDriverBytes>>20)
 	}
 	if err := os.Rename(file.Name(), target); err != nil {
-		return &transientError{fmt.Errorf("keep the driver: %w", err)}
+		return &transientError{fmt.Errorf("store the driver: %w", err)}
 	}
 	return nil
 }

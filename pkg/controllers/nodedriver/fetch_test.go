@@ -105,20 +105,20 @@ func TestFetch(t *testing.T) {
 	}
 	const raw = "docker-machine-driver-sim-linux"
 	for name, test := range map[string]struct{ file, checksum, wantErr string }{
-		"no checksum":               {file: raw},
-		"SHA-256":                   {file: raw, checksum: digest(raw, "sha256")},
-		"SHA-512 in capitals":       {file: raw, checksum: strings.ToUpper(digest(raw, "sha512"))},
-		"SHA-1":                     {file: raw, checksum: digest(raw, "sha1")},
-		"MD5 with spaces":           {file: raw, checksum: " " + digest(raw, "md5") + " "},
-		"a zip":                     {file: "sim.zip"},
-		"a tar":                     {file: "sim.tgz"},
-		"a wrong checksum":          {file: raw, checksum: digest("page", "sha256"), wantErr: "spec.checksum: the driver's checksum is"},
-		"a page":                    {file: "page", wantErr: "no ELF program, zip or gzipped tar"},
-		"nothing":                   {file: "empty", wantErr: "no ELF program, zip or gzipped tar"},
-		"a program of another name": {file: "plain", wantErr: `file name is "plain"`},
-		"a zip without a program":   {file: "empty.zip", wantErr: "the zip holds no program"},
-		"a tar that breaks off":     {file: "broken.tgz", wantErr: "tar"},
-		"a file that is not there":  {file: "missing", wantErr: "404"},
+		"without a checksum":          {file: raw},
+		"SHA-256":                     {file: raw, checksum: digest(raw, "sha256")},
+		"SHA-512 in capitals":         {file: raw, checksum: strings.ToUpper(digest(raw, "sha512"))},
+		"SHA-1":                       {file: raw, checksum: digest(raw, "sha1")},
+		"MD5 with spaces":             {file: raw, checksum: " " + digest(raw, "md5") + " "},
+		"a zip":                       {file: "sim.zip"},
+		"a tar":                       {file: "sim.tgz"},
+		"a wrong checksum":            {file: raw, checksum: digest("page", "sha256"), wantErr: "spec.checksum: the driver's checksum is"},
+		"a page":                      {file: "page", wantErr: "an ELF program, a zip or a gzipped tar"},
+		"nothing":                     {file: "empty", wantErr: "an ELF program, a zip or a gzipped tar"},
+		"a program with another name": {file: "plain", wantErr: `file name is "plain"`},
+		"a zip without a program":     {file: "empty.zip", wantErr: "the zip has no program"},
+		"a truncated tar":             {file: "broken.tgz", wantErr: "tar"},
+		"a missing file":              {file: "missing", wantErr: "404"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
@@ -138,18 +138,18 @@ func TestFetch(t *testing.T) {
 			}
 			before := v.requests.Load()
 			if _, err := h.fetch(v.URL+"/"+test.file, test.checksum); err != nil || v.requests.Load() != before {
-				t.Errorf("fetched again: %v, %d requests", err, v.requests.Load()-before)
+				t.Errorf("the second fetch: %v, %d requests", err, v.requests.Load()-before)
 			}
 		})
 	}
 }
 
 // Conditions do not show the query of a driver's URL, which may be a signature.
-func TestFetch_TellsNoSignature(t *testing.T) {
+func TestFetch_HidesSignatures(t *testing.T) {
 	v := newVendor(t)
 	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
 	for name, location := range map[string]string{
-		"an answer": v.URL + "/missing?sig=hunter2", "no answer": "http://127.0.0.1:1/x?sig=hunter2", "no URL": "http://x y/?sig=hunter2",
+		"an answer": v.URL + "/missing?sig=hunter2", "without an answer": "http://127.0.0.1:1/x?sig=hunter2", "an invalid URL": "http://x y/?sig=hunter2",
 		"a password": strings.Replace(v.URL, "http://", "http://u:hunter2@", 1) + "/missing",
 	} {
 		if _, err := h.fetch(location, ""); err == nil || strings.Contains(err.Error(), "hunter2") {
@@ -160,7 +160,7 @@ func TestFetch_TellsNoSignature(t *testing.T) {
 
 // A process that loses leadership does not wait for a vendor that does not answer, and reports nothing about the
 // driver.
-func TestOnChange_ADownloadEndsWithTheWorkers(t *testing.T) {
+func TestOnChange_DownloadEndsWithTheWorkers(t *testing.T) {
 	arrived := make(chan struct{})
 	vendor := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
@@ -179,7 +179,7 @@ func TestOnChange_ADownloadEndsWithTheWorkers(t *testing.T) {
 	<-arrived
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the download ended with %v", err)
 	}
 }
 
@@ -192,7 +192,7 @@ func (noSchemas) Get(name string) (*mgmtv3.DynamicSchema, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "dynamicschemas"}, name)
 }
 
-func TestFetch_SaysWhetherAnotherAttemptCanHelp(t *testing.T) {
+func TestFetch_MarksTransientErrors(t *testing.T) {
 	v := newVendor(t)
 	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
 	for status, wantRetry := range map[int32]bool{http.StatusServiceUnavailable: true, http.StatusNotFound: false, http.StatusForbidden: true} {
@@ -206,7 +206,7 @@ func TestFetch_SaysWhetherAnotherAttemptCanHelp(t *testing.T) {
 	v.Close()
 	_, err := h.fetch(v.URL+"/y", "")
 	if failure("x", err).retry == nil {
-		t.Errorf("a vendor that is down is given up: %v", err)
+		t.Errorf("the error of an unreachable vendor is not transient: %v", err)
 	}
 	if err := outcome.CheckStable(err.Error()); err != nil {
 		t.Error(err)

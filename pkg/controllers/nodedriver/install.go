@@ -72,7 +72,7 @@ func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
 		flags, ok := h.core.Drivers[s.name]
 		if !ok {
 			return failure(mgmtv3.NodeDriverConditionInstalled,
-				fmt.Errorf("spec.url: rancher-machine has no driver %q; give the URL of the driver's program", s.name)), nil
+				fmt.Errorf("spec.url: rancher-machine has no driver %q; set the URL of the driver's program", s.name)), nil
 		}
 		return result{installed: true, name: s.name}, flags
 	}
@@ -98,7 +98,7 @@ func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
 // taken is the error for a driver whose name another NodeDriver uses. It is transient, because no event reports the
 // deletion of the other one.
 func taken(field, name, owner string) error {
-	return &transientError{fmt.Errorf("%s: this is driver %q, which NodeDriver %s has installed", field, name, owner)}
+	return &transientError{fmt.Errorf("%s: NodeDriver %[3]s has installed driver %[2]q already", field, name, owner)}
 }
 
 // otherOwner returns another existing NodeDriver that has the schema of that name. Without this check, two NodeDrivers

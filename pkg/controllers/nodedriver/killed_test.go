@@ -124,7 +124,7 @@ func tell(t *testing.T, n int, program []byte, part func(s *story)) (writes int)
 		s.api.ResetLog()
 		s.elapse(time.Hour)
 		if late := s.api.Writes(manager); len(late) > 0 {
-			t.Errorf("%d writes in an hour in which nothing happens: %v", len(late), late)
+			t.Errorf("%d writes in an hour without changes: %v", len(late), late)
 		}
 		s.stop()
 		s.user.Stop()
@@ -232,7 +232,7 @@ func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 			s.elapse(3 * time.Minute)
 			look()
 			if left := s.kinds("sim"); len(left) > 0 {
-				s.Errorf("kinds of a driver that is gone: %v", left)
+				s.Errorf("kinds of a deleted driver: %v", left)
 			}
 		})
 		if want == nil {

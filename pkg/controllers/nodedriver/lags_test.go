@@ -29,7 +29,7 @@ func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 				want = got
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("the objects differ (-nobody behind +somebody behind):\n%s", diff)
+				t.Errorf("the objects differ (-without +with lagging watches):\n%s", diff)
 			}
 			if len(s.kinds("digitalocean")) != 3 {
 				t.Errorf("kinds are %v", s.kinds("digitalocean"))
@@ -39,7 +39,7 @@ func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 			}
 			s.elapse(3 * time.Minute)
 			if diff := cmp.Diff(want, s.objects()); diff != "" {
-				t.Errorf("the objects differ after the lists were taken away (-before +after):\n%s", diff)
+				t.Errorf("the objects differ after the lists were deleted (-before +after):\n%s", diff)
 			}
 			s.stop()
 			s.user.Stop()

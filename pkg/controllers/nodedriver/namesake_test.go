@@ -32,7 +32,7 @@ func TestStory_TwoDriversOfOneName(t *testing.T) {
 			return conditions.Get(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled)
 		}
 		if c := installed(); c == nil || c.Status != "False" || !strings.Contains(c.Message, "NodeDriver digitalocean") {
-			t.Errorf("the second one says %+v", c)
+			t.Errorf("the second driver has status %+v", c)
 		}
 		s.api.ResetLog()
 		s.elapse(time.Hour)
@@ -42,7 +42,7 @@ func TestStory_TwoDriversOfOneName(t *testing.T) {
 		must(t, s.user.Management.NodeDriver().Delete("digitalocean", nil))
 		s.elapse(time.Hour)
 		if c := installed(); c == nil || c.Status != "True" || len(s.kinds("digitalocean")) != 3 {
-			t.Errorf("when the first has gone the second one says %+v, kinds are %v", c, s.kinds("digitalocean"))
+			t.Errorf("after the deletion of the first driver, the second has status %+v, and the kinds are %v", c, s.kinds("digitalocean"))
 		}
 		s.stop()
 		s.user.Stop()

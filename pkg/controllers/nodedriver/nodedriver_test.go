@@ -66,7 +66,7 @@ func playDriver(name string) {
 	case "silent":
 		<-time.After(time.Hour)
 	case "chatty":
-		say("hello, I am no driver")
+		say("hello, I am not a driver")
 		return
 	case "elsewhere":
 		say("192.0.2.1:80")
@@ -126,7 +126,7 @@ func TestAsk(t *testing.T) {
 		{Name: "sim-fast", Type: driverschema.FlagBool}, {Name: "sim-tags", Type: driverschema.FlagList, List: []string{"a"}},
 	}
 	for name, wantErr := range map[string]string{
-		"sim": "", "ancient": "", "silent": "in time", "chatty": "no local address", "elsewhere": "no local address",
+		"sim": "", "ancient": "", "silent": "in time", "chatty": "not a local address", "elsewhere": "not a local address",
 		"closed": "does not answer", "future": "version 2", "other": "does not know the plugin protocol",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,20 +151,20 @@ func TestAsk(t *testing.T) {
 		})
 	}
 	if _, err := ask(t.Context(), filepath.Join(t.TempDir(), "missing"), "sim"); err == nil || strings.Contains(err.Error(), "/") {
-		t.Errorf("a program that is missing: %v, want an error without the path", err)
+		t.Errorf("a missing program: %v, want an error without the path", err)
 	}
 }
 
-// TestAsk_ListenerOfSomebodyElse: ask returns in time even if a program prints the address of a listener that survives
+// TestAsk_ForeignListener: ask returns in time even if a program prints the address of a listener that survives
 // it and never answers.
-func TestAsk_ListenerOfSomebodyElse(t *testing.T) {
+func TestAsk_ForeignListener(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, answer := range map[string]string{
 		"silent": "", "silent after the handshake": "HTTP/1.0 200 Connected to Go RPC\n\n", "stops in the middle": "HTTP/1.0 200",
-		"talks without end": "HTTP/1.0 200 OK\n" + strings.Repeat("Header: x\n", 1000), "refuses": "HTTP/1.0 405 Must CONNECT\n\n",
+		"sends without end": "HTTP/1.0 200 OK\n" + strings.Repeat("Header: x\n", 1000), "refuses": "HTTP/1.0 405 Must CONNECT\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +192,7 @@ func TestAsk_ListenerOfSomebodyElse(t *testing.T) {
 			}()
 			select {
 			case err := <-asked:
-				if err == nil || !strings.Contains(err.Error(), "is no driver") {
+				if err == nil || !strings.Contains(err.Error(), "is not a driver") {
 					t.Errorf("error is %v", err)
 				}
 			case <-time.After(30 * time.Second):
@@ -255,7 +255,7 @@ func (i *installation) await(name, kind, status string) *mgmtv3.NodeDriver {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-	i.Fatalf("%s of %s does not become %s: %+v", kind, name, status, driver.Status.Conditions)
+	i.Fatalf("condition %s of %s does not become %s: %+v", kind, name, status, driver.Status.Conditions)
 	return nil
 }
 
@@ -308,11 +308,11 @@ func (i *installation) awaitField(schema, field string, want bool) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-	i.Fatalf("schema %s: field %s is there %v, want %v", schema, field, !want, want)
+	i.Fatalf("schema %s: field %s exists: %v, want %v", schema, field, !want, want)
 }
 
-// TestInstall_TroubleStaysWithItsDriver: a broken driver reports the problem in its condition, and other drivers work.
-func TestInstall_TroubleStaysWithItsDriver(t *testing.T) {
+// TestInstall_FailuresAffectOneDriver: a broken driver reports the problem in its condition, and other drivers work.
+func TestInstall_FailuresAffectOneDriver(t *testing.T) {
 	v := newVendor(t)
 	program := self(t)
 	i := newInstallation(t)
@@ -325,9 +325,9 @@ func TestInstall_TroubleStaysWithItsDriver(t *testing.T) {
 		annotations     map[string]string
 		wantFalse, want string
 	}{
-		"page":     {url: v.URL + "/page", wantFalse: "Downloaded", want: "no ELF program"},
+		"page":     {url: v.URL + "/page", wantFalse: "Downloaded", want: "must be an ELF program"},
 		"checksum": {url: v.URL + "/docker-machine-driver-good", checksum: strings.Repeat("0", 64), wantFalse: "Downloaded", want: "spec.checksum"},
-		"chatty":   {url: v.URL + "/docker-machine-driver-chatty", wantFalse: "Installed", want: "no driver"},
+		"chatty":   {url: v.URL + "/docker-machine-driver-chatty", wantFalse: "Installed", want: "is not a driver"},
 		"nameless": {url: v.URL + "/docker-machine-driver-nameless", wantFalse: "Installed", want: `flag "url" has no driver prefix`},
 		"local":    {url: "local://", wantFalse: "Installed", want: `no driver "local"`},
 		"aliases": {
@@ -349,7 +349,7 @@ func TestInstall_TroubleStaysWithItsDriver(t *testing.T) {
 	i.await("good", mgmtv3.NodeDriverConditionInstalled, "True")
 	i.add("thief", mgmtv3.NodeDriverSpec{URL: v.URL + "/docker-machine-driver-good"}, nil)
 	driver := i.await("thief", mgmtv3.NodeDriverConditionInstalled, "False")
-	if c := conditions.Get(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled); !strings.Contains(c.Message, "which NodeDriver good has installed") {
+	if c := conditions.Get(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled); !strings.Contains(c.Message, "NodeDriver good has installed") {
 		t.Errorf("a second driver of the same name: %q", c.Message)
 	}
 }
@@ -365,7 +365,7 @@ func TestSeed_IsRepeatable(t *testing.T) {
 	i.await("amazonec2", mgmtv3.NodeDriverConditionInstalled, "True")
 	driver, err := client.Get("exoscale", metav1.GetOptions{})
 	if err != nil || driver.Spec.Active {
-		t.Errorf("exoscale is %+v, %v: want it there and not active", driver, err)
+		t.Errorf("exoscale is %+v, %v: want it inactive", driver, err)
 	}
 	i.awaitField("nodeconfig", "azureConfig", true)
 }

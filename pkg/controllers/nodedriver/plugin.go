@@ -91,12 +91,12 @@ func firstLine(ctx context.Context, output io.Reader) (string, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		return "", errors.New("the driver did not say where it listens in time")
+		return "", errors.New("the driver did not print its address in time")
 	case text := <-line:
 		host, port, err := net.SplitHostPort(strings.TrimSpace(text))
 		number, portErr := strconv.Atoi(port)
 		if err != nil || portErr != nil || number <= 0 || !net.ParseIP(host).IsLoopback() {
-			return "", errors.New("the program is no driver: its first line of output is no local address")
+			return "", errors.New("the program is not a driver: its first line of output is not a local address")
 		}
 		return net.JoinHostPort(host, port), nil
 	}
@@ -105,7 +105,7 @@ func firstLine(ctx context.Context, output io.Reader) (string, error) {
 func askAt(ctx context.Context, address string) ([]driverschema.Flag, error) {
 	client, err := dial(ctx, address)
 	if err != nil {
-		return nil, errors.New("the program is no driver: it does not answer under the address that it printed")
+		return nil, errors.New("the program is not a driver: it does not answer under the address that it printed")
 	}
 	defer func() { _ = client.Close() }()
 	service, version := "", 0
@@ -116,7 +116,7 @@ func askAt(ctx context.Context, address string) ([]driverschema.Flag, error) {
 		}
 	}
 	if service == "" {
-		return nil, errors.New("the program is no driver: it does not know the plugin protocol")
+		return nil, errors.New("the program is not a driver: it does not know the plugin protocol")
 	}
 	if version != pluginVersion {
 		return nil, fmt.Errorf("the driver speaks version %d of the plugin protocol, want %d", version, pluginVersion)

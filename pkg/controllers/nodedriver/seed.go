@@ -27,7 +27,7 @@ func Seed(client SeedClient) error {
 			if err == nil || apierrors.IsAlreadyExists(err) {
 				continue
 			}
-			return fmt.Errorf("make NodeDriver %s: %w", seed.Name, err)
+			return fmt.Errorf("create NodeDriver %s: %w", seed.Name, err)
 		}
 		if err != nil {
 			return fmt.Errorf("read NodeDriver %s: %w", seed.Name, err)

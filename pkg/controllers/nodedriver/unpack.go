@@ -68,7 +68,7 @@ func unpack(download, fileName, directory string) (program, name string, err err
 	case strings.HasPrefix(magic, gzipMagic):
 		return fromTar(download, directory)
 	default:
-		return "", "", errors.New("spec.url: the download is no ELF program, zip or gzipped tar")
+		return "", "", errors.New("spec.url: the download must be an ELF program, a zip or a gzipped tar")
 	}
 }
 
@@ -107,7 +107,7 @@ func fromZip(download, directory string) (program, name string, err error) {
 			return program, name, err
 		}
 	}
-	return "", "", fmt.Errorf("spec.url: the zip holds no program named %sNAME", driverPrefix)
+	return "", "", fmt.Errorf("spec.url: the zip has no program named %sNAME", driverPrefix)
 }
 
 func fromTar(download, directory string) (program, name string, err error) {
@@ -123,7 +123,7 @@ func fromTar(download, directory string) (program, name string, err error) {
 	for archive := tar.NewReader(plain); ; {
 		member, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return "", "", fmt.Errorf("spec.url: the tar holds no program named %sNAME", driverPrefix)
+			return "", "", fmt.Errorf("spec.url: the tar has no program named %sNAME", driverPrefix)
 		}
 		if err != nil {
 			return "", "", fmt.Errorf("spec.url: read the tar: %w", err)
@@ -140,7 +140,7 @@ func fromTar(download, directory string) (program, name string, err error) {
 }
 
 // errNoProgram means that a file has a driver's name but is no program, such as its checksum.
-var errNoProgram = errors.New("spec.url: the file is no ELF program")
+var errNoProgram = errors.New("spec.url: the file is not an ELF program")
 
 // place writes a program under the name by which rancher-machine finds it.
 func place(content io.Reader, directory, name string) (string, error) {
@@ -157,7 +157,7 @@ func place(content io.Reader, directory, name string) (string, error) {
 		return "", errNoProgram
 	}
 	if err := os.Chmod(target, 0o700); err != nil {
-		return "", &transientError{fmt.Errorf("keep the driver: %w", err)}
+		return "", &transientError{fmt.Errorf("store the driver: %w", err)}
 	}
 	return target, nil
 }
