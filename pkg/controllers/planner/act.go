@@ -39,7 +39,7 @@ type actor struct {
 	twoInits bool
 }
 
-var errTwoInits = errors.New("the former init node still carries its mark")
+var errTwoInits = errors.New("the mark of the former init node is not removed")
 
 // act carries out the effects of a decision. A failure of one machine does not stop the others.
 func (h *handler) act(cp *rkev1.RKEControlPlane, v *view, d planner.Decision) error {
@@ -69,7 +69,7 @@ func (a *actor) one(effect planner.Effect) error {
 	case planner.RequestDrain:
 		return a.drain(e)
 	case planner.RequestUncordon:
-		return a.secret(e.Machine, "asked for the end of a drain", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.RequestUncordon(found, e) })
+		return a.secret(e.Machine, "requested an uncordon", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.RequestUncordon(found, e) })
 	case planner.SetMachineCondition:
 		return a.setCondition(e)
 	case planner.ResetClusterInitialized:
@@ -81,7 +81,7 @@ func (a *actor) one(effect planner.Effect) error {
 	case planner.ResumeCluster:
 		return a.setPaused("")
 	}
-	return fmt.Errorf("effect %T is not known", effect)
+	return fmt.Errorf("unknown effect %T", effect)
 }
 
 func (a *actor) note(kind string, obj metav1.Object) {
@@ -136,7 +136,7 @@ func (a *actor) disrupted(cause disruption.Cause) {
 }
 
 func (a *actor) drain(e planner.RequestDrain) error {
-	return a.secret(e.Machine, "asked for a drain", func(found *corev1.Secret) (*corev1.Secret, error) {
+	return a.secret(e.Machine, "requested a drain", func(found *corev1.Secret) (*corev1.Secret, error) {
 		stored, err := a.plans.RequestDrain(found, e)
 		if err == nil && stored != found {
 			a.disrupted(e.Cause)
@@ -199,7 +199,7 @@ func (a *actor) resetCluster() error {
 	}
 	stored, err := a.Clusters.UpdateStatus(update)
 	if err != nil {
-		return fmt.Errorf("uninitializing CAPI cluster: %w", err)
+		return fmt.Errorf("reset condition ControlPlaneInitialized of the CAPI cluster: %w", err)
 	}
 	a.note(kindCluster, stored)
 	return nil
@@ -239,14 +239,14 @@ func (a *actor) forceRemove(e planner.ForceRemoveMachine) error {
 	})
 	stored, err := a.Machines.Update(machine)
 	if err != nil {
-		return fmt.Errorf("let machine %s go: %w", e.Machine, err)
+		return fmt.Errorf("annotate machine %s for removal: %w", e.Machine, err)
 	}
 	a.note(kindMachine, stored)
 	bootstrap := a.view.boots[e.Machine].DeepCopy()
 	bootstrap.Annotations = labels.Merge(bootstrap.Annotations, map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"})
 	kept, err := a.Bootstraps.Update(bootstrap)
 	if err != nil {
-		return fmt.Errorf("let the bootstrap of machine %s go: %w", e.Machine, err)
+		return fmt.Errorf("annotate the RKEBootstrap of machine %s for removal: %w", e.Machine, err)
 	}
 	a.note(kindBootstrap, kept)
 	return nil

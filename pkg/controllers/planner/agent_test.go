@@ -13,7 +13,7 @@ import (
 
 // The manifest of an earlier cluster with the same name is ignored, and that of a moved Cluster counts, because tools
 // that move objects rewrite owner references.
-func TestGatherAgent_TakesWhatBelongsToTheCluster(t *testing.T) {
+func TestGatherAgent_OnlyOfTheCluster(t *testing.T) {
 	owner := func(apiVersion string, uid types.UID) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "Cluster", Name: "demo", UID: uid}}
 	}
@@ -22,10 +22,10 @@ func TestGatherAgent_TakesWhatBelongsToTheCluster(t *testing.T) {
 		owners []metav1.OwnerReference
 		want   bool
 	}{
-		"its own":                                {owner(ours, "present"), true},
-		"one of a cluster before it":             {owner(ours, "former"), false},
-		"one that refers to no Cluster":          {nil, true},
-		"one that Cluster API's cluster is over": {owner("cluster.x-k8s.io/v1beta2", "other"), true},
+		"of the cluster":             {owner(ours, "present"), true},
+		"of a former cluster":        {owner(ours, "former"), false},
+		"without a Cluster as owner": {nil, true},
+		"owned by the CAPI Cluster":  {owner("cluster.x-k8s.io/v1beta2", "other"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakes(t)

@@ -99,7 +99,7 @@ type handler struct {
 // Register starts planning all clusters of this instance, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
 	if d.Access == nil {
-		return errors.New("nothing says which Secrets of other namespaces clusters may use")
+		return errors.New("Deps.Access is required")
 	}
 	h := newHandler(d)
 	h.addIndexers()

@@ -228,7 +228,7 @@ func TestHandler_WritesInOrder(t *testing.T) {
 			wantWrites: []string{"ticket", "mark", "plan", "condition"},
 			wantReady:  "Unknown", wantMessage: "configuring bootstrap node(s) m: waiting for agent to check in and apply initial plan",
 		},
-		"no tokens yet": {
+		"without tokens": {
 			given:      func(f *fakes) { f.state = nil },
 			wantWrites: []string{"tokens", "status"},
 			wantReady:  "Unknown", wantMessage: "waiting for the join tokens of the cluster",
@@ -243,7 +243,7 @@ func TestHandler_WritesInOrder(t *testing.T) {
 			wantWrites: []string{"tokens", "status"},
 			wantErr:    refused,
 		},
-		"an old view: no plan is delivered": {
+		"an outdated control plane: no plan is delivered": {
 			given:      func(f *fakes) { f.fail["ticket"] = conflict },
 			wantWrites: []string{"ticket"},
 			wantRetry:  true,
@@ -253,12 +253,12 @@ func TestHandler_WritesInOrder(t *testing.T) {
 			wantWrites: []string{"ticket", "mark", "condition", "status"},
 			wantErr:    refused, wantReady: "False", wantMessage: "Cannot carry out the decision: the API server answered Forbidden",
 		},
-		"the agent was faster: nobody is told": {
+		"the agent wrote first: the status reports nothing": {
 			given:      func(f *fakes) { f.fail["plan"] = conflict },
 			wantWrites: []string{"ticket", "mark", "plan", "condition"},
 			wantRetry:  true, wantReady: "Unknown", wantMessage: "configuring bootstrap node(s) m: waiting for agent to check in and apply initial plan",
 		},
-		"the plan is refused: everybody is told": {
+		"the plan is refused: the status reports it": {
 			given:      func(f *fakes) { f.fail["plan"] = refused },
 			wantWrites: []string{"ticket", "mark", "plan", "condition", "status"},
 			wantErr:    refused, wantReady: "False", wantMessage: "Cannot carry out the decision: the API server answered Forbidden",
@@ -309,11 +309,11 @@ func TestHandler_DoesNothingWhileACacheIsBehind(t *testing.T) {
 		return nil
 	}
 	if got := h.written.behind("ns/demo", f.deps.Now(), cached); !slices.Equal(got, []string{"Secret ns/boot-machine-plan"}) {
-		t.Errorf("behind are %v", got)
+		t.Errorf("outdated objects: %v", got)
 	}
 	f.plan.ResourceVersion = "10"
 	if got := h.written.behind("ns/demo", f.deps.Now(), cached); len(got) > 0 {
-		t.Errorf("behind are %v", got)
+		t.Errorf("outdated objects: %v", got)
 	}
 }
 
@@ -327,14 +327,14 @@ func TestHandler_WaitsForTheNotesOfAnAdoption(t *testing.T) {
 		explained            bool
 		wantWait             bool
 	}{
-		"the cache is older than the notes":                       {noted: "uid:10", machine: "7", seen: "9", wantWait: true},
-		"the cache shows nothing yet":                             {noted: "uid:10", machine: "7", wantWait: true},
-		"the cache has shown something later":                     {noted: "uid:10", machine: "7", seen: "11"},
-		"the cache has shown the last note":                       {noted: "uid:10", machine: "7", seen: "10"},
-		"the machine itself is later":                             {noted: "uid:10", machine: "12", seen: "9"},
-		"its plan is explained":                                   {noted: "uid:10", machine: "7", seen: "9", explained: true},
-		"no adoption has noted anything":                          {machine: "7", seen: "9"},
-		"an adoption in the management cluster it was moved from": {noted: "former:10", machine: "7", seen: "9"},
+		"the cache is older than the notes":            {noted: "uid:10", machine: "7", seen: "9", wantWait: true},
+		"the cache is empty":                           {noted: "uid:10", machine: "7", wantWait: true},
+		"the cache has a later version":                {noted: "uid:10", machine: "7", seen: "11"},
+		"the cache has the version of the last note":   {noted: "uid:10", machine: "7", seen: "10"},
+		"the machine has a later version":              {noted: "uid:10", machine: "12", seen: "9"},
+		"its plan is known":                            {noted: "uid:10", machine: "7", seen: "9", explained: true},
+		"without an adoption":                          {machine: "7", seen: "9"},
+		"an adoption in the former management cluster": {noted: "former:10", machine: "7", seen: "9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakes(t)
@@ -368,24 +368,24 @@ func TestWritten(t *testing.T) {
 		later      time.Duration
 		wantBehind bool
 	}{
-		"older":                       {cached: object("a", "9"), wantBehind: true},
-		"the same":                    {cached: object("a", "10")},
-		"newer":                       {cached: object("a", "11")},
-		"another object":              {cached: object("b", "5")},
-		"not there yet":               {wantBehind: true},
-		"never there":                 {later: time.Minute},
-		"a version that is no number": {cached: object("a", "x")},
+		"older":                      {cached: object("a", "9"), wantBehind: true},
+		"the same":                   {cached: object("a", "10")},
+		"newer":                      {cached: object("a", "11")},
+		"another object":             {cached: object("b", "5")},
+		"not in the cache yet":       {wantBehind: true},
+		"never in the cache":         {later: time.Minute},
+		"a version without a number": {cached: object("a", "x")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWritten()
 			w.note("ns/demo", kindSecret, object("a", "10"), now)
 			got := w.behind("ns/demo", now.Add(tc.later), func(_, _, _ string) metav1.Object { return found(tc.cached, nil) })
 			if (len(got) > 0) != tc.wantBehind {
-				t.Errorf("behind are %v", got)
+				t.Errorf("outdated objects: %v", got)
 			}
 			w.forget("ns/demo")
 			if got := w.behind("ns/demo", now, func(_, _, _ string) metav1.Object { return nil }); len(got) > 0 {
-				t.Errorf("behind are %v after forgetting", got)
+				t.Errorf("outdated objects after forget: %v", got)
 			}
 		})
 	}
@@ -401,11 +401,11 @@ func TestHealthOf(t *testing.T) {
 		wantNotReady bool
 		wantMessage  string
 	}{
-		"nothing is said":                {},
-		"ready":                          {conditions: []metav1.Condition{condition("Ready", "True", "Ready", "")}},
-		"on its way":                     {conditions: []metav1.Condition{condition("Ready", "False", "NotReady", "* NodeHealthy: no node\n* Other: x")}, wantNotReady: true, wantMessage: "NodeHealthy: no node"},
-		"a plan failed":                  {conditions: []metav1.Condition{condition("Ready", "True", "Ready", ""), condition("PlanApplied", "False", "Error", "no")}, wantFailing: true, wantMessage: "no"},
-		"what the planner says is known": {conditions: []metav1.Condition{condition("Reconciled", "False", "Error", "no")}},
+		"without conditions":         {},
+		"ready":                      {conditions: []metav1.Condition{condition("Ready", "True", "Ready", "")}},
+		"not ready yet":              {conditions: []metav1.Condition{condition("Ready", "False", "NotReady", "* NodeHealthy: no node\n* Other: x")}, wantNotReady: true, wantMessage: "NodeHealthy: no node"},
+		"a plan failed":              {conditions: []metav1.Condition{condition("Ready", "True", "Ready", ""), condition("PlanApplied", "False", "Error", "no")}, wantFailing: true, wantMessage: "no"},
+		"a condition of the planner": {conditions: []metav1.Condition{condition("Reconciled", "False", "Error", "no")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := healthOf(&clusterv1.Machine{Status: clusterv1.MachineStatus{Conditions: tc.conditions}})

@@ -272,7 +272,7 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		return out, nil // without it there is no plan Secret either
 	}
 	if err != nil {
-		return out, fmt.Errorf("read the bootstrap of machine %s: %w", machine.Name, err)
+		return out, fmt.Errorf("read the RKEBootstrap of machine %s: %w", machine.Name, err)
 	}
 	v.boots[machine.Name] = bootstrap
 	out.Annotations = bootstrap.Annotations

@@ -33,7 +33,7 @@ func TestDecodeSnapshot(t *testing.T) {
 			rkev1.ETCDSnapshot{ObjectMeta: owners(metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", UID: "m"})},
 			planner.ETCDSnapshot{Name: "s", MachineUID: "m"},
 		},
-		"in a folder that the configuration names": {
+		"in a folder of the configuration": {
 			rkev1.ETCDSnapshot{ObjectMeta: owners(machine), SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Location: "file:///mnt/backups/f"}},
 			planner.ETCDSnapshot{Name: "s", MachineUID: "m", File: "f", Folder: "/mnt/backups"},
 		},
@@ -41,7 +41,7 @@ func TestDecodeSnapshot(t *testing.T) {
 			rkev1.ETCDSnapshot{ObjectMeta: owners(machine), SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Location: "file:///mnt/backups/g"}},
 			planner.ETCDSnapshot{Name: "s", MachineUID: "m", File: "f"},
 		},
-		"at a location that is no path": {
+		"at an invalid path": {
 			rkev1.ETCDSnapshot{ObjectMeta: owners(machine), SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Location: "file:///mnt/../f"}},
 			planner.ETCDSnapshot{Name: "s", MachineUID: "m", File: "f"},
 		},
@@ -57,7 +57,7 @@ func TestDecodeSnapshot(t *testing.T) {
 			rkev1.ETCDSnapshot{ObjectMeta: owners(), SnapshotFile: rkev1.ETCDSnapshotFile{Status: "failed", Message: "disk full\nmore"}},
 			planner.ETCDSnapshot{Name: "s", Failed: true, Message: "disk full"},
 		},
-		"with metadata that nobody can read": {
+		"with invalid metadata": {
 			rkev1.ETCDSnapshot{ObjectMeta: owners(), SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Metadata: "?"}},
 			planner.ETCDSnapshot{Name: "s", File: "f"},
 		},
@@ -86,13 +86,13 @@ func TestGather_SnapshotsAndTheirCredentials(t *testing.T) {
 		want          []string
 		wantObjects   []string
 	}{
-		"nothing is restored":                {},
-		"the one that is asked for":          {asked: "own", want: []string{"own"}, wantObjects: []string{"ns/cc"}},
-		"the one at work, and the next":      {asked: "shared", atWork: "own", want: []string{"shared", "own"}, wantObjects: []string{"cattle-global-data/cc denied", "ns/cc"}},
-		"one that is asked for and at work":  {asked: "own", atWork: "own", want: []string{"own"}, wantObjects: []string{"ns/cc"}},
-		"the cluster has the same storage":   {asked: "own", etcd: &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{CloudCredentialName: "cc"}}, want: []string{"own"}, wantObjects: []string{"ns/cc"}},
-		"another cluster's, without its key": {asked: "foreign", want: []string{"foreign"}},
-		"the name of a file":                 {asked: "file"},
+		"no restore":                                            {},
+		"the requested snapshot":                                {asked: "own", want: []string{"own"}, wantObjects: []string{"ns/cc"}},
+		"the current snapshot, and the next one":                {asked: "shared", atWork: "own", want: []string{"shared", "own"}, wantObjects: []string{"cattle-global-data/cc denied", "ns/cc"}},
+		"the requested snapshot is the current one":             {asked: "own", atWork: "own", want: []string{"own"}, wantObjects: []string{"ns/cc"}},
+		"the cluster has the same storage":                      {asked: "own", etcd: &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{CloudCredentialName: "cc"}}, want: []string{"own"}, wantObjects: []string{"ns/cc"}},
+		"a snapshot of another cluster, without its credential": {asked: "foreign", want: []string{"foreign"}},
+		"the name of a file":                                    {asked: "file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakes(t)

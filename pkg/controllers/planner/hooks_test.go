@@ -76,7 +76,7 @@ func (s *story) wantHeld(agreed []string) {
 	s.Helper()
 	for _, name := range s.restarted() {
 		if !slices.Contains(agreed, hookBefore+" "+name) {
-			s.Fatalf("%s is changed before its hook agrees", name)
+			s.Fatalf("%s changes before its hook agrees", name)
 		}
 	}
 }
@@ -94,9 +94,9 @@ func TestStory_HooksOfDrainsAreAskedOnceWhereverTheManagerIsKilled(t *testing.T)
 		_, err := s.world.RKE.RKEControlPlane().Update(cp)
 		must(s.T, err)
 		var asked []string
-		s.until("the change is through", func() bool {
+		s.until("the change is complete", func() bool {
 			if busy := s.outOfSync(); len(busy) > 1 {
-				s.Fatalf("%v are changed at the same time", busy)
+				s.Fatalf("%v change at the same time", busy)
 			}
 			s.wantHeld(asked)
 			asked = append(asked, s.hooksAnswer()...)
@@ -108,7 +108,7 @@ func TestStory_HooksOfDrainsAreAskedOnceWhereverTheManagerIsKilled(t *testing.T)
 			want = append(want, hookBefore+" "+name, hookAfter+" "+name)
 		}
 		if !slices.Equal(asked, want) {
-			s.Errorf("asked were %v, want %v", asked, want)
+			s.Errorf("the hooks got %v, want %v", asked, want)
 		}
 		s.wantNodes()
 	}, (*story).makeNodes)

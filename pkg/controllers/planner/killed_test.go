@@ -60,7 +60,7 @@ func retell(t *testing.T, version string, roles map[string]string, most int, par
 			s.api.ResetLog()
 			s.elapse(10 * time.Minute)
 			if late := s.api.Writes(manager); len(late) > 0 {
-				t.Errorf("killed after write %d: %d writes although nothing happens", n, len(late))
+				t.Errorf("killed after write %d: %d writes without a change", n, len(late))
 			}
 		})
 		return writes
@@ -206,7 +206,7 @@ func TestStory_ARollIsKilledAfterAnyWrite(t *testing.T) {
 		must(s.T, err)
 		s.until("all machines have moved", func() bool {
 			if busy := s.outOfSync(); len(busy) > 1 {
-				s.Fatalf("%v are changed at the same time", busy)
+				s.Fatalf("%v change at the same time", busy)
 			}
 			for name, after := range s.plans() {
 				machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
@@ -238,7 +238,7 @@ func TestStory_PausedPoolsWhereverTheManagerIsKilled(t *testing.T) {
 				s.agentsPass()
 			}
 			if got := s.restarted(); !slices.Equal(got, want) {
-				s.Errorf("changed are %v, want %v", got, want)
+				s.Errorf("changed: %v, want %v", got, want)
 			}
 		}
 		changed("a", "w3")

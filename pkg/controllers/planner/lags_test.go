@@ -34,12 +34,12 @@ func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 						want = got
 					}
 					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("the outcome differs (-nobody behind +somebody behind):\n%s", diff)
+						t.Errorf("the outcome differs (-without +with lagging watches):\n%s", diff)
 					}
 					api.ResetLog()
 					s.elapse(10 * time.Minute)
 					if late := api.Writes(manager); len(late) > 0 {
-						t.Errorf("%d writes in ten minutes in which nothing happened: %v", len(late), late)
+						t.Errorf("%d writes in ten minutes without changes: %v", len(late), late)
 					}
 				})
 				return api

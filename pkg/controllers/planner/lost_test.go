@@ -46,13 +46,13 @@ func TestStory_LostServersAreLetGo(t *testing.T) {
 			rkev1.ForceRemoveEtcdAnnotation:                    bootstrap.Annotations[rkev1.ForceRemoveEtcdAnnotation] == "true",
 		} {
 			if !there {
-				t.Errorf("the annotation %s does not let it go", annotation)
+				t.Errorf("the annotation %s is missing", annotation)
 			}
 		}
 		owner, err = s.world.CAPI.Cluster().Get(namespace, cluster, metav1.GetOptions{})
 		must(t, err)
 		if conditions.IsTrueMeta(owner.Status.Conditions, initialized) {
-			t.Error("Cluster API believes in an API that nobody serves")
+			t.Error("the CAPI Cluster still counts as initialized")
 		}
 	})
 }

@@ -65,7 +65,7 @@ func (s *story) objects() map[string]any {
 		secret, err := s.world.Core.Secret().Get(namespace, naming.PlanSecret(name+"-boot"), metav1.GetOptions{})
 		must(s.T, err)
 		if secret.Annotations[rkev1.PlanProbesPassedAnnotation] == "" || secret.Annotations[rkev1.PlanUpdatedTimeAnnotation] == "" {
-			s.Errorf("the plan secret of %s has no times", name)
+			s.Errorf("the plan Secret of %s has no times", name)
 		}
 		delete(secret.Annotations, rkev1.PlanProbesPassedAnnotation)
 		delete(secret.Annotations, rkev1.PlanUpdatedTimeAnnotation)

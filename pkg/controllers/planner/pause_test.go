@@ -25,12 +25,12 @@ func TestAct_PausesAreOwned(t *testing.T) {
 		wantNote    string
 		wantPaused  bool
 	}{
-		"an operation pauses":               {effect: planner.PauseCluster{Operation: "x"}, wantWrite: true, wantNote: "x", wantPaused: true},
-		"the user was faster":               {paused: new(true), effect: planner.PauseCluster{Operation: "x"}, wantPaused: true},
-		"it is paused by an operation":      {annotations: map[string]string{note: "x"}, paused: new(true), effect: planner.PauseCluster{Operation: "x"}, wantNote: "x", wantPaused: true},
-		"an operation takes its pause back": {annotations: map[string]string{note: "x"}, paused: new(true), effect: planner.ResumeCluster{}, wantWrite: true},
-		"the user's pause stays":            {paused: new(true), effect: planner.ResumeCluster{}, wantPaused: true},
-		"the user took it back before":      {annotations: map[string]string{note: "x"}, effect: planner.ResumeCluster{}, wantWrite: true},
+		"an operation pauses":            {effect: planner.PauseCluster{Operation: "x"}, wantWrite: true, wantNote: "x", wantPaused: true},
+		"the user paused it first":       {paused: new(true), effect: planner.PauseCluster{Operation: "x"}, wantPaused: true},
+		"an operation has paused it":     {annotations: map[string]string{note: "x"}, paused: new(true), effect: planner.PauseCluster{Operation: "x"}, wantNote: "x", wantPaused: true},
+		"an operation ends its pause":    {annotations: map[string]string{note: "x"}, paused: new(true), effect: planner.ResumeCluster{}, wantWrite: true},
+		"the user's pause stays":         {paused: new(true), effect: planner.ResumeCluster{}, wantPaused: true},
+		"the user ended the pause first": {annotations: map[string]string{note: "x"}, effect: planner.ResumeCluster{}, wantWrite: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Annotations: tc.annotations}, Spec: clusterv1.ClusterSpec{Paused: tc.paused}}

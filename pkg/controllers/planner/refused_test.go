@@ -33,7 +33,7 @@ func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 						if tries++; tries > 1000 {
 							return nil // far too many, but a failing test must end
 						}
-						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook says no"))
+						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook refuses"))
 					}
 					return nil
 				})
@@ -50,7 +50,7 @@ func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 				writes = 0
 				s.elapse(10 * time.Minute)
 				if writes > 0 || tries > 100 {
-					t.Errorf("%d writes of the status in ten minutes in which nothing changed, and %d tries", writes, tries)
+					t.Errorf("%d writes of the status and %d attempts in ten minutes without changes", writes, tries)
 				}
 				s.api.Intercept(nil)
 				s.untilReady()
@@ -66,7 +66,7 @@ func TestStory_OneMachineThatRefusesDoesNotStopTheOthers(t *testing.T) {
 		s := newStory(t, "v1.36.2+rke2r1", roles)
 		s.api.Intercept(func(r memkube.Request) error {
 			if strings.HasPrefix(r.Agent, manager) && r.Verb == "update" && r.Name == naming.PlanSecret("w1-boot") {
-				return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook says no"))
+				return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook refuses"))
 			}
 			return nil
 		})
@@ -110,7 +110,7 @@ func TestStory_RefusedChangesWhereverTheManagerIsKilled(t *testing.T) {
 				s.restarted() // records the current state
 				s.api.Intercept(func(r memkube.Request) error {
 					if strings.HasPrefix(r.Agent, manager) && r.Verb == "update" && r.Resource.Resource == "secrets" && refuses(r.Name) {
-						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook says no"))
+						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook refuses"))
 					}
 					return nil
 				})

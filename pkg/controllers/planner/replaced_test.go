@@ -17,20 +17,20 @@ func storing(credential string) *rkev1.ETCD {
 
 // Nothing is decided while the control plane still has a reference that the Cluster has dropped, because the grant
 // ended with it and rendering has not failed.
-func TestGather_WaitsForAReferenceThatIsBeingReplaced(t *testing.T) {
+func TestGather_WaitsForReplacedReferences(t *testing.T) {
 	f := newFakes(t)
 	f.secrets = []*corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "former"}}}
 	f.cp.Spec.ETCD = storing("cattle-global-data:former")
 	v, err := newHandler(f.deps).gather(f.cp)
 	if err != nil || !v.unknown || len(v.snapshot.Objects) > 0 {
-		t.Errorf("decides: %t, with %v, error %v", !v.unknown, v.snapshot.Objects, err)
+		t.Errorf("decision: %t, objects %v, error %v", !v.unknown, v.snapshot.Objects, err)
 	}
 	ref := render.StorageReferences("ns", f.cp.Spec.ETCD.S3)[0]
 	for credential, want := range map[string]bool{"cattle-global-data:former": false, "cattle-global-data:next": true} {
 		cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}, Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}}
 		cluster.Spec.RKEConfig.ETCD = storing(credential)
 		if got := replaced(f.cp, cluster, ref); got != want {
-			t.Errorf("the cluster names %s: replaced %t", credential, got)
+			t.Errorf("the cluster refers to %s: replaced %t", credential, got)
 		}
 	}
 }

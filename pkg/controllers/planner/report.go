@@ -129,7 +129,7 @@ func (h *handler) remember(cp *rkev1.RKEControlPlane, memory string) (*rkev1.RKE
 	}
 	stored, err := h.ControlPlanes.Update(update)
 	if err != nil {
-		return nil, fmt.Errorf("note what the status remembers: %w", err)
+		return nil, fmt.Errorf("write the copy of the status to an annotation: %w", err)
 	}
 	h.written.note(cp.Namespace+"/"+cp.Name, kindControlPlane, stored, h.Now())
 	return stored, nil

@@ -36,7 +36,7 @@ func TestConcluded_AFailureStaysUntilTheEffectsSucceed(t *testing.T) {
 		acted  error
 		want   []rkev1.GenericCondition
 	}{
-		"all went well":                    {stored: ready("False", told, began), want: ready("Unknown", "decided", later)},
+		"no failure":                       {stored: ready("False", told, began), want: ready("Unknown", "decided", later)},
 		"the first failure":                {stored: ready("Unknown", "decided", began), acted: reset(1), want: ready("False", told, later)},
 		"the same failure, another port":   {stored: ready("False", told, began), acted: reset(2), want: ready("False", told, began)},
 		"a conflict after a failure":       {stored: ready("False", told, began), acted: conflict, want: ready("False", told, began)},
@@ -49,7 +49,7 @@ func TestConcluded_AFailureStaysUntilTheEffectsSucceed(t *testing.T) {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(ready("Unknown", "decided", later), decided); diff != "" {
-				t.Errorf("the decision was changed: %s", diff)
+				t.Errorf("the decision has changed: %s", diff)
 			}
 		})
 	}

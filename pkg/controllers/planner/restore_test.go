@@ -85,7 +85,7 @@ func (s *story) restoring() (machine, command string) {
 			continue
 		}
 		if machine != "" {
-			s.Fatalf("%s and %s restore", machine, name)
+			s.Fatalf("%s and %s restore at the same time", machine, name)
 		}
 		machine = name
 		for _, i := range current.Instructions {
@@ -108,7 +108,7 @@ func (s *story) until(what string, done func() bool) {
 		s.elapse(5 * time.Second)
 		s.agentsPass()
 	}
-	s.Fatalf("never: %s: %+v", what, s.controlPlane().Status.Conditions)
+	s.Fatalf("waited in vain: %s: %+v", what, s.controlPlane().Status.Conditions)
 }
 
 func (s *story) phase() rkev1.ETCDSnapshotPhase {
@@ -155,7 +155,7 @@ func TestStory_RestoreOnTheMachineThatHoldsTheSnapshot(t *testing.T) {
 				// Ignore renewed watches.
 				maps.DeleteFunc(requests, func(request string, _ int) bool { return strings.HasPrefix(request, "watch ") })
 				if len(requests) > 0 {
-					t.Errorf("a settled cluster costs %v", requests)
+					t.Errorf("a settled cluster causes the writes %v", requests)
 				}
 			})
 		})
@@ -222,7 +222,7 @@ var refusedRestores = map[string]struct {
 			})
 		}, "snapshot snap is of cluster other",
 	},
-	"another cluster's by its label": {
+	"a snapshot with another cluster's label": {
 		func(s *story) {
 			s.addSnapshot("snap", "", func(snapshot *rkev1.ETCDSnapshot) {
 				inS3(&rkev1.ETCDSnapshotS3{Bucket: "b"})(snapshot)
@@ -237,14 +237,14 @@ var refusedRestores = map[string]struct {
 			})
 		}, "snapshot snap was not taken: disk full",
 	},
-	"a snapshot of nobody's machine": {func(s *story) { s.addSnapshot("snap", "", nil) }, "the machine that holds snapshot snap cannot start etcd or is gone"},
-	"a credential that is not there": {
+	"a snapshot of an unknown machine": {func(s *story) { s.addSnapshot("snap", "", nil) }, "the machine that holds snapshot snap cannot start etcd or is gone"},
+	"a missing credential": {
 		func(s *story) {
 			s.addSnapshot("snap", "", inS3(&rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}))
 		},
 		"a: the snapshot's storage: spec.rkeConfig.etcd.s3.cloudCredentialName: Secret fleet-default/cc does not exist",
 	},
-	"a name that nobody knows": {
+	"an unknown name": {
 		func(*story) {}, "snapshot snap is not known; to restore from a file of that name there must be exactly one machine with etcd",
 	},
 }

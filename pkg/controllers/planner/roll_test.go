@@ -61,7 +61,7 @@ func TestStory_AManagerUpgradeChangesNothingUntilACommandDoes(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(before, s.plans()); diff != "" {
-			t.Errorf("plans are changed (-before +after):\n%s", diff)
+			t.Errorf("plans have changed (-before +after):\n%s", diff)
 		}
 
 		asked, err := s.world.Provisioning.Cluster().Get(namespace, cluster, metav1.GetOptions{})
@@ -72,7 +72,7 @@ func TestStory_AManagerUpgradeChangesNothingUntilACommandDoes(t *testing.T) {
 		for range 60 {
 			synctest.Wait()
 			if busy := s.outOfSync(); len(busy) > 1 {
-				t.Fatalf("%v are changed at the same time", busy)
+				t.Fatalf("%v change at the same time", busy)
 			}
 			s.elapse(5 * time.Second)
 			s.agentsPass()

@@ -69,13 +69,13 @@ func (s *story) rollOut() (drained []string) {
 	for {
 		synctest.Wait()
 		if busy := s.outOfSync(); len(busy) > 1 {
-			s.Fatalf("%v are changed at the same time", busy)
+			s.Fatalf("%v change at the same time", busy)
 		}
 		if cp := s.controlPlane(); s.ready() && cp.Status.AppliedSpec != nil && cp.Status.AppliedSpec.ProvisionGeneration == 7 {
 			return drained
 		}
 		if time.Since(begin) > 15*time.Minute {
-			s.Fatalf("the change never gets through: %+v", s.controlPlane().Status.Conditions)
+			s.Fatalf("the change is never complete: %+v", s.controlPlane().Status.Conditions)
 		}
 		drained = append(drained, s.drainsPass()...)
 		s.elapse(5 * time.Second)
@@ -109,14 +109,14 @@ func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 			_, err := s.world.RKE.RKEControlPlane().Update(cp)
 			must(t, err)
 			if drained := s.rollOut(); !slices.Equal(drained, want) {
-				t.Errorf("killed after write %d: drained were %v, want %v", n, drained, want)
+				t.Errorf("killed after write %d: drained %v, want %v", n, drained, want)
 			}
 			writes = s.api.Written(manager)
 			s.elapse(time.Minute)
 			s.api.ResetLog()
 			s.elapse(10 * time.Minute)
 			if late := s.api.Writes(manager); len(late) > 0 {
-				t.Errorf("killed after write %d: %d writes although nothing happens", n, len(late))
+				t.Errorf("killed after write %d: %d writes without a change", n, len(late))
 			}
 			stop()
 			// Each machine is drained once and restarted once. A killed manager may have missed counting its last
@@ -162,7 +162,7 @@ func TestStory_ThereAreNeverTwoInitNodes(t *testing.T) {
 		s.elapse(time.Minute)
 		s.api.Intercept(func(r memkube.Request) error {
 			if strings.HasPrefix(r.Agent, manager) && r.Verb == "patch" && r.Resource.Resource == "machines" && r.Name == "a" {
-				return apierrors.NewForbidden(corev1.Resource("machines"), r.Name, errors.New("a webhook says no"))
+				return apierrors.NewForbidden(corev1.Resource("machines"), r.Name, errors.New("a webhook refuses"))
 			}
 			return nil
 		})
@@ -205,7 +205,7 @@ func TestStory_PausedPoolsAndMachinesLeftOut(t *testing.T) {
 			s.agentsPass()
 		}
 		if got := s.restarted(); !slices.Equal(got, []string{"a", "w3"}) {
-			t.Errorf("changed are %v", got)
+			t.Errorf("changed: %v", got)
 		}
 		s.pause(false)
 		for range 6 {
@@ -213,7 +213,7 @@ func TestStory_PausedPoolsAndMachinesLeftOut(t *testing.T) {
 			s.agentsPass()
 		}
 		if got := s.restarted(); !slices.Equal(got, []string{"a", "w1", "w3"}) {
-			t.Errorf("changed are %v", got)
+			t.Errorf("changed: %v", got)
 		}
 	})
 }

@@ -199,7 +199,7 @@ func (s *story) startManager() (stop func()) {
 	s.registerDrains(c)
 	ctx, cancel := context.WithCancel(s.Context())
 	if err := c.Start(ctx); err != nil {
-		s.Log("manager did not start:", err)
+		s.Log("the manager did not start:", err)
 	}
 	return func() {
 		cancel()
@@ -303,7 +303,7 @@ func (s *story) untilReady() time.Duration {
 		s.elapse(5 * time.Second)
 		s.agentsPass()
 	}
-	s.Fatalf("the cluster never gets ready: %+v", s.controlPlane().Status.Conditions)
+	s.Fatalf("the cluster is never ready: %+v", s.controlPlane().Status.Conditions)
 	return 0
 }
 
@@ -334,7 +334,7 @@ func TestStory_NewClusterGetsReadyAndThenNothingIsWritten(t *testing.T) {
 				s.api.ResetLog()
 				s.elapse(10 * time.Minute)
 				if late := s.api.Writes(manager); len(late) > 0 {
-					t.Errorf("%d writes in ten minutes in which nothing happened: %v", len(late), late)
+					t.Errorf("%d writes in ten minutes without changes: %v", len(late), late)
 				}
 				if per := len(writes) / len(tc.roles); per > 24 {
 					t.Errorf("%d writes per machine", per)
