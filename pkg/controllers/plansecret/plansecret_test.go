@@ -134,10 +134,10 @@ func TestHandler(t *testing.T) {
 		"applied and healthy": {
 			report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": healthy}, wantWrites: []string{"secret", "condition"}, wantCondition: "True", wantPassed: true,
 		},
-		"a probe without a report has not passed": {
+		"a probe without a report": {
 			report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{"healthy":true}}`}, wantWrites: []string{"secret", "condition"}, wantCondition: "True",
 		},
-		"healthy, but by the plan before": {
+		"healthy with the former plan": {
 			report: map[string]string{"applied-checksum": "before", "probe-statuses": healthy},
 		},
 		"failed on a server": {
@@ -149,13 +149,13 @@ func TestHandler(t *testing.T) {
 			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1"},
 			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
 		},
-		"failed, and the control plane is gone": {
+		"failed, without a control plane": {
 			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1"},
 			given:      func(f *fakes) { f.cp = nil },
 			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: "error applying plan -- check rancher-system-agent.service logs on node for more information",
 		},
 		"failed once of three times": {report: map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "3", "failure-threshold": "3"}},
-		"failed once of many times, which is enough": {
+		"failed once of 100 allowed times": {
 			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "100"},
 			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
 		},
@@ -167,10 +167,10 @@ func TestHandler(t *testing.T) {
 			report:     map[string]string{"plan-state": "failed", "applied-checksum": "CHECKSUM"},
 			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
 		},
-		"garbage counts as nothing": {report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": "{"}, wantWrites: []string{"secret", "condition"}, wantCondition: "True"},
-		"a foreign cluster":         {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) { f.instance = "you" }},
-		"no machine":                {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) { f.machine.Spec.Bootstrap.ConfigRef.Kind = "KubeadmConfig" }},
-		"conflicts are somebody's news that will come": {
+		"an invalid report":             {report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": "{"}, wantWrites: []string{"secret", "condition"}, wantCondition: "True"},
+		"a cluster of another instance": {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) { f.instance = "you" }},
+		"without a machine":             {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) { f.machine.Spec.Bootstrap.ConfigRef.Kind = "KubeadmConfig" }},
+		"a conflict": {
 			report: map[string]string{"applied-checksum": "CHECKSUM"},
 			given: func(f *fakes) {
 				f.fail["secret"] = apierrors.NewConflict(gr, "x", errors.New("modified"))
@@ -192,7 +192,7 @@ func TestHandler(t *testing.T) {
 				t.Errorf("writes are %v, want %v", f.writes, tc.wantWrites)
 			}
 			if secret.String() != before.String() {
-				t.Error("an object of the cache was changed")
+				t.Error("a cached object has changed")
 			}
 			got := conditions.GetMeta(f.machine.Status.Conditions, "PlanApplied")
 			switch {
@@ -214,7 +214,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-func TestHandler_ErrorsAreTriedAgain(t *testing.T) {
+func TestHandler_ReturnsErrors(t *testing.T) {
 	f := newFakes(t)
 	f.fail["secret"] = apierrors.NewForbidden(gr, "x", errors.New("no"))
 	if _, err := f.handler("ns/boot-machine-plan", report(t, map[string]string{"applied-checksum": "CHECKSUM"})); !apierrors.IsForbidden(err) {
@@ -229,14 +229,14 @@ func TestHandler_ErrorsAreTriedAgain(t *testing.T) {
 }
 
 // The output of commands may hold secrets, so it is not copied from the node's report to where other users read.
-func TestHandler_OutputIsNotCopied(t *testing.T) {
+func TestHandler_CopiesNoOutput(t *testing.T) {
 	output, err := nodeplan.EncodeOutput(map[string][]byte{"install": []byte("the-password"), nodeplan.OutputAgentError: []byte("the-password")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, data := range map[string]map[string]string{
-		"of a success": {"applied-checksum": "CHECKSUM", "applied-output": string(output)},
-		"of a failure": {"failed-checksum": "CHECKSUM", "failure-count": "1", "failed-output": string(output)},
+		"of a successful plan": {"applied-checksum": "CHECKSUM", "applied-output": string(output)},
+		"of a failed plan":     {"failed-checksum": "CHECKSUM", "failure-count": "1", "failed-output": string(output)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakes(t)
@@ -253,11 +253,11 @@ func TestHandler_OutputIsNotCopied(t *testing.T) {
 				delete(f.stored.Data, "failed-output")
 				for key, value := range f.stored.Data {
 					if strings.Contains(string(value), "the-password") || string(value) == string(output) {
-						t.Errorf("the output is in key %s too", key)
+						t.Errorf("the output is also in key %s", key)
 					}
 				}
 				if strings.Contains(fmt.Sprint(f.stored.ObjectMeta), "the-password") {
-					t.Error("the output is in the metadata of the secret")
+					t.Error("the output is in the metadata of the Secret")
 				}
 			}
 		})
@@ -265,7 +265,7 @@ func TestHandler_OutputIsNotCopied(t *testing.T) {
 }
 
 // A cluster that gets this instance's mark wakes its plan Secrets once; other events of Clusters wake none.
-func TestOfTaken_WakesOnceForAMark(t *testing.T) {
+func TestOfTaken_WakesOnceForEachMark(t *testing.T) {
 	f := newFakes(t)
 	c := gomock.NewController(t)
 	cache := fake.NewMockCacheInterface[*clusterv1.Machine](c)
