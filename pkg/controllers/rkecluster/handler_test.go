@@ -111,18 +111,18 @@ func TestOnChange_Writes(t *testing.T) {
 		edit func(*world)
 		want []string
 	}{
-		"a new object":                       {func(*world) {}, []string{"update", "update status"}},
-		"a settled object":                   {done, nil},
-		"an endpoint of somebody else stays": {func(w *world) { w.infra.Spec.ControlPlaneEndpoint = &clusterv1.APIEndpoint{Host: "lb", Port: 443} }, []string{"update status"}},
-		"half an endpoint is none":           {func(w *world) { done(w); w.infra.Spec.ControlPlaneEndpoint.Port = 0 }, []string{"update"}},
-		"conditions of earlier versions":     {func(w *world) { done(w); w.infra.Status.Conditions = []rkev1.GenericCondition{{Type: "Ready"}} }, []string{"update status"}},
-		"made by hand":                       {func(w *world) { w.provisioning = nil }, []string{"update", "update status"}},
-		"made by hand, and settled":          {func(w *world) { done(w); w.provisioning = nil }, nil},
+		"a new object":     {func(*world) {}, []string{"update", "update status"}},
+		"a settled object": {done, nil},
+		"an endpoint that another program has set": {func(w *world) { w.infra.Spec.ControlPlaneEndpoint = &clusterv1.APIEndpoint{Host: "lb", Port: 443} }, []string{"update status"}},
+		"an endpoint without a port":               {func(w *world) { done(w); w.infra.Spec.ControlPlaneEndpoint.Port = 0 }, []string{"update"}},
+		"conditions of earlier versions":           {func(w *world) { done(w); w.infra.Status.Conditions = []rkev1.GenericCondition{{Type: "Ready"}} }, []string{"update status"}},
+		"created by hand":                          {func(w *world) { w.provisioning = nil }, []string{"update", "update status"}},
+		"created by hand, and settled":             {func(w *world) { done(w); w.provisioning = nil }, nil},
 		"its provisioning cluster is not cached yet": {func(w *world) {
 			w.provisioning = nil
 			w.infra.Annotations = map[string]string{"objectset.rio.cattle.io/owner-gvk": "provisioning.cattle.io/v1, Kind=Cluster"}
 		}, nil},
-		"made by another program's apply set": {func(w *world) {
+		"created by another program's apply set": {func(w *world) {
 			w.provisioning = nil
 			w.infra.Annotations = map[string]string{"objectset.rio.cattle.io/owner-gvk": "example.org/v1, Kind=Cluster"}
 		}, []string{"update", "update status"}},
@@ -135,11 +135,11 @@ func TestOnChange_Writes(t *testing.T) {
 			w.infra.OwnerReferences[0].Controller = &yes
 			w.infra.OwnerReferences = append([]metav1.OwnerReference{first}, w.infra.OwnerReferences...)
 		}, []string{"update", "update status"}},
-		"the owner is not cached yet": {func(w *world) { w.capiCluster = nil }, nil},
-		"the cluster is paused":       {func(w *world) { w.capiCluster.Spec.Paused = &yes }, nil},
-		"the object is paused":        {func(w *world) { w.infra.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, nil},
-		"somebody else fulfils it":    {func(w *world) { w.infra.Annotations = map[string]string{"cluster.x-k8s.io/managed-by": "them"} }, nil},
-		"it is deleted":               {func(w *world) { w.infra.DeletionTimestamp = ptrNow() }, nil},
+		"the owner is not cached yet":                {func(w *world) { w.capiCluster = nil }, nil},
+		"the cluster is paused":                      {func(w *world) { w.capiCluster.Spec.Paused = &yes }, nil},
+		"the object is paused":                       {func(w *world) { w.infra.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, nil},
+		"another program manages the infrastructure": {func(w *world) { w.infra.Annotations = map[string]string{"cluster.x-k8s.io/managed-by": "them"} }, nil},
+		"the object is being deleted":                {func(w *world) { w.infra.DeletionTimestamp = ptrNow() }, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -171,13 +171,13 @@ func TestOnChange_Errors(t *testing.T) {
 			t.Parallel()
 			w := newWorld(edit)
 			if _, err := w.register(t)("", w.infra.DeepCopy()); err == nil {
-				t.Error("is not tried again")
+				t.Error("the error is not returned")
 			}
 		})
 	}
 	w := newWorld()
 	if got, err := w.register(t)("", nil); got != nil || err != nil {
-		t.Errorf("an object that is gone: %v, %v", got, err)
+		t.Errorf("a deleted object: %v, %v", got, err)
 	}
 }
 
