@@ -38,7 +38,7 @@ func (h *handler) remove(controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEControl
 			Preconditions: metav1.NewUIDPreconditions(string(server.UID)),
 		})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return controlPlane, fmt.Errorf("delete machine %s/%s: %w", server.Namespace, server.Name, err)
+			return controlPlane, fmt.Errorf("delete Machine %s/%s: %w", server.Namespace, server.Name, err)
 		}
 	}
 	if len(servers) > 0 {

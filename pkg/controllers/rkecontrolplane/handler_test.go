@@ -145,36 +145,36 @@ func TestOnChange(t *testing.T) {
 		wantMessage string
 		wantAfter   time.Duration
 	}{
-		"a new one is protected": {
+		"a new control plane gets the finalizer": {
 			edit: func(w *world) { alive(w); w.controlPlane.Finalizers = nil }, wantWrites: []string{"update"},
 		},
-		"a protected one needs nothing": {edit: alive},
-		"another manager's is not protected": {
+		"a control plane with the finalizer needs no write": {edit: alive},
+		"a control plane of another manager gets no finalizer": {
 			edit: func(w *world) { alive(w); w.controlPlane.Finalizers = nil; w.cluster.Annotations = nil },
 		},
-		"another instance's is not removed": {edit: func(w *world) { w.cluster.Annotations["drover.io/instance"] = "instance-2" }},
-		"its cluster is gone":               {edit: func(w *world) { w.cluster = nil }, wantWrites: []string{"update"}},
-		"its cluster is not cached yet":     {edit: func(w *world) { w.cluster = nil; w.uncached = true }},
-		"a new one whose cluster is not cached yet": {
+		"a control plane of another instance is not removed": {edit: func(w *world) { w.cluster.Annotations["drover.io/instance"] = "instance-2" }},
+		"its cluster is deleted":                             {edit: func(w *world) { w.cluster = nil }, wantWrites: []string{"update"}},
+		"its cluster is not cached yet":                      {edit: func(w *world) { w.cluster = nil; w.uncached = true }},
+		"a new control plane whose cluster is not cached yet": {
 			edit: func(w *world) { alive(w); w.controlPlane.Finalizers = nil; w.cluster = nil },
 		},
-		"no servers are left": {edit: func(*world) {}, wantWrites: []string{"update"}},
-		"servers that registered themselves are deleted": {
+		"without servers": {edit: func(*world) {}, wantWrites: []string{"update"}},
+		"registered servers are deleted": {
 			edit: func(w *world) {
 				w.machines = []*clusterv1.Machine{machine("b", custom), machine("a", custom), machine("c")}
 			},
 			wantWrites: []string{"delete a", "delete b", "update status"}, wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete",
 		},
-		"each is deleted once": {
+		"each server is deleted once": {
 			edit:       func(w *world) { w.machines = []*clusterv1.Machine{machine("a", custom, deletedFor(time.Minute))} },
 			wantWrites: []string{"update status"}, wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete", wantAfter: 29 * time.Minute,
 		},
-		"one is overdue": {
+		"a deletion is overdue": {
 			edit:       func(w *world) { w.machines = []*clusterv1.Machine{machine("a", deletedFor(31*time.Minute))} },
 			wantWrites: []string{"update status"}, wantReason: "DeletionOverdue",
-			wantMessage: "waiting for machine [a] to delete: it should be gone by now; its condition Deleting and its finalizers say what holds it",
+			wantMessage: "waiting for machine [a] to delete: the deletion is overdue; the condition Deleting and the finalizers of the Machine show what delays it",
 		},
-		"machines of old clusters count": {
+		"machines with an old label count": {
 			edit: func(w *world) {
 				w.machines = []*clusterv1.Machine{machine("a", func(m *clusterv1.Machine) {
 					m.Labels = map[string]string{"rke.cattle.io/cluster-name": "demo", "rke.cattle.io/control-plane-role": "true"}
@@ -182,7 +182,7 @@ func TestOnChange(t *testing.T) {
 			},
 			wantWrites: []string{"update status"}, wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete",
 		},
-		"workers and other clusters do not": {
+		"workers and machines of other clusters do not count": {
 			edit: func(w *world) {
 				w.machines = []*clusterv1.Machine{
 					machine("worker", custom, func(m *clusterv1.Machine) { delete(m.Labels, "rke.cattle.io/control-plane-role") }),
@@ -204,7 +204,7 @@ func TestOnChange(t *testing.T) {
 				t.Errorf("writes: %s", diff)
 			}
 			if w.after != c.wantAfter {
-				t.Errorf("looks again after %v, want %v", w.after, c.wantAfter)
+				t.Errorf("requeued after %v, want %v", w.after, c.wantAfter)
 			}
 			removed := conditions.Get(w.controlPlane.Status.Conditions, "Removed")
 			if c.wantReason == "" {
@@ -239,14 +239,14 @@ func TestOnChange_ReleasesOurFinalizerAlone(t *testing.T) {
 		t.Error(diff)
 	}
 	if got, err := w.register(t)("", nil); got != nil || err != nil {
-		t.Errorf("an object that is gone: %v, %v", got, err)
+		t.Errorf("a deleted object: %v, %v", got, err)
 	}
 }
 
 func TestOfMachine(t *testing.T) {
 	t.Parallel()
 	if keys := ofMachine(machine("a")); len(keys) != 0 {
-		t.Errorf("a machine that lives wakes %v", keys)
+		t.Errorf("a machine that is not deleted wakes %v", keys)
 	}
 	if keys := ofMachine(machine("a", deletedFor(0), func(m *clusterv1.Machine) { m.Spec.ClusterName = "demo" })); len(keys) != 1 || keys[0].Name != "demo" {
 		t.Errorf("keys %v", keys)

@@ -25,7 +25,7 @@ func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.
 			waiting.After = left
 		} else {
 			end = outcome.Stall(reasonOverdue, waiting.Message+
-				": it should be gone by now; its condition Deleting and its finalizers say what holds it")
+				": the deletion is overdue; the condition Deleting and the finalizers of the Machine show what delays it")
 		}
 	}
 	status := controlPlane.Status.DeepCopy()
