@@ -28,9 +28,9 @@ type everyTunnel struct{}
 func (everyTunnel) Connected(string) bool                       { return true }
 func (everyTunnel) Transport(string) (http.RoundTripper, error) { return http.DefaultTransport, nil }
 
-// TestNewDoor_NobodyGetsTheClusterOfSomebodyElse: a user cannot reach another user's cluster by writing its management
+// TestNewDoor_RefusesForeignClusters: a user cannot reach another user's cluster by writing its management
 // cluster into the status of a Cluster.
-func TestNewDoor_NobodyGetsTheClusterOfSomebodyElse(t *testing.T) {
+func TestNewDoor_RefusesForeignClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme, err := clients.NewScheme()
 		must(t, err)
@@ -50,12 +50,12 @@ func TestNewDoor_NobodyGetsTheClusterOfSomebodyElse(t *testing.T) {
 			return way
 		}
 		if got := way("a"); got != "tunnel/c-m-1" {
-			t.Errorf("the way is %q", got)
+			t.Errorf("the path is %q", got)
 		}
 		must(t, api.Add(claim("b", "c-m-1")))
 		time.Sleep(time.Second)
 		if a, b := way("a"), way("b"); a != "" || b != "" {
-			t.Errorf("of two that claim one, the ways are %q and %q", a, b)
+			t.Errorf("for two Clusters with one management cluster, the paths are %q and %q", a, b)
 		}
 	})
 }

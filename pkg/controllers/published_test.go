@@ -34,18 +34,18 @@ func TestPublishedSettings(t *testing.T) {
 		wantKnown bool
 		assumed   []string
 	}{
-		"nothing published":          {instance: "mine"},
-		"the server of the cluster":  {published: []corev1.ConfigMap{theirs, mine}, instance: "mine", want: full, wantKnown: true},
-		"another server":             {published: []corev1.ConfigMap{theirs}, instance: "mine"},
-		"nobody's cluster yet":       {published: []corev1.ConfigMap{theirs}, want: other, wantKnown: true},
-		"whose the cluster may be":   {published: []corev1.ConfigMap{theirs, mine}},
-		"a server that sets nothing": {published: []corev1.ConfigMap{*Settings{}.ConfigMap("mine")}, instance: "mine", wantKnown: true},
-		"a server of a release before": {
+		"nothing is published":                      {instance: "mine"},
+		"the server of the cluster":                 {published: []corev1.ConfigMap{theirs, mine}, instance: "mine", want: full, wantKnown: true},
+		"another server":                            {published: []corev1.ConfigMap{theirs}, instance: "mine"},
+		"a cluster without a mark":                  {published: []corev1.ConfigMap{theirs}, want: other, wantKnown: true},
+		"a cluster without a mark, and two servers": {published: []corev1.ConfigMap{theirs, mine}},
+		"a server without settings":                 {published: []corev1.ConfigMap{*Settings{}.ConfigMap("mine")}, instance: "mine", wantKnown: true},
+		"a server of an earlier release": {
 			published: []corev1.ConfigMap{old, theirs}, instance: "mine", want: usual, wantKnown: true,
 			assumed: []string{keyMachineTTL, keyFailedMachines, keyTokenGrace, keyTokenTTL},
 		},
-		"what nobody understands":     {published: []corev1.ConfigMap{odd}, instance: "mine", want: half, wantKnown: true, assumed: []string{keyMachineTTL}},
-		"an instance with odd a name": {published: []corev1.ConfigMap{*other.ConfigMap("My Drover/1")}, instance: "My Drover/1", want: other, wantKnown: true},
+		"an invalid value":             {published: []corev1.ConfigMap{odd}, instance: "mine", want: half, wantKnown: true, assumed: []string{keyMachineTTL}},
+		"an instance with an odd name": {published: []corev1.ConfigMap{*other.ConfigMap("My Drover/1")}, instance: "My Drover/1", want: other, wantKnown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +70,7 @@ func TestPublishedSettings_HoldNoSecrets(t *testing.T) {
 	published := s.ConfigMap("mine")
 	for key, value := range published.Data {
 		if strings.Contains(value, "PASSWORD") {
-			t.Errorf("%s shows a secret: %s", key, value)
+			t.Errorf("%s contains a secret: %s", key, value)
 		}
 	}
 	if got := published.Data["server-url"]; got != "https://drover.example.com" {
