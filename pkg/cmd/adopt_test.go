@@ -138,7 +138,7 @@ func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 				if (code != 0) != (tc.refused != "") || !strings.Contains(out, tc.refused) {
 					t.Errorf("exit code %d, want %q:\n%s%s", code, tc.refused, out, problems)
 				}
-				if told := strings.Contains(out, "it may use Secret cattle-global-data/cc for as long as they may get it"); told != tc.renews {
+				if told := strings.Contains(out, "the cluster may use Secret cattle-global-data/cc while that user may get it"); told != tc.renews {
 					t.Errorf("that the adopter becomes the author is said: %t", told)
 				}
 				if asked := theirCluster(t, api).Annotations[rkev1.GrantsAnnotation]; (asked == rkev1.GrantsRenew) != tc.renews {

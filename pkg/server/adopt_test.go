@@ -102,7 +102,7 @@ func (w *world) foreign() {
 	synctest.Wait()
 	for _, write := range w.api.Writes(ours) {
 		if text := fmt.Sprint(write); strings.Contains(text, fleet) || strings.Contains(text, "c-m-") {
-			w.Errorf("a cluster of somebody else is written to: %v", write)
+			w.Errorf("a cluster of another manager is written: %v", write)
 		}
 	}
 	after := w.state(version)
@@ -193,7 +193,7 @@ func TestStory_AdoptedFromRancher(t *testing.T) {
 				after := w.state(uid)
 				maps.DeleteFunc(after, func(key, _ string) bool { _, was := uids[key]; return !was })
 				if diff := cmp.Diff(uids, after); diff != "" {
-					t.Errorf("objects were made anew (-before +after):\n%s", diff)
+					t.Errorf("objects were created again (-before +after):\n%s", diff)
 				}
 			})
 		})
@@ -224,7 +224,7 @@ func TestStory_HandedFromDroverToDrover(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		if err := w.take(stale(a), w.limits("")); err == nil || !strings.Contains(err.Error(), "has changed since") {
-			t.Errorf("an old look: %v", err)
+			t.Errorf("an outdated report: %v", err)
 		}
 		check(t, w.take(a, w.limits("")))
 		time.Sleep(time.Minute)
@@ -259,7 +259,7 @@ func (w *world) released(instance string) {
 	check(w.T, w.as(func(c *clients.Clients) error {
 		got, err := adopt.Release(c, cluster, true)
 		if got != instance {
-			w.Errorf("%q let go of it", got)
+			w.Errorf("the released-by annotation is %q", got)
 		}
 		return err
 	}))
@@ -289,7 +289,7 @@ func TestStory_AdoptionThatRestartsIsAskedFor(t *testing.T) {
 			want[m.Name] = m.Class
 		}
 		if diff := cmp.Diff(want, happened(before, w.facts())); diff != "" {
-			t.Errorf("(-said +happened):\n%s", diff)
+			t.Errorf("(-reported +happened):\n%s", diff)
 		}
 		w.disrupted(disruptions.Counts{disruption.EditSettings: 2})
 	})

@@ -112,7 +112,7 @@ func TestRecorded_Adoption(t *testing.T) {
 				synctest.Wait()
 				w.provesList(a)
 				if again := w.look(); len(again.Objects) > 0 {
-					t.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
+					t.Errorf("objects differ after the adoption:\n%s", strings.Join(lines(again.Objects), "\n"))
 				}
 				if diff := cmp.Diff(before, w.plans()); diff != "" {
 					t.Errorf("adoption changes plans:\n%s", diff)
@@ -132,7 +132,7 @@ func TestRecorded_Adoption(t *testing.T) {
 				after := w.state(uid)
 				maps.DeleteFunc(after, func(key, _ string) bool { _, was := uids[key]; return !was })
 				if diff := cmp.Diff(uids, after); diff != "" {
-					t.Errorf("objects were made anew (-before +after):\n%s", diff)
+					t.Errorf("objects were created again (-before +after):\n%s", diff)
 				}
 			})
 		})

@@ -30,18 +30,18 @@ func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
 		edit            map[string]func(object map[string]any)
 		without         []string // kinds and names
 	}{
-		"one server of Rancher's":          {recording: recorded.RancherOneServer, from: adopt.FromRancher},
-		"servers and workers of Rancher's": {recording: recorded.RancherThreeServersTwoWorkers, from: adopt.FromRancher},
-		"another Drover's":                 {recording: recorded.DroverOtherInstance, from: recorded.OtherInstance},
-		"an agent is there, and an endpoint is wanted": {
+		"one server of Rancher":          {recording: recorded.RancherOneServer, from: adopt.FromRancher},
+		"servers and workers of Rancher": {recording: recorded.RancherThreeServersTwoWorkers, from: adopt.FromRancher},
+		"of another Drover":              {recording: recorded.DroverOtherInstance, from: recorded.OtherInstance},
+		"with an agent, and an endpoint in the spec": {
 			recording: recorded.RancherOneServer, from: adopt.FromRancher,
 			edit: map[string]func(map[string]any){"Cluster demo": endpoint, "Cluster " + recordedID: deployed},
 		},
-		"an agent is there, and no kubeconfig": {
+		"with an agent, without a kubeconfig": {
 			recording: recorded.DroverOtherInstance, from: recorded.OtherInstance,
 			edit: map[string]func(map[string]any){"Cluster " + recordedID: deployed}, without: []string{"Secret demo-kubeconfig"},
 		},
-		"no token is there": {
+		"without a token": {
 			recording: recorded.DroverOtherInstance, from: recorded.OtherInstance,
 			without: []string{"Secret crt-token-system", "Secret crt-token-default-token", "ClusterRegistrationToken default-token", "Secret demo-cluster-agent"},
 		},

@@ -45,22 +45,22 @@ func TestStory_ABundleHoldsTheClusterAndNoSecrets(t *testing.T) {
 			"definitions.txt", "README.txt", "unread.txt",
 		} {
 			if !paths[path] {
-				t.Errorf("there is no file %s; there are %v", path, paths)
+				t.Errorf("file %s is missing among %v", path, paths)
 			}
 		}
 		if plans := strings.Count(all.String(), "config.yaml.d/50-rancher.yaml"); plans != 2 {
-			t.Errorf("there are %d plans with a configuration, want 2", plans)
+			t.Errorf("%d plans have a configuration, want 2", plans)
 		}
 		secrets := []string{"aVeryS3cretKey", "Pr0xyPassword"}
 		for _, secret := range w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret")) {
 			secrets = append(secrets, secretsOf(secret)...)
 		}
 		if len(secrets) < 8 {
-			t.Errorf("only %d secrets are known", len(secrets))
+			t.Errorf("only %d secrets were found", len(secrets))
 		}
 		for _, secret := range secrets {
 			if strings.Contains(all.String(), secret) || strings.Contains(all.String(), base64.StdEncoding.EncodeToString([]byte(secret))) {
-				t.Errorf("%q is told", secret)
+				t.Errorf("the bundle contains %q", secret)
 			}
 		}
 		for _, write := range w.api.Writes("drover/look") {

@@ -38,17 +38,17 @@ func TestStory_DiagnoseFollowsTheLifeOfACluster(t *testing.T) {
 			for _, found := range report.Findings {
 				seen[found.Name] = true
 				if found.State == diagnose.Broken {
-					t.Errorf("a cluster that is being made is told to be broken:\n%s", told(report))
+					t.Errorf("a cluster in creation counts as broken:\n%s", told(report))
 				}
 			}
 			return w.ready(2)()
 		})
 		if !seen[diagnose.LinkAgent] {
-			t.Errorf("nobody ever waited for an agent: %v", seen)
+			t.Errorf("no report waits for an agent: %v", seen)
 		}
 		time.Sleep(time.Minute)
 		if report := w.diagnosis(); report.Result != diagnose.OK || len(report.Findings) > 0 {
-			t.Errorf("a cluster that works: %s", told(report))
+			t.Errorf("a working cluster: %s", told(report))
 		}
 		for _, write := range w.api.Writes("drover/look") {
 			t.Errorf("a diagnosis wrote: %v", write)

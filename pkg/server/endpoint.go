@@ -36,7 +36,7 @@ const (
 // endpointOf returns the input for tokens of the authorized endpoint of a cluster.
 func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
 	if s.opts.installedAgent() == "" { // without agents there are no keys, and nothing in the cluster verifies tokens
-		return endpointtoken.Endpoint{}, fmt.Errorf("%w: this server installs no agents, and with them nothing that verifies tokens there", endpointtoken.ErrOff)
+		return endpointtoken.Endpoint{}, fmt.Errorf("%w: this server installs no agents, so no program verifies tokens in the cluster", endpointtoken.ErrOff)
 	}
 	cluster, ok := s.cluster(id)
 	if !ok {
@@ -93,7 +93,7 @@ func authorityOf(ctx context.Context, client kubernetes.Interface) ([]byte, erro
 	case errors.Is(err, ErrNotConnected):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("ask the cluster for its authority: %.*s", longestReason, err.Error())
+		return nil, fmt.Errorf("read the cluster's authority: %.*s", longestReason, err.Error())
 	}
 	defer stream.Close()
 	content, err := io.ReadAll(io.LimitReader(stream, 2*largestAuthority))

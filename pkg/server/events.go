@@ -54,7 +54,7 @@ func (s *Server) announce(c *clients.Clients, in lookup) (a *announcer, stop fun
 	config.QPS, config.Burst = eventsPerSecond, eventsAtOnce
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make client of events: %w", err)
+		return nil, nil, fmt.Errorf("create the client for events: %w", err)
 	}
 	broadcaster := record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: sameAtOnce, SpamKeyFunc: sameKey, LRUCacheSize: remembered})
 	broadcaster.StartRecordingToSink(&sink{EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}})

@@ -31,7 +31,7 @@ func (w *world) told() map[string]int64 {
 		count, _, _ := unstructured.NestedInt64(event.Object, "count")
 		out[kind+" "+reason] += count
 		if text := fmt.Sprint(event.Object); strings.Contains(text, "top-secret") {
-			w.Errorf("an event tells a secret: %s", text)
+			w.Errorf("an event contains a secret: %s", text)
 		}
 	}
 	return out
@@ -75,7 +75,7 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 			"DigitaloceanMachine HostDeleting",
 		} {
 			if w.told()[reason] <= before[reason] {
-				t.Errorf("nobody tells %s: %v", reason, w.told())
+				t.Errorf("no event reports %s: %v", reason, w.told())
 			}
 		}
 	})
@@ -83,7 +83,7 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 
 // A cluster that fails repeatedly fills neither its namespace nor the queue: similar Events are counted and combined,
 // and each reason has its own limit.
-func TestAnnouncer_LimitsWhatItTells(t *testing.T) {
+func TestAnnouncer_LimitsEvents(t *testing.T) {
 	tell(t, func(w *world) {
 		s, err := New(Options{RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test", DataDir: w.dataDir, Settings: Settings{ServerURL: "https://drover.example.com"}, Registerer: w.metrics})
 		check(t, err)
@@ -105,13 +105,13 @@ func TestAnnouncer_LimitsWhatItTells(t *testing.T) {
 			t.Errorf("%d requests for 500 failures", written)
 		}
 		if got["Cluster ClusterNotReady"] < 10 || got["Cluster ClusterReady"] != 1 {
-			t.Errorf("told %v", got)
+			t.Errorf("the events are %v", got)
 		}
 	})
 }
 
 // A host receives Events through its own recorder.
-func TestAnnouncer_TellsAHost(t *testing.T) {
+func TestAnnouncer_UsesTheHostsRecorder(t *testing.T) {
 	tell(t, func(w *world) {
 		recorder := record.NewFakeRecorder(10)
 		s, err := New(Options{
@@ -128,7 +128,7 @@ func TestAnnouncer_TellsAHost(t *testing.T) {
 			t.Error(got)
 		}
 		if slices.ContainsFunc(w.api.Objects(corev1.SchemeGroupVersion.WithKind("Event")), func(*unstructured.Unstructured) bool { return true }) {
-			t.Error("an event went past the host's recorder")
+			t.Error("an event bypasses the host's recorder")
 		}
 	})
 }

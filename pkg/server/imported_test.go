@@ -26,11 +26,14 @@ func (w *world) imported() (id, token string) {
 	w.Helper()
 	w.until("the namespace", time.Minute, func() string {
 		_, err := w.user.Core.Namespace().Get(fleet, metav1.GetOptions{})
-		return map[bool]string{true: "it is not there"}[err != nil]
+		return map[bool]string{true: "it does not exist"}[err != nil]
 	})
 	_, err := w.user.Provisioning.Cluster().Create(&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: demo}})
 	check(w.T, err)
-	w.until("the token of the agent", time.Minute, func() string { id, token = w.agentToken(); return map[bool]string{true: "there is none"}[token == ""] })
+	w.until("the token of the agent", time.Minute, func() string {
+		id, token = w.agentToken()
+		return map[bool]string{true: "it does not exist"}[token == ""]
+	})
 	time.Sleep(10 * time.Minute)
 	return id, token
 }
@@ -82,10 +85,10 @@ func (w *world) managed(id, token string) {
 	check(w.T, w.user.Provisioning.Cluster().Delete(fleet, demo, &metav1.DeleteOptions{}))
 	w.until("the end of the cluster", 5*time.Minute, func() string {
 		if _, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return "it is there"
+			return "it still exists"
 		}
 		if _, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return "its management cluster is there"
+			return "its management cluster still exists"
 		}
 		return ""
 	})
@@ -129,7 +132,7 @@ func TestStory_AnImportedClusterIsHandedOver(t *testing.T) {
 		has, err := r.HasChildren(demo)
 		r.Close()
 		if err != nil || !has {
-			t.Errorf("something was made for the cluster: %t, %v", has, err)
+			t.Errorf("objects were created for the cluster: %t, %v", has, err)
 		}
 		w.released("theirs")
 		time.Sleep(10 * time.Minute)
@@ -144,8 +147,8 @@ func TestAdoption_OfClustersWithoutConfiguration(t *testing.T) {
 		want              string // the obstacle; empty: none
 	}{
 		"of Rancher": {name: "theirs", clusterName: "c-m-aaaaaaaa"},
-		"of Rancher, whose management came first": {name: "c-a2b4c", clusterName: "c-a2b4c", want: "its management cluster came first"},
-		"the one that Rancher runs in":            {name: "local", clusterName: "local", want: "its management cluster came first"},
+		"of Rancher, with an older management cluster": {name: "c-a2b4c", clusterName: "c-a2b4c", want: "its management cluster is older than it"},
+		"the cluster of Rancher itself":                {name: "local", clusterName: "local", want: "its management cluster is older than it"},
 	}
 	tell(t, func(w *world) {
 		w.start()
@@ -171,7 +174,7 @@ func TestAdoption_OfClustersWithoutConfiguration(t *testing.T) {
 			}
 		}
 		if got, err := w.user.Management.Cluster().List(metav1.ListOptions{}); err != nil || len(got.Items) > 0 {
-			t.Errorf("looking wrote %v, %v", got.Items, err)
+			t.Errorf("the report wrote %v, %v", got.Items, err)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func endOf(ctx, term context.Context, err error) error {
 }
 
 // errTermOver is the cause with which the context of a finished term ends.
-var errTermOver = errors.New("the term is over")
+var errTermOver = errors.New("the term has ended")
 
 // term runs the controllers until ctx ends. If one of them fails, it calls cancel.
 func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error {
@@ -60,7 +60,7 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 	}
 	term, err := clients.New(s.opts.RESTConfig, options)
 	if err != nil {
-		return fmt.Errorf("make clients of controllers: %w", err)
+		return fmt.Errorf("create the controllers' clients: %w", err)
 	}
 	defer term.Stop()
 	checker := access.New(access.Options{
@@ -94,7 +94,7 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 // closes when the core has ended.
 func (s *Server) startCore(ctx context.Context, cancel context.CancelCauseFunc) (*capi.Core, <-chan struct{}, error) {
 	core, err := capi.New(ctx, s.opts.RESTConfig, capi.Options{
-		Door: s.reach.ways, Subscribe: s.toldOfWays, Log: s.opts.Log.WithField("component", "cluster-api"),
+		Door: s.reach.ways, Subscribe: s.subscribeConnections, Log: s.opts.Log.WithField("component", "cluster-api"),
 	})
 	if err != nil {
 		return nil, nil, err

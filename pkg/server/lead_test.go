@@ -8,7 +8,7 @@ import (
 )
 
 // Lead returns what ended the term rather than its consequences. A term that the caller ends returns nil.
-func TestEndOf_TellsWhatEndedTheTerm(t *testing.T) {
+func TestEndOf_ReturnsTheCause(t *testing.T) {
 	broken, refused := errors.New("the core cannot fill its caches"), errors.New("refused")
 	filling := fmt.Errorf("fill caches: %w", context.Canceled)
 	for name, tc := range map[string]struct {
@@ -19,10 +19,10 @@ func TestEndOf_TellsWhatEndedTheTerm(t *testing.T) {
 		"a part fails while caches fill": {cause: broken, err: filling, want: broken},
 		"a part fails later":             {cause: broken, want: broken},
 		"the start fails":                {err: refused, want: refused},
-		"a time-out of its own":          {err: context.DeadlineExceeded, want: context.DeadlineExceeded},
+		"a timeout of the start":         {err: context.DeadlineExceeded, want: context.DeadlineExceeded},
 		"the end":                        {toldToEnd: true},
 		"the end while caches fill":      {toldToEnd: true, err: filling},
-		"a mistake at the end":           {toldToEnd: true, err: refused, want: refused},
+		"an error at the end":            {toldToEnd: true, err: refused, want: refused},
 	} {
 		ctx, end := context.WithCancel(t.Context())
 		term, cancel := context.WithCancelCause(ctx)

@@ -87,12 +87,12 @@ func resourceIn(resource, group string) string {
 func (w *world) provesList(a inspect.Adoption) {
 	w.Helper()
 	for _, note := range a.Notes {
-		if strings.Contains(note, "not compared") || strings.Contains(note, "not be brought about") {
-			w.Errorf("everything may be read, and a note says %q", note)
+		if strings.Contains(note, "not compared") || strings.Contains(note, "cannot be created or updated") {
+			w.Errorf("all reads are allowed, but a note says %q", note)
 		}
 	}
 	if diff := cmp.Diff(listed(a), w.written()); diff != "" {
-		w.Errorf("objects that were written are not those that were listed (-listed +written):\n%s", diff)
+		w.Errorf("the written objects differ from the list (-listed +written):\n%s", diff)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 }
 
 // Adoption names the objects that the user may not read, and lists the rest.
-func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
+func TestRecorded_AdoptionReportsWhatItCannotCompare(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	const notes = " metadata.annotations[objectset.rio.cattle.io/*]"
 	theirs := func(o map[string]any) {
@@ -218,11 +218,11 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 		listed  []string // lines
 		problem string   // prevents the adoption; empty means none
 	}{
-		"a control plane that somebody else keeps": {
+		"a control plane of another program": {
 			edit: map[string]func(map[string]any){"RKEControlPlane demo": theirs}, absent: "nothing is",
 			listed: []string{"Refuse RKEControlPlane fleet-default/demo"}, problem: `RKEControlPlane demo belongs to set "their-set" of `,
 		},
-		"Secrets beside the management cluster": {
+		"Secrets of the management cluster's namespace": {
 			denies: func(r memkube.Request) bool { return r.Namespace == recordedID && r.Resource.Resource == "secrets" },
 			notes:  []string{"the Secrets of registration tokens are not compared: you may not get secrets in namespace " + recordedID},
 			absent: "crt-token", listed: []string{"Update Namespace /" + recordedID + notes, "Create ClusterRegistrationToken " + recordedID + "/system"},
@@ -248,12 +248,12 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 			denies: func(r memkube.Request) bool {
 				return r.Resource.Group == provv1.SchemeGroupVersion.Group && r.Namespace == ""
 			},
-			notes:  []string{"whether a Cluster of another namespace has the same management cluster is not compared: you may not list clusters.provisioning"},
-			absent: "nothing is", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
+			notes:  []string{"Clusters of other namespaces with the same management cluster are not compared: you may not list clusters.provisioning"},
+			absent: "without permissions", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
 		},
-		"an account that somebody else keeps": {
+		"an account of another program": {
 			edit:   map[string]func(map[string]any){"ServiceAccount demo-pool1-x7k2p-hjv5c-machine-plan": theirs},
-			notes:  []string{"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c would not be brought about: apply set rke-bootstrap: "},
+			notes:  []string{"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c cannot be created or updated: apply set rke-bootstrap: "},
 			absent: "ServiceAccount fleet-default/demo-pool1-x7k2p-hjv5c-machine-plan",
 		},
 		"the management side": {
@@ -293,7 +293,7 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 				}
 				for _, note := range tc.notes {
 					if !slices.ContainsFunc(a.Notes, func(told string) bool { return strings.HasPrefix(told, note) }) {
-						t.Errorf("%q is not told: %q", note, a.Notes)
+						t.Errorf("%q is not a note: %q", note, a.Notes)
 					}
 				}
 				got := lines(a.Objects)
@@ -312,10 +312,10 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 
 // The manager of a cluster replaces a machine whose host could not be created. Adoption needs permission for that, even
 // if the user cannot see that it would happen.
-func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
+func TestRecorded_AdoptionThatReplacesFailedMachinesNeedsConsent(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	const failed = "demo-workers-x7k2p-q8d2m"
-	counts := "machine " + failed + " counts as one that is replaced: its PodMachine " + failed
+	counts := "machine " + failed + " counts as replaced: its PodMachine " + failed
 	refuses := func(resource string, with func(r memkube.Request) error) func(r memkube.Request) error {
 		return func(r memkube.Request) error {
 			if r.Resource.Resource != resource || strings.HasPrefix(r.Agent, ours) {
@@ -331,11 +331,11 @@ func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
 		begun     bool   // the infra machine says that its host is being created
 		note      string // the beginning of a note
 	}{
-		"all is seen":                      {},
-		"Jobs may not be listed":           {intercept: refuses("jobs", forbidden), note: counts + " says CreateError"},
-		"the API server fails":             {intercept: refuses("jobs", broken), note: counts + " says CreateError"},
-		"hosts may not be read":            {intercept: refuses("podmachines", forbidden), note: counts + " cannot be read, and "},
-		"nobody sees how the making ended": {intercept: refuses("jobs", forbidden), begun: true, note: counts + " does not say that its host was made"},
+		"all reads are allowed":              {},
+		"Jobs may not be listed":             {intercept: refuses("jobs", forbidden), note: counts + " reports CreateError"},
+		"the API server fails":               {intercept: refuses("jobs", broken), note: counts + " reports CreateError"},
+		"hosts may not be read":              {intercept: refuses("podmachines", forbidden), note: counts + " cannot be read, and "},
+		"the end of the creation is unknown": {intercept: refuses("jobs", forbidden), begun: true, note: counts + " does not show that its host was created"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dataDir := t.TempDir()
@@ -434,7 +434,7 @@ func (w *world) takesWhatIsListed(a inspect.Adoption, limits adopt.Limits) {
 	synctest.Wait()
 	w.provesList(a)
 	if again := w.look(); len(again.Objects) > 0 {
-		w.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
+		w.Errorf("objects differ after the adoption:\n%s", strings.Join(lines(again.Objects), "\n"))
 	}
 }
 

@@ -54,7 +54,7 @@ func (w *world) worker() *unstructured.Unstructured {
 			return machine
 		}
 	}
-	w.Fatalf("no worker\n%s", w.picture())
+	w.Fatalf("there is no worker\n%s", w.picture())
 	return nil
 }
 
@@ -86,9 +86,9 @@ func TestStory_MetricsTellOfPauses(t *testing.T) {
 				t.Errorf("%s is paused: machines by reason %v", name, got)
 			}
 			w.patch(paused.of, object, paused.end)
-			w.until("the machine that was deleted to go", 20*time.Minute, func() string {
+			w.until("the end of the deleted machine", 20*time.Minute, func() string {
 				if slices.ContainsFunc(w.objects("Machine"), func(left *unstructured.Unstructured) bool { return left.GetUID() == machine.GetUID() }) {
-					return "it is there"
+					return "it still exists"
 				}
 				return ""
 			})
@@ -121,11 +121,11 @@ func TestSource_Annotations(t *testing.T) {
 		missing.Name, foreign.APIGroup = "none", "infrastructure.cluster.x-k8s.io"
 		for want, ref := range map[string]clusterv1.ContractVersionedObjectReference{"host": spec.InfrastructureRef, "bootstrap": spec.Bootstrap.ConfigRef} {
 			if got := of(fleet, ref)["is"]; got != want {
-				t.Errorf("the %s is not found: %q", want, got)
+				t.Errorf("the source does not find the %s: %q", want, got)
 			}
 		}
 		if of(fleet, missing) != nil || of(fleet, foreign) != nil {
-			t.Error("found what is not there")
+			t.Error("the source finds a missing object")
 		}
 	})
 }

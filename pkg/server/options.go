@@ -190,7 +190,7 @@ func (o Options) check() error {
 	problems = append(problems, o.checkModes()...)
 	problems = append(problems, o.Admission.check()...)
 	if _, err := name.ParseReference(o.agentImage(), name.WeakValidation); err != nil {
-		problems = append(problems, fmt.Errorf("Settings.ClusterAgentImage: %q names no image; use one such as drover-io/drover:v1.0.0", redact.Address(o.Settings.ClusterAgentImage)))
+		problems = append(problems, fmt.Errorf("Settings.ClusterAgentImage: %q is not an image; use one such as drover-io/drover:v1.0.0", redact.Address(o.Settings.ClusterAgentImage)))
 	}
 	if registry := o.Settings.SystemDefaultRegistry; registry != "" && !naming.IsRegistry(registry) {
 		problems = append(problems, fmt.Errorf("Settings.SystemDefaultRegistry: %q %s", redact.Address(registry), naming.RegistryForm))

@@ -19,7 +19,7 @@ import (
 func (s *Server) prepare(ctx context.Context) error {
 	definitions, err := apiextclient.NewForConfig(s.every.Config)
 	if err != nil {
-		return fmt.Errorf("make client of definitions: %w", err)
+		return fmt.Errorf("create the client for CRDs: %w", err)
 	}
 	client := definitions.ApiextensionsV1().CustomResourceDefinitions()
 	own, err := crds.All()
@@ -52,7 +52,7 @@ func (s *Server) ensureNamespaces(ctx context.Context) error {
 			_, err = namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("make namespace %s: %w", name, err)
+			return fmt.Errorf("create namespace %s: %w", name, err)
 		}
 	}
 	return nil

@@ -131,7 +131,7 @@ func TestStory_PreviewTellsTheTruth(t *testing.T) {
 		w.until("the cluster", 5*time.Minute, w.ready(3))
 		time.Sleep(time.Minute)
 		if r := w.preview(nil, nil); r.Result != planner.ClassNone || len(r.Fields) > 0 {
-			t.Fatalf("no edit is %s: %+v", r.Result, r)
+			t.Fatalf("without an edit, the result is %s: %+v", r.Result, r)
 		}
 		for _, edit := range []struct {
 			name   string
@@ -153,13 +153,13 @@ func TestStory_PreviewTellsTheTruth(t *testing.T) {
 			before := w.facts()
 			r := w.preview(edit.change, nil)
 			if r.Result != edit.result || len(r.Fields) != 1 || r.Fields[0].Field != edit.field {
-				t.Errorf("%s: said %s because of %+v, want %s because of %s", edit.name, r.Result, r.Fields, edit.result, edit.field)
+				t.Errorf("%s: the result is %s, causes %+v, want %s, cause %s", edit.name, r.Result, r.Fields, edit.result, edit.field)
 			}
 			w.edit(edit.change)
 			time.Sleep(3 * time.Minute)
 			w.until(edit.name, 10*time.Minute, w.ready(3))
 			if diff := cmp.Diff(said(r), happened(before, w.facts())); diff != "" {
-				t.Errorf("%s (-said +happened):\n%s", edit.name, diff)
+				t.Errorf("%s (-reported +happened):\n%s", edit.name, diff)
 			}
 		}
 		w.previewOfPools()
@@ -191,7 +191,7 @@ func (w *world) previewOfPools() {
 	}
 	r := w.preview(nil, config)
 	if r.Result != planner.ClassReplace || len(r.Fields) != 1 || r.Fields[0].Field != "DigitaloceanConfig/demo-worker: size" {
-		w.Errorf("another size is %s because of %+v", r.Result, r.Fields)
+		w.Errorf("another size: the result is %s, causes %+v", r.Result, r.Fields)
 	}
 	for _, m := range r.Machines {
 		if want := map[string]planner.Class{"server": planner.ClassNone, "worker": planner.ClassReplace}[m.Pool]; m.Class != want {
@@ -210,7 +210,7 @@ func (w *world) previewOfPools() {
 		gone[name] = class
 	}
 	if found := happened(before, w.facts()); !sameCounts(gone, found) {
-		w.Errorf("one fewer worker: said %v, happened %v", gone, found)
+		w.Errorf("one fewer worker: reported %v, happened %v", gone, found)
 	}
 	larger := func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 3 }
 	r = w.preview(larger, nil)
@@ -239,7 +239,7 @@ func (w *world) previewOfReplacement(config map[string]any) {
 		}
 	}
 	if diff := cmp.Diff(want, happened(before, w.facts())); diff != "" {
-		w.Errorf("other workers (-said +happened):\n%s", diff)
+		w.Errorf("other workers (-reported +happened):\n%s", diff)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestStory_ExplainTellsWhatIsWaitedFor(t *testing.T) {
 		e, err = r.Explain(demo)
 		check(t, err)
 		if e.Decision == nil || e.Decision.Step != "steady" || e.Decision.Wait != nil || len(e.Decision.Effects) > 0 {
-			t.Errorf("a cluster at rest: %+v", e.Decision)
+			t.Errorf("a settled cluster: %+v", e.Decision)
 		}
 		if e.ManagedBy != "test" || len(e.Decision.Machines) != 2 || e.Decision.Machines[0].Plan != "applied" {
 			t.Errorf("%+v, machines %+v", e, e.Decision.Machines)

@@ -22,13 +22,13 @@ var publishAgain = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, S
 // publish publishes the settings that the controllers depend on, for other programs. Only the leader writes them, and
 // only if they differ. A failure does not stop the leader: it retries until it succeeds or the term ends.
 func (s *Server) publish(ctx context.Context) {
-	s.insist(ctx, "Settings could not be published; until they are, drover explain, preview and roll have to be told", s.publishSettings)
-	s.insist(ctx, "Users could not be let read the published settings; until they are, drover kubeconfig has to be given --server by those who may not",
-		s.letSettingsBeRead)
+	s.retryUntilDone(ctx, "Cannot publish the settings; until then, drover explain, preview and roll need them as flags", s.publishSettings)
+	s.retryUntilDone(ctx, "Cannot grant users the published settings; until then, users without that permission need --server for drover kubeconfig",
+		s.grantSettings)
 }
 
-// insist retries do until it succeeds or the term ends. It logs each new error once, with its consequence.
-func (s *Server) insist(ctx context.Context, failed string, do func(context.Context) error) {
+// retryUntilDone retries do until it succeeds or the term ends. It logs each new error once, with its consequence.
+func (s *Server) retryUntilDone(ctx context.Context, failed string, do func(context.Context) error) {
 	told := ""
 	_ = publishAgain.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err := do(ctx)
@@ -62,10 +62,10 @@ func (s *Server) publishSettings(ctx context.Context) error {
 	return wrapped(wanted, err)
 }
 
-// letSettingsBeRead grants users the right to get the published settings, by name. The chart cannot do that, because it
+// grantSettings grants users the right to get the published settings, by name. The chart cannot do that, because it
 // does not know the instance. Drover leaves existing objects unchanged, so that an operator can grant the right to
 // others.
-func (s *Server) letSettingsBeRead(ctx context.Context) error {
+func (s *Server) grantSettings(ctx context.Context) error {
 	role, binding := controllers.SettingsReaders(s.opts.InstanceID)
 	client := s.every.Kubernetes.RbacV1()
 	_, err := client.Roles(role.Namespace).Get(ctx, role.Name, metav1.GetOptions{})
@@ -73,14 +73,14 @@ func (s *Server) letSettingsBeRead(ctx context.Context) error {
 		_, err = client.Roles(role.Namespace).Create(ctx, role, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("make Role %s/%s: %w", role.Namespace, role.Name, err)
+		return fmt.Errorf("create Role %s/%s: %w", role.Namespace, role.Name, err)
 	}
 	_, err = client.RoleBindings(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = client.RoleBindings(binding.Namespace).Create(ctx, binding, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("make RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err)
+		return fmt.Errorf("create RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err)
 	}
 	return nil
 }

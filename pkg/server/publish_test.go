@@ -34,7 +34,7 @@ func publishedBy(t *testing.T, api *memkube.Server, settings Settings) (data map
 	published := settings.ConfigMap("test")
 	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: published.Namespace, Name: published.Name}}
 	if there, err := api.Get(found); err != nil || !there {
-		t.Fatalf("nothing is published: %v", err)
+		t.Fatalf("no settings are published: %v", err)
 	}
 	return found.Data, wrote
 }
@@ -60,7 +60,7 @@ func TestLead_PublishesSettings(t *testing.T) {
 }
 
 // Every user may get the published settings by name. An operator's own grant stays unchanged.
-func TestLead_LetsUsersReadTheSettings(t *testing.T) {
+func TestLead_GrantsUsersTheSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		operator, err := kubernetes.NewForConfig(api.Config("operator"))
@@ -81,13 +81,13 @@ func TestLead_LetsUsersReadTheSettings(t *testing.T) {
 		publishedBy(t, api, Settings{ServerURL: "https://drover.example.com"})
 		binding, err = operator.RbacV1().RoleBindings(binding.Namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || len(binding.Subjects) != 0 {
-			t.Errorf("an operator's binding is now %v, %v", binding, err)
+			t.Errorf("the operator's binding has changed to %v, %v", binding, err)
 		}
 	})
 }
 
 // If the API server rejects the settings for a while, the same term publishes them later. Leading does not wait for it.
-func TestLead_PublishesSettingsOnceTheAPITakesThem(t *testing.T) {
+func TestLead_RetriesPublishing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, refused := range map[string]func(memkube.Request) bool{
 			"reads fail":  func(r memkube.Request) bool { return r.Verb == "get" },
@@ -116,13 +116,13 @@ func TestLead_PublishesSettingsOnceTheAPITakesThem(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			synctest.Wait()
 			if !s.leading.Load() || published() || tries < 10 || tries > 30 {
-				t.Errorf("%s: leads %v, published %v, tried %d times in ten minutes", name, s.leading.Load(), published(), tries)
+				t.Errorf("%s: leads %v, published %v, %d attempts in ten minutes", name, s.leading.Load(), published(), tries)
 			}
 			api.Intercept(nil)
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			if !published() {
-				t.Errorf("%s: not published once it would work", name)
+				t.Errorf("%s: not published after the end of the failures", name)
 			}
 			stop()
 		}
@@ -130,7 +130,7 @@ func TestLead_PublishesSettingsOnceTheAPITakesThem(t *testing.T) {
 }
 
 // A term can end although its settings were never published.
-func TestLead_EndsWithoutHavingPublished(t *testing.T) {
+func TestLead_EndsBeforePublishing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		api.Intercept(func(r memkube.Request) error {

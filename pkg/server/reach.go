@@ -113,7 +113,7 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		Endpoint: s.endpointOf, EndpointServers: s.endpointServers, EndpointAuthority: s.endpointAuthority, EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
 	})
 	if err != nil {
-		return fmt.Errorf("configure the way to clusters: %w", err)
+		return fmt.Errorf("configure the connections to clusters: %w", err)
 	}
 	s.reach.proxy = handler
 	return nil
@@ -145,9 +145,9 @@ func (s *Server) hostCluster(id string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: found.Namespace, Name: found.Name}, true
 }
 
-// toldOfWays calls changed, until ctx ends, for every cluster whose agent connects or disconnects, or whose kubeconfig
-// is written.
-func (s *Server) toldOfWays(ctx context.Context, changed func(cluster types.NamespacedName)) {
+// subscribeConnections calls changed, until ctx ends, for every cluster whose agent connects or disconnects, or whose
+// kubeconfig is written.
+func (s *Server) subscribeConnections(ctx context.Context, changed func(cluster types.NamespacedName)) {
 	watched := &watched{}
 	context.AfterFunc(ctx, watched.end)
 	written := func(secret *corev1.Secret) {

@@ -64,7 +64,7 @@ func goesOn(t *testing.T, objects []*unstructured.Unstructured) {
 			}
 		}
 		if made := w.hosts.Machines(fleet); len(made) != 2 {
-			t.Errorf("%d machines were made", len(made))
+			t.Errorf("%d machines were created", len(made))
 		}
 		w.quiet(time.Hour)
 		w.removed()

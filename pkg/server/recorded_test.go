@@ -36,7 +36,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-var update = flag.Bool("update", false, "record the objects of this release anew")
+var update = flag.Bool("update", false, "record the objects of this release")
 
 const (
 	// recordings has a folder for each release whose objects were recorded. Never record a published release again. The
@@ -81,10 +81,10 @@ var required = []string{
 	"ETCDSnapshot.rke.cattle.io",
 }
 
-// TestRecorded_ObjectsOfReleasesAreStillRead starts today's Drover on the stored objects of a release, with a running
+// TestRecorded_ReadsObjectsOfReleases starts today's Drover on the stored objects of a release, with a running
 // cluster. Drover must understand every object completely and write nothing. It would write if a name, label,
 // annotation, handler name, apply set owner or plan had changed. A renamed field would have the same effect.
-func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
+func TestRecorded_ReadsObjectsOfReleases(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	if *update {
 		recordRelease(t, filepath.Join(recordings, recording))
@@ -135,10 +135,10 @@ func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 				w.restore(objects, nodes)
 				plans := w.plans()
 				w.start()
-				w.until("it says that the credential may not be used", time.Minute, w.says(rkev1.ConditionFalse))
+				w.until("it reports that the credential is forbidden", time.Minute, w.says(rkev1.ConditionFalse))
 				time.Sleep(time.Minute)
 				w.offer()
-				w.until("it may be used", time.Minute, w.says(rkev1.ConditionTrue))
+				w.until("the credential is allowed", time.Minute, w.says(rkev1.ConditionTrue))
 				time.Sleep(time.Minute)
 				if left := w.ready(3)(); left != "" {
 					t.Error(left)
@@ -259,7 +259,7 @@ func (w *world) expectOnlyOurOwn(first bool) {
 			continue // a server may publish more settings than the previous release
 		}
 		if late := first && (readers || token && kind == "secrets"); !late && !slices.Contains(own, kind) {
-			w.Errorf("a recorded cluster causes a write: %v", write)
+			w.Errorf("a recorded cluster causes writes: %v", write)
 		}
 	}
 }
@@ -298,7 +298,7 @@ func decodeAll(t *testing.T, objects []*unstructured.Unstructured) {
 	}
 	for _, kind := range append([]string{"plan"}, required...) {
 		if !found[kind] {
-			t.Errorf("nothing of %s was recorded", kind)
+			t.Errorf("%s was not recorded", kind)
 		}
 	}
 }

@@ -25,14 +25,14 @@ const registeredAgain = time.Minute
 // then ignores them silently. Only the leader registers webhooks. A failure does not stop it, because the controllers
 // refuse the same objects.
 func (s *Server) register(ctx context.Context) {
-	const failed = "Admission webhooks could not be registered; until they are, what is wrong with a Cluster is in its conditions only"
+	const failed = "Cannot register the admission webhooks; until then, only the conditions of a Cluster show its mistakes"
 	caCerts := []byte(s.opts.Admission.CACerts)
 	switch s.opts.Admission.Mode {
 	case AdmissionInstall:
-		s.keep(ctx, failed, s.webhooksAreDirected, func(ctx context.Context) error {
+		s.keep(ctx, failed, s.webhooksPointHere, func(ctx context.Context) error {
 			client, err := dynamic.NewForConfig(s.every.Config)
 			if err != nil {
-				return fmt.Errorf("make client of admission objects: %w", err)
+				return fmt.Errorf("create the client for admission objects: %w", err)
 			}
 			return registration.Install(ctx, client, s.opts.Admission.URL, caCerts, webhook.Word(s.grantsKey, time.Now()))
 		})
@@ -46,10 +46,10 @@ func (s *Server) register(ctx context.Context) {
 
 // keep runs do until it succeeds, and again whenever isSo reports false.
 func (s *Server) keep(ctx context.Context, failed string, isSo func(context.Context) bool, do func(context.Context) error) {
-	s.insist(ctx, failed, do)
+	s.retryUntilDone(ctx, failed, do)
 	_ = wait.PollUntilContextCancel(ctx, registeredAgain, false, func(ctx context.Context) (bool, error) {
 		if !isSo(ctx) {
-			s.insist(ctx, failed, do)
+			s.retryUntilDone(ctx, failed, do)
 		}
 		return false, nil
 	}) // ends with ctx only
@@ -58,9 +58,9 @@ func (s *Server) keep(ctx context.Context, failed string, isSo func(context.Cont
 // never always runs do again, for functions that compare by themselves and write only differences.
 func never(context.Context) bool { return false }
 
-// webhooksAreDirected reports whether both configurations point to this server. The check avoids a write on every
+// webhooksPointHere reports whether both configurations point to this server. The check avoids a write on every
 // interval.
-func (s *Server) webhooksAreDirected(ctx context.Context) bool {
+func (s *Server) webhooksPointHere(ctx context.Context) bool {
 	registered := s.every.Kubernetes.AdmissionregistrationV1()
 	grants := s.opts.Admission.URL + webhook.GrantsPath
 	here := func(config admissionv1.WebhookClientConfig) bool {

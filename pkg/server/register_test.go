@@ -17,19 +17,19 @@ import (
 	"github.com/drover-io/drover/pkg/admission/registration"
 )
 
-func TestNew_AdmissionHasToBeReachable(t *testing.T) {
+func TestNew_AdmissionNeedsAReachableAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		admission Admission
 		want      string
 	}{
-		"a mode that is none": {Admission{Mode: "on"}, `Admission.Mode: "on" is unknown`},
-		"no authority":        {Admission{Mode: AdmissionHost}, "Admission.CACerts: are required"},
-		"no address":          {Admission{Mode: AdmissionInstall, CACerts: "pem"}, `Admission.URL: "" is not an address`},
-		"an address with more": {
+		"an unknown mode":      {Admission{Mode: "on"}, `Admission.Mode: "on" is unknown`},
+		"without an authority": {Admission{Mode: AdmissionHost}, "Admission.CACerts: are required"},
+		"without an address":   {Admission{Mode: AdmissionInstall, CACerts: "pem"}, `Admission.URL: "" is not an address`},
+		"an address with a path": {
 			Admission{Mode: AdmissionInstall, CACerts: "pem", URL: "https://127.0.0.1:9443/admission"}, "is not an address that the API server can reach",
 		},
-		"installed by somebody else": {Admission{Mode: AdmissionHost, CACerts: "pem"}, ""},
-		"left to others":             {Admission{}, ""},
+		"installed by another program": {Admission{Mode: AdmissionHost, CACerts: "pem"}, ""},
+		"disabled":                     {Admission{}, ""},
 	} {
 		o := Options{
 			RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, InstanceID: "test", DataDir: t.TempDir(),
@@ -55,7 +55,7 @@ func TestAdmissionHandler_AnswersItsPaths(t *testing.T) {
 			t.Errorf("GET %s: %d", path, w.Code)
 		}
 		if status(s, path) == http.StatusOK || status(s, path) == http.StatusMethodNotAllowed {
-			t.Errorf("machines get %d from %s", status(s, path), path)
+			t.Errorf("the endpoint for machines answers %d for %s", status(s, path), path)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func guarded(t *testing.T, mode AdmissionMode) (*Server, *fake.Clientset) {
 }
 
 // If a tool removes the CA bundle from the configurations, the leader restores it within a minute.
-func TestRegister_FillsInAgainWhatSomebodyTookOut(t *testing.T) {
+func TestRegister_RestoresRemovedAuthorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, api := guarded(t, AdmissionHost)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -101,7 +101,7 @@ func TestRegister_FillsInAgainWhatSomebodyTookOut(t *testing.T) {
 		before := writes(api)
 		time.Sleep(10 * time.Minute)
 		if writes(api) != before {
-			t.Error("it writes although nothing differs")
+			t.Error("the registration writes without a difference")
 		}
 		stripped, err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
 		check(t, err)
@@ -128,10 +128,10 @@ func writes(api *fake.Clientset) int {
 }
 
 // Drover applies its own configurations again only when they point elsewhere.
-func TestWebhooksAreDirected_SeesWhatLeadsElsewhere(t *testing.T) {
+func TestWebhooksPointHere_DetectsOtherAddresses(t *testing.T) {
 	s, api := guarded(t, AdmissionInstall)
-	if s.webhooksAreDirected(t.Context()) {
-		t.Error("configurations that lead to a Service lead here")
+	if s.webhooksPointHere(t.Context()) {
+		t.Error("configurations with a Service count as directed here")
 	}
 	here := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/validate"), CABundle: []byte("pem")}
 	registered := api.AdmissionregistrationV1()
@@ -144,11 +144,11 @@ func TestWebhooksAreDirected_SeesWhatLeadsElsewhere(t *testing.T) {
 	check(t, err)
 	_, err = registered.MutatingWebhookConfigurations().Update(t.Context(), mutating, metav1.UpdateOptions{})
 	check(t, err)
-	if !s.webhooksAreDirected(t.Context()) {
-		t.Error("configurations that lead here do not")
+	if !s.webhooksPointHere(t.Context()) {
+		t.Error("configurations with this address do not count as directed here")
 	}
 	check(t, registered.MutatingWebhookConfigurations().Delete(t.Context(), registration.Name, metav1.DeleteOptions{}))
-	if s.webhooksAreDirected(t.Context()) {
-		t.Error("a configuration that is gone leads here")
+	if s.webhooksPointHere(t.Context()) {
+		t.Error("a deleted configuration counts as directed here")
 	}
 }

@@ -57,7 +57,7 @@ func TestStory_RegisteredHostGetsItsPlan(t *testing.T) {
 				return err.Error()
 			}
 			if len(plan.Data[nodeplan.KeyPlan]) == 0 {
-				return "none is delivered"
+				return "no plan is delivered"
 			}
 			return ""
 		})
@@ -70,7 +70,7 @@ func TestStory_RegisteredHostGetsItsPlan(t *testing.T) {
 		w.quiet(time.Hour)
 		w.removed()
 		if left := w.api.Objects(rkev1.SchemeGroupVersion.WithKind("CustomMachine")); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("remaining requests: %v", left)
 		}
 	})
 }

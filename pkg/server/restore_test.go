@@ -63,7 +63,7 @@ func (w *world) saved() *backup.Backup {
 	w.Helper()
 	read := w.savedAsItIs()
 	for _, warning := range read.Manifest.Warnings {
-		w.Errorf("nothing is under way, but %s", warning)
+		w.Errorf("no work is running, but %s", warning)
 	}
 	return read
 }
@@ -128,7 +128,7 @@ func (w *world) adopted() {
 	w.Helper()
 	a := w.adoption()
 	if a.Result != planner.ClassNone {
-		w.Errorf("adoption would do something to machines: %s, %+v", a.Result, a.Machines)
+		w.Errorf("adoption would change machines: %s, %+v", a.Result, a.Machines)
 	}
 	check(w.T, adopt.Take(w.Context(), w.user, a, adopt.Limits{Now: time.Now()}))
 }
@@ -162,7 +162,7 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 				w.until("the rotation", 10*time.Minute, w.ready(3))
 				plans, installs, attempts := w.planTexts(), w.installs(), w.attempts()
 				if attempts["rotate-certificates"] != 1 {
-					t.Fatalf("operations were tried %v times", attempts)
+					t.Fatalf("the operations ran %v times", attempts)
 				}
 
 				saved := w.saved()
@@ -176,17 +176,17 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 					t.Errorf("plans have changed:\n%s", diff)
 				}
 				if diff := cmp.Diff(installs, w.installs()); diff != "" {
-					t.Errorf("machines were restarted, made or removed (-before +after):\n%s", diff)
+					t.Errorf("machines were restarted, created or removed (-before +after):\n%s", diff)
 				}
 				if diff := cmp.Diff(attempts, w.attempts()); diff != "" {
-					t.Errorf("an operation was done again:\n%s", diff)
+					t.Errorf("an operation ran again:\n%s", diff)
 				}
 				w.quiet(time.Hour)
 				w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 3 })
 				w.until("another worker", 10*time.Minute, w.ready(4))
 				w.removed()
 				if left := w.hosts.Machines(fleet); len(left) > 0 {
-					t.Errorf("machines are left in the cloud: %v", left)
+					t.Errorf("machines remain in the cloud: %v", left)
 				}
 			})
 		})
@@ -208,11 +208,11 @@ func TestStory_ABackupWithAPlanUnderWayAsksBeforeItGoesOn(t *testing.T) {
 		w.edit(func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+k3s1" })
 		time.Sleep(2 * time.Minute)
 		if cmp.Equal(plans, w.planTexts()) {
-			t.Fatal("no plan is under way")
+			t.Fatal("no plan is pending")
 		}
 		saved := w.savedAsItIs()
 		if len(saved.Manifest.Warnings) == 0 {
-			t.Error("the backup does not say that a plan is under way")
+			t.Error("the backup has no warning about the pending plan")
 		}
 		w.elsewhere(ctx)
 		_, err := backup.Restore(ctx, saved, backup.RestoreOptions{Client: w.live})
@@ -231,11 +231,11 @@ func TestStory_ABackupWithAPlanUnderWayAsksBeforeItGoesOn(t *testing.T) {
 		untouched("after the restore")
 		asked := w.adoption()
 		if asked.Result != planner.ClassRestart {
-			t.Errorf("adoption says %s: %+v", asked.Result, asked.Machines)
+			t.Errorf("the result of the adoption is %s: %+v", asked.Result, asked.Machines)
 		}
 		var refusal *adopt.Refusal
 		if err := adopt.Take(ctx, w.user, asked, adopt.Limits{Now: time.Now()}); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "restart") {
-			t.Errorf("adoption that was not allowed to restart machines: %v", err)
+			t.Errorf("adoption without permission for restarts: %v", err)
 		}
 		untouched("after the refusal")
 		check(t, adopt.Take(ctx, w.user, w.adoption(), adopt.Limits{AllowRestart: true, Now: time.Now()}))
@@ -265,6 +265,6 @@ func (w *world) restoredUntouched(ctx context.Context, saved *backup.Backup) {
 	time.Sleep(time.Hour)
 	synctest.Wait()
 	for _, write := range w.api.Writes(ours) {
-		w.Errorf("a cluster that nobody has adopted causes a write: %v", write)
+		w.Errorf("a cluster before its adoption causes writes: %v", write)
 	}
 }

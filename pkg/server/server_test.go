@@ -84,7 +84,7 @@ func settle() {
 }
 
 // A draining replica reports not ready, and still answers.
-func TestDrain_NotReadyAndServing(t *testing.T) {
+func TestDrain_NotReadyButServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(options(t, newAPI(t)))
 		check(t, err)
@@ -95,14 +95,14 @@ func TestDrain_NotReadyAndServing(t *testing.T) {
 		go func() { s.Drain(t.Context(), 5*time.Second); close(drained) }()
 		synctest.Wait()
 		if status(s, "/readyz") != http.StatusServiceUnavailable || s.Ready() == nil || !s.Leading() {
-			t.Error("a replica that drains is not ready; that ends no controller")
+			t.Error("a draining replica must not be ready, but its controllers must run")
 		}
 		if status(s, "/ping") != http.StatusOK {
-			t.Error("a replica that drains serves")
+			t.Error("a draining replica must serve")
 		}
 		<-drained
 		if took := time.Since(begin); took != 5*time.Second {
-			t.Errorf("drained for %s", took)
+			t.Errorf("the drain took %s", took)
 		}
 		stop()
 		settle()
@@ -112,12 +112,12 @@ func TestDrain_NotReadyAndServing(t *testing.T) {
 		begin = time.Now()
 		never.Drain(t.Context(), time.Hour)
 		if took := time.Since(begin); took != 0 {
-			t.Errorf("nobody has to leave a replica that has never served; it took %s", took)
+			t.Errorf("the drain of a replica that never served took %s", took)
 		}
 	})
 }
 
-func TestStart_EndpointsAtOnceControllersWhenElected(t *testing.T) {
+func TestStart_EndpointsAtOnceControllersAfterElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, elected := newAPI(t), make(chan struct{})
 		opts := options(t, api)
@@ -125,12 +125,12 @@ func TestStart_EndpointsAtOnceControllersWhenElected(t *testing.T) {
 		s, err := New(opts)
 		check(t, err)
 		if status(s, "/ping") != http.StatusOK || status(s, "/readyz") != http.StatusServiceUnavailable || s.Ready() == nil {
-			t.Error("before Start the endpoints answer, but are not ready")
+			t.Error("before Start, the endpoints must answer, but not be ready")
 		}
 		stop := start(t, s.Start)
 		settle()
 		if status(s, "/readyz") != http.StatusOK || s.Ready() != nil || s.Leading() {
-			t.Error("a replica that was not elected serves, but does not lead")
+			t.Error("without an election, the replica must serve, but not lead")
 		}
 		for _, name := range []string{"fleet-default", "drover-system", "cattle-global-data"} {
 			if found, err := api.Get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil || !found {
@@ -144,12 +144,12 @@ func TestStart_EndpointsAtOnceControllersWhenElected(t *testing.T) {
 		check(t, api.Add(cluster))
 		settle()
 		if marked(t, api) != "" {
-			t.Error("controllers ran before the election")
+			t.Error("the controllers ran before the election")
 		}
 		close(elected)
 		settle()
 		if !s.Leading() || marked(t, api) != "test" {
-			t.Errorf("after the election controllers run: leading %v, mark %q", s.Leading(), marked(t, api))
+			t.Errorf("the controllers must run after the election: leading %v, mark %q", s.Leading(), marked(t, api))
 		}
 		stop()
 		settle()
@@ -182,7 +182,7 @@ func TestLead_TermAfterTerm(t *testing.T) {
 			stop()
 			settle()
 			if s.Leading() || status(s, "/readyz") != http.StatusOK {
-				t.Error("the end of a term must leave the endpoints alone")
+				t.Error("the end of a term must not affect the endpoints")
 			}
 		}
 		cancel()
@@ -232,11 +232,11 @@ func TestEmbedHost(t *testing.T) {
 		}
 		for _, write := range api.Writes("") {
 			if ours[write.Name] {
-				t.Errorf("definitions of a host are not written: %v", write)
+				t.Errorf("the server must not write the host's CRDs: %v", write)
 			}
 		}
 		if n := api.Count("")["watch secrets"]; n != 0 {
-			t.Errorf("Secrets, which the host caches, are watched %d times more", n)
+			t.Errorf("%d more watches of Secrets, which the host caches", n)
 		}
 		hostedEnd()
 		settle()
@@ -271,16 +271,16 @@ func TestNew_RefusesAHostWithOtherTypes(t *testing.T) {
 	}
 }
 
-func TestServe_NamesWhatIsMissing(t *testing.T) {
+func TestServe_NamesMissingKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, tc := range map[string]struct {
 			api    *memkube.Server
 			change func(*Options)
 			want   string
 		}{
-			"no Cluster API":             {memkube.New(memkube.Options{}), func(*Options) {}, "find Cluster API (external)"},
-			"the host lacks our kinds":   {newAPI(t), func(o *Options) { o.CRDs = CRDsHost }, "clusters.provisioning.cattle.io"},
-			"with both nothing is amiss": {newAPI(t), func(*Options) {}, ""},
+			"without Cluster API":    {memkube.New(memkube.Options{}), func(*Options) {}, "find Cluster API (external)"},
+			"without Drover's kinds": {newAPI(t), func(o *Options) { o.CRDs = CRDsHost }, "clusters.provisioning.cattle.io"},
+			"with both":              {newAPI(t), func(*Options) {}, ""},
 		} {
 			opts := options(t, tc.api)
 			tc.change(&opts)
@@ -300,7 +300,7 @@ func TestServe_NamesWhatIsMissing(t *testing.T) {
 	})
 }
 
-func TestNew_SaysEverythingThatIsWrong(t *testing.T) {
+func TestNew_ReportsAllErrors(t *testing.T) {
 	_, err := New(Options{CAPI: "none", CRDs: "some", Settings: Settings{ServerURL: "http://x/path"}})
 	if err == nil {
 		t.Fatal("no error")

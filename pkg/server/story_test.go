@@ -48,7 +48,7 @@ func (w *world) quiet(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 	for _, write := range w.api.Writes(ours) {
-		w.Errorf("a cluster at rest causes a write: %v", write)
+		w.Errorf("a settled cluster causes writes: %v", write)
 	}
 }
 
@@ -93,11 +93,11 @@ func TestStory_LifeOfACluster(t *testing.T) {
 			w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 1 })
 			w.until("three fewer workers", 10*time.Minute, w.ready(2))
 			if n := len(w.hosts.Machines(fleet)); n != 2 {
-				t.Errorf("%d machines are left in the cloud, want 2", n)
+				t.Errorf("%d machines remain in the cloud, want 2", n)
 			}
 			for name, n := range w.installs() {
 				if was, old := made[name]; old && n != was {
-					t.Errorf("machine %s was restarted because others came and went", name)
+					t.Errorf("machine %s was restarted by changes of other machines", name)
 				}
 			}
 			w.removed()
@@ -114,7 +114,7 @@ func (w *world) removed() {
 	w.until("the deletion", 10*time.Minute, func() string {
 		left := w.api.Objects(provv1.SchemeGroupVersion.WithKind("Cluster"))
 		if len(left) > 0 {
-			return "the cluster is still there"
+			return "the cluster still exists"
 		}
 		return ""
 	})
@@ -123,17 +123,17 @@ func (w *world) removed() {
 	for _, gvk := range append(shown(), corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rkev1.SchemeGroupVersion.WithKind("RKEBootstrapTemplate"),
 		machineAPI.WithKind("DigitaloceanMachineTemplate"), schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "Cluster"}) {
 		for _, u := range w.api.Objects(gvk) {
-			w.Errorf("left behind: %s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
+			w.Errorf("remaining: %s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
 		}
 	}
 	for _, secret := range w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret")) {
 		// The user's credential, and Drover's own key.
 		if name := secret.GetName(); name != "cc-demo" && name != "drover-grants" {
-			w.Errorf("left behind: Secret %s/%s", secret.GetNamespace(), secret.GetName())
+			w.Errorf("remaining: Secret %s/%s", secret.GetNamespace(), secret.GetName())
 		}
 	}
 	if n := len(w.hosts.Machines(fleet)); n != 0 {
-		w.Errorf("%d machines are left in the cloud", n)
+		w.Errorf("%d machines remain in the cloud", n)
 	}
 }
 
@@ -197,10 +197,10 @@ func TestStory_KilledAfterAnyWrite(t *testing.T) {
 				want = got
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("what there is after a kill (-without +with):\n%s", diff)
+				t.Errorf("objects after a kill (-without +with):\n%s", diff)
 			}
 			if n := len(w.hosts.Machines(fleet)); n != 2 {
-				t.Errorf("%d machines were made, want 2", n)
+				t.Errorf("%d machines were created, want 2", n)
 			}
 			writes = w.api.Written(ours)
 		})

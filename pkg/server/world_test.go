@@ -178,7 +178,7 @@ func (w *world) removeMembers(api *memkube.Server) {
 		}
 	}
 	if len(leaving) > 1 {
-		w.Errorf("%d members of etcd are to leave at once", len(leaving))
+		w.Errorf("%d members of etcd were asked to leave at once", len(leaving))
 	}
 	for _, node := range leaving {
 		annotations := node.GetAnnotations()
@@ -279,7 +279,7 @@ func (w *world) pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 // apply creates the cluster, as its user would, once the kinds of machine configs exist.
 func (w *world) apply(version string, pools func() []provv1.RKEMachinePool) {
 	w.Helper()
-	w.until("kinds of machines", time.Minute, func() string {
+	w.until("the kinds of machines", time.Minute, func() string {
 		return w.missing("digitaloceanconfigs.rke-machine-config.cattle.io", "digitaloceanmachinetemplates.rke-machine.cattle.io")
 	})
 	secret := &corev1.Secret{

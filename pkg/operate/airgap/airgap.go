@@ -66,7 +66,7 @@ func Items(o Options) ([]Item, error) {
 	items := []Item{
 		{Image, o.ServerImage, "Drover's server, in the management cluster"},
 		{Image, naming.ImageIn(o.Settings.SystemDefaultRegistry, cmp.Or(o.Settings.ClusterAgentImage, o.ServerImage)), "Drover's agent, inside clusters"},
-		{Image, o.Settings.MachineImage(), "the Jobs that make machines, in the management cluster"},
+		{Image, o.Settings.MachineImage(), "the Jobs that create machines, in the management cluster"},
 	}
 	for _, v := range o.KubernetesVersions {
 		if !version.MatchString(v) {
@@ -74,13 +74,13 @@ func Items(o Options) ([]Item, error) {
 		}
 		items = append(items, Item{Image, render.InstallerImage(o.Settings.SystemAgentInstallerImage, o.Settings.SystemDefaultRegistry, v), "installing " + v + " on nodes"})
 		for _, list := range lists(v, o.Architectures) {
-			items = append(items, Item{List, list, "what runs in clusters of " + v})
+			items = append(items, Item{List, list, "the images of clusters with " + v})
 		}
 	}
 	for _, arch := range o.Architectures {
-		purpose := "the agent on nodes of " + arch + ": the server serves itself"
+		purpose := "the agent on nodes with " + arch + ": the server serves its own program"
 		if arch != o.ServerArchitecture {
-			purpose = "the agent on nodes of " + arch + ": put the program drover of that architecture under this name into --assets-dir"
+			purpose = "the agent on nodes with " + arch + ": put the program drover for that architecture into --assets-dir under this name"
 		}
 		items = append(items, Item{File, "/assets/rancher-system-agent-" + arch, purpose})
 	}

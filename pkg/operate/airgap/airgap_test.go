@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers"
 )
 
-func TestItems_AreNamedAsTheyWillBeAskedFor(t *testing.T) {
+func TestItems_HaveTheNamesOfRequests(t *testing.T) {
 	o := Options{
 		ServerImage: "r.example.com/drover-io/drover:v1", Settings: controllers.Settings{SystemDefaultRegistry: "r.example.com"},
 		KubernetesVersions: []string{"v1.36.2+rke2r1", "v1.36.2+k3s1"}, Architectures: []string{"amd64", "arm64"}, ServerArchitecture: "amd64",
@@ -44,15 +44,15 @@ func TestItems_AreNamedAsTheyWillBeAskedFor(t *testing.T) {
 
 // The cluster agent's image is Drover's own image in the registry of the clusters. Clusters do not pull from the
 // management cluster's registry.
-func TestItems_NameTheImageOfAgents(t *testing.T) {
+func TestItems_NameTheAgentImage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		server, agent, registry string
 		want                    string
 	}{
-		"of Docker Hub":                         {server: "drover-io/drover:v1", want: "drover-io/drover:v1"},
-		"in the registry of clusters":           {server: "docker.io/drover-io/drover:v1", registry: "r.example.com", want: "r.example.com/drover-io/drover:v1"},
-		"in the registry of the charts":         {server: "m.example.com/drover-io/drover:v1", registry: "r.example.com", want: "m.example.com/drover-io/drover:v1"},
-		"another one, as the server is told so": {server: "drover-io/drover:v1", agent: "ours/agent:v2", registry: "r.example.com", want: "r.example.com/ours/agent:v2"},
+		"of Docker Hub":                     {server: "drover-io/drover:v1", want: "drover-io/drover:v1"},
+		"in the registry for clusters":      {server: "docker.io/drover-io/drover:v1", registry: "r.example.com", want: "r.example.com/drover-io/drover:v1"},
+		"in the registry of the charts":     {server: "m.example.com/drover-io/drover:v1", registry: "r.example.com", want: "m.example.com/drover-io/drover:v1"},
+		"another image, set for the server": {server: "drover-io/drover:v1", agent: "ours/agent:v2", registry: "r.example.com", want: "r.example.com/ours/agent:v2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			items, err := Items(Options{ServerImage: tc.server, Settings: controllers.Settings{ClusterAgentImage: tc.agent, SystemDefaultRegistry: tc.registry}})
@@ -63,7 +63,7 @@ func TestItems_NameTheImageOfAgents(t *testing.T) {
 	}
 }
 
-func TestItems_RefuseWhatIsNoVersion(t *testing.T) {
+func TestItems_RefuseInvalidVersions(t *testing.T) {
 	for option, o := range map[string]Options{
 		"--kubernetes-version": {KubernetesVersions: []string{"v1.36.2"}}, "--arch": {Architectures: []string{"s390x"}},
 	} {

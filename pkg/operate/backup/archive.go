@@ -111,12 +111,12 @@ func fits(manifest []byte, contents [][]byte) error {
 	}
 	for _, content := range contents {
 		if len(content) > maxFile {
-			return fmt.Errorf("an object is larger than %d MiB, which none of Kubernetes' is", maxFile>>20)
+			return fmt.Errorf("an object is larger than %d MiB, which Kubernetes does not allow", maxFile>>20)
 		}
 		total += int64(len(content)) + header
 	}
 	if total > maxArchive {
-		return fmt.Errorf("everything together is larger than %d GiB: make a backup of each namespace", maxArchive>>30)
+		return fmt.Errorf("the backup is larger than %d GiB: make a backup of each namespace", maxArchive>>30)
 	}
 	return nil
 }
@@ -136,19 +136,19 @@ func (b *Backup) add(to *tar.Writer, path string, content []byte) error {
 func Read(from io.Reader) (*Backup, error) {
 	packed, err := gzip.NewReader(from)
 	if err != nil {
-		return nil, fmt.Errorf("this is no backup of Drover, which is a gzipped tar: %w", err)
+		return nil, fmt.Errorf("the file is not a backup of Drover, which is a gzipped tar: %w", err)
 	}
 	archive := tar.NewReader(io.LimitReader(packed, maxArchive))
 	content, err := next(archive, manifestFile, maxManifest)
 	if err != nil {
-		return nil, fmt.Errorf("this is no backup of Drover: %w", err)
+		return nil, fmt.Errorf("the file is not a backup of Drover: %w", err)
 	}
 	b := &Backup{}
 	if err := yaml.UnmarshalStrict(content, &b.Manifest); err != nil {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	if b.Manifest.APIVersion != apiVersion || b.Manifest.Kind != kindBackup || b.Manifest.ID == "" {
-		return nil, fmt.Errorf("the backup is %s %s, and this Drover reads %s %s: use the Drover that made it, or a newer one",
+		return nil, fmt.Errorf("the backup is %s %s, but this Drover reads %s %s: use the version of Drover that created it, or a newer one",
 			b.Manifest.APIVersion, b.Manifest.Kind, apiVersion, kindBackup)
 	}
 	for _, file := range b.Manifest.Files {
@@ -159,7 +159,7 @@ func Read(from io.Reader) (*Backup, error) {
 		b.Objects = append(b.Objects, object)
 	}
 	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the archive has files that its manifest does not name, or is cut off")
+		return nil, errors.New("the archive has files that its manifest does not name, or is truncated")
 	}
 	return b, nil
 }
@@ -170,14 +170,14 @@ func readObject(archive *tar.Reader, file File) (*unstructured.Unstructured, err
 		return nil, err
 	}
 	if naming.SHA256(content) != file.SHA256 {
-		return nil, fmt.Errorf("%s was changed since the backup was made: its checksum differs from the manifest's", file.Path)
+		return nil, fmt.Errorf("%s has changed since the backup: its checksum differs from the manifest's", file.Path)
 	}
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(content, &object.Object); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file.Path, err)
 	}
 	if object.GetKind() == "" || object.GetName() == "" {
-		return nil, fmt.Errorf("%s is no Kubernetes object with a name", file.Path)
+		return nil, fmt.Errorf("%s is not a Kubernetes object with a name", file.Path)
 	}
 	return object, nil
 }
@@ -189,7 +189,7 @@ func next(archive *tar.Reader, path string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("the archive ends before %s, or is damaged: %w", path, err)
 	}
 	if header.Name != path || header.Size > most {
-		return nil, fmt.Errorf("the archive has %s of %d bytes where %s has to be", header.Name, header.Size, path)
+		return nil, fmt.Errorf("the archive has %s of %d bytes, want %s of at most %d bytes", header.Name, header.Size, path, most)
 	}
 	content, err := io.ReadAll(archive)
 	if err != nil {

@@ -72,11 +72,11 @@ func TestOrder_OwnersComeFirst(t *testing.T) {
 	a.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Secret", Name: "b", UID: "b"}})
 	b.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Secret", Name: "a", UID: "a"}})
 	if _, err := order([]*unstructured.Unstructured{a, b}); err == nil {
-		t.Error("objects that own each other were ordered")
+		t.Error("objects that own each other have an order")
 	}
 }
 
-func TestArchive_IsReadAsItWasWritten(t *testing.T) {
+func TestArchive_ReadsWhatItWrote(t *testing.T) {
 	b := small(t)
 	var file bytes.Buffer
 	if err := b.Write(&file); err != nil {
@@ -91,17 +91,17 @@ func TestArchive_IsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestArchive_DamageIsSeen(t *testing.T) {
+func TestArchive_DetectsDamage(t *testing.T) {
 	b := small(t)
 	var file bytes.Buffer
 	if err := b.Write(&file); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Read(bytes.NewReader(file.Bytes()[:file.Len()/2])); err == nil {
-		t.Error("half an archive was read")
+		t.Error("Read accepts half an archive")
 	}
-	if _, err := Read(strings.NewReader("no archive")); err == nil {
-		t.Error("a text was read")
+	if _, err := Read(strings.NewReader("not an archive")); err == nil {
+		t.Error("Read accepts a text")
 	}
 }
 
@@ -114,7 +114,7 @@ func client(t *testing.T, api *memkube.Server) dynamic.Interface {
 	return c
 }
 
-func TestRestore_FindsOwnersAgainAndCanBeRepeated(t *testing.T) {
+func TestRestore_SetsOwnersAndIsRepeatable(t *testing.T) {
 	api := memkube.New(memkube.Options{})
 	result, err := Restore(t.Context(), small(t), RestoreOptions{Client: client(t, api)})
 	if err != nil || len(result.Created) != 3 {
@@ -132,7 +132,7 @@ func TestRestore_FindsOwnersAgainAndCanBeRepeated(t *testing.T) {
 		t.Errorf("the Secret is owned by %v, the account is %s", owners, account.GetUID())
 	}
 	if secret.GetAnnotations()[rkev1.RestoredFromAnnotation] != "backup-1" {
-		t.Error("the Secret does not say what it was made from")
+		t.Error("the Secret has no annotation of the backup")
 	}
 	result, err = Restore(t.Context(), small(t), RestoreOptions{Client: client(t, api)})
 	if err != nil || len(result.Created) != 0 || len(result.Kept) != 3 {
@@ -140,7 +140,7 @@ func TestRestore_FindsOwnersAgainAndCanBeRepeated(t *testing.T) {
 	}
 }
 
-func TestRestore_DryRunMakesNothing(t *testing.T) {
+func TestRestore_DryRunCreatesNothing(t *testing.T) {
 	api := memkube.New(memkube.Options{})
 	result, err := Restore(t.Context(), small(t), RestoreOptions{Client: client(t, api), DryRun: true})
 	if err != nil || len(result.Created) != 3 {
@@ -151,7 +151,7 @@ func TestRestore_DryRunMakesNothing(t *testing.T) {
 	}
 }
 
-func TestRestore_RefusesToTouchWhatIsThere(t *testing.T) {
+func TestRestore_RefusesToChangeExistingObjects(t *testing.T) {
 	api := memkube.New(memkube.Options{Namespaces: []string{"ns"}})
 	other := object("v1", "Secret", "a", "")
 	other.Object["data"] = map[string]any{"key": "b3RoZXI="}
@@ -165,11 +165,11 @@ func TestRestore_RefusesToTouchWhatIsThere(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	if writes := api.Writes("tester"); len(writes) > 0 {
-		t.Errorf("a restore that is refused wrote %v", writes)
+		t.Errorf("a refused restore wrote %v", writes)
 	}
 }
 
-func TestTarget_NobodyActsOnWhatIsRestored(t *testing.T) {
+func TestTarget_NoProgramActsOnRestoredClusters(t *testing.T) {
 	r := &restore{id: "backup-1", uids: map[types.UID]types.UID{}}
 	cluster := object("provisioning.cattle.io/v1", "Cluster", "demo", "c")
 	cluster.SetAnnotations(map[string]string{rkev1.InstanceAnnotation: "first", rkev1.BlockMoveAnnotation: "true"})
@@ -185,36 +185,36 @@ func TestTarget_NobodyActsOnWhatIsRestored(t *testing.T) {
 	}
 	core.Object["spec"] = map[string]any{"paused": true}
 	if r.target(core).GetAnnotations()[rkev1.PausedByOperationAnnotation] != "" {
-		t.Error("a pause of the user's would be taken back")
+		t.Error("adoption would end a pause of the user")
 	}
 	machine := object("cluster.x-k8s.io/v1beta2", "Machine", "m", "first-uid")
 	if got := r.target(machine).GetAnnotations()[rkev1.MachineUIDAnnotation]; got != "first-uid" {
-		t.Errorf("the node of the machine would know it by %q", got)
+		t.Errorf("the node of the machine would have UID %q", got)
 	}
 }
 
-func TestTarget_ClusterWithoutAMarkIsNobodysEither(t *testing.T) {
+func TestTarget_ClusterWithoutAMarkIsReleased(t *testing.T) {
 	r := &restore{id: "backup-1", uids: map[types.UID]types.UID{}}
 	cluster := object("provisioning.cattle.io/v1", "Cluster", "demo", "c")
 	if got := r.target(cluster).GetAnnotations()[rkev1.ReleasedByAnnotation]; got == "" {
-		t.Error("any Drover would take it at once")
+		t.Error("any instance would claim it at once")
 	}
 	cluster.SetAnnotations(map[string]string{rkev1.ReleasedByAnnotation: "first"})
 	if got := r.target(cluster).GetAnnotations()[rkev1.ReleasedByAnnotation]; got != "first" {
-		t.Errorf("a cluster that instance first let go of was let go of by %q", got)
+		t.Errorf("a cluster released by instance first has the annotation of %q", got)
 	}
 }
 
-func TestTarget_MachineKeepsTheUIDThatItHadFirst(t *testing.T) {
+func TestTarget_MachineKeepsItsFirstUID(t *testing.T) {
 	r := &restore{id: "backup-1", uids: map[types.UID]types.UID{}}
 	machine := object("cluster.x-k8s.io/v1beta2", "Machine", "m", "second-uid")
 	machine.SetAnnotations(map[string]string{rkev1.MachineUIDAnnotation: "first-uid"})
 	if got := r.target(machine).GetAnnotations()[rkev1.MachineUIDAnnotation]; got != "first-uid" {
-		t.Errorf("the node of a machine that comes to a third place would know it by %q", got)
+		t.Errorf("after a second move, the node of the machine would have UID %q", got)
 	}
 }
 
-func TestTarget_TokenIsForTheAccountThatIsThere(t *testing.T) {
+func TestTarget_TokenIsForTheExistingAccount(t *testing.T) {
 	r := &restore{id: "backup-1", uids: map[types.UID]types.UID{"before": "now"}}
 	token := object("v1", "Secret", "t", "s")
 	token.Object["type"] = string(corev1.SecretTypeServiceAccountToken)
@@ -222,19 +222,19 @@ func TestTarget_TokenIsForTheAccountThatIsThere(t *testing.T) {
 	token.SetAnnotations(map[string]string{corev1.ServiceAccountUIDKey: "before"})
 	made := r.target(token)
 	if got := made.GetAnnotations()[corev1.ServiceAccountUIDKey]; got != "now" {
-		t.Errorf("it is for account %q", got)
+		t.Errorf("the token is for account %q", got)
 	}
 	data, _, _ := unstructured.NestedStringMap(made.Object, "data")
 	if diff := cmp.Diff(map[string]string{corev1.ServiceAccountTokenKey: "dA=="}, data); diff != "" {
 		t.Error(diff)
 	}
-	token.SetAnnotations(map[string]string{corev1.ServiceAccountUIDKey: "of an account that is not in the backup"})
+	token.SetAnnotations(map[string]string{corev1.ServiceAccountUIDKey: "of an account outside of the backup"})
 	if got, has := r.target(token).GetAnnotations()[corev1.ServiceAccountUIDKey]; has {
-		t.Errorf("it is for account %q", got)
+		t.Errorf("the token is for account %q", got)
 	}
 }
 
-func TestTarget_PlanThatWasNotAppliedIsWithheld(t *testing.T) {
+func TestTarget_WithholdsPlansThatWereNotApplied(t *testing.T) {
 	const before, pending = `{"files":[]}`, `{"files":[{"path":"/a"}]}`
 	evidence := `{"plan":"` + nodeplan.Checksum([]byte(pending)) + `","spec":{"etcd":"1"}}`
 	applied := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}
@@ -246,13 +246,13 @@ func TestTarget_PlanThatWasNotAppliedIsWithheld(t *testing.T) {
 		data, want map[string]string
 		evidence   string
 	}{
-		"delivered":                          {rkev1.SecretTypeMachinePlan, applied, with(applied, nodeplan.KeyPlan, before), `{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
-		"back at the one from before":        {rkev1.SecretTypeMachinePlan, back, back, evidence},
-		"begun":                              {rkev1.SecretTypeMachinePlan, begun, map[string]string{nodeplan.KeyPlan: before, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}, `{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
-		"reported, and not copied yet":       {rkev1.SecretTypeMachinePlan, reported, reported, evidence},
-		"the first one":                      {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyPlan: pending}, map[string]string{nodeplan.KeyPlan: pending}, evidence},
-		"not there":                          {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyAppliedPlan: before}, map[string]string{nodeplan.KeyAppliedPlan: before}, evidence},
-		"of a Secret that is something else": {"Opaque", applied, applied, evidence},
+		"delivered":                    {rkev1.SecretTypeMachinePlan, applied, with(applied, nodeplan.KeyPlan, before), `{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
+		"back to the previous plan":    {rkev1.SecretTypeMachinePlan, back, back, evidence},
+		"begun":                        {rkev1.SecretTypeMachinePlan, begun, map[string]string{nodeplan.KeyPlan: before, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}, `{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
+		"reported, but not copied yet": {rkev1.SecretTypeMachinePlan, reported, reported, evidence},
+		"the first plan":               {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyPlan: pending}, map[string]string{nodeplan.KeyPlan: pending}, evidence},
+		"without a plan":               {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyAppliedPlan: before}, map[string]string{nodeplan.KeyAppliedPlan: before}, evidence},
+		"another type of Secret":       {"Opaque", applied, applied, evidence},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -293,7 +293,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func TestArchive_ListOfObjectsMayBeLongerThanAnObject(t *testing.T) {
+func TestArchive_ManifestMayBeLargerThanAnObject(t *testing.T) {
 	b := small(t)
 	b.Manifest.Warnings = []string{strings.Repeat("x", maxFile+1)}
 	var file bytes.Buffer
@@ -303,7 +303,7 @@ func TestArchive_ListOfObjectsMayBeLongerThanAnObject(t *testing.T) {
 	}
 }
 
-func TestArchive_NothingIsWrittenThatCannotBeRead(t *testing.T) {
+func TestArchive_WritesOnlyWhatReadAccepts(t *testing.T) {
 	full := make([]byte, maxFile)
 	many := slices.Repeat([][]byte{full}, maxArchive/maxFile)
 	for name, c := range map[string]struct {
@@ -311,10 +311,10 @@ func TestArchive_NothingIsWrittenThatCannotBeRead(t *testing.T) {
 		contents [][]byte
 		want     string
 	}{
-		"an object":     {nil, [][]byte{append(full, 0)}, "16 MiB"},
-		"the list":      {make([]byte, maxManifest+1), nil, "512 MiB"},
-		"all together":  {nil, many, "4 GiB"},
-		"nothing wrong": {nil, many[:200], ""},
+		"an object":         {nil, [][]byte{append(full, 0)}, "16 MiB"},
+		"the list":          {make([]byte, maxManifest+1), nil, "512 MiB"},
+		"the whole archive": {nil, many, "4 GiB"},
+		"no error":          {nil, many[:200], ""},
 	} {
 		err := fits(c.manifest, c.contents)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -366,46 +366,46 @@ func packed(t *testing.T, members []member) io.Reader {
 	return &out
 }
 
-func TestArchive_IsReadAsItWasMadeOrNotAtAll(t *testing.T) {
+func TestArchive_RefusesChangedArchives(t *testing.T) {
 	cases := map[string]struct {
 		change func([]member) []member
 		want   string
 	}{
-		"a byte is another": {func(m []member) []member {
+		"a changed byte": {func(m []member) []member {
 			m[3].content = strings.Replace(m[3].content, "dmFsdWU=", "dmFsdWU9", 1)
 			return m
 		}, "checksum"},
-		"two files have changed places": {func(m []member) []member { m[2], m[3] = m[3], m[2]; return m }, "has to be"},
-		"a file has another name":       {func(m []member) []member { m[2].name += "x"; return m }, "has to be"},
-		"a file is missing":             {func(m []member) []member { return m[:3] }, "ends before"},
-		"a file is too many":            {func(m []member) []member { return append(m, member{"more", "x"}) }, "does not name"},
-		"a file is too large": {func(m []member) []member {
+		"two files in the wrong order": {func(m []member) []member { m[2], m[3] = m[3], m[2]; return m }, " bytes, want objects/"},
+		"a renamed file":               {func(m []member) []member { m[2].name += "x"; return m }, " bytes, want objects/"},
+		"a missing file":               {func(m []member) []member { return m[:3] }, "ends before"},
+		"an additional file":           {func(m []member) []member { return append(m, member{"more", "x"}) }, "does not name"},
+		"a file that is too large": {func(m []member) []member {
 			m[3].content += strings.Repeat(" ", maxFile)
 			return m
-		}, "bytes where"},
-		"it is of another version": {func(m []member) []member {
+		}, " of at most "},
+		"another version": {func(m []member) []member {
 			m[0].content = strings.Replace(m[0].content, apiVersion, "backup.drover.io/v2", 1)
 			return m
 		}, "this Drover reads"},
-		"it is something else": {func(m []member) []member {
+		"another kind": {func(m []member) []member {
 			m[0].content = strings.Replace(m[0].content, "kind: Backup", "kind: Report", 1)
 			return m
 		}, "this Drover reads"},
-		"it has no identity": {func(m []member) []member {
+		"without an identity": {func(m []member) []member {
 			m[0].content = strings.Replace(m[0].content, "id: backup-1", `id: ""`, 1)
 			return m
 		}, "this Drover reads"},
-		"its list has more to say": {func(m []member) []member { m[0].content += "more: 1\n"; return m }, "unknown field"},
+		"an unknown field in the list": {func(m []member) []member { m[0].content += "more: 1\n"; return m }, "unknown field"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Read(packed(t, c.change(unpacked(t, small(t))))); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v, want %q in it", err, c.want)
+				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 		})
 	}
 	if _, err := Read(packed(t, unpacked(t, small(t)))); err != nil {
-		t.Errorf("an archive that nobody changed: %v", err)
+		t.Errorf("an unchanged archive: %v", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func Collect(ctx context.Context, o CollectOptions) (*Backup, error) {
 		}
 	}
 	for _, text := range torn {
-		b.Manifest.Warnings = append(b.Manifest.Warnings, text+" is not there; it is restored without")
+		b.Manifest.Warnings = append(b.Manifest.Warnings, text+" does not exist; a restore leaves the owner out")
 	}
 	b.Manifest.Warnings = append(b.Manifest.Warnings, warnings(b.Objects)...)
 	if b.Objects, err = order(b.Objects); err != nil {

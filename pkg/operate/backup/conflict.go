@@ -25,17 +25,17 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	var parts []string
 	if len(e.Objects) > 0 {
-		parts = append(parts, "these objects exist and are not those of the backup; a restore changes and deletes nothing, so remove or rename "+
+		parts = append(parts, "these objects exist with other content than in the backup, and a restore changes and deletes nothing: delete or rename "+
 			"them, or restore to another management cluster: "+listed(e.Objects))
 	}
 	if len(e.Clusters) > 0 {
-		parts = append(parts, "these clusters exist and were not made from this backup, so that they would keep another identity than the one their agents "+
-			"know; delete those that nothing depends on, and hold back what makes them again (Git, for example) until the restore is done, or restore "+
-			"the clusters of other namespaces only (drover restore -n): "+listed(e.Clusters))
+		parts = append(parts, "these clusters exist and were not restored from this backup, so they would keep an identity that their agents do not "+
+			"know; delete those that are not in use, and stop the program that creates them (GitOps, for example) until the restore is done, or restore "+
+			"only the clusters of other namespaces (drover restore -n): "+listed(e.Clusters))
 	}
 	if len(e.Adopted) > 0 {
-		parts = append(parts, "these clusters were restored from this backup and have been adopted since, and what was removed from them since would come "+
-			"back; leave them as they are, and restore those of other namespaces only (drover restore -n): "+listed(e.Adopted))
+		parts = append(parts, "these clusters were restored from this backup and have been adopted since, so a restore would bring deleted objects "+
+			"back; keep them as they are, and restore only the clusters of other namespaces (drover restore -n): "+listed(e.Adopted))
 	}
 	return "nothing was restored: " + strings.Join(parts, "; ")
 }

@@ -42,19 +42,19 @@ func ofProd() *Backup {
 }
 
 // The identity of a cluster is in its status, so an existing cluster with the same specification is a conflict.
-func TestRestore_ClusterThatIsThereAlready(t *testing.T) {
+func TestRestore_ExistingClusters(t *testing.T) {
 	const name = "Cluster.provisioning.cattle.io ns/prod"
 	cases := map[string]struct {
 		annotations map[string]string
 		want        *ConflictError
 	}{
-		"Git has made it again":                    {nil, &ConflictError{Clusters: []string{name}}},
-		"a Drover manages it":                      {map[string]string{rkev1.InstanceAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
-		"it was restored from another backup":      {map[string]string{rkev1.RestoredFromAnnotation: "backup-0", rkev1.ReleasedByAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
-		"the restore before was cut off":           {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.ReleasedByAnnotation: "first"}, nil},
-		"it was restored and adopted":              {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.InstanceAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
-		"it was restored, and anybody may take it": {map[string]string{rkev1.RestoredFromAnnotation: "backup-1"}, &ConflictError{Adopted: []string{name}}},
-		"it was restored, adopted, and let go of":  {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.ReleasedByAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
+		"created again by Git":           {nil, &ConflictError{Clusters: []string{name}}},
+		"managed by a Drover":            {map[string]string{rkev1.InstanceAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
+		"restored from another backup":   {map[string]string{rkev1.RestoredFromAnnotation: "backup-0", rkev1.ReleasedByAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
+		"after an interrupted restore":   {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.ReleasedByAnnotation: "first"}, nil},
+		"restored and adopted":           {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.InstanceAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
+		"restored, without a mark":       {map[string]string{rkev1.RestoredFromAnnotation: "backup-1"}, &ConflictError{Adopted: []string{name}}},
+		"restored, adopted and released": {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.ReleasedByAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
 	}
 	for narrative, c := range cases {
 		t.Run(narrative, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRestore_ClusterThatIsThereAlready(t *testing.T) {
 	}
 }
 
-func TestRestore_WhatWasRemovedSinceTheAdoptionStaysAway(t *testing.T) {
+func TestRestore_DoesNotRecreateObjectsDeletedAfterTheAdoption(t *testing.T) {
 	api := memkube.New(memkube.Options{})
 	_, err := Restore(t.Context(), ofProd(), RestoreOptions{Client: client(t, api)})
 	check(t, err)
@@ -98,10 +98,10 @@ func TestRestore_WhatWasRemovedSinceTheAdoptionStaysAway(t *testing.T) {
 
 	result, err := Restore(t.Context(), ofProd(), RestoreOptions{Client: client(t, api)})
 	if err == nil {
-		t.Errorf("the restore made %v", result.Created)
+		t.Errorf("the restore created %v", result.Created)
 	}
 	if _, err := client(t, api).Resource(machines).Namespace("ns").Get(t.Context(), "m", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the Machine is looked for: %v", err)
+		t.Errorf("the read of the Machine: %v", err)
 	}
 }
 
@@ -114,11 +114,11 @@ func TestConflictError_SaysWhatToDo(t *testing.T) {
 		err  ConflictError
 		want []string
 	}{
-		"an object":       {ConflictError{Objects: []string{"Secret ns/a"}}, []string{"remove or rename", "Secret ns/a"}},
-		"many objects":    {ConflictError{Objects: many}, []string{"Secret ns/s19 and 5 more"}},
-		"a cluster":       {ConflictError{Clusters: []string{"Cluster ns/prod"}}, []string{"identity", "delete", "drover restore -n", "Cluster ns/prod"}},
-		"one in use":      {ConflictError{Adopted: []string{"Cluster ns/prod"}}, []string{"adopted since", "leave them", "Cluster ns/prod"}},
-		"several of them": {ConflictError{Objects: []string{"Secret ns/a"}, Adopted: []string{"Cluster ns/prod"}}, []string{"Secret ns/a; these clusters", "Cluster ns/prod"}},
+		"an object":                  {ConflictError{Objects: []string{"Secret ns/a"}}, []string{"delete or rename", "Secret ns/a"}},
+		"many objects":               {ConflictError{Objects: many}, []string{"Secret ns/s19 and 5 more"}},
+		"a cluster":                  {ConflictError{Clusters: []string{"Cluster ns/prod"}}, []string{"identity", "delete", "drover restore -n", "Cluster ns/prod"}},
+		"a cluster in use":           {ConflictError{Adopted: []string{"Cluster ns/prod"}}, []string{"adopted since", "keep them", "Cluster ns/prod"}},
+		"several kinds of conflicts": {ConflictError{Objects: []string{"Secret ns/a"}, Adopted: []string{"Cluster ns/prod"}}, []string{"Secret ns/a; these clusters", "Cluster ns/prod"}},
 	} {
 		for _, want := range c.want {
 			if got := c.err.Error(); !strings.HasPrefix(got, "nothing was restored: ") || !strings.Contains(got, want) {

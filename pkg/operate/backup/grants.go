@@ -26,8 +26,8 @@ func grantedBefore(objects []*unstructured.Unstructured) []string {
 		for i, grant := range grants {
 			users[i] = fmt.Sprintf("%s (%s)", grant.Secret, grant.Author.Username)
 		}
-		out = append(out, fmt.Sprintf("%s: it uses Secrets of other namespaces in the name of users whose rights are not in a backup: %s; "+
-			"see that they may get them here before somebody adopts the cluster, who takes their place otherwise", describe(object), strings.Join(users, ", ")))
+		out = append(out, fmt.Sprintf("%s: it uses Secrets of other namespaces with the permissions of users, which are not in a backup: %s; "+
+			"give these users the permissions before the adoption of the cluster; otherwise the adopting user takes their place", describe(object), strings.Join(users, ", ")))
 	}
 	return out
 }

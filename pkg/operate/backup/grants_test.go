@@ -8,17 +8,17 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-func TestRestore_WarnsOfGrantsWhoseAuthorsNeedTheirRights(t *testing.T) {
+func TestRestore_WarnsAboutGrants(t *testing.T) {
 	const two = `[{"secret":"cattle-global-data/aws","author":{"username":"alice","groups":["team-a"]},"signature":"signed"},` +
 		`{"secret":"clouds/vsphere","author":{"username":"bob"},"signature":"signed"}]`
 	for name, c := range map[string]struct {
 		grants, of, want string
 	}{
-		"grants of two users":                {two, "ns/prod", "Cluster.provisioning.cattle.io ns/prod: it uses Secrets of other namespaces in the name of users whose rights are not in a backup: cattle-global-data/aws (alice), clouds/vsphere (bob); "},
-		"none":                               {"", "ns/prod", ""},
-		"an empty list":                      {"[]", "ns/prod", ""},
-		"a wish for some":                    {tenancy.Renew, "ns/prod", ""},
-		"a machine with an annotation of it": {two, "ns/m", ""},
+		"grants of two users":           {two, "ns/prod", "Cluster.provisioning.cattle.io ns/prod: it uses Secrets of other namespaces with the permissions of users, which are not in a backup: cattle-global-data/aws (alice), clouds/vsphere (bob); "},
+		"none":                          {"", "ns/prod", ""},
+		"an empty list":                 {"[]", "ns/prod", ""},
+		"a request for grants":          {tenancy.Renew, "ns/prod", ""},
+		"a machine with the annotation": {two, "ns/m", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := ofProd()

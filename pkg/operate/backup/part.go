@@ -47,7 +47,7 @@ func (b *Backup) has(wanted []string) error {
 			found[object.GetNamespace()] = true
 		}
 	}
-	known := "none at all"
+	known := "no clusters"
 	if len(found) > 0 {
 		known = "clusters in " + strings.Join(slices.Sorted(maps.Keys(found)), ", ")
 	}

@@ -31,7 +31,7 @@ func ofTwoTeams(t *testing.T) *Backup {
 	return &Backup{Manifest: Manifest{ID: "backup"}, Objects: objects}
 }
 
-func TestBackup_APartHasWhatTheClustersOfItsNamespacesNeed(t *testing.T) {
+func TestBackup_PartHasWhatItsClustersNeed(t *testing.T) {
 	whole := ofTwoTeams(t)
 	part, err := whole.Of("a")
 	check(t, err)
@@ -58,7 +58,7 @@ func TestBackup_APartHasWhatTheClustersOfItsNamespacesNeed(t *testing.T) {
 	}
 }
 
-func TestBackup_APartOfANamespaceWithoutClustersIsAnError(t *testing.T) {
+func TestBackup_PartWithoutClustersIsAnError(t *testing.T) {
 	if _, err := ofTwoTeams(t).Of("a", "team-c"); err == nil || !strings.Contains(err.Error(), `no cluster in namespace "team-c"; it has clusters in a, b`) {
 		t.Errorf("error %v", err)
 	}

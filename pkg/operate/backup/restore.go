@@ -61,7 +61,7 @@ func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) 
 	r.result.Warnings = append(r.result.Warnings, b.Manifest.Warnings...)
 	for _, object := range b.Objects {
 		if withhold(object.DeepCopy()) {
-			r.result.Warnings = append(r.result.Warnings, describe(object)+": its plan was not applied yet; it is restored with the one before, and the adoption of the cluster lists the difference")
+			r.result.Warnings = append(r.result.Warnings, describe(object)+": its plan was not applied yet; the restore uses the previous plan, and the adoption of the cluster lists the difference")
 		}
 	}
 	r.result.Warnings = append(r.result.Warnings, replacedSince(b.Objects, o.Now())...)
@@ -168,7 +168,7 @@ func (r *restore) one(ctx context.Context, object, found *unstructured.Unstructu
 	if found == nil {
 		var err error
 		if found, err = client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("make %s: %w", describe(object), err)
+			return fmt.Errorf("create %s: %w", describe(object), err)
 		}
 		r.uids[object.GetUID()] = found.GetUID()
 	}
@@ -236,7 +236,7 @@ func (r *restore) awaitServed(ctx context.Context, crd *unstructured.Unstructure
 		return err == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s is not served in version %s: %w", describe(crd), resource.Version, last)
+		return fmt.Errorf("the API server does not serve %s in version %s: %w", describe(crd), resource.Version, last)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func phase(t *testing.T, api *memkube.Server) string {
 	return text
 }
 
-func TestRestore_StatusIsWrittenWhoeverWritesAtTheSameTime(t *testing.T) {
+func TestRestore_WritesTheStatusDespiteConflicts(t *testing.T) {
 	api := memkube.New(memkube.Options{})
 	refused := 0
 	api.Intercept(func(r memkube.Request) error {
@@ -67,26 +67,26 @@ func TestRestore_StatusIsWrittenWhoeverWritesAtTheSameTime(t *testing.T) {
 
 // A restore that stopped between an object and its status writes the status later. It does so even if Cluster API has
 // written the condition Paused.
-func TestRestore_StatusIsWrittenByTheNextAttempt(t *testing.T) {
+func TestRestore_NextAttemptWritesTheStatus(t *testing.T) {
 	cases := map[string]struct {
 		present any
 		want    string
 	}{
-		"nobody wrote":             {nil, "Done"},
-		"Cluster API wrote":        {map[string]any{"conditions": []any{map[string]any{"type": "Paused", "status": "True"}}}, "Done"},
-		"somebody went on with it": {map[string]any{"phase": "Again"}, "Again"},
+		"no program wrote":           {nil, "Done"},
+		"Cluster API wrote":          {map[string]any{"conditions": []any{map[string]any{"type": "Paused", "status": "True"}}}, "Done"},
+		"another program changed it": {map[string]any{"phase": "Again"}, "Again"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			api := memkube.New(memkube.Options{})
 			api.Intercept(func(r memkube.Request) error {
 				if r.Subresource == "status" && r.Resource == things {
-					return apierrors.NewServiceUnavailable("cut off")
+					return apierrors.NewServiceUnavailable("interrupted")
 				}
 				return nil
 			})
 			if _, err := Restore(t.Context(), withStatus(), RestoreOptions{Client: client(t, api)}); err == nil {
-				t.Fatal("a restore that was cut off says nothing")
+				t.Fatal("an interrupted restore returns no error")
 			}
 			api.Intercept(nil)
 			if c.present != nil {
@@ -106,7 +106,7 @@ func TestRestore_StatusIsWrittenByTheNextAttempt(t *testing.T) {
 }
 
 // A restore leaves an equal existing object unchanged: it gets no annotation and keeps its status.
-func TestRestore_WhatSaysTheSameStays(t *testing.T) {
+func TestRestore_KeepsEqualObjects(t *testing.T) {
 	api := memkube.New(memkube.Options{})
 	first := withStatus()
 	_, err := Restore(t.Context(), first, RestoreOptions{Client: client(t, api)})
@@ -118,6 +118,6 @@ func TestRestore_WhatSaysTheSameStays(t *testing.T) {
 	result, err := Restore(t.Context(), second, RestoreOptions{Client: client(t, api)})
 	check(t, err)
 	if writes := api.Writes("tester"); len(result.Kept) != 3 || len(writes) > 0 {
-		t.Errorf("kept are %v, writes %v", result.Kept, writes)
+		t.Errorf("kept %v, writes %v", result.Kept, writes)
 	}
 }

@@ -55,20 +55,20 @@ func Derived(object *unstructured.Unstructured) string {
 	switch object.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: kindSecret}:
 		if accountToken(object) && object.GetAnnotations()[rkev1.BootstrapTokenAnnotation] != "true" {
-			return "the API server signs tokens of accounts; agents are let in with those that they have"
+			return "the API server signs tokens of accounts, and agents keep their tokens"
 		}
 	case schema.GroupKind{Group: "batch", Kind: "Job"}, schema.GroupKind{Kind: "Pod"}:
-		return "a Job that has ended matters no more, and one that runs ends where it runs"
+		return "an ended Job is not needed, and a running Job ends in its own management cluster"
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		if object.GetName() == "default" {
-			return "Kubernetes makes it in every namespace"
+			return "Kubernetes creates it in every namespace"
 		}
 	case schema.GroupKind{Kind: "ConfigMap"}:
 		if object.GetName() == "kube-root-ca.crt" {
-			return "Kubernetes makes it in every namespace"
+			return "Kubernetes creates it in every namespace"
 		}
 	case schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}, schema.GroupKind{Kind: "Event"}, schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}:
-		return "it is about the moment"
+		return "it describes a moment"
 	}
 	return ""
 }
@@ -288,14 +288,14 @@ func warnings(objects []*unstructured.Unstructured) []string {
 	var out []string
 	for _, object := range objects {
 		if object.GetDeletionTimestamp() != nil {
-			out = append(out, describe(object)+" is being deleted; it is restored as if it were not, and has to be deleted again")
+			out = append(out, describe(object)+" is being deleted; a restore creates it without the deletion, so you must delete it again")
 		}
 		switch kind := object.GroupVersionKind().GroupKind(); {
 		case kind.Group == "rke.cattle.io" && kind.Kind == "RKEControlPlane":
 			out = append(out, underWay(object)...)
 		case kind == clusterv1.GroupVersion.WithKind("Machine").GroupKind():
 			if node, _, _ := unstructured.NestedString(object.Object, "status", "nodeRef", "name"); node == "" && object.GetDeletionTimestamp() == nil {
-				out = append(out, describe(object)+" is no node yet; restored, it may have to be replaced")
+				out = append(out, describe(object)+" is not a node yet; after a restore, you may have to replace it")
 			}
 		}
 	}
@@ -315,7 +315,7 @@ func underWay(object *unstructured.Unstructured) []string {
 		}
 	}
 	if ready := conditions.Get(plane.Status.Conditions, rkev1.ConditionReady); ready != nil && ready.Status != rkev1.ConditionTrue {
-		out = append(out, describe(object)+" is not at rest: "+ready.Message)
+		out = append(out, describe(object)+" has not settled: "+ready.Message)
 	}
 	return out
 }

@@ -49,7 +49,7 @@ func twoTeams() *world {
 	return w
 }
 
-func TestChoose_OfOneNamespaceAndOfAll(t *testing.T) {
+func TestChoose_OneNamespaceAndAll(t *testing.T) {
 	shared := []string{"NodeDriver.management.cattle.io sim", "Secret drover-system/drover-ca", "Secret drover-system/drover-grants"}
 	of := func(team string) []string {
 		return []string{
@@ -61,8 +61,8 @@ func TestChoose_OfOneNamespaceAndOfAll(t *testing.T) {
 		namespaces []string
 		want       []string
 	}{
-		"of one": {[]string{"a"}, slices.Concat(of("a"), shared)},
-		"of all": {nil, slices.Concat(of("a"), of("b"), shared)},
+		"one namespace":  {[]string{"a"}, slices.Concat(of("a"), shared)},
+		"all namespaces": {nil, slices.Concat(of("a"), of("b"), shared)},
 	} {
 		chosen, err := twoTeams().choose(c.namespaces)
 		check(t, err)
@@ -75,7 +75,7 @@ func TestChoose_OfOneNamespaceAndOfAll(t *testing.T) {
 	}
 }
 
-func TestChoose_TokensAreLeftButThoseOfMachinesThatHaveYetToCome(t *testing.T) {
+func TestChoose_KeepsTokensOfNewMachinesOnly(t *testing.T) {
 	account := in("ns", object("v1", "ServiceAccount", "m", "account"))
 	token := func(name string) *unstructured.Unstructured {
 		return labelled(set(in("ns", object("v1", "Secret", name, name, account)), string(corev1.SecretTypeServiceAccountToken), "type"))
@@ -92,7 +92,7 @@ func TestChoose_TokensAreLeftButThoseOfMachinesThatHaveYetToCome(t *testing.T) {
 
 // A backup contains the credentials with which a machine was created and a snapshot was stored, even if the cluster
 // names others now.
-func TestChoose_CredentialThatTheClusterNamesNoMore(t *testing.T) {
+func TestChoose_CredentialsOfMachinesAndSnapshots(t *testing.T) {
 	machine := set(in("ns", object(groupMachines+"/v1", "SimMachine", "m", "machine")), "old-cloud", "status", "cloudCredentialSecretName")
 	another := set(in("ns", object(groupMachines+"/v1", "SimMachine", "n", "another")), "its-cloud", "spec", "common", "cloudCredentialSecretName")
 	snapshot := set(in("ns", object("rke.cattle.io/v1", "ETCDSnapshot", "s", "snapshot")), "old-storage", "snapshotFile", "s3", "cloudCredentialName")
@@ -108,10 +108,10 @@ func TestChoose_CredentialThatTheClusterNamesNoMore(t *testing.T) {
 	}
 }
 
-func TestChoose_NotesWhatAgentsConnectWith(t *testing.T) {
+func TestChoose_RecordsTheAgentsTokens(t *testing.T) {
 	bootstrap := in("ns", object("rke.cattle.io/v1", "RKEBootstrap", "b", "boot-uid"))
 	came := in("ns", object("rke.cattle.io/v1", "RKEBootstrap", "c", "c-uid"))
-	came.SetAnnotations(map[string]string{rkev1.AgentCredentialAnnotation: "of the management cluster before"})
+	came.SetAnnotations(map[string]string{rkev1.AgentCredentialAnnotation: "of the former management cluster"})
 	w := &world{kinds: []*unstructured.Unstructured{bootstrap, came}}
 	for _, name := range []string{"b-machine-plan", "c-machine-plan"} {
 		token := set(in("ns", object("v1", "Secret", name+"-token", name+"-token")), string(corev1.SecretTypeServiceAccountToken), "type")
@@ -125,20 +125,20 @@ func TestChoose_NotesWhatAgentsConnectWith(t *testing.T) {
 	for _, object := range chosen {
 		got[object.GetName()] = object.GetAnnotations()[rkev1.AgentCredentialAnnotation]
 	}
-	want := map[string]string{"b": connect.AgentCredential("boot-uid", "token"), "c": "of the management cluster before"}
+	want := map[string]string{"b": connect.AgentCredential("boot-uid", "token"), "c": "of the former management cluster"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestOrphans_OwnerOfAKindThatWasReadBefore(t *testing.T) {
+func TestOrphans_OwnersOfEarlierKinds(t *testing.T) {
 	owner, late := object("v1", "Secret", "o", "o"), object("v1", "Secret", "late", "late")
 	owned, strange := object("v1", "Secret", "x", "x", late), object("v1", "Secret", "y", "y")
 	strange.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"}})
 	if got := orphans([]*unstructured.Unstructured{owner, owned, strange}); len(got) != 1 {
-		t.Errorf("orphans are %v", got)
+		t.Errorf("the orphans are %v", got)
 	}
 	if got := orphans([]*unstructured.Unstructured{owner, owned, strange, late}); len(got) > 0 {
-		t.Errorf("orphans are %v", got)
+		t.Errorf("the orphans are %v", got)
 	}
 }

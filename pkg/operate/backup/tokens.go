@@ -26,7 +26,7 @@ func replacedSince(objects []*unstructured.Unstructured, now time.Time) []string
 			continue
 		}
 		if expiry := registration.Read(&secret).ExpiresAt; !expiry.IsZero() && !expiry.After(now) {
-			out = append(out, fmt.Sprintf("%s: the time of this token ended at %s, and the agent of the imported cluster %s may have got another one since, with which it is not let in; "+
+			out = append(out, fmt.Sprintf("%s: this token expired at %s, and the agent of the imported cluster %s may have a newer one that Drover refuses now; "+
 				"then apply the manifest in that cluster again", describe(object), expiry.Format(time.RFC3339), cluster))
 		}
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-func TestRestore_WarnsOfTokensThatAgentsMayNotHaveAnyMore(t *testing.T) {
+func TestRestore_WarnsAboutReplacedTokens(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	cases := map[string]struct {
 		expires, purpose, secret, namespace string
 		made                                bool // by Drover
 		want                                bool
 	}{
-		"its time is over":               {expires: "2026-11-22T12:00:00Z", want: true},
-		"its time comes":                 {expires: "2026-11-22T12:00:01Z"},
-		"it is good for ever":            {},
-		"it is for agents and hosts":     {expires: "2026-11-01T00:00:00Z", purpose: "-", want: true},
-		"it is for hosts":                {expires: "2026-11-01T00:00:00Z", purpose: mgmtv3.TokenPurposeNode},
-		"it is that of another cluster":  {expires: "2026-11-01T00:00:00Z", namespace: "c-m-other"},
-		"it is something else":           {expires: "2026-11-01T00:00:00Z", secret: "default-token"},
-		"it is of a cluster of Drover's": {expires: "2026-11-01T00:00:00Z", made: true},
+		"expired":                  {expires: "2026-11-22T12:00:00Z", want: true},
+		"not expired yet":          {expires: "2026-11-22T12:00:01Z"},
+		"without an end":           {},
+		"for agents and hosts":     {expires: "2026-11-01T00:00:00Z", purpose: "-", want: true},
+		"for hosts":                {expires: "2026-11-01T00:00:00Z", purpose: mgmtv3.TokenPurposeNode},
+		"of another cluster":       {expires: "2026-11-01T00:00:00Z", namespace: "c-m-other"},
+		"another kind":             {expires: "2026-11-01T00:00:00Z", secret: "default-token"},
+		"of a provisioned cluster": {expires: "2026-11-01T00:00:00Z", made: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -26,9 +26,9 @@ func (w *World) plan(m *Machine) Link {
 	case m.Known == nil && w.Unread["plans"] != "":
 		return l.unknown(w.Unread["plans"])
 	case m.Known == nil || m.Known.Plan == nil:
-		return l.waiting(w, "there is no Secret for its plan", m.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "RKEBootstrap", "Secret (plan)")
+		return l.waiting(w, "its plan Secret does not exist", m.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "RKEBootstrap", "Secret (plan)")
 	case m.Known.Plan.Malformed != "":
-		return l.broken("its plan Secret cannot be read", "correct what the message names in the Secret").because("", m.Known.Plan.Malformed).
+		return l.broken("its plan Secret cannot be read", "correct the problem in the Secret").because("", m.Known.Plan.Malformed).
 			until("the Secret", "Secret (plan)")
 	case !m.Known.Plan.State.PlanExists:
 		return w.noPlan(m, l)
@@ -76,8 +76,8 @@ func (w *World) agent(m *Machine) Link {
 	case failing(state):
 		return w.failing(m, l)
 	case !state.InSync:
-		return l.waiting(w, "it has not carried its plan out yet; its last report: "+orNever(last), plan.DeliveredAt, patiently,
-			"it may have stopped: see whether the host runs and reaches the server: drover ping URL, on the host", agentLogs).
+		return l.waiting(w, "it has not applied its plan yet; its last report: "+orNever(last), plan.DeliveredAt, patiently,
+			"check that the host runs and reaches the server: drover ping URL, on the host", agentLogs).
 			until("the agent's report", "Secret (plan)")
 	case state.Works():
 		return l
@@ -89,17 +89,17 @@ func (w *World) agent(m *Machine) Link {
 
 // silent returns the link of an agent that has never reported.
 func (w *World) silent(m *Machine, l Link) Link {
-	ping := "see whether the host reaches the server: drover ping URL, on the host"
+	ping := "check that the host reaches the server: drover ping URL, on the host"
 	since := m.Known.Plan.DeliveredAt
 	if m.Labels[rkev1.MachineIDLabel] != "" {
-		return l.waiting(w, "it has connected, and has not reported on its plan yet", since, patiently, agentLogs, ping).until("the agent's report", "Secret (plan)")
+		return l.waiting(w, "it has connected, but has not reported on its plan yet", since, patiently, agentLogs, ping).until("the agent's report", "Secret (plan)")
 	}
 	if !m.TokenUsed.IsZero() {
-		return l.waiting(w, "the install script has asked for the agent's connection, and the agent has not reported", sooner(since, m.TokenUsed), patiently, agentLogs, ping).
+		return l.waiting(w, "the install script has requested the agent's connection, but the agent has not reported yet", sooner(since, m.TokenUsed), patiently, agentLogs, ping).
 			until("the agent's report", "Secret (plan)")
 	}
 	return l.waiting(w, "it has never connected", since, patiently, ping,
-		"see whether the install script has run on the host: cloud-init status --long, journalctl -u cloud-final", agentLogs).until("the agent", "Machine", "Secret (plan)")
+		"check that the install script has run on the host: cloud-init status --long, journalctl -u cloud-final", agentLogs).until("the agent", "Machine", "Secret (plan)")
 }
 
 // failing reports whether the current plan has failed, according to the agent's last report.
@@ -120,10 +120,10 @@ func (w *World) failing(m *Machine, l Link) Link {
 	if state.FailureCount > 1 {
 		what += fmt.Sprintf(", tried %d times", state.FailureCount)
 	}
-	do := []string{"correct what the output says, in the Cluster or on the host", agentLogs}
+	do := []string{"fix the cause that the output shows, in the Cluster or on the host", agentLogs}
 	if state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures {
 		what += "; the node has given up"
-		do = append(do, "have it tried again: kubectl -n "+w.Namespace+" annotate machines.cluster.x-k8s.io "+m.Name+" "+rkev1.RetryAnnotation+"=true")
+		do = append(do, "retry the plan: kubectl -n "+w.Namespace+" annotate machines.cluster.x-k8s.io "+m.Name+" "+rkev1.RetryAnnotation+"=true")
 	}
 	l = l.broken(what, do...).since(m.Known.Plan.DeliveredAt).until("the node's next attempt", "Secret (plan)")
 	l.Why = redactTail(output, w)

@@ -49,22 +49,22 @@ func (w *World) owner() Link {
 	mark := w.Cluster.Annotations[rkev1.InstanceAnnotation]
 	// The command checks whether the former manager is alive, and writes the planner's marks to the machines. A mark
 	// set by hand skips both.
-	takeOver := "or take it over: drover adopt " + w.Name + " -n " + w.Namespace
+	takeOver := "or adopt it: drover adopt " + w.Name + " -n " + w.Namespace
 	switch released := w.Cluster.Annotations[rkev1.ReleasedByAnnotation]; {
 	case mark == "" && released != "":
-		return l.broken("instance "+released+" has let go of it, and nobody has taken it since", "manage it where it has gone", takeOver).until("an adoption", "Cluster")
+		return l.broken("instance "+released+" has released it, and no instance has adopted it since", "manage it with the instance that manages it now", takeOver).until("an adoption", "Cluster")
 	case mark == "" && len(w.Machines) > 0:
-		return l.broken("it is nobody's, and has machines: another manager has made them, so this one leaves it alone",
-			"manage it with what has made it", takeOver)
+		return l.broken("it has machines, but no mark: another manager has created them, so Drover does not change it",
+			"manage it with the manager that created the machines", takeOver)
 	case mark == "":
-		return l.waiting(w, "no server has taken it yet", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).
+		return l.waiting(w, "no server has claimed it yet", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).
 			until("the server", "Cluster")
 	case w.Unread["settings"] == "" && len(w.Instances) > 0 && !contains(w.Instances, mark):
 		return l.broken("it belongs to instance "+mark+", and the servers here are "+strings.Join(w.Instances, ", "),
 			"start the server of that instance, with its --instance-id", takeOver)
 	case w.Leads != "" && w.Leads != mark && w.leader().State == OK:
-		return l.broken("it belongs to instance "+mark+", and "+w.Leads+" leads here: only one does in a management cluster, but for those inside other programs",
-			"stop "+w.Leads+", so that instance "+mark+" leads; if that runs inside another program, see the log of that", "or hand it over: drover adopt "+w.Name+" -n "+w.Namespace+" --release, and adopt it with "+w.Leads).
+		return l.broken("it belongs to instance "+mark+", and "+w.Leads+" leads here: in a management cluster only one instance leads, except for servers inside other programs",
+			"stop "+w.Leads+", so that instance "+mark+" leads; if that instance runs inside another program, see that program's log", "or hand it over: drover adopt "+w.Name+" -n "+w.Namespace+" --release, and adopt it with "+w.Leads).
 			until("the other instance", "timer")
 	}
 	return l
@@ -78,7 +78,7 @@ func (w *World) credential() Link {
 	for _, c := range w.Credentials {
 		if !c.Exists {
 			l.Object = "Secret " + c.Reference
-			return l.broken("the credential that "+c.Field+" names does not exist", "make the Secret, or correct "+c.Field).
+			return l.broken("the credential that "+c.Field+" names does not exist", "create the Secret, or correct "+c.Field).
 				until("the Secret", "Secret (credential)", "Cluster")
 		}
 	}
@@ -103,14 +103,14 @@ func (w *World) oneDriver(d Driver) Link {
 	describe := "see its conditions: kubectl describe nodedrivers.management.cattle.io " + d.Name
 	switch {
 	case d.Driver == nil:
-		return l.broken("there is no such driver", "make a NodeDriver, or correct machineConfigRef.kind of the pool").until("the driver", "NodeDriver")
+		return l.broken("the driver does not exist", "create a NodeDriver, or correct machineConfigRef.kind of the pool").until("the driver", "NodeDriver")
 	case !d.Driver.Spec.Active:
 		return l.broken("it is not active", "activate it: kubectl patch nodedrivers.management.cattle.io "+d.Driver.Name+` --type=merge -p '{"spec":{"active":true}}'`).
 			until("the driver", "NodeDriver")
 	}
 	for _, kind := range []string{mgmtv3.NodeDriverConditionDownloaded, mgmtv3.NodeDriverConditionInstalled} {
 		if c := conditions.Get(d.Driver.Status.Conditions, kind); c != nil && c.Status == rkev1.ConditionFalse {
-			return l.broken("it could not be installed", "correct spec.url and spec.checksum of the NodeDriver, or the way from the server to that URL", describe).of(c).
+			return l.broken("the installation failed", "correct spec.url and spec.checksum of the NodeDriver, or the connection from the server to that URL", describe).of(c).
 				until("the download", "NodeDriver", "timer")
 		}
 	}
@@ -119,8 +119,8 @@ func (w *World) oneDriver(d Driver) Link {
 	case !driverschema.IsLocal(d.Driver.Spec.URL) && d.Driver.Status.AppliedURL == "":
 		return l.waiting(w, "it is not downloaded yet", created, briefly, describe, serverLogs()).until("the download", "NodeDriver")
 	case len(d.MissingKinds) > 0:
-		return l.waiting(w, "kinds of its machines are not served yet: "+strings.Join(d.MissingKinds, ", "), created, briefly, describe, serverLogs()).
-			until("the definitions", "DynamicSchema", "CustomResourceDefinition")
+		return l.waiting(w, "the API server does not serve the kinds of its machines yet: "+strings.Join(d.MissingKinds, ", "), created, briefly, describe, serverLogs()).
+			until("the CustomResourceDefinitions", "DynamicSchema", "CustomResourceDefinition")
 	}
 	return l
 }
@@ -132,13 +132,13 @@ func (w *World) cluster() Link {
 	translated := conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRKECluster)
 	for _, c := range []*rkev1.GenericCondition{created, translated} {
 		if c != nil && c.Status == rkev1.ConditionFalse {
-			return l.broken("what is asked for cannot be done", "correct what the message names; drover preview -f FILE says whether that is enough").of(c).
+			return l.broken("Drover cannot apply the spec", "correct the fields in the message; drover preview -f FILE checks the result").of(c).
 				until("an edit", "Cluster")
 		}
 	}
 	for _, c := range []*rkev1.GenericCondition{translated, created} { // the identity waits for the translation
 		if c != nil && c.Status == rkev1.ConditionUnknown && c.Message != "" {
-			return l.waiting(w, "its objects are being made", parse(c.LastUpdateTime), briefly, serverLogs()).of(c).until("what the message names", "Cluster", "timer")
+			return l.waiting(w, "its objects are being created", parse(c.LastUpdateTime), briefly, serverLogs()).of(c).until("the objects in the message", "Cluster", "timer")
 		}
 	}
 	return l
@@ -165,8 +165,8 @@ func (w *World) core() Link {
 	case w.Core == nil:
 		return l.waiting(w, "the CAPI Cluster does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
 	case w.Core.Status.ObservedGeneration == 0 && len(w.Core.Status.Conditions) == 0:
-		return l.waiting(w, "no core of Cluster API has looked at the CAPI Cluster", w.Core.CreationTimestamp.Time, briefly,
-			"start the server with --capi=embedded, or with --capi=external install the core: clusterctl init", serverLogs()).
+		return l.waiting(w, "no core of Cluster API has reconciled the CAPI Cluster", w.Core.CreationTimestamp.Time, briefly,
+			"start the server with --capi=embedded, or install the core for --capi=external: clusterctl init", serverLogs()).
 			until("the core", "Cluster (CAPI)")
 	}
 	return l
@@ -196,10 +196,10 @@ func (w *World) pause() Link {
 	case operation != "":
 		return l // the operation reports its progress and removes the pause
 	case w.Core.Spec.Paused != nil && *w.Core.Spec.Paused:
-		return l.broken("somebody has paused it: nothing changes", "end the pause: kubectl -n "+w.Namespace+" patch clusters.cluster.x-k8s.io "+w.Name+
+		return l.broken("a user has paused it, so nothing changes", "end the pause: kubectl -n "+w.Namespace+" patch clusters.cluster.x-k8s.io "+w.Name+
 			` --type=merge -p '{"spec":{"paused":false}}'`).ofMeta(paused).until("the end of the pause", "Cluster (CAPI)")
 	case annotated:
-		return l.broken("somebody has paused it: nothing changes", "take the annotation "+clusterv1.PausedAnnotation+" away").ofMeta(paused).
+		return l.broken("a user has paused it, so nothing changes", "remove the annotation "+clusterv1.PausedAnnotation+" away").ofMeta(paused).
 			until("the end of the pause", "Cluster (CAPI)", "RKEControlPlane")
 	}
 	return l
@@ -217,7 +217,7 @@ func (w *World) infrastructure() Link {
 	}
 	ready := w.Core.Status.Initialization.InfrastructureProvisioned
 	if ready == nil || !*ready {
-		return l.waiting(w, "the infrastructure of the cluster is not ready", w.Core.CreationTimestamp.Time, briefly, "see the controllers of that kind", serverLogs()).
+		return l.waiting(w, "the infrastructure of the cluster is not ready", w.Core.CreationTimestamp.Time, briefly, "see the logs of the controller of that kind", serverLogs()).
 			ofMeta(w.coreCondition(clusterv1.ClusterInfrastructureReadyCondition)).until("the infrastructure", "Cluster (CAPI)")
 	}
 	return l
@@ -269,8 +269,8 @@ func (w *World) wait(l Link) Link {
 	}
 	l.State, l.What = Waiting, "the planner waits"
 	if wait.NeedsPerson {
-		l.State, l.What = Broken, "the planner waits for somebody"
+		l.State, l.What = Broken, "the planner waits for a person"
 	}
 	l.Do = []string{w.explain()}
-	return l.because(string(wait.Reason), wait.Message).until("what the planner names", wakes...)
+	return l.because(string(wait.Reason), wait.Message).until("the objects in the message", wakes...)
 }

@@ -18,18 +18,18 @@ import (
 
 // holders maps a finalizer to the program that removes it, and to what that program waits for.
 var holders = map[string]string{
-	provv1.RKEClusterFinalizer:           "Drover (provisioningcluster), when the Cluster API objects are gone",
-	provv1.ProvisioningClusterFinalizer:  "Drover (provisioningcluster), when the management cluster is gone",
-	mgmtv3.ManagementClusterFinalizer:    "Drover (cluster), when the provisioning Cluster is gone",
-	rkev1.PlanControlPlaneFinalizer:      "Drover (rkecontrolplane), when the servers of the cluster are gone",
+	provv1.RKEClusterFinalizer:           "Drover (provisioningcluster), when the Cluster API objects are deleted",
+	provv1.ProvisioningClusterFinalizer:  "Drover (provisioningcluster), when the management cluster is deleted",
+	mgmtv3.ManagementClusterFinalizer:    "Drover (cluster), when the provisioning Cluster is deleted",
+	rkev1.PlanControlPlaneFinalizer:      "Drover (rkecontrolplane), when the servers of the cluster are deleted",
 	rkev1.BootstrapEtcdRemovalFinalizer:  "Drover (bootstrap), when the etcd member has left",
-	rkev1.UnmanagedMachineFinalizer:      "Drover, when the registered host is given back",
+	rkev1.UnmanagedMachineFinalizer:      "Drover, when the registered host is released",
 	rkev1.MachineProvisionFinalizer:      "Drover (machineprovision), when the host is removed",
-	clusterv1.ClusterFinalizer:           "Cluster API's core, when machines, infrastructure and control plane are gone",
-	clusterv1.MachineFinalizer:           "Cluster API's core, when the node is drained and host and bootstrap data are gone",
-	clusterv1.MachineSetFinalizer:        "Cluster API's core, when its Machines are gone",
-	clusterv1.MachineDeploymentFinalizer: "Cluster API's core, when its MachineSets are gone",
-	metav1.FinalizerDeleteDependents:     "Kubernetes' garbage collector, when what belongs to the object is gone",
+	clusterv1.ClusterFinalizer:           "Cluster API's core, when machines, infrastructure and control plane are deleted",
+	clusterv1.MachineFinalizer:           "Cluster API's core, when the node is drained, and host and bootstrap data are deleted",
+	clusterv1.MachineSetFinalizer:        "Cluster API's core, when its Machines are deleted",
+	clusterv1.MachineDeploymentFinalizer: "Cluster API's core, when its MachineSets are deleted",
+	metav1.FinalizerDeleteDependents:     "Kubernetes' garbage collector, when the object's dependents are deleted",
 }
 
 // held lists the finalizers of an object, each with the program that removes it.
@@ -38,7 +38,7 @@ func held(finalizers []string) string {
 	for _, f := range finalizers {
 		who := holders[f]
 		if who == "" {
-			who = "somebody else: find out which program has set it"
+			who = "another program: find out which one has set it"
 		}
 		out = append(out, f+" ("+who+")")
 	}
@@ -57,9 +57,9 @@ func (w *World) leaving(m *Machine) Link {
 		return l
 	}
 	l = l.waiting(w, "its etcd member has not left the cluster yet", m.DeletionTimestamp.Time, deletionDeadline,
-		"do what the message says, see whether etcd has a quorum, and the node runs", w.explain(),
-		"when the member is gone for good: annotate the RKEBootstrap "+m.Spec.Bootstrap.ConfigRef.Name+" "+rkev1.ForceRemoveEtcdAnnotation+
-			"=true; if no other member works, the data are lost with it, and a snapshot has to be restored on other machines").
+		"follow the message, and check that etcd has a quorum and the node runs", w.explain(),
+		"if the member is lost: annotate the RKEBootstrap "+m.Spec.Bootstrap.ConfigRef.Name+" "+rkev1.ForceRemoveEtcdAnnotation+
+			"=true; if no other member works, its data are lost, and you must restore a snapshot on other machines").
 		ofMeta(conditions.GetMeta(m.Status.Conditions, clusterv1.MachineDeletingCondition))
 	if m.Bootstrap != nil {
 		l = l.ofMeta(conditions.GetMeta(m.Bootstrap.Status.Conditions, rkev1.ConditionEtcdMemberLeft))
@@ -77,23 +77,23 @@ func (w *World) hostRemoval(m *Machine) Link {
 	failed := ready != nil && ready.Status == rkev1.ConditionFalse &&
 		contains([]string{rkev1.ReasonDeleteError, machinejob.ReasonCredential, machinejob.ReasonUnconfirmed}, ready.Reason)
 	if failed {
-		return l.broken("the host cannot be removed", "mend what the message names; it is tried again, at the latest after an hour",
-			"or remove the host in the cloud yourself, then: kubectl -n "+w.Namespace+" annotate "+strings.ToLower(ref.Kind)+" "+ref.Name+" "+rkev1.ForceMachineRemoveAnnotation+"=true").
-			of(ready).until("another attempt", "timer", "Secret (state)")
+		return l.broken("the host cannot be removed", "fix the cause in the message; Drover retries within an hour",
+			"or remove the host in the cloud yourself, then run: kubectl -n "+w.Namespace+" annotate "+strings.ToLower(ref.Kind)+" "+ref.Name+" "+rkev1.ForceMachineRemoveAnnotation+"=true").
+			of(ready).until("the next attempt", "timer", "Secret (state)")
 	}
 	if m.Job != nil {
 		return w.jobOf(m, "remove the host")
 	}
 	return l.waiting(w, "the host is being removed", m.Host.DeletionTimestamp.Time, deletionDeadline, w.get(ref.Kind, ref.Name), serverLogs()).
-		of(ready).because("", "held by "+held(m.Host.Finalizers)).until("the end of the Job", "Job").since(m.Host.DeletionTimestamp.Time)
+		of(ready).because("", "its finalizers: "+held(m.Host.Finalizers)).until("the end of the Job", "Job").since(m.Host.DeletionTimestamp.Time)
 }
 
 func (w *World) machineRemoval(m *Machine) Link {
 	l := link(LinkDeletion, "Machine "+w.Namespace+"/"+m.Name)
 	deleting := conditions.GetMeta(m.Status.Conditions, clusterv1.MachineDeletingCondition)
-	l = l.waiting(w, "it is being deleted, held by "+held(m.Finalizers), m.DeletionTimestamp.Time, deletionDeadline,
-		w.get("machines.cluster.x-k8s.io", m.Name), "see the objects that it waits for; finalizers are not taken away by hand before the host is known to be gone")
-	return l.ofMeta(deleting).until("whoever holds it", "Machine").since(m.DeletionTimestamp.Time)
+	l = l.waiting(w, "it is being deleted; its finalizers: "+held(m.Finalizers), m.DeletionTimestamp.Time, deletionDeadline,
+		w.get("machines.cluster.x-k8s.io", m.Name), "see the objects that it waits for; do not remove finalizers by hand before the host is removed")
+	return l.ofMeta(deleting).until("the owners of the finalizers", "Machine").since(m.DeletionTimestamp.Time)
 }
 
 // deletion reports what remains of a cluster that is being deleted, after its machines are gone.
@@ -113,15 +113,15 @@ func (w *World) deletion(machinesWork bool) Link {
 	var holds []string
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		if meta := parts[name]; len(meta.Finalizers) > 0 {
-			holds = append(holds, name+" by "+held(meta.Finalizers))
+			holds = append(holds, name+" has "+held(meta.Finalizers))
 		}
 	}
-	l = l.waiting(w, "it is being deleted; held are: "+strings.Join(holds, ", "), since, deletionDeadline, serverLogs(),
-		"look for objects of the cluster that are left: drover support-bundle lists them")
+	l = l.waiting(w, "it is being deleted; finalizers: "+strings.Join(holds, ", "), since, deletionDeadline, serverLogs(),
+		"look for remaining objects of the cluster: drover support-bundle lists them")
 	if len(w.Machines) > 0 {
-		l.What = "it is being deleted, and has machines still"
+		l.What = "it is being deleted, and still has machines"
 	}
-	return l.of(conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRemoved)).until("whoever holds it", "Cluster", "CAPI Cluster", "Machine").
+	return l.of(conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRemoved)).until("the owners of the finalizers", "Cluster", "CAPI Cluster", "Machine").
 		since(since).behind(machinesWork)
 }
 

@@ -25,7 +25,7 @@ func removed() World {
 	return w
 }
 
-func TestDiagnose_ARemovalThatIsStuckNamesWhoHoldsIt(t *testing.T) {
+func TestDiagnose_StuckRemovalNamesTheFinalizers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(w *World)
 		link   Name
@@ -38,16 +38,16 @@ func TestDiagnose_ARemovalThatIsStuckNamesWhoHoldsIt(t *testing.T) {
 			w.of("w-1").Host.Status.Conditions = nil
 			w.of("w-1").Host.DeletionTimestamp = new(at(noon.Add(-time.Minute)))
 		}, LinkHost, "SimMachine fleet-default/w-1", Waiting, "is being removed"},
-		"a member of etcd that has not left": {func(w *World) {
+		"a member that has not left etcd": {func(w *World) {
 			w.of("w-1").Annotations = map[string]string{rkev1.PreTerminateAnnotation: "x"}
 		}, LinkMachine, "Machine fleet-default/w-1", Broken, "etcd member"},
 		"a Machine without a host": {func(w *World) { w.of("w-1").Host = nil }, LinkDeletion, "Machine fleet-default/w-1", Broken, "Cluster API's core"},
-		"a stranger's finalizer": {func(w *World) {
+		"a finalizer of another program": {func(w *World) {
 			w.Machines, w.Cluster.Finalizers = nil, append(w.Cluster.Finalizers, "example.com/guard")
-		}, LinkDeletion, trunk, Broken, "example.com/guard (somebody else"},
-		"what is left at the end": {func(w *World) {
+		}, LinkDeletion, trunk, Broken, "example.com/guard (another program"},
+		"the remaining objects": {func(w *World) {
 			w.Machines, w.Cluster.DeletionTimestamp = nil, new(at(noon.Add(-time.Minute)))
-		}, LinkDeletion, trunk, Waiting, "CAPI Cluster fleet-default/demo by " + clusterv1.ClusterFinalizer},
+		}, LinkDeletion, trunk, Waiting, "CAPI Cluster fleet-default/demo has " + clusterv1.ClusterFinalizer},
 		"a pause": {func(w *World) { w.Core.Spec.Paused = new(true) }, LinkPause, "CAPI Cluster fleet-default/demo", Broken, "paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestDiagnose_ARemovalThatIsStuckNamesWhoHoldsIt(t *testing.T) {
 			tc.change(&w)
 			r := Diagnose(w)
 			if len(r.Findings) != 1 {
-				t.Fatalf("findings: %+v", r.Findings)
+				t.Fatalf("the findings are %+v", r.Findings)
 			}
 			l := r.Findings[0].Link
 			if l.Name != tc.link || l.Object != tc.object || l.State != tc.state || !strings.Contains(l.What, tc.says) {
@@ -67,19 +67,19 @@ func TestDiagnose_ARemovalThatIsStuckNamesWhoHoldsIt(t *testing.T) {
 
 // A held etcd member's link says what it waits for and what a user can do. It warns about data loss with the last
 // remedy.
-func TestDiagnose_AMemberThatIsHeldSaysWhy(t *testing.T) {
+func TestDiagnose_HeldMemberSaysWhy(t *testing.T) {
 	w := removed()
 	m := w.of("w-1")
 	m.Annotations = map[string]string{rkev1.PreTerminateAnnotation: "x"}
 	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
-		Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: "WaitingForPreTerminateHook", Message: "a hook is there",
+		Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: "WaitingForPreTerminateHook", Message: "the hook exists",
 	})
 	m.Bootstrap.Status.Conditions = append(m.Bootstrap.Status.Conditions, metav1.Condition{
 		Type: rkev1.ConditionEtcdMemberLeft, Status: metav1.ConditionFalse, Reason: "EtcdMemberHeld", Message: "no other healthy etcd member",
 	})
 	r := Diagnose(w)
 	if len(r.Findings) != 1 {
-		t.Fatalf("findings: %+v", r.Findings)
+		t.Fatalf("the findings are %+v", r.Findings)
 	}
 	l := r.Findings[0].Link
 	if l.Reason != "EtcdMemberHeld" || l.Why != "no other healthy etcd member" || !strings.Contains(strings.Join(l.Do, "\n"), "the data are lost with it") {
@@ -87,13 +87,13 @@ func TestDiagnose_AMemberThatIsHeldSaysWhy(t *testing.T) {
 	}
 }
 
-func TestHeld_KnowsEveryFinalizerOfOurs(t *testing.T) {
+func TestHeld_KnowsAllFinalizersOfDrover(t *testing.T) {
 	for _, finalizer := range []string{
 		provv1.RKEClusterFinalizer, provv1.ProvisioningClusterFinalizer, rkev1.PlanControlPlaneFinalizer, rkev1.BootstrapEtcdRemovalFinalizer,
 		rkev1.UnmanagedMachineFinalizer, rkev1.MachineProvisionFinalizer, metav1.FinalizerDeleteDependents,
 	} {
-		if strings.Contains(held([]string{finalizer}), "somebody else") {
-			t.Errorf("%s is nobody's", finalizer)
+		if strings.Contains(held([]string{finalizer}), "another program") {
+			t.Errorf("finalizer %s has no owner", finalizer)
 		}
 	}
 }

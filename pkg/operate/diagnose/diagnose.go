@@ -77,10 +77,10 @@ func (w *World) told(text string) string {
 func (w *World) notes() []string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(w.Unread)) {
-		out = append(out, "could not read "+kind+": "+w.told(w.Unread[kind]))
+		out = append(out, "cannot read "+kind+": "+w.told(w.Unread[kind]))
 	}
 	for _, hook := range w.Unasked {
-		out = append(out, w.told("the API server does without a webhook of Drover's, so mistakes show in conditions only: "+hook.Name+": "+hook.Problem))
+		out = append(out, w.told("the API server skips a webhook of Drover, so only conditions show mistakes: "+hook.Name+": "+hook.Problem))
 	}
 	if w.ControlPlane == nil {
 		return out
@@ -173,7 +173,7 @@ func contains(list []string, text string) bool { return slices.Contains(list, te
 
 // explain is the command that explains a cluster.
 func (w *World) explain() string {
-	return fmt.Sprintf("see what the planner says: drover explain %s -n %s", w.Name, w.Namespace)
+	return fmt.Sprintf("see the planner's decision: drover explain %s -n %s", w.Name, w.Namespace)
 }
 
 // serverLogs says where to find the controllers' logs.
@@ -183,7 +183,7 @@ func serverLogs() string {
 
 // get is the command that shows an object.
 func (w *World) get(kind, name string) string {
-	return fmt.Sprintf("look at it: kubectl -n %s describe %s %s", w.Namespace, strings.ToLower(kind), name)
+	return fmt.Sprintf("see its conditions and events: kubectl -n %s describe %s %s", w.Namespace, strings.ToLower(kind), name)
 }
 
 // newest returns the newest pod, nil if there is none.

@@ -39,28 +39,28 @@ var faults = []fault{
 	{"a webhook without pods", trunk, LinkAdmission, Broken, func(w *World) {
 		w.Webhooks = []Webhook{{Name: "ValidatingWebhookConfiguration guard, webhook guard.example.com", Problem: "Service guard/guard has no ready endpoints"}}
 	}},
-	{"a clock that is ahead", trunk, LinkClock, Broken, func(w *World) {
+	{"a clock ahead", trunk, LinkClock, Broken, func(w *World) {
 		w.Lease = w.Lease.DeepCopy()
 		w.Lease.ManagedFields = []metav1.ManagedFieldsEntry{{Time: new(at(noon.Add(-time.Second)))}}
 		w.Lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(4 * time.Minute)}
 	}},
-	{"a leader that is gone", trunk, LinkLeader, Broken, func(w *World) {
+	{"a lost leader", trunk, LinkLeader, Broken, func(w *World) {
 		w.Lease.Spec.RenewTime = &metav1.MicroTime{Time: w.Lease.Spec.RenewTime.Add(-5 * time.Minute)}
 		for i := range w.Lease.ManagedFields {
 			w.Lease.ManagedFields[i].Time = new(at(w.Lease.ManagedFields[i].Time.Add(-5 * time.Minute)))
 		}
 	}},
-	{"another instance's cluster", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations[rkev1.InstanceAnnotation] = "elsewhere" }},
-	{"a credential that is gone", trunk, LinkCredential, Broken, func(w *World) { w.Credentials[0].Exists = false }},
-	{"a driver that is not active", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver.Spec.Active = false }},
-	{"a spec that cannot be done", trunk, LinkCluster, Broken, func(w *World) {
+	{"a cluster of another instance", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations[rkev1.InstanceAnnotation] = "elsewhere" }},
+	{"a missing credential", trunk, LinkCredential, Broken, func(w *World) { w.Credentials[0].Exists = false }},
+	{"an inactive driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver.Spec.Active = false }},
+	{"an invalid spec", trunk, LinkCluster, Broken, func(w *World) {
 		w.Cluster.Status.Conditions[1] = condition("RKECluster", "False", "InvalidSpec", "spec.kubernetesVersion: Required value")
 	}},
-	{"a management cluster that was not made", trunk, LinkManagement, Broken, func(w *World) { w.Management, w.Cluster.Status.ClusterName = nil, "" }},
-	{"no core", trunk, LinkCore, Broken, func(w *World) { w.Core.Status.ObservedGeneration, w.Core.Status.Conditions = 0, nil }},
+	{"a missing management cluster", trunk, LinkManagement, Broken, func(w *World) { w.Management, w.Cluster.Status.ClusterName = nil, "" }},
+	{"without a core", trunk, LinkCore, Broken, func(w *World) { w.Core.Status.ObservedGeneration, w.Core.Status.Conditions = 0, nil }},
 	{"a pause", trunk, LinkPause, Broken, func(w *World) { w.Core.Spec.Paused = new(true) }},
 	{"infrastructure that is not ready", trunk, LinkInfrastructure, Broken, func(w *World) { w.Core.Status.Initialization.InfrastructureProvisioned = nil }},
-	{"tokens that are lost", trunk, LinkConfiguration, Broken, func(w *World) {
+	{"lost tokens", trunk, LinkConfiguration, Broken, func(w *World) {
 		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonTokensLost, Message: "The join tokens are lost", Wakes: []planner.Wake{planner.WakeStateSecret}, NeedsPerson: true}
 	}},
 
@@ -71,18 +71,18 @@ var faults = []fault{
 		}
 		w.Events = append(w.Events, Event{Kind: "MachineSet", Name: "demo-servers-x", Reason: "FailedCreate", Message: "exceeded quota: few, requested: 1", Last: noon})
 	}},
-	{"a machine that is left out", "Machine s-1", LinkMachine, Broken, func(w *World) {
+	{"an excluded machine", "Machine s-1", LinkMachine, Broken, func(w *World) {
 		w.of("s-1").Annotations = map[string]string{rkev1.RollOutSkipAnnotation: "true"}
 	}},
-	{"bootstrap data that cannot be made", "Machine s-1", LinkBootstrap, Broken, func(w *World) {
+	{"invalid bootstrap data", "Machine s-1", LinkBootstrap, Broken, func(w *World) {
 		w.of("s-1").Bootstrap.Status.Conditions = []metav1.Condition{meta("Ready", "False", "BadInput", "spec.agentEnvVars: no shell can have variables with the names [\"a b\"]")}
 	}},
-	{"a host whose credential is gone", "Machine s-1", LinkHost, Broken, func(w *World) {
+	{"a host without its credential", "Machine s-1", LinkHost, Broken, func(w *World) {
 		w.of("s-1").unhosted()
 		w.of("s-1").Job = nil
 		w.of("s-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "CredentialMissing", "Secret fleet-default/cloud, the cloud credential of the machine, does not exist")}
 	}},
-	{"a Job that failed", "Machine s-1", LinkJob, Broken, func(w *World) {
+	{"a failed Job", "Machine s-1", LinkJob, Broken, func(w *World) {
 		m := w.of("s-1")
 		m.unhosted()
 		m.Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: at(noon.Add(-time.Minute))}}
@@ -90,7 +90,7 @@ var faults = []fault{
 			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "quota of instances reached, password: hunter2"},
 		}}}
 	}},
-	{"a plan Secret that cannot be read", "Machine s-1", LinkPlan, Broken, func(w *World) {
+	{"an invalid plan Secret", "Machine s-1", LinkPlan, Broken, func(w *World) {
 		w.of("s-1").Known.Plan.Malformed = "plan of Secret fleet-default/s-1-machine-plan is not JSON"
 	}},
 	{"an instruction that fails", "Machine s-1", LinkAgent, Broken, func(w *World) {
@@ -101,7 +101,7 @@ var faults = []fault{
 			nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 7}.Encode(), "install": []byte("curl: no route to host, with token: K10aaaaaaaaaa::server:abc"),
 		}
 	}},
-	{"a node that is lost", "Machine s-1", LinkNode, Broken, func(w *World) {
+	{"a lost node", "Machine s-1", LinkNode, Broken, func(w *World) {
 		w.of("s-1").Known.NodeLostSince = noon.Add(-10 * time.Minute)
 		w.of("s-1").Status.Conditions = append(w.of("s-1").Status.Conditions[:0:0], meta("NodeHealthy", "Unknown", "NodeUnhealthy", "Node.Ready: Kubelet stopped posting node status"))
 		w.of("s-1").Status.NodeRef.Name = "node-s-1"
@@ -117,13 +117,13 @@ var faults = []fault{
 		w.of("w-1").Known.Plan.DeliveredAt = noon.Add(-time.Hour)
 		w.of("w-1").Labels[rkev1.MachineIDLabel], w.of("w-1").TokenUsed = "", time.Time{}
 	}},
-	{"a roll-out that waits for somebody", "Control plane", LinkRollout, Broken, func(w *World) {
+	{"a rollout that waits for a person", "Control plane", LinkRollout, Broken, func(w *World) {
 		if w.Decision.Wait != nil {
 			return // it waits for one thing only
 		}
 		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonEtcdUnhealthy, Message: "etcd members do not answer", Wakes: []planner.Wake{planner.WakeMachine}, NeedsPerson: true}
 	}},
-	{"an API that cannot be reached", "API", LinkConnection, Broken, func(w *World) {
+	{"an unreachable API", "API", LinkConnection, Broken, func(w *World) {
 		if w.Core.Status.ObservedGeneration == 0 {
 			return // no core probes the connection
 		}
@@ -133,66 +133,66 @@ var faults = []fault{
 
 // others break the same links in other ways.
 var others = []fault{
-	{"no server ever", trunk, LinkLeader, Broken, func(w *World) { w.Lease, w.Instances = nil, nil }},
-	{"a lease that was given back", trunk, LinkLeader, Waiting, func(w *World) { w.Lease.Spec.HolderIdentity = new("") }},
-	{"a clock that is behind", trunk, LinkClock, Broken, func(w *World) {
+	{"no server so far", trunk, LinkLeader, Broken, func(w *World) { w.Lease, w.Instances = nil, nil }},
+	{"a released lease", trunk, LinkLeader, Waiting, func(w *World) { w.Lease.Spec.HolderIdentity = new("") }},
+	{"a clock behind", trunk, LinkClock, Broken, func(w *World) {
 		w.Lease.ManagedFields = []metav1.ManagedFieldsEntry{{Time: new(at(noon))}}
 		w.Lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(-time.Hour)}
 	}},
 	{"another instance leads", trunk, LinkOwner, Broken, func(w *World) { w.Leads = "elsewhere" }},
-	{"another manager's machines", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations = nil }},
-	{"a cluster that was let go of", trunk, LinkOwner, Broken, func(w *World) {
+	{"machines of another manager", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations = nil }},
+	{"a released cluster", trunk, LinkOwner, Broken, func(w *World) {
 		w.Cluster.Annotations, w.Machines = map[string]string{rkev1.ReleasedByAnnotation: "elsewhere"}, nil
 	}},
-	{"a cluster that nobody has taken", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations, w.Machines = nil, nil }},
-	{"a cluster of this minute", trunk, LinkOwner, Waiting, func(w *World) {
+	{"an unclaimed cluster", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations, w.Machines = nil, nil }},
+	{"a new cluster", trunk, LinkOwner, Waiting, func(w *World) {
 		w.Cluster.Annotations, w.Machines, w.Cluster.CreationTimestamp = nil, nil, at(noon.Add(-time.Second))
 	}},
-	{"a refused cluster that is new", trunk, LinkCluster, Broken, func(w *World) {
+	{"a refused new cluster", trunk, LinkCluster, Broken, func(w *World) {
 		refused(w, condition("RKECluster", "False", "InvalidSpec", "spec.kubernetesVersion: Required value"))
 	}},
-	{"a cluster that waits for a kind, and is new", trunk, LinkCluster, Broken, func(w *World) {
+	{"a new cluster that waits for a kind", trunk, LinkCluster, Broken, func(w *World) {
 		refused(w, condition("RKECluster", "Unknown", "Waiting", "Waiting for kind SimConfig to be served"))
 	}},
-	{"no such driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver = nil }},
+	{"a missing driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver = nil }},
 	{"a driver that is being downloaded", trunk, LinkDriver, Waiting, func(w *World) {
 		w.Drivers[0].Driver.Status.AppliedURL, w.Drivers[0].Driver.CreationTimestamp = "", at(noon.Add(-time.Second))
 	}},
 	{"a driver that cannot be downloaded", trunk, LinkDriver, Broken, func(w *World) {
-		w.Drivers[0].Driver.Status.Conditions = []rkev1.GenericCondition{condition("Downloaded", "False", "Error", "the checksum is another")}
+		w.Drivers[0].Driver.Status.Conditions = []rkev1.GenericCondition{condition("Downloaded", "False", "Error", "the checksum differs")}
 	}},
 	{"kinds of a driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].MissingKinds = []string{"SimMachine"} }},
-	{"no CAPI Cluster", trunk, LinkCore, Broken, func(w *World) { w.Core = nil }},
+	{"without a CAPI Cluster", trunk, LinkCore, Broken, func(w *World) { w.Core = nil }},
 	{"a pause by annotation", trunk, LinkPause, Broken, func(w *World) { w.ControlPlane.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }},
-	{"no RKECluster", trunk, LinkInfrastructure, Broken, func(w *World) { w.Infrastructure = nil }},
-	{"no control plane", trunk, LinkConfiguration, Broken, func(w *World) { w.ControlPlane, w.Decision = nil, nil }},
-	{"a pool that is paused", "Pool workers", LinkPool, Broken, func(w *World) { w.Cluster.Spec.RKEConfig.MachinePools[0].Paused = true }},
-	{"a machine on its way", "Pool workers", LinkMachines, Waiting, func(w *World) {
+	{"without an RKECluster", trunk, LinkInfrastructure, Broken, func(w *World) { w.Infrastructure = nil }},
+	{"without a control plane", trunk, LinkConfiguration, Broken, func(w *World) { w.ControlPlane, w.Decision = nil, nil }},
+	{"a paused pool", "Pool workers", LinkPool, Broken, func(w *World) { w.Cluster.Spec.RKEConfig.MachinePools[0].Paused = true }},
+	{"a machine in creation", "Pool workers", LinkMachines, Waiting, func(w *World) {
 		w.Deployments[1].Spec.Replicas = new(int32(2))
 		w.Deployments[1].Status.Conditions = []metav1.Condition{{Type: "ScalingUp", Status: "True", LastTransitionTime: at(noon.Add(-time.Second))}}
 	}},
-	{"no bootstrap object", "Machine w-1", LinkBootstrap, Broken, func(w *World) { w.of("w-1").Bootstrap = nil }},
-	{"no host object", "Machine w-1", LinkHost, Broken, func(w *World) { w.of("w-1").Host = nil }},
-	{"a host whose credential may not be used", "Machine w-1", LinkHost, Broken, func(w *World) {
+	{"without an RKEBootstrap", "Machine w-1", LinkBootstrap, Broken, func(w *World) { w.of("w-1").Bootstrap = nil }},
+	{"without a host object", "Machine w-1", LinkHost, Broken, func(w *World) { w.of("w-1").Host = nil }},
+	{"a host with a forbidden credential", "Machine w-1", LinkHost, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Job = nil
 		w.of("w-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "AccessDenied", "Secret other/cloud may not be used")}
 	}},
-	{"a host that has failed", "Machine w-1", LinkHost, Broken, func(w *World) {
+	{"a failed host", "Machine w-1", LinkHost, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Job, w.of("w-1").Host.Status.FailureReason = nil, "CreateError"
 	}},
-	{"a host that is not begun", "Machine w-1", LinkHost, Broken, func(w *World) {
+	{"a host whose creation has not started", "Machine w-1", LinkHost, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Host.Status.Conditions = nil
 	}},
-	{"a Job that runs", "Machine w-1", LinkJob, Waiting, func(w *World) { w.of("w-1").unhosted() }},
-	{"a Job that gets no pod", "Machine w-1", LinkJob, Broken, func(w *World) {
+	{"a running Job", "Machine w-1", LinkJob, Waiting, func(w *World) { w.of("w-1").unhosted() }},
+	{"a Job without a pod", "Machine w-1", LinkJob, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Pods = nil
 		w.Events = []Event{{Kind: "Job", Name: "w-1-machine-provision", Reason: "FailedCreate", Message: "exceeded quota: pods", Last: noon}}
 	}},
-	{"a pod without room", "Machine w-1", LinkJob, Broken, func(w *World) {
+	{"an unschedulable pod", "Machine w-1", LinkJob, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
 	}},
@@ -200,8 +200,8 @@ var others = []fault{
 		w.of("w-1").unhosted()
 		w.of("w-1").Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: at(past)}}
 	}},
-	{"no plan Secret", "Machine w-1", LinkPlan, Broken, func(w *World) { w.of("w-1").Known.Plan = nil }},
-	{"an agent that is about to connect", "Machine w-1", LinkAgent, Waiting, func(w *World) {
+	{"without a plan Secret", "Machine w-1", LinkPlan, Broken, func(w *World) { w.of("w-1").Known.Plan = nil }},
+	{"an agent before its first connection", "Machine w-1", LinkAgent, Waiting, func(w *World) {
 		w.of("w-1").unplanned()
 		w.of("w-1").Labels[rkev1.MachineIDLabel], w.of("w-1").TokenUsed = "", time.Time{}
 	}},
@@ -209,20 +209,20 @@ var others = []fault{
 		w.of("w-1").Known.Plan.DeliveredAt = noon.Add(-time.Hour)
 		w.of("w-1").Known.Plan.State.InSync, w.of("w-1").Known.Plan.State.AppliedChecksum = false, "former"
 	}},
-	{"a probe that does not pass", "Machine w-1", LinkAgent, Broken, func(w *World) { w.of("w-1").Known.Plan.State.ProbeStatuses = nil }},
-	{"a node that does not come", "Machine w-1", LinkNode, Broken, func(w *World) { w.of("w-1").Status.NodeRef = clusterv1.MachineNodeReference{} }},
-	{"a node that is ill", "Machine w-1", LinkNode, Broken, func(w *World) {
+	{"a failing probe", "Machine w-1", LinkAgent, Broken, func(w *World) { w.of("w-1").Known.Plan.State.ProbeStatuses = nil }},
+	{"a node that does not come up", "Machine w-1", LinkNode, Broken, func(w *World) { w.of("w-1").Status.NodeRef = clusterv1.MachineNodeReference{} }},
+	{"an unhealthy node", "Machine w-1", LinkNode, Broken, func(w *World) {
 		w.of("w-1").Status.Conditions[1] = meta("NodeHealthy", "False", "NodeUnhealthy", "DiskPressure")
 	}},
-	{"no kubeconfig", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig = false }},
+	{"without a kubeconfig", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig = false }},
 	{"an agent that never connected", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig, w.ReachedByAgent = false, true }},
 	{"an API that never answered", "API", LinkConnection, Broken, func(w *World) { w.Management.Status.Conditions, w.Core.Status.Conditions = nil, nil }},
-	{"a cluster that says it is not ready", "API", LinkReady, Broken, func(w *World) {
+	{"a cluster that is not ready", "API", LinkReady, Broken, func(w *World) {
 		w.Cluster.Status.Conditions[2] = condition("Ready", "Unknown", "Waiting", "configuring")
 	}},
 }
 
-// refused makes the cluster one that is claimed, and whose spec has never been translated.
+// refused marks the cluster as claimed, with a spec that was never translated.
 func refused(w *World, translated rkev1.GenericCondition) {
 	w.Cluster.Status.ClusterName, w.Cluster.Status.Ready = "", false
 	created := condition("Created", "Unknown", "Waiting", "Waiting until the spec can be applied")
@@ -237,35 +237,35 @@ func TestDiagnose_RefusedClusterNamesTheField(t *testing.T) {
 	refused(&w, condition("RKECluster", "False", "InvalidSpec", "spec.kubernetesVersion: Required value"))
 	found := Diagnose(w).Findings
 	if len(found) != 1 || found[0].Reason != "InvalidSpec" || found[0].Why != "spec.kubernetesVersion: Required value" {
-		t.Errorf("findings: %+v", found)
+		t.Errorf("the findings are %+v", found)
 	}
 }
 
-func TestDiagnose_HealthyIsSilent(t *testing.T) {
+func TestDiagnose_HealthyClusterHasNoFindings(t *testing.T) {
 	r := Diagnose(healthy())
 	if r.Result != OK || len(r.Findings) > 0 || len(r.Notes) > 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestDiagnose_NamesTheLinkThatIsBroken(t *testing.T) {
+func TestDiagnose_NamesTheBrokenLink(t *testing.T) {
 	for _, f := range slices.Concat(faults, others) {
 		t.Run(f.name, func(t *testing.T) {
 			w := healthy()
 			f.breaks(&w)
 			r := Diagnose(w)
 			if len(r.Findings) != 1 {
-				t.Fatalf("findings: %+v", r.Findings)
+				t.Fatalf("the findings are %+v", r.Findings)
 			}
 			found := r.Findings[0]
 			if got := found.Chain[len(found.Chain)-1]; got != f.branch || found.Name != f.link || found.State != f.state || r.Result != f.state {
 				t.Errorf("got %s of %s, %s; want %s of %s, %s", found.Name, got, found.State, f.link, f.branch, f.state)
 			}
-			if f.name == "a host whose credential may not be used" && found.What != "the host cannot be made" {
-				t.Errorf("says: %s", found.What)
+			if f.name == "a host with a forbidden credential" && found.What != "Drover cannot create the host" {
+				t.Errorf("the message is %s", found.What)
 			}
 			if found.What == "" || f.state == Broken && len(found.Do) == 0 {
-				t.Errorf("nothing is said: %+v", found)
+				t.Errorf("the finding has no message: %+v", found)
 			}
 		})
 	}
@@ -287,24 +287,24 @@ func TestDiagnose_NeverAdvisesToMarkACluster(t *testing.T) {
 		}
 	}
 	if adopts != 4 {
-		t.Errorf("drover adopt is named %d times, want it for another instance's, one that another keeps from its own, another manager's and a released cluster", adopts)
+		t.Errorf("%d findings name drover adopt, want it for clusters of other instances and managers, and for a released cluster", adopts)
 	}
 }
 
 // For every combination of faults, Diagnose names the first broken link of each chain, and nothing else.
-func TestDiagnose_NamesTheFirstOfEachChain(t *testing.T) {
+func TestDiagnose_NamesTheFirstBrokenLinkOfEachChain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := healthy()
 		want, seen := []string{}, map[string]bool{}
 		inTrunk, machines, seenHost := false, false, false
 		drawn := rapid.SliceOfNDistinct(rapid.IntRange(0, len(faults)-1), 1, 6, rapid.ID[int]).Draw(t, "faults")
-		if rapid.Bool().Draw(t, "trunk works") {
+		if rapid.Bool().Draw(t, "the trunk works") {
 			drawn = slices.DeleteFunc(drawn, func(i int) bool { return faults[i].branch == trunk })
 		}
 		slices.Sort(drawn)
 		for _, i := range drawn {
 			f := faults[i]
-			if f.name == "a Job that failed" && seenHost {
+			if f.name == "a failed Job" && seenHost {
 				continue // a host that cannot be created has no Job
 			}
 			if f.link == LinkNode && f.branch == "Machine s-1" && w.of("s-1").Status.NodeRef.Name == "" {
@@ -333,7 +333,7 @@ func TestDiagnose_NamesTheFirstOfEachChain(t *testing.T) {
 }
 
 // A machine that waits for its turn is not a finding.
-func TestDiagnose_AMachineWaitsForItsTurn(t *testing.T) {
+func TestDiagnose_MachineWaitsForItsTurn(t *testing.T) {
 	w := healthy()
 	w.of("s-1").unplanned()
 	w.of("w-1").unplanned()
@@ -345,19 +345,19 @@ func TestDiagnose_AMachineWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-func TestDiagnose_WhatMayNotBeReadIsANote(t *testing.T) {
+func TestDiagnose_ForbiddenReadsAreNotes(t *testing.T) {
 	w := healthy()
 	w.Unread = map[string]string{"leases": "leases is forbidden", "nodedrivers": "forbidden", "definitions": "forbidden"}
 	w.Lease, w.Drivers, w.MissingKinds = nil, nil, []string{"Cluster"}
 	r := Diagnose(w)
-	want := []string{"could not read definitions: forbidden", "could not read leases: leases is forbidden", "could not read nodedrivers: forbidden"}
+	want := []string{"cannot read definitions: forbidden", "cannot read leases: leases is forbidden", "cannot read nodedrivers: forbidden"}
 	if diff := cmp.Diff(want, r.Notes); diff != "" || r.Result != OK {
 		t.Errorf("%s, notes (-want +got):\n%s", r.Result, diff)
 	}
 }
 
 // A webhook of Drover that the API server cannot call is a note. It breaks no link.
-func TestDiagnose_AWebhookOfOurOwnThatIsNotAskedIsANote(t *testing.T) {
+func TestDiagnose_SkippedWebhookOfDroverIsANote(t *testing.T) {
 	w := healthy()
 	w.Unasked = []Webhook{{Name: "ValidatingWebhookConfiguration drover, reference.admission.drover.io", Problem: "it has no authorities"}}
 	r := Diagnose(w)
@@ -371,7 +371,7 @@ func TestPrint(t *testing.T) {
 	secret.Secrets.Add("correct-horse")
 	several := healthy()
 	for _, f := range faults {
-		if slices.Contains([]string{"an instruction that fails", "an image that cannot be pulled", "a roll-out that waits for somebody"}, f.name) {
+		if slices.Contains([]string{"an instruction that fails", "an image that cannot be pulled", "a rollout that waits for a person"}, f.name) {
 			f.breaks(&several)
 		}
 	}
@@ -394,7 +394,7 @@ func TestPrint(t *testing.T) {
 			r.Print(&out, tc.all)
 			golden.Check(t, "testdata/print/"+name+".txt", out.String())
 			if bytes.Contains(out.Bytes(), []byte("correct-horse")) {
-				t.Error("a secret is told")
+				t.Error("the output contains a secret")
 			}
 		})
 	}

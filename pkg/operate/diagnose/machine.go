@@ -28,10 +28,10 @@ func (w *World) machineLinks(m *Machine) []Link {
 func (w *World) machine(m *Machine) Link {
 	l := link(LinkMachine, "Machine "+w.Namespace+"/"+m.Name)
 	if _, paused := m.Annotations[clusterv1.PausedAnnotation]; paused {
-		return l.broken("somebody has paused it", "take the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", "Machine")
+		return l.broken("a user has paused it", "remove the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", "Machine")
 	}
 	if strings.EqualFold(m.Annotations[rkev1.RollOutSkipAnnotation], "true") {
-		return l.broken("somebody leaves it out of roll-outs", "take the annotation "+rkev1.RollOutSkipAnnotation+" away").until("the annotation", "Machine")
+		return l.broken("a user has excluded it from rollouts", "remove the annotation "+rkev1.RollOutSkipAnnotation+" away").until("the annotation", "Machine")
 	}
 	return l
 }
@@ -53,7 +53,7 @@ func (w *World) bootstrap(m *Machine) Link {
 	ready := conditions.GetMeta(m.Bootstrap.Status.Conditions, rkev1.ConditionReady)
 	switch {
 	case ready != nil && ready.Status == metav1.ConditionFalse:
-		return l.broken("the machine's bootstrap data cannot be made", "correct what the message names").ofMeta(ready).until("a change", "Cluster", "RKEControlPlane")
+		return l.broken("Drover cannot create the machine's bootstrap data", "correct the fields in the message").ofMeta(ready).until("a change", "Cluster", "RKEControlPlane")
 	case m.Bootstrap.Status.DataSecretName == nil:
 		return l.waiting(w, "the machine has no bootstrap data yet", m.Bootstrap.CreationTimestamp.Time, briefly, serverLogs()).
 			ofEvent(w.lastWarning("RKEBootstrap", name)).until("the server", "Machine", "RKEControlPlane", "ServiceAccount", "Secret (token)")
@@ -84,18 +84,18 @@ func (w *World) host(m *Machine) Link {
 	case m.hostReady():
 		return l
 	case paused:
-		return l.broken("somebody has paused it", "take the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", ref.Kind)
+		return l.broken("a user has paused it", "remove the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", ref.Kind)
 	case ready != nil && machinejob.Blocked(ready.Reason):
-		return l.broken("the host cannot be made", "make what the message names").of(ready).until("another look", "timer")
+		return l.broken("Drover cannot create the host", "create the objects in the message").of(ready).until("the next attempt", "timer")
 	case m.Host.Status.FailureReason != "" && m.Job == nil:
-		l = l.broken("making the host failed", "see the message; the machine is replaced by a new one",
-			"to keep a failed machine for a look, set --delete-machine-on-failure-after of the server").of(ready).until("the deletion of the Machine", "Machine")
+		l = l.broken("the creation of the host failed", "see the message; a new machine replaces this one",
+			"to keep failed machines longer, set --delete-machine-on-failure-after of the server").of(ready).until("the deletion of the Machine", "Machine")
 		if l.Why == "" {
 			l.Why = m.Host.Status.FailureMessage
 		}
 		return l
 	case conditions.Get(m.Host.Status.Conditions, rkev1.ConditionCreateJob) == nil:
-		return l.waiting(w, "making the host has not begun", m.Host.CreationTimestamp.Time, briefly, w.get(ref.Kind, ref.Name), serverLogs()).
+		return l.waiting(w, "the creation of the host has not started", m.Host.CreationTimestamp.Time, briefly, w.get(ref.Kind, ref.Name), serverLogs()).
 			ofEvent(w.lastWarning(m.Host.Kind, m.Host.Name)).until("the server", "Machine", "Cluster (CAPI)")
 	}
 	return l
@@ -114,7 +114,7 @@ func (w *World) job(m *Machine) Link {
 	if m.Host == nil || !m.Host.Driven || m.hostReady() {
 		return link(LinkJob, "Job of "+m.Name)
 	}
-	return w.jobOf(m, "make the host")
+	return w.jobOf(m, "create the host")
 }
 
 // jobOf checks the progress of a host's Job.
@@ -130,24 +130,24 @@ func (w *World) jobOf(m *Machine, purpose string) Link {
 		if why := w.Unread["jobs"]; why != "" {
 			return l.unknown(why)
 		}
-		return l.waiting(w, "the Job that shall "+purpose+" does not exist", m.Host.CreationTimestamp.Time, briefly, w.get(m.Host.Kind, m.Host.Name), serverLogs()).
+		return l.waiting(w, "the Job to "+purpose+" does not exist", m.Host.CreationTimestamp.Time, briefly, w.get(m.Host.Kind, m.Host.Name), serverLogs()).
 			of(conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)).until("the server", "Job")
 	}
 	observed, pod := machinejob.Observe(m.Job, m.Pods), newest(m.Pods)
 	started := m.Job.CreationTimestamp.Time
 	switch {
 	case observed.Phase == machinejob.PhaseFailed:
-		what := "the Job that shall " + purpose + " failed"
+		what := "the Job to " + purpose + " failed"
 		if code := exitCode(pod); code != 0 {
 			what += fmt.Sprintf(" with exit code %d", code)
 		}
-		return l.broken(what, logs, "correct what the output says; a machine that could not be made is replaced by a new one").
-			because(rkev1.ReasonCreateError, observed.Message).since(observed.Ended).until("the deletion of the Machine, or another attempt", "Machine", "timer")
+		return l.broken(what, logs, "fix the cause that the output shows; a new machine replaces one whose creation failed").
+			because(rkev1.ReasonCreateError, observed.Message).since(observed.Ended).until("the deletion of the Machine, or the next attempt", "Machine", "timer")
 	case observed.Phase == machinejob.PhaseSucceeded:
-		return l.waiting(w, "the host was made, and its ID is not known yet", observed.Ended, briefly, w.get(m.Host.Kind, m.Host.Name), serverLogs()).
+		return l.waiting(w, "the host was created, but its ID is not known yet", observed.Ended, briefly, w.get(m.Host.Kind, m.Host.Name), serverLogs()).
 			until("the ID of the host", "Secret (state)", "Secret (plan)")
 	case pod == nil:
-		l = l.waiting(w, "the Job that shall "+purpose+" has no pod", started, briefly, describe).until("the pod", "Pod", "Job")
+		l = l.waiting(w, "the Job to "+purpose+" has no pod", started, briefly, describe).until("the pod", "Pod", "Job")
 		if e := w.lastWarning("Job", m.Job.Name); e != nil {
 			l = l.broken(l.What, describe).because(e.Reason, e.Message).since(e.Last)
 		}
@@ -157,7 +157,7 @@ func (w *World) jobOf(m *Machine, purpose string) Link {
 		return l.broken("the pod "+pod.Name+" does not start", w.get("pod", pod.Name)).because(reason, why).since(pod.CreationTimestamp.Time).
 			until("the pod", "Pod")
 	}
-	return l.waiting(w, "the Job that shall "+purpose+" runs", started, patiently, logs).
+	return l.waiting(w, "the Job to "+purpose+" runs", started, patiently, logs).
 		of(conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)).until("the end of the Job", "Job", "Pod").since(started)
 }
 
@@ -184,13 +184,13 @@ func (w *World) node(m *Machine) Link {
 		if m.Known != nil && m.Known.Plan != nil && !m.Known.Plan.DeliveredAt.IsZero() {
 			since = m.Known.Plan.DeliveredAt
 		}
-		return l.waiting(w, "its node has not come up", since, patiently,
+		return l.waiting(w, "its node does not exist yet", since, patiently,
 			"see the distribution's log on the host: journalctl -u rke2-server -u rke2-agent -u k3s -u k3s-agent", w.explain()).
 			ofMeta(healthy).until("the node", "Machine", "Node").since(since)
 	}
-	do := []string{"see whether the host runs and reaches the servers of the cluster", "see the node: kubectl --kubeconfig FILE describe node " + m.Status.NodeRef.Name}
+	do := []string{"check that the host runs and reaches the servers of the cluster", "see the node: kubectl --kubeconfig FILE describe node " + m.Status.NodeRef.Name}
 	if m.Known != nil && !m.Known.NodeLostSince.IsZero() {
-		return l.broken("the node is not heard of any more", do...).ofMeta(healthy).since(m.Known.NodeLostSince).
+		return l.broken("the node has stopped reporting", do...).ofMeta(healthy).since(m.Known.NodeLostSince).
 			until("the node, or a machine health check that replaces the machine", "Machine", "Node")
 	}
 	if healthy != nil && healthy.Status == metav1.ConditionFalse {

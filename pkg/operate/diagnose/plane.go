@@ -27,9 +27,9 @@ func (w *World) definitions() Link {
 	if len(w.MissingKinds) == 0 {
 		return l
 	}
-	return l.broken("these kinds are not served: "+strings.Join(w.MissingKinds, ", "),
+	return l.broken("the API server does not serve these kinds: "+strings.Join(w.MissingKinds, ", "),
 		"install the chart drover-crd, or start the server with --crds=install", "look for conflicts: kubectl get crd -o wide").
-		until("the definitions", "CustomResourceDefinition")
+		until("the CustomResourceDefinitions", "CustomResourceDefinition")
 }
 
 func (w *World) admission() Link {
@@ -42,8 +42,8 @@ func (w *World) admission() Link {
 	}
 	first := w.Webhooks[0]
 	l.Object = first.Name
-	return l.broken("the API server has to ask a webhook that does not answer, so it refuses to write objects of this cluster",
-		"make its pods run; see its Service and Endpoints", "or take its configuration away if nothing needs it any more").because("", first.Problem)
+	return l.broken("a webhook does not answer, so the API server refuses writes of this cluster's objects",
+		"start its pods; see its Service and Endpoints", "or delete its configuration if no program needs it").because("", first.Problem)
 }
 
 // clock compares the time that the leader wrote with the API server's time of that write.
@@ -58,7 +58,7 @@ func (w *World) clock() Link {
 	if skew < 0 {
 		direction = "behind"
 	}
-	return l.broken(fmt.Sprintf("the clock of the leading server is %s %s that of the API server: deadlines and certificates are judged wrongly",
+	return l.broken(fmt.Sprintf("the clock of the leading server is %s %s the API server's clock: deadlines and certificates are wrong",
 		skew.Abs().Round(time.Second), direction), "synchronise the clocks of the machines that run the server and the API server")
 }
 
@@ -89,7 +89,7 @@ func (w *World) leader() Link {
 	if why := w.Unread["leases"]; why != "" {
 		return l.unknown(why)
 	}
-	do := []string{"see whether the server runs: kubectl -n drover-system get pods, or systemctl status of drover server"}
+	do := []string{"check that the server runs: kubectl -n drover-system get pods, or systemctl status of drover server"}
 	if w.Lease == nil {
 		if len(w.Instances) > 0 || w.Unread["settings"] != "" {
 			return l // a single server holds no lease
@@ -107,9 +107,9 @@ func (w *World) leader() Link {
 	_, renewed := w.renewed()
 	switch {
 	case holder == "" && w.Now.Sub(renewed) <= duration+defaultLease:
-		return l.waiting(w, "no server leads at the moment", renewed, time.Minute, do...).until("another replica that takes the lease", "timer")
+		return l.waiting(w, "no server leads now", renewed, time.Minute, do...).until("another replica that takes the lease", "timer")
 	case holder == "":
-		return l.broken("no server leads: the last one gave the lease back", do...).since(renewed).until("a server that takes the lease", "timer")
+		return l.broken("no server leads: the last one released the lease", do...).since(renewed).until("a server that takes the lease", "timer")
 	case w.Now.Sub(renewed) > duration:
 		return l.broken("no server leads: "+holder+" has not renewed the lease", append(do, serverLogs())...).since(renewed.Add(duration)).
 			until("a server that takes the lease", "timer")
@@ -161,12 +161,12 @@ func (w *World) connection(machinesWork bool) Link {
 	switch {
 	case probe != nil && probe.Status == "False":
 		return l.broken("Cluster API cannot reach the API of the cluster",
-			"check that the address in the kubeconfig is reached from the server: kubectl --kubeconfig FILE get --raw /readyz",
-			"check load balancers and firewalls before port 6443 of the servers").ofMeta(probe).
+			"check that the server reaches the address in the kubeconfig: kubectl --kubeconfig FILE get --raw /readyz",
+			"check load balancers and firewalls in front of port 6443 of the servers").ofMeta(probe).
 			until("an answer of the API", "timer").behind(machinesWork)
 	case connected == nil || connected.Status != "True":
 		return l.waiting(w, "the API of the cluster has not answered yet", w.Cluster.CreationTimestamp.Time, patiently,
-			"check that port 6443 of the servers is reached from the server", serverLogs()).of(connected).
+			"check that Drover's server reaches port 6443 of the cluster's servers", serverLogs()).of(connected).
 			until("an answer of the API", "Cluster (CAPI)", "timer").behind(machinesWork)
 	}
 	return l

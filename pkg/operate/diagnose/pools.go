@@ -38,7 +38,7 @@ func (w *World) pools() []Branch {
 		others = append(others, of[name]...)
 	}
 	if len(others) > 0 {
-		out = append(out, Branch{Title: "Machines of no pool", Branches: others})
+		out = append(out, Branch{Title: "Machines without a pool", Branches: others})
 	}
 	return out
 }
@@ -92,7 +92,7 @@ func (w *World) pool(pool provv1.RKEMachinePool) Link {
 	case w.Unread["machinedeployments"] != "":
 		return l.unknown(w.Unread["machinedeployments"])
 	case pool.Paused:
-		return l.broken("somebody has paused the pool: its machines are neither changed nor replaced", "set paused of the pool to false in the Cluster").
+		return l.broken("a user has paused the pool: Drover neither changes nor replaces its machines", "set paused of the pool to false in the Cluster").
 			until("the end of the pause", "Cluster")
 	case w.deployment(pool.Name) == nil:
 		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
@@ -132,7 +132,7 @@ func (w *World) machines(pool provv1.RKEMachinePool, have int) Link {
 	}
 	if e := w.lastWarning("MachineSet", set.Name); e != nil {
 		l = l.because(e.Reason, e.Message)
-		l.State, l.What = Broken, l.What+", and making more fails"
+		l.State, l.What = Broken, l.What+", and the creation of more fails"
 		l.Do = append(l.Do, w.get("machinesets.cluster.x-k8s.io", set.Name))
 	}
 	return l

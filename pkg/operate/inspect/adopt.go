@@ -134,9 +134,9 @@ func (a *Adoption) comparable(cluster *provv1.Cluster, begun, made bool) bool {
 		return true
 	case a.Owner == OwnerNone: // the server creates it
 	case imported:
-		problem = "its manager has not finished making it: it has no status.clusterName yet"
+		problem = "its manager has not created all of it yet: it has no status.clusterName"
 	default:
-		problem = "its manager has not finished making it: it has no RKEControlPlane, no Cluster of Cluster API or no status.clusterName yet"
+		problem = "its manager has not created all of it yet: its RKEControlPlane, its CAPI Cluster or its status.clusterName is missing"
 	}
 	if problem != "" {
 		a.Problems = append(a.Problems, problem)
@@ -194,18 +194,18 @@ func (r *Reader) adopter(out *Adoption, instance string) (string, error) {
 	switch known := controllers.PublishedInstances(published.Items); {
 	case len(known) == 0:
 		return "", errors.New("no server of Drover has published its settings in namespace " + controllers.SettingsNamespace +
-			"; start the one that shall manage the cluster, which only watches until then")
+			"; start the server that will manage the cluster: it changes nothing before the adoption")
 	case instance == "" && len(known) > 1:
-		return "", fmt.Errorf("several instances of Drover have published their settings: name the one that shall manage the cluster with --to: %s", strings.Join(known, ", "))
+		return "", fmt.Errorf("several instances of Drover have published their settings: name the new manager of the cluster with --to: %s", strings.Join(known, ", "))
 	case instance == "":
 		instance = known[0]
 	case !slices.Contains(known, instance):
-		return "", fmt.Errorf("no server of instance %q has published its settings, which it does when it leads, known are %s: only one leads in a management cluster; "+
-			"stop the others, and start that one", instance, strings.Join(known, ", "))
+		return "", fmt.Errorf("instance %q has not published its settings, only %s have: a server publishes them when it leads, and only one instance leads in a management cluster; "+
+			"stop the other instances, and start that one", instance, strings.Join(known, ", "))
 	}
 	r.settings, _ = controllers.PublishedSettings(published.Items, instance)
 	if assumed := controllers.AssumedSettings(published.Items, instance); len(assumed) > 0 {
-		out.Notes = append(out.Notes, "the server has not published, or not in a form that is understood, "+strings.Join(assumed, ", ")+": the defaults of these flags are assumed")
+		out.Notes = append(out.Notes, "the server has published no valid values of "+strings.Join(assumed, ", ")+": this report assumes the defaults of these flags")
 	}
 	if r.opts.Override != nil {
 		r.opts.Override(&r.settings)

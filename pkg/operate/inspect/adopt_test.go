@@ -13,7 +13,7 @@ import (
 
 // A user's edit of the Cluster's spec and Cluster API's owner references of the control plane do not count as activity
 // of a manager.
-func TestLastActivity_IsAManagers(t *testing.T) {
+func TestLastActivity_CountsManagersOnly(t *testing.T) {
 	at := func(minute int) *metav1.Time {
 		v := metav1.NewTime(time.Date(2026, 9, 1, 12, minute, 0, 0, time.UTC))
 		return &v
@@ -35,7 +35,7 @@ func TestLastActivity_IsAManagers(t *testing.T) {
 }
 
 // The release, move or restore of a released cluster does not count as activity of a manager. Later writes do.
-func TestLastActivity_OfAReleasedClusterBeginsAfterItsRelease(t *testing.T) {
+func TestLastActivity_IgnoresTheRelease(t *testing.T) {
 	noon := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	entry := func(manager, subresource, fields string, after time.Duration) metav1.ManagedFieldsEntry {
 		at := metav1.NewTime(noon.Add(after))
@@ -49,26 +49,26 @@ func TestLastActivity_OfAReleasedClusterBeginsAfterItsRelease(t *testing.T) {
 		controlPlane []metav1.ManagedFieldsEntry
 		want         string // the active writer
 	}{
-		"let go of a moment ago": {
+		"just released": {
 			created: -time.Hour, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0), entry("drover", "status", "{}", -time.Second)},
 			controlPlane: []metav1.ManagedFieldsEntry{entry("drover", "status", "{}", 5*time.Second)},
 		},
-		"its instance goes on": {
+		"its instance continues": {
 			created: -time.Hour, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0)},
 			controlPlane: []metav1.ManagedFieldsEntry{entry("drover", "status", "{}", time.Minute)}, want: "drover",
 		},
-		"Rancher has it since": {
+		"Rancher manages it now": {
 			created: -time.Hour, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0), entry("rancher", "status", "{}", time.Minute)}, want: "rancher",
 		},
 		"moved": {controlPlane: []metav1.ManagedFieldsEntry{entry("clusterctl", "", spec, 0)}},
-		"moved, and somebody plans it": {
+		"moved, and another manager plans it": {
 			controlPlane: []metav1.ManagedFieldsEntry{entry("clusterctl", "", spec, 0), entry("rancher", "status", "{}", time.Minute)}, want: "rancher",
 		},
 		"restored": {
 			restored: true, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0), entry("drover", "status", "{}", time.Second)},
 			controlPlane: []metav1.ManagedFieldsEntry{entry("drover", "", spec, 0), entry("drover", "status", "{}", time.Minute)},
 		},
-		"restored, and somebody plans it": {
+		"restored, and another manager plans it": {
 			restored: true, controlPlane: []metav1.ManagedFieldsEntry{entry("drover", "", spec, 0), entry("rancher", "status", "{}", time.Minute)}, want: "rancher",
 		},
 	} {
@@ -87,7 +87,7 @@ func TestLastActivity_OfAReleasedClusterBeginsAfterItsRelease(t *testing.T) {
 	}
 }
 
-func TestFieldPath_NamesFieldsAsTheServerDoes(t *testing.T) {
+func TestFieldPath_NamesFieldsLikeTheServer(t *testing.T) {
 	var got []string
 	for _, path := range fieldsOf(map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{"a.b/c": nil}, "labels": map[string]any{}}, "spec": map[string]any{"list": []any{1}, "x": "y"},

@@ -119,7 +119,7 @@ func (c *collector) system() {
 	// The recipient of the bundle may lack permission to know other clusters.
 	others, err := c.Clusters("")
 	if err != nil {
-		c.note("logs and metrics of Drover, in which lines about other clusters cannot be told apart", err)
+		c.note("logs and metrics of Drover, because they also contain lines about other clusters", err)
 		return
 	}
 	isChosen := func(one supportbundle.Cluster) bool { return slices.Contains(c.out.Clusters, one) }

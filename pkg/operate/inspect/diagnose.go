@@ -87,7 +87,7 @@ func (g *gatherer) may(kind string, err error) error {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		g.w.Unread[kind] = "you may not: " + err.Error()
+		g.w.Unread[kind] = "forbidden: " + err.Error()
 		return nil
 	}
 	return fmt.Errorf("read %s: %w", kind, err)

@@ -43,7 +43,7 @@ func ParseFile(data []byte) (File, error) {
 		}
 	}
 	if out.Cluster == nil {
-		return out, errors.New("there is no Cluster of " + provv1.SchemeGroupVersion.String() + " in the file")
+		return out, errors.New("the file has no Cluster of " + provv1.SchemeGroupVersion.String())
 	}
 	return out, nil
 }
@@ -57,7 +57,7 @@ func (f *File) add(document []byte) error {
 	case len(object.Object) == 0:
 		return nil
 	case gvk == provv1.SchemeGroupVersion.WithKind("Cluster") && f.Cluster != nil:
-		return errors.New("there are several Clusters in the file; preview one at a time")
+		return errors.New("the file has several Clusters; preview one at a time")
 	case gvk == provv1.SchemeGroupVersion.WithKind("Cluster"):
 		return f.decode(document)
 	case gvk.Group == clients.MachineConfigGroup:

@@ -21,12 +21,12 @@ func TestLeads(t *testing.T) {
 		lease *coordinationv1.Lease
 		want  string
 	}{
-		"nobody has ever led":                          {nil, ""},
-		"the lease was given back":                     {held(""), ""},
-		"an older Drover, which does not say whose":    {held("host_0b5d9a3e-6c1f-4f0e-9b57-3f5f6b1c2d3e"), ""},
-		"the one of the cluster, which published none": {of("mine"), "mine"},
-		"one that has published its settings":          {of("other"), "other"},
-		"one of which nothing is known":                {of("third"), "an instance with the digest " + rival.Digest("third")},
+		"no server has led":                                            {nil, ""},
+		"the lease was released":                                       {held(""), ""},
+		"an older Drover, without an instance":                         {held("host_0b5d9a3e-6c1f-4f0e-9b57-3f5f6b1c2d3e"), ""},
+		"the instance of the cluster, which has published no settings": {of("mine"), "mine"},
+		"an instance that has published its settings":                  {of("other"), "other"},
+		"an unknown instance":                                          {of("third"), "an instance with the digest " + rival.Digest("third")},
 	} {
 		w := &diagnose.World{
 			Lease: tc.lease, Instances: []string{"other"},

@@ -47,7 +47,7 @@ func (r *Reader) Preview(file File) (preview.Report, error) {
 		return preview.Report{}, err
 	}
 	if live != nil && live.DeletionTimestamp != nil {
-		return preview.Report{}, fmt.Errorf("cluster %s/%s is being deleted: no edit changes anything", r.namespace, name)
+		return preview.Report{}, fmt.Errorf("cluster %s/%s is being deleted: edits have no effect", r.namespace, name)
 	}
 	controlPlane, err := r.controlPlane(name)
 	if err != nil {
@@ -60,10 +60,10 @@ func (r *Reader) Preview(file File) (preview.Report, error) {
 	}
 	report, err := preview.Compute(in)
 	if unknown != "" {
-		report.Notes = append(report.Notes, "settings are not those of the server; "+unknown)
+		report.Notes = append(report.Notes, "the settings are not the server's; "+unknown)
 	}
 	for _, ignored := range file.Ignored {
-		report.Notes = append(report.Notes, ignored+" in the file is not looked at")
+		report.Notes = append(report.Notes, ignored+" in the file is ignored")
 	}
 	return report, err
 }
@@ -89,7 +89,7 @@ func (r *Reader) inputs(file File, live *provv1.Cluster, controlPlane *rkev1.RKE
 		return out, &InvalidError{problems}
 	}
 	if out.After.Cluster.Spec.RKEConfig == nil {
-		return out, errors.New("the Cluster in the file has no spec.rkeConfig: nothing is provisioned for it")
+		return out, errors.New("the Cluster in the file has no spec.rkeConfig, so Drover provisions nothing for it")
 	}
 	if controlPlane == nil {
 		return out, nil

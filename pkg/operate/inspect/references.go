@@ -32,7 +32,7 @@ func (r *Reader) references(ctx context.Context, out *Adoption, cluster *provv1.
 	switch {
 	case apierrors.IsNotFound(err):
 		for _, ref := range open {
-			out.Problems = append(out.Problems, fmt.Sprintf("%s: Secret %s is in another namespace, and without the admission webhooks of Drover nobody notes that you may get it: "+
+			out.Problems = append(out.Problems, fmt.Sprintf("%s: Secret %s is in another namespace, and Drover's admission webhooks, which record your permission to get it, are missing: "+
 				"install them, or offer the Secret to the cluster: kubectl -n %s annotate secret %s %s=%s/%s", ref.Field, ref, ref.Namespace, ref.Name,
 				rkev1.AuthorizedObjectAnnotation, cluster.Namespace, cluster.Name))
 		}
@@ -42,7 +42,7 @@ func (r *Reader) references(ctx context.Context, out *Adoption, cluster *provv1.
 	}
 	out.Renew = true
 	for _, ref := range open {
-		out.Notes = append(out.Notes, fmt.Sprintf("whoever adopts the cluster becomes the author of %s: it may use Secret %s for as long as they may get it", ref.Field, ref))
+		out.Notes = append(out.Notes, fmt.Sprintf("the user that adopts the cluster becomes the author of %s: the cluster may use Secret %s while that user may get it", ref.Field, ref))
 	}
 	return nil
 }
@@ -56,8 +56,8 @@ func (r *Reader) ungranted(out *Adoption, cluster *provv1.Cluster) ([]tenancy.Re
 		secret, err := r.plans.Secrets.Cache().Get(ref.Namespace, ref.Name)
 		switch {
 		case apierrors.IsForbidden(err):
-			out.Problems = append(out.Problems, fmt.Sprintf("%s: you may not get Secret %s, and the cluster uses it in the name of whoever adopts it: "+
-				"let somebody adopt it who may get it", ref.Field, ref))
+			out.Problems = append(out.Problems, fmt.Sprintf("%s: you may not get Secret %s, and the cluster uses it with the permission of the user that adopts it: "+
+				"ask a user with that permission to adopt the cluster", ref.Field, ref))
 			continue
 		case apierrors.IsNotFound(err):
 		case err != nil:

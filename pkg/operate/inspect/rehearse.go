@@ -118,7 +118,7 @@ func (p *play) perform(provisioned bool) (notes []string, err error) {
 			return nil, nil
 		}
 	}
-	return []string{fmt.Sprintf("the controllers were not at rest after %d passes: more may be written than is listed", rounds)}, nil
+	return []string{fmt.Sprintf("the controllers did not settle after %d passes: they may write more than this list", rounds)}, nil
 }
 
 // begin writes the Cluster's mark and the planner's marks on the stage, like an adoption.

@@ -35,7 +35,7 @@ func (r *Reader) PreviewEdit(edited *provv1.Cluster) (preview.Report, error) {
 		return report, errors.New(strings.Replace(invalid.Error(), "the Cluster in the file is not valid:", "the Cluster would not be valid:", 1))
 	}
 	if err == nil && report.New {
-		return report, fmt.Errorf("the Cluster %s, which was there before, is not found any more", report.Cluster)
+		return report, fmt.Errorf("the Cluster %s no longer exists", report.Cluster)
 	}
 	return report, err
 }

@@ -84,7 +84,7 @@ func (r *Reader) Roll(name, to string, pools []string) (Roll, error) {
 		out.To = render.Versions{}.Newest()
 	}
 	if known := (render.Versions{}); !known.Knows(out.To) {
-		return out, fmt.Errorf("render version %q is not known, known are %s", out.To, strings.Join(known.Names(), ", "))
+		return out, fmt.Errorf("unknown render version %q; use one of %s", out.To, strings.Join(known.Names(), ", "))
 	}
 	cluster, err := r.Cluster(name)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Reader) Roll(name, to string, pools []string) (Roll, error) {
 	}
 	switch {
 	case cluster.DeletionTimestamp != nil:
-		return out, fmt.Errorf("cluster %s is being deleted: no machine moves any more", out.Cluster)
+		return out, fmt.Errorf("cluster %s is being deleted: its machines keep their render versions", out.Cluster)
 	case cluster.Spec.RKEConfig == nil || controlPlane == nil:
 		return out, fmt.Errorf("cluster %s has no control plane yet: its machines will start with the newest render version", out.Cluster)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // The reader compares plans with the server's published settings. Flags take precedence.
-func TestReader_LearnsTheServersSettings(t *testing.T) {
+func TestReader_ReadsTheServersSettings(t *testing.T) {
 	published := controllers.Settings{SystemDefaultRegistry: "r.example.com", SystemAgentInstallerImage: "theirs-"}
 	owned := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}}}
 	foreign := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "another"}}}
@@ -33,7 +33,7 @@ func TestReader_LearnsTheServersSettings(t *testing.T) {
 	}{
 		"published":             {published: true, cluster: owned, want: render.Settings{InstallerImage: "theirs-", SystemDefaultRegistry: "r.example.com"}},
 		"a new cluster":         {published: true, want: render.Settings{InstallerImage: "theirs-", SystemDefaultRegistry: "r.example.com"}},
-		"another server's":      {published: true, cluster: foreign, wantUnknown: "it has not published them"},
+		"of another server":     {published: true, cluster: foreign, wantUnknown: "it has not published them"},
 		"not published":         {cluster: owned, wantUnknown: "it has not published them"},
 		"with a flag":           {published: true, cluster: owned, override: mineInstead, want: render.Settings{InstallerImage: "mine-", SystemDefaultRegistry: "r.example.com"}},
 		"not published, a flag": {cluster: owned, override: mineInstead, want: render.Settings{InstallerImage: "mine-"}, wantUnknown: "it has not published them"},
@@ -58,7 +58,7 @@ func TestReader_LearnsTheServersSettings(t *testing.T) {
 				}
 				defer r.Close()
 				if unknown := r.learn(tc.cluster); unknown != tc.wantUnknown {
-					t.Errorf("unknown because %q, want %q", unknown, tc.wantUnknown)
+					t.Errorf("unknown: %q, want %q", unknown, tc.wantUnknown)
 				}
 				if diff := cmp.Diff(tc.want, r.plans.Settings()); diff != "" {
 					t.Errorf("settings (-want +got):\n%s", diff)
@@ -71,7 +71,7 @@ func TestReader_LearnsTheServersSettings(t *testing.T) {
 func mineInstead(s *controllers.Settings) { s.SystemAgentInstallerImage = "mine-" }
 
 // A user that may not read the settings gets a note, and the rest of the result.
-func TestReader_SettingsThatCannotBeRead(t *testing.T) {
+func TestReader_UnreadableSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme, err := clients.NewScheme()
 		if err != nil {
@@ -84,11 +84,11 @@ func TestReader_SettingsThatCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		if unknown := r.learn(nil); !strings.Contains(unknown, "they cannot be read: ") || !strings.Contains(unknown, "closed to you") {
-			t.Errorf("unknown because %q", unknown)
+		if unknown := r.learn(nil); !strings.Contains(unknown, "they cannot be read: ") || !strings.Contains(unknown, "forbidden to you") {
+			t.Errorf("unknown: %q", unknown)
 		}
 		if got := r.plans.Settings().InstallerImage; got != "mine-" {
-			t.Errorf("the flag does not count: %q", got)
+			t.Errorf("the flag has no effect: %q", got)
 		}
 	})
 }
@@ -96,5 +96,5 @@ func TestReader_SettingsThatCannotBeRead(t *testing.T) {
 type closed struct{}
 
 func (closed) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("closed to you")
+	return nil, errors.New("forbidden to you")
 }

@@ -17,41 +17,41 @@ func TestSnapshotOf(t *testing.T) {
 		want   Snapshot
 		place  string
 	}{
-		"one on a node": {
+		"on a node": {
 			rkev1.ETCDSnapshot{Spec: rkev1.ETCDSnapshotSpec{ClusterName: "demo"}, SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", NodeName: "n", Status: "successful", Size: 7}},
 			Snapshot{Cluster: "demo", Storage: storageLocal, Node: "n", File: "f", Status: "successful", Size: 7}, "node n",
 		},
-		"one in S3, as older objects have it": {
+		"in S3, like older objects": {
 			rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{NodeName: "s3", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", Folder: "d"}}},
 			Snapshot{Storage: storageS3, Bucket: "b", Folder: "d"}, "S3, bucket b, folder d",
 		},
-		"a storage whose bucket the credential has": {
+		"in S3, with the bucket in the credential": {
 			rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{NodeName: "n", S3: &rkev1.ETCDSnapshotS3{}}}, Snapshot{Storage: storageS3, Node: "n"}, "S3",
 		},
-		"whose it is, only a label says": {
+		"with its cluster in a label only": {
 			rkev1.ETCDSnapshot{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{rkev1.ClusterNameLabel: "demo"}}},
 			Snapshot{Cluster: "demo", Storage: storageLocal}, "a machine of the cluster",
 		},
-		"metadata that nobody can read": {
+		"invalid metadata": {
 			rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: "?"}}, Snapshot{Storage: storageLocal}, "a machine of the cluster",
 		},
 	} {
 		got := snapshotOf(&tc.object)
 		if diff := cmp.Diff(tc.want, got); diff != "" || got.Place() != tc.place {
-			t.Errorf("%s: it is at %q, want %q (-want +got):\n%s", name, got.Place(), tc.place, diff)
+			t.Errorf("%s: the place is %q, want %q (-want +got):\n%s", name, got.Place(), tc.place, diff)
 		}
 	}
 }
 
-func TestSelectorsOf_AskForNoMoreThanMayBeOfTheCluster(t *testing.T) {
+func TestSelectorsOf_SelectTheClusterOnly(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		cluster string
 		want    []string
 	}{
-		"all clusters":                {"", []string{""}},
-		"one":                         {"demo", []string{"rke.cattle.io/cluster-name=demo", "!rke.cattle.io/cluster-name"}},
-		"a name that no label can be": {"a,b", []string{""}},
+		"all clusters":                  {"", []string{""}},
+		"one":                           {"demo", []string{"rke.cattle.io/cluster-name=demo", "!rke.cattle.io/cluster-name"}},
+		"a name that is no valid label": {"a,b", []string{""}},
 	} {
 		if diff := cmp.Diff(tc.want, selectorsOf(tc.cluster)); diff != "" {
 			t.Errorf("%s: selectors (-want +got):\n%s", name, diff)
@@ -59,7 +59,7 @@ func TestSelectorsOf_AskForNoMoreThanMayBeOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestYounger_PutsUnknownTimesLast(t *testing.T) {
+func TestYounger_UnknownTimesAreLast(t *testing.T) {
 	t.Parallel()
 	at := func(seconds int64) *metav1.Time { return new(metav1.Unix(seconds, 0)) }
 	list := []Snapshot{{Name: "z"}, {Name: "old", TakenAt: at(1)}, {Name: "b", TakenAt: at(9)}, {Name: "a", TakenAt: at(9)}, {Name: "y"}}

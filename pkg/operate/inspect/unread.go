@@ -28,7 +28,7 @@ func (p *play) notes() []string {
 		lines[line] = append(lines[line], of.machine)
 	}
 	for of, why := range p.failed {
-		line := of.what + "%s would not be brought about: " + strings.ReplaceAll(why, "%", "%%")
+		line := of.what + "%s cannot be created or updated: " + strings.ReplaceAll(why, "%", "%%")
 		lines[line] = append(lines[line], of.machine)
 	}
 	var out []string
@@ -62,9 +62,9 @@ func (p *play) others() string {
 	case err == nil:
 		return ""
 	case apierrors.IsForbidden(err):
-		return "whether a Cluster of another namespace has the same management cluster is not compared: you may not list clusters.provisioning.cattle.io in all namespaces"
+		return "Clusters of other namespaces with the same management cluster are not compared: you may not list clusters.provisioning.cattle.io in all namespaces"
 	}
-	return "whether a Cluster of another namespace has the same management cluster is not compared: " + err.Error()
+	return "Clusters of other namespaces with the same management cluster are not compared: " + err.Error()
 }
 
 // host returns the infrastructure object of a machine.
@@ -96,7 +96,7 @@ func (p *play) doubts(out *Adoption) error {
 			return err
 		}
 		if why != "" && out.replace(name) {
-			out.Notes = append(out.Notes, fmt.Sprintf("machine %s counts as one that is replaced: %s, and what becomes of it is not known", name, why))
+			out.Notes = append(out.Notes, fmt.Sprintf("machine %s counts as replaced: %s, and its future is unknown", name, why))
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ func (p *play) doubt(machine *clusterv1.Machine) (string, error) {
 		return "", nil
 	case err != nil:
 		//nolint:nilerr // it is the answer
-		return fmt.Sprintf("its %s %s cannot be read, and it does not say itself that its host was made", ref.Kind, ref.Name), nil
+		return fmt.Sprintf("its %s %s cannot be read, and its own status does not show that its host was created", ref.Kind, ref.Name), nil
 	}
 	var status rkev1.RKEMachineStatus
 	text, err := json.Marshal(host.Object["status"])
@@ -126,9 +126,9 @@ func (p *play) doubt(machine *clusterv1.Machine) (string, error) {
 	case !machinejob.InDoubt(status):
 		return "", nil
 	case status.FailureReason != "":
-		return fmt.Sprintf("its %s %s says %s", ref.Kind, ref.Name, status.FailureReason), nil
+		return fmt.Sprintf("its %s %s reports %s", ref.Kind, ref.Name, status.FailureReason), nil
 	}
-	return fmt.Sprintf("its %s %s does not say that its host was made", ref.Kind, ref.Name), nil
+	return fmt.Sprintf("its %s %s does not show that its host was created", ref.Kind, ref.Name), nil
 }
 
 // replace marks a machine as replaced. It returns false for machines that are removed anyway or belong to another

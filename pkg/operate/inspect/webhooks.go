@@ -76,7 +76,7 @@ func (g *gatherer) webhook(hook webhook, namespace labels.Set) error {
 	ignored := hook.failure != nil && *hook.failure == admissionv1.Ignore
 	ours := hook.configuration == registration.Name
 	if ours && len(hook.client.CABundle) == 0 {
-		g.w.Unasked = append(g.w.Unasked, diagnose.Webhook{Name: hook.name, Problem: "its configuration has no authorities (caBundle), which the leading server fills in"})
+		g.w.Unasked = append(g.w.Unasked, diagnose.Webhook{Name: hook.name, Problem: "its configuration has no caBundle, which the leading server sets"})
 		return nil
 	}
 	if ignored && !ours || hook.client.Service == nil || !hook.concerns(namespace) {

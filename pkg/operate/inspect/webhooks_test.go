@@ -18,21 +18,21 @@ func TestWebhook_ConcernsObjectsOfClusters(t *testing.T) {
 		namespaces, objects *metav1.LabelSelector
 		want                bool
 	}{
-		"everything":                    {group: "*", resource: "*", want: true},
-		"everything and its parts":      {group: "*", resource: "*/*", want: true},
-		"our group":                     {group: "rke.cattle.io", resource: "*", want: true},
-		"a kind of ours":                {group: "cluster.x-k8s.io", resource: "machines", want: true},
-		"its status":                    {group: "cluster.x-k8s.io", resource: "machines/status", want: true},
-		"its scale":                     {group: "cluster.x-k8s.io", resource: "machinedeployments/scale"},
-		"clusters of any group":         {group: "*", resource: "clusters", want: true},
-		"machines of a driver":          {group: "*", resource: "simmachines", want: true},
-		"pods of any group":             {group: "*", resource: "pods"},
-		"another group":                 {group: "apps", resource: "*"},
-		"namespaces of others":          {group: "*", resource: "*", namespaces: selector("team", metav1.LabelSelectorOpIn, "b")},
-		"this namespace":                {group: "*", resource: "*", namespaces: selector("team", metav1.LabelSelectorOpIn, "a"), want: true},
-		"all namespaces but the system": {group: "*", resource: "*", namespaces: selector("system", metav1.LabelSelectorOpDoesNotExist), want: true},
-		"objects that ask for it":       {group: "*", resource: "*", objects: selector("inject", metav1.LabelSelectorOpExists)},
-		"objects that do not refuse it": {group: "*", resource: "*", objects: selector("inject", metav1.LabelSelectorOpDoesNotExist), want: true},
+		"everything":                       {group: "*", resource: "*", want: true},
+		"all kinds and their subresources": {group: "*", resource: "*/*", want: true},
+		"a group of Drover":                {group: "rke.cattle.io", resource: "*", want: true},
+		"a kind of Drover":                 {group: "cluster.x-k8s.io", resource: "machines", want: true},
+		"the status of that kind":          {group: "cluster.x-k8s.io", resource: "machines/status", want: true},
+		"the scale of that kind":           {group: "cluster.x-k8s.io", resource: "machinedeployments/scale"},
+		"clusters of any group":            {group: "*", resource: "clusters", want: true},
+		"machines of a driver":             {group: "*", resource: "simmachines", want: true},
+		"pods of any group":                {group: "*", resource: "pods"},
+		"another group":                    {group: "apps", resource: "*"},
+		"namespaces of others":             {group: "*", resource: "*", namespaces: selector("team", metav1.LabelSelectorOpIn, "b")},
+		"this namespace":                   {group: "*", resource: "*", namespaces: selector("team", metav1.LabelSelectorOpIn, "a"), want: true},
+		"all namespaces but the system":    {group: "*", resource: "*", namespaces: selector("system", metav1.LabelSelectorOpDoesNotExist), want: true},
+		"objects that opt in":              {group: "*", resource: "*", objects: selector("inject", metav1.LabelSelectorOpExists)},
+		"objects that do not opt out":      {group: "*", resource: "*", objects: selector("inject", metav1.LabelSelectorOpDoesNotExist), want: true},
 	} {
 		hook := webhook{namespaces: tc.namespaces, objects: tc.objects, rules: []admissionv1.RuleWithOperations{{
 			Rule: admissionv1.Rule{APIGroups: []string{tc.group}, Resources: []string{tc.resource}},
@@ -45,6 +45,6 @@ func TestWebhook_ConcernsObjectsOfClusters(t *testing.T) {
 		Rule: admissionv1.Rule{APIGroups: []string{"*"}, Resources: []string{"*"}},
 	}}}
 	if !unknown.concerns(nil) {
-		t.Error("whoever may not read the namespace is not told of a webhook that may be in the way")
+		t.Error("without permission to read the namespace, the webhook is ignored")
 	}
 }

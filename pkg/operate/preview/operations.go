@@ -80,15 +80,15 @@ func (c *comparison) operationNotes() []string {
 	for _, o := range c.after.outlook.Operations {
 		switch {
 		case o.Problem != "":
-			notes = append(notes, fmt.Sprintf("%s: the %s would fail, and touch no machine: %s", fieldOf(o), o.Title, o.Problem))
+			notes = append(notes, fmt.Sprintf("%s: the %s would fail before it changes any machine: %s", fieldOf(o), o.Title, o.Problem))
 		case o.Stuck != "":
-			notes = append(notes, fmt.Sprintf("%s: the %s is under way, and cannot go on: %s", fieldOf(o), o.Title, o.Stuck))
+			notes = append(notes, fmt.Sprintf("%s: the %s is running, but cannot continue: %s", fieldOf(o), o.Title, o.Stuck))
 		case o.Held != "" && len(o.Stages) > 0:
-			notes = append(notes, fmt.Sprintf("%s: the %s does not begin now: %s", fieldOf(o), o.Title, o.Held))
+			notes = append(notes, fmt.Sprintf("%s: the %s does not start now: %s", fieldOf(o), o.Title, o.Held))
 		case o.Running && len(o.Stages) == 0:
-			notes = append(notes, fmt.Sprintf("%s: the %s is under way, and stops and starts no machine any more", fieldOf(o), o.Title))
+			notes = append(notes, fmt.Sprintf("%s: the %s is running, and will not stop or start any other machine", fieldOf(o), o.Title))
 		case len(o.Stages) == 0:
-			notes = append(notes, fmt.Sprintf("%s: the %s begins later, on machines that are not there yet", fieldOf(o), o.Title))
+			notes = append(notes, fmt.Sprintf("%s: the %s starts later, on machines that do not exist yet", fieldOf(o), o.Title))
 		}
 	}
 	return notes

@@ -23,7 +23,7 @@ func TestCompute_Operations(t *testing.T) {
 		order  []string
 		notes  []string
 	}{
-		"a snapshot restarts nobody": {
+		"a snapshot restarts no machine": {
 			edit:   func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1} },
 			result: planner.ClassInPlace,
 			want: []string{
@@ -32,7 +32,7 @@ func TestCompute_Operations(t *testing.T) {
 			},
 			order: []string{"etcd snapshot, all at once: server-1 server-2 server-3"},
 		},
-		"a rotation of certificates restarts all": {
+		"a certificate rotation restarts all machines": {
 			edit:   func(c *provv1.RKEConfig) { c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1} },
 			result: planner.ClassRestart,
 			want: []string{
@@ -42,7 +42,7 @@ func TestCompute_Operations(t *testing.T) {
 			},
 			order: []string{"certificate rotation, one at a time: server-1 server-2 server-3 worker-1 worker-2"},
 		},
-		"a rotation of a server's certificates leaves workers alone": {
+		"a rotation of a server's certificates skips workers": {
 			edit: func(c *provv1.RKEConfig) {
 				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1, Services: []string{"etcd"}}
 			},
@@ -52,14 +52,14 @@ func TestCompute_Operations(t *testing.T) {
 				"server-3 Restart " + rke + "rotateCertificates",
 			},
 		},
-		"certificates of a service that the distribution does not know": {
+		"certificates of an unknown service": {
 			edit: func(c *provv1.RKEConfig) {
 				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1, Services: []string{"etcd", "k3s-server"}}
 			},
 			result: planner.ClassNone,
-			notes:  []string{rke + "rotateCertificates: the certificate rotation would fail, and touch no machine: rke2 has no service k3s-server with certificates"},
+			notes:  []string{rke + "rotateCertificates: the certificate rotation would fail before it changes any machine: rke2 has no service k3s-server with certificates"},
 		},
-		"a rotation of keys restarts servers three times": {
+		"a key rotation restarts servers three times": {
 			edit:   func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} },
 			result: planner.ClassRestart,
 			want: []string{
@@ -68,13 +68,13 @@ func TestCompute_Operations(t *testing.T) {
 			},
 			order: []string{"encryption key rotation, one at a time, 3 times: server-1 server-2 server-3"},
 		},
-		"keys that the version cannot rotate": {
+		"a version without key rotation": {
 			given:  func(w *world) { w.features = map[string]string{"other": "1"} },
 			edit:   func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} },
 			result: planner.ClassNone,
-			notes:  []string{rke + "rotateEncryptionKeys: the encryption key rotation would fail, and touch no machine: version v1.36.2+rke2r1 cannot rotate encryption keys"},
+			notes:  []string{rke + "rotateEncryptionKeys: the encryption key rotation would fail before it changes any machine: version v1.36.2+rke2r1 cannot rotate encryption keys"},
 		},
-		"a restore stops all": {
+		"a restore stops all machines": {
 			given: func(w *world) {
 				w.snapshot.Snapshots = []planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "server-2"}}
 			},
@@ -92,15 +92,15 @@ func TestCompute_Operations(t *testing.T) {
 				"etcd restore: start, tier by tier: server-1 server-3 worker-1 worker-2",
 			},
 		},
-		"a restore that cannot work stops nobody": {
+		"a restore that cannot work stops no machine": {
 			edit: func(c *provv1.RKEConfig) {
 				c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "x", Generation: 1}
 			},
 			result: planner.ClassNone,
-			notes: []string{rke + "etcdSnapshotRestore: the etcd restore would fail, and touch no machine: snapshot x is not known; to restore from a file of that name " +
+			notes: []string{rke + "etcdSnapshotRestore: the etcd restore would fail before it changes any machine: snapshot x is not known; to restore from a file of that name " +
 				"there must be exactly one machine with etcd"},
 		},
-		"a restore that has stopped machines already, and whose snapshot is gone": {
+		"a restore that has stopped machines, and whose snapshot is missing": {
 			given: func(w *world) {
 				asked := &rkev1.ETCDSnapshotRestore{Name: "x", Generation: 1}
 				w.cluster.Spec.RKEConfig.ETCDSnapshotRestore = asked
@@ -112,11 +112,11 @@ func TestCompute_Operations(t *testing.T) {
 			want: []string{
 				"server-1 Restart pending", "server-2 Restart pending", "server-3 Restart pending", "worker-1 Restart pending", "worker-2 Restart pending",
 			},
-			notes: []string{rke + "etcdSnapshotRestore: the etcd restore is under way, and cannot go on: snapshot x is not known; to restore from a file of that name " +
-				"there must be exactly one machine with etcd", "what is pending comes without the edit too; if the cluster is at rest, this command does not have the settings of the server " +
+			notes: []string{rke + "etcdSnapshotRestore: the etcd restore is running, but cannot continue: snapshot x is not known; to restore from a file of that name " +
+				"there must be exactly one machine with etcd", "pending changes happen without the edit, too; if the cluster has settled, this command lacks settings of the server " +
 				"(--system-default-registry and others)"},
 		},
-		"a rotation beside an edit comes first, and waits for what is in its way": {
+		"a rotation with an edit comes first, and waits for unreachable members": {
 			given: func(w *world) { w.machine("server-3").NodeLostSince = start },
 			edit: func(c *provv1.RKEConfig) {
 				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1, Services: []string{"etcd"}}
@@ -134,13 +134,13 @@ func TestCompute_Operations(t *testing.T) {
 				"certificate rotation, one at a time: server-1 server-2 server-3", "bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3",
 				"worker, one at a time: worker-1 worker-2",
 			},
-			notes: []string{rke + "rotateCertificates: the certificate rotation does not begin now: it waits for the etcd members of machines whose nodes are unreachable: server-3"},
+			notes: []string{rke + "rotateCertificates: the certificate rotation does not start now: it waits for the etcd members of machines whose nodes are unreachable: server-3"},
 		},
-		"what was done already is not done again": {
+		"a finished operation does not run again": {
 			given: func(w *world) { w.snapshot.ControlPlane.Status.CertificateRotationGeneration = 1 },
 			edit:  func(c *provv1.RKEConfig) { c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1} }, result: planner.ClassNone,
 		},
-		"what is asked for already is pending": {
+		"a requested operation is pending": {
 			given: func(w *world) {
 				w.cluster.Spec.RKEConfig.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
 			},
@@ -178,7 +178,7 @@ func TestCompute_OperationsOfANewCluster(t *testing.T) {
 	if err != nil || r.Result != planner.ClassAdd {
 		t.Fatalf("report %+v, %v", r, err)
 	}
-	if diff := cmp.Diff([]string{"spec.rkeConfig.etcdSnapshotCreate: the etcd snapshot begins later, on machines that are not there yet"}, r.Notes); diff != "" {
+	if diff := cmp.Diff([]string{"spec.rkeConfig.etcdSnapshotCreate: the etcd snapshot starts later, on machines that do not exist yet"}, r.Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }
@@ -191,8 +191,8 @@ func TestReport_OperationProblem(t *testing.T) {
 		want      []Operation
 		problem   string
 	}{
-		"it would work": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "server-2"}}, []Operation{{Field: field}}, ""},
-		"it would fail": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "gone"}},
+		"an operation that works": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "server-2"}}, []Operation{{Field: field}}, ""},
+		"an operation that fails": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "gone"}},
 			[]Operation{{Field: field, Problem: "the machine that holds snapshot x cannot start etcd or is gone"}}, "the machine that holds snapshot x cannot start etcd or is gone"},
 	} {
 		w := newWorld(t)

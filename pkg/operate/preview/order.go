@@ -44,7 +44,7 @@ func (c *comparison) stages(r *Report) {
 }
 
 func (c *comparison) poolStage(r *Report, name string) {
-	stage, replaced, touched := Stage{Name: "pool " + name, Pace: "beside the tiers, all at once"}, false, false
+	stage, replaced, touched := Stage{Name: "pool " + name, Pace: "parallel to the tiers, all at once"}, false, false
 	for i := range r.Machines {
 		m := &r.Machines[i]
 		if m.Pool != name || m.Class != planner.ClassReplace && m.Class != planner.ClassAdd && m.Class != planner.ClassRemove {
@@ -57,7 +57,7 @@ func (c *comparison) poolStage(r *Report, name string) {
 		}
 	}
 	if replaced {
-		stage.Pace = "beside the tiers, " + c.after.pools[name].pace()
+		stage.Pace = "parallel to the tiers, " + c.after.pools[name].pace()
 	}
 	if touched {
 		r.Order = append(r.Order, stage)
@@ -85,17 +85,17 @@ func (c *comparison) notes(r Report) []string {
 	notes := c.operationNotes()
 	notes = append(notes, c.rollNotes(r)...)
 	if cluster := c.in.Snapshot.Cluster; cluster != nil && cluster.Paused {
-		notes = append(notes, "the cluster is paused: nothing but operations happens until it is resumed")
+		notes = append(notes, "the cluster is paused: only operations run until the pause ends")
 	}
 	if c.after.outlook.Blocked != "" && !r.New && len(r.Machines) > 0 {
-		notes = append(notes, "no plans can be made now: "+c.after.outlook.Blocked)
+		notes = append(notes, "Drover cannot make plans now: "+c.after.outlook.Blocked)
 	}
 	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Pending }) {
-		notes = append(notes, "what is pending comes without the edit too; if the cluster is at rest, this command does not have the settings of the server "+
+		notes = append(notes, "pending changes happen without the edit, too; if the cluster has settled, this command lacks settings of the server "+
 			"(--system-default-registry and others)")
 	}
 	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Class == planner.ClassRemove && c.leaving[m.Name] }) {
-		notes = append(notes, "which machines a smaller pool loses is chosen by Cluster API when it happens")
+		notes = append(notes, "Cluster API chooses the machines that a smaller pool loses at that time")
 	}
 	return notes
 }
@@ -109,7 +109,7 @@ func (c *comparison) rollNotes(r Report) []string {
 	var notes []string
 	roll, known := c.after.snapshot.Roll, c.after.snapshot.Versions
 	if roll.Problem != "" {
-		notes = append(notes, field+" is not understood: "+roll.Problem)
+		notes = append(notes, field+" is invalid: "+roll.Problem)
 	}
 	versions := slices.Sorted(maps.Values(roll.Pools))
 	if roll.All != "" {
@@ -117,7 +117,7 @@ func (c *comparison) rollNotes(r Report) []string {
 	}
 	for _, version := range slices.Compact(versions) {
 		if !known.Knows(version) {
-			notes = append(notes, fmt.Sprintf("%s asks for render version %q, which is not known, known are %s", field, version, strings.Join(known.Names(), ", ")))
+			notes = append(notes, fmt.Sprintf("%s requests the unknown render version %q; use one of %s", field, version, strings.Join(known.Names(), ", ")))
 		}
 	}
 	return notes

@@ -63,7 +63,7 @@ func Compute(in Input) (Report, error) {
 	}
 	_, told := topology.Tolerated(topology.Validate(in.After))
 	for _, safe := range told {
-		r.Warnings = append(r.Warnings, Warning{safe.Field, safe.ErrorBody() + "; it is made harmless until it is corrected"})
+		r.Warnings = append(r.Warnings, Warning{safe.Field, safe.ErrorBody() + "; Drover ignores it until it is corrected"})
 	}
 	for _, ignored := range topology.WithoutEffect(cluster) {
 		r.Warnings = append(r.Warnings, Warning{ignored.Field, ignored.Message})
@@ -136,7 +136,7 @@ func (c *comparison) compareWith(document document, after *side) error {
 	}
 	base := c.in.After
 	if c.before, err = c.in.read(was, *c.in.Before, order); err != nil {
-		return fmt.Errorf("plan the cluster as it is: %w", err)
+		return fmt.Errorf("plan the live cluster: %w", err)
 	}
 	c.before.settle(c.before)
 	c.after = after.settle(c.before)

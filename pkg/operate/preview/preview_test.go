@@ -48,7 +48,7 @@ func order(r Report) []string {
 }
 
 // The preview shows an edited roll command like any other edit.
-func TestCompute_ARollInTheFile(t *testing.T) {
+func TestCompute_RollInTheFile(t *testing.T) {
 	const field = "metadata.annotations[drover.io/roll-render-version]"
 	for name, tc := range map[string]struct {
 		now  string
@@ -58,10 +58,10 @@ func TestCompute_ARollInTheFile(t *testing.T) {
 		"all machines": {now: "newer", want: []string{
 			"server-1 Restart " + field, "server-2 Restart " + field, "server-3 Restart " + field, "worker-1 Restart " + field, "worker-2 Restart " + field,
 		}},
-		"one pool":               {now: "worker=newer", want: []string{"worker-1 Restart " + field, "worker-2 Restart " + field}},
-		"the version they have":  {now: "1"},
-		"a version nobody knows": {now: "worker=9", note: field + ` asks for render version "9", which is not known, known are 1, newer`},
-		"no command at all":      {now: "worker=", note: field + ` is not understood: "worker=" is neither VERSION nor POOL=VERSION`},
+		"one pool":           {now: "worker=newer", want: []string{"worker-1 Restart " + field, "worker-2 Restart " + field}},
+		"their own version":  {now: "1"},
+		"an unknown version": {now: "worker=9", note: field + ` requests the unknown render version "9"; use one of 1, newer`},
+		"an invalid command": {now: "worker=", note: field + ` is invalid: "worker=" is neither VERSION nor POOL=VERSION`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -76,7 +76,7 @@ func TestCompute_ARollInTheFile(t *testing.T) {
 				t.Errorf("notes %q, want %q", r.Notes, tc.note)
 			}
 			if len(r.Fields) != 1 || r.Fields[0].Field != field || r.Fields[0].Class != r.Result {
-				t.Errorf("result %s because of %+v", r.Result, r.Fields)
+				t.Errorf("result %s, causes %+v", r.Result, r.Fields)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func TestCompute(t *testing.T) {
 		order  []string
 	}{
 		"nothing": {edit: func(*provv1.Cluster) {}, result: planner.ClassNone},
-		"a version restarts all, tier by tier": {
+		"a version restarts all machines, tier by tier": {
 			edit:   func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+rke2r1" },
 			result: planner.ClassRestart,
 			want: []string{
@@ -133,33 +133,33 @@ func TestCompute(t *testing.T) {
 			},
 			order: []string{"bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3"},
 		},
-		"a strategy is nothing": {
+		"a strategy changes no machine": {
 			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.UpgradeStrategy.ControlPlaneConcurrency = "2" }, result: planner.ClassNone,
 		},
-		"an edited machine config replaces its pool only": {
+		"an edited machine config replaces only its pool": {
 			edit: func(*provv1.Cluster) {}, sizes: map[string]string{"worker": "large"}, result: planner.ClassReplace,
 			want:  []string{"worker-1 Replace PodConfig/worker: size", "worker-2 Replace PodConfig/worker: size"},
-			order: []string{"pool worker, beside the tiers, at most 1 more and 0 fewer than there shall be: worker-1 worker-2"},
+			order: []string{"pool worker, parallel to the tiers, at most 1 more and 0 fewer than its size: worker-1 worker-2"},
 		},
-		"another machine config replaces by what is in it": {
+		"another machine config replaces machines if its content differs": {
 			edit:  func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].NodeConfig.Name = "other" },
 			sizes: map[string]string{"other": "large"}, result: planner.ClassReplace,
 			want: []string{
 				"worker-1 Replace PodConfig/other: size " + pool1 + ".machineConfigRef.name", "worker-2 Replace PodConfig/other: size " + pool1 + ".machineConfigRef.name",
 			},
-			order: []string{"pool worker, beside the tiers, at most 1 more and 0 fewer than there shall be: worker-1 worker-2"},
+			order: []string{"pool worker, parallel to the tiers, at most 1 more and 0 fewer than its size: worker-1 worker-2"},
 		},
 		"a larger pool": {
 			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(4)) }, result: planner.ClassAdd,
 			want:  []string{"new in worker Add " + pool1 + ".quantity", "new in worker Add " + pool1 + ".quantity"},
-			order: []string{"pool worker, beside the tiers, all at once: "},
+			order: []string{"pool worker, parallel to the tiers, all at once: "},
 		},
-		"a smaller pool loses its oldest": {
+		"a smaller pool loses its oldest machine": {
 			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) }, result: planner.ClassRemove,
 			want:  []string{"worker-2 Remove " + pool1 + ".quantity"},
-			order: []string{"pool worker, beside the tiers, all at once: worker-2"},
+			order: []string{"pool worker, parallel to the tiers, all at once: worker-2"},
 		},
-		"a pool that is removed, and one that comes": {
+		"a removed pool, and a new one": {
 			edit: func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.MachinePools[1] = machinePool("fresh", 1, "w")
 				c.Spec.RKEConfig.MachinePools[1].NodeConfig.Name = "other"
@@ -180,7 +180,7 @@ func TestCompute(t *testing.T) {
 			},
 			order: []string{"worker, one at a time: worker-1 worker-2"},
 		},
-		"a machine that goes anyway, and one without a plan": {
+		"a deleted machine, and one without a plan": {
 			given: func(w *world) {
 				w.machine("worker-1").Deleting = true
 				w.machine("worker-2").Plan = nil
@@ -193,7 +193,7 @@ func TestCompute(t *testing.T) {
 			},
 			order: []string{"bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3"},
 		},
-		"what is pending is not caused by the edit": {
+		"a pending change has no cause in the edit": {
 			given: func(w *world) { w.machine("worker-2").Plan.State.Plan.Instructions[0].Image = "old" },
 			edit:  func(c *provv1.Cluster) { c.Spec.RKEConfig.UpgradeStrategy.WorkerConcurrency = "2" }, result: planner.ClassNone,
 			want: []string{"worker-2 Restart pending"}, order: []string{"worker, 2 at a time: worker-2"},
@@ -215,7 +215,7 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-func TestCompute_FieldsThatWorkOnlyTogetherAreAllNamed(t *testing.T) {
+func TestCompute_NamesAllFieldsOfOneEffect(t *testing.T) {
 	w := newWorld(t)
 	r := w.preview(t, func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(1))
@@ -228,7 +228,7 @@ func TestCompute_FieldsThatWorkOnlyTogetherAreAllNamed(t *testing.T) {
 	}
 }
 
-func TestCompute_ProblemsAreToldPerMachine(t *testing.T) {
+func TestCompute_ReportsProblemsPerMachine(t *testing.T) {
 	w := newWorld(t)
 	r := w.preview(t, func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.AdditionalManifest = strings.Repeat("x", planner.MaxPlanSize)

@@ -82,7 +82,7 @@ func desired(given topology.Input) (*rkev1.RKEControlPlane, []*clusterv1.Machine
 	return controlPlane, deployments, nil
 }
 
-var errNotProvisioned = errors.New("the cluster has no rkeConfig: nothing is provisioned for it")
+var errNotProvisioned = errors.New("the cluster has no spec.rkeConfig, so Drover provisions nothing for it")
 
 func poolOf(md *clusterv1.MachineDeployment) pool {
 	template := md.Spec.Template
@@ -166,5 +166,5 @@ func (p pool) replaces(other pool) bool {
 }
 
 func (p pool) pace() string {
-	return fmt.Sprintf("at most %s more and %s fewer than there shall be", p.surge.String(), p.unavailable.String())
+	return fmt.Sprintf("at most %s more and %s fewer than its size", p.surge.String(), p.unavailable.String())
 }

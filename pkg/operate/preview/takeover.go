@@ -75,7 +75,7 @@ func (c *comparison) unhealthy(line *Machine, r *Report) {
 		return
 	}
 	line.Class, line.Drained, line.Held, line.Problem = planner.ClassReplace, c.after.pools[line.Pool].drains, "", ""
-	r.Notes = append(r.Notes, fmt.Sprintf("machine %s: its node has not been heard of since %s, and the health check of pool %s replaces such machines",
+	r.Notes = append(r.Notes, fmt.Sprintf("machine %s: its node has not reported since %s, and the health check of pool %s replaces such machines",
 		line.Name, m.NodeLostSince.UTC().Format(time.RFC3339), line.Pool))
 }
 

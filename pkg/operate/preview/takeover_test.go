@@ -12,16 +12,16 @@ import (
 )
 
 // Takeover reports that a health check replaces a machine whose host is gone, and only in a pool with a health check.
-func TestTakeover_TellsWhomAHealthCheckReplaces(t *testing.T) {
+func TestTakeover_NamesMachinesThatAHealthCheckReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		checked bool
 		lost    time.Time
 		want    planner.Class
 	}{
-		"heard of":            {checked: true, want: planner.ClassNone},
-		"gone, and checked":   {checked: true, lost: start.Add(-time.Minute), want: planner.ClassReplace},
-		"gone, not checked":   {lost: start.Add(-time.Minute), want: planner.ClassNone},
-		"gone on its way out": {checked: true, lost: start.Add(-time.Minute), want: planner.ClassNone},
+		"reporting":                    {checked: true, want: planner.ClassNone},
+		"lost, with a health check":    {checked: true, lost: start.Add(-time.Minute), want: planner.ClassReplace},
+		"lost, without a health check": {lost: start.Add(-time.Minute), want: planner.ClassNone},
+		"lost, and being deleted":      {checked: true, lost: start.Add(-time.Minute), want: planner.ClassNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -34,7 +34,7 @@ func TestTakeover_TellsWhomAHealthCheckReplaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.machine("worker-1").NodeLostSince = tc.lost
-			w.machine("worker-1").Deleting = strings.HasSuffix(name, "on its way out")
+			w.machine("worker-1").Deleting = strings.HasSuffix(name, "being deleted")
 			w.machine("server-1").NodeLostSince = tc.lost // its pool has no health check
 			report, _, err := Takeover(TakeoverInput{Cluster: in, Deployments: deployments, Snapshot: w.snapshot, Release: release})
 			if err != nil {
@@ -52,7 +52,7 @@ func TestTakeover_TellsWhomAHealthCheckReplaces(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || report.Result != tc.want {
 				t.Errorf("%s (-want +got):\n%s", report.Result, diff)
 			}
-			told := strings.Contains(strings.Join(report.Notes, "\n"), "machine worker-1: its node has not been heard of since 2026-09-01T11:59:00Z, and the health check of pool worker")
+			told := strings.Contains(strings.Join(report.Notes, "\n"), "machine worker-1: its node has not reported since 2026-09-01T11:59:00Z, and the health check of pool worker")
 			if told != (tc.want == planner.ClassReplace) {
 				t.Errorf("notes %q", report.Notes)
 			}

@@ -107,7 +107,7 @@ func (w *world) settle(t *testing.T) {
 			return
 		}
 	}
-	t.Fatal("the cluster never comes to rest")
+	t.Fatal("the cluster never settles")
 }
 
 func (w *world) machine(name string) *planner.Machine {
