@@ -31,7 +31,7 @@ func (o *serverOptions) checkAdmission() error {
 		return fmt.Errorf("--admission-address: %w; use HOST:PORT", err)
 	}
 	if o.admission == string(server.AdmissionInstall) && (host == "" || net.ParseIP(host).IsUnspecified()) {
-		return fmt.Errorf("--admission-address: %q names no host under which the API server can ask; use HOST:PORT", o.admissionAddress)
+		return fmt.Errorf("--admission-address: %q has no host that the API server can reach; use HOST:PORT", o.admissionAddress)
 	}
 	return nil
 }

@@ -17,14 +17,14 @@ func TestAdmission_ModeAndAddress(t *testing.T) {
 		embedded      bool
 		want, err     string
 	}{
-		"a plane of our own":                {address: "127.0.0.1:9443", embedded: true, want: "install"},
-		"somebody else's":                   {address: "127.0.0.1:9443", want: "off"},
-		"the chart":                         {mode: "host", address: ":9443", want: "host"},
-		"switched off":                      {mode: "off", address: "127.0.0.1:9443", embedded: true, want: "off"},
-		"a word that is none":               {mode: "on", address: "127.0.0.1:9443", err: `--admission: "on" is unknown; use install, host or off`},
-		"no port":                           {mode: "host", address: "localhost", err: "--admission-address: "},
-		"an address that leads nowhere":     {mode: "install", address: ":9443", err: "names no host under which the API server can ask"},
-		"another address that leads nobody": {mode: "install", address: "0.0.0.0:9443", err: "names no host"},
+		"the embedded management plane": {address: "127.0.0.1:9443", embedded: true, want: "install"},
+		"another program's":             {address: "127.0.0.1:9443", want: "off"},
+		"the chart":                     {mode: "host", address: ":9443", want: "host"},
+		"disabled":                      {mode: "off", address: "127.0.0.1:9443", embedded: true, want: "off"},
+		"an unknown word":               {mode: "on", address: "127.0.0.1:9443", err: `--admission: "on" is unknown; use install, host or off`},
+		"no port":                       {mode: "host", address: "localhost", err: "--admission-address: "},
+		"an unspecified address":        {mode: "install", address: ":9443", err: "has no host that the API server can reach"},
+		"another unspecified address":   {mode: "install", address: "0.0.0.0:9443", err: "has no host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &serverOptions{admission: tc.mode, admissionAddress: tc.address, embedded: tc.embedded}
@@ -41,7 +41,7 @@ func TestAdmission_ModeAndAddress(t *testing.T) {
 
 // The webhooks' certificate is valid for the Service's name and for an address, and the configured authority verifies
 // it.
-func TestAdmission_CertificateIsKnownUnderEveryName(t *testing.T) {
+func TestAdmission_CertificateCoversEveryName(t *testing.T) {
 	log, _ := test.NewNullLogger()
 	o := &serverOptions{dataDir: t.TempDir(), embedded: true, admission: "install", admissionAddress: "192.0.2.7:9443"}
 	var options server.Options
@@ -53,7 +53,7 @@ func TestAdmission_CertificateIsKnownUnderEveryName(t *testing.T) {
 	check(t, err)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(options.Admission.CACerts)) {
-		t.Fatal("no authority was told")
+		t.Fatal("the options have no authority")
 	}
 	for _, name := range []string{"drover-admission.drover-system.svc", "localhost", "127.0.0.1", "192.0.2.7"} {
 		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots}); err != nil {
@@ -65,6 +65,6 @@ func TestAdmission_CertificateIsKnownUnderEveryName(t *testing.T) {
 	}
 	off := &serverOptions{admission: "off"}
 	if config, err := off.admissionCertificate(t.Context(), nil, log, &options); config != nil || err != nil {
-		t.Errorf("switched off: %v, %v", config, err)
+		t.Errorf("disabled: %v, %v", config, err)
 	}
 }

@@ -51,7 +51,7 @@ func sharedAuthority(ctx context.Context, client kubernetes.Interface, dir, inst
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("authority of the endpoints for machines, Secret %s/%s: %w; give --tls-cert-file to do without it",
+		return nil, fmt.Errorf("authority of the endpoints for machines, Secret %s/%s: %w; --tls-cert-file replaces this authority",
 			authorityNamespace, authorityName, err)
 	}
 	if err := copyAuthority(shared, dir); err != nil {
@@ -98,7 +98,7 @@ func copyAuthority(secret *corev1.Secret, dir string) error {
 	files, same := authorityFiles(dir), true
 	for key, file := range files {
 		if len(secret.Data[key]) == 0 {
-			return fmt.Errorf("the Secret has no %s: delete it, and every machine has to be made anew, or restore it from a backup", key)
+			return fmt.Errorf("the Secret has no %s: restore it from a backup; or delete it, and then create all machines again", key)
 		}
 		content, err := os.ReadFile(file)
 		same = same && err == nil && bytes.Equal(content, secret.Data[key])

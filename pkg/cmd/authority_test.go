@@ -41,12 +41,12 @@ func TestSharedAuthority_OtherManagementClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 		if owner := seen[string(ca.CertPEM)]; owner != "" && owner != string(uid) {
-			t.Errorf("management cluster %s has the authority of %s", uid, owner)
+			t.Errorf("management clusters %s and %s share an authority", uid, owner)
 		}
 		seen[string(ca.CertPEM)] = string(uid)
 	}
 	if len(seen) != 3 {
-		t.Errorf("%d authorities of three management clusters", len(seen))
+		t.Errorf("%d authorities for three management clusters", len(seen))
 	}
 	again, err := pki.OpenAuthority(dir, authorityName, time.Now)
 	if err != nil || string(again.CertPEM) != string(embedded.CertPEM) {
@@ -93,8 +93,8 @@ func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
 	}
 }
 
-// TestSharedAuthority_WhatWasThereStays: an installation with one replica keeps its existing authority.
-func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
+// TestSharedAuthority_KeepsExistingFiles: an installation with one replica keeps its existing authority.
+func TestSharedAuthority_KeepsExistingFiles(t *testing.T) {
 	dir := t.TempDir()
 	before, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir, "")
 	if err != nil {
@@ -102,7 +102,7 @@ func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
 	}
 	after, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir, "")
 	if err != nil || string(after.CertPEM) != string(before.CertPEM) {
-		t.Errorf("another authority, %v", err)
+		t.Errorf("the authority has changed, %v", err)
 	}
 }
 
@@ -110,13 +110,13 @@ func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
 func TestSharedAuthority_DamagedSecretIsNotReplaced(t *testing.T) {
 	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName}}
 	if _, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a"), damaged), t.TempDir(), ""); err == nil {
-		t.Error("a Secret without a key is taken")
+		t.Error("a Secret without a key is accepted")
 	}
 }
 
-// TestSharedAuthority_IdentityThatMustNotBeRead: without permission to read namespace kube-system, the instance needs a
+// TestSharedAuthority_ForbiddenIdentity: without permission to read namespace kube-system, the instance needs a
 // name.
-func TestSharedAuthority_IdentityThatMustNotBeRead(t *testing.T) {
+func TestSharedAuthority_ForbiddenIdentity(t *testing.T) {
 	client := fake.NewClientset()
 	client.PrependReactor("get", "namespaces", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, metav1.NamespaceSystem, nil)

@@ -40,7 +40,7 @@ func (o *backupOptions) client(name string) (dynamic.Interface, error) {
 	config.QPS, config.Burst, config.UserAgent = maxBurst, 2*maxBurst, name+"/"+Version
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	return client, nil
 }
@@ -205,7 +205,7 @@ func (o *backupOptions) restore(cmd *cobra.Command, path string) error {
 		o.tell(cmd, b, result)
 	}
 	if err != nil && result != nil {
-		return fmt.Errorf("the restore is not complete; run it again to go on: %w", err)
+		return fmt.Errorf("the restore is not complete; run the command again to continue: %w", err)
 	}
 	return err
 }
@@ -223,20 +223,20 @@ func readBackup(in io.Reader, path string) (*backup.Backup, error) {
 }
 
 func (o *backupOptions) tell(cmd *cobra.Command, b *backup.Backup, result *backup.Result) {
-	made := "Made"
+	made := "Created"
 	if o.trial {
-		made = "To be made"
+		made = "To create"
 	}
 	_ = o.print(cmd.OutOrStdout(), nil, func(w io.Writer) {
 		row(w, "Backup:", b.Manifest.ID+" of "+b.Manifest.CreatedAt.Format(time.RFC3339)+", Drover "+b.Manifest.Version)
 		row(w, made+":", strconv.Itoa(len(result.Created)))
-		row(w, "There already:", strconv.Itoa(len(result.Kept)))
+		row(w, "Existing:", strconv.Itoa(len(result.Kept)))
 		heading(w, "In the backup:")
 		for _, kind := range slices.Sorted(maps.Keys(b.Manifest.Counts)) {
 			row(w, kind, strconv.Itoa(b.Manifest.Counts[kind]))
 		}
 		if len(result.Clusters) > 0 {
-			heading(w, "Clusters, watched only until somebody adopts them (drover adopt):")
+			heading(w, "Clusters, unchanged until their adoption (drover adopt):")
 			for _, cluster := range result.Clusters {
 				row(w, cluster)
 			}

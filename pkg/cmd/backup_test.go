@@ -61,7 +61,7 @@ func TestBackup_WritesOneFileThatRestoreReads(t *testing.T) {
 	before, err := os.ReadFile(path)
 	check(t, err)
 	if code, _, problems = keep(t, api, "", "backup", "-o", path); code != 1 || !strings.Contains(problems, "exists") {
-		t.Errorf("a file is overwritten: exit code %d, %s", code, problems)
+		t.Errorf("the command overwrites a file: exit code %d, %s", code, problems)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file has changed, error %v", err)
@@ -72,11 +72,11 @@ func TestBackup_WritesOneFileThatRestoreReads(t *testing.T) {
 
 	other := memkube.New(memkube.Options{})
 	code, out, problems = keep(t, other, "", "restore", "--dry-run", path)
-	if code != 0 || !strings.Contains(out, "To be made:") || len(other.Writes("drover-restore")) > 0 {
+	if code != 0 || !strings.Contains(out, "To create:") || len(other.Writes("drover-restore")) > 0 {
 		t.Errorf("dry run: exit code %d, writes %v\n%s%s", code, other.Writes("drover-restore"), out, problems)
 	}
 	code, out, problems = keep(t, other, "", "restore", path)
-	if code != 0 || !strings.Contains(out, "Made:") {
+	if code != 0 || !strings.Contains(out, "Created:") {
 		t.Errorf("exit code %d\n%s%s", code, out, problems)
 	}
 	secret := kept("")
@@ -89,7 +89,7 @@ func TestBackup_WritesOneFileThatRestoreReads(t *testing.T) {
 	}
 }
 
-func TestBackup_GoesToTheStandardOutput(t *testing.T) {
+func TestBackup_WritesToStandardOutput(t *testing.T) {
 	api := provisioned(t)
 	code, out, _ := keep(t, api, "", "backup", "-o", "-")
 	other := memkube.New(memkube.Options{})
@@ -108,11 +108,11 @@ func TestRestore_RefusesWithAnExitCode(t *testing.T) {
 		in, want string
 		args     []string
 	}{
-		"what is there is something else": {saved, "Secret " + defaultNamespace + "/kept", []string{"restore", "-"}},
-		"no such namespace":               {saved, "--namespace: the backup has no cluster in namespace \"team-b\"; it has none at all", []string{"restore", "-n", "team-b", "-"}},
-		"no backup":                       {"a text", "no backup of Drover", []string{"restore", "-"}},
-		"no file":                         {"", "no such file", []string{"restore", filepath.Join(t.TempDir(), "none")}},
-		"two files":                       {"", `unexpected argument "b"; see 'drover restore --help'`, []string{"restore", "a", "b"}},
+		"an existing object differs": {saved, "Secret " + defaultNamespace + "/kept", []string{"restore", "-"}},
+		"no such namespace":          {saved, "--namespace: the backup has no cluster in namespace \"team-b\"; it has no clusters", []string{"restore", "-n", "team-b", "-"}},
+		"not a backup":               {"a text", "not a backup of Drover", []string{"restore", "-"}},
+		"a missing file":             {"", "no such file", []string{"restore", filepath.Join(t.TempDir(), "none")}},
+		"two files":                  {"", `unexpected argument "b"; see 'drover restore --help'`, []string{"restore", "a", "b"}},
 	} {
 		code, _, problems := keep(t, taken, c.in, c.args...)
 		if code != 1 || !strings.Contains(problems, c.want) || strings.Contains(problems, "precious") {
@@ -120,6 +120,6 @@ func TestRestore_RefusesWithAnExitCode(t *testing.T) {
 		}
 	}
 	if writes := taken.Writes("drover-restore"); len(writes) > 0 {
-		t.Errorf("a restore that is refused wrote %v", writes)
+		t.Errorf("a refused restore wrote %v", writes)
 	}
 }

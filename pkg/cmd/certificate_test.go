@@ -64,7 +64,7 @@ func pairFor(t *testing.T, name string) map[string][]byte {
 	return files
 }
 
-func TestServingCertificate_IsReadAnewWhenItIsRenewed(t *testing.T) {
+func TestServingCertificate_ReadsRenewedFiles(t *testing.T) {
 	volume := newSecretVolume(t)
 	first, second := pairFor(t, "first.example.com"), pairFor(t, "second.example.com")
 	volume.write("1", first)
@@ -79,27 +79,27 @@ func TestServingCertificate_IsReadAnewWhenItIsRenewed(t *testing.T) {
 		return leaf.VerifyHostname(name) == nil
 	}
 	if !isFor("first.example.com") {
-		t.Error("at the start another certificate is shown than that in the files")
+		t.Error("at the start, the certificate differs from the files")
 	}
 	volume.write("2", map[string][]byte{"tls.crt": second["tls.crt"], "tls.key": first["tls.key"]})
 	if !isFor("first.example.com") {
-		t.Error("a certificate is shown whose key has not come")
+		t.Error("the certificate has no matching key yet")
 	}
 	volume.write("3", second)
 	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return isFor("second.example.com"), nil
 	})
 	if err != nil {
-		t.Errorf("the renewed certificate is not shown: %v", err)
+		t.Errorf("the renewed certificate is not in use: %v", err)
 	}
 	volume.write("4", nil)
 	if !isFor("second.example.com") {
-		t.Error("without files the last certificate does not stay")
+		t.Error("without files, the last certificate is not in use")
 	}
 }
 
 // A running program renews certificates of its own authority before they expire, and both listeners serve the new ones.
-func TestCertificates_AreRenewedWhileTheProgramRuns(t *testing.T) {
+func TestCertificates_RenewWithoutARestart(t *testing.T) {
 	dir, elsewhere := filepath.Join(t.TempDir(), "pki"), t.TempDir()
 	longAgo := time.Now().Add(-10*365*24*time.Hour + 30*24*time.Hour)
 	_, err := pki.OpenAuthority(dir, authorityName, func() time.Time { return longAgo })
@@ -138,7 +138,7 @@ func TestCertificates_AreRenewedWhileTheProgramRuns(t *testing.T) {
 			return now.SerialNumber.Cmp(first.SerialNumber) != 0 && time.Until(now.NotAfter) > 365*24*time.Hour, nil
 		})
 		if err != nil {
-			t.Errorf("%s: the listener shows a certificate that ends %s: %v", name, shownAt(t, address).NotAfter, err)
+			t.Errorf("%s: the listener's certificate ends %s: %v", name, shownAt(t, address).NotAfter, err)
 		}
 	}
 	end()
@@ -159,7 +159,7 @@ func shownAt(t *testing.T, address string) *x509.Certificate {
 	return secured.ConnectionState().PeerCertificates[0]
 }
 
-func TestServingCertificate_HasToBeThereAtTheStart(t *testing.T) {
+func TestServingCertificate_IsRequiredAtTheStart(t *testing.T) {
 	if _, err := servingConfig(t.Context(), newSecretVolume(t).Pair, logrus.StandardLogger()); err == nil || !strings.Contains(err.Error(), "read serving certificate") {
 		t.Errorf("got %v", err)
 	}
@@ -175,6 +175,6 @@ func TestNotAfter_FollowsTheCertificate(t *testing.T) {
 	leaf, err := x509.ParseCertificate(served.Certificate[0])
 	check(t, err)
 	if got := notAfter(config); !got.Equal(leaf.NotAfter) || got.Before(time.Now()) {
-		t.Errorf("the certificate ends %v, and %v is told", leaf.NotAfter, got)
+		t.Errorf("the certificate ends %v, but NotAfter returns %v", leaf.NotAfter, got)
 	}
 }

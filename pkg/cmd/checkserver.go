@@ -31,10 +31,10 @@ var verbPattern = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 func (o *serverOptions) check() error {
 	var problems []error
 	if o.embedded && o.kubeconfig != "" {
-		problems = append(problems, errors.New("--embedded and --kubeconfig exclude each other: the embedded management plane has its own"))
+		problems = append(problems, errors.New("--embedded and --kubeconfig exclude each other: the embedded management plane has its own kubeconfig"))
 	}
 	if o.shutdownDelay < 0 {
-		problems = append(problems, fmt.Errorf("--shutdown-delay: %s is less than nothing; use 0s or more", o.shutdownDelay))
+		problems = append(problems, fmt.Errorf("--shutdown-delay: %s is negative; use 0s or more", o.shutdownDelay))
 	}
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
@@ -54,7 +54,7 @@ func (o *serverOptions) check() error {
 func (o *serverOptions) checkReach() error {
 	var problems []error
 	if !verbPattern.MatchString(o.clusterAccessVerb) {
-		problems = append(problems, fmt.Errorf("--cluster-access-verb: %q is no verb; use get, or another one in lower case", o.clusterAccessVerb))
+		problems = append(problems, fmt.Errorf("--cluster-access-verb: %q is not a verb; use get, or another word in lower case", o.clusterAccessVerb))
 	}
 	if life := o.endpointTokenLife; life < endpointtoken.LeastLife || life > endpointtoken.MaxLife {
 		problems = append(problems, fmt.Errorf("--endpoint-token-life: must be from %s to %s, not %s", endpointtoken.LeastLife, endpointtoken.MaxLife, life))
@@ -74,7 +74,7 @@ func (o *serverOptions) checkSettings() error {
 	}
 	if image := s.ClusterAgentImage; image != "" {
 		if _, err := name.ParseReference(image, name.WeakValidation); err != nil {
-			problems = append(problems, fmt.Errorf("--cluster-agent-image: %q names no image; use one such as %s:v1.0.0", redact.Address(image), serverImage))
+			problems = append(problems, fmt.Errorf("--cluster-agent-image: %q is not an image; use one such as %s:v1.0.0", redact.Address(image), serverImage))
 		}
 	}
 	return errors.Join(problems...)
@@ -100,7 +100,7 @@ func (o *serverOptions) checkModes() error {
 func (o *serverOptions) checkAddresses() error {
 	var problems []error
 	if o.port < 0 || o.port > 65535 {
-		problems = append(problems, fmt.Errorf("--port: %d is no port; use one up to 65535", o.port))
+		problems = append(problems, fmt.Errorf("--port: %d is not a port; use one up to 65535", o.port))
 	}
 	for _, at := range []struct{ flag, address string }{{"health-address", o.healthAddress}, {"profiler-address", o.profilerAddress}} {
 		if at.address == "" {

@@ -13,7 +13,7 @@ func (c counts) Increment(_ context.Context, code, method, host string) {
 	c[method+" "+host+" "+code]++
 }
 
-func TestOneHost_ClustersAreCountedTogether(t *testing.T) {
+func TestOneHost_CountsClustersTogether(t *testing.T) {
 	got := counts{}
 	one := &oneHost{ResultMetric: got}
 	for _, host := range []string{"10.0.0.1:6443", "c-m-1", "c-m-2", "10.0.0.1:6443", "192.0.2.7:6443"} {

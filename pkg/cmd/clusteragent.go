@@ -114,12 +114,12 @@ func (o *clusterAgentOptions) fromManifest(environ []string, folder string) erro
 	if o.ServerURL == "" {
 		content, err := os.ReadFile(filepath.Join(folder, "url"))
 		if err != nil {
-			return fmt.Errorf("--server-url: is not given, and neither CATTLE_SERVER nor the manifest's credential says it: %w", err)
+			return fmt.Errorf("--server-url: is required, because CATTLE_SERVER and the manifest's credential have no URL: %w", err)
 		}
 		o.ServerURL = strings.TrimSpace(string(content))
 	}
 	if o.APIServer == "" {
-		return errors.New("--api-server: is required outside of a pod, as https://HOST:PORT")
+		return errors.New("--api-server: is required outside a pod, as https://HOST:PORT")
 	}
 	return nil
 }

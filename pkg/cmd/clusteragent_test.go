@@ -12,9 +12,9 @@ import (
 	"github.com/drover-io/drover/pkg/reach/clusteragent"
 )
 
-// TestClusterAgent_WhereItIsToldFrom: flags take precedence over the manifest's environment, and the environment over
+// TestClusterAgent_SourcesOfOptions: flags take precedence over the manifest's environment, and the environment over
 // the manifest's files.
-func TestClusterAgent_WhereItIsToldFrom(t *testing.T) {
+func TestClusterAgent_SourcesOfOptions(t *testing.T) {
 	folder := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(folder, "url"), []byte("https://of-file\n"), 0o600))
 	pod := []string{"KUBERNETES_SERVICE_HOST=fd00::1", "KUBERNETES_SERVICE_PORT=443"}
@@ -25,11 +25,11 @@ func TestClusterAgent_WhereItIsToldFrom(t *testing.T) {
 		want    string
 		problem string
 	}{
-		"a pod of the manifest":       {environ: append(pod, "CATTLE_SERVER=https://of-environment", "CATTLE_CA_CHECKSUM=abc"), want: "https://of-environment abc https://[fd00::1]:443"},
-		"files alone":                 {environ: pod, folder: folder, want: "https://of-file  https://[fd00::1]:443"},
-		"flags come first":            {given: clusteragent.Options{ServerURL: "https://flag", CAChecksum: "def", APIServer: "https://api"}, environ: append(pod, "CATTLE_SERVER=https://x", "CATTLE_CA_CHECKSUM=abc"), want: "https://flag def https://api"},
-		"nobody says where to":        {environ: pod, problem: "--server-url: is not given"},
-		"nobody says of which server": {given: clusteragent.Options{ServerURL: "https://flag"}, problem: "--api-server: is required outside of a pod"},
+		"a pod of the manifest": {environ: append(pod, "CATTLE_SERVER=https://of-environment", "CATTLE_CA_CHECKSUM=abc"), want: "https://of-environment abc https://[fd00::1]:443"},
+		"files alone":           {environ: pod, folder: folder, want: "https://of-file  https://[fd00::1]:443"},
+		"flags come first":      {given: clusteragent.Options{ServerURL: "https://flag", CAChecksum: "def", APIServer: "https://api"}, environ: append(pod, "CATTLE_SERVER=https://x", "CATTLE_CA_CHECKSUM=abc"), want: "https://flag def https://api"},
+		"without a server URL":  {environ: pod, problem: "--server-url: is required"},
+		"without an API server": {given: clusteragent.Options{ServerURL: "https://flag"}, problem: "--api-server: is required outside a pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &clusterAgentOptions{Options: c.given}
@@ -48,15 +48,15 @@ func TestClusterAgent_WhereItIsToldFrom(t *testing.T) {
 	}
 }
 
-// TestClusterAgent_BadOptionsEndIt: the program ends and names the wrong field. By then GOMAXPROCS is small, unless the
-// environment sets it.
-func TestClusterAgent_BadOptionsEndIt(t *testing.T) {
+// TestClusterAgent_EndsOnInvalidOptions: the program ends and names the wrong field. By then GOMAXPROCS is small,
+// unless the environment sets it.
+func TestClusterAgent_EndsOnInvalidOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		environ    []string
 		processors int
 	}{
-		"by itself":      {nil, smallProcessors},
-		"larger, please": {[]string{"GOMAXPROCS=7"}, 7},
+		"without variables": {nil, smallProcessors},
+		"larger, please":    {[]string{"GOMAXPROCS=7"}, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stayLarge(t, 7, 100)
@@ -65,7 +65,7 @@ func TestClusterAgent_BadOptionsEndIt(t *testing.T) {
 				t.Errorf("exit code %d, %q", code, problems)
 			}
 			if got := runtime.GOMAXPROCS(0); got != c.processors {
-				t.Errorf("it runs on %d processors, want %d", got, c.processors)
+				t.Errorf("GOMAXPROCS is %d, want %d", got, c.processors)
 			}
 		})
 	}

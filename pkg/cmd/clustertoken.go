@@ -127,7 +127,7 @@ func (o *tokenOptions) own(config *rest.Config, present keptToken) (*clientauthv
 	case got := <-answers:
 		return got.credential, got.err
 	case <-time.After(askBriefly):
-		return nil, fmt.Errorf("the plugin in the kubeconfig gives no credential within %s", askBriefly)
+		return nil, fmt.Errorf("the plugin in the kubeconfig returns no credential within %s", askBriefly)
 	}
 }
 
@@ -169,7 +169,7 @@ func clientOf(authority []byte, credential *clientauthv1.ExecCredential) (*http.
 	if len(bytes.TrimSpace(authority)) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(authority) {
-			return nil, errors.New("the authorities of Drover's certificate are no PEM")
+			return nil, errors.New("the authorities of Drover's certificate are not PEM")
 		}
 	}
 	if credential.Status.Token == "" {
@@ -190,14 +190,14 @@ func request(ctx context.Context, client *http.Client, way proxy.Proxied, token 
 	began := time.Now()
 	code, body, err := send(ctx, client, http.MethodPost, way, clusterproxy.EndpointTokensPrefix, token)
 	if err != nil {
-		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
+		return keptToken{}, fmt.Errorf("request a token: %w", err)
 	}
 	var given authenticationv1.TokenRequest
 	switch {
 	case code != http.StatusCreated:
 		return keptToken{}, refusal(code, body)
 	case json.Unmarshal(body, &given) != nil || given.Status.Token == "":
-		return keptToken{}, errors.New("ask for a token: the server answers with something else")
+		return keptToken{}, errors.New("request a token: the answer is not a TokenRequest")
 	}
 	return keptToken{Token: given.Status.Token, Issued: began, Expires: given.Status.ExpirationTimestamp.Time}, nil
 }
@@ -223,16 +223,16 @@ func send(ctx context.Context, client *http.Client, method string, way proxy.Pro
 // refusal returns the error for an answer without a token. Drover refuses with a Kubernetes Status and these codes.
 // Every other answer says nothing about the present token: it may come from a load balancer or a login page.
 func refusal(code int, body []byte) error {
-	message, isStatus := saidIn(code, body)
-	err := fmt.Errorf("ask for a token: the server answers with %d: %s", code, message)
+	message, isStatus := statusIn(code, body)
+	err := fmt.Errorf("request a token: the server answers with %d: %s", code, message)
 	if isStatus && (code == http.StatusForbidden || code == http.StatusNotFound || code == http.StatusConflict) {
 		return refusedError{err}
 	}
 	return err
 }
 
-// saidIn returns the message of an answer, and whether the answer is a Kubernetes Status.
-func saidIn(code int, body []byte) (message string, isStatus bool) {
+// statusIn returns the message of an answer, and whether the answer is a Kubernetes Status.
+func statusIn(code int, body []byte) (message string, isStatus bool) {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != "" {
 		return printable(status.Message), true

@@ -146,7 +146,7 @@ func TestTokenForCluster(t *testing.T) {
 		server.set(http.StatusServiceUnavailable, 0)
 		expect("in the last third, while the server is away", "token-1", path+jwt("jane", 2))
 		check(t, os.Remove(config.BearerTokenFile))
-		expect("while nobody says who asks", "token-1")
+		expect("without a credential", "token-1")
 		logIn("jane", 3)
 		server.set(http.StatusCreated, 12*time.Hour)
 		expect("in the last third", "token-2", path+jwt("jane", 3))
@@ -154,24 +154,24 @@ func TestTokenForCluster(t *testing.T) {
 		logIn("joe", 1)
 		server.set(http.StatusServiceUnavailable, 0)
 		if token, problems := get(); token != "" || !strings.Contains(problems, "the server answers with 503: the reason") {
-			t.Errorf("somebody else gets %q, %s", token, problems)
+			t.Errorf("another user gets %q, %s", token, problems)
 		}
 		server.told()
 		server.set(http.StatusCreated, 12*time.Hour)
-		expect("for somebody else", "token-3", path+jwt("joe", 1))
+		expect("for another user", "token-3", path+jwt("joe", 1))
 
 		time.Sleep(11 * time.Hour)
 		server.set(http.StatusForbidden, 0)
 		if token, problems := get(); token != "" || !strings.Contains(problems, "403: the reason") {
-			t.Errorf("who may not any more gets %q, %s", token, problems)
+			t.Errorf("a user without the permission gets %q, %s", token, problems)
 		}
 		server.set(http.StatusServiceUnavailable, 0)
 		if token, _ := get(); token != "" {
-			t.Errorf("what was refused is used: %q", token)
+			t.Errorf("a refused token is in use: %q", token)
 		}
 		server.told()
 		server.set(http.StatusCreated, 12*time.Hour)
-		expect("when he may again", "token-4", path+jwt("joe", 1))
+		expect("when the permission is back", "token-4", path+jwt("joe", 1))
 		time.Sleep(13 * time.Hour)
 		server.set(http.StatusFound, 0)
 		if token, problems := get(); token != "" || !strings.Contains(problems, "302") {
@@ -180,13 +180,13 @@ func TestTokenForCluster(t *testing.T) {
 		server.told()
 		cluster = defaultNamespace + "/nobody"
 		if token, problems := get(); token != "" || len(server.told()) > 0 || !strings.Contains(problems, "there is no Cluster nobody") {
-			t.Errorf("a cluster that is not there: %q, %s", token, problems)
+			t.Errorf("a missing cluster: %q, %s", token, problems)
 		}
 	})
 }
 
 // Only its owner can read the cache, and content that other users may have written is ignored.
-func TestTokenForCluster_IsKeptForOneUser(t *testing.T) {
+func TestTokenForCluster_CachesPerUser(t *testing.T) {
 	server, args := withEndpoint(t)
 	synctest.Test(t, func(t *testing.T) {
 		config := withAddress(t).Config("user")
@@ -219,18 +219,18 @@ func TestTokenForCluster_IsKeptForOneUser(t *testing.T) {
 		content, err := os.ReadFile(files[0])
 		check(t, err)
 		if strings.Contains(string(content), "opaque") {
-			t.Errorf("the credential for the management cluster is kept: %s", content)
+			t.Errorf("the cache has the credential for the management cluster: %s", content)
 		}
 		check(t, os.Chmod(files[0], 0o644))
 		if get() != 1 {
-			t.Error("a file that others could have read is used")
+			t.Error("a file that others can read is in use")
 		}
 		if get() != 0 {
-			t.Error("it is not kept again")
+			t.Error("the token is not cached again")
 		}
 		check(t, os.WriteFile(files[0], []byte("{"), 0o600))
 		if get() != 1 {
-			t.Error("a file that cannot be read is used")
+			t.Error("an unreadable file is in use")
 		}
 		config.BearerToken = "opaque-2"
 		if get() != 1 {
@@ -241,7 +241,7 @@ func TestTokenForCluster_IsKeptForOneUser(t *testing.T) {
 
 // A client that asks a second time gets a new token if possible. It was refused with the first, for example because the
 // cluster's keys were deleted.
-func TestTokenForCluster_WhatWasRefusedIsReplaced(t *testing.T) {
+func TestTokenForCluster_ReplacesRefusedTokens(t *testing.T) {
 	server, args := withEndpoint(t)
 	synctest.Test(t, func(t *testing.T) {
 		config := withAddress(t).Config("user")
@@ -273,7 +273,7 @@ func TestTokenForCluster_WhatWasRefusedIsReplaced(t *testing.T) {
 	})
 }
 
-func TestCacheFor_TellsApart(t *testing.T) {
+func TestCacheFor_SeparatesUsers(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	seen := map[string]string{}
 	for name, c := range map[string]struct {
@@ -301,7 +301,7 @@ func TestCacheFor_TellsApart(t *testing.T) {
 func TestToken_Flags(t *testing.T) {
 	for flags, want := range map[string]string{
 		"--cluster=demo": "must be NAMESPACE/NAME", "--cluster=a/b/c": "must be NAMESPACE/NAME", "--cluster=/demo": "must be NAMESPACE/NAME",
-		"--server=https://drover": "go with --cluster", "--certificate-authority=ca.pem": "go with --cluster",
+		"--server=https://drover": "need --cluster", "--certificate-authority=ca.pem": "need --cluster",
 	} {
 		if code, out, problems := runOne(newTokenCommand(nil, &tokenOptions{config: &rest.Config{BearerToken: "t"}}), flags); code != 1 || out != "" || !strings.Contains(problems, want) {
 			t.Errorf("%s: exit code %d, %s%s", flags, code, out, problems)
@@ -332,7 +332,7 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 		"with a scheme":  {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "https://demo.example.com"}, nil, "demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb"},
 		"with a path":    {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "drover.example.com/k8s/clusters/c-m-2"}, nil, ""},
 		"without a name": {rkev1.LocalClusterAuthEndpoint{Enabled: true}, nil, ""},
-		"switched off":   {rkev1.LocalClusterAuthEndpoint{FQDN: "demo.example.com"}, nil, ""},
+		"disabled":       {rkev1.LocalClusterAuthEndpoint{FQDN: "demo.example.com"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 					t.Errorf("exit code %d %s\n%s", code, problems, diff)
 				}
 				if told := strings.Contains(problems, "must be HOST or HOST:PORT"); told != strings.Contains(c.endpoint.FQDN, "/k8s") {
-					t.Errorf("told is %q", problems)
+					t.Errorf("the message is %q", problems)
 				}
 				for range 2 { // the second time it is ours already
 					code, _, problems = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...)
@@ -368,26 +368,26 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 					after, err := clientcmd.LoadFromFile(existing)
 					check(t, err)
 					if code != 0 || after.Clusters["demo-fqdn"].Server != written.Clusters["demo-fqdn"].Server {
-						t.Errorf("after it got another name: exit code %d, %s", code, problems)
+						t.Errorf("after the rename: exit code %d, %s", code, problems)
 					}
 					before.AuthInfos["demo-fqdn"].Exec.Args = []string{"token", "--cluster=other/lb"}
 					check(t, clientcmd.WriteToFile(*before, existing))
 					if code, _, _ = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...); code != 1 {
-						t.Error("what leads to another cluster is written over")
+						t.Error("an entry of another cluster is overwritten")
 					}
 				}
 				check(t, os.Remove(existing))
 				if args := written.AuthInfos["demo"].Exec.Args; strings.Contains(strings.Join(args, " "), "--cluster") {
-					t.Errorf("through Drover with %v", args)
+					t.Errorf("the context through Drover has %v", args)
 				}
 			})
 		})
 	}
 }
 
-// TestMergeKubeconfig_WhoseEndpoint: merging never overwrites an entry for another cluster, even if the name or the
+// TestMergeKubeconfig_OwnerOfEntries: merging never overwrites an entry for another cluster, even if the name or the
 // host is equal.
-func TestMergeKubeconfig_WhoseEndpoint(t *testing.T) {
+func TestMergeKubeconfig_OwnerOfEntries(t *testing.T) {
 	const host, drover = "https://demo.example.com", "https://drover/k8s/clusters/c-m-5"
 	demo := plugin("/k/eu", "eu", "--cluster=fleet-default/demo")
 	for name, c := range map[string]struct {
@@ -396,16 +396,16 @@ func TestMergeKubeconfig_WhoseEndpoint(t *testing.T) {
 		after  string
 		ours   bool
 	}{
-		"its own":                           {host, demo, host, true},
-		"its own, by a former name":         {"https://former.example.com", demo, host, true},
-		"of another management cluster":     {host, plugin("/k/us", "eu", "--cluster=fleet-default/demo"), host, false},
-		"of another context":                {host, plugin("/k/eu", "us", "--cluster=fleet-default/demo"), host, false},
-		"of another server of Drover":       {host, plugin("/k/eu", "eu", "--cluster=fleet-default/demo", "--server=https://other"), host, false},
-		"of another namespace":              {host, plugin("/k/eu", "eu", "--cluster=team-x/demo"), host, false},
-		"a way through Drover":              {drover, plugin("/k/eu", "eu"), drover, false},
-		"somebody's own":                    {host, &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
-		"somebody's without a user":         {host, nil, host, false},
-		"a former name with another's user": {"https://former.example.com", &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
+		"own entry":                       {host, demo, host, true},
+		"own entry with a former name":    {"https://former.example.com", demo, host, true},
+		"of another management cluster":   {host, plugin("/k/us", "eu", "--cluster=fleet-default/demo"), host, false},
+		"of another context":              {host, plugin("/k/eu", "us", "--cluster=fleet-default/demo"), host, false},
+		"of another server of Drover":     {host, plugin("/k/eu", "eu", "--cluster=fleet-default/demo", "--server=https://other"), host, false},
+		"of another namespace":            {host, plugin("/k/eu", "eu", "--cluster=team-x/demo"), host, false},
+		"a context through Drover":        {drover, plugin("/k/eu", "eu"), drover, false},
+		"an entry of the user":            {host, &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
+		"an entry without a user":         {host, nil, host, false},
+		"a former name with another user": {"https://former.example.com", &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config")
@@ -425,7 +425,7 @@ func TestMergeKubeconfig_WhoseEndpoint(t *testing.T) {
 			after, problem := clientcmd.LoadFromFile(file)
 			check(t, problem)
 			if replaced := string(after.Clusters["demo-fqdn"].CertificateAuthorityData) == "another"; replaced != c.ours || (err == nil) != c.ours {
-				t.Errorf("written over: %t, %v", replaced, err)
+				t.Errorf("overwritten: %t, %v", replaced, err)
 			}
 		})
 	}

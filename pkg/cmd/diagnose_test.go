@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
-func TestDiagnose_SaysWhoIsMissing(t *testing.T) {
+func TestDiagnose_NamesTheMissingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := management(t)
 		code, out, problems := look(t, api, "diagnose", "young")
@@ -36,7 +36,7 @@ func TestDiagnose_SaysWhoIsMissing(t *testing.T) {
 		_, out, _ = look(t, api, "diagnose", "young", "-o", "yaml")
 		check(t, yaml.Unmarshal([]byte(out), &reports[1]))
 		if diff := cmp.Diff(reports[0], reports[1]); diff != "" {
-			t.Errorf("YAML says something else than JSON (-json +yaml):\n%s", diff)
+			t.Errorf("YAML differs from JSON (-json +yaml):\n%s", diff)
 		}
 		if code, _, problems = look(t, api, "diagnose", "nobody"); code != 1 || !strings.Contains(problems, "there is no Cluster nobody in namespace fleet-default") {
 			t.Errorf("exit code %d, %q", code, problems)

@@ -45,7 +45,7 @@ func endpointServers(ctx context.Context, config *rest.Config, way proxy.Proxied
 	case err != nil:
 		return nil, err
 	case code != http.StatusOK:
-		message, _ := saidIn(code, body)
+		message, _ := statusIn(code, body)
 		return nil, fmt.Errorf("the server answers with %d: %s", code, message)
 	}
 	return serversIn(body)
@@ -57,18 +57,18 @@ func serversIn(body []byte) (map[string]*clientcmdapi.Cluster, error) {
 	var kind metav1.TypeMeta
 	// clientcmd would accept other content and ignore unknown fields.
 	if json.Unmarshal(body, &kind) != nil || kind.Kind != "Config" {
-		return nil, errors.New("the server answers with something else than a kubeconfig")
+		return nil, errors.New("the answer of the server is not a kubeconfig")
 	}
 	answered, err := clientcmd.Load(body)
 	if err != nil {
-		return nil, errors.New("the server answers with something else than a kubeconfig")
+		return nil, errors.New("the answer of the server is not a kubeconfig")
 	}
 	servers := map[string]*clientcmdapi.Cluster{}
 	for _, name := range slices.Sorted(maps.Keys(answered.Clusters)) {
 		said := answered.Clusters[name]
 		host, ok := topology.EndpointHost(said.Server)
 		if !ok || said.Server != "https://"+host || len(validation.IsDNS1123Subdomain(name)) > 0 || len(said.CertificateAuthorityData) == 0 {
-			return nil, fmt.Errorf("the server answers with a server %q at %q, which cannot be one", name, said.Server)
+			return nil, fmt.Errorf("the answer of the server has an invalid server %q at %q", name, said.Server)
 		}
 		servers[name] = &clientcmdapi.Cluster{Server: said.Server, CertificateAuthorityData: said.CertificateAuthorityData}
 	}
@@ -90,7 +90,7 @@ type serverContexts struct {
 func (s serverContexts) leaveOut(written *clientcmdapi.Config, taken func(name string) string, told io.Writer) {
 	for _, name := range s.names {
 		if what := taken(name); what != "" && written.Contexts[name] != nil {
-			fmt.Fprintf(told, "No context leads to the server %s: %s %q is another one; --name gives them another name\n", strings.TrimPrefix(name, s.former), what, name)
+			fmt.Fprintf(told, "The kubeconfig gets no context for the server %s: %s %q already has this name; --name sets other names\n", strings.TrimPrefix(name, s.former), what, name)
 			forget(written, name)
 		}
 	}
@@ -105,7 +105,7 @@ func (s serverContexts) forgetFormer(present, written *clientcmdapi.Config, told
 		user, context := present.AuthInfos[name], present.Contexts[name]
 		ours := user != nil && isPlugin(user) && slices.Equal(user.Exec.Args, s.args) && context.Cluster == name && context.AuthInfo == name
 		if ours && written.Contexts[name] == nil && s.isFormer(name, present) && present.CurrentContext != name {
-			fmt.Fprintf(told, "Context %q is gone: the cluster has no such server any more\n", name)
+			fmt.Fprintf(told, "Removed context %q: the cluster no longer has this server\n", name)
 			forget(present, name)
 		}
 	}

@@ -27,7 +27,7 @@ import (
 
 // noServers is a server without a list.
 func noServers(context.Context, *rest.Config, proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
-	return nil, errors.New("there are none")
+	return nil, errors.New("not found")
 }
 
 // TestServersIn: only addresses and authorities are read from a server's answer.
@@ -47,18 +47,18 @@ func TestServersIn(t *testing.T) {
 			},
 		},
 		"none": {answer: `{"kind":"Config","apiVersion":"v1","clusters":[]}`, want: map[string]*clientcmdapi.Cluster{}},
-		"more than was asked for": {
+		"more than requested": {
 			answer: `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"a","cluster":{"server":"https://a","certificate-authority-data":"Y2E=","certificate-authority":"/etc/shadow",` +
 				`"proxy-url":"http://elsewhere","insecure-skip-tls-verify":true}}],"users":[{"name":"a","user":{"exec":{"command":"rm","apiVersion":"client.authentication.k8s.io/v1"}}}]}`,
 			want: map[string]*clientcmdapi.Cluster{"a": {Server: "https://a", CertificateAuthorityData: []byte("ca")}},
 		},
-		"without TLS":         {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"http://a","certificate-authority-data":"Y2E="}}]}`, err: `"a" at "http://a"`},
-		"without authorities": {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a"}}]}`, err: "cannot be one"},
-		"a name of no node":   {answer: `{"kind":"Config","clusters":[{"name":"../a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`, err: "cannot be one"},
-		"a path":              {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a/b","certificate-authority-data":"Y2E="}}]}`, err: "cannot be one"},
-		"a page to log in":    {answer: `<html>`, err: "something else than a kubeconfig"},
-		"nothing":             {answer: ``, err: "something else than a kubeconfig"},
-		"another object":      {answer: `{}`, err: "something else than a kubeconfig"},
+		"without TLS":          {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"http://a","certificate-authority-data":"Y2E="}}]}`, err: `"a" at "http://a"`},
+		"without authorities":  {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a"}}]}`, err: "invalid server"},
+		"an invalid node name": {answer: `{"kind":"Config","clusters":[{"name":"../a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`, err: "invalid server"},
+		"a path":               {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a/b","certificate-authority-data":"Y2E="}}]}`, err: "invalid server"},
+		"a login page":         {answer: `<html>`, err: "is not a kubeconfig"},
+		"nothing":              {answer: ``, err: "is not a kubeconfig"},
+		"another object":       {answer: `{}`, err: "is not a kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func TestServersIn(t *testing.T) {
 	}
 }
 
-func TestEndpointServers_AreAskedForAsOneself(t *testing.T) {
+func TestEndpointServers_UsesTheUsersCredential(t *testing.T) {
 	t.Parallel()
 	var asked string
 	code := http.StatusOK
@@ -93,7 +93,7 @@ func TestEndpointServers_AreAskedForAsOneself(t *testing.T) {
 	way := proxy.Proxied{ID: "c-m-2", Server: server.URL + "/", Authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
 	got, err := endpointServers(t.Context(), &rest.Config{BearerToken: "mine"}, way)
 	if want := "GET /k8s/endpoints/c-m-2 Bearer mine"; err != nil || len(got) != 1 || asked != want {
-		t.Errorf("servers %v, error %v, asked %q, want %q", got, err, asked, want)
+		t.Errorf("servers %v, error %v, request %q, want %q", got, err, asked, want)
 	}
 	code = http.StatusServiceUnavailable
 	if _, err = endpointServers(t.Context(), &rest.Config{BearerToken: "mine"}, way); err == nil || err.Error() != "the server answers with 503: the reason" {
@@ -117,23 +117,23 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true},
 			want:     map[string]string{"demo-a": "https://a theirs --cluster=fleet-default/lb", "demo-b": "https://b theirs --cluster=fleet-default/lb"},
 		},
-		"and a balancer": {
+		"servers and a load balancer": {
 			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"},
 			want: map[string]string{
 				"demo-a": "https://a theirs --cluster=fleet-default/lb", "demo-b": "https://b theirs --cluster=fleet-default/lb",
 				"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb",
 			},
 		},
-		"the server is away": {
-			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"}, err: errors.New("it is away"),
-			want: map[string]string{"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb"}, told: "No contexts lead to single servers of the authorized endpoint: it is away",
+		"the server is not available": {
+			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"}, err: errors.New("not available"),
+			want: map[string]string{"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb"}, told: "The kubeconfig gets no contexts for single servers of the authorized endpoint: not available",
 		},
-		"one is called as the management cluster is": {
+		"a server with the name of the management context": {
 			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true}, management: "demo-a",
 			want: map[string]string{"demo-b": "https://b theirs --cluster=fleet-default/lb --context=demo-a"},
-			told: `No context leads to the server a: the context of the management cluster "demo-a" is another one; --name gives them another name`,
+			told: `The kubeconfig gets no context for the server a: the context of the management cluster "demo-a" already has this name; --name sets other names`,
 		},
-		"switched off": {want: map[string]string{}},
+		"disabled": {want: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}}
 				o.ask = func(_ context.Context, _ *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
 					if way.ID != "c-m-2" {
-						t.Errorf("asked for %q", way.ID)
+						t.Errorf("requested %q", way.ID)
 					}
 					if c.err != nil {
 						return nil, c.err
@@ -160,7 +160,7 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 					}
 				}
 				if diff := cmp.Diff(c.want, got); diff != "" || code != 0 || written.CurrentContext != "demo" || strings.TrimSpace(problems) != c.told {
-					t.Errorf("exit code %d, told %q (-want +got):\n%s", code, problems, diff)
+					t.Errorf("exit code %d, message %q (-want +got):\n%s", code, problems, diff)
 				}
 			})
 		})
@@ -196,9 +196,9 @@ func TestMergeKubeconfig_SingleServers(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(after.Contexts))); diff != "" || after.AuthInfos["demo-a"].Token != "mine" {
 		t.Errorf("contexts (-want +got):\n%s", diff)
 	}
-	for _, line := range []string{`No context leads to the server a: user "demo-a" is another one`, `Context "demo-gone" is gone: the cluster has no such server any more`} {
+	for _, line := range []string{`The kubeconfig gets no context for the server a: user "demo-a" already has this name`, `Removed context "demo-gone": the cluster no longer has this server`} {
 		if !strings.Contains(told.String(), strings.Replace(line, "user", "cluster", 1)) && !strings.Contains(told.String(), line) {
-			t.Errorf("told is %q, want %q", told.String(), line)
+			t.Errorf("the message is %q, want %q", told.String(), line)
 		}
 	}
 }

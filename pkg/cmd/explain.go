@@ -65,12 +65,12 @@ func printExplanation(w io.Writer, e inspect.Explanation) {
 	case e.ManagedBy != "":
 		row(w, "Managed by:", "instance "+e.ManagedBy)
 	case e.Decision != nil:
-		row(w, "Managed by:", "somebody who leaves no mark, or nobody any more; a Drover would decide what follows, and does nothing until drover adopt")
+		row(w, "Managed by:", "no instance of Drover: a program without a mark, or none; a Drover would decide this, but changes nothing until drover adopt")
 	default:
-		row(w, "Managed by:", "nobody yet; is a Drover server running?")
+		row(w, "Managed by:", "no instance yet; check that a Drover server runs")
 	}
 	if e.SettingsUnknown != "" {
-		row(w, "Settings:", "not those of the server; "+e.SettingsUnknown)
+		row(w, "Settings:", "not the server's; "+e.SettingsUnknown)
 	}
 	if e.Decision == nil {
 		row(w, "Control plane:", "does not exist yet")
@@ -83,7 +83,7 @@ func printExplanation(w io.Writer, e inspect.Explanation) {
 func printConditions(w io.Writer, conditions []inspect.Condition) {
 	heading(w, "Conditions of the Cluster:")
 	if len(conditions) == 0 {
-		table(w, "none: no controller has looked at it yet")
+		table(w, "none: no controller has reconciled it yet")
 		return
 	}
 	table(w, "TYPE", "STATUS", "REASON", "MESSAGE")
@@ -139,9 +139,9 @@ func printWait(w io.Writer, wait *planner.ExplainedWait) {
 	row(w, "Reason:", string(wait.Reason))
 	row(w, "Woken by:", strings.Join(wakes, ", "))
 	if wait.After != "" {
-		row(w, "Looks again:", "after "+wait.After+" at the latest")
+		row(w, "Retries:", "after "+wait.After+" at the latest")
 	}
 	if wait.NeedsPerson {
-		row(w, "Ends:", "when somebody corrects it")
+		row(w, "Ends:", "when a user corrects it")
 	}
 }

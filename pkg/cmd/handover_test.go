@@ -39,7 +39,7 @@ func replicaOf(t *testing.T, api *memkube.Server, instance string) (stop func())
 
 // A user can hand a cluster from one Drover to another in the same management cluster. Only one Drover leads, so the
 // user must stop the first before the second can adopt.
-func TestAdopt_HandsOverToADroverThatLeads(t *testing.T) {
+func TestAdopt_HandsOverToALeadingDrover(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
 		api := theirs(t, "a", "a", "b")
@@ -52,18 +52,18 @@ func TestAdopt_HandsOverToADroverThatLeads(t *testing.T) {
 		}
 		stopA := replicaOf(t, api, "a")
 		stopB := replicaOf(t, api, "b")
-		expect("who has it leads", `instance "a" of Drover leads here`, "--to", "b", "--from", "a")
+		expect("the current instance leads", `instance "a" of Drover leads here`, "--to", "b", "--from", "a")
 		stopA()
 		stopA = replicaOf(t, api, "a")
-		expect("who has it waits", `instance "a" of Drover, which has the cluster, runs here`, "--to", "b", "--from", "a")
+		expect("the current instance waits", `instance "a" of Drover, which has the cluster, runs here`, "--to", "b", "--from", "a")
 		stopB()
-		expect("it leads again, and lets go of it", "", "--release")
-		expect("who let go of it leads", "nobody would manage the cluster", "--to", "b")
+		expect("the current instance leads again, and releases it", "", "--release")
+		expect("the former instance leads", "nobody would manage the cluster", "--to", "b")
 		if mark, ok := theirCluster(t, api).Annotations[rkev1.InstanceAnnotation]; ok {
 			t.Errorf("it has the mark of %q", mark)
 		}
 		stopA()
-		expect("nobody leads", "", "--to", "b")
+		expect("no replica leads", "", "--to", "b")
 		if mark := theirCluster(t, api).Annotations[rkev1.InstanceAnnotation]; mark != "b" {
 			t.Errorf("it has the mark of %q", mark)
 		}
@@ -72,7 +72,7 @@ func TestAdopt_HandsOverToADroverThatLeads(t *testing.T) {
 
 // The Drover that begins work must end it. If that Drover is gone, another continues the work only with the user's
 // permission.
-func TestAdopt_WhatAnotherDroverIsAt(t *testing.T) {
+func TestAdopt_NamesWorkOfAnotherDrover(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mark, from string
 		args       []string
@@ -80,12 +80,12 @@ func TestAdopt_WhatAnotherDroverIsAt(t *testing.T) {
 		released map[string]string
 		refused  string
 	}{
-		"another Drover":             {mark: "a", from: "a", refused: `instance "a" is at something in it: an operation runs: etcd restore`},
-		"another Drover, that ended": {mark: "a", from: "a", args: []string{"--allow-under-way"}},
-		"a backup, restored": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"},
+		"another Drover":                  {mark: "a", from: "a", refused: `instance "a" is at something in it: an operation runs: etcd restore`},
+		"another Drover, which has ended": {mark: "a", from: "a", args: []string{"--allow-under-way"}},
+		"a restored backup": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"},
 			refused: `something was under way in it when it was backed up or let go of: an operation runs: etcd restore`},
-		"a backup, restored, of something to go on with": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"}, args: []string{"--allow-under-way"}},
-		"Rancher": {from: "rancher"},
+		"a restored backup with unfinished work": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"}, args: []string{"--allow-under-way"}},
+		"Rancher":                                {from: "rancher"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -35,7 +35,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // An API server that hangs for half a minute ends only a term. Both replicas serve all the time, one leads again soon
 // after, and two never lead at once. A slow start of the next term does not end the program either.
-func TestLead_AnAPIServerThatHangsEndsATermOnly(t *testing.T) {
+func TestLead_HangingAPIServerEndsOnlyTheTerm(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
 		definitions, err := capi.Definitions()
@@ -64,7 +64,7 @@ func TestLead_AnAPIServerThatHangsEndsATermOnly(t *testing.T) {
 			t.Helper()
 			for _, s := range replicas {
 				if s.Ready() != nil {
-					t.Errorf("a replica does not serve: %v", s.Ready())
+					t.Errorf("a replica does not answer: %v", s.Ready())
 				}
 				if s.Leading() {
 					leading++
@@ -81,19 +81,19 @@ func TestLead_AnAPIServerThatHangsEndsATermOnly(t *testing.T) {
 			return most
 		}
 		if watch(30*time.Second) != 1 {
-			t.Fatalf("%d lead", leaders())
+			t.Fatalf("%d replicas lead", leaders())
 		}
 		opened := make(chan struct{})
 		shut.Store(&opened)
 		watch(16 * time.Second)
 		if leaders() != 0 {
-			t.Error("a replica leads that could not renew its lease for 16 seconds")
+			t.Error("a replica leads although its lease was not renewed for 16 seconds")
 		}
 		watch(14 * time.Second)
 		shut.Store(nil)
 		close(opened)
 		if most := watch(30 * time.Second); most != 1 || leaders() != 1 {
-			t.Errorf("after the API server answered again %d lead, and %d at most", leaders(), most)
+			t.Errorf("after the API server answers again, %d replicas lead, at most %d", leaders(), most)
 		}
 		select {
 		case err := <-ended:

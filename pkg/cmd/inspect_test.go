@@ -90,13 +90,13 @@ func look(t *testing.T, api *memkube.Server, args ...string) (code int, out, pro
 	return code, stdout.String(), stderr.String()
 }
 
-func TestExplain_WithoutControlPlaneTheConditionsSpeak(t *testing.T) {
+func TestExplain_ShowsConditionsWithoutAControlPlane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := management(t)
 		code, out, problems := look(t, api, "explain", "young")
 		want := `Cluster:        fleet-default/young
-Managed by:     nobody yet; is a Drover server running?
-Settings:       not those of the server; it has not published them
+Managed by:     no instance yet; check that a Drover server runs
+Settings:       not the server's; it has not published them
 Control plane:  does not exist yet
 
 Conditions of the Cluster:
@@ -130,16 +130,16 @@ func TestPreview_Commands(t *testing.T) {
 		code int
 		want string
 	}{
-		"a new cluster":              {newCluster, nil, 2, "Result:   Add"},
-		"an unknown field":           {strings.Replace(newCluster, "quantity: 2", "amount: 2", 1), nil, 1, `unknown field "spec.rkeConfig.machinePools[0].amount"`},
-		"a repeated field":           {strings.Replace(newCluster, "quantity: 2", "quantity: 2\n      quantity: 3", 1), nil, 1, `key "quantity" already set`},
-		"a version that is none":     {strings.Replace(newCluster, "v1.36.2+k3s1", "latest", 1), nil, 1, `spec.kubernetesVersion: Invalid value: "latest": must be v and a semantic version`},
-		"a credential that is not":   {strings.Replace(newCluster, "SecretName: cc", "SecretName: dd", 1), nil, 1, `spec.cloudCredentialSecretName: Not found: "dd": no Secret dd in namespace fleet-default`},
-		"two namespaces":             {strings.Replace(newCluster, "  name: demo\n", "  name: demo\n  namespace: a\n", 1), []string{"-n", "b"}, 1, "is in namespace a, not in b"},
-		"no Cluster":                 {"kind: ConfigMap\napiVersion: v1\n", nil, 1, "there is no Cluster of provisioning.cattle.io/v1 in the file"},
-		"two Clusters":               {newCluster + "---\n" + newCluster, nil, 1, "several Clusters"},
-		"what cannot be read at all": {"{", nil, 1, "read the file"},
-		"an output that is none":     {newCluster, []string{"-o", "xml"}, 1, `--output: "xml" is unknown; use table, json or yaml`},
+		"a new cluster":        {newCluster, nil, 2, "Result:   Add"},
+		"an unknown field":     {strings.Replace(newCluster, "quantity: 2", "amount: 2", 1), nil, 1, `unknown field "spec.rkeConfig.machinePools[0].amount"`},
+		"a repeated field":     {strings.Replace(newCluster, "quantity: 2", "quantity: 2\n      quantity: 3", 1), nil, 1, `key "quantity" already set`},
+		"an invalid version":   {strings.Replace(newCluster, "v1.36.2+k3s1", "latest", 1), nil, 1, `spec.kubernetesVersion: Invalid value: "latest": must be v and a semantic version`},
+		"a missing credential": {strings.Replace(newCluster, "SecretName: cc", "SecretName: dd", 1), nil, 1, `spec.cloudCredentialSecretName: Not found: "dd": no Secret dd in namespace fleet-default`},
+		"two namespaces":       {strings.Replace(newCluster, "  name: demo\n", "  name: demo\n  namespace: a\n", 1), []string{"-n", "b"}, 1, "is in namespace a, not in b"},
+		"without a Cluster":    {"kind: ConfigMap\napiVersion: v1\n", nil, 1, "the file has no Cluster of provisioning.cattle.io/v1"},
+		"two Clusters":         {newCluster + "---\n" + newCluster, nil, 1, "several Clusters"},
+		"an unreadable file":   {"{", nil, 1, "read the file"},
+		"an unknown output":    {newCluster, []string{"-o", "xml"}, 1, `--output: "xml" is unknown; use table, json or yaml`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "cluster.yaml", tc.file)
@@ -169,7 +169,7 @@ func TestPreview_JSON(t *testing.T) {
 }
 
 // YAML output has the same content as JSON output.
-func TestOutput_YAMLSaysWhatJSONSays(t *testing.T) {
+func TestOutput_YAMLEqualsJSON(t *testing.T) {
 	path := write(t, "cluster.yaml", newCluster)
 	for name, args := range map[string][]string{
 		"explain": {"explain", "demo"}, "preview": {"preview", "-n", defaultNamespace, "-f", path}, "roll": {"roll", "demo", "--dry-run"},
@@ -207,7 +207,7 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d", class, code, want)
 		}
 	}
-	if err := verdict(NewCommand(nil), preview.Report{Machines: []preview.Machine{{Problem: "too large"}}}); err == nil || !strings.Contains(err.Error(), "no plan for 1 machines") {
+	if err := verdict(NewCommand(nil), preview.Report{Machines: []preview.Machine{{Problem: "too large"}}}); err == nil || !strings.Contains(err.Error(), "cannot make plans for 1 machines") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -250,7 +250,7 @@ Notes:
 }
 
 // Flags and the environment override only the published settings that they set.
-func TestInspectOptions_OverrideWhatIsPublished(t *testing.T) {
+func TestInspectOptions_OverridePublishedSettings(t *testing.T) {
 	published := controllers.Settings{
 		SystemDefaultRegistry: "theirs", SystemDefaultRegistryPullSecrets: []string{"theirs"}, SystemAgentInstallerImage: "theirs-", ServerURL: "https://theirs",
 	}
@@ -258,7 +258,7 @@ func TestInspectOptions_OverrideWhatIsPublished(t *testing.T) {
 		args, environ []string
 		want          func(s *controllers.Settings)
 	}{
-		"nothing given": {want: func(*controllers.Settings) {}},
+		"no flag":       {want: func(*controllers.Settings) {}},
 		"a flag":        {args: []string{"--system-default-registry", "mine"}, want: func(s *controllers.Settings) { s.SystemDefaultRegistry = "mine" }},
 		"an empty flag": {args: []string{"--system-default-registry="}, want: func(s *controllers.Settings) { s.SystemDefaultRegistry = "" }},
 		"a list":        {args: []string{"--system-default-registry-pull-secrets", "a,b"}, want: func(s *controllers.Settings) { s.SystemDefaultRegistryPullSecrets = []string{"a", "b"} }},

@@ -91,7 +91,7 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 	}
 	if fqdn := found.Spec.LocalClusterAuthEndpoint.FQDN; fqdn != "" && endpointtoken.Wanted(found) {
 		if _, ok := topology.EndpointHost(fqdn); !ok {
-			fmt.Fprintf(told, "No context leads to the authorized endpoint: spec.localClusterAuthEndpoint.fqdn of the Cluster is %q, and must be HOST or HOST:PORT\n", fqdn)
+			fmt.Fprintf(told, "The kubeconfig gets no context for the authorized endpoint: spec.localClusterAuthEndpoint.fqdn of the Cluster is %q, but must be HOST or HOST:PORT\n", fqdn)
 		}
 	}
 	if !o.merge {
@@ -117,7 +117,7 @@ func (o *kubeconfigOptions) servers(ctx context.Context, config *rest.Config, wa
 	}
 	servers, err := ask(ctx, config, way)
 	if err != nil {
-		fmt.Fprintf(told, "No contexts lead to single servers of the authorized endpoint: %v\n", err)
+		fmt.Fprintf(told, "The kubeconfig gets no contexts for single servers of the authorized endpoint: %v\n", err)
 	}
 	return servers
 }
@@ -134,7 +134,7 @@ func mergeKubeconfig(written *clientcmdapi.Config, single serverContexts, told i
 	names := slices.Sorted(maps.Keys(written.Contexts))
 	for _, name := range names {
 		if taken := takenBy(present, written, name); taken != "" {
-			return fmt.Errorf("the kubeconfig has a %s %q that is not the one of this cluster; use --name to give this one another name", taken, name)
+			return fmt.Errorf("the kubeconfig has a %s %q that does not belong to this cluster; use --name to set another name", taken, name)
 		}
 		if before := present.Contexts[name]; before != nil {
 			written.Contexts[name].Namespace = before.Namespace // kubectl config set-context --namespace
@@ -208,7 +208,7 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 		return cluster, way, nil
 	}
 	if !strings.HasPrefix(o.server, "https://") {
-		return nil, none, fmt.Errorf("--server: %q is no https URL", o.server)
+		return nil, none, fmt.Errorf("--server: %q is not an https URL", o.server)
 	}
 	if o.authority != "" {
 		if way.Authority, err = readFile(o.authority, nil); err != nil {
@@ -235,13 +235,13 @@ func published(ctx context.Context, client kubernetes.Interface, cluster *provv1
 	if instance == "" {
 		found, err := all.List(ctx, metav1.ListOptions{LabelSelector: controllers.SettingsLabel})
 		if err != nil {
-			return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; give --server if you may not read it: %w", err)
+			return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; use --server if you may not read it: %w", err)
 		}
 		there = found.Items
 	} else {
 		found, err := all.Get(ctx, controllers.SettingsName(instance), metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; give --server if you may not read it: %w", err)
+			return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; use --server if you may not read it: %w", err)
 		}
 		if err == nil {
 			there = []corev1.ConfigMap{*found}
@@ -249,7 +249,7 @@ func published(ctx context.Context, client kubernetes.Interface, cluster *provv1
 	}
 	settings, ok := controllers.PublishedSettings(there, instance)
 	if !ok || settings.ServerURL == "" {
-		return controllers.Settings{}, errors.New("the server of this cluster has published no address; give --server")
+		return controllers.Settings{}, errors.New("the server of this cluster has published no address; use --server")
 	}
 	return settings, nil
 }
@@ -292,7 +292,7 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 		return ""
 	}, told)
 	if _, taken := written.Contexts[context]; path == "" && taken {
-		return nil, single, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", context)
+		return nil, single, fmt.Errorf("context %q reaches the management cluster; use --name to set another name", context)
 	}
 	return written, single, nil
 }

@@ -72,15 +72,15 @@ func TestKubeconfig(t *testing.T) {
 		want    string
 		problem string
 	}{
-		"where the server has published":  {args: []string{"demo"}, want: "demo https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
-		"where the user says":             {args: []string{"demo", "--server=https://other/", "--certificate-authority=" + authority}, want: "demo https://other/k8s/clusters/c-m-1 other drover token --context=management"},
-		"under another name":              {args: []string{"demo", "--name=mine"}, want: "mine https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
-		"merged":                          {args: []string{"demo", "--merge"}, want: "demo https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
-		"a cluster that is not there":     {args: []string{"nobody"}, problem: "there is no Cluster nobody in namespace fleet-default"},
-		"a cluster that has no name yet":  {args: []string{"young"}, problem: "has no management cluster yet"},
-		"a server that is no https URL":   {args: []string{"demo", "--server=http://other"}, problem: `--server: "http://other" is no https URL`},
-		"authorities that are not there":  {args: []string{"demo", "--server=https://other", "--certificate-authority=/none"}, problem: "--certificate-authority: "},
-		"nothing is published for it yet": {args: []string{"other"}, problem: "has published no address; give --server"},
+		"at the published address":               {args: []string{"demo"}, want: "demo https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
+		"at the user's address":                  {args: []string{"demo", "--server=https://other/", "--certificate-authority=" + authority}, want: "demo https://other/k8s/clusters/c-m-1 other drover token --context=management"},
+		"under another name":                     {args: []string{"demo", "--name=mine"}, want: "mine https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
+		"merged":                                 {args: []string{"demo", "--merge"}, want: "demo https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
+		"a missing cluster":                      {args: []string{"nobody"}, problem: "there is no Cluster nobody in namespace fleet-default"},
+		"a cluster without a management cluster": {args: []string{"young"}, problem: "has no management cluster yet"},
+		"a server without https":                 {args: []string{"demo", "--server=http://other"}, problem: `--server: "http://other" is not an https URL`},
+		"a missing file of authorities":          {args: []string{"demo", "--server=https://other", "--certificate-authority=/none"}, problem: "--certificate-authority: "},
+		"without published settings":             {args: []string{"other"}, problem: "has published no address; use --server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestKubeconfig(t *testing.T) {
 				current, _, _ := strings.Cut(c.want, " ")
 				if o.merge {
 					if written.CurrentContext != "management" || written.AuthInfos["me"].Token != "mine" || len(written.Contexts) != 2 {
-						t.Errorf("what was there is %v", written)
+						t.Errorf("the existing entries are %v", written)
 					}
 				} else if written.CurrentContext != current {
 					t.Errorf("the context is %q", written.CurrentContext)
@@ -123,9 +123,9 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestKubeconfig_MergesOverNothingOfOthers: merging keeps foreign entries with the same name, above all the credential
+// TestKubeconfig_OverwritesNoForeignEntries: merging keeps foreign entries with the same name, above all the credential
 // for the management cluster.
-func TestKubeconfig_MergesOverNothingOfOthers(t *testing.T) {
+func TestKubeconfig_OverwritesNoForeignEntries(t *testing.T) {
 	const address = "https://drover.example.com/k8s/clusters/c-m-1"
 	ours := func(c *clientcmdapi.Config) {
 		c.Clusters["demo"], c.AuthInfos["demo"] = &clientcmdapi.Cluster{Server: address}, plugin("", "management")
@@ -136,27 +136,27 @@ func TestKubeconfig_MergesOverNothingOfOthers(t *testing.T) {
 		args    []string
 		problem string
 	}{
-		"nothing is called so":   {present: func(*clientcmdapi.Config) {}},
-		"it is ours":             {present: ours},
-		"a cluster is called so": {present: func(c *clientcmdapi.Config) { c.Clusters["demo"] = &clientcmdapi.Cluster{Server: "https://other"} }, problem: `has a cluster "demo"`},
-		"a user is called so":    {present: func(c *clientcmdapi.Config) { c.AuthInfos["demo"] = &clientcmdapi.AuthInfo{Token: "mine"} }, problem: `has a user "demo"`},
-		"a context is called so": {present: func(c *clientcmdapi.Config) {
+		"a new name":                     {present: func(*clientcmdapi.Config) {}},
+		"an own entry":                   {present: ours},
+		"a foreign cluster of that name": {present: func(c *clientcmdapi.Config) { c.Clusters["demo"] = &clientcmdapi.Cluster{Server: "https://other"} }, problem: `has a cluster "demo"`},
+		"a foreign user of that name":    {present: func(c *clientcmdapi.Config) { c.AuthInfos["demo"] = &clientcmdapi.AuthInfo{Token: "mine"} }, problem: `has a user "demo"`},
+		"a foreign context of that name": {present: func(c *clientcmdapi.Config) {
 			c.Contexts["demo"] = &clientcmdapi.Context{Cluster: "management", AuthInfo: "me"}
 		}, problem: `has a context "demo"`},
-		"the cluster's address has another":  {present: func(c *clientcmdapi.Config) { ours(c); c.AuthInfos["demo"] = &clientcmdapi.AuthInfo{Token: "mine"} }, problem: `has a user "demo"`},
-		"ours asks another cluster":          {present: func(c *clientcmdapi.Config) { ours(c); c.Clusters["demo"].Server += "1" }, problem: `has a cluster "demo"`},
-		"ours also shows another credential": {present: func(c *clientcmdapi.Config) { ours(c); c.AuthInfos["demo"].Token = "mine" }, problem: `has a user "demo"`},
-		"the management cluster is called so": {
+		"another user of the cluster":         {present: func(c *clientcmdapi.Config) { ours(c); c.AuthInfos["demo"] = &clientcmdapi.AuthInfo{Token: "mine"} }, problem: `has a user "demo"`},
+		"an own user for another cluster":     {present: func(c *clientcmdapi.Config) { ours(c); c.Clusters["demo"].Server += "1" }, problem: `has a cluster "demo"`},
+		"an own user with another credential": {present: func(c *clientcmdapi.Config) { ours(c); c.AuthInfos["demo"].Token = "mine" }, problem: `has a user "demo"`},
+		"the management context has that name": {
 			present: func(c *clientcmdapi.Config) {
 				c.Clusters["demo"], c.AuthInfos["demo"] = &clientcmdapi.Cluster{Server: "https://management.example.com"}, &clientcmdapi.AuthInfo{Token: "mine"}
 				c.Contexts["demo"], c.CurrentContext = &clientcmdapi.Context{Cluster: "demo", AuthInfo: "demo"}, "demo"
 			},
-			problem: `context "demo" is the one that reaches the management cluster`,
+			problem: `context "demo" reaches the management cluster`,
 		},
 		"the management context, not merged": {
-			present: func(*clientcmdapi.Config) {}, args: []string{"--name=management", "--merge=false"}, problem: `context "management" is the one that reaches the management cluster`,
+			present: func(*clientcmdapi.Config) {}, args: []string{"--name=management", "--merge=false"}, problem: `context "management" reaches the management cluster`,
 		},
-		"something is called so, but not the name that is asked for": {
+		"a foreign entry with another name": {
 			present: func(c *clientcmdapi.Config) { c.AuthInfos["demo"] = &clientcmdapi.AuthInfo{Token: "mine"} }, args: []string{"--name=other"},
 		},
 	} {
@@ -229,10 +229,10 @@ func TestToken(t *testing.T) {
 		want    clientauthv1.ExecCredentialStatus
 		problem string
 	}{
-		"a token":                   {config: rest.Config{BearerToken: "mine"}, want: clientauthv1.ExecCredentialStatus{Token: "mine"}},
-		"a token that says its end": {config: rest.Config{BearerToken: claims(`{"exp":1893553445}`)}, want: clientauthv1.ExecCredentialStatus{Token: claims(`{"exp":1893553445}`), ExpirationTimestamp: &metav1.Time{Time: expires}}},
-		"a token of three parts":    {config: rest.Config{BearerToken: "a.b.c"}, want: clientauthv1.ExecCredentialStatus{Token: "a.b.c"}},
-		"a file with a token":       {config: rest.Config{BearerTokenFile: file}, want: clientauthv1.ExecCredentialStatus{Token: "of-file"}},
+		"a token":                {config: rest.Config{BearerToken: "mine"}, want: clientauthv1.ExecCredentialStatus{Token: "mine"}},
+		"a token with its end":   {config: rest.Config{BearerToken: claims(`{"exp":1893553445}`)}, want: clientauthv1.ExecCredentialStatus{Token: claims(`{"exp":1893553445}`), ExpirationTimestamp: &metav1.Time{Time: expires}}},
+		"a token of three parts": {config: rest.Config{BearerToken: "a.b.c"}, want: clientauthv1.ExecCredentialStatus{Token: "a.b.c"}},
+		"a file with a token":    {config: rest.Config{BearerTokenFile: file}, want: clientauthv1.ExecCredentialStatus{Token: "of-file"}},
 		"a plugin": {
 			config: rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: script, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}},
 			want:   clientauthv1.ExecCredentialStatus{Token: "of-plugin"},
@@ -241,7 +241,7 @@ func TestToken(t *testing.T) {
 		"a certificate without a key": {config: rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("cert")}}, problem: "neither a token nor a client certificate"},
 		"nothing":                     {problem: "neither a token nor a client certificate"},
 		"a user name and a password":  {config: rest.Config{Username: "me", Password: "secret"}, problem: "a user name and a password"},
-		"a plugin that is not there":  {config: rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "/none", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}, problem: "get a credential from the plugin"},
+		"a missing plugin":            {config: rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "/none", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}, problem: "get a credential from the plugin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.Host = "https://management.example.com"

@@ -46,7 +46,7 @@ const (
 func leadWhileHolding(ctx context.Context, config *rest.Config, instanceID string, log logrus.FieldLogger, lead func(context.Context) error) error {
 	clients, err := kubernetes.NewForConfig(leaseConfig(config))
 	if err != nil {
-		return fmt.Errorf("make client of the lease: %w", err)
+		return fmt.Errorf("create the client for the lease: %w", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -59,7 +59,7 @@ func leadWhileHolding(ctx context.Context, config *rest.Config, instanceID strin
 		},
 		others: &otherInstances{own: rival.Digest(instanceID), client: clients, log: log},
 	}
-	return termAfterTerm(ctx, log, func() error { return oneTerm(ctx, lock, log, lead) })
+	return leadTerms(ctx, log, func() error { return oneTerm(ctx, lock, log, lead) })
 }
 
 // leaseConfig is for requests about the lease only. They use their own connection, which no watch can fill. With
@@ -71,9 +71,9 @@ func leaseConfig(config *rest.Config) *rest.Config {
 	return config
 }
 
-// termAfterTerm leads until ctx ends. A failed term does not end the program, because its endpoints still serve. Errors
+// leadTerms leads until ctx ends. A failed term does not end the program, because its endpoints still serve. Errors
 // of the API server at the start of a term are usually temporary. The pause grows while terms fail.
-func termAfterTerm(ctx context.Context, log logrus.FieldLogger, term func() error) error {
+func leadTerms(ctx context.Context, log logrus.FieldLogger, term func() error) error {
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
 		err := term()
@@ -84,7 +84,7 @@ func termAfterTerm(ctx context.Context, log logrus.FieldLogger, term func() erro
 		if time.Since(began) > longestPause {
 			pause = firstPause
 		}
-		log.WithError(err).WithField("pause", pause.String()).Error("Controllers ended with an error and are started again")
+		log.WithError(err).WithField("pause", pause.String()).Error("The controllers ended with an error; Drover restarts them")
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -115,7 +115,7 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 	ended := make(chan error, 1)
 	watched := &watchedLock{Interface: lock, taken: func(holder string) {
 		if state.Load() == leading {
-			log.WithField("holder", holder).Warn("Another has the lease")
+			log.WithField("holder", holder).Warn("Another replica has the lease")
 			endElection()
 		}
 	}}
@@ -145,8 +145,8 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 		result = <-ended
 	}
 	// Needed even without a term: ctx may have ended while the lease was being taken.
-	if err := giveBack(context.WithoutCancel(ctx), lock); err != nil {
-		log.WithError(err).Debug("The lease was not given back and runs out by itself")
+	if err := releaseLease(context.WithoutCancel(ctx), lock); err != nil {
+		log.WithError(err).Debug("The lease was not released, and will expire")
 	}
 	return result
 }
@@ -178,8 +178,8 @@ func unlessOver(held context.Context, log logrus.FieldLogger, err error) error {
 	return nil
 }
 
-// giveBack releases the lease if this replica holds it.
-func giveBack(ctx context.Context, lock resourcelock.Interface) error {
+// releaseLease releases the lease if this replica holds it.
+func releaseLease(ctx context.Context, lock resourcelock.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
 	defer cancel()
 	record, _, err := lock.Get(ctx)

@@ -69,7 +69,7 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 		api.CutAfter("second", 0, nil)
 		settle(time.Minute)
 		if leading != 0 {
-			t.Error("a replica leads that cannot renew its lease")
+			t.Error("a replica without a renewed lease leads")
 		}
 		api.Mend("second")
 		settle(time.Minute)
@@ -78,14 +78,14 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 		}
 		stopSecond()
 		if holder := holderOf(t, api); holder != "" {
-			t.Errorf("a replica that stops gives the lease back: it is %q's", holder)
+			t.Errorf("the lease of a stopped replica belongs to %q", holder)
 		}
 	})
 }
 
 // Another replica takes over from a vanished leader within 17.5 seconds. The rest of the promised 20 seconds is for
 // controllers to start.
-func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
+func TestLease_AnotherReplicaReplacesALostLeader(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
 		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
@@ -103,14 +103,14 @@ func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
 			settle(5 * time.Second)
 		}
 		if len(leads) != 1 {
-			t.Fatalf("replicas that lead: %v", leads)
+			t.Fatalf("the leading replicas are %v", leads)
 		}
 		vanished := time.Now()
 		api.CutAfter("first", 0, nil)
 		settle(17500 * time.Millisecond)
 		delete(leads, "first")
 		if len(leads) != 1 {
-			t.Errorf("17.5 s after %s: replicas that lead are %v", vanished, leads)
+			t.Errorf("17.5 s after %s, the leading replicas are %v", vanished, leads)
 		}
 		cancel()
 		group.Wait()
@@ -136,16 +136,16 @@ func TestLease_TakenByAnother(t *testing.T) {
 		}()
 		settle(10 * time.Second)
 		if !leading.Load() {
-			t.Fatal("nobody leads")
+			t.Fatal("no replica leads")
 		}
 		rob(t, api, "somebody")
 		settle(2500 * time.Millisecond)
 		if leading.Load() {
-			t.Error("it leads although somebody else has the lease")
+			t.Error("it leads although another replica has the lease")
 		}
 		settle(time.Minute)
 		if !leading.Load() {
-			t.Error("it does not lead although the lease is over")
+			t.Error("it does not lead although the lease has ended")
 		}
 		cancel()
 		check(t, <-ended)
@@ -158,7 +158,7 @@ func settle(d time.Duration) {
 }
 
 // A failed term releases its lease, and the next one starts after a growing pause. The endpoints serve all the time.
-func TestLease_AfterATermThatFailedAnotherIsTried(t *testing.T) {
+func TestLease_RetriesAfterAFailedTerm(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
 		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
@@ -185,12 +185,12 @@ func TestLease_AfterATermThatFailedAnotherIsTried(t *testing.T) {
 		}()
 		settle(500 * time.Millisecond)
 		if holder := holderOf(t, api); len(begun()) != 1 || holder != "" {
-			t.Errorf("after the first term of %d the lease is %q's", len(begun()), holder)
+			t.Errorf("after the first term of %d, the lease belongs to %q", len(begun()), holder)
 		}
 		settle(30 * time.Second)
 		starts := begun()
 		if len(starts) != 4 || starts[3].Sub(starts[2]) < 4*time.Second {
-			t.Errorf("terms began at %v", starts)
+			t.Errorf("the terms started at %v", starts)
 		}
 		cancel()
 		check(t, <-ended)
@@ -204,7 +204,7 @@ func leaseOf(t *testing.T, api *memkube.Server) *coordinationv1.Lease {
 	found, err := api.Get(lease)
 	check(t, err)
 	if !found {
-		t.Fatal("there is no lease")
+		t.Fatal("the lease does not exist")
 	}
 	return lease
 }
@@ -224,7 +224,7 @@ func rob(t *testing.T, api *memkube.Server, holder string) {
 }
 
 // A replica that is stopped while it takes the lease still releases it.
-func TestLease_TakenAtTheEndIsGivenBack(t *testing.T) {
+func TestLease_ReleasesALeaseTakenAtTheEnd(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
 		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
@@ -255,7 +255,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A hanging request about the lease costs only its own connection. Other requests use other connections.
-func TestLeaseConfig_HasConnectionsOfItsOwn(t *testing.T) {
+func TestLeaseConfig_UsesItsOwnConnections(t *testing.T) {
 	var seen, hang sync.Map
 	api := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen.Store(r.URL.Path, r.RemoteAddr+" "+r.Proto)
@@ -286,14 +286,14 @@ func TestLeaseConfig_HasConnectionsOfItsOwn(t *testing.T) {
 	first, err := get(ofLease, "first")
 	check(t, err)
 	if others == first || !strings.HasSuffix(others, "HTTP/2.0") || !strings.HasSuffix(first, "HTTP/1.1") {
-		t.Errorf("requests of others came by %s, those about the lease by %s", others, first)
+		t.Errorf("other requests came through %s, those for the lease through %s", others, first)
 	}
 	hung, err := get(ofLease, "hangs")
 	if err == nil || hung != first {
-		t.Errorf("a request hangs by %s, error %v", hung, err)
+		t.Errorf("the hanging request came through %s, error %v", hung, err)
 	}
 	next, err := get(ofLease, "hangs")
 	if err != nil || next == hung {
-		t.Errorf("the next try goes by %s, error %v", next, err)
+		t.Errorf("the next attempt came through %s, error %v", next, err)
 	}
 }

@@ -47,11 +47,11 @@ func findManagement(kubeconfig, context, advice string) (*rest.Config, error) {
 const adviceOfUsers = "--kubeconfig or --context"
 
 func unknownManagement(err error, kubeconfig, advice string) error {
-	return fmt.Errorf("find management cluster; give %s: %w", advice, unfound(err, kubeconfig))
+	return fmt.Errorf("find the management cluster; set %s: %w", advice, missingKubeconfig(err, kubeconfig))
 }
 
-// unfound names the file and what it lacks. client-go's own error says only that the configuration is empty.
-func unfound(err error, kubeconfig string) error {
+// missingKubeconfig names the file and what it lacks. client-go's own error says only that the configuration is empty.
+func missingKubeconfig(err error, kubeconfig string) error {
 	isNothing, files := clientcmd.IsEmptyConfig(err), []string{kubeconfig}
 	if kubeconfig == "" {
 		files = clientcmd.NewDefaultClientConfigLoadingRules().Precedence
@@ -65,7 +65,7 @@ func unfound(err error, kubeconfig string) error {
 	case kubeconfig != "" && !isNothing, is == "" && !isNothing:
 		return err
 	case is == "":
-		return fmt.Errorf("%s leads to no cluster; see its current-context, and the context of that name", strings.Join(files, " and "))
+		return fmt.Errorf("%s selects no cluster; check its current-context, and the context of that name", strings.Join(files, " and "))
 	case os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "":
 		return fmt.Errorf("KUBECONFIG is not set, and there is no file %s", is)
 	case isNothing:

@@ -70,13 +70,13 @@ func TestContext_ChoosesTheManagementCluster(t *testing.T) {
 		want          string
 		code          int
 	}{
-		"the current one":           {args: []string{"explain", "far-fleet-default"}, want: "far-fleet-default", code: 1},
-		"one that a flag names":     {args: []string{"explain", "far-fleet-default", "--context", "there"}, want: "fleet-default/far-fleet-default"},
-		"one of the environment":    {environ: []string{"DROVER_CONTEXT=there"}, args: []string{"explain", "far-fleet-default"}, want: "fleet-default/far-fleet-default"},
-		"to find what is broken":    {args: []string{"diagnose", "far-fleet-default", "--context", "there"}, want: "fleet-default/far-fleet-default", code: 2},
-		"to let go":                 {args: []string{"adopt", "far-fleet-default", "--release", "--context", "there"}, want: "far-fleet-default", code: 1},
-		"one that is not there":     {args: []string{"explain", "young", "--context", "nowhere"}, want: `"nowhere"`, code: 1},
-		"one that nobody is behind": {args: []string{"backup", "-o", "-", "--context", "gone"}, want: "127.0.0.1:1", code: 1},
+		"the current context":                   {args: []string{"explain", "far-fleet-default"}, want: "far-fleet-default", code: 1},
+		"the context of a flag":                 {args: []string{"explain", "far-fleet-default", "--context", "there"}, want: "fleet-default/far-fleet-default"},
+		"the context of the environment":        {environ: []string{"DROVER_CONTEXT=there"}, args: []string{"explain", "far-fleet-default"}, want: "fleet-default/far-fleet-default"},
+		"for diagnose":                          {args: []string{"diagnose", "far-fleet-default", "--context", "there"}, want: "fleet-default/far-fleet-default", code: 2},
+		"for a release":                         {args: []string{"adopt", "far-fleet-default", "--release", "--context", "there"}, want: "far-fleet-default", code: 1},
+		"a missing context":                     {args: []string{"explain", "young", "--context", "nowhere"}, want: `"nowhere"`, code: 1},
+		"a context with an unreachable cluster": {args: []string{"backup", "-o", "-", "--context", "gone"}, want: "127.0.0.1:1", code: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, problems := runWith(append(tc.environ, "DROVER_KUBECONFIG="+file), tc.args...)
@@ -88,7 +88,7 @@ func TestContext_ChoosesTheManagementCluster(t *testing.T) {
 }
 
 // A preview uses the namespace to which kubectl apply writes.
-func TestPreview_NamespaceOfAFileThatNamesNone(t *testing.T) {
+func TestPreview_NamespaceOfAFileWithoutOne(t *testing.T) {
 	kubeconfig := twoContexts(t)
 	inDefault := strings.Replace(newCluster, "  name: demo\n", "  name: demo\n  namespace: default\n", 1)
 	for name, tc := range map[string]struct {
@@ -96,13 +96,13 @@ func TestPreview_NamespaceOfAFileThatNamesNone(t *testing.T) {
 		environ, args []string
 		want          string
 	}{
-		"a context without one":               {file: newCluster, want: "no Secret cc in namespace default"},
-		"the context's":                       {file: newCluster, args: []string{"--context=there"}, want: "fleet-default/demo"},
-		"the file's before the context's":     {file: inDefault, args: []string{"--context=there"}, want: "no Secret cc in namespace default"},
-		"the flag's":                          {file: newCluster, args: []string{"-n", "fleet-default"}, want: "fleet-default/demo"},
-		"the environment's":                   {file: newCluster, environ: []string{"DROVER_NAMESPACE=fleet-default"}, want: "fleet-default/demo"},
-		"another one than that of the file":   {file: inDefault, environ: []string{"DROVER_NAMESPACE=fleet-default"}, want: "is in namespace default, not in fleet-default"},
-		"a context that is not in kubeconfig": {file: newCluster, args: []string{"--context=nowhere"}, want: "find management cluster; give --kubeconfig or --context: "},
+		"a context without a namespace":             {file: newCluster, want: "no Secret cc in namespace default"},
+		"the namespace of the context":              {file: newCluster, args: []string{"--context=there"}, want: "fleet-default/demo"},
+		"the file's namespace before the context's": {file: inDefault, args: []string{"--context=there"}, want: "no Secret cc in namespace default"},
+		"the namespace of the flag":                 {file: newCluster, args: []string{"-n", "fleet-default"}, want: "fleet-default/demo"},
+		"the namespace of the environment":          {file: newCluster, environ: []string{"DROVER_NAMESPACE=fleet-default"}, want: "fleet-default/demo"},
+		"another namespace than the file's":         {file: inDefault, environ: []string{"DROVER_NAMESPACE=fleet-default"}, want: "is in namespace default, not in fleet-default"},
+		"a context that is not in the kubeconfig":   {file: newCluster, args: []string{"--context=nowhere"}, want: "find the management cluster; set --kubeconfig or --context: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "cluster.yaml", tc.file)
@@ -114,28 +114,28 @@ func TestPreview_NamespaceOfAFileThatNamesNone(t *testing.T) {
 	}
 }
 
-func TestCompletion_AsksWhereTheCommandWould(t *testing.T) {
+func TestCompletion_UsesTheCommandsCluster(t *testing.T) {
 	file := twoContexts(t)
 	for name, tc := range map[string]struct {
 		environ, args []string
 		want          string
 	}{
-		"clusters of the current context":  {args: []string{"diagnose", ""}, want: "young\n:4\n"},
-		"clusters of another one":          {args: []string{"roll", "--context", "there", ""}, want: "far-fleet-default\nyoung\n:4\n"},
-		"clusters of another namespace":    {args: []string{"adopt", "--context=there", "-n", "default", ""}, want: "far-default\n:4\n"},
-		"what the environment says":        {environ: []string{"DROVER_CONTEXT=there", "DROVER_NAMESPACE=default"}, args: []string{"explain", ""}, want: "far-default\n:4\n"},
-		"a flag before the environment":    {environ: []string{"DROVER_NAMESPACE=default"}, args: []string{"explain", "-n", defaultNamespace, ""}, want: "young\n:4\n"},
-		"for a kubeconfig":                 {environ: []string{"DROVER_CONTEXT=there"}, args: []string{"kubeconfig", "-n", "default", ""}, want: "far-default\n:4\n"},
-		"a bad variable of something else": {environ: []string{"DROVER_ALL=many"}, args: []string{"support-bundle", ""}, want: "young\n:4\n"},
-		"a file, which the shell knows":    {args: []string{"support-bundle", "-o", ""}, want: ":0\n"},
-		"nobody answers":                   {args: []string{"explain", "--context", "gone", ""}, want: ":1\n"},
-		"contexts":                         {args: []string{"restore", "--context", ""}, want: "gone\nhere\nthere\n:4\n"},
-		"contexts for a token":             {args: []string{"token", "--context", ""}, want: "gone\nhere\nthere\n:4\n"},
-		"contexts of a file that is not":   {args: []string{"explain", "--kubeconfig", "/none", "--context", ""}, want: ":4\n"},
-		"namespaces":                       {args: []string{"preview", "-n", ""}, want: "default\nfleet-default\nkube-system\n:4\n"},
-		"a namespace behind another one":   {args: []string{"backup", "--context", "there", "-n", "default,"}, want: "default,default\ndefault,fleet-default\ndefault,kube-system\n:4\n"},
-		"namespaces where nobody answers":  {args: []string{"kubeconfig", "--context", "gone", "--namespace", ""}, want: ":4\n"},
-		"namespaces of no context":         {environ: []string{"DROVER_CONTEXT=nowhere"}, args: []string{"explain", "-n", ""}, want: ":4\n"},
+		"clusters of the current context":      {args: []string{"diagnose", ""}, want: "young\n:4\n"},
+		"clusters of another context":          {args: []string{"roll", "--context", "there", ""}, want: "far-fleet-default\nyoung\n:4\n"},
+		"clusters of another namespace":        {args: []string{"adopt", "--context=there", "-n", "default", ""}, want: "far-default\n:4\n"},
+		"a namespace of the environment":       {environ: []string{"DROVER_CONTEXT=there", "DROVER_NAMESPACE=default"}, args: []string{"explain", ""}, want: "far-default\n:4\n"},
+		"a flag before the environment":        {environ: []string{"DROVER_NAMESPACE=default"}, args: []string{"explain", "-n", defaultNamespace, ""}, want: "young\n:4\n"},
+		"for a kubeconfig":                     {environ: []string{"DROVER_CONTEXT=there"}, args: []string{"kubeconfig", "-n", "default", ""}, want: "far-default\n:4\n"},
+		"a bad variable of another flag":       {environ: []string{"DROVER_ALL=many"}, args: []string{"support-bundle", ""}, want: "young\n:4\n"},
+		"a file, which the shell completes":    {args: []string{"support-bundle", "-o", ""}, want: ":0\n"},
+		"an unreachable cluster":               {args: []string{"explain", "--context", "gone", ""}, want: ":1\n"},
+		"contexts":                             {args: []string{"restore", "--context", ""}, want: "gone\nhere\nthere\n:4\n"},
+		"contexts for a token":                 {args: []string{"token", "--context", ""}, want: "gone\nhere\nthere\n:4\n"},
+		"contexts of a missing file":           {args: []string{"explain", "--kubeconfig", "/none", "--context", ""}, want: ":4\n"},
+		"namespaces":                           {args: []string{"preview", "-n", ""}, want: "default\nfleet-default\nkube-system\n:4\n"},
+		"a namespace of another context":       {args: []string{"backup", "--context", "there", "-n", "default,"}, want: "default,default\ndefault,fleet-default\ndefault,kube-system\n:4\n"},
+		"namespaces of an unreachable cluster": {args: []string{"kubeconfig", "--context", "gone", "--namespace", ""}, want: ":4\n"},
+		"namespaces of a missing context":      {environ: []string{"DROVER_CONTEXT=nowhere"}, args: []string{"explain", "-n", ""}, want: ":4\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, _ := runWith(append(tc.environ, "DROVER_KUBECONFIG="+file), append([]string{cobraComplete}, tc.args...)...)
@@ -153,19 +153,19 @@ func TestFindManagement_NamesTheFile(t *testing.T) {
 		kubeconfig, context, variable string
 		want                          string
 	}{
-		"the variable names a file that is not there":     {variable: gone, want: "KUBECONFIG names " + gone + ", which does not exist"},
-		"one of two files":                                {variable: gone + ":" + empty, want: "KUBECONFIG names " + gone + ", which does not exist"},
-		"a context of a file that is not there":           {variable: gone, context: "there", want: "KUBECONFIG names " + gone + ", which does not exist"},
-		"the flag names a file that is not there":         {kubeconfig: gone, want: gone + ": no such file or directory"},
-		"the file of the flag chooses nothing":            {kubeconfig: empty, variable: gone, want: empty + " leads to no cluster; see its current-context"},
-		"the file of the variable chooses nothing":        {variable: empty, want: empty + " leads to no cluster; see its current-context"},
-		"the file's context has no cluster":               {kubeconfig: half, want: half + " leads to no cluster; see its current-context"},
-		"a context that the file of the flag has not got": {kubeconfig: empty, context: "there", variable: gone, want: "there"},
+		"the variable names a missing file":          {variable: gone, want: "KUBECONFIG names " + gone + ", which does not exist"},
+		"one of two missing files":                   {variable: gone + ":" + empty, want: "KUBECONFIG names " + gone + ", which does not exist"},
+		"a context of a missing file":                {variable: gone, context: "there", want: "KUBECONFIG names " + gone + ", which does not exist"},
+		"the flag names a missing file":              {kubeconfig: gone, want: gone + ": no such file or directory"},
+		"the flag's file has no current context":     {kubeconfig: empty, variable: gone, want: empty + " selects no cluster; check its current-context"},
+		"the variable's file has no current context": {variable: empty, want: empty + " selects no cluster; check its current-context"},
+		"the file's context has no cluster":          {kubeconfig: half, want: half + " selects no cluster; check its current-context"},
+		"a context that is not in the flag's file":   {kubeconfig: empty, context: "there", variable: gone, want: "there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", tc.variable)
 			_, err := findManagement(tc.kubeconfig, tc.context, "--kubeconfig")
-			if err == nil || !strings.HasPrefix(err.Error(), "find management cluster; give --kubeconfig: ") || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
+			if err == nil || !strings.HasPrefix(err.Error(), "find the management cluster; set --kubeconfig: ") || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 		})

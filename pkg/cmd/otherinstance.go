@@ -69,7 +69,7 @@ func (o *otherInstances) seen(ctx context.Context, holder string) {
 		ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 		defer cancel()
 		o.log.WithFields(logrus.Fields{"holder": holder, "instance": cmp.Or(controllers.InstanceWithDigest(ctx, o.client, digest), "with digest "+digest)}).
-			Warn("Another instance of Drover leads, and only one does in a management cluster: this one manages nothing as long as the other runs. " +
-				"To hand clusters over, let go of them (drover adopt --release), stop the other instance, and adopt them with this one")
+			Warn("Another instance of Drover leads. Only one instance leads in a management cluster, so this one manages nothing while the other runs. " +
+				"To hand clusters over, release them (drover adopt --release), stop the other instance, and adopt them with this one")
 	}
 }

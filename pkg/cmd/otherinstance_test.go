@@ -45,7 +45,7 @@ func TestLease_TwoInstances(t *testing.T) {
 			}
 			for log, want := range logs {
 				if got := strings.Join(waitedFor(log), ", "); got != want {
-					t.Errorf("%s: one says that it waits for %q, want %q", when, got, want)
+					t.Errorf("%s: a replica logs that it waits for %q, want %q", when, got, want)
 				}
 			}
 		}
@@ -80,17 +80,17 @@ func waitedFor(log *test.Hook) []string {
 	return out
 }
 
-func TestOtherInstances_AreToldWhenTheyChange(t *testing.T) {
+func TestOtherInstances_LogsChanges(t *testing.T) {
 	const nobody, somebody = "", "somebody"
 	of := func(instance string) string { return rival.Holder("host", "replica-of-"+instance, instance) }
 	for name, tc := range map[string]struct{ holders, want []string }{
 		"ours":                          {[]string{nobody, of("ours"), of("ours")}, nil},
-		"one of another":                {[]string{of("a"), of("a")}, []string{"a"}},
-		"two of another, in turn":       {[]string{of("a"), nobody, rival.Holder("other", "replica", "a")}, []string{"a"}},
-		"a third":                       {[]string{of("a"), nobody, of("b")}, []string{"a", "b"}},
-		"another, after one of ours":    {[]string{of("a"), of("ours"), of("a")}, []string{"a", "a"}},
-		"one that does not say whose":   {[]string{somebody, of("a"), somebody, of("a")}, []string{"a"}},
-		"one that published no setting": {[]string{of("c")}, []string{"with digest " + rival.Digest("c")}},
+		"a replica of another instance": {[]string{of("a"), of("a")}, []string{"a"}},
+		"two replicas of another instance, in turn":   {[]string{of("a"), nobody, rival.Holder("other", "replica", "a")}, []string{"a"}},
+		"a third instance":                            {[]string{of("a"), nobody, of("b")}, []string{"a", "b"}},
+		"another instance, after one of our replicas": {[]string{of("a"), of("ours"), of("a")}, []string{"a", "a"}},
+		"a replica without an instance":               {[]string{somebody, of("a"), somebody, of("a")}, []string{"a"}},
+		"an instance without published settings":      {[]string{of("c")}, []string{"with digest " + rival.Digest("c")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			logger, log := test.NewNullLogger()
@@ -101,7 +101,7 @@ func TestOtherInstances_AreToldWhenTheyChange(t *testing.T) {
 				others.seen(t.Context(), holder)
 			}
 			if diff := cmp.Diff(tc.want, waitedFor(log)); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("logged (-want +got):\n%s", diff)
 			}
 		})
 	}

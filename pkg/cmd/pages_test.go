@@ -32,7 +32,7 @@ Anonymous:             0 kB
 }
 
 // The program works as before after releasePages.
-func TestReleasePages_ChangesNothing(t *testing.T) {
+func TestReleasePages_KeepsTheContent(t *testing.T) {
 	program, err := os.Executable()
 	check(t, err)
 	maps, err := os.ReadFile("/proc/self/smaps")
@@ -40,7 +40,7 @@ func TestReleasePages_ChangesNothing(t *testing.T) {
 		t.Skip(err)
 	}
 	if len(unchangedAreas(string(maps), program)) == 0 {
-		t.Errorf("no part of %s is found", program)
+		t.Errorf("%s has no unchanged areas", program)
 	}
 	releasePages()
 	if got := strings.Repeat("as before", 2); got != "as beforeas before" {

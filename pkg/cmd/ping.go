@@ -97,7 +97,7 @@ func (o *pingOptions) client() (*http.Client, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, fmt.Errorf("--cacerts-file: %s holds no certificate", o.caCerts)
+			return nil, fmt.Errorf("--cacerts-file: %s has no certificate", o.caCerts)
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}

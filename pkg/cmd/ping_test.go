@@ -32,14 +32,14 @@ func TestPing(t *testing.T) {
 		code int
 		want string
 	}{
-		"a server that becomes ready":        {args: []string{server.URL, trusting}, want: "can be used by machines"},
-		"behind something with another name": {args: []string{"https://example.com", trusting, connecting}, want: "can be used by machines"},
-		"an authority that nobody trusts":    {args: []string{server.URL}, code: 1, want: "certificate"},
-		"a certificate for another name":     {args: []string{"https://drover.example.org", trusting, connecting}, code: 1, want: "drover.example.org"},
-		"not https":                          {args: []string{"http://127.0.0.1"}, code: 1, want: "use https://"},
-		"an address with a path":             {args: []string{server.URL + "/v3"}, code: 1, want: "use https://"},
-		"a file without authorities":         {args: []string{server.URL, "--cacerts-file=" + empty}, code: 1, want: "holds no certificate"},
-		"a file that is not there":           {args: []string{server.URL, "--cacerts-file=" + dir + "/none"}, code: 1, want: "--cacerts-file"},
+		"a server that becomes ready":              {args: []string{server.URL, trusting}, want: "can be used by machines"},
+		"behind a load balancer with another name": {args: []string{"https://example.com", trusting, connecting}, want: "can be used by machines"},
+		"an unknown authority":                     {args: []string{server.URL}, code: 1, want: "certificate"},
+		"a certificate for another name":           {args: []string{"https://drover.example.org", trusting, connecting}, code: 1, want: "drover.example.org"},
+		"not https":                                {args: []string{"http://127.0.0.1"}, code: 1, want: "use https://"},
+		"an address with a path":                   {args: []string{server.URL + "/v3"}, code: 1, want: "use https://"},
+		"a file without authorities":               {args: []string{server.URL, "--cacerts-file=" + empty}, code: 1, want: "has no certificate"},
+		"a missing file":                           {args: []string{server.URL, "--cacerts-file=" + dir + "/none"}, code: 1, want: "--cacerts-file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out := run(t, append([]string{"ping"}, tc.args...)...)
@@ -51,7 +51,7 @@ func TestPing(t *testing.T) {
 }
 
 // The error is the server's last answer, which explains more than the deadline.
-func TestPing_TellsWhyTheServerIsNotReady(t *testing.T) {
+func TestPing_SaysWhyTheServerIsNotReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var asked atomic.Int32
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

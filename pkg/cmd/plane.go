@@ -24,11 +24,11 @@ const planeTimeout = 2 * time.Minute
 
 // startPlane starts the embedded management plane. It returns its configuration and the function that stops it.
 func (o *serverOptions) startPlane(ctx context.Context, log *logrus.Logger) (*rest.Config, func(), error) {
-	kube, err := orBeside(o.kubeBinary, "drover-kube")
+	kube, err := orSibling(o.kubeBinary, "drover-kube")
 	if err != nil {
 		return nil, nil, err
 	}
-	machine, err := orBeside(o.machineBinary, "machine-entrypoint")
+	machine, err := orSibling(o.machineBinary, "machine-entrypoint")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,7 +45,7 @@ func (o *serverOptions) startPlane(ctx context.Context, log *logrus.Logger) (*re
 	if err := plane.Start(starting); err != nil {
 		return nil, nil, fmt.Errorf("start management plane: %w", err)
 	}
-	log.WithField("kubeconfig", plane.Kubeconfig()).Info("Management plane answers")
+	log.WithField("kubeconfig", plane.Kubeconfig()).Info("The management plane answers")
 	return plane.RESTConfig(), plane.Stop, nil
 }
 
@@ -70,11 +70,11 @@ func machineImages(entrypoint string) []managementplane.Image {
 	}}
 }
 
-func orBeside(path, name string) (string, error) {
+func orSibling(path, name string) (string, error) {
 	if path != "" {
 		return filepath.Abs(path)
 	}
-	return beside(name)
+	return siblingProgram(name)
 }
 
 // certificate returns the TLS configuration of the endpoints for machines. It serves the given certificate, or one for
@@ -125,7 +125,7 @@ func (o *serverOptions) signed(ctx context.Context, log logrus.FieldLogger, sign
 	go func() {
 		_ = wait.PollUntilContextCancel(ctx, interval, false, func(context.Context) (bool, error) {
 			if _, err := sign(); err != nil {
-				log.WithError(err).Error("The certificate cannot be renewed, which is tried again")
+				log.WithError(err).Error("Cannot renew the certificate; Drover retries")
 			}
 			return false, nil
 		}) // ends with ctx only
@@ -142,7 +142,7 @@ func servingConfig(ctx context.Context, pair pki.Pair, log logrus.FieldLogger) (
 	}
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			log.WithError(err).Error("The serving certificate is not watched: a renewed one is shown after a restart only")
+			log.WithError(err).Error("Cannot watch the serving certificate: a renewed one needs a restart")
 		}
 	}()
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, nil

@@ -79,7 +79,7 @@ as --system-default-registry, or DROVER_… in the environment, override them.
 				return err
 			}
 			if path == "" {
-				return seeHelp(cmd, errors.New("FILE is missing, which -f names"))
+				return seeHelp(cmd, errors.New("FILE is missing; use -f FILE"))
 			}
 			return nil
 		},
@@ -127,7 +127,7 @@ func runPreview(cmd *cobra.Command, o *inspectOptions, path string) error {
 func (o *inspectOptions) namespaceOf(file inspect.File) (string, error) {
 	named := file.Cluster.Namespace
 	if named != "" && o.namespace != "" && named != o.namespace {
-		return "", fmt.Errorf("the Cluster in the file is in namespace %s, not in %s; leave out --namespace or correct it", named, o.namespace)
+		return "", fmt.Errorf("the Cluster in the file is in namespace %s, not in %s; omit --namespace or correct it", named, o.namespace)
 	}
 	if namespace := cmp.Or(o.namespace, named); namespace != "" {
 		return namespace, nil
@@ -145,7 +145,7 @@ func (o *inspectOptions) namespaceOf(file inspect.File) (string, error) {
 // verdict converts a report to an exit code.
 func verdict(cmd *cobra.Command, report preview.Report) error {
 	if n := report.Problems(); n > 0 {
-		return fmt.Errorf("there could be no plan for %d machines; see their problems", n)
+		return fmt.Errorf("cannot make plans for %d machines; see their problems", n)
 	}
 	code := exitError(0)
 	switch report.Result {

@@ -33,7 +33,7 @@ func (o *serverOptions) reach(config *rest.Config, certificate *tls.Config, log 
 	}
 	authority, err := dynamiccertificates.NewDynamicCAFromConfigMapController("drover", metav1.NamespaceSystem, clientCAName, clientCAKey, client)
 	if err != nil {
-		return nil, fmt.Errorf("follow the authorities of users' certificates: %w", err)
+		return nil, fmt.Errorf("watch the authorities of users' certificates: %w", err)
 	}
 	// Client certificates are optional, because other users have tokens.
 	certificate.ClientAuth = tls.RequestClientCert
@@ -48,7 +48,7 @@ func (o *serverOptions) reach(config *rest.Config, certificate *tls.Config, log 
 	}
 	leases, err := kubernetes.NewForConfig(leaseConfig(config))
 	if err != nil {
-		return nil, fmt.Errorf("make client of Leases: %w", err)
+		return nil, fmt.Errorf("create the client for Leases: %w", err)
 	}
 	counted := newReplicas(leases.CoordinationV1().Leases(leaseNamespace), uuid.NewString(), o.instanceID, log)
 	options.Reach.Replicas = counted.count

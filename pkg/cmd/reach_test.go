@@ -18,7 +18,7 @@ func TestOptions_ClusterAccessVerb(t *testing.T) {
 		options, err := o.serverOptions(t.Context(), nil, logrus.New())
 		check(t, err)
 		if options.Reach.Verb != verb {
-			t.Errorf("%q: the server asks for %q", verb, options.Reach.Verb)
+			t.Errorf("%q: the server requires %q", verb, options.Reach.Verb)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func TestOptions_EndpointTokenLife(t *testing.T) {
 		options, err := o.serverOptions(t.Context(), nil, logrus.New())
 		check(t, err)
 		if asked, err := time.ParseDuration(life); err != nil || options.Reach.EndpointTokenLife != asked {
-			t.Errorf("%q: tokens are good for %s", life, options.Reach.EndpointTokenLife)
+			t.Errorf("%q: tokens are valid for %s", life, options.Reach.EndpointTokenLife)
 		}
 	}
 }

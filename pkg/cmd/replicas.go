@@ -52,7 +52,7 @@ func (r *replicas) run(ctx context.Context) {
 	_ = wait.PollUntilContextCancel(ctx, replicaRenewal, true, func(ctx context.Context) (bool, error) {
 		err := r.renew(ctx, time.Now())
 		if err != nil && ctx.Err() == nil && err.Error() != failed {
-			r.log.WithError(err).Warn("Replicas cannot be counted; agents keep the connections that they have")
+			r.log.WithError(err).Warn("Cannot count the replicas; agents keep their connections")
 		}
 		failed = ""
 		if err != nil {
@@ -63,7 +63,7 @@ func (r *replicas) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
 	if err := r.leases.Delete(ctx, r.name(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		r.log.WithError(err).Debug("The Lease of this replica was not removed and runs out by itself")
+		r.log.WithError(err).Debug("The Lease of this replica was not deleted, and will expire")
 	}
 }
 
@@ -86,7 +86,7 @@ func (r *replicas) renew(ctx context.Context, now time.Time) error {
 			alive++
 		case renewed == nil || now.Sub(renewed.Time) > replicaForgotten:
 			if err := r.leases.Delete(ctx, found.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("remove Lease %s/%s of a replica that is gone: %w", leaseNamespace, found.Items[i].Name, err)
+				return fmt.Errorf("delete Lease %s/%s of a deleted replica: %w", leaseNamespace, found.Items[i].Name, err)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestReplicas(t *testing.T) {
 		client := fake.NewClientset()
 		var down atomic.Bool
 		client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return down.Load(), nil, errors.New("the API server is away")
+			return down.Load(), nil, errors.New("the API server is not available")
 		})
 		leases := client.CoordinationV1().Leases(leaseNamespace)
 		begin := func(id, instance string) (*replicas, context.CancelFunc) {
@@ -38,10 +38,10 @@ func TestReplicas(t *testing.T) {
 		a, endA := begin("a", "ours")
 		defer endA()
 		if a.count() != 1 {
-			t.Errorf("before anything was counted there are %d", a.count())
+			t.Errorf("before the first count, there are %d replicas", a.count())
 		}
 		b, endB := begin("b", "ours")
-		_, endOther := begin("x", "somebody else's")
+		_, endOther := begin("x", "another program's")
 		defer endOther()
 		killed := newReplicas(leases, "c", "ours", log)
 		if err := killed.renew(t.Context(), time.Now()); err != nil {
@@ -56,22 +56,22 @@ func TestReplicas(t *testing.T) {
 			}
 		}
 		pass(replicaRenewal + time.Second)
-		expect("all three are there", 3, a, b)
+		expect("all three run", 3, a, b)
 		pass(replicaDuration)
-		expect("one was killed", 2, a, b)
+		expect("one has been killed", 2, a, b)
 		down.Store(true)
 		pass(3 * replicaDuration)
-		expect("the API server is away", 2, a, b)
+		expect("the API server is not available", 2, a, b)
 		down.Store(false)
 		pass(2 * replicaRenewal) // in the first period, a replica may be counted before it has renewed
-		expect("it is back", 2, a, b)
+		expect("the API server answers again", 2, a, b)
 		endB()
 		pass(replicaRenewal)
 		expect("one has ended", 1, a)
 		pass(replicaForgotten)
 		left, err := leases.List(t.Context(), metav1.ListOptions{LabelSelector: replicaLabel + "=" + a.set})
 		if err != nil || len(left.Items) != 1 || left.Items[0].Name != "drover-replica-a" {
-			t.Errorf("Leases that are left: %v, error %v", left.Items, err)
+			t.Errorf("remaining Leases: %v, error %v", left.Items, err)
 		}
 	})
 }

@@ -126,7 +126,7 @@ func (o *rollOptions) run(cmd *cobra.Command, name string) error {
 func rollVerdict(cmd *cobra.Command, roll inspect.Roll) error {
 	for _, m := range roll.Machines {
 		if m.Problem != "" {
-			return fmt.Errorf("there could be no plan for machine %s: %s", m.Name, m.Problem)
+			return fmt.Errorf("cannot make a plan for machine %s: %s", m.Name, m.Problem)
 		}
 	}
 	if roll.Result == planner.ClassNone {
@@ -148,7 +148,7 @@ func (o *rollOptions) ask(name, to string) error {
 	}
 	defer c.Stop()
 	if err := askToRoll(c.Provisioning.Cluster(), orDefault(o.namespace), name, to, o.pools); err != nil {
-		return fmt.Errorf("ask on cluster %s/%s: %w", orDefault(o.namespace), name, err)
+		return fmt.Errorf("write the command to cluster %s/%s: %w", orDefault(o.namespace), name, err)
 	}
 	return nil
 }
@@ -212,10 +212,10 @@ func rollWait(roll inspect.Roll, decision *planner.Explanation) (string, error) 
 		return "", nil
 	case decision.Wait == nil:
 		if held := roll.HeldUp(); len(held) > 0 {
-			return "", fmt.Errorf("the command is recorded, and the machines that are left need somebody: %s", strings.Join(held, "; "))
+			return "", fmt.Errorf("the command is recorded, but the remaining machines need a person: %s", strings.Join(held, "; "))
 		}
 	case decision.Wait.NeedsPerson:
-		return "", fmt.Errorf("the cluster needs somebody: %s", decision.Wait.Message)
+		return "", fmt.Errorf("the cluster needs a person: %s", decision.Wait.Message)
 	default:
 		return decision.Wait.Message, nil
 	}
@@ -227,7 +227,7 @@ func printRoll(w io.Writer, r inspect.Roll) {
 	row(w, "To:", "render version "+r.To)
 	row(w, "Result:", string(r.Result))
 	if r.SettingsUnknown != "" {
-		row(w, "Settings:", "not those of the server; "+r.SettingsUnknown)
+		row(w, "Settings:", "not the server's; "+r.SettingsUnknown)
 	}
 	if len(r.Machines) == 0 {
 		return

@@ -63,7 +63,7 @@ func TestRoll_RecordsTheCommandOnce(t *testing.T) {
 			}
 		}
 		if writes := api.Writes("drover"); len(writes) != 3 {
-			t.Errorf("%d writes, want one for each command that is news: %v", len(writes), writes)
+			t.Errorf("%d writes, want one for each new command: %v", len(writes), writes)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func (b *beaten) Patch(namespace, name string, pt types.PatchType, data []byte, 
 }
 
 // Two simultaneous commands for different pools both take effect.
-func TestRoll_KeepsWhatSomebodyElseAskedForMeanwhile(t *testing.T) {
+func TestRoll_KeepsConcurrentCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := clients.New(provisioned(t).Config("roll"), clients.Options{WithoutDynamic: true})
 		check(t, err)
@@ -99,9 +99,9 @@ func TestRoll_KeepsWhatSomebodyElseAskedForMeanwhile(t *testing.T) {
 }
 
 // The output says if the server's settings are unknown, because the result depends on them.
-func TestRoll_TellsThatSettingsAreUnknown(t *testing.T) {
+func TestRoll_SaysThatSettingsAreUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const told = "Settings:  not those of the server; it has not published them\n"
+		const told = "Settings:  not the server's; it has not published them\n"
 		api := provisioned(t)
 		if code, out, problems := look(t, api, "roll", "demo", "--dry-run"); code != 0 || !strings.Contains(out, told) {
 			t.Errorf("exit code %d, want %q in\n%s%s", code, told, out, problems)
@@ -111,7 +111,7 @@ func TestRoll_TellsThatSettingsAreUnknown(t *testing.T) {
 		check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: published.Namespace}}))
 		check(t, api.Add(published))
 		if code, out, problems := look(t, api, "roll", "demo", "--dry-run"); code != 0 || strings.Contains(out, "Settings:") {
-			t.Errorf("exit code %d, settings that are known in\n%s%s", code, out, problems)
+			t.Errorf("exit code %d, unexpected Settings in\n%s%s", code, out, problems)
 		}
 	})
 }
@@ -121,12 +121,12 @@ func TestRoll_Mistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a version that nobody knows": {[]string{"demo", "--to", "9"}, `render version "9" is not known, known are 1`},
-		"a pool that is not there":    {[]string{"demo", "--pool", "gpu"}, `cluster fleet-default/demo has no machine pool "gpu"`},
-		"a cluster that is not there": {[]string{"nobody"}, "there is no Cluster nobody in namespace fleet-default; -n names another one"},
-		"a cluster that is too young": {[]string{"young"}, "has no control plane yet"},
-		"two wishes":                  {[]string{"demo", "--wait", "--dry-run"}, "none of the others can be"},
-		"no cluster":                  {nil, "CLUSTER is missing; see 'drover roll --help'"},
+		"an unknown version":                {[]string{"demo", "--to", "9"}, `unknown render version "9"; use one of 1`},
+		"a missing pool":                    {[]string{"demo", "--pool", "gpu"}, `cluster fleet-default/demo has no machine pool "gpu"`},
+		"a missing cluster":                 {[]string{"nobody"}, "there is no Cluster nobody in namespace fleet-default; -n names another one"},
+		"a cluster without a control plane": {[]string{"young"}, "has no control plane yet"},
+		"two values":                        {[]string{"demo", "--wait", "--dry-run"}, "none of the others can be"},
+		"without a cluster":                 {nil, "CLUSTER is missing; see 'drover roll --help'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ Machines:
 		t.Errorf("verdict %v", err)
 	}
 	r.Machines[0].Problem = "too large"
-	if err := rollVerdict(root, r); err == nil || !strings.Contains(err.Error(), "no plan for machine s1: too large") {
+	if err := rollVerdict(root, r); err == nil || !strings.Contains(err.Error(), "cannot make a plan for machine s1: too large") {
 		t.Errorf("verdict %v", err)
 	}
 }
@@ -198,11 +198,11 @@ func TestRollWait(t *testing.T) {
 		want     string
 		wantErr  string
 	}{
-		"all have moved":             {machines: []inspect.RollMachine{moved}},
-		"some come without anybody":  {machines: []inspect.RollMachine{moved, coming, held}, want: "waiting for b, c"},
-		"those left need somebody":   {machines: []inspect.RollMachine{moved, held}, wantErr: "need somebody: machine c: the machine pool is paused"},
-		"the cluster waits":          {machines: []inspect.RollMachine{held}, decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m drains"}}, want: "m drains"},
-		"the cluster needs somebody": {decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m is lost", NeedsPerson: true}}, wantErr: "m is lost"},
+		"all have moved":                       {machines: []inspect.RollMachine{moved}},
+		"some machines are pending":            {machines: []inspect.RollMachine{moved, coming, held}, want: "waiting for b, c"},
+		"the remaining machines need a person": {machines: []inspect.RollMachine{moved, held}, wantErr: "need a person: machine c: the machine pool is paused"},
+		"the cluster waits":                    {machines: []inspect.RollMachine{held}, decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m drains"}}, want: "m drains"},
+		"the cluster needs a person":           {decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m is lost", NeedsPerson: true}}, wantErr: "m is lost"},
 	} {
 		got, err := rollWait(inspect.Roll{To: "2", Machines: test.machines}, &test.decision)
 		if got != test.want || (err == nil) != (test.wantErr == "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {

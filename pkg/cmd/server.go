@@ -59,7 +59,7 @@ Each setting comes from the first of these sources that has it:
 			o.settings.ProxyEnv = proxyEnvironment(environ)
 			err = runServer(cmd.Context(), o, log)
 			if err != nil && o.logFormat == logs.FormatJSON {
-				log.WithError(err).Error("Drover ends")
+				log.WithError(err).Error("Drover ends with an error")
 				cmd.SilenceErrors = true // the error is in the log, where every line is JSON
 			}
 			return err
@@ -135,7 +135,7 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	}
 	return o.serveAll(ctx, s, certificate, reviews, func(ctx context.Context) error {
 		if o.embedded || !o.leaderElect {
-			return termAfterTerm(ctx, log, func() error { return s.Lead(ctx) })
+			return leadTerms(ctx, log, func() error { return s.Lead(ctx) })
 		}
 		return leadWhileHolding(ctx, config, options.InstanceID, log, s.Lead)
 	})
@@ -162,7 +162,7 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	if reviews != nil {
 		admission, err := listen(ctx, o.admissionAddress)
 		if err != nil {
-			return fmt.Errorf("listen for admission reviews: %w; --admission-address says where, --admission=off does without", err)
+			return fmt.Errorf("listen for admission reviews: %w; --admission-address sets the address, --admission=off disables the webhooks", err)
 		}
 		endpoints = append(endpoints, endpoint{&http.Server{Handler: s.AdmissionHandler(), TLSConfig: reviews}, admission})
 	}
@@ -196,7 +196,7 @@ func (o *serverOptions) operatorEndpoints(ctx context.Context, s *server.Server)
 	}
 	profiler, err := listen(ctx, o.profilerAddress)
 	if err != nil {
-		return nil, fmt.Errorf("listen for the profiler: %w; --profiler-address says where", err)
+		return nil, fmt.Errorf("listen for the profiler: %w; --profiler-address sets the address", err)
 	}
 	return append(endpoints, endpoint{&http.Server{Handler: profilerHandler()}, profiler}), nil
 }
@@ -228,7 +228,7 @@ func (o *serverOptions) traces(ctx context.Context, options *server.Options) (st
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			options.Log.WithError(err).Warn("The last traces are lost")
+			options.Log.WithError(err).Warn("Cannot send the last traces")
 		}
 	}, nil
 }
@@ -259,7 +259,7 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 func clusterIdentity(ctx context.Context, client kubernetes.Interface) (string, error) {
 	namespace, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("read identity of the management cluster; set --instance-id if it cannot be read: %w", err)
+		return "", fmt.Errorf("read the identity of the management cluster; set --instance-id to replace it: %w", err)
 	}
 	return string(namespace.UID), nil
 }
@@ -327,10 +327,10 @@ func serve(ctx context.Context, s *http.Server, listener net.Listener, drain fun
 }
 
 // The returned program is in the folder of this one.
-func beside(name string) (string, error) {
+func siblingProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find own program: %w", err)
+		return "", fmt.Errorf("find the path of this program: %w", err)
 	}
 	return filepath.Join(filepath.Dir(self), name), nil
 }

@@ -14,12 +14,12 @@ func TestServerURL(t *testing.T) {
 		bind, host string
 		want       string
 	}{
-		"any address is the host's own":          {bind: "0.0.0.0", host: "192.0.2.7", want: "https://192.0.2.7:8443"},
-		"any address of IPv6":                    {bind: "::", host: "2001:db8::7", want: "https://[2001:db8::7]:8443"},
-		"no address is any":                      {bind: "", host: "192.0.2.7", want: "https://192.0.2.7:8443"},
-		"the one address that it listens on":     {bind: "198.51.100.1", host: "192.0.2.7", want: "https://198.51.100.1:8443"},
-		"the one address that it listens on, v6": {bind: "2001:db8::1", host: "192.0.2.7", want: "https://[2001:db8::1]:8443"},
-		"a name that it listens on":              {bind: "drover.example.com", host: "192.0.2.7", want: "https://drover.example.com:8443"},
+		"an unspecified IPv4 address": {bind: "0.0.0.0", host: "192.0.2.7", want: "https://192.0.2.7:8443"},
+		"an unspecified IPv6 address": {bind: "::", host: "2001:db8::7", want: "https://[2001:db8::7]:8443"},
+		"without an address":          {bind: "", host: "192.0.2.7", want: "https://192.0.2.7:8443"},
+		"a single IPv4 address":       {bind: "198.51.100.1", host: "192.0.2.7", want: "https://198.51.100.1:8443"},
+		"a single IPv6 address":       {bind: "2001:db8::1", host: "192.0.2.7", want: "https://[2001:db8::1]:8443"},
+		"a host name":                 {bind: "drover.example.com", host: "192.0.2.7", want: "https://drover.example.com:8443"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := serverURL(tc.bind, 8443, func() netip.Addr { return netip.MustParseAddr(tc.host) }); got != tc.want {
@@ -36,13 +36,13 @@ func TestFirstReachable(t *testing.T) {
 		candidates []net.Addr
 		want       string
 	}{
-		"a host without a network":                      {want: "127.0.0.1"},
-		"only itself":                                   {candidates: []net.Addr{network("127.0.0.1"), network("::1")}, want: "127.0.0.1"},
-		"the route comes before interfaces":             {candidates: []net.Addr{route("192.0.2.7"), network("10.0.0.1")}, want: "192.0.2.7"},
-		"a private address":                             {candidates: []net.Addr{network("127.0.0.1"), network("10.0.0.1")}, want: "10.0.0.1"},
-		"a link-local address says nothing to others":   {candidates: []net.Addr{route("fe80::1"), network("169.254.1.1"), network("10.0.0.1")}, want: "10.0.0.1"},
-		"a route that leads to the host itself":         {candidates: []net.Addr{route("127.0.0.1"), network("2001:db8::7")}, want: "2001:db8::7"},
-		"an address of a family that nobody knows here": {candidates: []net.Addr{&net.UnixAddr{Name: "x"}}, want: "127.0.0.1"},
+		"a host without a network":          {want: "127.0.0.1"},
+		"only the loopback address":         {candidates: []net.Addr{network("127.0.0.1"), network("::1")}, want: "127.0.0.1"},
+		"the route comes before interfaces": {candidates: []net.Addr{route("192.0.2.7"), network("10.0.0.1")}, want: "192.0.2.7"},
+		"a private address":                 {candidates: []net.Addr{network("127.0.0.1"), network("10.0.0.1")}, want: "10.0.0.1"},
+		"a link-local address is skipped":   {candidates: []net.Addr{route("fe80::1"), network("169.254.1.1"), network("10.0.0.1")}, want: "10.0.0.1"},
+		"a route to the host itself":        {candidates: []net.Addr{route("127.0.0.1"), network("2001:db8::7")}, want: "2001:db8::7"},
+		"an address of an unknown family":   {candidates: []net.Addr{&net.UnixAddr{Name: "x"}}, want: "127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := firstReachable(tc.candidates).String(); got != tc.want {
@@ -53,7 +53,7 @@ func TestFirstReachable(t *testing.T) {
 }
 
 // The address that is found on the test's host can be listened on.
-func TestHostAddress_IsOurs(t *testing.T) {
+func TestHostAddress_IsAnAddressOfTheHost(t *testing.T) {
 	listener, err := listen(t.Context(), net.JoinHostPort(hostAddress(t.Context()).String(), "0"))
 	check(t, err)
 	check(t, listener.Close())
@@ -69,13 +69,13 @@ func TestServer_EmbeddedFindsItsAddress(t *testing.T) {
 		t.Errorf("exit code %d, want the address %s and the missing program in:\n%s", code, want, out)
 	}
 	code, out = run(t, "server", "--embedded", "--data-dir", dir, "--kube-binary", filepath.Join(dir, "absent"), "--server-url", "https://drover.example.com")
-	if code != 1 || strings.Contains(out, "Machines are told") {
-		t.Errorf("exit code %d, and an address was looked for that is given:\n%s", code, out)
+	if code != 1 || strings.Contains(out, "Machines will use") {
+		t.Errorf("exit code %d, and the command searched for an address despite the flag:\n%s", code, out)
 	}
 }
 
 // The README shows commands that work unchanged.
-func TestReadme_NamesWhatTheServerDemands(t *testing.T) {
+func TestReadme_NamesTheServersRequiredFlags(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	check(t, err)
 	for _, want := range []string{"`drover server --embedded --data-dir DIR`", "`drover server --kubeconfig FILE --server-url URL`"} {

@@ -51,11 +51,11 @@ func TestServe_AnswersUntilItHasDrained(t *testing.T) {
 	<-arrived
 	end()
 	if got := <-slow; got != "done" {
-		t.Errorf("the request under way was answered %q", got)
+		t.Errorf("the running request got the answer %q", got)
 	}
 	check(t, <-ended)
 	if got := get("/quick"); got == "quick" {
-		t.Error("it serves after its end")
+		t.Error("the server answers after its end")
 	}
 }
 
@@ -63,15 +63,15 @@ func TestOptions_ShutdownDelay(t *testing.T) {
 	o, err := parse(t, []string{"--shutdown-delay=9s"}, nil)
 	check(t, err)
 	if o.drainFor().Seconds() != 9 {
-		t.Errorf("machines are served for %s", o.drainFor())
+		t.Errorf("the shutdown delay is %s", o.drainFor())
 	}
 	o.embedded = true
 	if o.drainFor() != 0 {
-		t.Error("with --embedded there is no other replica to wait for")
+		t.Error("with --embedded, the shutdown delay must be 0")
 	}
 	o, err = parse(t, []string{"--shutdown-delay=-1s", "--server-url=https://drover.example.com"}, nil)
 	check(t, err)
 	if err := o.check(); err == nil {
-		t.Error("a delay of less than nothing is taken")
+		t.Error("a negative delay is accepted")
 	}
 }

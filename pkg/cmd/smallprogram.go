@@ -39,10 +39,10 @@ func (o *smallProgram) run(cmd *cobra.Command, environ []string, program func(co
 		return err
 	}
 	logs.Libraries(log) // the program owns the process-wide loggers
-	beSmall(environ)
+	limitResources(environ)
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
-	go staySmall(ctx)
+	go releaseMemory(ctx)
 	return program(ctx, log)
 }
 
@@ -54,9 +54,9 @@ const smallGCPercent = 50
 // takes longer. (docs/performance.md.)
 const smallProcessors = 1
 
-// beSmall keeps the process small, because every cluster runs it and it has little work. GOGC and GOMAXPROCS of the
-// environment take precedence.
-func beSmall(environ []string) {
+// limitResources keeps the process small, because every cluster runs it and it has little work. GOGC and GOMAXPROCS of
+// the environment take precedence.
+func limitResources(environ []string) {
 	given := func(variable string) bool {
 		return slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, variable+"=") })
 	}
@@ -74,8 +74,9 @@ func beSmall(environ []string) {
 // hundred page faults, less than a millisecond in total.
 const giveBackEvery = time.Minute
 
-// staySmall releases memory until the context ends, for example after connecting or after many simultaneous requests.
-func staySmall(ctx context.Context) {
+// releaseMemory releases memory until the context ends, for example after connecting or after many simultaneous
+// requests.
+func releaseMemory(ctx context.Context) {
 	_ = wait.PollUntilContextCancel(ctx, giveBackEvery, false, func(context.Context) (bool, error) {
 		debug.FreeOSMemory()
 		releasePages()

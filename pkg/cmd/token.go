@@ -91,7 +91,7 @@ func (o *tokenOptions) check() error {
 	namespace, name, ok := strings.Cut(o.cluster, "/")
 	switch {
 	case o.cluster == "" && (o.server != "" || o.authority != ""):
-		return errors.New("--server and --certificate-authority: go with --cluster; the credential for the management cluster is in the kubeconfig")
+		return errors.New("--server and --certificate-authority: need --cluster; the credential for the management cluster is in the kubeconfig")
 	case o.cluster != "" && (!ok || namespace == "" || name == "" || strings.Contains(name, "/")):
 		return fmt.Errorf("--cluster: %q must be NAMESPACE/NAME", o.cluster)
 	}
@@ -144,7 +144,7 @@ func credentialOf(config *rest.Config) (*clientauthv1.ExecCredential, error) {
 // kubeconfig's plugins, on a request that is never sent.
 func tokenOf(config *rest.Config, shown *transport.Config) (string, error) {
 	if config.Username != "" {
-		return "", errors.New("the kubeconfig has a user name and a password, which Drover's endpoints do not know")
+		return "", errors.New("the kubeconfig has a user name and a password, which Drover's endpoints do not accept")
 	}
 	asked := ""
 	wrapped, err := transport.HTTPWrappersForConfig(shown, roundTripper(func(r *http.Request) (*http.Response, error) {

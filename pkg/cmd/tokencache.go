@@ -96,7 +96,7 @@ func cacheFor(config *rest.Config, cluster, server string) (tokenCache, error) {
 	for _, more := range []any{config.ExecProvider, config.AuthProvider} {
 		content, err := json.Marshal(more)
 		if err != nil {
-			return tokenCache{}, fmt.Errorf("name a cache: %w", err)
+			return tokenCache{}, fmt.Errorf("find the cache folder: %w", err)
 		}
 		parts = append(parts, string(content))
 	}
@@ -129,7 +129,7 @@ func (c tokenCache) read() keptToken {
 func (c tokenCache) write(k keptToken) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("keep the token: %w", err)
+			err = fmt.Errorf("store the token: %w", err)
 		}
 	}()
 	if c.path == "" {

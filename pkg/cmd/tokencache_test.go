@@ -38,24 +38,24 @@ func keepFor(t *testing.T, config *rest.Config, who string, hours time.Duration)
 }
 
 // Only Drover or the management cluster can end the use of a cached token. Answers from proxies do not.
-func TestTokenForCluster_WhoseNoCounts(t *testing.T) {
+func TestTokenForCluster_AcceptedRefusals(t *testing.T) {
 	const details = `"details":{"group":"provisioning.cattle.io","kind":"clusters","name":"demo"}`
 	for name, c := range map[string]struct {
 		code int
 		body string
 		ends bool
 	}{
-		"the Cluster is gone":           {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"NotFound",` + details + `,"code":404}`, true},
+		"the Cluster is deleted":        {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"NotFound",` + details + `,"code":404}`, true},
 		"the user may not get it":       {403, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden",` + details + `,"code":403}`, true},
-		"nobody knows the user":         {401, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`, false},
-		"another object is not there":   {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"NotFound","details":{"kind":"namespaces","name":"demo"},"code":404}`, false},
-		"the kind is not known":         {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no resource","reason":"NotFound","details":{},"code":404}`, false},
+		"the user is unknown":           {401, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`, false},
+		"another object does not exist": {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"NotFound","details":{"kind":"namespaces","name":"demo"},"code":404}`, false},
+		"the kind does not exist":       {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no resource","reason":"NotFound","details":{},"code":404}`, false},
 		"the page of a balancer":        {404, "<html>default backend - 404</html>", false},
-		"what is no Status":             {404, `{"message":"no route","code":404}`, false},
+		"an answer without a Status":    {404, `{"message":"no route","code":404}`, false},
 		"the page of a firewall":        {403, "<html>blocked</html>", false},
-		"a page to log in":              {302, "", false},
-		"something that is not allowed": {405, "", false},
-		"a server that starts":          {503, "", false},
+		"a login page":                  {302, "", false},
+		"a method that is not allowed":  {405, "", false},
+		"a server that is starting":     {503, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -84,24 +84,24 @@ func TestTokenForCluster_WhoseNoCounts(t *testing.T) {
 		body string
 		ends bool
 	}{
-		"not allowed":      {403, `{"kind":"Status","message":"no"}`, true},
-		"none":             {404, `{"kind":"Status","message":"no"}`, true},
-		"switched off":     {409, `{"kind":"Status","message":"no"}`, true},
-		"unknown":          {401, `{"kind":"Status","message":"no"}`, false},
-		"too many":         {429, `{"kind":"Status","message":"no"}`, false},
-		"a page":           {403, "<html>", false},
-		"another's answer": {404, `{"message":"no"}`, false},
-		"led away":         {302, "", false},
+		"not allowed":                   {403, `{"kind":"Status","message":"no"}`, true},
+		"none":                          {404, `{"kind":"Status","message":"no"}`, true},
+		"disabled":                      {409, `{"kind":"Status","message":"no"}`, true},
+		"unknown":                       {401, `{"kind":"Status","message":"no"}`, false},
+		"too many requests":             {429, `{"kind":"Status","message":"no"}`, false},
+		"a page":                        {403, "<html>", false},
+		"the answer of another program": {404, `{"message":"no"}`, false},
+		"a redirect":                    {302, "", false},
 	} {
 		if _, no := refusal(c.code, []byte(c.body)).(refusedError); no != c.ends { //nolint:errorlint // it is not wrapped
-			t.Errorf("Drover's address answers %s: a refusal: %t", name, no)
+			t.Errorf("Drover's address answers %s; a refusal: %t", name, no)
 		}
 	}
 }
 
 // The kubeconfig's plugin does not run while a token is valid for long, and does not delay a command while a valid
 // token exists.
-func TestTokenForCluster_PluginsAreNotWaitedFor(t *testing.T) {
+func TestTokenForCluster_DoesNotWaitForPlugins(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	ran := filepath.Join(t.TempDir(), "ran")
 	config := &rest.Config{Host: "https://127.0.0.1:1", ExecProvider: &clientcmdapi.ExecConfig{
@@ -122,7 +122,7 @@ func TestTokenForCluster_PluginsAreNotWaitedFor(t *testing.T) {
 		t.Errorf("in the last third: prints %q (%s) after %s", token, problems, took)
 	}
 	if _, err := os.Stat(ran); err != nil {
-		t.Errorf("in the last third the plugin was not run: %v", err)
+		t.Errorf("in the last third, the plugin did not run: %v", err)
 	}
 }
 
@@ -141,11 +141,11 @@ func TestTokenForCluster_WithoutAHome(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
-		t.Errorf("written is %v, %v", left, err)
+		t.Errorf("the cache contains %v, %v", left, err)
 	}
 }
 
-func TestTokenCache_ForgetsWhatHasEnded(t *testing.T) {
+func TestTokenCache_DeletesExpiredTokens(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	ended, good := keepFor(t, &rest.Config{Host: "https://a"}, "", -1), keepFor(t, &rest.Config{Host: "https://b"}, "", 1)
 	other := filepath.Join(filepath.Dir(good.path), "other.json")

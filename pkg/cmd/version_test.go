@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestVersion_ForPeopleAndPrograms(t *testing.T) {
+func TestVersion_Formats(t *testing.T) {
 	t.Parallel()
 	goVersion, platform := runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH
 	for name, tc := range map[string]struct {
@@ -15,11 +15,11 @@ func TestVersion_ForPeopleAndPrograms(t *testing.T) {
 		want string
 		code int
 	}{
-		"the command":  {args: []string{"version"}, want: "drover dev\n"},
-		"the flag":     {args: []string{"--version"}, want: "drover dev\n"},
-		"JSON":         {args: []string{"version", "-o", "json"}, want: "{\n  \"version\": \"dev\",\n  \"goVersion\": \"" + goVersion + "\",\n  \"platform\": \"" + platform + "\"\n}\n"},
-		"YAML":         {args: []string{"version", "-o", "yaml"}, want: "goVersion: " + goVersion + "\nplatform: " + platform + "\nversion: dev\n"},
-		"another form": {args: []string{"version", "-o", "table"}, code: 1},
+		"the command":       {args: []string{"version"}, want: "drover dev\n"},
+		"the flag":          {args: []string{"--version"}, want: "drover dev\n"},
+		"JSON":              {args: []string{"version", "-o", "json"}, want: "{\n  \"version\": \"dev\",\n  \"goVersion\": \"" + goVersion + "\",\n  \"platform\": \"" + platform + "\"\n}\n"},
+		"YAML":              {args: []string{"version", "-o", "yaml"}, want: "goVersion: " + goVersion + "\nplatform: " + platform + "\nversion: dev\n"},
+		"an unknown format": {args: []string{"version", "-o", "table"}, code: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
