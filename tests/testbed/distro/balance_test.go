@@ -15,12 +15,12 @@ func TestBalancer_Targets(t *testing.T) {
 		do   func()
 		want []string
 	}{
-		{"in order, once each", func() { b.set([]string{"c:1", "a:1", "b:1", "a:1"}) }, []string{"a:1", "b:1", "c:1"}},
-		{"one that fails is the last", func() { b.failed("a:1") }, []string{"b:1", "c:1", "a:1"}},
-		{"one that is not known fails", func() { b.failed("x:1") }, []string{"b:1", "c:1", "a:1"}},
-		{"the one in use stays", func() { b.set([]string{"a:1", "b:1", "d:1"}) }, []string{"b:1", "a:1", "d:1"}},
-		{"nobody knows any", func() { b.set(nil) }, []string{"b:1", "a:1", "d:1"}},
-		{"the one in use is gone", func() { b.set([]string{"d:1", "a:1"}) }, []string{"a:1", "d:1"}},
+		{"in order, without duplicates", func() { b.set([]string{"c:1", "a:1", "b:1", "a:1"}) }, []string{"a:1", "b:1", "c:1"}},
+		{"a failed server is last", func() { b.failed("a:1") }, []string{"b:1", "c:1", "a:1"}},
+		{"an unknown server fails", func() { b.failed("x:1") }, []string{"b:1", "c:1", "a:1"}},
+		{"the server in use stays first", func() { b.set([]string{"a:1", "b:1", "d:1"}) }, []string{"b:1", "a:1", "d:1"}},
+		{"without known servers", func() { b.set(nil) }, []string{"b:1", "a:1", "d:1"}},
+		{"the server in use is removed", func() { b.set([]string{"d:1", "a:1"}) }, []string{"a:1", "d:1"}},
 	}
 	for _, step := range steps {
 		step.do()
@@ -30,9 +30,9 @@ func TestBalancer_Targets(t *testing.T) {
 	}
 }
 
-// TestBalancer_LeadsToWhoeverAnswers: with one of two servers gone, a connection reaches the other server, and its
+// TestBalancer_UsesAServerThatAnswers: with one of two servers gone, a connection reaches the other server, and its
 // answer comes back.
-func TestBalancer_LeadsToWhoeverAnswers(t *testing.T) {
+func TestBalancer_UsesAServerThatAnswers(t *testing.T) {
 	gone := listenLocal(t)
 	must(t, gone.Close())
 	alive := listenLocal(t)
@@ -60,6 +60,6 @@ func TestBalancer_LeadsToWhoeverAnswers(t *testing.T) {
 		t.Errorf("answer %q, error %v", answer, err)
 	}
 	if first := b.all()[0]; first != alive.Addr().String() {
-		t.Errorf("the next connection would begin with %s", first)
+		t.Errorf("the next connection would start with %s", first)
 	}
 }

@@ -109,7 +109,7 @@ func (b bootstrap) write(l Layout, wanted func(name string, missing bool) bool) 
 		data, given := b[name]
 		if !given {
 			if slices.Contains(bootstrapRequired, name) {
-				return fmt.Errorf("the bootstrap data leave out %s", name)
+				return fmt.Errorf("the bootstrap data lack %s", name)
 			}
 			continue
 		}

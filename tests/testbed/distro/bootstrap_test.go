@@ -10,7 +10,7 @@ import (
 )
 
 // All servers get the same shared files. Keys in use are never replaced, and a restore replaces every file.
-func TestBootstrap_IsWrittenForItsPurpose(t *testing.T) {
+func TestBootstrap_WritesForEachPurpose(t *testing.T) {
 	all := bootstrap{"cred/encryption-config.json": []byte("given")}
 	for _, name := range bootstrapRequired {
 		all[name] = []byte("given")
@@ -21,11 +21,11 @@ func TestBootstrap_IsWrittenForItsPurpose(t *testing.T) {
 		write func(bootstrap, Layout) error
 		want  map[string]string
 	}{
-		"a new server":                {nil, bootstrap.writeMissing, map[string]string{"tls/server-ca.crt": "given", config: "given"}},
-		"keys in use stay":            {[]string{"tls/server-ca.crt", config}, bootstrap.writeMissing, map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
-		"only what changes":           {[]string{"tls/server-ca.crt", config}, bootstrap.writeChanging, map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
-		"a restore replaces all":      {[]string{"tls/server-ca.crt", config}, bootstrap.writeAll, map[string]string{"tls/server-ca.crt": "given", config: "given"}},
-		"and removes what came later": {[]string{"cred/encryption-state.json"}, bootstrap.writeAll, map[string]string{"cred/encryption-state.json": ""}},
+		"a new server":                  {nil, bootstrap.writeMissing, map[string]string{"tls/server-ca.crt": "given", config: "given"}},
+		"keys in use are kept":          {[]string{"tls/server-ca.crt", config}, bootstrap.writeMissing, map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
+		"only the changed keys":         {[]string{"tls/server-ca.crt", config}, bootstrap.writeChanging, map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
+		"a restore replaces all files":  {[]string{"tls/server-ca.crt", config}, bootstrap.writeAll, map[string]string{"tls/server-ca.crt": "given", config: "given"}},
+		"a restore removes newer files": {[]string{"cred/encryption-state.json"}, bootstrap.writeAll, map[string]string{"cred/encryption-state.json": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := serverIn(t, Config{}, test.has...)
@@ -46,11 +46,11 @@ func TestBootstrap_IsWrittenForItsPurpose(t *testing.T) {
 		})
 	}
 	if err := (bootstrap{}).writeMissing(NewLayout(RKE2, t.TempDir())); err == nil {
-		t.Error("bootstrap data that leave out an authority are written")
+		t.Error("bootstrap data without an authority are written")
 	}
 }
 
-func TestBootstrap_OpensWithItsTokenOnly(t *testing.T) {
+func TestBootstrap_OpensOnlyWithItsToken(t *testing.T) {
 	data := bootstrap{"tls/server-ca.crt": []byte("x")}
 	sealed, err := sealBootstrap("t1", data)
 	if err != nil {

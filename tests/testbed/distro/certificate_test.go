@@ -55,20 +55,20 @@ func filesBelow(t *testing.T, root string) map[string]string {
 	return found
 }
 
-func TestRotateCertificates_MovesThoseOfServices(t *testing.T) {
+func TestRotateCertificates_MovesCertificatesOfServices(t *testing.T) {
 	tests := map[string]struct {
 		server   bool
 		services []string
 		// gone are certificates without their suffixes, or folders that lose all certificates except authorities.
 		gone []string
 	}{
-		"all of a server":       {true, nil, []string{"server/tls", "agent"}},
-		"the API server's":      {true, []string{"api-server"}, []string{"server/tls/client-kube-apiserver", "server/tls/serving-kube-apiserver"}},
-		"etcd's":                {true, []string{"etcd"}, []string{"server/tls/etcd/client", "server/tls/etcd/server-client", "server/tls/etcd/peer-server-client"}},
-		"a server's kubelet's":  {true, []string{"kubelet"}, []string{"agent/client-kubelet", "agent/serving-kubelet"}},
-		"two services'":         {true, []string{"scheduler", "rke2-server"}, []string{"server/tls/client-scheduler", "server/tls/dynamic-cert"}},
-		"all of a worker":       {false, nil, []string{"agent"}},
-		"a worker's kube-proxy": {false, []string{"kube-proxy"}, []string{"agent/client-kube-proxy"}},
+		"all certificates of a server": {true, nil, []string{"server/tls", "agent"}},
+		"of the API server":            {true, []string{"api-server"}, []string{"server/tls/client-kube-apiserver", "server/tls/serving-kube-apiserver"}},
+		"etcd's":                       {true, []string{"etcd"}, []string{"server/tls/etcd/client", "server/tls/etcd/server-client", "server/tls/etcd/peer-server-client"}},
+		"of a server's kubelet":        {true, []string{"kubelet"}, []string{"agent/client-kubelet", "agent/serving-kubelet"}},
+		"of two services":              {true, []string{"scheduler", "rke2-server"}, []string{"server/tls/client-scheduler", "server/tls/dynamic-cert"}},
+		"all certificates of a worker": {false, nil, []string{"agent"}},
+		"of a worker's kube-proxy":     {false, []string{"kube-proxy"}, []string{"agent/client-kube-proxy"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -120,18 +120,18 @@ func TestRotateCertificates_RefusesUnknownServices(t *testing.T) {
 	}
 }
 
-func TestIssueNode_IsNewEachTime(t *testing.T) {
+func TestIssueNode_IssuesNewCertificates(t *testing.T) {
 	l := NewLayout(K3s, t.TempDir())
 	before := certificateFiles(t, l, true)
 	after := certificateFiles(t, l, true)
 	for _, file := range []string{"client-kubelet.crt", "serving-kubelet.crt", "client-kube-proxy.crt", "client-k3s-controller.crt"} {
 		if file := "agent/" + file; before[file] == "" || before[file] == after[file] {
-			t.Errorf("%s is the same", file)
+			t.Errorf("%s has not changed", file)
 		}
 	}
 	for file, content := range after {
 		if strings.HasPrefix(file, "server/") && before[file] != content {
-			t.Errorf("%s was made anew, or kept of the node", file)
+			t.Errorf("%s has changed, or is stored on the node", file)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// TestDemux_TellsSupervisorAndAPIApart: of two kinds of clients at one port, each reaches its own server.
-func TestDemux_TellsSupervisorAndAPIApart(t *testing.T) {
+// TestDemux_SeparatesSupervisorAndAPI: of two kinds of clients at one port, each reaches its own server.
+func TestDemux_SeparatesSupervisorAndAPI(t *testing.T) {
 	ca, err := pki.OpenAuthority(t.TempDir(), "ca", time.Now)
 	must(t, err)
 	pair, err := ca.Serving("server", "127.0.0.1")

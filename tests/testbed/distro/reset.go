@@ -36,7 +36,7 @@ func (f ServerFlags) apply(config Config) (Config, error) {
 	config.EtcdArg = append(config.EtcdArg, f.EtcdArg...)
 	switch {
 	case f.S3 || config.EtcdS3:
-		return config, errors.New("snapshots in S3 are none of the stand-in's: remove etcd-s3")
+		return config, errors.New("the stand-in has no snapshots in S3: remove etcd-s3")
 	case f.RestorePath != "" && !f.ClusterReset:
 		return config, errors.New("invalid flag use; --cluster-reset required with --cluster-reset-restore-path")
 	case f.ClusterReset && config.DisableEtcd:
@@ -192,7 +192,7 @@ func (r *run) restoreSnapshot(path string) error {
 // onlyMember checks that etcd has exactly one member, which votes.
 func onlyMember(list []*etcdserverpb.Member) error {
 	if len(list) != 1 || list[0].IsLearner {
-		return fmt.Errorf("etcd has %d members, and should have one that votes", len(list))
+		return fmt.Errorf("etcd has %d members, want one that votes", len(list))
 	}
 	return nil
 }

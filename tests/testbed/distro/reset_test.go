@@ -12,21 +12,21 @@ import (
 	"github.com/drover-io/drover/pkg/local/localfile"
 )
 
-func TestServerFlags_RefuseWhatTheRealOnesRefuse(t *testing.T) {
+func TestServerFlags_RefuseInvalidFlags(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags  ServerFlags
 		config Config
 		want   string
 	}{
-		"a start":                         {ServerFlags{}, Config{}, ""},
-		"a reset":                         {ServerFlags{ClusterReset: true}, Config{Token: "t"}, ""},
-		"a snapshot without a reset":      {ServerFlags{RestorePath: "x"}, Config{Token: "t"}, "--cluster-reset required"},
-		"a reset of one that joins":       {ServerFlags{ClusterReset: true}, Config{Token: "t", Server: "https://a:1"}, "server URL is set"},
-		"a reset without etcd":            {ServerFlags{ClusterReset: true}, Config{Token: "t", DisableEtcd: true}, "--disable-etcd"},
-		"a reset without the token":       {ServerFlags{ClusterReset: true}, Config{}, "without the token"},
-		"S3 on the command line":          {ServerFlags{S3: true}, Config{}, "S3"},
-		"S3 in the configuration":         {ServerFlags{}, Config{EtcdS3: true}, "S3"},
-		"arguments of etcd come together": {ServerFlags{EtcdArg: []string{"b=2"}}, Config{EtcdArg: values{"a=1"}}, ""},
+		"a start":                      {ServerFlags{}, Config{}, ""},
+		"a reset":                      {ServerFlags{ClusterReset: true}, Config{Token: "t"}, ""},
+		"a snapshot without a reset":   {ServerFlags{RestorePath: "x"}, Config{Token: "t"}, "--cluster-reset required"},
+		"a reset of a joining server":  {ServerFlags{ClusterReset: true}, Config{Token: "t", Server: "https://a:1"}, "server URL is set"},
+		"a reset without etcd":         {ServerFlags{ClusterReset: true}, Config{Token: "t", DisableEtcd: true}, "--disable-etcd"},
+		"a reset without the token":    {ServerFlags{ClusterReset: true}, Config{}, "without the token"},
+		"S3 on the command line":       {ServerFlags{S3: true}, Config{}, "S3"},
+		"S3 in the configuration":      {ServerFlags{}, Config{EtcdS3: true}, "S3"},
+		"arguments of etcd are merged": {ServerFlags{EtcdArg: []string{"b=2"}}, Config{EtcdArg: values{"a=1"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := test.flags.apply(test.config)
@@ -53,17 +53,17 @@ func serverIn(t *testing.T, config Config, files ...string) (*run, *bytes.Buffer
 	return r, &log
 }
 
-func TestAfterReset_TombstonePutsTheDataAside(t *testing.T) {
+func TestAfterReset_TombstoneMovesTheDataAway(t *testing.T) {
 	for name, test := range map[string]struct {
 		config    Config
 		files     []string
 		wantAside int
 		wantData  bool
 	}{
-		"no tombstone":        {Config{}, []string{"db/etcd/name", "db/etcd/voter"}, 0, true},
-		"a tombstone":         {Config{}, []string{"db/etcd/name", "db/etcd/voter", "db/etcd/tombstone", "db/reset-flag"}, 1, false},
-		"a server without it": {Config{DisableEtcd: true}, []string{"db/etcd/tombstone", "db/etcd/name"}, 0, true},
-		"nothing at all":      {Config{}, nil, 0, false},
+		"without a tombstone":   {Config{}, []string{"db/etcd/name", "db/etcd/voter"}, 0, true},
+		"a tombstone":           {Config{}, []string{"db/etcd/name", "db/etcd/voter", "db/etcd/tombstone", "db/reset-flag"}, 1, false},
+		"a server without etcd": {Config{DisableEtcd: true}, []string{"db/etcd/tombstone", "db/etcd/name"}, 0, true},
+		"without data":          {Config{}, nil, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, log := serverIn(t, test.config, test.files...)
@@ -73,13 +73,13 @@ func TestAfterReset_TombstonePutsTheDataAside(t *testing.T) {
 			aside, _ := filepath.Glob(r.layout.etcdData() + "-old-*/name")
 			_, err := os.Stat(r.layout.etcdMemberName())
 			if len(aside) != test.wantAside || (err == nil) != test.wantData {
-				t.Errorf("%d put aside, data there: %v; it said %q", len(aside), err, log)
+				t.Errorf("%d moved folders, data exist: %v; output %q", len(aside), err, log)
 			}
 			if _, err := os.Stat(r.layout.resetFlag()); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the reset flag is there: %v", err)
+				t.Errorf("the reset flag exists: %v", err)
 			}
 			if r.layout.votes() && test.wantAside > 0 {
-				t.Error("a server whose data were put aside does not join as a new one")
+				t.Error("a server without its data does not join as a new one")
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestSetAside_KeepsTheLast(t *testing.T) {
 		}
 	}
 	if aside, _ := filepath.Glob(folder + "-old-*"); len(aside) != 5 {
-		t.Errorf("put aside: %v", aside)
+		t.Errorf("moved folders: %v", aside)
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 )
 
 // Tasks end before their base. If the base fails, everything ends with its error.
-func TestUpon_TheBaseEndsLast(t *testing.T) {
+func TestUpon_BaseEndsLast(t *testing.T) {
 	broken := errors.New("etcd ended")
 	tests := map[string]struct {
 		baseFails bool
 		want      error
 	}{
-		"told to stop":   {false, nil},
+		"stopped":        {false, nil},
 		"the base fails": {true, broken},
 	}
 	for name, test := range tests {

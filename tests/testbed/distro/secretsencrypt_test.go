@@ -62,7 +62,7 @@ func TestEncryption_OrderOfKeys(t *testing.T) {
 	}
 }
 
-func TestEncryption_TheLastKeyStays(t *testing.T) {
+func TestEncryption_KeepsTheLastKey(t *testing.T) {
 	if e, err := newKeysAt(t, stageReencryptFinished).reencrypted(); err == nil {
 		t.Errorf("reencrypted to %s", e.Config)
 	}
@@ -83,7 +83,7 @@ func TestEncryption_RefusesStagesOutOfOrder(t *testing.T) {
 				t.Errorf("%s at stage %s: %v", command, stage, err)
 			}
 			if err != nil && err.Error() != "incorrect stage: "+stage+" found on node a" {
-				t.Errorf("%s at stage %s is refused for %q", command, stage, err)
+				t.Errorf("%s at stage %s returns %q", command, stage, err)
 			}
 		}
 	}
@@ -96,11 +96,11 @@ func TestEncryption_RefusesWhileServersDisagree(t *testing.T) {
 		states map[string]string
 		want   string
 	}{
-		"another is behind":        {map[string]string{"a": e.State, "b": newKeysAt(t, stageStart).State}, "hash does not match between a and b"},
-		"another has other keys":   {map[string]string{"a": other.State, "b": e.State}, "hash does not match between a and b"},
-		"another has said nothing": {map[string]string{"a": e.State, "b": ""}, "node b has no encryption hash"},
-		"the file is another":      {map[string]string{"a": other.State, "b": other.State}, "invalid hash: " + other.hash() + " found on node a"},
-		"reencryption goes on":     {map[string]string{"a": stageReencryptActive + "-" + e.hash()}, "incorrect stage: reencrypt_active found on node a"},
+		"another server is behind":        {map[string]string{"a": e.State, "b": newKeysAt(t, stageStart).State}, "hash does not match between a and b"},
+		"another server has other keys":   {map[string]string{"a": other.State, "b": e.State}, "hash does not match between a and b"},
+		"another server has not reported": {map[string]string{"a": e.State, "b": ""}, "node b has no encryption hash"},
+		"the file differs":                {map[string]string{"a": other.State, "b": other.State}, "invalid hash: " + other.hash() + " found on node a"},
+		"a running reencryption":          {map[string]string{"a": stageReencryptActive + "-" + e.hash()}, "incorrect stage: reencrypt_active found on node a"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestEncryptionStatus_Text(t *testing.T) {
 		want   string
 	}{
 		"none": {encryptionStatus{}, "Encryption Status: Disabled, no configuration file found\n"},
-		"two keys, and servers that differ": {
+		"two keys, and different servers": {
 			encryptionStatus{Enable: new(true), Stage: stagePrepare, ActiveKey: "aescbckey", InactiveKeys: []string{secondKey}, HashError: "hash does not match between a and b"},
 			`Encryption Status: Enabled
 Current Rotation Stage: prepare
@@ -152,7 +152,7 @@ Active  Key Type  Name
 func TestBootstrap_HasTheEncryption(t *testing.T) {
 	data := bootstrap{}
 	if data.encrypts() {
-		t.Error("without one, there is one")
+		t.Error("without a configuration")
 	}
 	want, err := newEncryption()
 	if err != nil {
@@ -181,7 +181,7 @@ func TestConfig_Encrypts(t *testing.T) {
 		"RKE2":                 {RKE2, Config{}, true},
 		"RKE2 with etcd alone": {RKE2, Config{DisableAPIServer: true}, false},
 		"K3s":                  {K3s, Config{}, false},
-		"K3s that was told to": {K3s, Config{SecretsEncryption: true}, true},
+		"K3s with the setting": {K3s, Config{SecretsEncryption: true}, true},
 	}
 	for name, test := range tests {
 		if got := test.config.encrypts(test.runtime); got != test.want {

@@ -46,10 +46,10 @@ func (s *snapshotter) names(t *testing.T) []string {
 
 func TestObjectName(t *testing.T) {
 	for name, test := range map[string]struct{ file, node, want string }{
-		"as it is asked for":                   {"on-demand-n1-1795694402", "n1", "local-on-demand-n1-1795694402-56338f"},
-		"capitals":                             {"Before-n1-1795694402", "n1", "local-before-n1-1795694402-c99b0d"},
-		"what no object's name has":            {"my_own-n1.example-1795694402", "n1.example", "local-etcd-snapshot-n1-1795694402-df6f07"},
-		"another node's file of the same name": {"on-demand-n1-1795694402", "n2", "local-on-demand-n1-1795694402-a577ee"},
+		"as requested":                           {"on-demand-n1-1795694402", "n1", "local-on-demand-n1-1795694402-56338f"},
+		"capitals":                               {"Before-n1-1795694402", "n1", "local-before-n1-1795694402-c99b0d"},
+		"with invalid characters":                {"my_own-n1.example-1795694402", "n1.example", "local-etcd-snapshot-n1-1795694402-df6f07"},
+		"another node's file with the same name": {"on-demand-n1-1795694402", "n2", "local-on-demand-n1-1795694402-a577ee"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := snapshotFile{Name: test.file, Location: "file:///var/lib/rancher/rke2/server/db/snapshots/" + test.file, Created: time.Unix(1795694402, 0)}
@@ -66,10 +66,10 @@ func TestSnapshotFolder_KeepsTheLastOfAName(t *testing.T) {
 		keep int
 		want []string
 	}{
-		"all are kept":                    {0, nil},
-		"more than there are":             {5, nil},
-		"by the time and not by the name": {1, []string{"on-demand-n1-extra-2", "on-demand-n1-9", "on-demand-n1-20"}},
-		"the last two":                    {2, []string{"on-demand-n1-extra-2", "on-demand-n1-9"}},
+		"all snapshots are kept": {0, nil},
+		"more than exist":        {5, nil},
+		"by time, not by name":   {1, []string{"on-demand-n1-extra-2", "on-demand-n1-9", "on-demand-n1-20"}},
+		"the last two":           {2, []string{"on-demand-n1-extra-2", "on-demand-n1-9"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshotsIn(t, there...)
@@ -82,7 +82,7 @@ func TestSnapshotFolder_KeepsTheLastOfAName(t *testing.T) {
 				t.Errorf("removed (-want +got):\n%s", diff)
 			}
 			if len(s.names(t))+len(removed) != len(before) {
-				t.Errorf("of %v there is left %v", before, s.names(t))
+				t.Errorf("of %v, these remain: %v", before, s.names(t))
 			}
 		})
 	}
@@ -102,12 +102,12 @@ func TestSnapshotFolder_RemovesOnlySnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(s.folder.metadata("one")); !os.IsNotExist(err) {
-		t.Errorf("metadata of a snapshot that is gone: %v", err)
+		t.Errorf("metadata of a deleted snapshot: %v", err)
 	}
 }
 
 // After a restore, objects match the files again: objects without files are removed, and files without objects get one.
-func TestReconcile_ObjectsAreThoseOfTheFiles(t *testing.T) {
+func TestReconcile_ObjectsMatchTheFiles(t *testing.T) {
 	s := snapshotsIn(t, "on-demand-n1-1", "on-demand-n1-2")
 	if err := localfile.Write(s.folder.metadata("on-demand-n1-2"), []byte(`{"spec":"whole"}`)); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestReconcile_ObjectsAreThoseOfTheFiles(t *testing.T) {
 		}
 	}
 	if actions := client.Actions(); len(actions) != 1 {
-		t.Errorf("what is right is written again: %v", actions)
+		t.Errorf("correct objects are written again: %v", actions)
 	}
 	list, err := objects.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -149,7 +149,7 @@ func TestReconcile_ObjectsAreThoseOfTheFiles(t *testing.T) {
 	}
 }
 
-func TestSnapshots_AreWhereTheConfigurationSays(t *testing.T) {
+func TestSnapshots_UseTheConfiguredFolder(t *testing.T) {
 	l := NewLayout(K3s, "/data")
 	for name, test := range map[string]struct{ configured, want, metadata string }{
 		"not configured": {"", "/data/server/db/snapshots/x", "/data/server/db/.metadata/x"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestConsole_IsTheEndInWholeLines(t *testing.T) {
+func TestConsole_ReturnsWholeLinesOfTheEnd(t *testing.T) {
 	l := newLab(Config{Name: "unit", Dir: t.TempDir()})
 	if _, err := l.Console("one"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a machine that does not exist: got %v, want %v", err, ErrNotFound)

@@ -187,7 +187,7 @@ func (l *Lab) freeAddress() (netip.Addr, error) {
 			return address, nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("%w: every address of the lab is taken", ErrInvalid)
+	return netip.Addr{}, fmt.Errorf("%w: all addresses of the lab are in use", ErrInvalid)
 }
 
 // Delete ends a machine at once and removes its disk. A missing machine is no error.

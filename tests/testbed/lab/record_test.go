@@ -8,13 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRecord_OpenReturnsWhatIsNotRemovedNewestFirst(t *testing.T) {
+func TestRecord_OpenReturnsExistingThingsNewestFirst(t *testing.T) {
 	tests := map[string]struct {
 		write func(t *testing.T, r *record)
 		want  []entry
 	}{
-		"nothing was made": {write: func(*testing.T, *record) {}},
-		"removed things are gone": {
+		"an empty record": {write: func(*testing.T, *record) {}},
+		"removed things are left out": {
 			write: func(t *testing.T, r *record) {
 				t.Helper()
 				must(t, r.add(kindNamespace, "a"))
@@ -24,7 +24,7 @@ func TestRecord_OpenReturnsWhatIsNotRemovedNewestFirst(t *testing.T) {
 			},
 			want: []entry{{Kind: kindCgroup, Name: "c"}, {Kind: kindNamespace, Name: "b"}},
 		},
-		"a thing made twice is one thing, as new as its last making": {
+		"a thing that is created twice is one thing with the last time": {
 			write: func(t *testing.T, r *record) {
 				t.Helper()
 				must(t, r.add(kindNamespace, "a"))
@@ -33,7 +33,7 @@ func TestRecord_OpenReturnsWhatIsNotRemovedNewestFirst(t *testing.T) {
 			},
 			want: []entry{{Kind: kindNamespace, Name: "a"}, {Kind: kindNamespace, Name: "b"}},
 		},
-		"a half written last line was no thing yet": {
+		"an incomplete last line is ignored": {
 			write: func(t *testing.T, r *record) {
 				t.Helper()
 				must(t, r.add(kindNamespace, "a"))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestHold_AnswersAreSentOnceTheyAreReleased(t *testing.T) {
+func TestHold_SendsAnswersAfterTheRelease(t *testing.T) {
 	l := newLab(Config{Name: "holdtest", Dir: t.TempDir()})
 	hold := l.HoldCreates()
 	answered := make(chan struct{})
@@ -16,9 +16,9 @@ func TestHold_AnswersAreSentOnceTheyAreReleased(t *testing.T) {
 	}()
 	select {
 	case <-hold.Sent():
-		t.Fatal("an answer was sent before it was released")
+		t.Fatal("an answer was sent before the release")
 	case <-answered:
-		t.Fatal("an answer was not kept back")
+		t.Fatal("an answer was not held")
 	default:
 	}
 	hold.Release()
@@ -27,7 +27,7 @@ func TestHold_AnswersAreSentOnceTheyAreReleased(t *testing.T) {
 	<-answered
 }
 
-func TestHold_AnAnswerThatNobodyWaitsForIsNotSent(t *testing.T) {
+func TestHold_SendsNoAnswerToAClosedConnection(t *testing.T) {
 	l := newLab(Config{Name: "holdtest", Dir: t.TempDir()})
 	hold := l.HoldCreates()
 	gone, cancel := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func TestHold_AnAnswerThatNobodyWaitsForIsNotSent(t *testing.T) {
 	l.await(gone)(httptest.NewRecorder())
 	select {
 	case <-hold.Sent():
-		t.Error("an answer is said to be sent to a caller that had gone")
+		t.Error("an answer counts as sent although the caller has disconnected")
 	default:
 	}
 }

@@ -41,7 +41,7 @@ func (l *Lab) endStrays(ctx context.Context, machine string) error {
 	}
 	for _, stray := range strays {
 		if err := pullPlug(ctx, stray); err != nil {
-			return fmt.Errorf("end what is left of machine %s: %w", machine, err)
+			return fmt.Errorf("end the remaining processes of machine %s: %w", machine, err)
 		}
 	}
 	return l.removeCgroups(ctx, machine)

@@ -13,23 +13,23 @@ import (
 )
 
 // The lab ends processes of a run that was killed after it started a machine and before it recorded the process.
-func TestStrays_AreEndedWithoutARecordOfThem(t *testing.T) {
+func TestStrays_EndWithoutARecord(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("control groups are made by root alone")
+		t.Skip("only root can create control groups")
 	}
 	tests := map[string]struct {
 		// start starts the processes that the killed lab left of machine "one".
 		start func(t *testing.T, l *Lab, groups []string) procid.ID
 	}{
-		"the first process before it entered its control groups": {func(t *testing.T, l *Lab, _ []string) procid.ID {
+		"the first process, before it enters its control groups": {func(t *testing.T, l *Lab, _ []string) procid.ID {
 			t.Helper()
 			return play(t, "echo up; sleep 1000 & wait", l.mark("one"))
 		}},
-		"a process of the machine, which carries no mark": {func(t *testing.T, _ *Lab, groups []string) procid.ID {
+		"a process of the machine, without a mark": {func(t *testing.T, _ *Lab, groups []string) procid.ID {
 			t.Helper()
 			return play(t, enter+"echo up; exec sleep 1000", "GROUPS_OF_MACHINE="+strings.Join(groups, " "))
 		}},
-		"a process in a group that the machine made": {func(t *testing.T, _ *Lab, groups []string) procid.ID {
+		"a process in a control group of the machine": {func(t *testing.T, _ *Lab, groups []string) procid.ID {
 			t.Helper()
 			inner := make([]string, 0, len(groups))
 			for _, group := range groups {
@@ -63,7 +63,7 @@ func TestStrays_AreEndedWithoutARecordOfThem(t *testing.T) {
 				}
 				for _, group := range groups {
 					if _, err := os.Stat(group); err == nil {
-						t.Errorf("control group %s is still there", group)
+						t.Errorf("control group %s still exists", group)
 					}
 				}
 			})

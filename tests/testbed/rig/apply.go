@@ -29,7 +29,7 @@ const objectTimeout = 20 * time.Second
 func (r *Rig) Apply(ctx context.Context, manifest []byte) error {
 	objects, err := dynamic.NewForConfig(r.Config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
 	for {
@@ -89,7 +89,7 @@ func (r *Rig) KubectlApply(ctx context.Context, forwarded *Forwarded, file strin
 func (r *Rig) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(r.Config)
 	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, objectTimeout)
 	defer cancel()

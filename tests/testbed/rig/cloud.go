@@ -32,12 +32,12 @@ var nodeDrivers = schema.GroupVersionResource{Group: "management.cattle.io", Ver
 func (r *Rig) prepareCloud(ctx context.Context) error {
 	clients, err := kubernetes.NewForConfig(r.Config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	for _, name := range []string{credentialNamespace, clusterNamespace} {
 		_, err := clients.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("make namespace: %w", err)
+			return fmt.Errorf("create the namespace: %w", err)
 		}
 	}
 	secrets := clients.CoreV1().Secrets(credentialNamespace)
@@ -59,7 +59,7 @@ func (r *Rig) prepareCloud(ctx context.Context) error {
 	}
 	objects, err := dynamic.NewForConfig(r.Config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	if _, err := objects.Resource(nodeDrivers).Apply(ctx, driverName, r.nodeDriver(), metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
 		return fmt.Errorf("register node driver: %w", err)
@@ -92,10 +92,10 @@ func (r *Rig) awaitKind(ctx context.Context, objects dynamic.Interface) error {
 	}); err != nil {
 		driver, getErr := objects.Resource(nodeDrivers).Get(context.WithoutCancel(ctx), driverName, metav1.GetOptions{})
 		if getErr != nil {
-			return fmt.Errorf("node driver %s gave no machine config kind: %w", driverName, last)
+			return fmt.Errorf("node driver %s has no kind of machine configs: %w", driverName, last)
 		}
 		conditions, _, _ := unstructured.NestedSlice(driver.Object, "status", "conditions")
-		return fmt.Errorf("node driver %s gave no machine config kind: %w; its conditions: %v", driverName, last, conditions)
+		return fmt.Errorf("node driver %s has no kind of machine configs: %w; its conditions: %v", driverName, last, conditions)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-func TestContexts_AreInTheUsersKubeconfigUntilTheyAreRemoved(t *testing.T) {
+func TestContexts_AreAddedAndRemoved(t *testing.T) {
 	const another = `apiVersion: v1
 kind: Config
 current-context: work
@@ -26,13 +26,13 @@ contexts: [{name: work, context: {cluster: work, user: work}}]
 		added, removed  []string
 		current, failed string
 	}{
-		"there is no kubeconfig yet":      {files: []string{""}, added: []string{"drover-q"}},
-		"there is one for something else": {files: []string{another}, added: []string{"drover-q", "work"}, removed: []string{"work"}, current: "work"},
-		"there are several":               {files: []string{"", another}, added: []string{"drover-q", "work"}, removed: []string{"work"}, current: "work"},
+		"without a kubeconfig":                {files: []string{""}, added: []string{"drover-q"}},
+		"with a kubeconfig of other clusters": {files: []string{another}, added: []string{"drover-q", "work"}, removed: []string{"work"}, current: "work"},
+		"with several kubeconfigs":            {files: []string{"", another}, added: []string{"drover-q", "work"}, removed: []string{"work"}, current: "work"},
 		"an older context of that name": {
 			files: []string{strings.ReplaceAll(another, "work", "drover-q")}, added: []string{"drover-q"}, current: "drover-q",
 		},
-		"it cannot be read": {files: []string{"clusters: {"}, failed: "read your kubeconfig"},
+		"with an invalid kubeconfig": {files: []string{"clusters: {"}, failed: "read your kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -66,7 +66,7 @@ contexts: [{name: work, context: {cluster: work, user: work}}]
 				t.Errorf("the current context is %q, want %q; contexts (-want +got):\n%s", config.CurrentContext, test.current, diff)
 			}
 			if got := config.Clusters["drover-q"].Server; got != "https://127.0.0.1:16443" {
-				t.Errorf("the context leads to %s", got)
+				t.Errorf("the context has the server %s", got)
 			}
 			if err := RemoveContexts(o); err != nil {
 				t.Fatal(err)

@@ -29,7 +29,7 @@ func (r *Rig) Disruptions(ctx context.Context) (disruptions.Counts, error) {
 	defer cancel()
 	resp, err := r.ask(ctx, "/metrics")
 	if err != nil {
-		return nil, fmt.Errorf("ask for metrics: %w", err)
+		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	defer resp.Body.Close()
 	counts, err := disruptions.Scraped(resp.Body)

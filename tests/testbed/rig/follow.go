@@ -73,13 +73,13 @@ func condition(object *unstructured.Unstructured, kind string) (status, message 
 }
 
 // errStillThere means that an object is not deleted yet.
-var errStillThere = errors.New("still there")
+var errStillThere = errors.New("still exists")
 
 // DeleteCluster deletes a cluster and returns when it is gone.
 func (r *Rig) DeleteCluster(ctx context.Context, name string) error {
 	objects, err := dynamic.NewForConfig(r.Config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	resource := objects.Resource(clusters).Namespace(clusterNamespace)
 	if err := resource.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

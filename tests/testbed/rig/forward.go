@@ -61,7 +61,7 @@ func (r *Rig) Forward(ctx context.Context, cluster string) (*Forwarded, error) {
 func (f *Forwarded) AwaitCluster(ctx context.Context) error {
 	clients, err := kubernetes.NewForConfig(f.rig.Config)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, objectTimeout)
 	defer cancel()

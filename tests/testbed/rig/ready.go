@@ -94,17 +94,17 @@ func (f *follower) failures() string {
 	if len(f.failed) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d pods failed, the last one so:\n%s", len(f.failed), f.failed[len(f.failed)-1].output)
+	return fmt.Sprintf("%d pods failed; the output of the last one:\n%s", len(f.failed), f.failed[len(f.failed)-1].output)
 }
 
 func (r *Rig) follow(name string) (*follower, error) {
 	f := &follower{rig: r, name: name, since: time.Now()}
 	var err error
 	if f.objects, err = dynamic.NewForConfig(r.Config); err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	if f.clients, err = kubernetes.NewForConfig(r.Config); err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	return f, nil
 }

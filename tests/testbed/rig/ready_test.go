@@ -29,15 +29,15 @@ func TestMissingNodes(t *testing.T) {
 		machines int
 		want     string
 	}{
-		"no node":                              {machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
-		"no machine, which cannot be a use":    {want: "waiting for its nodes, 0 of 1 are ready"},
-		"one that is ready and alive":          {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", -time.Second)}, machines: 1},
-		"one alive from the first moment":      {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", 0)}, machines: 1},
-		"one that is alive and not ready":      {nodes: []corev1.Node{node("one", "False")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
-		"one whose readiness is of before":     {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", time.Second)}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
-		"one that never renewed its lease":     {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{never}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
-		"one of two":                           {nodes: []corev1.Node{node("one", "True"), node("two", "True")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 2, want: "waiting for its nodes, 1 of 2 are ready"},
-		"one, and one of a machine since gone": {nodes: []corev1.Node{node("one", "True"), node("old", "Unknown")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 1},
+		"without a node":                           {machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
+		"without a machine":                        {want: "waiting for its nodes, 0 of 1 are ready"},
+		"a ready node with a new lease":            {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", -time.Second)}, machines: 1},
+		"a ready node with a lease from the start": {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", 0)}, machines: 1},
+		"a node that is not ready":                 {nodes: []corev1.Node{node("one", "False")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
+		"a node with an old lease":                 {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", time.Second)}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
+		"a node without a renewed lease":           {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{never}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
+		"one of two nodes":                         {nodes: []corev1.Node{node("one", "True"), node("two", "True")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 2, want: "waiting for its nodes, 1 of 2 are ready"},
+		"one node, and one of a deleted machine":   {nodes: []corev1.Node{node("one", "True"), node("old", "Unknown")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestFailures_OutliveTheirPods(t *testing.T) {
 	)
 	f := &follower{clients: clients}
 	if got := f.failures(); got != "" {
-		t.Errorf("nothing failed: got %q", got)
+		t.Errorf("without failures: got %q", got)
 	}
 	f.noteFailures(t.Context())
 	f.noteFailures(t.Context())
@@ -63,7 +63,7 @@ func TestFailures_OutliveTheirPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.noteFailures(t.Context())
-	if got, want := f.failures(), "1 pods failed, the last one so:\npod first (Failed):\nfake logs\n"; got != want {
+	if got, want := f.failures(), "1 pods failed; the output of the last one:\npod first (Failed):\nfake logs\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -220,7 +220,7 @@ func (r *Rig) KillPlane() error {
 		}
 	}
 	if len(pids) < 5 {
-		return fmt.Errorf("found %d processes of the management plane: too few to be all", len(pids))
+		return fmt.Errorf("found only %d processes of the management plane", len(pids))
 	}
 	var errs []error
 	for _, pid := range pids {

@@ -63,7 +63,7 @@ func (m machineFacts) step() (step, title, output string) {
 		return "its agent applies its plan" + malformed, console, m.Console
 	case !state.Healthy:
 		name, text := lastOutput(state, state.Output)
-		return "its plan is applied, and these probes do not pass: " + strings.Join(state.UnhealthyProbes(), ", ") + malformed, name, text
+		return "its plan is applied, but these probes do not pass: " + strings.Join(state.UnhealthyProbes(), ", ") + malformed, name, text
 	default:
 		return "its plan is applied and no probe fails" + malformed, "", ""
 	}

@@ -69,18 +69,18 @@ func TestExplainMachine(t *testing.T) {
 		want      string
 		forbidden []string
 	}{
-		"a machine for which nothing was made yet has neither plan nor console": {
+		"a new machine has neither a plan nor a console": {
 			machine: testMachine("Pending", "waiting for infrastructure"),
 			want:    "machine one: has no plan yet, its phase is pending\nmachine one: Ready is False: waiting for infrastructure\n",
 		},
-		"of a machine that never reported the console is all there is": {
+		"a machine that has not reported has only its console": {
 			machine: testMachine("Provisioning", "waiting for the agent"),
 			plan:    planSecret(t, nil, nil),
 			console: "\x1b[0;32m  OK  \x1b[0m Started ssh.\r\ncurl: (7) could not connect\r\n",
 			want: "machine one: its agent has not reported on its plan yet\nmachine one: Ready is False: waiting for the agent\n" +
 				"machine one, its console ends with:\n[0;32m  OK  [0m Started ssh.\ncurl: (7) could not connect\n",
 		},
-		"of a failed plan the instruction that failed shows, without the secrets of the plan": {
+		"a failed plan shows its failed instruction, without secrets": {
 			machine: testMachine("Provisioning", "plan failed"),
 			plan: planSecret(t, failed, map[string]map[string][]byte{nodeplan.KeyFailedOutput: {
 				"idempotence": []byte("done before"), "long-gone": []byte("of a former plan"),
@@ -91,7 +91,7 @@ func TestExplainMachine(t *testing.T) {
 				"machine one, the output of instruction install ends with:\n" +
 				"using (hidden) and (hidden) for visible-label\npassword: (hidden)\nk3s: exit 1\n",
 		},
-		"that the agent could not even start is what it says itself": {
+		"a plan that did not start shows the agent's report": {
 			machine: testMachine("Provisioning", "plan failed"),
 			plan: planSecret(t, failed, map[string]map[string][]byte{nodeplan.KeyFailedOutput: {
 				nodeplan.OutputAgentError: []byte("image environment-token/installer: not found"),
@@ -99,15 +99,15 @@ func TestExplainMachine(t *testing.T) {
 			want: "machine one: its plan failed 3 times\nmachine one: Ready is False: plan failed\n" +
 				"machine one, the report of its agent ends with:\nimage (hidden)/installer: not found\n",
 		},
-		"a plan that was applied shows its last output and the probes that do not pass": {
+		"an applied plan shows its last output and failing probes": {
 			machine: testMachine("Running", "waiting for probes"),
 			plan: planSecret(t, map[string]string{
 				nodeplan.KeyAppliedChecksum: "<current>", nodeplan.KeyProbeStatuses: `{"kubelet":{"healthy":true},"etcd":{"healthy":false}}`,
 			}, map[string]map[string][]byte{nodeplan.KeyAppliedOutput: {"idempotence": []byte("ran")}}),
-			want: "machine one: its plan is applied, and these probes do not pass: etcd\nmachine one: Ready is False: waiting for probes\n" +
+			want: "machine one: its plan is applied, but these probes do not pass: etcd\nmachine one: Ready is False: waiting for probes\n" +
 				"machine one, the output of instruction idempotence ends with:\nran\n",
 		},
-		"a machine whose plan is applied needs no output": {
+		"a machine with an applied plan needs no output": {
 			machine: testMachine("Running", ""),
 			plan:    planSecret(t, map[string]string{nodeplan.KeyAppliedChecksum: "<current>", nodeplan.KeyProbeStatuses: `{"etcd":{"healthy":true}}`}, nil),
 			console: "console",
@@ -120,7 +120,7 @@ func TestExplainMachine(t *testing.T) {
 			}),
 			want: "machine one: its plan failed 3 times\nmachine one, the output of instruction install ends with:\n" + strings.Join(long[30:], "\n") + "\n",
 		},
-		"an output that cannot be read is said to be so": {
+		"an unreadable output is reported": {
 			machine: testMachine("Provisioning", ""),
 			plan: planSecret(t, map[string]string{
 				nodeplan.KeyFailedChecksum: "<current>", nodeplan.KeyFailureCount: "1", nodeplan.KeyFailedOutput: "not gzip",
@@ -139,7 +139,7 @@ func TestExplainMachine(t *testing.T) {
 	}
 }
 
-func TestRedact_TakesOutWhatOnlyLooksLikeASecret(t *testing.T) {
+func TestRedact_RemovesWhatLooksLikeASecret(t *testing.T) {
 	key := "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----"
 	certified := plan.NodePlan{
 		Files:        []plan.File{{Content: base64.StdEncoding.EncodeToString([]byte("tls-bundle: |\n  " + key + "\n"))}},

@@ -44,7 +44,7 @@ func command() *cobra.Command {
 		Use: "drover-quickstart", Short: "Run one real cluster on this machine", SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if os.Geteuid() != 0 {
-				return errors.New("the quickstart makes network namespaces and boots machines, which needs root: use scripts/quickstart")
+				return errors.New("the quickstart creates network namespaces and boots machines, which needs root: use scripts/quickstart")
 			}
 			return nil
 		},
