@@ -38,7 +38,7 @@ func TestHighAvailability(t *testing.T) {
 	budget := w.watchBudget(client)
 	w.change("ha", fmt.Sprintf(`{"spec": {"kubernetesVersion": %q, "rkeConfig": {"upgradeStrategy": {
 		"workerConcurrency": "1", "workerDrainOptions": {"enabled": true, "ignoreDaemonSets": true, "deleteEmptyDirData": true, "timeout": 120}}}}}`, after))
-	w.eventually("an upgrade that has begun", func() (bool, error) {
+	w.eventually("the start of an upgrade", func() (bool, error) {
 		nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false, nil //nolint:nilerr // the server that this client knows restarts
@@ -54,7 +54,7 @@ func TestHighAvailability(t *testing.T) {
 	w.expectVersions("ha", after, 5)
 	reader.end()
 	budget.end()
-	t.Logf("%d requests while the cluster was upgraded, %d of them repeated at another server", reader.requests.Load(), reader.repeated.Load())
+	t.Logf("%d requests during the upgrade, %d of them repeated at another server", reader.requests.Load(), reader.repeated.Load())
 	if requests := reader.requests.Load(); requests < 100 {
 		t.Errorf("only %d requests: the reader did not read", requests)
 	}
@@ -113,7 +113,7 @@ func (w *world) runApplication(client kubernetes.Interface) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: app}},
 	}, metav1.CreateOptions{})
 	must(w.t, err)
-	w.eventually("an application that runs", func() (bool, error) {
+	w.eventually("a running application", func() (bool, error) {
 		deployment, err := client.AppsV1().Deployments("default").Get(w.t.Context(), "used", metav1.GetOptions{})
 		return err == nil && deployment.Status.AvailableReplicas == 2, err
 	})
@@ -216,7 +216,7 @@ func (w *world) watchBudget(client kubernetes.Interface) *background {
 					}
 				}
 				if there == 0 {
-					w.t.Errorf("no pod of the application is there; %d are being evicted", going)
+					w.t.Errorf("the application has no pod; %d are being evicted", going)
 				}
 			}
 			pause(ctx, 200*time.Millisecond)

@@ -46,7 +46,7 @@ func TestHosts(t *testing.T) {
 	w.awaitReady("hosts")
 	t.Logf("ready %s after the first command", time.Since(began).Round(time.Millisecond))
 
-	w.within(2*time.Minute, "both nodes are known by their Machines", func() error { return w.hostsAre("first", worker.Name) })
+	w.within(2*time.Minute, "both Machines have their nodes", func() error { return w.hostsAre("first", worker.Name) })
 	client := w.downstream("hosts")
 	first, err := client.CoreV1().Nodes().Get(t.Context(), "first", metav1.GetOptions{})
 	must(t, err)
@@ -62,7 +62,7 @@ func TestHosts(t *testing.T) {
 	machines := w.machineUIDs()
 	worker.run(command + " --all-roles") // its roles are already decided
 	if diff := slices.Sorted(maps.Keys(machines)); !slices.Equal(diff, slices.Sorted(maps.Keys(w.machineUIDs()))) {
-		t.Errorf("repeating the command made or removed a Machine: %v", w.machineUIDs())
+		t.Errorf("the repeated command created or removed a Machine: %v", w.machineUIDs())
 	}
 	for _, machine := range w.machines() {
 		if machine.GetLabels()[rkev1.EtcdRoleLabel] == "" {
@@ -71,7 +71,7 @@ func TestHosts(t *testing.T) {
 	}
 	w.within(2*time.Minute, "the worker has left", func() error {
 		if _, err := client.CoreV1().Nodes().Get(t.Context(), worker.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("its node is there: %w", err)
+			return fmt.Errorf("its node still exists: %w", err)
 		}
 		return w.hostsAre("first")
 	})

@@ -37,7 +37,7 @@ func TestImport(t *testing.T) {
 	})
 	there.QPS, there.Burst = 100, 200
 	if found := w.drovers(there); len(found) > 0 {
-		t.Fatalf("there is already %v", found)
+		t.Fatalf("objects exist before the import: %v", found)
 	}
 
 	must(t, w.Apply(t.Context(), []byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: imported, namespace: fleet-default}, spec: {}}")))
@@ -64,16 +64,16 @@ func TestImport(t *testing.T) {
 	w.deleteCluster("imported")
 	// Users may have objects in the namespace, so the namespace and Kubernetes' own objects in it stay.
 	stays := []string{"configmaps. cattle-system/kube-root-ca.crt", "namespaces. /cattle-system", "serviceaccounts. cattle-system/default"}
-	awaitSame(t, "what is Drover's in the imported cluster", stays, func() []string { return w.drovers(there) })
-	w.within(time.Minute, "the namespace with the cluster's tokens is gone", func() error {
+	awaitSame(t, "Drover's objects in the imported cluster", stays, func() []string { return w.drovers(there) })
+	w.within(time.Minute, "the deletion of the namespace with the cluster's tokens", func() error {
 		found, err := w.objects.Resource(namespacesResource).Get(t.Context(), id, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is there: %v, %w", found, err)
+		return fmt.Errorf("it still exists: %v, %w", found, err)
 	})
 	if out, err := kubectl.command(t.Context(), "get", "nodes").CombinedOutput(); err == nil {
-		t.Errorf("the kubeconfig is still good: %s", out)
+		t.Errorf("the kubeconfig is still valid: %s", out)
 	}
 }
 
@@ -120,7 +120,7 @@ func (w *world) commandOf(id, field string) string {
 		shown, _, _ := unstructured.NestedString(registration.Object, "status", field)
 		name, _, _ := unstructured.NestedString(registration.Object, "status", "tokenSecretName")
 		if shown == "" || name == "" {
-			return fmt.Errorf("there is none: %v", registration.Object["status"])
+			return fmt.Errorf("it does not exist: %v", registration.Object["status"])
 		}
 		secret, err := management.CoreV1().Secrets(id).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -143,7 +143,7 @@ func (w *world) leadsTo(cluster, path string) error {
 	}
 	address, err := url.Parse(w.downstreamConfig(cluster).Host)
 	if err != nil || !strings.HasSuffix(address.Path, path) {
-		return fmt.Errorf("it leads to %v, not %s: %w", address, path, err)
+		return fmt.Errorf("it has the server %v, not %s: %w", address, path, err)
 	}
 	return nil
 }

@@ -221,7 +221,7 @@ func awaitSame(t *testing.T, what string, before []string, now func() []string) 
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("%s is not as before (-before +after):\n%s", what, diff)
+			t.Errorf("%s has changed (-before +after):\n%s", what, diff)
 			return
 		}
 		select {

@@ -29,7 +29,7 @@ func TestLab(t *testing.T) {
 			t.Errorf("destroy lab: %v", err)
 		}
 		if diff := cmp.Diff(before, host.inventory(t)); diff != "" {
-			t.Errorf("the lab left something behind (-before +after):\n%s", diff)
+			t.Errorf("the lab left objects on the host (-before +after):\n%s", diff)
 		}
 	})
 	l, err := lab.Open(t.Context(), config)
@@ -45,7 +45,7 @@ func TestLab(t *testing.T) {
 	again, err := l.Create(t.Context(), "one", authorized, "")
 	must(t, err)
 	if again.ID != one.ID {
-		t.Errorf("a create with a name that exists made another machine: %s, then %s", one.ID, again.ID)
+		t.Errorf("a create with an existing name created another machine: %s, then %s", one.ID, again.ID)
 	}
 
 	run := func(m lab.Machine, command string) string {
@@ -102,7 +102,7 @@ func TestLab(t *testing.T) {
 	adopted, err := reopened.Get("one")
 	must(t, err)
 	if adopted.ID != one.ID || !adopted.Running || run(one, "cat /proc/sys/kernel/random/boot_id") != boot {
-		t.Errorf("an opened lab does not adopt its machine: %+v", adopted)
+		t.Errorf("the reopened lab does not adopt its machine: %+v", adopted)
 	}
 
 	// This is the state of a lab that was killed after it started a machine and before it recorded the process.
@@ -148,7 +148,7 @@ func forgetProcess(t *testing.T, config lab.Config, machine string) {
 func machineImage(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Fatal("end-to-end tests make network namespaces and boot machines: run them as root")
+		t.Fatal("end-to-end tests create network namespaces and boot machines: run them as root")
 	}
 	cache, err := os.UserCacheDir()
 	must(t, err)

@@ -12,7 +12,7 @@ import (
 // an API server.
 func TestManyNodes(t *testing.T) {
 	w := newWorld(t, "many")
-	w.eventually("what the control plane makes in every namespace", w.namespacesAreComplete)
+	w.eventually("the control plane's objects in every namespace", w.namespacesAreComplete)
 	before := w.apiInventory()
 	must(t, w.Apply(t.Context(), manifest("many", "v1.36.3+rke2r1", pool{"server", 3, "ec"}, pool{"worker", 2, "w"})))
 	w.awaitReady("many")

@@ -28,7 +28,7 @@ func TestNoInbound(t *testing.T) {
 	w.awaitReady("noinbound")
 	if conn, err := w.dialWithin(time.Second, address+":6443"); err == nil {
 		conn.Close()
-		t.Fatal("somebody can connect to the cluster's API server")
+		t.Fatal("a connection to the cluster's API server succeeds")
 	}
 
 	kubectl := w.kubectlOf("noinbound")
@@ -142,7 +142,7 @@ func (c caller) follow(until string, then func(), args ...string) {
 	cancel()
 	_ = command.Wait() // the test has ended it
 	if err != nil {
-		c.t.Errorf("kubectl %s printed %q, and never %q", strings.Join(args, " "), read.String(), until)
+		c.t.Errorf("kubectl %s printed %q, want %q", strings.Join(args, " "), read.String(), until)
 	}
 }
 
@@ -207,10 +207,10 @@ func (w *world) clusterctl(cluster string) {
 		return out
 	}
 	inOrder := regexp.MustCompile(`(?s)^[^\n]*\nCluster [^\n]* True [^\n]*\n.*RKEControlPlane [^\n]* True [^\n]*\n.*Machine [^\n]* True `)
-	w.eventually("clusterctl describe shows everything in order", func() (bool, error) {
+	w.eventually("clusterctl describe shows all conditions as True", func() (bool, error) {
 		described := string(run("describe", "cluster", cluster))
 		if !inOrder.MatchString(described) || strings.Contains(described, "False") || strings.Contains(described, "Unknown") {
-			return false, fmt.Errorf("not all is in order:\n%s\n%s", described, run("describe", "cluster", cluster, "--show-conditions=all"))
+			return false, fmt.Errorf("some conditions are not True:\n%s\n%s", described, run("describe", "cluster", cluster, "--show-conditions=all"))
 		}
 		return true, nil
 	})

@@ -32,7 +32,7 @@ func TestOneNode(t *testing.T) {
 	for name, version := range map[string]string{"K3s": "v1.36.3+k3s1", "RKE2": "v1.36.3+rke2r1"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "one")
-			w.eventually("what the control plane makes in every namespace", w.namespacesAreComplete)
+			w.eventually("the control plane's objects in every namespace", w.namespacesAreComplete)
 			before, host := w.apiInventory(), w.host.inventory(t)
 			must(t, w.Apply(t.Context(), cluster("one", version)))
 			w.awaitReady("one")
@@ -42,7 +42,7 @@ func TestOneNode(t *testing.T) {
 			must(t, err)
 			machine := w.onlyMachine()
 			if len(nodes.Items) != 1 || nodes.Items[0].Labels["rke.cattle.io/machine"] != string(machine.GetUID()) {
-				t.Errorf("the cluster's nodes are not the one machine: %v", nodes.Items)
+				t.Errorf("the cluster's nodes differ from the machine: %v", nodes.Items)
 			}
 			if got := nodes.Items[0].Status.NodeInfo.KubeletVersion; got != version {
 				t.Errorf("the node runs %s, want %s", got, version)
@@ -103,8 +103,8 @@ func passing(*world) hold { return hold{away: func() {}, back: func() {}} }
 func TestOneNodeKilled(t *testing.T) {
 	moments := map[string]moment{
 		"state Secret written, no Job":           {holdJobs, stateWithoutJob},
-		"the cloud made it, nothing is saved":    {holdAnswer, madeNotSaved},
-		"the agent is in the middle of its plan": {passing, planUnderWay},
+		"the cloud created it, nothing is saved": {holdAnswer, madeNotSaved},
+		"the agent is applying its plan":         {passing, planUnderWay},
 	}
 	for name, moment := range moments {
 		for who, kill := range map[string]func(w *world, away func()){"server": killServer, "plane": killPlane} {
@@ -121,7 +121,7 @@ func TestOneNodeKilled(t *testing.T) {
 				hold.back()
 				w.awaitReady("one")
 				if got := w.creates(); got != 1 {
-					t.Errorf("the cloud made %d machines, want 1", got)
+					t.Errorf("the cloud created %d machines, want 1", got)
 				}
 				if after := w.onlyMachine(); after.GetUID() != machine.GetUID() {
 					t.Errorf("the Machine was replaced: %s, then %s", machine.GetName(), after.GetName())
@@ -178,7 +178,7 @@ func holdAnswer(w *world) hold {
 		select {
 		case <-answers.Sent():
 		case <-time.After(readyTimeout):
-			w.t.Fatal("the cloud's answer was not taken by anybody: the provisioning pod has to outlive the kill")
+			w.t.Fatal("no client received the cloud's answer: the provisioning pod must outlive the kill")
 		}
 	}}
 }
@@ -236,10 +236,10 @@ func killPlane(w *world, away func()) {
 	select {
 	case <-held:
 	case <-time.After(readyTimeout):
-		w.t.Fatal("the next run of drover server could not be held back")
+		w.t.Fatal("the next run of drover server could not be delayed")
 	}
 	// A killed process listens until the kernel has released its memory.
-	w.eventually("an API that is away", func() (bool, error) {
+	w.eventually("an unavailable API", func() (bool, error) {
 		conn, err := w.Dial(w.t.Context(), "tcp", net.JoinHostPort(lab.Gateway.String(), "6443"))
 		if err == nil {
 			_ = conn.Close()
@@ -291,8 +291,8 @@ func TestAgentRestart(t *testing.T) {
 		starts = "journalctl --sync; journalctl --boot --quiet --output=cat UNIT=k3s.service MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5 | wc -l"
 		boot   = "cat /proc/sys/kernel/random/boot_id"
 	)
-	w.want(machine, "the install instruction before anything was restarted", installs, "1")
-	w.want(machine, "starts of k3s before anything was restarted", starts, "1")
+	w.want(machine, "the install instruction before any restart", installs, "1")
+	w.want(machine, "starts of k3s before any restart", starts, "1")
 	before, agentBefore := w.command(machine, process), w.command(machine, agent)
 
 	w.command(machine, "systemctl restart rancher-system-agent")
@@ -334,13 +334,13 @@ func (w *world) forgetProbes() {
 	must(w.t, err)
 	secret := ofType(secrets, rkev1.SecretTypeMachinePlan)
 	if secret == nil || data(*secret, nodeplan.KeyProbeStatuses) == "" {
-		w.t.Fatal("the plan secret has no probe statuses to be written anew")
+		w.t.Fatal("the plan Secret has no probe statuses to rewrite")
 	}
 	patch := fmt.Appendf(nil, `{"data":{%q:null}}`, nodeplan.KeyProbeStatuses)
 	patched, err := w.objects.Resource(secretsResource).Namespace(namespace).Patch(w.t.Context(), secret.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
 	must(w.t, err)
 	if data(*patched, nodeplan.KeyProbeStatuses) != "" {
-		w.t.Fatal("the probe statuses are still in the plan secret")
+		w.t.Fatal("the plan Secret still has probe statuses")
 	}
 }
 

@@ -32,12 +32,12 @@ var (
 
 // Ways to name a snapshot for a restore.
 const (
-	byList = "the ETCDSnapshot that Drover has made"
-	byHand = "an ETCDSnapshot that somebody has written"
+	byList = "the ETCDSnapshot of Drover"
+	byHand = "an ETCDSnapshot of a user"
 	byFile = "the name of the file"
 	// byMistake is the name of a file that does not exist. The machine keeps its data, and the next restore recovers
 	// the cluster.
-	byMistake = "a name with a mistake in it"
+	byMistake = "a wrong name"
 )
 
 // TestSnapshotRestore restores a snapshot of a cluster in use. Deleted objects are back, and newer objects are gone.
@@ -46,7 +46,7 @@ func TestSnapshotRestore(t *testing.T) {
 	t.Run("RKE2, servers with both roles", func(t *testing.T) {
 		goBack(t, "v1.36.3+rke2r1", []pool{{"server", 3, "ec"}, {"worker", 1, "w"}}, byList, byHand)
 	})
-	t.Run("K3s, servers with one role of them", func(t *testing.T) {
+	t.Run("K3s, servers with one role each", func(t *testing.T) {
 		goBack(t, "v1.36.3+k3s1", []pool{{"etcd", 3, "e"}, {"api", 1, "c"}, {"worker", 1, "w"}}, byList)
 	})
 }
@@ -98,11 +98,11 @@ func goBack(t *testing.T, version string, pools []pool, ways ...string) {
 		for what, pair := range map[string][2]any{
 			"Machines":                    {machines, r.machines()},
 			"nodes":                       {nodes, r.nodes()},
-			"snapshots that it knows":     {files, r.snapshotFiles(members)},
+			"known snapshots":             {files, r.snapshotFiles(members)},
 			"snapshots that Drover lists": {listed, r.listed(files)},
 		} {
 			if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
-				t.Errorf("the cluster went back by %s and has other %s (-before +after):\n%s", way, what, diff)
+				t.Errorf("the restore with %s has changed %s (-before +after):\n%s", way, what, diff)
 			}
 		}
 	}
@@ -173,14 +173,14 @@ func (r *restored) expect(name string, wanted bool) {
 		r.t.Fatal(err)
 	}
 	if there := err == nil; there != wanted {
-		r.t.Errorf("ConfigMap %s is there: %t, want %t", name, there, wanted)
+		r.t.Errorf("ConfigMap %s exists: %t, want %t", name, there, wanted)
 	}
 	secret, err := r.client().CoreV1().Secrets("default").Get(r.t.Context(), name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		r.t.Fatal(err)
 	}
 	if there := err == nil && string(secret.Data["of"]) == name; there != wanted {
-		r.t.Errorf("Secret %s is there: %t, want %t", name, there, wanted)
+		r.t.Errorf("Secret %s exists: %t, want %t", name, there, wanted)
 	}
 }
 
@@ -202,7 +202,7 @@ func (r *restored) restore(name string, generation int) {
 func (r *restored) failToRestore(name string, generation int) {
 	r.t.Helper()
 	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`, name, generation))
-	r.within(restoreTimeout, "a restore by mistake has failed", func() error {
+	r.within(restoreTimeout, "a restore with a wrong name has failed", func() error {
 		controlPlane, err := r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "restore", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -213,7 +213,7 @@ func (r *restored) failToRestore(name string, generation int) {
 			return fmt.Errorf("restore %d is in %s", handled, phase)
 		}
 		if why := fmt.Sprint(controlPlane.Object["status"]); !strings.Contains(why, " is not on this machine") {
-			r.t.Errorf("the status does not say why: %s", why)
+			r.t.Errorf("the status has no reason: %s", why)
 		}
 		return nil
 	})
@@ -238,7 +238,7 @@ func (r *restored) operation(length time.Duration, field, condition string, gene
 		handled, _, _ := unstructured.NestedInt64(controlPlane.Object, "status", field, "generation")
 		phase, _, _ := unstructured.NestedString(controlPlane.Object, "status", field+"Phase")
 		if handled != int64(generation) {
-			return errors.New("it has not begun")
+			return errors.New("it has not started")
 		}
 		if phase != last {
 			last = phase
@@ -273,7 +273,7 @@ func (r *restored) snapshotFiles(nodes int) map[string]string {
 				continue
 			}
 			if spec, _, _ := unstructured.NestedString(object, "spec", "metadata", "provisioning-cluster-spec"); spec == "" {
-				return fmt.Errorf("%s does not carry what the Cluster was", list.Items[i].GetName())
+				return fmt.Errorf("%s does not contain the Cluster", list.Items[i].GetName())
 			}
 			node, _, _ := unstructured.NestedString(object, "spec", "nodeName")
 			files[node], _, _ = unstructured.NestedString(object, "spec", "snapshotName")
@@ -298,7 +298,7 @@ func (r *restored) ofAnother(files map[string]string) (machine unstructured.Unst
 			return list[i], name
 		}
 	}
-	r.t.Fatalf("no Machine is that of a node with a snapshot: %v", files)
+	r.t.Fatalf("no Machine has a node with a snapshot: %v", files)
 	return machine, file
 }
 

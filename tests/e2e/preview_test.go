@@ -76,8 +76,8 @@ func editsOf(upgrade string) []edit {
 			}})
 			f.spec()["kubernetesVersion"] = upgrade
 		}, restart, restart, 3},
-		{"a worker more", func(f *manifestFile) { f.pool("worker")["quantity"] = int64(3) }, none, none, 4},
-		{"a worker less", func(f *manifestFile) { f.pool("worker")["quantity"] = int64(2) }, none, "", 3},
+		{"one more worker", func(f *manifestFile) { f.pool("worker")["quantity"] = int64(3) }, none, none, 4},
+		{"one fewer worker", func(f *manifestFile) { f.pool("worker")["quantity"] = int64(2) }, none, "", 3},
 		{"other hosts for the workers", func(f *manifestFile) { f.machineConfig["tag"] = "other" }, none, replace, 3},
 	}
 }
@@ -92,7 +92,7 @@ func TestPreviewTellsTheTruth(t *testing.T) {
 	must(t, w.Apply(t.Context(), f.bytes(t)))
 	w.awaitNodes(truth, 3)
 	if r := w.preview(f); r.Result != planner.ClassNone || len(r.Fields) > 0 {
-		t.Fatalf("no edit is %s: %+v", r.Result, r)
+		t.Fatalf("without an edit, the result is %s: %+v", r.Result, r)
 	}
 	for _, e := range editsOf(after) {
 		w.tell(e, f)
@@ -108,11 +108,11 @@ func (w *world) tell(e edit, f *manifestFile) {
 	for _, m := range report.Machines {
 		want := map[string]planner.Class{"server": e.server, "worker": e.workers}[m.Pool]
 		if m.Name != "" && want != "" && m.Class != want {
-			w.t.Errorf("%s: machine %s of pool %s is said to be %s because of %+v", e.name, m.Name, m.Pool, m.Class, m.Causes)
+			w.t.Errorf("%s: machine %s of pool %s has class %s, causes %+v", e.name, m.Name, m.Pool, m.Class, m.Causes)
 		}
 	}
 	must(w.t, w.Apply(w.t.Context(), f.bytes(w.t)))
-	w.eventually(e.name+" carried out", func() (bool, error) { return w.carriedOut(e.machines, f) })
+	w.eventually(e.name+" is complete", func() (bool, error) { return w.carriedOut(e.machines, f) })
 	w.awaitNodes(truth, e.machines)
 	said, happened := saidOf(report), happenedTo(before, w.facts())
 	w.t.Logf("%s: %v", e.name, said)
@@ -120,7 +120,7 @@ func (w *world) tell(e edit, f *manifestFile) {
 		said, happened = anonymous(said), anonymous(happened)
 	}
 	if diff := cmp.Diff(said, happened); diff != "" {
-		w.t.Errorf("%s (-said +happened):\n%s", e.name, diff)
+		w.t.Errorf("%s (-reported +happened):\n%s", e.name, diff)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestQuickstart(t *testing.T) {
 	q.checkSteps(run)
 	q.checkLastScreen(run)
 	if output := run.output(); strings.ContainsAny(output, "\r\x1b") {
-		t.Errorf("output that is not for a terminal has control characters: %q", output)
+		t.Errorf("output without a terminal has control characters: %q", output)
 	}
 	q.applyEdited()
 	q.clusterctl()
@@ -51,10 +51,10 @@ func TestQuickstart(t *testing.T) {
 	start := time.Now()
 	again := q.up()
 	again.await(quickstartDone)
-	t.Logf("the second run was Ready after %s (aim: at most 45 s)", time.Since(start).Round(time.Second))
+	t.Logf("the second run was Ready after %s (goal: at most 45 s)", time.Since(start).Round(time.Second))
 	q.readyNode()
 	if calls := compiled(); calls != "" {
-		t.Errorf("the second run has compiled or linked:\n%s", calls)
+		t.Errorf("the second run compiled or linked programs:\n%s", calls)
 	}
 	again.interrupt()
 	q.down()
@@ -96,7 +96,7 @@ func (q *quickstart) checkLastScreen(r *run) {
 	}
 	for _, command := range commands {
 		if len(command[1]) > 100 {
-			q.t.Errorf("this command is long to type: %s", command[1])
+			q.t.Errorf("this command is too long to type: %s", command[1])
 		}
 		q.shell(command[1])
 	}
@@ -132,9 +132,9 @@ func (q *quickstart) recordCompilers() (calls func() string) {
 // TestQuickstartInterrupted interrupts the quickstart after it has started something and before it reports that.
 func TestQuickstartInterrupted(t *testing.T) {
 	for name, reached := range map[string]func(q *quickstart) bool{
-		"while the management plane starts": func(q *quickstart) bool { return q.runs("kube-apiserver") },
-		"while the machine is being made":   func(q *quickstart) bool { return q.runs("rancher-machine") },
-		"while the agent is on the machine": func(q *quickstart) bool { return q.runs("rancher-system-") },
+		"while the management plane starts":  func(q *quickstart) bool { return q.runs("kube-apiserver") },
+		"during the creation of the machine": func(q *quickstart) bool { return q.runs("rancher-machine") },
+		"while the agent is on the machine":  func(q *quickstart) bool { return q.runs("rancher-system-") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQuickstart(t)
@@ -229,7 +229,7 @@ func (r *run) until(what string, done func() bool) {
 		case err := <-r.ended:
 			r.t.Fatalf("the quickstart ended before %s: %v", what, err)
 		case <-deadline:
-			r.t.Fatalf("the quickstart runs, and there is no %s", what)
+			r.t.Fatalf("the quickstart runs, but %s is missing", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -243,7 +243,7 @@ func (r *run) interrupt() {
 	select {
 	case err := <-r.ended:
 		if err != nil {
-			r.t.Errorf("Ctrl-C is an orderly end: got %v", err)
+			r.t.Errorf("after Ctrl-C, the quickstart ended with %v", err)
 		}
 	case <-time.After(goneTimeout):
 		r.t.Fatal("the quickstart does not end after Ctrl-C")
@@ -258,7 +258,7 @@ func (r *run) interrupt() {
 func (q *quickstart) readyNode() {
 	q.t.Helper()
 	if out := q.shell("bin/kubectl --context " + q.context() + " get nodes --no-headers"); !readyNode.MatchString(out) || strings.Count(out, "\n") != 1 {
-		q.t.Errorf("there is no Ready node:\n%s", out)
+		q.t.Errorf("no node is Ready:\n%s", out)
 	}
 }
 
@@ -269,7 +269,7 @@ func (q *quickstart) clusterctl() {
 	must(q.t, os.WriteFile(management, []byte(q.shell("bin/kubectl config view --raw --minify --context "+q.management())), 0o600))
 	kubeconfig := clusterctlKubeconfig(q.t, "", management, "quickstart")
 	if out := nodesWith(q.t, q.lab(), kubeconfig); !readyNode.MatchString(out) {
-		q.t.Errorf("with the kubeconfig of clusterctl there is no Ready node:\n%s", out)
+		q.t.Errorf("with the kubeconfig of clusterctl, no node is Ready:\n%s", out)
 	}
 }
 
@@ -325,7 +325,7 @@ func (q *quickstart) down() {
 		q.t.Fatalf("quickstart-down: %v: %s", err, out)
 	}
 	if diff := cmp.Diff([]string(nil), q.everything()); diff != "" {
-		q.t.Errorf("quickstart-down left something (-want +got):\n%s", diff)
+		q.t.Errorf("quickstart-down left objects (-want +got):\n%s", diff)
 	}
 	if _, err := os.Stat(q.dir); !os.IsNotExist(err) {
 		q.t.Errorf("quickstart-down left the data folder %s: %v", q.dir, err)

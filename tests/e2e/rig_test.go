@@ -79,7 +79,7 @@ func newWorld(t *testing.T, name string, versions ...string) *world {
 			t.Errorf("destroy rig: %v", err)
 		}
 		if diff := cmp.Diff(before, w.host.inventory(t)); diff != "" {
-			t.Errorf("the rig left something on the host (-before +after):\n%s", diff)
+			t.Errorf("the rig left objects on the host (-before +after):\n%s", diff)
 		}
 	})
 	w.Rig, err = rig.Start(t.Context(), options)
@@ -286,7 +286,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 func replaceOnce(t *testing.T, text, old, with string) string {
 	t.Helper()
 	if strings.Count(text, old) != 1 {
-		t.Fatalf("%q stands %d times in:\n%s", old, strings.Count(text, old), text)
+		t.Fatalf("%q occurs %d times in:\n%s", old, strings.Count(text, old), text)
 	}
 	return strings.Replace(text, old, with, 1)
 }

@@ -63,7 +63,7 @@ func TestRotations(t *testing.T) {
 			r.refused()
 			r.awaitReady("rotate")
 			if diff := cmp.Diff(machines, r.machineUIDs()); diff != "" {
-				t.Errorf("Machines are others than before (-before +after):\n%s", diff)
+				t.Errorf("the Machines have changed (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -170,16 +170,16 @@ func (r *rotating) rotateCertificates(request string, renewed func(file string) 
 			now := after[machine][file]
 			switch {
 			case now == nil:
-				r.t.Errorf("%s: %s is gone", machine, file)
+				r.t.Errorf("%s: %s is missing", machine, file)
 			case old.IsCA || !renewed(file):
 				if !now.Equal(old) {
-					r.t.Errorf("%s: %s is another certificate", machine, file)
+					r.t.Errorf("%s: %s is a new certificate", machine, file)
 				}
 			case now.SerialNumber.Cmp(old.SerialNumber) == 0:
 				r.t.Errorf("%s: %s is the same certificate", machine, file)
 			// Those two make self-signed certificates.
 			case !strings.Contains(file, "/kube-") && !signedByOneOf(now, files):
-				r.t.Errorf("%s: %s is of no authority that was there before", machine, file)
+				r.t.Errorf("%s: %s has no former authority", machine, file)
 			}
 		}
 	}
@@ -200,10 +200,10 @@ func (r *rotating) refused() {
 	before, certificates := starts(), r.certificates()
 	other := map[distro.Runtime]string{distro.RKE2: "k3s-server", distro.K3s: "rke2-server"}[r.runtime]
 	r.change("rotate", fmt.Sprintf(`{"spec": {"rkeConfig": {"rotateCertificates": {"generation": 3, "services": ["scheduler", %q]}}}}`, other))
-	r.within(rotationTimeout, "a rotation that fails", func() error {
+	r.within(rotationTimeout, "a failed rotation", func() error {
 		controlPlane, err := r.controlPlane()
 		if err == nil && conditionOf(controlPlane, "CertificatesRotated") != "False" {
-			err = errors.New("it has not")
+			err = errors.New("it has not failed")
 		}
 		return err
 	})
@@ -214,7 +214,7 @@ func (r *rotating) refused() {
 	for machine, files := range r.certificates() {
 		for file, now := range files {
 			if !now.Equal(certificates[machine][file]) {
-				r.t.Errorf("%s: %s is another certificate after a rotation that was refused", machine, file)
+				r.t.Errorf("%s: %s is a new certificate after a refused rotation", machine, file)
 			}
 		}
 	}
@@ -231,14 +231,14 @@ func (r *rotating) certificates() map[string]map[string]*x509.Certificate {
 			name, text, _ := strings.Cut(part, "\n")
 			block, _ := pem.Decode([]byte(text))
 			if block == nil {
-				r.t.Fatalf("%s: %s is no certificate: %s", machine.Name, name, text)
+				r.t.Fatalf("%s: %s is not a certificate: %s", machine.Name, name, text)
 			}
 			certificate, err := x509.ParseCertificate(block.Bytes)
 			must(r.t, err)
 			files[name] = certificate
 		}
 		if len(files) < 5 {
-			r.t.Fatalf("%s has %d certificates only", machine.Name, len(files))
+			r.t.Fatalf("%s has only %d certificates", machine.Name, len(files))
 		}
 		found[machine.Name] = files
 	}
@@ -280,7 +280,7 @@ func (r *rotating) expectServed(certificates map[string]map[string]*x509.Certifi
 					return false, err
 				}
 				shown := client.ConnectionState().PeerCertificates[0]
-				return shown.Equal(want), fmt.Errorf("it shows %s, and has %s", shown.SerialNumber, want.SerialNumber)
+				return shown.Equal(want), fmt.Errorf("it serves %s, but has %s", shown.SerialNumber, want.SerialNumber)
 			})
 		}
 	}
@@ -311,7 +311,7 @@ func (r *rotating) rotateKeys() {
 		}
 		active := strings.Fields(lines[len(lines)-1])
 		if active[0] != "*" || active[len(active)-1] == first || key != "" && active[len(active)-1] != key {
-			r.t.Errorf("%s: the new key is not the only one, or another server has another:\n%s", server.Name, status)
+			r.t.Errorf("%s: there are other keys, or another server has a different key:\n%s", server.Name, status)
 		}
 		key = active[len(active)-1]
 	}
@@ -319,7 +319,7 @@ func (r *rotating) rotateKeys() {
 	secret, err := secrets.Get(r.t.Context(), "made-before", metav1.GetOptions{})
 	must(r.t, err)
 	if got := string(secret.Data["key"]); got != "value" {
-		r.t.Errorf("the Secret that was made before has %q", got)
+		r.t.Errorf("the older Secret has %q", got)
 	}
 	if out, err := r.Lab.Exec(r.t.Context(), r.apiServers()[0].Name, "/usr/local/bin/"+string(r.runtime)+" secrets-encrypt rotate"); err == nil || !strings.Contains(out, "incorrect stage") {
 		r.t.Errorf("a rotation without preparation was not refused: %s", out)
@@ -345,6 +345,6 @@ func (r *rotating) expectStored(key string) {
 		}
 	}
 	if !slices.Contains(names, "/registry/secrets/default/made-before") {
-		r.t.Errorf("etcd has these Secrets only: %v", names)
+		r.t.Errorf("etcd has only these Secrets: %v", names)
 	}
 }

@@ -32,7 +32,7 @@ func TestScaleUpDown(t *testing.T) {
 			got, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "step-"+strconv.Itoa(earlier), metav1.GetOptions{})
 			must(t, err)
 			if got.Data["servers"] != strconv.Itoa(sizes[earlier]) {
-				t.Errorf("with %d servers, what was written with %d is %v", servers, sizes[earlier], got.Data)
+				t.Errorf("with %d servers, the value that was written with %d is %v", servers, sizes[earlier], got.Data)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (w *world) initNode() string {
 	for i := range machines {
 		if machines[i].GetLabels()["rke.cattle.io/init-node"] == "true" {
 			if found != "" {
-				w.t.Errorf("two init nodes: %s and %s", found, machines[i].GetName())
+				w.t.Errorf("two init nodes exist: %s and %s", found, machines[i].GetName())
 			}
 			found = machines[i].GetName()
 		}

@@ -64,21 +64,21 @@ func TestStandInSnapshots(t *testing.T) {
 	}
 	reset := "rke2 server --cluster-reset --etcd-arg=advertise-client-urls=https://127.0.0.1:2379 --etcd-disable-snapshots=false"
 	if out, err := second.try(reset + " --etcd-s3=false --cluster-reset-restore-path=db/snapshots/" + file); err == nil || !strings.Contains(out, "server URL is set") {
-		t.Errorf("a server that joins another one begins the cluster anew: %v: %s", err, out)
+		t.Errorf("a joining server resets the cluster: %v: %s", err, out)
 	}
 	second.configure(runtime, begins)
 	if out, err := second.try(reset + " --cluster-reset-restore-path=db/snapshots/none"); err == nil || !strings.Contains(out, "does not exist") {
-		t.Errorf("a snapshot that is not there is restored: %v: %s", err, out)
+		t.Errorf("a missing snapshot is restored: %v: %s", err, out)
 	}
 	second.run("rm -rf " + data + "/server/db/etcd")
 	if out := second.run(reset + " --etcd-s3=false --cluster-reset-restore-path=db/snapshots/" + file + " 2>&1"); !strings.Contains(out, "restart without --cluster-reset flag now") {
-		t.Errorf("after a reset the server says %q", out)
+		t.Errorf("after a reset, the server prints %q", out)
 	}
 	if out, err := second.try(reset + " 2>&1"); err == nil || !strings.Contains(out, "was previously reset") {
 		t.Errorf("the cluster is reset twice: %v: %s", err, out)
 	}
 	if out, err := second.try("rke2 server --cluster-reboot 2>&1"); err == nil || !strings.Contains(out, "unknown flag") {
-		t.Errorf("an unknown flag is taken: %v: %s", err, out)
+		t.Errorf("an unknown flag is accepted: %v: %s", err, out)
 	}
 
 	second.run("systemctl start rke2-server")
@@ -92,14 +92,14 @@ func TestStandInSnapshots(t *testing.T) {
 	second.eventually(kubectl+"get nodes --no-headers | grep -cw Ready", "3")
 	first.eventually(objects+" | tr -s ' ' | sort", listed) // the data contain none of them
 	if got := first.run(sums); got != known {
-		t.Errorf("the cluster has other authorities: %s, and before %s", got, known)
+		t.Errorf("the authorities have changed: %s, before %s", got, known)
 	}
 	first.run(data + "/bin/kubectl --kubeconfig /root/known.yaml get --raw /readyz")
 
-	t.Log("certificates that are gone without a restore come from the server's own data")
+	t.Log("certificates that are missing without a restore come from the server's own data")
 	second.run("systemctl stop rke2-server && rm -rf " + data + "/server/tls " + data + "/server/cred && systemctl start rke2-server")
 	second.eventually(kubectl+"get --raw /readyz", "ok")
 	if got := second.run(sums); got != known {
-		t.Errorf("the cluster has other authorities: %s, and before %s", got, known)
+		t.Errorf("the authorities have changed: %s, before %s", got, known)
 	}
 }

@@ -54,7 +54,7 @@ func TestTunnelCut(t *testing.T) {
 	w.awaitLink(s.id, "True", readyTimeout)
 	s.config = w.downstreamConfig("tunnelcut")
 	if !strings.HasSuffix(s.config.Host, "/k8s/clusters/"+s.id) {
-		t.Fatalf("the kubeconfig leads to %s, and not through the agent", s.config.Host)
+		t.Fatalf("the kubeconfig has the server %s, not the agent", s.config.Host)
 	}
 	s.watch = w.watchConfigMaps(s.config)
 	s.probes = w.probe(s.config)
@@ -88,14 +88,14 @@ func (s *severed) cutLink() {
 	must(s.t, s.Lab.Partition(s.t.Context(), s.machine, false))
 	s.awaitLink(s.id, "True", backWithin)
 	back := s.probes.awaitSuccess(up, backWithin)
-	s.t.Logf("link cut: conditions changed after %s; when it was up again an answer came after %s", noticed.Sub(cut).Round(time.Millisecond), back.Sub(up).Round(time.Millisecond))
+	s.t.Logf("link cut: conditions changed after %s; after the link was up again, an answer came after %s", noticed.Sub(cut).Round(time.Millisecond), back.Sub(up).Round(time.Millisecond))
 	s.watch.await("made-while-cut", backWithin)
 	s.create("made-after-the-cut")
 	s.watch.await("made-after-the-cut", atOnce)
 
-	s.probes.expect("until the cut is noticed", cut, noticed, noticedWithin+time.Second, 0, http.StatusServiceUnavailable)
-	s.probes.expect("while it is known", noticed, up, atOnce, http.StatusServiceUnavailable)
-	s.probes.expect("after it", back, time.Now(), atOnce, http.StatusOK)
+	s.probes.expect("until the cut is detected", cut, noticed, noticedWithin+time.Second, 0, http.StatusServiceUnavailable)
+	s.probes.expect("during the cut", noticed, up, atOnce, http.StatusServiceUnavailable)
+	s.probes.expect("afterwards", back, time.Now(), atOnce, http.StatusOK)
 }
 
 // killServer kills the server, which is then restarted.
@@ -114,8 +114,8 @@ func (s *severed) killServer() {
 	s.create("made-after-the-server")
 	s.watch.await("made-after-the-server", atOnce)
 
-	s.probes.expect("while there is no server", killed, back, probeDeadline, 0, http.StatusServiceUnavailable, http.StatusOK)
-	s.probes.expect("after it", back, time.Now(), atOnce, http.StatusOK)
+	s.probes.expect("without a server", killed, back, probeDeadline, 0, http.StatusServiceUnavailable, http.StatusOK)
+	s.probes.expect("afterwards", back, time.Now(), atOnce, http.StatusOK)
 }
 
 // create creates an object through the tunnel.
@@ -313,9 +313,9 @@ func (p *prober) awaitSuccess(after time.Time, length time.Duration) (at time.Ti
 			}
 		}
 		if len(p.done) == 0 {
-			return errors.New("nothing was asked")
+			return errors.New("no request was sent")
 		}
-		return fmt.Errorf("the last request went like this: %v", p.done[len(p.done)-1])
+		return fmt.Errorf("the last request: %v", p.done[len(p.done)-1])
 	})
 	return at
 }
@@ -337,8 +337,8 @@ func (p *prober) expect(when string, from, to time.Time, longest time.Duration, 
 			p.t.Errorf("%s: a request ended after %s with %d (%v), want %s and %v", when, one.took, one.code, one.err, longest, codes)
 		}
 	}
-	p.t.Logf("%s: %v answers by their codes within %s, of which the slowest took %s", when, found, to.Sub(from).Round(time.Millisecond), slowest.Round(time.Millisecond))
+	p.t.Logf("%s: %v answers by status code within %s, the slowest took %s", when, found, to.Sub(from).Round(time.Millisecond), slowest.Round(time.Millisecond))
 	if len(found) == 0 {
-		p.t.Errorf("%s: there was no request", when)
+		p.t.Errorf("%s: no request was sent", when)
 	}
 }

@@ -53,7 +53,7 @@ func elsewhere() Elsewhere {
 func TestBench(t *testing.T) {
 	target := os.Getenv("DROVER_BENCH")
 	if target == "" {
-		t.Skip("DROVER_BENCH names no file for the result: use `make bench`")
+		t.Skip("DROVER_BENCH is not set: use `make bench`")
 	}
 	st := stage.Start(t, stage.Settings{})
 	results := []Fleet{measure(t, st, "one", 1, 3), measure(t, st, "twenty", 20, 4)}

@@ -40,7 +40,7 @@ const (
 func TestSoak(t *testing.T) {
 	text := os.Getenv("DROVER_SOAK")
 	if text == "" {
-		t.Skip("DROVER_SOAK does not say how long: use `make soak`")
+		t.Skip("DROVER_SOAK is not set: use `make soak`")
 	}
 	duration, err := time.ParseDuration(text)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestSoak(t *testing.T) {
 		for end := time.Now().Add(drained); len(s.there) > 0; <-tick.C {
 			s.turn(0)
 			if time.Now().After(end) {
-				t.Fatalf("%d clusters are not gone after %s", len(s.there), drained)
+				t.Fatalf("%d clusters still exist after %s", len(s.there), drained)
 			}
 		}
 		s.rest()
@@ -125,7 +125,7 @@ func (s *soak) turn(clusters int) {
 	for name := range s.there {
 		if found[name] == nil {
 			if !s.there[name] {
-				s.Fatalf("cluster %s is gone, and nobody has deleted it", name)
+				s.Fatalf("cluster %s is missing, although it was not deleted", name)
 			}
 			s.lives++
 			delete(s.there, name)
@@ -203,7 +203,7 @@ func (s *soak) rest() {
 	s.livesAt = append(s.livesAt, s.lives)
 	cached := heap.HeldBy(s.profile(), heap.CoreCaches) / mebibyte
 	if cached == 0 {
-		s.Fatal("nothing is known of the caches of Cluster API: are their packages others now?")
+		s.Fatal("the profile has no caches of Cluster API: check the names of their packages")
 	}
 	last[liveHeap] -= cached
 	for i, value := range append(last[:], cached) {
@@ -237,7 +237,7 @@ func (s *soak) sample(values map[string]float64) [openFiles + 1]float64 {
 	}
 	for i, value := range out {
 		if value == 0 {
-			s.Fatalf("the server does not tell its %s", s.series[i].Name)
+			s.Fatalf("the server's metrics have no %s", s.series[i].Name)
 		}
 	}
 	if values["drover_leader"] != 1 {
@@ -250,7 +250,7 @@ func (s *soak) metrics() map[string]float64 {
 	s.Helper()
 	values, err := s.server.Metrics()
 	if err != nil {
-		s.Fatalf("the server tells no metrics: %v", err)
+		s.Fatalf("the server's metrics are not available: %v", err)
 	}
 	return values
 }
@@ -260,7 +260,7 @@ func (s *soak) metrics() map[string]float64 {
 func (s *soak) report(duration time.Duration) {
 	s.Helper()
 	out := &strings.Builder{}
-	fmt.Fprintf(out, "soak: %s, %d clusters made, %d of them ready and deleted; at rest, in the last two thirds of the run:\n", duration, s.made, s.lives)
+	fmt.Fprintf(out, "soak: %s, %d clusters created, %d of them ready and deleted; when idle, in the last two thirds of the run:\n", duration, s.made, s.lives)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "figure\tfirst\tmean\tlast\tgrowth\tallowed\tunit\tverdict\t")
 	for _, i := range []int{liveHeap, coreCached} {

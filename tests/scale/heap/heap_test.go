@@ -29,6 +29,6 @@ func TestHeldBy(t *testing.T) {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
 	if held := HeldBy(&profile.Profile{SampleType: given.SampleType[:1], Sample: given.Sample}, []string{"example.com/cache"}); held != 0 {
-		t.Errorf("a profile of another kind has %v", held)
+		t.Errorf("another kind of profile has %v", held)
 	}
 }

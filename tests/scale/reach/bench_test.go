@@ -52,7 +52,7 @@ type Figures struct {
 func TestBench(t *testing.T) {
 	target := os.Getenv(result)
 	if target == "" {
-		t.Skip(result + " names no file for the result: use `make bench`")
+		t.Skip(result + " is not set: use `make bench`")
 	}
 	w := newWorld(t)
 	var figures Figures

@@ -113,7 +113,7 @@ func (w *world) populate() map[string]string {
 		}
 		return "", nil
 	})
-	w.Logf("%d clusters were made in %s", agents, time.Since(begin).Round(time.Second))
+	w.Logf("%d clusters were created in %s", agents, time.Since(begin).Round(time.Second))
 	return found
 }
 
@@ -244,7 +244,7 @@ func (w *world) storm() Storm {
 	out.Seconds = round(time.Since(begin).Seconds(), 1)
 	w.await(2*time.Minute, func() (string, error) {
 		if !asked.answered() {
-			return "the user has no answer", nil
+			return "the user got no answer", nil
 		}
 		return "", nil
 	})

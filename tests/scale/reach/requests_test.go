@@ -147,7 +147,7 @@ func (w *world) compare(way *rest.Config, compressed bool) (other, direct float6
 		a, n := w.readAll(here)
 		b, m := w.readAll(there)
 		if n != m {
-			w.Fatalf("the list has %d bytes at the API server and %d on the other way", n, m)
+			w.Fatalf("the list has %d bytes from the API server, and %d through the tunnel", n, m)
 		}
 		if bytes = n; i > 0 {
 			atOnce, through = append(atOnce, a), append(through, b)

@@ -115,7 +115,7 @@ func (w *world) ask(path string) ([]byte, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s is answered with %s: %s", path, response.Status, body)
+		err = fmt.Errorf("%s gets the answer %s: %s", path, response.Status, body)
 	}
 	return body, err
 }
@@ -158,7 +158,7 @@ func (w *world) join(name string) string {
 				return "", nil
 			}
 		}
-		return "there is no token yet", nil
+		return "the token does not exist yet", nil
 	})
 	var manifest []byte
 	w.await(time.Minute, func() (missing string, err error) { // the server sees the token with a delay
@@ -236,7 +236,7 @@ func (w *world) users(id string) {
 	for name, config := range map[string]*rest.Config{"the API server": w.direct, "the tunnel": w.tunnel} {
 		w.await(30*time.Second, func() (string, error) { // roles take effect with a delay
 			if _, err := w.client(config).CoreV1().ConfigMaps(small).List(w.Context(), metav1.ListOptions{}); err != nil {
-				return "", fmt.Errorf("ask %s: %w", name, err)
+				return "", fmt.Errorf("request from %s: %w", name, err)
 			}
 			return "", nil
 		})

@@ -16,11 +16,11 @@ func TestOf(t *testing.T) {
 		"noisy":                            {func(_ int, noise float64) float64 { return 500 + 5*noise }, false},
 		"full after a while":               {func(lap int, noise float64) float64 { return 500 + 5*noise + 50*float64(min(lap, 4)) }, false},
 		"smaller and smaller":              {func(lap int, noise float64) float64 { return 5000 - 10*float64(lap) + 5*noise }, false},
-		"within what is allowed":           {func(lap int, noise float64) float64 { return 5000 + float64(lap) + noise }, false},
-		"one that is out of line":          {func(lap int, _ float64) float64 { return map[bool]float64{true: 5000, false: 500}[lap == 11] }, false},
+		"within the limit":                 {func(lap int, noise float64) float64 { return 5000 + float64(lap) + noise }, false},
+		"one outlier":                      {func(lap int, _ float64) float64 { return map[bool]float64{true: 5000, false: 500}[lap == 11] }, false},
 		"one leak for every tenth cluster": {func(lap int, noise float64) float64 { return 500 + 7*float64(lap) + 5*noise }, true},
 		"a leak under a swing":             {func(lap int, noise float64) float64 { return 500 + 20*float64(lap) + 20*noise }, true},
-		"a jump that stays": {func(lap int, noise float64) float64 {
+		"a permanent jump": {func(lap int, noise float64) float64 {
 			return map[bool]float64{true: 900, false: 500}[lap >= 10] + 5*noise
 		}, true},
 	}
@@ -39,7 +39,7 @@ func TestOf(t *testing.T) {
 				}
 			}
 			if wrong > runs/50 {
-				t.Errorf("%d of %d runs are taken for the opposite", wrong, runs)
+				t.Errorf("%d of %d runs have the wrong verdict", wrong, runs)
 			}
 		})
 	}
