@@ -68,7 +68,7 @@ func (h *handler) ensureAccounts(s snapshot) error {
 	objects := s.objects()
 	done := fmt.Sprintf("accounts/%s/%d", s.bootstrap.UID, len(objects))
 	if h.written.Left(done, h.Now()) > 0 {
-		h.lookAgain(s)
+		h.requeueLater(s)
 		return nil
 	}
 	result, err := h.Apply.Apply(h.ctx, handlerName, s.bootstrap, applyset.ControllerRef, setKinds(), objects)
@@ -93,7 +93,7 @@ func (h *handler) ensureToken(s snapshot) error {
 func (h *handler) create(s snapshot, secret *corev1.Secret) error {
 	key := secret.Namespace + "/" + secret.Name
 	if h.written.Left(key, h.Now()) > 0 {
-		h.lookAgain(s)
+		h.requeueLater(s)
 		return nil
 	}
 	_, err := h.Secrets.Create(secret)
@@ -104,9 +104,9 @@ func (h *handler) create(s snapshot, secret *corev1.Secret) error {
 	return nil
 }
 
-// lookAgain requeues after the time for which the caches may be behind. A missing object may be a late cache, or may
+// requeueLater requeues after the time for which the caches may be behind. A missing object may be a late cache, or may
 // have been deleted before the cache showed it. In the second case no event follows.
-func (h *handler) lookAgain(s snapshot) {
+func (h *handler) requeueLater(s snapshot) {
 	h.Bootstraps.EnqueueAfter(s.bootstrap.Namespace, s.bootstrap.Name, ownwrites.BelievedAfter)
 }
 

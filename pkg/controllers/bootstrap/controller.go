@@ -45,8 +45,8 @@ type Applier interface {
 		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
 }
 
-// ender is an Applier that can drop its state of a set. A host's own Applier need not implement it.
-type ender interface {
+// setEnder is an Applier that can drop its state of a set. A host's own Applier need not implement it.
+type setEnder interface {
 	End(setID string, owner schema.GroupVersionKind, namespace, name string) error
 }
 
@@ -101,8 +101,8 @@ type handler struct {
 	secrets         corecontrollers.SecretCache
 	serviceAccounts corecontrollers.ServiceAccountCache
 	written         *ownwrites.Log
-	// asking locks a cluster from reading its etcd members until one of them is asked to leave.
-	asking asking
+	// queries locks a cluster from reading its etcd members until one of them is asked to leave.
+	queries queries
 }
 
 // setKinds returns the kinds of objects in the set.
@@ -217,7 +217,7 @@ func (h *handler) onChange(key string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RK
 
 // end drops the state of a deleted bootstrap object.
 func (h *handler) end(key string) error {
-	sets, ok := h.Apply.(ender)
+	sets, ok := h.Apply.(setEnder)
 	if !ok {
 		return nil
 	}

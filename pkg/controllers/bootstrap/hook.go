@@ -58,11 +58,11 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 	if action == bootstrapdata.HookLook {
 		// Between reading the members and asking one to leave, no other machine of the cluster may be asked.
 		cluster := machine.Namespace + "/" + machine.Spec.ClusterName
-		if !h.asking.begin(cluster) {
-			h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, askedAgain)
+		if !h.queries.begin(cluster) {
+			h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, busyRetry)
 			return bootstrap, nil
 		}
-		defer h.asking.end(cluster)
+		defer h.queries.end(cluster)
 		found, err := h.member(machine, removal.Elsewhere)
 		if err != nil {
 			return h.down(bootstrap, machine, err)
@@ -84,7 +84,7 @@ func (h *handler) carryOut(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mac
 			return h.down(bootstrap, machine, err)
 		}
 	}
-	bootstrap, err := h.tellWait(bootstrap, wait)
+	bootstrap, err := h.reportWait(bootstrap, wait)
 	if err != nil || action != bootstrapdata.HookEnsure && action != bootstrapdata.HookDrop {
 		return bootstrap, err
 	}
@@ -101,7 +101,7 @@ func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine
 	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("machine", machine.Name).
 		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info("The Machine waits for its etcd member, but the cluster does not answer")
 	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, downAgain)
-	return h.tellWait(bootstrap, bootstrapdata.WaitDown)
+	return h.reportWait(bootstrap, bootstrapdata.WaitDown)
 }
 
 func isEtcd(labels map[string]string) bool {
@@ -118,7 +118,7 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 		return r, nil
 	}
 	r.DeletedAt = deletedAt(machine.DeletionTimestamp, bootstrap.DeletionTimestamp)
-	controlPlane, err := h.livingControlPlane(bootstrap)
+	controlPlane, err := h.liveControlPlane(bootstrap)
 	if err != nil || controlPlane == nil {
 		r.ClusterGoing = err == nil
 		return r, err
@@ -133,9 +133,9 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 	return r, h.gatherPeers(&r, machine)
 }
 
-// livingControlPlane returns the machine's control plane. It returns nil if the whole cluster is being deleted or no
+// liveControlPlane returns the machine's control plane. It returns nil if the whole cluster is being deleted or no
 // longer exists.
-func (h *handler) livingControlPlane(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEControlPlane, error) {
+func (h *handler) liveControlPlane(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEControlPlane, error) {
 	cluster, err := clients.Optional(h.capiClusters.Get(bootstrap.Namespace, bootstrap.Spec.ClusterName))
 	if err != nil || cluster == nil || cluster.DeletionTimestamp != nil {
 		return nil, err

@@ -173,17 +173,17 @@ func newLeaver(machine *clusterv1.Machine, broken, works, joined, kept bool) lea
 // move only while no member is leaving. A working member stays longer, because one that is not known to work keeps no
 // data. So does one that others are joined to, if possible.
 func (l leaver) before(other leaver) bool {
-	mine, others := l.lateness(), other.lateness()
+	mine, others := l.leaveOrder(), other.leaveOrder()
 	for i := range mine {
 		if mine[i] != others[i] {
 			return others[i]
 		}
 	}
-	return goesBefore(l.machine, other.machine)
+	return leavesBefore(l.machine, other.machine)
 }
 
-// lateness returns the reasons to leave later, the strongest first.
-func (l leaver) lateness() [5]bool {
+// leaveOrder returns the reasons to leave later, the strongest first.
+func (l leaver) leaveOrder() [5]bool {
 	return [5]bool{
 		l.works || !l.broken,
 		// Only its bootstrap object is deleted, so the others see it as a member that stays.
@@ -214,9 +214,9 @@ func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error)
 	return clients.Optional(h.secrets.Get(machine.Namespace, naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
 }
 
-// goesBefore orders deleted machines by the time of deletion, then by name. Those with only a deleted bootstrap object
-// come last.
-func goesBefore(a, b *clusterv1.Machine) bool {
+// leavesBefore orders deleted machines by the time of deletion, then by name. Those with only a deleted bootstrap
+// object come last.
+func leavesBefore(a, b *clusterv1.Machine) bool {
 	switch goingA, goingB := a.DeletionTimestamp != nil, b.DeletionTimestamp != nil; {
 	case goingA != goingB:
 		return goingA

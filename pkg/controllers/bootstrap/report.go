@@ -62,8 +62,8 @@ func (h *handler) reportProblem(bootstrap *rkev1.RKEBootstrap, problem error) (*
 	return updated, retry.Err
 }
 
-// tellWait reports why a deleted machine is held. An empty wait removes the condition.
-func (h *handler) tellWait(bootstrap *rkev1.RKEBootstrap, wait string) (*rkev1.RKEBootstrap, error) {
+// reportWait reports why a deleted machine is held. An empty wait removes the condition.
+func (h *handler) reportWait(bootstrap *rkev1.RKEBootstrap, wait string) (*rkev1.RKEBootstrap, error) {
 	status := bootstrap.Status.DeepCopy()
 	if wait == "" {
 		status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == rkev1.ConditionEtcdMemberLeft })

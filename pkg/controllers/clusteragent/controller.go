@@ -136,7 +136,7 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if cluster.Spec.RKEConfig == nil {
 		return cluster, nil
 	}
-	return cluster, errors.Join(h.drawKeys(cluster), h.install(cluster))
+	return cluster, errors.Join(h.createKeys(cluster), h.install(cluster))
 }
 
 // install writes the manifest of a cluster's agent if it is due.

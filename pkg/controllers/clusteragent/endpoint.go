@@ -21,9 +21,9 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// drawKeys creates the keys of a cluster's authorized endpoint if they do not exist. Deleting the keys therefore
+// createKeys creates the keys of a cluster's authorized endpoint if they do not exist. Deleting the keys therefore
 // creates new ones, and invalidates all tokens.
-func (h *handler) drawKeys(cluster *provv1.Cluster) error {
+func (h *handler) createKeys(cluster *provv1.Cluster) error {
 	if !endpointtoken.Wanted(cluster) {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (u *updates) endpoint(client kubernetes.Interface, facts *clustermanifest.F
 	if err != nil {
 		return err
 	}
-	if keys, err = u.turnKeys(stored, keys); err != nil {
+	if keys, err = u.rotateKeys(stored, keys); err != nil {
 		return err
 	}
 	trust, err := keys.Trust(endpointtoken.Audience(facts.Management.Name, facts.Management.UID))
@@ -74,9 +74,9 @@ func (u *updates) endpoint(client kubernetes.Interface, facts *clustermanifest.F
 	return u.applyAuth(client, wanted, settled)
 }
 
-// turnKeys rotates the signing key when it is due. It runs only for a cluster that is reachable and can learn the new
+// rotateKeys rotates the signing key when it is due. It runs only for a cluster that is reachable and can learn the new
 // key.
-func (u *updates) turnKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endpointtoken.Keys, error) {
+func (u *updates) rotateKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endpointtoken.Keys, error) {
 	turned, changed, err := keys.Turn(rand.Reader, time.Now())
 	if err != nil || !changed {
 		return keys, err

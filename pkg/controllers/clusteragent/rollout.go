@@ -28,7 +28,7 @@ const (
 type rollout struct {
 	mu sync.Mutex
 	// under holds the clusters whose new agent has not connected yet.
-	under map[types.NamespacedName]begun
+	under map[types.NamespacedName]pendingUpdate
 	// back counts agents that have connected since the rollout started; last is the time of its last event.
 	back int
 	last time.Time
@@ -37,13 +37,13 @@ type rollout struct {
 	stopped bool
 }
 
-// begun is an update in progress.
-type begun struct {
+// pendingUpdate is an update in progress.
+type pendingUpdate struct {
 	version string
 	at      time.Time
 }
 
-func newRollout() *rollout { return &rollout{under: map[types.NamespacedName]begun{}} }
+func newRollout() *rollout { return &rollout{under: map[types.NamespacedName]pendingUpdate{}} }
 
 // take reports whether a cluster may get a new agent now. If not, the cluster waits. A cluster whose update is in
 // progress may get a newer one at any time.
@@ -61,8 +61,8 @@ func (r *rollout) take(name types.NamespacedName, version string, now time.Time)
 			return false
 		}
 	}
-	r.under[name], r.last = begun{version: version, at: now}, now
-	r.leaveLine(name)
+	r.under[name], r.last = pendingUpdate{version: version, at: now}, now
+	r.dequeue(name)
 	return true
 }
 
@@ -91,12 +91,12 @@ func (r *rollout) watch(name types.NamespacedName, version string, now time.Time
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.under[name]; !ok || known.version != version {
-		r.under[name], r.last = begun{version: version, at: now}, now
+		r.under[name], r.last = pendingUpdate{version: version, at: now}, now
 	}
 }
 
-// landed records that a cluster's agent is up to date.
-func (r *rollout) landed(name types.NamespacedName, now time.Time) {
+// succeeded records that a cluster's agent is up to date.
+func (r *rollout) succeeded(name types.NamespacedName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.under[name]; ok {
@@ -104,12 +104,12 @@ func (r *rollout) landed(name types.NamespacedName, now time.Time) {
 		r.back++
 		r.last = now
 	}
-	r.leaveLine(name)
+	r.dequeue(name)
 }
 
-// away records that no agent of a cluster is connected, old or new. The old agent runs until the new one is available,
-// so the new one is not the cause. A cluster that is away for long delays no others.
-func (r *rollout) away(name types.NamespacedName, now time.Time) {
+// disconnected records that no agent of a cluster is connected, old or new. The old agent runs until the new one is
+// available, so the new one is not the cause. A cluster that is disconnected for long delays no others.
+func (r *rollout) disconnected(name types.NamespacedName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if update, ok := r.under[name]; ok && now.Sub(update.at) >= patience {
@@ -122,10 +122,10 @@ func (r *rollout) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.under, name)
-	r.leaveLine(name)
+	r.dequeue(name)
 }
 
-func (r *rollout) leaveLine(name types.NamespacedName) {
+func (r *rollout) dequeue(name types.NamespacedName) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(other types.NamespacedName) bool { return other == name })
 }
 
@@ -173,9 +173,9 @@ type rolloutState struct {
 	stopped        bool
 }
 
-// over reports whether an agent of the current manifest is connected, because pods become available when they connect.
-// Old pods may still be available, so it needs more available pods than old ones.
-func over(d *appsv1.Deployment) bool {
+// isRolledOut reports whether an agent of the current manifest is connected, because pods become available when they
+// connect. Old pods may still be available, so it needs more available pods than old ones.
+func isRolledOut(d *appsv1.Deployment) bool {
 	s := d.Status
 	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas > 0 && s.AvailableReplicas > s.Replicas-s.UpdatedReplicas
 }

@@ -27,7 +27,7 @@ func TestRollout_StartsWithOneCluster(t *testing.T) {
 	var sizes []int
 	for len(under) > 0 && len(sizes) < 200 {
 		sizes = append(sizes, len(under))
-		r.landed(under[0], now)
+		r.succeeded(under[0], now)
 		under = under[1:]
 		for _, name := range r.next(now) {
 			if !r.take(name, "v", now) {
@@ -57,9 +57,9 @@ func TestRollout_LostAgentsStopTheRollout(t *testing.T) {
 		"three agents do not connect":              {back: 0, want: false},
 		"three of twenty agents do not connect":    {back: 20, want: false},
 		"three of a hundred agents do not connect": {back: 100, want: true},
-		"one agent connects":                       {back: 0, then: func(r *rollout, now time.Time) { r.landed(cluster(1000), now) }, want: true},
+		"one agent connects":                       {back: 0, then: func(r *rollout, now time.Time) { r.succeeded(cluster(1000), now) }, want: true},
 		"one cluster is deleted":                   {back: 0, then: func(r *rollout, _ time.Time) { r.forget(cluster(1000)) }, want: true},
-		"one target changes":                       {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(1000), "better", now); r.landed(cluster(1000), now) }, want: true},
+		"one target changes":                       {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(1000), "better", now); r.succeeded(cluster(1000), now) }, want: true},
 		"one cluster is checked again":             {back: 0, then: func(r *rollout, now time.Time) { r.watch(cluster(1000), "v", now) }, want: false},
 		"one more cluster waits":                   {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(2000), "v", now) }, want: false},
 	} {
@@ -70,7 +70,7 @@ func TestRollout_LostAgentsStopTheRollout(t *testing.T) {
 				if !r.take(cluster(i), "v", now) {
 					t.Fatal("no room")
 				}
-				r.landed(cluster(i), now)
+				r.succeeded(cluster(i), now)
 			}
 			for i := range suspicious {
 				if !r.take(cluster(1000+i), "v", now) {
@@ -95,7 +95,7 @@ func TestRollout_LostAgentsStopTheRollout(t *testing.T) {
 	}
 }
 
-func TestOver(t *testing.T) {
+func TestIsRolledOut(t *testing.T) {
 	t.Parallel()
 	status := func(observed int64, replicas, updated, available int32) appsv1.DeploymentStatus {
 		return appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated, AvailableReplicas: available}
@@ -112,7 +112,7 @@ func TestOver(t *testing.T) {
 		"one of two pods is connected":                               {status(2, 3, 1, 3), true},
 		"no pod is connected":                                        {status(2, 1, 1, 0), false},
 	} {
-		if got := over(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: c.status}); got != c.want {
+		if got := isRolledOut(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: c.status}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -131,7 +131,7 @@ func TestRollout_DisconnectedClustersDelayNoOthers(t *testing.T) {
 		t.Fatal("others update although three agents have not connected")
 	}
 	for i := range 3 {
-		r.away(cluster(i), now)
+		r.disconnected(cluster(i), now)
 	}
 	if !r.take(cluster(9), "v2", now) {
 		t.Error("clusters without a connected agent delay the others")

@@ -45,7 +45,7 @@ func Uninstall(ctx context.Context, downstream proxy.ClientGetter, cluster types
 	if err != nil {
 		return err
 	}
-	if err := hand(ctx, client, binding, parts); err != nil {
+	if err := setOwner(ctx, client, binding, parts); err != nil {
 		return err
 	}
 	err = client.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, metav1.DeleteOptions{
@@ -92,8 +92,8 @@ func installed(ctx context.Context, client kubernetes.Interface, deployment *app
 	return parts, nil
 }
 
-// hand makes the binding the owner of objects. Missing objects are skipped, because not every agent has them.
-func hand(ctx context.Context, client kubernetes.Interface, to *rbacv1.ClusterRoleBinding, parts []string) error {
+// setOwner makes the binding the owner of objects. Missing objects are skipped, because not every agent has them.
+func setOwner(ctx context.Context, client kubernetes.Interface, to *rbacv1.ClusterRoleBinding, parts []string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{
 		{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding", Name: to.Name, UID: to.UID},
 	}}})

@@ -28,9 +28,9 @@ const (
 	updaters = 4
 	// againFirst and againLast limit the back-off of a failed update.
 	againFirst, againLast = 2 * time.Second, 5 * time.Minute
-	// lookAgain is how often an up-to-date agent is checked again. A server of RKE2 or K3s that starts reapplies the
-	// manifest of its plan, which is the cluster's first one.
-	lookAgain = 15 * time.Minute
+	// checkInterval is how often an up-to-date agent is checked again. A server of RKE2 or K3s that starts reapplies
+	// the manifest of its plan, which is the cluster's first one.
+	checkInterval = 15 * time.Minute
 )
 
 // updates keeps connected agents up to date. It reads the installed version in the cluster itself, once per session and
@@ -104,7 +104,7 @@ func (u *updates) seenFor(name types.NamespacedName, version string) time.Durati
 	if seen.version != version {
 		return 0
 	}
-	return lookAgain - time.Since(seen.at)
+	return checkInterval - time.Since(seen.at)
 }
 
 func (u *updates) work() {
@@ -150,7 +150,7 @@ func (u *updates) update(name types.NamespacedName) error {
 		return nil
 	}
 	if !u.Tunnel.Connected(cluster.Status.ClusterName) {
-		u.turns.away(name, time.Now())
+		u.turns.disconnected(name, time.Now())
 		return nil
 	}
 	facts, objects, err := u.wanted(cluster)
@@ -168,7 +168,7 @@ func (u *updates) update(name types.NamespacedName) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.seen[name] = found{version(facts), time.Now()}
-	u.queue.AddAfter(name, lookAgain)
+	u.queue.AddAfter(name, checkInterval)
 	return nil
 }
 
@@ -178,10 +178,10 @@ func (u *updates) conclude(client kubernetes.Interface, name types.NamespacedNam
 	settled := err == nil && done != waits
 	endpointErr := u.endpoint(client, facts, settled)
 	if settled {
-		u.turns.landed(name, time.Now())
+		u.turns.succeeded(name, time.Now())
 	}
 	if done == connected {
-		err = errors.Join(err, u.noteToken(facts))
+		err = errors.Join(err, u.recordToken(facts))
 	}
 	if endpointErr != nil {
 		err = errors.Join(err, endpointError{endpointErr})
@@ -208,9 +208,9 @@ func (u *updates) wanted(cluster *provv1.Cluster) (*clustermanifest.Facts, []run
 	return facts, objects, err
 }
 
-// noteToken records that a cluster's agent has connected with its current token, so that the old one is no longer
+// recordToken records that a cluster's agent has connected with its current token, so that the old one is no longer
 // needed.
-func (u *updates) noteToken(facts *clustermanifest.Facts) error {
+func (u *updates) recordToken(facts *clustermanifest.Facts) error {
 	secret, err := clients.Optional(u.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
 	if err != nil || secret == nil {
 		return err
@@ -264,7 +264,7 @@ func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, 
 	case has == "":
 		return foreign, nil
 	// An observed generation of 0 means that no controller makes pods there.
-	case has == clustermanifest.Digest(objects) && (over(found) || found.Status.ObservedGeneration == 0):
+	case has == clustermanifest.Digest(objects) && (isRolledOut(found) || found.Status.ObservedGeneration == 0):
 		return connected, nil
 	case has == clustermanifest.Digest(objects):
 		u.turns.watch(name, version, time.Now())

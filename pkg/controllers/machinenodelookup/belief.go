@@ -33,10 +33,10 @@ func (h *handler) reported(bootstrap *rkev1.RKEBootstrap) (bool, error) {
 	return len(secret.Data[nodeplan.KeyAppliedChecksum]) > 0 || len(secret.Data[nodeplan.KeyFailedChecksum]) > 0, nil
 }
 
-// another reports whether a node provably belongs to another machine of the cluster, whatever its label says. Cluster
-// API knows it as that machine's node, it has the name of that machine's node, or it is no server while the machine is
-// one. A kubelet can neither rename its node nor make it a server.
-func (h *handler) another(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool {
+// belongsToOther reports whether a node provably belongs to another machine of the cluster, whatever its label says.
+// Cluster API knows it as that machine's node, it has the name of that machine's node, or it is no server while the
+// machine is one. A kubelet can neither rename its node nor make it a server.
+func (h *handler) belongsToOther(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool {
 	machines, err := planstore.MachinesOf(h.machines, cluster.Namespace, cluster.Name)
 	if err != nil {
 		return true // the index is registered with the controller

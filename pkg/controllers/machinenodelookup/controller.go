@@ -89,7 +89,7 @@ func Register(ctx context.Context, d Deps) error {
 	}
 	h := &handler{Deps: d, ctx: ctx, machines: d.Machines.Cache(), customMachines: d.CustomMachines.Cache(), secrets: d.Secrets.Cache()}
 	h.lookout, h.written = newLookout(d.Downstream, d.Now, d.Log), ownwrites.New()
-	h.lookout.another = h.another
+	h.lookout.belongsToOther = h.belongsToOther
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	d.Bootstraps.OnChange(ctx, handlerName, h.onChange)
 	d.Dynamic.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {

@@ -45,8 +45,8 @@ type lookout struct {
 	now        func() time.Time
 	log        logrus.FieldLogger
 
-	// another reports whether a node provably belongs to another machine. Nil means that no node does.
-	another func(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool
+	// belongsToOther reports whether a node provably belongs to another machine. Nil means that no node does.
+	belongsToOther func(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool
 
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*view
@@ -96,10 +96,10 @@ func (l *lookout) find(ctx context.Context, cluster types.NamespacedName, machin
 // free omits nodes of other machines. An attacker with root can label a node as any machine. Drover would join machines
 // to it, and drain and delete it in that machine's place.
 func (l *lookout) free(cluster types.NamespacedName, machine types.UID, nodes []corev1.Node) []corev1.Node {
-	if l.another == nil {
+	if l.belongsToOther == nil {
 		return nodes
 	}
-	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return l.another(cluster, machine, &node) })
+	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return l.belongsToOther(cluster, machine, &node) })
 }
 
 // turn decides whether the caller queries the cluster. If it returns machines, the caller must query them and call

@@ -137,7 +137,7 @@ func (b *backoff) note(obj *unstructured.Unstructured, s machinejob.Snapshot, d 
 		b.fail(name, with, s.Now)
 	case news.made && len(b.failed[name]) > 0:
 		delete(b.failed, name)
-		b.encourage(name.namespace, s.Now)
+		b.bringForward(name.namespace, s.Now)
 	case news.started && !news.released:
 		if b.started == nil {
 			b.started = map[types.UID]way{}
@@ -182,10 +182,10 @@ func (b *backoff) forget(now time.Time) {
 	})
 }
 
-// encourage gives the next pools their turns at once. A pool has recovered, so the cause of other failures in its
+// bringForward gives the next pools their turns at once. A pool has recovered, so the cause of other failures in its
 // namespace may have ended too. Each pool that recovers does the same. Soon all are tried, and those that fail again
 // have cost little.
-func (b *backoff) encourage(namespace string, now time.Time) {
+func (b *backoff) bringForward(namespace string, now time.Time) {
 	var waiting []*failures
 	for name, ways := range b.failed {
 		if found := latest(ways); name.namespace == namespace && found.turn.After(now) {

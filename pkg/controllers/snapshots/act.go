@@ -56,21 +56,21 @@ func (h *handler) free(list []*rkev1.ETCDSnapshot, v *view) []*rkev1.ETCDSnapsho
 			return false
 		}
 		if v.taken = append(v.taken, s.Name); !slices.Contains(told, s.Name) {
-			h.tellTaken(s, found)
+			h.logTaken(s, found)
 		}
 		return true
 	})
 }
 
-// tellTaken logs that another object has the name of a snapshot. It is silent if the found object is the wanted one,
+// logTaken logs that another object has the name of a snapshot. It is silent if the found object is the wanted one,
 // created in the meantime.
-func (h *handler) tellTaken(s, found *rkev1.ETCDSnapshot) {
+func (h *handler) logTaken(s, found *rkev1.ETCDSnapshot) {
 	if found.Annotations[rkev1.SnapshotNameAnnotation] == s.Annotations[rkev1.SnapshotNameAnnotation] &&
 		found.Labels[rkev1.ClusterNameLabel] == s.Labels[rkev1.ClusterNameLabel] {
 		return
 	}
 	h.Log.WithField("controller", handlerName).WithField("namespace", s.Namespace).WithField("cluster", s.Spec.ClusterName).WithField("snapshot", s.Name).
-		Info("A snapshot gets no ETCDSnapshot: its name is that of an object which is none of the list's")
+		Info("A snapshot gets no ETCDSnapshot, because another ETCDSnapshot has its name")
 }
 
 const (

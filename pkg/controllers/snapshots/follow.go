@@ -106,7 +106,7 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 			limit = seldom
 			if !told && !isAway(err) {
 				told = true
-				log.WithField(logrus.ErrorKey, brief(err)).Info("The snapshots of the cluster cannot be brought up to date now")
+				log.WithField(logrus.ErrorKey, truncated(err)).Info("Cannot update the ETCDSnapshots of the cluster")
 			}
 		}
 		// This limits how often a cluster with constant changes is polled.
@@ -117,8 +117,8 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 	}
 }
 
-// brief truncates an error, because the cluster may have written most of its text.
-func brief(err error) string {
+// truncated shortens an error, because the cluster may have written most of its text.
+func truncated(err error) string {
 	const limit = 2048
 	if text := err.Error(); len(text) > limit {
 		return strings.ToValidUTF8(text[:limit], "") + "…"

@@ -27,28 +27,28 @@ func TestOffset_SpreadsClusters(t *testing.T) {
 	for i := range clusters {
 		at := offset(types.NamespacedName{Namespace: "fleet-default", Name: fmt.Sprint("cluster-", i)})
 		if at < 0 || at >= every {
-			t.Fatalf("a cluster waits for %s", at)
+			t.Fatalf("a cluster waits %s for its first poll", at)
 		}
 		quarters[at/(every/4)]++
 	}
 	for quarter, n := range quarters {
 		if n < clusters/8 || n > clusters/2 {
-			t.Errorf("%d of %d clusters are looked at in quarter %d of the first minute", n, clusters, quarter)
+			t.Errorf("%d of %d clusters are polled in quarter %d of the first minute", n, clusters, quarter)
 		}
 	}
 }
 
 // A list is read page by page, up to a limit.
-func TestPages_GoOnWhereTheOneBeforeEnds(t *testing.T) {
+func TestPages_Continue(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		pages int
 		want  []string
 	}{
-		"one":           {1, []string{"limit=1000"}},
-		"three":         {3, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000"}},
-		"without end":   {1 << 20, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000", "continue=3&limit=1000", "continue=4&limit=1000"}},
-		"none, refused": {0, []string{"limit=1000"}},
+		"one":                        {1, []string{"limit=1000"}},
+		"three":                      {3, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000"}},
+		"endless pages":              {1 << 20, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000", "continue=3&limit=1000", "continue=4&limit=1000"}},
+		"an error on the first page": {0, []string{"limit=1000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestPages_GoOnWhereTheOneBeforeEnds(t *testing.T) {
 			var list snapshots.List
 			err = pages(t.Context(), client.Discovery().RESTClient(), asFiles, 1000, list.Read)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("asked for (-want +got):\n%s", diff)
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 			if (err != nil) != (tc.pages == 0) || list.Complete() != (tc.pages > 0 && tc.pages < 10) {
 				t.Errorf("%v, complete %t", err, list.Complete())
@@ -82,7 +82,7 @@ func TestPages_GoOnWhereTheOneBeforeEnds(t *testing.T) {
 }
 
 // The error says why an answer ended early, instead of that it is no list.
-func TestPages_TellWhyTheyEnd(t *testing.T) {
+func TestPages_ReturnErrors(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")
@@ -99,12 +99,12 @@ func TestPages_TellWhyTheyEnd(t *testing.T) {
 	}
 }
 
-func TestBrief_CutsWhatAClusterWrote(t *testing.T) {
+func TestTruncated_TruncatesErrors(t *testing.T) {
 	t.Parallel()
-	if got := brief(errors.New(strings.Repeat("x", 1<<20))); len(got) > 3000 {
+	if got := truncated(errors.New(strings.Repeat("x", 1<<20))); len(got) > 3000 {
 		t.Errorf("%d bytes", len(got))
 	}
-	if got := brief(errors.New("short")); got != "short" {
-		t.Errorf("it says %q", got)
+	if got := truncated(errors.New("short")); got != "short" {
+		t.Errorf("the text is %q", got)
 	}
 }

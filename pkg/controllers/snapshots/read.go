@@ -51,7 +51,7 @@ func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view, 
 	}
 	api := client.Discovery().RESTClient()
 	if api == nil {
-		return nil, listed, errors.New("reach the cluster: its client makes no requests of other kinds")
+		return nil, listed, errors.New("reach the cluster: the client has no RESTClient")
 	}
 	versions := sha256.New()
 	first, cancel := context.WithTimeout(ctx, timeout)

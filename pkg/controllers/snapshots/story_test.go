@@ -25,7 +25,7 @@ func (w *world) expect(when string, want ...string) {
 		want = []string{}
 	}
 	if diff := cmp.Diff(want, w.known()); diff != "" {
-		w.Errorf("%s, these snapshots are known (-want +got):\n%s", when, diff)
+		w.Errorf("%s, the ETCDSnapshots differ (-want +got):\n%s", when, diff)
 	}
 }
 
@@ -33,22 +33,22 @@ func TestStory_SnapshotsFollowTheList(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n1-1", "n1")
 		w.pass(2 * time.Minute)
-		w.expect("a minute after the first was taken", "first-n1-1")
+		w.expect("a minute after the first snapshot", "first-n1-1")
 		found, err := w.user.RKE.ETCDSnapshot().List(fleet, metav1.ListOptions{LabelSelector: rkev1.ClusterNameLabel + "=demo"})
 		must(w.T, err)
 		if len(found.Items) != 1 || found.Items[0].OwnerReferences[0].Name != "server-a" || found.Items[0].Spec.ClusterName != "demo" {
-			w.Errorf("the object is not its machine's, or not its cluster's: %+v", found.Items)
+			w.Errorf("the ETCDSnapshot has the wrong owner or cluster: %+v", found.Items)
 		}
 
 		w.take("second-n1-2", "n1")
 		w.pass(2 * time.Minute)
-		w.expect("after another one", "first-n1-1", "second-n1-2")
+		w.expect("after another snapshot", "first-n1-1", "second-n1-2")
 
 		w.drop("first-n1-1")
 		w.pass(10 * time.Minute)
-		w.expect("ten minutes after the distribution has deleted one", "first-n1-1", "second-n1-2")
+		w.expect("ten minutes after the distribution deleted a snapshot", "first-n1-1", "second-n1-2")
 		w.pass(7 * time.Minute)
-		w.expect("a quarter of an hour after it", "second-n1-2")
+		w.expect("a quarter of an hour after the deletion", "second-n1-2")
 
 		edited, err := w.user.RKE.ETCDSnapshot().Get(fleet, known(w, "second-n1-2"), metav1.GetOptions{})
 		must(w.T, err)
@@ -56,11 +56,11 @@ func TestStory_SnapshotsFollowTheList(t *testing.T) {
 		_, err = w.user.RKE.ETCDSnapshot().Update(edited)
 		must(w.T, err)
 		w.pass(2 * time.Minute)
-		w.expect("when somebody has edited the object", "second-n1-2")
+		w.expect("after a user edited the object", "second-n1-2")
 
 		must(w.T, w.user.RKE.ETCDSnapshot().Delete(fleet, known(w, "second-n1-2"), &metav1.DeleteOptions{}))
 		w.pass(2 * time.Minute)
-		w.expect("when somebody has deleted the object, and not the file", "second-n1-2")
+		w.expect("after a user deleted the object, but not the file", "second-n1-2")
 	})
 }
 
@@ -74,7 +74,7 @@ func known(w *world, file string) string {
 			return list.Items[i].Name
 		}
 	}
-	w.Fatalf("no object is for %s", file)
+	w.Fatalf("%s has no object", file)
 	return ""
 }
 
@@ -104,10 +104,10 @@ func TestStory_ASettledClusterIsAskedOnceAMinuteAndNothingIsWritten(t *testing.T
 		w.api.ResetLog()
 		w.pass(time.Hour)
 		if n := w.asked(); n < 55 || n > 65 {
-			w.Errorf("the cluster was asked %d times in an hour", n)
+			w.Errorf("the cluster got %d requests in an hour", n)
 		}
 		if writes := w.api.Writes(agent); len(writes) > 0 {
-			w.Errorf("a settled cluster costs writes: %v", writes)
+			w.Errorf("a settled cluster causes the writes %v", writes)
 		}
 	})
 }
@@ -119,14 +119,14 @@ func TestStory_AClusterThatIsAwayKeepsItsSnapshots(t *testing.T) {
 		w.pass(2 * time.Minute)
 		w.away.Store(true)
 		w.pass(time.Hour)
-		w.expect("while the cluster is away", "first-n1-1")
-		if n := strings.Count(w.log.String(), "cannot be brought up to date"); n != 1 {
-			w.Errorf("its trouble is told %d times:\n%s", n, w.log)
+		w.expect("while the cluster does not answer", "first-n1-1")
+		if n := strings.Count(w.log.String(), "Cannot update the ETCDSnapshots"); n != 1 {
+			w.Errorf("the problem is logged %d times:\n%s", n, w.log)
 		}
 		w.away.Store(false)
 		w.drop("first-n1-1")
 		w.pass(25 * time.Minute)
-		w.expect("when it is back")
+		w.expect("after the cluster answers again")
 	})
 }
 
@@ -138,9 +138,9 @@ func TestStory_AClusterWithoutAListIsLeftAlone(t *testing.T) {
 		must(w.T, w.down.Discovery().RESTClient().Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/etcdsnapshotfiles.k3s.cattle.io").
 			Do(w.Context()).Error())
 		w.pass(10 * time.Minute)
-		w.expect("when the list is gone", "first-n1-1")
+		w.expect("without the list", "first-n1-1")
 		if w.log.Len() > 0 {
-			w.Errorf("that is no trouble: %s", w.log)
+			w.Errorf("the log reports a problem: %s", w.log)
 		}
 	})
 }
@@ -163,9 +163,9 @@ func TestStory_NothingChangesDuringARestore(t *testing.T) {
 		w.expect("during the restore", "first-n1-1")
 		w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFinished })
 		w.pass(10 * time.Minute)
-		w.expect("while servers look at their files", "first-n1-1")
+		w.expect("while servers read their files", "first-n1-1")
 		w.pass(7 * time.Minute)
-		w.expect("when they have not found it")
+		w.expect("after servers have not found the file")
 	})
 }
 
@@ -188,7 +188,7 @@ func TestStory_ARestoreThatIsOnlyAskedForKeepsItsSnapshot(t *testing.T) {
 
 func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
 	for name, change := range map[string]func(w *world){
-		"the cluster of another Drover": func(w *world) {
+		"a cluster of another instance": func(w *world) {
 			found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})
 			must(w.T, err)
 			found.Annotations[rkev1.InstanceAnnotation] = "another"
@@ -202,8 +202,8 @@ func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
 			_, err = w.user.CAPI.Cluster().Update(found)
 			must(w.T, err)
 		},
-		"a cluster that has not begun": func(w *world) { w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.Initialized = false }) },
-		"a cluster that nothing leads to": func(w *world) {
+		"a cluster that is not initialized": func(w *world) { w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.Initialized = false }) },
+		"a cluster without a connection": func(w *world) {
 			w.unknown.Store(true)
 		},
 	} {
@@ -214,7 +214,7 @@ func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
 				w.pass(10 * time.Minute)
 				w.expect("after ten minutes")
 				if w.log.Len() > 0 {
-					w.Errorf("that is no trouble: %s", w.log)
+					w.Errorf("the log reports a problem: %s", w.log)
 				}
 			})
 		})
@@ -236,18 +236,18 @@ func TestStory_WrittenByHandStays(t *testing.T) {
 		w.take("first-n1-1", "n1")
 		w.take("second-n1-2", "n1")
 		w.pass(10 * time.Minute)
-		w.expect("beside one from the list", "kept-elsewhere", "kept-elsewhere", "second-n1-2")
+		w.expect("next to one of the list", "kept-elsewhere", "kept-elsewhere", "second-n1-2")
 		if n := strings.Count(w.log.String(), "gets no ETCDSnapshot"); n == 0 || n > 3 {
-			w.Errorf("that a name is taken is told %d times:\n%s", n, w.log)
+			w.Errorf("the taken name is logged %d times:\n%s", n, w.log)
 		}
 		w.api.ResetLog()
 		w.pass(time.Hour)
 		if writes := w.api.Writes(agent); len(writes) > 0 {
-			w.Errorf("what cannot be made costs requests: %v", writes)
+			w.Errorf("an object that cannot be created causes the requests %v", writes)
 		}
 		must(w.T, w.user.RKE.ETCDSnapshot().Delete(fleet, name, &metav1.DeleteOptions{}))
 		w.pass(2 * time.Minute)
-		w.expect("when the name is free", "kept-elsewhere", "first-n1-1", "second-n1-2")
+		w.expect("after the name is free", "kept-elsewhere", "first-n1-1", "second-n1-2")
 	})
 }
 
@@ -264,12 +264,12 @@ func TestStory_ARefusedObjectHoldsUpNoOther(t *testing.T) {
 		w.take("second-n1-2", "n1")
 		w.pass(time.Hour)
 		w.expect("after an hour", "second-n1-2")
-		if n := strings.Count(w.log.String(), "cannot be brought up to date"); n != 1 {
-			w.Errorf("the refusal is told %d times:\n%s", n, w.log)
+		if n := strings.Count(w.log.String(), "Cannot update the ETCDSnapshots"); n != 1 {
+			w.Errorf("the refusal is logged %d times:\n%s", n, w.log)
 		}
 		w.api.Intercept(nil)
 		w.pass(6 * time.Minute)
-		w.expect("when nothing is refused any more", "first-n1-1", "second-n1-2")
+		w.expect("after the end of the refusals", "first-n1-1", "second-n1-2")
 	})
 }
 
@@ -289,7 +289,7 @@ func TestStory_AClusterThatChangesItsListAllTheTime(t *testing.T) {
 			w.Errorf("%d objects", n)
 		}
 		if n := w.asked(); n > 5*12 { // about five polls a minute, each for versions and for the full list
-			w.Errorf("it was asked %d times in five minutes", n)
+			w.Errorf("the cluster got %d requests in five minutes", n)
 		}
 	})
 }
@@ -299,13 +299,13 @@ func TestStory_ASnapshotNeedsItsMachine(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n2-1", "n2")
 		w.pass(2 * time.Minute)
-		w.expect("while no machine is the node")
+		w.expect("without a machine for the node")
 		w.addMachine("server-b", "n2")
 		w.pass(2 * time.Minute)
-		w.expect("when there is one", "first-n2-1")
+		w.expect("after the machine exists", "first-n2-1")
 		must(w.T, w.user.CAPI.Machine().Delete(fleet, "server-b", &metav1.DeleteOptions{}))
 		w.pass(2 * time.Minute)
-		w.expect("when the machine is gone")
+		w.expect("after the machine is deleted")
 	})
 }
 

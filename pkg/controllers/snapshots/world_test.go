@@ -124,7 +124,7 @@ func (w *world) Client(context.Context, types.NamespacedName) (kubernetes.Interf
 	case w.unknown.Load():
 		return nil, proxy.ErrNotAvailable
 	case w.away.Load():
-		return nil, errors.New("nobody answers")
+		return nil, errors.New("no route to the cluster")
 	}
 	return w.down, nil
 }

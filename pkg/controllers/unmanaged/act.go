@@ -51,7 +51,7 @@ func (h *handler) remove(request *corev1.Secret) error {
 	}
 	if registration.ReadAnswer(request) == nil {
 		h.Log.WithField("namespace", request.Namespace).WithField("request", request.Name).
-			Warnf("The request of a host is deleted without an answer after %s; the host asks again", keptFor)
+			Warnf("Deleted the request of a host without an answer after %s; the host sends another one", keptFor)
 	}
 	return nil
 }
@@ -75,9 +75,9 @@ func (h *handler) answer(f facts, given *registration.Answer) error {
 	switch {
 	case given == nil:
 	case given.Refusal != "":
-		log.Infof("A host is refused: %s", given.Refusal)
+		log.Infof("Refused a host: %s", given.Refusal)
 	default:
-		log.Infof("A host is Machine %s/%s", given.Namespace, given.Name)
+		log.Infof("Told a host that it is Machine %s/%s", given.Namespace, given.Name)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (h *handler) register(f facts) (bool, error) {
 	cluster := types.NamespacedName{Namespace: f.capi.Namespace, Name: f.capi.Name}
 	wanted, err := f.host.Machine(cluster.Namespace, cluster.Name)
 	if err != nil {
-		return false, fmt.Errorf("make a machine of host %s: %w", f.host.MachineName(), err)
+		return false, fmt.Errorf("create the machine of host %s: %w", f.host.MachineName(), err)
 	}
 	if !h.claims.take(f.host.ID, cluster, h.Now()) {
 		h.Secrets.EnqueueAfter(f.request.Namespace, f.request.Name, 0)
@@ -141,7 +141,7 @@ func put[T interface {
 		return h.later(f)
 	}
 	if err != nil {
-		return false, fmt.Errorf("make %s %s/%s: %w", kind, wanted.GetNamespace(), wanted.GetName(), err)
+		return false, fmt.Errorf("create %s %s/%s: %w", kind, wanted.GetNamespace(), wanted.GetName(), err)
 	}
 	h.written.Did(made(f.request, kind), h.Now())
 	return true, nil
@@ -168,11 +168,11 @@ func (h *handler) correct(f facts, kind string, there, wanted metav1.Object, wri
 		return h.later(f)
 	}
 	if err != nil {
-		return false, fmt.Errorf("correct %s %s/%s: %w", kind, there.GetNamespace(), there.GetName(), err)
+		return false, fmt.Errorf("update %s %s/%s: %w", kind, there.GetNamespace(), there.GetName(), err)
 	}
 	h.written.Replaced(there.GetUID(), there.GetResourceVersion(), h.Now())
 	h.Log.WithField("namespace", there.GetNamespace()).WithField("name", there.GetName()).
-		Infof("The %s of a host without a Machine says now what the host says", kind)
+		Infof("Updated the %s of a host without a Machine to the host's request", kind)
 	return true, nil
 }
 

@@ -216,7 +216,7 @@ func (h *handler) onRequest(key string, request *corev1.Secret) (*corev1.Secret,
 		return request, err
 	}
 	if !gathered.ofOthers() {
-		gathered.since = h.known.meet(key, request.UID, gathered.now)
+		gathered.since = h.known.firstSeen(key, request.UID, gathered.now)
 	}
 	return request, h.act(gathered, decide(gathered))
 }

@@ -29,7 +29,7 @@ const keptFor = time.Minute
 const maxWaiting = 100
 
 // tooMany is the message to the administrator of a host beyond the limit.
-var tooMany = fmt.Sprintf("%d hosts like this one have registered with this cluster and have no node yet; delete the Machines of those that will not come, or wait", maxWaiting)
+var tooMany = fmt.Sprintf("%d hosts like this one have registered with this cluster and have no node yet; delete the Machines of hosts that will not become nodes, or wait", maxWaiting)
 
 // facts holds the facts about one request.
 type facts struct {
@@ -64,27 +64,27 @@ type objects struct {
 	machine   *clusterv1.Machine
 }
 
-// what is the action on a request.
-type what string
+// action is what to do with a request.
+type action string
 
 const (
 	// leave ignores the request and does not requeue it.
-	leave what = "leave"
+	leave action = "leave"
 	// keep does nothing until the request's deletion is due.
-	keep what = "keep"
+	keep action = "keep"
 	// remove deletes the request.
-	remove what = "remove"
+	remove action = "remove"
 	// wait removes an answer to earlier content.
-	wait what = "wait"
+	wait action = "wait"
 	// answer answers the request.
-	answer what = "answer"
+	answer action = "answer"
 	// register creates the missing objects of the machine, and then answers.
-	register what = "register"
+	register action = "register"
 )
 
 // decision is the result of decide.
 type decision struct {
-	do     what
+	do     action
 	answer registration.Answer
 	// again is when to reconsider the request at the latest; zero means never.
 	again time.Duration
@@ -92,17 +92,17 @@ type decision struct {
 
 // Messages to the administrator of a host.
 const (
-	noCluster      = "the cluster of this token is not there any more: copy the command from the cluster that the host is to join"
-	manyClusters   = "more than one Cluster says that this token is for it: who operates Drover has to look at status.clusterName of the Clusters"
+	noCluster      = "the cluster of this token no longer exists: copy the command of the cluster that the host should join"
+	manyClusters   = "more than one Cluster claims this token: ask the administrator of Drover to compare status.clusterName of the Clusters"
 	goingCluster   = "the cluster is being deleted"
-	importedOne    = "the cluster was imported, and machines of it are not made here: join the host with the tools by which the cluster was made"
-	wrongName      = "the request does not have the name that follows from the identity of the host"
-	elsewhere      = "the identity of this host is that of a machine of another cluster: it is registered there, or its disk is a copy of that machine's. " + newIdentity
-	twoMachines    = "the identity of this host is that of more than one Machine of the cluster: delete those that are not this host, and run the command again"
-	pooled         = "the identity of this host is that of a machine that Drover has made from a pool: its disk is a copy of that machine's. " + newIdentity
-	leaving        = "the machine of this host is being removed; run the command again once it is gone"
-	takenName      = "another object has the name that the machine of this host would get. " + newIdentity
-	newIdentity    = "To give the host an identity of its own, run the uninstall script, delete /etc/rancher/agent/cattle-id, and run the command again"
+	importedOne    = "the cluster was imported, so Drover creates no machines for it: join the host with the tools that created the cluster"
+	wrongName      = "the name of the request does not match the identity of the host"
+	elsewhere      = "a machine of another cluster has the identity of this host: this host is registered there, or its disk is a copy of that machine's disk. " + newIdentity
+	twoMachines    = "several Machines of the cluster have the identity of this host: delete those of other hosts, and run the command again"
+	pooled         = "a machine of a pool has the identity of this host: its disk is a copy of that machine's disk. " + newIdentity
+	leaving        = "the Machine of this host is being deleted; run the command again after the deletion"
+	takenName      = "another object has the name of this host's Machine. " + newIdentity
+	newIdentity    = "To give the host its own identity, run the uninstall script, delete /etc/rancher/agent/cattle-id, and run the command again"
 	machineSetKind = "MachineSet"
 )
 

@@ -105,26 +105,26 @@ func TestDecide(t *testing.T) {
 		edit func(f *facts)
 		want decision
 	}{
-		"a new host": {func(*facts) {}, makes},
-		"a new host whose objects are there in part": {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}) }, makes},
-		"a new host that says something else than its objects": {func(f *facts) {
+		"a new host":                          {func(*facts) {}, makes},
+		"a new host with some of its objects": {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}) }, makes},
+		"a new host with another request than its objects": {func(f *facts) {
 			f.half(func(*metav1.ObjectMeta) {})
 			f.say(map[string][]string{"id": {id}, "role-etcd": {"true"}})
 		}, makes},
-		"a host that was made a moment ago": {func(f *facts) { f.made = true; f.half(func(*metav1.ObjectMeta) {}) }, answers(here)},
-		"a host that is a machine":          {func(f *facts) { f.has() }, answers(here)},
-		"which has another name, as others have given": {func(f *facts) {
+		"a host whose Machine was just created": {func(f *facts) { f.made = true; f.half(func(*metav1.ObjectMeta) {}) }, answers(here)},
+		"a host with a Machine":                 {func(f *facts) { f.has() }, answers(here)},
+		"a host with a Machine of another name": {func(f *facts) {
 			f.has(func(m *clusterv1.Machine) { m.Name = "old" })
 		}, answers(registration.Answer{Namespace: "fleet-default", Name: "old"})},
-		"which says nothing of roles any more": {func(f *facts) { f.say(map[string][]string{"id": {id}}); f.has() }, answers(here)},
-		"which is one elsewhere, too":          {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Namespace = "other" }); f.has() }, answers(here)},
+		"a host with a Machine, and a request without roles":  {func(f *facts) { f.say(map[string][]string{"id": {id}}); f.has() }, answers(here)},
+		"a host with a Machine, and one in another namespace": {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Namespace = "other" }); f.has() }, answers(here)},
 
-		"cluster of another instance": {func(f *facts) { f.clusters[0].Annotations[rkev1.InstanceAnnotation] = "they" }, decision{do: leave}},
-		"cluster of another manager":  {func(f *facts) { f.clusters[0].Annotations = nil; f.now = noon.Add(time.Hour) }, decision{do: leave}},
-		"one of two clusters is another's": {func(f *facts) {
+		"a cluster of another instance": {func(f *facts) { f.clusters[0].Annotations[rkev1.InstanceAnnotation] = "they" }, decision{do: leave}},
+		"a cluster of another manager":  {func(f *facts) { f.clusters[0].Annotations = nil; f.now = noon.Add(time.Hour) }, decision{do: leave}},
+		"one of two clusters is of another instance": {func(f *facts) {
 			f.clusters = append(f.clusters, &provv1.Cluster{Status: provv1.ClusterStatus{ClusterName: "c-m-1"}})
 		}, decision{do: leave}},
-		"a request of somebody else's, without a cluster": {func(f *facts) { f.clusters = nil; f.request.Name = "imported-0123456789ab" }, decision{do: leave}},
+		"a request of another program, without a cluster": {func(f *facts) { f.clusters = nil; f.request.Name = "imported-0123456789ab" }, decision{do: leave}},
 		"too old": {func(f *facts) { f.now = noon.Add(time.Minute) }, decision{do: remove}},
 		"too old, and answered": {func(f *facts) {
 			f.has()
@@ -132,23 +132,23 @@ func TestDecide(t *testing.T) {
 			f.now = noon.Add(time.Hour)
 		}, decision{do: remove}},
 
-		"made an hour ago, and first seen a moment ago": {func(f *facts) {
+		"created an hour ago, and first seen just now": {func(f *facts) {
 			f.since, f.now = noon.Add(time.Hour), noon.Add(time.Hour+10*time.Second)
 		}, makes},
-		"answered, and made in a minute by another clock": {func(f *facts) {
+		"answered, and created in a minute by another clock": {func(f *facts) {
 			f.has()
 			again(f, here)
 			f.request.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute))
 			f.now = noon.Add(time.Minute)
 		}, decision{do: remove}},
 
-		"no cluster":                                 {func(f *facts) { f.clusters = nil }, refuses(noCluster)},
-		"two clusters":                               {func(f *facts) { f.clusters = append(f.clusters, f.clusters[0]) }, refuses(manyClusters)},
-		"cluster that goes":                          {func(f *facts) { going(&f.clusters[0].ObjectMeta) }, refuses(goingCluster)},
-		"cluster that goes for Cluster API":          {func(f *facts) { going(&f.capi.ObjectMeta) }, refuses(goingCluster)},
-		"imported cluster":                           {func(f *facts) { f.clusters[0].Spec.RKEConfig = nil; f.capi = nil }, refuses(importedOne)},
-		"cluster that Cluster API does not know yet": {func(f *facts) { f.capi = nil }, waits},
-		"cluster that is paused":                     {func(f *facts) { f.capi.Spec.Paused = new(true) }, waits},
+		"without a cluster":                    {func(f *facts) { f.clusters = nil }, refuses(noCluster)},
+		"two clusters":                         {func(f *facts) { f.clusters = append(f.clusters, f.clusters[0]) }, refuses(manyClusters)},
+		"a cluster that is being deleted":      {func(f *facts) { going(&f.clusters[0].ObjectMeta) }, refuses(goingCluster)},
+		"a CAPI Cluster that is being deleted": {func(f *facts) { going(&f.capi.ObjectMeta) }, refuses(goingCluster)},
+		"an imported cluster":                  {func(f *facts) { f.clusters[0].Spec.RKEConfig = nil; f.capi = nil }, refuses(importedOne)},
+		"a cluster without a CAPI Cluster yet": {func(f *facts) { f.capi = nil }, waits},
+		"a paused cluster":                     {func(f *facts) { f.capi.Spec.Paused = new(true) }, waits},
 
 		"a request that says nothing": {func(f *facts) { f.request.Data = nil; f.host, f.wrong = registration.ParseRequest(f.request) },
 			refuses("the machine request c-m-1/" + name + " must have headers in data")},
@@ -156,41 +156,41 @@ func TestDecide(t *testing.T) {
 			refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},
 		"a request under another name": {func(f *facts) { f.request.Name = "custom-000000000000" }, refuses(wrongName)},
 
-		"machine of another cluster":          {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Namespace = "other" }) }, refuses(elsewhere)},
-		"machine of a neighbour":              {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Spec.ClusterName = "other" }) }, refuses(elsewhere)},
-		"being made for another cluster":      {func(f *facts) { f.claimed = true }, refuses(elsewhere)},
-		"machine of another provider":         {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Kind = "PodMachine" }) }, refuses(pooled)},
-		"machine of a pool":                   {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels[rkev1.MachinePoolNameLabel] = "a" }) }, refuses(pooled)},
-		"machine of a set":                    {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.OwnerReferences = ofCAPI("MachineSet") }) }, refuses(pooled)},
-		"machine that goes":                   {func(f *facts) { f.has(func(m *clusterv1.Machine) { going(&m.ObjectMeta) }) }, refuses(leaving)},
-		"machine of that name that goes":      {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels = nil; going(&m.ObjectMeta) }) }, refuses(leaving)},
-		"machine of that name and another id": {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels[rkev1.MachineIDLabel] = "x" }) }, refuses(takenName)},
-		"two machines, neither of that name":  {func(f *facts) { f.has(renamed("a")); f.has(renamed("b")) }, refuses(twoMachines)},
-		"two machines, one of them that name": {func(f *facts) { f.has(renamed("a")); f.has() }, answers(here)},
-		"halves that go":                      {func(f *facts) { f.half(going) }, refuses(leaving)},
-		"halves of a Machine that is gone":    {func(f *facts) { f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Machine") }) }, refuses(leaving)},
-		"halves of another host": {func(f *facts) {
+		"a machine of another cluster":                        {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Namespace = "other" }) }, refuses(elsewhere)},
+		"a machine of a cluster in the same namespace":        {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Spec.ClusterName = "other" }) }, refuses(elsewhere)},
+		"a machine that is being created for another cluster": {func(f *facts) { f.claimed = true }, refuses(elsewhere)},
+		"a machine of another provider":                       {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Kind = "PodMachine" }) }, refuses(pooled)},
+		"a machine of a pool":                                 {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels[rkev1.MachinePoolNameLabel] = "a" }) }, refuses(pooled)},
+		"a machine of a MachineSet":                           {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.OwnerReferences = ofCAPI("MachineSet") }) }, refuses(pooled)},
+		"a machine that is being deleted":                     {func(f *facts) { f.has(func(m *clusterv1.Machine) { going(&m.ObjectMeta) }) }, refuses(leaving)},
+		"a machine of that name that is being deleted":        {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels = nil; going(&m.ObjectMeta) }) }, refuses(leaving)},
+		"a machine of that name with another identity":        {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels[rkev1.MachineIDLabel] = "x" }) }, refuses(takenName)},
+		"two machines, none of that name":                     {func(f *facts) { f.has(renamed("a")); f.has(renamed("b")) }, refuses(twoMachines)},
+		"two machines, one of that name":                      {func(f *facts) { f.has(renamed("a")); f.has() }, answers(here)},
+		"objects that are being deleted":                      {func(f *facts) { f.half(going) }, refuses(leaving)},
+		"objects of a deleted Machine":                        {func(f *facts) { f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Machine") }) }, refuses(leaving)},
+		"objects of another host": {func(f *facts) {
 			f.half(func(m *metav1.ObjectMeta) { m.Labels = map[string]string{rkev1.MachineIDLabel: "x"} })
 		}, refuses(takenName)},
-		"halves of another cluster":                {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}); f.named.bootstrap.Spec.ClusterName = "other" }, refuses(takenName)},
-		"a half of another cluster":                {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}); f.named.custom.Labels = nil }, refuses(takenName)},
-		"halves of that cluster that belong to it": {func(f *facts) { f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Cluster") }) }, makes},
+		"objects of another cluster":         {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}); f.named.bootstrap.Spec.ClusterName = "other" }, refuses(takenName)},
+		"a CustomMachine of another cluster": {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}); f.named.custom.Labels = nil }, refuses(takenName)},
+		"objects with the cluster as owner":  {func(f *facts) { f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Cluster") }) }, makes},
 
-		"as many without a node as may be":          {func(f *facts) { f.waiting = 99 }, makes},
-		"too many without a node":                   {func(f *facts) { f.waiting = 100 }, refuses(tooMany)},
-		"too many, and this one is among them":      {func(f *facts) { f.waiting = 100; f.has() }, answers(here)},
-		"too many, and this one was just made":      {func(f *facts) { f.waiting = 100; f.made = true }, answers(here)},
-		"too many, and what this one says is wrong": {func(f *facts) { f.waiting = 100; f.say(map[string][]string{"id": {id}}) }, refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},
-		"one of too many whose Machine is not made": {func(f *facts) { f.waiting = 100; f.half(func(*metav1.ObjectMeta) {}) }, refuses(tooMany)},
-		"refused as one of too many, and some came": {func(f *facts) { f.waiting = 99; again(f, registration.Answer{Refusal: tooMany}) }, makes},
+		"as many hosts without a node as allowed":             {func(f *facts) { f.waiting = 99 }, makes},
+		"too many hosts without a node":                       {func(f *facts) { f.waiting = 100 }, refuses(tooMany)},
+		"too many, including this one":                        {func(f *facts) { f.waiting = 100; f.has() }, answers(here)},
+		"too many, and this one was just created":             {func(f *facts) { f.waiting = 100; f.made = true }, answers(here)},
+		"too many, and this request is wrong":                 {func(f *facts) { f.waiting = 100; f.say(map[string][]string{"id": {id}}) }, refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},
+		"too many, and this one has no Machine yet":           {func(f *facts) { f.waiting = 100; f.half(func(*metav1.ObjectMeta) {}) }, refuses(tooMany)},
+		"refused as one of too many, and others became nodes": {func(f *facts) { f.waiting = 99; again(f, registration.Answer{Refusal: tooMany}) }, makes},
 
-		"answered":                                {func(f *facts) { f.has(); again(f, here) }, keeps},
-		"answered, and the Machine was deleted":   {func(f *facts) { again(f, here) }, keeps},
-		"answered to something else":              {func(f *facts) { again(f, here); resay(f, "role-etcd"); f.has() }, answers(here)},
-		"answered to something else, and deleted": {func(f *facts) { again(f, here); resay(f, "role-etcd") }, makes},
-		"refused":                                   {func(f *facts) { f.claimed = true; again(f, registration.Answer{Refusal: elsewhere}) }, refuses(elsewhere)},
-		"refused for a reason that is gone":         {func(f *facts) { again(f, registration.Answer{Refusal: leaving}) }, makes},
-		"refused for what it does not say any more": {func(f *facts) { again(f, registration.Answer{Refusal: "a role is missing"}); resay(f, "role-etcd") }, makes},
+		"answered":                              {func(f *facts) { f.has(); again(f, here) }, keeps},
+		"answered, and the Machine was deleted": {func(f *facts) { again(f, here) }, keeps},
+		"answered to another request":           {func(f *facts) { again(f, here); resay(f, "role-etcd"); f.has() }, answers(here)},
+		"answered to another request, and the Machine was deleted": {func(f *facts) { again(f, here); resay(f, "role-etcd") }, makes},
+		"refused":                             {func(f *facts) { f.claimed = true; again(f, registration.Answer{Refusal: elsewhere}) }, refuses(elsewhere)},
+		"refused for a reason that has ended": {func(f *facts) { again(f, registration.Answer{Refusal: leaving}) }, makes},
+		"refused for another request":         {func(f *facts) { again(f, registration.Answer{Refusal: "a role is missing"}); resay(f, "role-etcd") }, makes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,8 +224,8 @@ func resay(f *facts, role string) {
 	f.request = answered
 }
 
-// TestDecide_TellsNoTenantOfAnother: a refusal for one cluster's token contains no names of other clusters.
-func TestDecide_TellsNoTenantOfAnother(t *testing.T) {
+// TestDecide_HidesOtherTenants: a refusal for one cluster's token contains no names of other clusters.
+func TestDecide_HidesOtherTenants(t *testing.T) {
 	t.Parallel()
 	f := world()
 	f.has(func(m *clusterv1.Machine) {
@@ -241,7 +241,7 @@ func TestClaims(t *testing.T) {
 	var c claims
 	a, b := key("a"), key("b")
 	if c.byAnother(id, a, noon) || !c.take(id, a, noon) || !c.take(id, a, noon.Add(5*time.Second)) {
-		t.Fatal("an identity is not taken for the first that asks")
+		t.Fatal("the first claim of an identity is refused")
 	}
 	for at, free := range map[time.Duration]bool{6 * time.Second: false, 14 * time.Second: false} {
 		if c.byAnother(id, b, noon.Add(at)) == free || c.take(id, b, noon.Add(at)) != free {
@@ -249,10 +249,10 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	if c.byAnother(id, a, noon.Add(6*time.Second)) || !c.take("another", b, noon.Add(6*time.Second)) {
-		t.Error("the claim is held against its own cluster, or against another identity")
+		t.Error("the claim blocks its own cluster, or another identity")
 	}
 	if c.byAnother(id, b, noon.Add(20*time.Second)) || !c.take(id, b, noon.Add(20*time.Second)) {
-		t.Error("the caches are not believed any more")
+		t.Error("the claim outlives the delay of the caches")
 	}
 }
 
@@ -270,8 +270,8 @@ func TestKnown(t *testing.T) {
 		at   time.Time
 		want time.Time
 	}{{"a/x", "1", noon, noon}, {"a/x", "1", later, noon}, {"b/x", "1", later, later}, {"a/x", "2", later, later}, {"a/x", "1", later, later}} {
-		if got := h.known.meet(met.key, met.uid, met.at); !got.Equal(met.want) {
-			t.Errorf("%d: known since %s, want %s", i, got, met.want)
+		if got := h.known.firstSeen(met.key, met.uid, met.at); !got.Equal(met.want) {
+			t.Errorf("%d: first seen %s, want %s", i, got, met.want)
 		}
 	}
 	for _, gone := range []string{"a/x", "b/x", "never/seen"} {
@@ -280,7 +280,7 @@ func TestKnown(t *testing.T) {
 		}
 	}
 	if len(h.known.since) > 0 {
-		t.Errorf("requests that are gone are remembered: %v", h.known.since)
+		t.Errorf("deleted requests are stored: %v", h.known.since)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestIsWaiting(t *testing.T) {
 	}{
 		"registered":          {func(*clusterv1.Machine) {}, true},
 		"with a node":         {func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "edge-1" }, false},
-		"that goes":           {func(m *clusterv1.Machine) { going(&m.ObjectMeta) }, false},
+		"being deleted":       {func(m *clusterv1.Machine) { going(&m.ObjectMeta) }, false},
 		"of a pool":           {func(m *clusterv1.Machine) { m.Labels[rkev1.MachinePoolNameLabel] = "a" }, false},
 		"of another provider": {func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Kind = "PodMachine" }, false},
 		"without an identity": {func(m *clusterv1.Machine) { m.Labels = nil }, true},

@@ -87,7 +87,7 @@ func TestStory_HostSaysSomethingElseWhereverTheProcessIsKilled(t *testing.T) {
 			must(w.T, w.user.Core.Secret().Delete(demo, host, &metav1.DeleteOptions{}))
 			w.ask(demo, agentOnly)
 		},
-		"and back, and again": func(w *world) {
+		"back, and again": func(w *world) {
 			w.askAgain(demo, agentOnly)
 			w.pass(2 * time.Second)
 			w.askAgain(demo, server)
@@ -164,7 +164,7 @@ func TestStory_HostSaysSomethingElseAndWatchesThatLag(t *testing.T) {
 		"both halves":    {"rkebootstraps.rke.cattle.io": slow, "custommachines.rke.cattle.io": slow, "machines.cluster.x-k8s.io": fast},
 	} {
 		for when, after := range map[string]time.Duration{"at once": 0, "a second later": time.Second, "four seconds later": 4 * time.Second} {
-			for holds, intercept := range map[string]func(memkube.Request) error{"that is made": nil, "that is refused at first": quota} {
+			for holds, intercept := range map[string]func(memkube.Request) error{"created": nil, "refused at first": quota} {
 				t.Run(name+" "+when+" "+holds, func(t *testing.T) {
 					tell(t, func(w *world) {
 						w.stop()

@@ -12,25 +12,25 @@ import (
 // It has as many entries as there are requests.
 type known struct {
 	mu    sync.Mutex
-	since map[string]acquaintance
+	since map[string]sighting
 }
 
-type acquaintance struct {
+type sighting struct {
 	uid types.UID
 	at  time.Time
 }
 
-// meet returns when a request was first seen, which is now for a new one.
-func (k *known) meet(key string, uid types.UID, now time.Time) time.Time {
+// firstSeen returns when a request was first seen, which is now for a new one.
+func (k *known) firstSeen(key string, uid types.UID, now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if met, ok := k.since[key]; ok && met.uid == uid {
 		return met.at
 	}
 	if k.since == nil {
-		k.since = map[string]acquaintance{}
+		k.since = map[string]sighting{}
 	}
-	k.since[key] = acquaintance{uid: uid, at: now}
+	k.since[key] = sighting{uid: uid, at: now}
 	return now
 }
 

@@ -27,12 +27,12 @@ func TestStory_HostBecomesAMachine(t *testing.T) {
 			"update secrets", "update custommachines.rke.cattle.io/status")
 		machines := w.machines()
 		if len(machines) != 1 || machines[0].Labels[rkev1.EtcdRoleLabel] != "true" || machines[0].Labels[rkev1.MachineIDLabel] != identity {
-			t.Errorf("machines %v", machines)
+			t.Errorf("the machines are %v", machines)
 		}
 		if status := w.custom().Status; len(status.Conditions) != 1 || status.Conditions[0].Status != "True" || status.Ready || status.Initialization.Provisioned != nil {
-			t.Errorf("a host whose node is not known: %+v", status)
+			t.Errorf("a host without a node: %+v", status)
 		}
-		if log := w.log.String(); !strings.Contains(log, "A host is Machine "+ours+host) {
+		if log := w.log.String(); !strings.Contains(log, "Told a host that it is Machine "+ours+host) {
 			t.Error(log)
 		}
 
@@ -41,7 +41,7 @@ func TestStory_HostBecomesAMachine(t *testing.T) {
 		w.answered(demo, ours+host)
 		w.wrote("update secrets")
 		if machines := w.machines(); len(machines) != 1 || machines[0].Labels[rkev1.WorkerRoleLabel] != "" {
-			t.Errorf("machines %v", machines)
+			t.Errorf("the machines are %v", machines)
 		}
 		w.pass(time.Minute)
 		w.answered(demo, "gone")
@@ -52,7 +52,7 @@ func TestStory_HostBecomesAMachine(t *testing.T) {
 		w.pass(time.Second)
 		w.wrote("update custommachines.rke.cattle.io/status")
 		if status := w.custom().Status; !status.Ready || status.Initialization.Provisioned == nil || !*status.Initialization.Provisioned {
-			t.Errorf("a host whose node is known: %+v", status)
+			t.Errorf("a host with a node: %+v", status)
 		}
 		w.ask(demo, map[string]string{}) // a reinstalled agent sends no roles
 		w.pass(time.Second)
@@ -86,7 +86,7 @@ func TestStory_ClocksThatDiffer(t *testing.T) {
 				w.pass(11 * time.Second)
 				w.answered(demo, "gone")
 				if machines := w.machines(); len(machines) != 1 {
-					t.Errorf("machines %v", machines)
+					t.Errorf("the machines are %v", machines)
 				}
 			})
 		})
@@ -105,8 +105,8 @@ func TestStory_RequestWithoutAnAnswer(t *testing.T) {
 			w.answered(demo, "")
 			w.pass(2 * time.Second)
 			w.answered(demo, "gone")
-			if told := strings.Count(w.log.String(), "deleted without an answer after 1m0s"); told != n+1 {
-				t.Errorf("told %d times: %s", told, w.log)
+			if told := strings.Count(w.log.String(), "without an answer after 1m0s"); told != n+1 {
+				t.Errorf("logged %d times: %s", told, w.log)
 			}
 		}
 		w.stop()
@@ -166,7 +166,7 @@ func TestStory_OneIdentityInTwoClustersIsOneMachine(t *testing.T) {
 		w.pass(30 * time.Second)
 		refused := 0
 		for _, in := range []string{demo, other} {
-			if strings.Contains(w.answer(in), "machine of another cluster") {
+			if strings.Contains(w.answer(in), "a machine of another cluster") {
 				refused++
 			}
 		}
@@ -179,7 +179,7 @@ func TestStory_OneIdentityInTwoClustersIsOneMachine(t *testing.T) {
 		w.ask(other, role("worker"))
 		w.pass(30 * time.Second)
 		if len(w.machines()) != 1 {
-			t.Errorf("machines %v", w.machines())
+			t.Errorf("the machines are %v", w.machines())
 		}
 	})
 }
@@ -187,14 +187,14 @@ func TestStory_OneIdentityInTwoClustersIsOneMachine(t *testing.T) {
 // A request waits without an answer for missing objects and for decisions of users, and is then answered.
 func TestStory_WaitsAndGoesOn(t *testing.T) {
 	for name, tt := range map[string]struct{ before, after func(w *world) }{
-		"cluster that Cluster API does not know yet": {
+		"a cluster without a CAPI Cluster yet": {
 			func(w *world) { must(w.T, w.user.CAPI.Cluster().Delete(namespace, "demo", &metav1.DeleteOptions{})) },
 			func(w *world) { must(w.T, w.api.Add(capi(namespace, "demo"))) },
 		},
-		"cluster that is paused": {
+		"a paused cluster": {
 			func(w *world) { w.patchCAPI(`{"spec":{"paused":true}}`) }, func(w *world) { w.patchCAPI(`{"spec":{"paused":null}}`) },
 		},
-		"cluster of another instance": {func(w *world) { w.mark("they") }, func(w *world) { w.mark(instance) }},
+		"a cluster of another instance": {func(w *world) { w.mark("they") }, func(w *world) { w.mark(instance) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
@@ -258,7 +258,7 @@ func TestStory_RefusedHostSaysSomethingElse(t *testing.T) {
 		w.pass(time.Second)
 		w.answered(demo, ours+host)
 		if got := w.answer(demo); got != ours+host {
-			t.Errorf("the old refusal is still there: %q", got)
+			t.Errorf("the old refusal still exists: %q", got)
 		}
 	})
 }
@@ -275,7 +275,7 @@ func TestStory_HostThatComesBackTooEarly(t *testing.T) {
 		w.pass(time.Second)
 		w.ask(demo, role("etcd"))
 		w.pass(time.Second)
-		w.answered(demo, "is being removed")
+		w.answered(demo, "is being deleted")
 		must(t, w.user.RKE.RKEBootstrap().Delete(namespace, host, &metav1.DeleteOptions{}))
 		must(t, w.user.RKE.CustomMachine().Delete(namespace, host, &metav1.DeleteOptions{}))
 		_, err = w.user.CAPI.Machine().Patch(namespace, host, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
@@ -283,7 +283,7 @@ func TestStory_HostThatComesBackTooEarly(t *testing.T) {
 		w.pass(time.Second)
 		w.answered(demo, ours+host)
 		if machines := w.machines(); len(machines) != 1 || machines[0].Labels[rkev1.EtcdRoleLabel] == "" {
-			t.Errorf("machines %v", machines)
+			t.Errorf("the machines are %v", machines)
 		}
 	})
 }
@@ -299,7 +299,7 @@ func TestStory_DeletedMachineIsNotMadeAgainByItself(t *testing.T) {
 		w.start()
 		w.pass(10 * time.Second)
 		if machines := w.machines(); len(machines) > 0 {
-			t.Errorf("machines %v", machines)
+			t.Errorf("the machines are %v", machines)
 		}
 	})
 }

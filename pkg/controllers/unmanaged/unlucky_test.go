@@ -40,7 +40,7 @@ func TestStory_BegunAndNeverCompleted(t *testing.T) {
 			second(w.user.RKE.RKEBootstrap().Get(namespace, host, metav1.GetOptions{})),
 		} {
 			if !apierrors.IsNotFound(gone) {
-				t.Errorf("a half is left: %v", gone)
+				t.Errorf("some objects are left: %v", gone)
 			}
 		}
 	})
@@ -53,7 +53,7 @@ func second[T any](_ T, err error) error { return err }
 func TestStory_ObjectsThatNoCacheShows(t *testing.T) {
 	for name, tt := range map[string]struct{ id, want string }{
 		"of the host":        {identity, ours + host},
-		"of somebody else's": {"another", "another object has the name"},
+		"of another program": {"another", "another object has the name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
@@ -124,8 +124,8 @@ func TestStory_CustomMachinesThatAreLeftAlone(t *testing.T) {
 		"paused": {custom(of, map[string]string{clusterv1.PausedAnnotation: ""}), func(*world) {}, func(w *world) {
 			w.patchCustom(`{"metadata":{"annotations":null}}`)
 		}},
-		"of no cluster":  {custom(nil, nil), func(*world) {}, func(w *world) { w.patchCustom(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"demo"}}}`) }},
-		"on its way out": {custom(of, map[string]string{}), func(*world) {}, nil},
+		"of no cluster": {custom(nil, nil), func(*world) {}, func(w *world) { w.patchCustom(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"demo"}}}`) }},
+		"being deleted": {custom(of, map[string]string{}), func(*world) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
@@ -201,23 +201,23 @@ func TestStory_TooManyHostsWithoutANode(t *testing.T) {
 		if machines := w.machines(); len(machines) != 100 {
 			t.Fatalf("%d machines", len(machines))
 		}
-		const refusal = "100 hosts like this one have registered with this cluster and have no node yet; delete the Machines of those that will not come, or wait"
+		const refusal = "100 hosts like this one have registered with this cluster and have no node yet; delete the Machines of hosts that will not become nodes, or wait"
 		w.ask(demo, role("worker"))
 		w.pass(time.Second)
 		w.answered(demo, refusal)
 		if custom, err := w.user.RKE.CustomMachine().Get(namespace, host, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("something is made for a host that is refused: %v, %v", custom, err)
+			t.Errorf("objects are created for a refused host: %v, %v", custom, err)
 		}
 		_, err := w.user.Core.Secret().Create(request(demo, "server", role("etcd")))
 		must(t, err)
 		w.pass(time.Second)
 		if _, err := w.user.CAPI.Machine().Get(namespace, naming.MachineRequest(naming.MachineRequestCustom, "server"), metav1.GetOptions{}); err != nil {
-			t.Errorf("a server is not taken, for which the workers wait: %v", err)
+			t.Errorf("a server, for which the workers wait, is refused: %v", err)
 		}
 		w.ask(other, role("worker"))
 		w.pass(time.Second)
 		if got := w.answer(other); got != tenant+"/"+host {
-			t.Errorf("a host of another cluster is answered %q", got)
+			t.Errorf("a host of another cluster gets the answer %q", got)
 		}
 		w.pass(2 * time.Minute)
 
@@ -225,7 +225,7 @@ func TestStory_TooManyHostsWithoutANode(t *testing.T) {
 		known, err := w.user.Core.Secret().Get(demo, made(0), metav1.GetOptions{})
 		must(t, err)
 		if known.Labels[rkev1.MachineNameLabel] != made(0) {
-			t.Errorf("a host that is known is answered %v, %v", known.Labels, known.Annotations)
+			t.Errorf("a known host gets the answers %v and %v", known.Labels, known.Annotations)
 		}
 		for i, leave := range []func() error{
 			func() error {
@@ -241,12 +241,12 @@ func TestStory_TooManyHostsWithoutANode(t *testing.T) {
 			refused, err := w.user.Core.Secret().Get(demo, made(next), metav1.GetOptions{})
 			must(t, err)
 			if got := refused.Annotations[rkev1.RegistrationRefusedAnnotation]; got != refusal {
-				t.Errorf("host %d is answered %q", next, got)
+				t.Errorf("host %d gets the answer %q", next, got)
 			}
 			must(t, leave())
 			w.pass(time.Second)
 			if _, err := w.user.CAPI.Machine().Get(namespace, made(next), metav1.GetOptions{}); err != nil {
-				t.Errorf("host %d is not taken when there is room: %v", next, err)
+				t.Errorf("host %d is refused below the limit: %v", next, err)
 			}
 		}
 	})
