@@ -28,18 +28,18 @@ func TestAdmission(t *testing.T) {
 	alice, namespace := newPerson(t), plane.Namespace(t)
 	awaitRegistered(t, alice)
 
-	t.Run("what is wrong is refused with its field", func(t *testing.T) { refusesManifests(t, alice, namespace) })
-	t.Run("what is odd is warned of", func(t *testing.T) { warns(t, alice, namespace) })
+	t.Run("wrong fields are refused", func(t *testing.T) { refusesManifests(t, alice, namespace) })
+	t.Run("unusual fields cause warnings", func(t *testing.T) { warns(t, alice, namespace) })
 
 	clusters := st.Apply(namespace, 3, map[string]string{"demo": stage.RKE2})
 	clusters.AwaitReady()
-	t.Run("a live cluster cannot be edited to death", func(t *testing.T) { refusesEdits(t, alice, namespace) })
-	t.Run("what is protected is not deleted", func(t *testing.T) { protects(t, st, alice, namespace) })
-	t.Run("the controllers hold what policies let in", func(t *testing.T) { holds(t, st, alice) })
+	t.Run("harmful edits of a live cluster are refused", func(t *testing.T) { refusesEdits(t, alice, namespace) })
+	t.Run("protected objects are not deleted", func(t *testing.T) { protects(t, st, alice, namespace) })
+	t.Run("controllers delay deletions that policies allow", func(t *testing.T) { holds(t, st, alice) })
 
 	d.end(t)
-	t.Run("without Drover the others go on", func(t *testing.T) { goesOn(t, alice, namespace) })
-	t.Run("without Drover a namespace that goes takes nothing with it", func(t *testing.T) { keepsTheNamespace(t, alice, namespace) })
+	t.Run("without Drover, other objects can be written", func(t *testing.T) { goesOn(t, alice, namespace) })
+	t.Run("without Drover, a deleted namespace keeps its clusters", func(t *testing.T) { keepsTheNamespace(t, alice, namespace) })
 }
 
 // awaitRegistered waits until webhooks and policies are in force. The API server needs a moment for that.
@@ -52,7 +52,7 @@ func awaitRegistered(t *testing.T, alice *person) {
 			return "policies are not in force"
 		}
 		if err := alice.apply(t, cluster("default", "wrong", func(spec map[string]any) { delete(spec, "kubernetesVersion") }), client.DryRunAll); err == nil {
-			return "webhooks are not asked"
+			return "the API server does not call the webhooks yet"
 		}
 		return ""
 	})
@@ -101,7 +101,7 @@ func refusesManifests(t *testing.T, alice *person, namespace string) {
 		"no etcd": {
 			set([]any{pool("all", false, true)}, "rkeConfig", "machinePools"), "no pool has machines with etcd", "spec.rkeConfig.machinePools",
 		},
-		"a range from more to less": {
+		"a range with the larger number first": {
 			set([]any{with(pool("all", true, true), "unhealthyRange", "[5-3]")}, "rkeConfig", "machinePools"),
 			"must begin with the smaller number", "spec.rkeConfig.machinePools[0].unhealthyRange",
 		},
@@ -116,7 +116,7 @@ func refusesManifests(t *testing.T, alice *person, namespace string) {
 	}
 	// Objects that it refers to may be created later, for example by a GitOps tool.
 	if err := alice.apply(t, cluster(namespace, "early"), client.DryRunAll); err != nil {
-		t.Errorf("a cluster whose machine config is still to come: %v", err)
+		t.Errorf("a cluster without its machine config yet: %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func warns(t *testing.T, alice *person, namespace string) {
 	check(t, alice.apply(t, cluster(namespace, "odd", set(map[string]any{"kubelet-args": "v=2"}, "rkeConfig", "machineGlobalConfig")), client.DryRunAll))
 	got := strings.Join(alice.warned(), "\n")
 	if want := "spec.rkeConfig.machineGlobalConfig.kubelet-args: key kubelet-args is unknown"; !strings.Contains(got, want) || !strings.Contains(got, "did you mean kubelet-arg?") {
-		t.Errorf("warnings %q", got)
+		t.Errorf("the warnings are %q", got)
 	}
 }
 
@@ -141,7 +141,7 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 	refused(t, "rkeConfig is removed", patch(`[{"op":"remove","path":"/spec/rkeConfig"}]`), "a provisioned cluster needs it", "")
 	refused(t, "a directory moves", patch(`[{"op":"add","path":"/spec/rkeConfig/dataDirectories/k8sDistro","value":"/data"}]`), "dataDirectories.k8sDistro: Invalid value: cannot be changed", "")
 	refused(t, "the driver of its machines is deleted", alice.Delete(t.Context(), object("management.cattle.io/v3", "NodeDriver", "", "sim")), "machines of this driver exist", "")
-	refused(t, "a restore of what is not there", patch(`[{"op":"add","path":"/spec/rkeConfig/etcdSnapshotRestore","value":{"name":"none","generation":1,"restoreRKEConfig":"all"}}]`),
+	refused(t, "a restore of a missing snapshot", patch(`[{"op":"add","path":"/spec/rkeConfig/etcdSnapshotRestore","value":{"name":"none","generation":1,"restoreRKEConfig":"all"}}]`),
 		`Not found: "none"`, "spec.rkeConfig.etcdSnapshotRestore.name")
 	refused(t, "a credential that is not there", patch(`[{"op":"add","path":"/spec/rkeConfig/etcd","value":{"s3":{"bucket":"b","cloudCredentialName":"none"}}}]`),
 		"Secret none does not exist in namespace "+namespace, "spec.rkeConfig.etcd.s3.cloudCredentialName")
@@ -149,14 +149,14 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 	before := &provv1.Cluster{}
 	check(t, getTyped(t, namespace, before))
 	if who := before.Annotations[provv1.CreatorIDAnnotation]; who == "" || who == "alice" {
-		t.Errorf("the cluster was made by %q, and not by the one who set the stage", who)
+		t.Errorf("the creator of the cluster is %q, not the user of the stage", who)
 	}
 	alice.warned()
 	check(t, patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/dynamicSchemaSpec","value":""}]`))
 	after := &provv1.Cluster{}
 	check(t, getTyped(t, namespace, after))
 	if had := before.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec; had == "" || after.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec != had {
-		t.Errorf("the copy of the driver's schema is %q, and was %q", after.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec, had)
+		t.Errorf("the copy of the driver's schema is %q, was %q", after.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec, had)
 	}
 	for _, deployment := range alice.list(t, capi, "MachineDeployment", namespace) {
 		scale := object("autoscaling/v1", "Scale", namespace, deployment.GetName())
@@ -164,7 +164,7 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 		check(t, alice.SubResource("scale").Update(t.Context(), &deployment, client.WithSubResourceBody(scale), client.DryRunAll))
 	}
 	if got := strings.Join(alice.warned(), "\n"); !strings.Contains(got, "machinePools[0].quantity of Cluster demo is 1") {
-		t.Errorf("who scales past the pool is warned of %q", got)
+		t.Errorf("the warnings after a scale beyond the pool are %q", got)
 	}
 }
 

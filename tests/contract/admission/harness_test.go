@@ -72,7 +72,7 @@ func (d *drover) end(t *testing.T) {
 		select {
 		case err := <-d.ended:
 			if err != nil {
-				t.Errorf("drover ended: %v", err)
+				t.Errorf("drover has ended: %v", err)
 			}
 		case <-time.After(time.Minute):
 			t.Error("drover did not end within a minute")

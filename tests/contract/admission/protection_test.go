@@ -53,7 +53,7 @@ func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 	machine := alice.list(t, capi, "Machine", namespace)[0]
 	alice.annotate(t, &machine, "false")
 	if err := alice.Delete(t.Context(), &machine, client.DryRunAll); err != nil {
-		t.Errorf("an excepted machine: %v", err)
+		t.Errorf("an exempt machine: %v", err)
 	}
 	alice.annotate(t, &machine, "")
 }
@@ -69,7 +69,7 @@ func everything(t *testing.T, alice *person, namespace string) []unstructured.Un
 	} {
 		found := alice.list(t, kind.apiVersion, kind.kind, namespace)
 		if len(found) == 0 {
-			t.Errorf("there is no %s", kind.kind)
+			t.Errorf("%s does not exist", kind.kind)
 		}
 		out = append(out, found...)
 	}
@@ -101,7 +101,7 @@ func holds(t *testing.T, st *stage.Stage, alice *person) {
 	alice.annotate(t, held, "true")
 	plane.Until(t, time.Minute, func() string {
 		if err := alice.Delete(t.Context(), core); err != nil {
-			return "the policies are not forgotten yet: " + err.Error()
+			return "the policies are still in force: " + err.Error()
 		}
 		return ""
 	})
@@ -112,7 +112,7 @@ func holds(t *testing.T, st *stage.Stage, alice *person) {
 				return ""
 			}
 		}
-		return "no machine says that it is protected"
+		return "no machine reports that it is protected"
 	})
 	check(t, alice.Delete(t.Context(), held))
 	plane.Until(t, time.Minute, func() string {
@@ -123,7 +123,7 @@ func holds(t *testing.T, st *stage.Stage, alice *person) {
 		return ""
 	})
 	if hosts := st.World.Machines(namespace); len(hosts) != 2 {
-		t.Errorf("%d hosts are left of 2", len(hosts))
+		t.Errorf("%d of 2 hosts remain", len(hosts))
 	}
 	// The policies also allow the end of the deletion.
 	for i := range policies {
@@ -169,12 +169,12 @@ func goesOn(t *testing.T, alice *person, namespace string) {
 	check(t, alice.Delete(t.Context(), other))
 	plane.Until(t, time.Minute, func() string {
 		if err := alice.Get(t.Context(), client.ObjectKeyFromObject(other), other); !apierrors.IsNotFound(err) {
-			return "the namespace is still there"
+			return "the namespace still exists"
 		}
 		return ""
 	})
 	check(t, alice.apply(t, cluster(namespace, "unreviewed", set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"}, "rkeConfig", "dataDirectories")), client.DryRunAll))
-	t.Logf("all of it took %s", time.Since(begin).Round(time.Millisecond))
+	t.Logf("the deletion of all took %s", time.Since(begin).Round(time.Millisecond))
 	// The policies work without a server.
 	plane.Until(t, time.Minute, func() string {
 		if err := alice.Delete(t.Context(), object(provisioning, "Cluster", namespace, "demo"), client.DryRunAll); !apierrors.IsForbidden(err) {
@@ -211,7 +211,7 @@ func keepsTheNamespace(t *testing.T, alice *person, namespace string) {
 	after := counts()
 	for kind, n := range before {
 		if n == 0 || after[kind] != n {
-			t.Errorf("%d of %d %s are left", after[kind], n, kind)
+			t.Errorf("%d of %d %s remain", after[kind], n, kind)
 		}
 	}
 }

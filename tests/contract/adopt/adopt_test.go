@@ -79,7 +79,7 @@ func TestAdopt(t *testing.T) {
 			}
 			w.settles()
 			if diff := cmp.Diff(list, w.written()); diff != "" {
-				t.Errorf("objects that Drover wrote are not those that were listed before (-listed +written):\n%s", diff)
+				t.Errorf("the objects that Drover wrote differ from the list (-listed +written):\n%s", diff)
 			}
 			if diff := cmp.Diff(plans, w.plans()); diff != "" {
 				t.Errorf("adoption changes plans:\n%s", diff)
@@ -91,12 +91,12 @@ func TestAdopt(t *testing.T) {
 			w.edit()
 			plane.Until(t, time.Minute, func() string {
 				if n := changed(plans, w.plans()); n != 1 {
-					return fmt.Sprintf("the edit has reached %d machines, not the init node alone", n)
+					return fmt.Sprintf("the edit has reached %d machines, want only the init node", n)
 				}
 				return ""
 			})
 			if diff := cmp.Diff(before, w.uids(made)); diff != "" {
-				t.Errorf("objects were made anew (-before +after):\n%s", diff)
+				t.Errorf("objects were created again (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func (w *world) takeAway(made []*unstructured.Unstructured) {
 		return true, nil
 	})
 	if err != nil {
-		w.Errorf("%s is still there: %v", left, err)
+		w.Errorf("%s still exists: %v", left, err)
 	}
 }
 
@@ -202,7 +202,7 @@ func (w *world) startDrover() {
 	w.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			w.Errorf("Drover ended: %v", err)
+			w.Errorf("Drover has ended: %v", err)
 		}
 	})
 	plane.Until(w.T, time.Minute, func() string {
@@ -241,7 +241,7 @@ func (w *world) writesNothing() {
 		return ""
 	})
 	for _, write := range w.writes(w.since) {
-		w.Errorf("a cluster of somebody else is written to: %+v", write)
+		w.Errorf("a cluster of another manager is written: %+v", write)
 	}
 }
 
@@ -250,13 +250,13 @@ func (w *world) settles() {
 	w.Helper()
 	plane.Until(w.T, time.Minute, func() string {
 		if len(w.writes(w.since)) == 0 {
-			return "Drover has not begun to manage the cluster"
+			return "Drover does not manage the cluster yet"
 		}
 		return ""
 	})
 	plane.Until(w.T, 2*time.Minute, func() string {
 		if n := len(w.writes(time.Now().Add(-10 * time.Second))); n > 0 {
-			return "Drover goes on writing"
+			return "Drover still writes"
 		}
 		return ""
 	})

@@ -36,7 +36,7 @@ func TestAdopt_ClaimsNothingBesideRancher(t *testing.T) {
 	check(t, leases.Delete(t.Context(), "cattle-controllers", metav1.DeleteOptions{}))
 	plane.Until(t, 2*time.Minute, func() string {
 		if marks := w.marks(made); marks["new"] != "adopter" || marks["importing"] != "adopter" {
-			return fmt.Sprintf("Rancher is gone, and the new clusters are not taken: %v", marks)
+			return fmt.Sprintf("without Rancher, these new clusters are not claimed: %v", marks)
 		}
 		return ""
 	})

@@ -21,7 +21,7 @@ func (w *world) listed() []string {
 	var found inspect.Adoption
 	check(w.T, json.Unmarshal(said, &found))
 	if len(found.Notes) > 0 {
-		w.Errorf("an administrator may read everything: %q", found.Notes)
+		w.Errorf("the administrator gets notes about forbidden reads: %q", found.Notes)
 	}
 	var out []string
 	for _, object := range found.Objects {

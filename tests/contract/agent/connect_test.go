@@ -93,7 +93,7 @@ func TestConnect_FromTokenToAppliedPlan(t *testing.T) {
 	m.deliver(m.run("b", "true"))
 	m.awaitApplied()
 	if took := time.Since(start); took > 3*time.Second && ours() {
-		t.Errorf("the second plan took %v, so watch events are held back", took)
+		t.Errorf("the second plan took %v, so watch events are delayed", took)
 	}
 	if bytes.Contains(connection, []byte(bootstrapToken)) {
 		t.Error("the bootstrap account's token left the server")
@@ -176,7 +176,7 @@ func (m *machine) bootstrapAccount() string {
 		m.must(err)
 		token = secret.Data[corev1.ServiceAccountTokenKey]
 		if time.Now().After(deadline) {
-			m.t.Fatal("the token controller makes no token")
+			m.t.Fatal("the token controller creates no token")
 		}
 		m.pause(50 * time.Millisecond)
 	}

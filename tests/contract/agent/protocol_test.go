@@ -50,11 +50,11 @@ func TestPlan_AppliedAndReported(t *testing.T) {
 	}
 	secret := m.secret()
 	if string(secret.Data["foreign"]) != "kept" || secret.Labels["foreign"] != "kept" || secret.Type != secretType {
-		t.Errorf("what others wrote was lost: labels %v", secret.Labels)
+		t.Errorf("labels of other writers are lost: %v", secret.Labels)
 	}
 	for _, key := range []string{nodeplan.KeyAppliedPeriodicOutput, nodeplan.KeyProbeStatuses} {
 		if len(secret.Data[key]) == 0 {
-			t.Errorf("key %s must always be there", key)
+			t.Errorf("key %s must always exist", key)
 		}
 	}
 	history, err := filepath.Glob(m.path("applied/*-applied.plan"))
@@ -71,7 +71,7 @@ func TestPlan_IdleWritesNothing(t *testing.T) {
 	m.awaitApplied()
 	m.pause(time.Second)
 	version := m.secret().ResourceVersion
-	m.never("an idle agent writes", 12*time.Second, func() bool { return m.secret().ResourceVersion != version })
+	m.never("an idle agent writes the Secret", 12*time.Second, func() bool { return m.secret().ResourceVersion != version })
 }
 
 func TestPlan_DeletesFiles(t *testing.T) {
@@ -89,7 +89,7 @@ func TestPlan_DeletesFiles(t *testing.T) {
 	m.awaitApplied()
 	for _, name := range []string{"file", "dir"} {
 		if _, err := os.Stat(m.path(name)); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", name, err)
+			t.Errorf("%s still exists: %v", name, err)
 		}
 	}
 }
@@ -128,12 +128,12 @@ func TestPlan_FailureStopsAndIsRetriedWithinLimits(t *testing.T) {
 		t.Errorf("attempts = %q, %v", data, err)
 	}
 	if _, err := os.Stat(m.path("after")); err == nil {
-		t.Error("an instruction ran after the one that failed")
+		t.Error("an instruction ran after the failed one")
 	}
 	m.deliver(m.run("fixed", "true"))
 	s := m.awaitApplied()
 	if s.FailedChecksum != "" || s.FailureCount != 0 || len(s.FailedOutput) != 0 || s.Failed {
-		t.Errorf("the record of the failure is still there: %+v", s)
+		t.Errorf("the record of the failure still exists: %+v", s)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestPlan_KilledInTheMiddle(t *testing.T) {
 				m.await("the state is succeeded", soon, func(s nodeplan.State) bool { return s.Phase == nodeplan.PhaseSucceeded })
 			}
 			if ours() && alive(pid) {
-				t.Error("what the killed agent had started runs on beside the second run")
+				t.Error("a process of the killed agent still runs during the second run")
 			}
 			if alive(pid) {
 				m.must(exec.Command("kill", "-9", pid).Run())
@@ -223,7 +223,7 @@ func TestState_SuccessRedeliveryAndRestart(t *testing.T) {
 	}
 	m.await("the first delivery succeeds", soon, succeeded(1))
 	m.patch(map[string]any{"data": map[string]any{nodeplan.KeyPlanState: []byte("pending")}})
-	s := m.await("the same bytes delivered again succeed", soon, succeeded(2))
+	s := m.await("a second delivery of the same bytes succeeds", soon, succeeded(2))
 	if m.lines("runs") != 2 || !s.InSync || s.Failed {
 		t.Errorf("%d runs, in sync %v", m.lines("runs"), s.InSync)
 	}
@@ -348,15 +348,15 @@ func TestInterlock_NothingStartsWhileAnInstallScriptWaits(t *testing.T) {
 	m.must(os.WriteFile(m.path("interlock/applyinator-active"), nil, 0o600)) // left by an agent that was killed
 	m.deliver(m.run("a", "ls $M/interlock; true"))
 	m.start()
-	m.never("a plan runs although the agent is about to be restarted", 7*time.Second, func() bool { return m.state().InSync })
+	m.never("a plan runs although a restart of the agent is pending", 7*time.Second, func() bool { return m.state().InSync })
 	m.must(os.Remove(m.path("interlock/restart-pending")))
 	m.stop(syscall.SIGTERM) // as the install script does
 	m.start()
 	s := m.awaitApplied()
 	if string(s.Output["a"]) != "applyinator-active\n" {
-		t.Errorf("marks while the plan ran: %q", s.Output["a"])
+		t.Errorf("the marks during the plan are %q", s.Output["a"])
 	}
-	m.await("the marks are gone", soon, func(nodeplan.State) bool {
+	m.await("the marks are deleted", soon, func(nodeplan.State) bool {
 		left, err := os.ReadDir(m.path("interlock"))
 		return err == nil && len(left) == 0
 	})
@@ -365,7 +365,7 @@ func TestInterlock_NothingStartsWhileAnInstallScriptWaits(t *testing.T) {
 func TestOutput_LongLinesAndStandardError(t *testing.T) {
 	t.Parallel()
 	if !ours() {
-		t.Skip("agents of other makes lose standard error and long lines")
+		t.Skip("other agents lose standard error and long lines")
 	}
 	m := newMachine(t)
 	m.deliver(m.run("a", "echo out; echo err >&2; head -c 70000 /dev/zero | tr '\\0' x; echo; echo end"))

@@ -67,7 +67,7 @@ func TestPeriodic_RunsAndReports(t *testing.T) {
 		periodic("both", "echo out; echo err >&2; echo x >> $M/ticks"), periodic("plain", "echo out; echo err >&2"), periodic("fails", "echo no; exit 3"),
 	}})
 	m.start()
-	s := m.await("all have run", soon, func(s nodeplan.State) bool { return len(s.PeriodicOutput) == 3 && s.InSync })
+	s := m.await("all instructions have run", soon, func(s nodeplan.State) bool { return len(s.PeriodicOutput) == 3 && s.InSync })
 	both, plain, fails := s.PeriodicOutput["both"], s.PeriodicOutput["plain"], s.PeriodicOutput["fails"]
 	if string(both.Stdout) != "out\n" || string(both.Stderr) != "err\n" || both.Name != "both" || both.ExitCode != 0 {
 		t.Errorf("both = %+v", both)
@@ -135,7 +135,7 @@ func TestImage_FromArchive(t *testing.T) {
 	}
 }
 
-func TestImage_ThatIsNowhere(t *testing.T) {
+func TestImage_Missing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.deliver(plan.NodePlan{Instructions: []plan.OneTimeInstruction{

@@ -53,7 +53,7 @@ func importCluster(t *testing.T, st *stage.Stage, namespace, name string) import
 		out.path = fmt.Sprintf("/v3/import/%s_%s.yaml", out.token, out.id)
 		status, manifest := fetch(t, st, out.path)
 		if out.agent = kept.FindAllString(manifest, -1); status != http.StatusOK || len(out.agent) != 2 {
-			return fmt.Sprintf("the manifest is answered with %d: %s", status, manifest)
+			return fmt.Sprintf("the request for the manifest gets %d: %s", status, manifest)
 		}
 		return ""
 	})
@@ -87,14 +87,14 @@ func (i imported) expectSame(t *testing.T, st *stage.Stage, p *managementplane.P
 		}
 		status, manifest := fetch(t, st, i.path)
 		if diff := cmp.Diff(i.agent, kept.FindAllString(manifest, -1)); status != http.StatusOK || diff != "" {
-			return fmt.Sprintf("the manifest is answered with %d (-before +after):\n%s", status, diff)
+			return fmt.Sprintf("the request for the manifest gets %d (-before +after):\n%s", status, diff)
 		}
 		return ""
 	})
 	token, err := i.present(t, st)
 	check(t, err)
 	if token != i.token {
-		t.Error("the agent of the imported cluster has a token that is the present one no more")
+		t.Error("the agent of the imported cluster has an old token")
 	}
 }
 

@@ -53,23 +53,23 @@ func TestMove(t *testing.T) {
 	time.Sleep(15 * time.Second) // the first Drover would react to the loss within this time
 	for _, write := range plane.Writes(t, stage.DroverAgent, begin) {
 		if write.Namespace == namespace && (write.Resource == "jobs" || write.Verb == "create") {
-			t.Errorf("the first Drover does something about clusters that have gone: %+v", write)
+			t.Errorf("the first Drover acts on moved clusters: %+v", write)
 		}
 	}
 	if left := recordOf(t, first, namespace); len(left.Machines)+len(left.Plans) > 0 {
-		t.Errorf("left behind are %v and %v", left.Machines, left.Plans)
+		t.Errorf("remaining objects: %v and %v", left.Machines, left.Plans)
 	} else if diff := cmp.Diff(made.Hosts, left.Hosts); diff != "" {
 		t.Errorf("hosts (-before +after):\n%s", diff)
 	}
 	for _, write := range writes(t, other, namespace, begin) {
 		if write.UserAgent == stage.DroverAgent || write.Resource == "jobs" {
-			t.Errorf("the second Drover does something about clusters that nobody has adopted: %+v", write)
+			t.Errorf("the second Drover acts on clusters before their adoption: %+v", write)
 		}
 	}
 	moved := &provv1.Cluster{}
 	check(t, second.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "k3s"}, moved))
 	if by := moved.Annotations[provv1.CreatorIDAnnotation]; by != "alice" {
-		t.Errorf("the cluster that alice made is %q's", by)
+		t.Errorf("the creator of alice's cluster is %q", by)
 	}
 	first.End()
 	second.End()
@@ -93,7 +93,7 @@ func protect(t *testing.T, st *stage.Stage, namespace, name string) {
 	core := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	plane.Until(t, time.Minute, func() string {
 		if err := st.Client.Delete(t.Context(), core, client.DryRunAll); !apierrors.IsForbidden(err) {
-			return fmt.Sprintf("the deletion of a part of protected cluster %s is answered with %v", name, err)
+			return fmt.Sprintf("the deletion of a part of protected cluster %s returns %v", name, err)
 		}
 		return ""
 	})
@@ -106,12 +106,12 @@ func awaitReviews(t *testing.T, st *stage.Stage) {
 	plane.Until(t, time.Minute, func() string {
 		right := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "right"}}
 		if check(t, st.Client.Create(t.Context(), right, client.DryRunAll)); right.Annotations[provv1.CreatorIDAnnotation] == "" {
-			return "nobody says who makes a Cluster"
+			return "a new Cluster gets no creator"
 		}
 		wrong := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "wrong"}}
 		wrong.Spec.KubernetesVersion, wrong.Spec.RKEConfig = "none", &provv1.RKEConfig{}
 		if err := st.Client.Create(t.Context(), wrong, client.DryRunAll); !apierrors.IsInvalid(err) {
-			return fmt.Sprintf("a Cluster of no version is answered with %v", err)
+			return fmt.Sprintf("a Cluster without a version returns %v", err)
 		}
 		return ""
 	})

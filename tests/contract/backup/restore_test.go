@@ -49,12 +49,12 @@ func TestBackupRestore(t *testing.T) {
 	second := stage.Start(t, stage.Settings{Plane: other, World: first.World})
 	awaitLetIn(t, second, plans[0], token)
 	if code := ask(t, second, plans[1], token); code != http.StatusForbidden {
-		t.Errorf("the agent is answered %d for the plan of another machine", code)
+		t.Errorf("the agent gets %d for the plan of another machine", code)
 	}
 	time.Sleep(10 * time.Second) // nothing must happen, which produces no event
 	for _, write := range writes(t, other, namespace, begin) {
 		if write.Resource != "secrets" { // the token of the account with which the agent was accepted
-			t.Errorf("a cluster that nobody has adopted was written to: %+v", write)
+			t.Errorf("a cluster before its adoption was written: %+v", write)
 		}
 	}
 	if diff := cmp.Diff(made, recordOf(t, second, namespace)); diff != "" {
@@ -101,7 +101,7 @@ func saved(t *testing.T, st *stage.Stage) *backup.Backup {
 	collected, err := backup.Collect(t.Context(), backup.CollectOptions{Client: client, Version: "test", Now: time.Now})
 	check(t, err)
 	if len(collected.Manifest.Warnings) > 0 {
-		t.Errorf("nothing was under way, but %v", collected.Manifest.Warnings)
+		t.Errorf("no work was running, but %v", collected.Manifest.Warnings)
 	}
 	var file bytes.Buffer
 	check(t, collected.Write(&file))
@@ -116,7 +116,7 @@ func expectComplete(t *testing.T, st *stage.Stage, namespace string, saved *back
 	for _, object := range st.Objects(namespace) {
 		in := slices.ContainsFunc(saved.Objects, func(o *unstructured.Unstructured) bool { return o.GetUID() == object.GetUID() })
 		if derived := backup.Derived(object); in != (derived == "") {
-			t.Errorf("%s %s: in the backup %t, made again because %q", object.GetKind(), object.GetName(), in, derived)
+			t.Errorf("%s %s: in the backup %t, created again because %q", object.GetKind(), object.GetName(), in, derived)
 		}
 	}
 }
@@ -127,7 +127,7 @@ type cutOff struct {
 	left *atomic.Int32
 }
 
-var errCutOff = errors.New("cut off")
+var errCutOff = errors.New("interrupted")
 
 // RoundTrip implements http.RoundTripper.
 func (c cutOff) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -150,16 +150,16 @@ func restore(t *testing.T, config *rest.Config, saved *backup.Backup) {
 	cut, err := dynamic.NewForConfig(dying)
 	check(t, err)
 	if _, err := backup.Restore(t.Context(), saved, backup.RestoreOptions{Client: cut}); !errors.Is(err, errCutOff) {
-		t.Fatalf("the restore that was cut off says %v", err)
+		t.Fatalf("the interrupted restore returns %v", err)
 	}
 	result, err := backup.Restore(t.Context(), saved, backup.RestoreOptions{Client: client})
 	check(t, err)
 	if len(result.Created) == 0 || len(result.Kept) == 0 {
-		t.Errorf("the second attempt made %d and found %d", len(result.Created), len(result.Kept))
+		t.Errorf("the second attempt created %d and found %d", len(result.Created), len(result.Kept))
 	}
 	result, err = backup.Restore(t.Context(), saved, backup.RestoreOptions{Client: client})
 	check(t, err)
 	if len(result.Created) > 0 {
-		t.Errorf("the third attempt made %v", result.Created)
+		t.Errorf("the third attempt created %v", result.Created)
 	}
 }

@@ -89,7 +89,7 @@ func awaitLetIn(t *testing.T, st *stage.Stage, plan corev1.Secret, token string)
 	t.Helper()
 	plane.Until(t, time.Minute, func() string {
 		if code := ask(t, st, plan, token); code != http.StatusOK {
-			return "the agent is answered " + http.StatusText(code)
+			return "the agent gets " + http.StatusText(code)
 		}
 		return ""
 	})
@@ -114,7 +114,7 @@ func take(t *testing.T, st *stage.Stage, namespace, name string) {
 	t.Helper()
 	a := adoption(t, st, namespace, name)
 	if a.Result != planner.ClassNone {
-		t.Errorf("the adoption of %s would do something to machines: %s\n%+v\n%+v", name, a.Result, a.Machines, a.Objects)
+		t.Errorf("the adoption of %s would change machines: %s\n%+v\n%+v", name, a.Result, a.Machines, a.Objects)
 	}
 	c, err := clients.New(st.Config("tester"), clients.Options{Version: "test", WithoutDynamic: true})
 	check(t, err)

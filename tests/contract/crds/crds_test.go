@@ -126,7 +126,7 @@ func TestAdmission_AgreesWithTheAPIServer(t *testing.T) {
 	namespace := plane.Namespace(t)
 	cases := specs(t)
 	if len(cases) < 20 {
-		t.Fatalf("only %d cases: the examples were not found", len(cases))
+		t.Fatalf("only %d cases: the examples are missing", len(cases))
 	}
 	number := 0
 	for name, spec := range cases {
@@ -219,14 +219,14 @@ func specs(t *testing.T) map[string]map[string]any {
 		"null sizes of servers":          `{controlPlaneRole: true, etcdRole: true, autoscalingMinSize: null, autoscalingMaxSize: null}`,
 		"null minimum, maximum given":    `{workerRole: true, autoscalingMinSize: null, autoscalingMaxSize: 3}`,
 		"null machine config":            `{machineConfigRef: null, quantity: null, labels: null, rollingUpdate: {maxSurge: null}}`,
-		"null where none may be stored":  `{etcdRole: null, paused: null, hostnameLengthLimit: null}`,
+		"null where null is refused":     `{etcdRole: null, paused: null, hostnameLengthLimit: null}`,
 		"host name limit of zero":        `{hostnameLengthLimit: 0}`,
 		"negative quantity":              `{quantity: -1}`,
 		"empty name":                     `{name: ""}`,
 		"taint without effect":           `{taints: [{key: a}]}`,
-		"role that is no boolean":        `{etcdRole: "yes"}`,
+		"role that is not a boolean":     `{etcdRole: "yes"}`,
 		"unknown field":                  `{quantityy: 1}`,
-		"no machine config":              `{machineConfigRef: ~remove~}`,
+		"without a machine config":       `{machineConfigRef: ~remove~}`,
 		"surge as number and percentage": `{rollingUpdate: {maxSurge: 1, maxUnavailable: 25%}}`,
 	} {
 		pool := map[string]any{"name": "a", "machineConfigRef": map[string]any{"kind": "SimConfig", "name": "c"}}
@@ -238,7 +238,7 @@ func specs(t *testing.T) map[string]map[string]any {
 		}
 		out[name] = map[string]any{"rkeConfig": map[string]any{"machinePools": []any{pool}}}
 	}
-	out["two pools of one name"] = decode(t, []byte(`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}}, {name: a, machineConfigRef: {}}]}`))
+	out["two pools with one name"] = decode(t, []byte(`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}}, {name: a, machineConfigRef: {}}]}`))
 	out["bad concurrency"] = decode(t, []byte(`rkeConfig: {upgradeStrategy: {workerConcurrency: 101%}}`))
 	out["null configuration"] = decode(t, []byte(`rkeConfig: {chartValues: null, machineGlobalConfig: null, machineSelectorConfig: [{config: null}], etcd: null, machinePools: null}`))
 	return out

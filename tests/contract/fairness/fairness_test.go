@@ -34,7 +34,7 @@ type faults struct{ fakeagent.NoFaults }
 
 func (faults) Job(machine string, remove bool, _ int) string {
 	if !remove && strings.HasPrefix(machine, failing) {
-		return "the cloud has no room"
+		return "the cloud has no capacity"
 	}
 	return ""
 }
@@ -46,7 +46,7 @@ func TestTenancy_FailingClustersSlowNobody(t *testing.T) {
 	st := stage.Start(t, stage.Settings{Machines: func(o *fakeagent.Options) {
 		o.Faults, o.Boot, o.Install = faults{}, 3*time.Second, 3*time.Second
 	}})
-	provision(t, st, "to warm up")
+	provision(t, st, "warm-up")
 	alone := middle(t, st, "alone")
 	a := plane.Namespace(t)
 	began := time.Now()
@@ -54,13 +54,13 @@ func TestTenancy_FailingClustersSlowNobody(t *testing.T) {
 		st.Cluster(a, fmt.Sprintf("%s%03d", failing, i), stage.RKE2, stage.Pool("server", "ec", 1))
 	}
 	// Two hundred new clusters cause load whether they fail or not. The effect on the other tenant is only printed.
-	provision(t, st, "beside new clusters that will fail")
+	provision(t, st, "with new clusters that will fail")
 	awaitFailures(t, st, a)
-	t.Logf("all %d clusters have failed and wait for their next attempt %s after they were made", crowd, time.Since(began).Round(time.Second))
-	beside := middle(t, st, fmt.Sprintf("beside %d clusters that fail", crowd))
-	ratio := float64(beside) / float64(alone)
-	fmt.Printf("fairness: 5 clusters in %s alone, in %s beside %d that fail: ratio %.2f, limit %.1f\n",
-		alone.Round(10*time.Millisecond), beside.Round(10*time.Millisecond), crowd, ratio, slower)
+	t.Logf("all %d clusters have failed and wait for their next attempt %s after their creation", crowd, time.Since(began).Round(time.Second))
+	loaded := middle(t, st, fmt.Sprintf("with %d failing clusters", crowd))
+	ratio := float64(loaded) / float64(alone)
+	fmt.Printf("fairness: 5 clusters in %s alone, in %s with %d failing clusters: ratio %.2f, limit %.1f\n",
+		alone.Round(10*time.Millisecond), loaded.Round(10*time.Millisecond), crowd, ratio, slower)
 	if ratio > slower {
 		t.Errorf("the failing clusters slow the others by %.2f", ratio)
 	}

@@ -131,7 +131,7 @@ func tellPods(t *testing.T) {
 	if len(pods.Items) == 0 {
 		sets, err := kube.AppsV1().ReplicaSets(charts.SystemNamespace).List(ctx, metav1.ListOptions{})
 		check(t, err)
-		t.Logf("there are no pods; replica sets: %v", sets.Items)
+		t.Logf("the Deployment has no pods; replica sets: %v", sets.Items)
 	}
 }
 

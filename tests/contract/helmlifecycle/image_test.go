@@ -47,7 +47,7 @@ func assemble(ctx context.Context, folder, version string) (drover, error) {
 	}
 	digest := printed.FindSubmatch(out)
 	if digest == nil {
-		return drover{}, fmt.Errorf("scripts/image says no digest but %q", out)
+		return drover{}, fmt.Errorf("scripts/image prints no digest, but %q", out)
 	}
 	return drover{Layout: filepath.Join(dist, "image", "drover"), Digest: string(digest[1])}, nil
 }

@@ -70,7 +70,7 @@ func expectOnlyClusters(t *testing.T, before []object, namespaces []string) {
 	for _, o := range everything(t) {
 		theirs := slices.Contains(namespaces, cmp.Or(o.Namespace, o.Name))
 		if !had[o] && !theirs && !slices.ContainsFunc(kept, func(pattern string) bool { return matches(pattern, o.String()) }) {
-			t.Errorf("an uninstalled Drover leaves %s", o)
+			t.Errorf("the uninstalled Drover leaves %s", o)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestHelmLifecycle(t *testing.T) {
 	stage.AwaitQuiet(t, time.Minute)
 	made := recordOf(t, st, namespace)
 	if len(made.Plans) != 6 {
-		t.Fatalf("there are %d plans for 6 machines", len(made.Plans))
+		t.Fatalf("6 machines have %d plans", len(made.Plans))
 	}
 	expect := func(moment string) {
 		t.Helper()

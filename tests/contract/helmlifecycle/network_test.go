@@ -82,7 +82,7 @@ func makeNetwork(ctx context.Context) error {
 	// All addresses of Services are local to this network.
 	route := exec.CommandContext(ctx, "ip", "-n", network.Namespace, "route", "add", "local", serviceRange, "dev", "lo")
 	if out, err := route.CombinedOutput(); err != nil {
-		return fmt.Errorf("take the addresses of Services: %w: %s", err, out)
+		return fmt.Errorf("assign the addresses of Services: %w: %s", err, out)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (in *installation) awaitReplicas(want int) (leader corev1.Pod) {
 			}
 		}
 		if len(pods) != want || ready != want || leaders != 1 {
-			return fmt.Sprintf("there are %d pods, %d of them are ready, %d lead", len(pods), ready, leaders)
+			return fmt.Sprintf("%d pods exist, %d are ready, %d lead", len(pods), ready, leaders)
 		}
 		return ""
 	})
@@ -105,7 +105,7 @@ func (in *installation) evictLeader() {
 	other := both[slices.IndexFunc(both, func(pod corev1.Pod) bool { return pod.Name != old.Name })]
 	plane.Until(in.t, 30*time.Second, func() string { return text(in.evict(old)) })
 	if err := in.evict(other); !apierrors.IsTooManyRequests(err) {
-		in.t.Errorf("the second replica may be evicted while the first is gone: %v", err)
+		in.t.Errorf("the second replica may be evicted while the first is missing: %v", err)
 	}
 	begin := time.Now()
 	plane.Until(in.t, time.Minute, func() string {

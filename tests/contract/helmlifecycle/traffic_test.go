@@ -56,7 +56,7 @@ func newMachine(t *testing.T, st *stage.Stage) func(context.Context) error {
 	check(t, st.Client.Get(t.Context(), client.ObjectKeyFromObject(authority), authority))
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authority.Data[corev1.TLSCertKey]) {
-		t.Fatal("Secret drover-ca holds no certificate")
+		t.Fatal("Secret drover-ca has no certificate")
 	}
 	machine := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
@@ -99,7 +99,7 @@ func badCluster(namespace string) *unstructured.Unstructured {
 func expectRefusal(err error) error {
 	switch {
 	case err == nil:
-		return errors.New("the API server does not ask Drover, and lets a wrong Cluster in")
+		return errors.New("the API server does not call Drover's webhook, and accepts a wrong Cluster")
 	case !strings.Contains(err.Error(), "cluster.admission.drover.io") || !strings.Contains(err.Error(), badField):
 		return fmt.Errorf("want a refusal by Drover's webhook that names %s: %w", badField, err)
 	}
@@ -142,7 +142,7 @@ func (tr *traffic) keepAsking(ctx context.Context, what string, ask func(context
 				tr.t.Fail()
 			}
 			if again <= told {
-				tr.t.Logf("%s, question %d: %v", what, asked, err)
+				tr.t.Logf("%s, request %d: %v", what, asked, err)
 			}
 		}
 		select {
@@ -150,5 +150,5 @@ func (tr *traffic) keepAsking(ctx context.Context, what string, ask func(context
 		case <-ctx.Done():
 		}
 	}
-	tr.t.Logf("%s: asked %d times, %d of them twice, %d in vain", what, asked, again, lost)
+	tr.t.Logf("%s: %d requests, %d of them repeated, %d failed", what, asked, again, lost)
 }

@@ -67,7 +67,7 @@ func newBalancer(t *testing.T, all ...*replica.Replica) *balancer {
 func (b *balancer) trust(authority []byte) error {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
-		return errors.New("there is no certificate")
+		return errors.New("the server has no certificate")
 	}
 	for _, one := range b.backends {
 		one.transport.CloseIdleConnections()
@@ -165,7 +165,7 @@ func (b *balancer) try(one *backend, request *http.Request) (*http.Response, str
 		return nil, fmt.Sprintf("%s: %s %s", what, answer.Status, text)
 	}
 	if request.URL.Query().Has("watch") {
-		answer.Body = &watched{ReadCloser: answer.Body, ctx: request.Context(), broke: func(err error) { b.failed(one, fmt.Sprintf("%s: watch broke: %v", what, err)) }}
+		answer.Body = &watched{ReadCloser: answer.Body, ctx: request.Context(), broke: func(err error) { b.failed(one, fmt.Sprintf("%s: the watch ended: %v", what, err)) }}
 	}
 	return answer, ""
 }
@@ -219,6 +219,6 @@ func (b *balancer) expect(t *testing.T, moment string, mayFail ...string) {
 			}
 		}
 	}
-	t.Logf("%s: agents asked %d times", moment, b.asked.Swap(0))
+	t.Logf("%s: agents sent %d requests", moment, b.asked.Swap(0))
 	b.failures, b.lost = map[string][]string{}, nil
 }

@@ -121,7 +121,7 @@ func (h *hall) expectServing(moment string, all ...*replica.Replica) {
 					return ""
 				}
 			}
-			return fmt.Sprintf("%s: %s does not serve", moment, r.Name)
+			return fmt.Sprintf("%s: %s does not answer", moment, r.Name)
 		})
 	}
 }
@@ -167,11 +167,11 @@ func (h *hall) expectNothingDoubled(namespaces []string, want int) {
 	h.made.mu.Lock()
 	defer h.made.mu.Unlock()
 	if want != 0 || hosts != len(h.made.hosts) {
-		h.Errorf("%d machines are missing; %d hosts exist of %d that were made", want, hosts, len(h.made.hosts))
+		h.Errorf("%d machines are missing; %d of %d created hosts exist", want, hosts, len(h.made.hosts))
 	}
 	for _, machine := range slices.Sorted(maps.Keys(h.made.hosts)) {
 		if n := h.made.hosts[machine]; n != 1 {
-			h.Errorf("the host of %s was made %d times", machine, n)
+			h.Errorf("the host of %s was created %d times", machine, n)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (h *hall) provision(namespace string, names ...string) *stage.Clusters {
 	clusters := h.Apply(namespace, 3, versions)
 	plane.Until(h.T, time.Minute, func() string {
 		if len(h.World.Machines(namespace)) == 0 {
-			return "no host is made yet"
+			return "no host exists yet"
 		}
 		return ""
 	})
@@ -213,7 +213,7 @@ func TestLeaderKilled(t *testing.T) {
 	h.expectNothingDoubled(namespaces, 18)
 
 	h.terminateLeader(namespaces[0], "killed-1")
-	h.balancer.expect(t, "leader told to end")
+	h.balancer.expect(t, "leader terminated")
 	clusters = h.provision(namespaces[3], "rolled-1", "rolled-2")
 	h.roll()
 	clusters.AwaitReady()
@@ -231,7 +231,7 @@ func (h *hall) killLeader() *replica.Replica {
 	after, next := h.awaitWrite(at, time.Minute, h.others(killed)...)
 	h.Logf("leader %s killed: %s wrote after %s", killed.Name, next.Name, after.Round(10*time.Millisecond))
 	if after > takeOver {
-		h.Errorf("the next leader wrote after %s, want %s at most", after, takeOver)
+		h.Errorf("the next leader wrote after %s, want at most %s", after, takeOver)
 	}
 	h.expectServing("after", h.others(killed)...)
 	killed.Start()
@@ -262,7 +262,7 @@ func (h *hall) stealLease() {
 	h.Logf("the controllers of %s ended %s after the lease was taken", robbed.Name, time.Since(at).Round(10*time.Millisecond))
 	h.expectServing("without a leader", h.replicas...)
 	h.leader()
-	h.Logf("somebody leads again %s after the lease was taken", time.Since(at).Round(10*time.Millisecond))
+	h.Logf("a replica leads again %s after the lease was taken", time.Since(at).Round(10*time.Millisecond))
 	if !robbed.Runs() || robbed.PID() != process {
 		h.Error("the process that lost the lease has ended")
 	}
@@ -277,13 +277,13 @@ func (h *hall) shutDoor() {
 	h.doors[alone.Name].close(isReplica)
 	plane.Until(h.T, 30*time.Second, func() string {
 		if alone.Leads() {
-			return "it leads, and cannot reach the API server"
+			return "it leads, but cannot reach the API server"
 		}
 		return ""
 	})
 	h.Logf("the controllers of %s ended %s after its last request", alone.Name, time.Since(at).Round(10*time.Millisecond))
 	replica.Leader(h.T, 30*time.Second, h.others(alone)...)
-	h.Logf("another leads after %s", time.Since(at).Round(10*time.Millisecond))
+	h.Logf("another replica leads after %s", time.Since(at).Round(10*time.Millisecond))
 	h.expectServing("alone", h.replicas...)
 	h.doors[alone.Name].open()
 
@@ -310,32 +310,32 @@ func (h *hall) terminateLeader(namespace, cluster string) {
 	select {
 	case what = <-held.arrived:
 	case <-time.After(time.Minute):
-		h.Fatal("the leader writes nothing after an edit")
+		h.Fatal("the leader writes no object after an edit")
 	}
 	wait := old.Terminate()
 	plane.Until(h.T, 5*time.Second, func() string {
 		for _, one := range h.balancer.backends {
 			if one.Replica == old && one.ready.Load() {
-				return "it is ready and about to end"
+				return "it is ready during its shutdown"
 			}
 		}
 		return ""
 	})
 	if lease := h.lease(); *lease.Spec.HolderIdentity == "" {
-		h.Error("the lease was given back while a write was under way")
+		h.Error("the lease was released during a write")
 	}
 	released := time.Now()
 	close(held.release)
 	if code := <-held.answered; code >= 300 || code == 0 {
-		h.Errorf("the write under way, %s, was answered %d", what, code)
+		h.Errorf("the running write, %s, got status %d", what, code)
 	}
 	after, next := h.awaitWrite(released, time.Minute, h.others(old)...)
-	h.Logf("leader %s told to end: %s wrote %s after the write under way was done", old.Name, next.Name, after.Round(10*time.Millisecond))
+	h.Logf("leader %s terminated: %s wrote %s after the end of the running write", old.Name, next.Name, after.Round(10*time.Millisecond))
 	if after > handOver {
-		h.Errorf("the next leader wrote after %s, want %s at most", after, handOver)
+		h.Errorf("the next leader wrote after %s, want at most %s", after, handOver)
 	}
 	if err := wait(); err != nil {
-		h.Errorf("%s ended: %v", old.Name, err)
+		h.Errorf("%s has ended: %v", old.Name, err)
 	}
 	old.Start()
 	old.AwaitReady()
@@ -354,7 +354,7 @@ func (h *hall) roll() {
 	for _, r := range h.replicas {
 		at := time.Now()
 		r.Stop()
-		h.Logf("%s ended %s after it was told to", r.Name, time.Since(at).Round(10*time.Millisecond))
+		h.Logf("%s ended %s after the signal", r.Name, time.Since(at).Round(10*time.Millisecond))
 		r.Start()
 		r.AwaitReady()
 	}

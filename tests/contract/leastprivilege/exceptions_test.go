@@ -18,31 +18,31 @@ type exception struct {
 // exceptions are permissions that the stories never use. A used permission is no exception and fails the test.
 var exceptions = []exception{
 	{
-		"an apply set removes what is not wanted any more; with whole clusters the garbage collector removes these", rights.Own,
+		"an apply set deletes unwanted objects; for whole clusters, the garbage collector deletes these", rights.Own,
 		"delete: rkeclusters.rke.cattle.io rkecontrolplanes.rke.cattle.io",
 	},
 	{
-		"asked within another request: it makes the binding to this role possible", rights.Own,
+		"checked within another request: it allows the binding to this role", rights.Own,
 		"bind: roles.rbac.authorization.k8s.io=rke2-machine-provisioner",
 	},
 	{
-		"asked within other requests where the admission plugin OwnerReferencesPermissionEnforcement is on, as in OpenShift", rights.Own,
+		"checked within other requests if the admission plugin OwnerReferencesPermissionEnforcement is enabled, as in OpenShift", rights.Own,
 		`update: clusters/finalizers.provisioning.cattle.io rkebootstraps/finalizers.rke.cattle.io rkecontrolplanes/finalizers.rke.cattle.io
 		update: clusters/finalizers.cluster.x-k8s.io machines/finalizers.cluster.x-k8s.io`,
 	},
 	{
-		"asked within other requests where the admission plugin OwnerReferencesPermissionEnforcement is on, as in OpenShift", rights.Core,
+		"checked within other requests if the admission plugin OwnerReferencesPermissionEnforcement is enabled, as in OpenShift", rights.Core,
 		`update: clusters/finalizers.cluster.x-k8s.io machines/finalizers.cluster.x-k8s.io machinedeployments/finalizers.cluster.x-k8s.io
 		update: machinehealthchecks/finalizers.cluster.x-k8s.io machinesets/finalizers.cluster.x-k8s.io`,
 	},
 	{
-		"asked when a Cluster names a Secret of another namespace, and as long as it does, and when somebody uses a cluster through Drover", rights.Own,
+		"used while a Cluster names a Secret of another namespace, and when a user reaches a cluster through Drover", rights.Own,
 		"create: subjectaccessreviews.authorization.k8s.io",
 	},
-	{"replicas that end, and those that are gone", rights.System, "delete: leases.coordination.k8s.io"},
-	{"settings that are others at the next start", rights.System, "update: configmaps"},
-	{"definitions of an older Drover", rights.Own, "update: customresourcedefinitions.apiextensions.k8s.io"},
-	{"hosts that exist already", rights.Core, "watch patch delete: custommachines.rke.cattle.io"},
+	{"replicas that end, and deleted ones", rights.System, "delete: leases.coordination.k8s.io"},
+	{"settings that differ at the next start", rights.System, "update: configmaps"},
+	{"CRDs of an older Drover", rights.Own, "update: customresourcedefinitions.apiextensions.k8s.io"},
+	{"existing hosts", rights.Core, "watch patch delete: custommachines.rke.cattle.io"},
 	{
 		"a user's ClusterResourceSets", rights.Core,
 		`get patch: configmaps secrets
@@ -57,7 +57,7 @@ var exceptions = []exception{
 // atTimes are permissions that the stories use only with certain timing.
 var atTimes = []exception{
 	{
-		"an apply set repairs what somebody else has changed, and reads what is there already, if it comes to that", rights.Own,
+		"an apply set repairs foreign changes, and reads existing objects", rights.Own,
 		`get patch: namespaces serviceaccounts roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io
 		get patch: customresourcedefinitions.apiextensions.k8s.io
 		get patch: rkeclusters.rke.cattle.io rkebootstraptemplates.rke.cattle.io *.rke-machine.cattle.io
@@ -65,12 +65,12 @@ var atTimes = []exception{
 		get patch: clusters.management.cattle.io clusterregistrationtokens.management.cattle.io`,
 	},
 	{
-		"in the caches of the core, where that runs in Drover, and not watched a second time; which of both watches is a matter of time", rights.Own,
+		"in the caches of the embedded core, which are shared; either controller may start the watch", rights.Own,
 		"watch: clusters.cluster.x-k8s.io machinedeployments.cluster.x-k8s.io machinehealthchecks.cluster.x-k8s.io machines.cluster.x-k8s.io",
 	},
 	{"read live after a conflict", rights.Own, "get: clusters.provisioning.cattle.io"},
-	{"an event that comes again", rights.Own, "patch: events"},
-	{"an event that comes again", rights.Core, "patch: events"},
+	{"a repeated event", rights.Own, "patch: events"},
+	{"a repeated event", rights.Core, "patch: events"},
 	{"read live after a conflict", rights.Core, "get: rkebootstraps.rke.cattle.io *.rke-machine.cattle.io"},
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-var update = flag.Bool("update", false, "write the rules of the chart's roles anew")
+var update = flag.Bool("update", false, "rewrite the rules of the chart's roles")
 
 // unbind permits everything to Drover, so that the test also finds the requests that would follow a rejected one.
 func unbind(t *testing.T, admin client.Client) {
@@ -41,21 +41,21 @@ func (in *installation) check(t *testing.T) {
 	never, sometimes := granted(t, exceptions), granted(t, atTimes)
 	rules, err := rights.Generate(rights.Purposes, slices.Concat(asked, never, sometimes))
 	if err != nil {
-		t.Errorf("pkg/testkit/rights/purposes.go does not fit what was asked for:\n%v", err)
+		t.Errorf("pkg/testkit/rights/purposes.go does not match the requests:\n%v", err)
 	}
 	needless, err := rights.Needless(rights.Purposes, slices.Concat(asked, sometimes), never)
 	if err != nil {
-		t.Errorf("it cannot be told which exceptions are needed: %v", err)
+		t.Errorf("the needed exceptions are unknown: %v", err)
 	}
 	for _, grant := range needless {
-		t.Errorf("used, and so to be taken out of exceptions_test.go: role %s, %s", grant.Role, grant.Request)
+		t.Errorf("used, so remove it from exceptions_test.go: role %s, %s", grant.Role, grant.Request)
 	}
 	path := filepath.Join(plane.Root(t), rights.File)
 	switch {
 	case !*update:
 		compare(t, path, rules)
 	case t.Failed():
-		t.Errorf("%s is not written: not all was asked for", rights.File)
+		t.Errorf("%s is not written, because some permissions were not used", rights.File)
 	default:
 		check(t, os.WriteFile(path, rules.YAML(), 0o644))
 	}
@@ -70,16 +70,16 @@ func compare(t *testing.T, path string, want rights.Rules) {
 	permitted, needed := have.Grants(), want.Grants()
 	for _, grant := range permitted {
 		if !slices.Contains(needed, grant) {
-			t.Errorf("never used, and no exception: role %s, %s", grant.Role, grant.Request)
+			t.Errorf("neither used nor an exception: role %s, %s", grant.Role, grant.Request)
 		}
 	}
 	for _, grant := range needed {
 		if !slices.Contains(permitted, grant) {
-			t.Errorf("used, or an exception, and not permitted: role %s, %s", grant.Role, grant.Request)
+			t.Errorf("used or an exception, but not permitted: role %s, %s", grant.Role, grant.Request)
 		}
 	}
 	if yaml := want.YAML(); !bytes.Equal(content, yaml) {
-		t.Errorf("%s is not what is generated; its first lines say how it is written anew (-want +got):\n%s", rights.File, cmp.Diff(string(yaml), string(content)))
+		t.Errorf("%s is outdated; its first lines say how to generate it (-want +got):\n%s", rights.File, cmp.Diff(string(yaml), string(content)))
 	}
 }
 
@@ -95,7 +95,7 @@ func (r *recorder) report(t *testing.T) []rights.Grant {
 			lines = append(lines, fmt.Sprintf("%5d %s", times, asked))
 		}
 		slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[6:], b[6:]) })
-		t.Logf("asked by %s:\n%s", by, strings.Join(lines, "\n"))
+		t.Logf("requests of %s:\n%s", by, strings.Join(lines, "\n"))
 		for asked := range r.asked[by] {
 			out = append(out, rights.Grant{Role: string(by), Request: asked})
 		}

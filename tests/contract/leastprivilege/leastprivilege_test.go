@@ -105,7 +105,7 @@ func (in *installation) ping(t *testing.T, st *stage.Stage, port string) {
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(authority.Data[corev1.TLSCertKey])
 	if code := asStranger(t, trusted, "https://127.0.0.1:"+port+"/k8s/clusters/c-m-12345678/version"); code != http.StatusUnauthorized {
-		t.Errorf("a stranger who asks for a cluster is answered with %d", code)
+		t.Errorf("a request of a stranger for a cluster gets %d", code)
 	}
 }
 
@@ -191,7 +191,7 @@ func (in *installation) run(t *testing.T, overrides ...string) {
 		select {
 		case err := <-ended:
 			if err != nil {
-				t.Errorf("drover ended: %v", err)
+				t.Errorf("drover has ended: %v", err)
 			}
 		case <-time.After(time.Minute):
 			t.Error("drover did not end within a minute")

@@ -143,11 +143,11 @@ func (h *host) state() (archive []byte, secret *corev1.Secret) {
 	return secret.Data[rkev1.MachineStateKey], secret
 }
 
-// TestMachineIsMadeAndRemoved also checks the exit statuses of repeated Jobs, on which Drover's decisions depend.
-func TestMachineIsMadeAndRemoved(t *testing.T) {
+// TestMachineIsCreatedAndRemoved also checks the exit statuses of repeated Jobs, on which Drover's decisions depend.
+func TestMachineIsCreatedAndRemoved(t *testing.T) {
 	h := newHost(t, map[string]any{"size": "large", "cpuCount": "4", "monitoring": true, "tags": []any{"a=1", "b=2"}, "userdata": "#cloud-config\nusers: []\n"})
 	if archive, _ := h.state(); len(archive) > 0 {
-		t.Fatal("the state is not empty before the machine is made")
+		t.Fatal("the state is not empty before the creation of the machine")
 	}
 	code, output := h.pod(machinejob.RenderCreate(h.input))
 	archive, secret := h.state()
@@ -155,29 +155,29 @@ func TestMachineIsMadeAndRemoved(t *testing.T) {
 		t.Fatalf("create: exit status %d, state holds a machine %v\n%s", code, machinejob.StateHolds(archive), output)
 	}
 	if secret.Labels[rkev1.BackupLabel] != "true" || secret.Type != rkev1.SecretTypeMachineState {
-		t.Errorf("the program has changed what marks its Secret: type %s, labels %v", secret.Type, secret.Labels)
+		t.Errorf("the program has changed the type or labels of its Secret: type %s, labels %v", secret.Type, secret.Labels)
 	}
 	if code, output = h.pod(machinejob.RenderCreate(h.input)); code != 1 || !strings.Contains(output, "already exists") {
-		t.Errorf("a second create: exit status %d, want 1: it must not make a second machine\n%s", code, output)
+		t.Errorf("a second create: exit status %d, want 1: it must not create a second machine\n%s", code, output)
 	}
 	code, output = h.pod(machinejob.RenderRemove(h.input, 1))
 	if archive, _ = h.state(); code != 0 || machinejob.StateHolds(archive) || len(archive) == 0 {
 		t.Fatalf("remove: exit status %d, state of %d bytes holds a machine %v\n%s", code, len(archive), machinejob.StateHolds(archive), output)
 	}
 	if code, output = h.pod(machinejob.RenderRemove(h.input, 2)); code != 1 {
-		t.Errorf("a second remove: exit status %d, want 1: its failure proves nothing, the state does\n%s", code, output)
+		t.Errorf("a second remove: exit status %d, want 1: only the state proves the removal\n%s", code, output)
 	}
 }
 
-func TestMachineThatCannotBeMade(t *testing.T) {
+func TestMachineThatCannotBeCreated(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec      map[string]any
 		wantCode  int
 		wantText  string
 		wantHolds bool
 	}{
-		"the check before creation fails: nothing is recorded": {map[string]any{"cpuCount": "0"}, 3, "want at least 1", false},
-		"the cloud refuses: the attempt is recorded":           {map[string]any{"failCreate": "no quota"}, 1, "no quota", true},
+		"the check before the creation fails: the state is empty": {map[string]any{"cpuCount": "0"}, 3, "want at least 1", false},
+		"the cloud refuses: the state has the attempt":            {map[string]any{"failCreate": "no quota"}, 1, "no quota", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, test.spec)
@@ -199,8 +199,8 @@ func TestMachineThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestDriverThatWasChanged: the pod must download the same driver whose flags the server has read.
-func TestDriverThatWasChanged(t *testing.T) {
+// TestChangedDriver: the pod must download the same driver whose flags the server has read.
+func TestChangedDriver(t *testing.T) {
 	h := newHost(t, nil)
 	h.input.Driver.SHA256 = strings.Repeat("0", 64)
 	code, output := h.pod(machinejob.RenderCreate(h.input))
@@ -208,6 +208,6 @@ func TestDriverThatWasChanged(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, output)
 	}
 	if archive, _ := h.state(); len(archive) > 0 {
-		t.Error("a machine was recorded")
+		t.Error("the state has a machine")
 	}
 }

@@ -25,7 +25,7 @@ func kubeBinary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: scripts/build-kube makes it", err)
+		t.Fatalf("%v: scripts/build-kube builds it", err)
 	}
 	return path
 }

@@ -26,7 +26,7 @@ func TestProcessKubelet(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
 	t.Run("job with secret volume", func(t *testing.T) { testSecretVolume(t, c) })
-	t.Run("job sees a clean place", func(t *testing.T) { testCleanPlace(t, c) })
+	t.Run("job runs in a clean folder", func(t *testing.T) { testCleanPlace(t, c) })
 	t.Run("service account token works", func(t *testing.T) { testToken(t, c) })
 	t.Run("failing job", func(t *testing.T) { testFailingJob(t, c) })
 	t.Run("unknown image", func(t *testing.T) { testUnknownImage(t, c) })
@@ -68,7 +68,7 @@ func testSecretVolume(t *testing.T, c cluster) {
 		t.Errorf("phase %s, log %q; want Succeeded, %q", pod.Status.Phase, logs, want)
 	}
 	if left, _ := filepath.Glob(filepath.Join(c.dir, "kubelet", "pods", string(pod.UID), "volumes", "*")); len(left) > 0 {
-		t.Errorf("volumes of a finished pod are still on disk: %v", left)
+		t.Errorf("volumes of a finished pod still exist on disk: %v", left)
 	}
 }
 
@@ -138,7 +138,7 @@ func testLateSecret(t *testing.T, c cluster) {
 	c.run(t, job("late", "shell:1", `echo "$WORD"`, func(spec *corev1.PodSpec) {
 		spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "late"}}}}
 	}))
-	eventually(t, "the pod says what it waits for", func() error {
+	eventually(t, "the pod reports what it waits for", func() error {
 		if states := c.podStates(t.Context(), "late"); !strings.Contains(states, `secrets "late" not found`) {
 			return errors.New(states)
 		}
@@ -269,20 +269,20 @@ func testDelete(t *testing.T, c cluster) {
 		t.Fatal(err)
 	}
 	tries := 0
-	eventually(t, "the pod is gone", func() error {
+	eventually(t, "the pod is deleted", func() error {
 		tries++
 		_, err := c.CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("still there: %w", err)
+			return fmt.Errorf("still exists: %w", err)
 		}
 		return nil
 	})
 	if tries > 200 {
-		t.Errorf("it took %d tries, want far less than the grace period", tries)
+		t.Errorf("it took %d attempts, want far fewer than the grace period allows", tries)
 	}
-	eventually(t, "its files are gone", func() error {
+	eventually(t, "its files are deleted", func() error {
 		if _, err := os.Stat(filepath.Join(c.dir, "kubelet", "pods", string(pod.UID))); err == nil {
-			return errors.New("still there")
+			return errors.New("still exists")
 		}
 		return nil
 	})
@@ -323,7 +323,7 @@ func testKubeletKilled(t *testing.T, c cluster) {
 		t.Errorf("short ended as %+v, want exit code 5", end)
 	}
 	if err := c.running(t.Context(), "long"); err != nil {
-		t.Errorf("long does not run any more: %v", err)
+		t.Errorf("long has stopped: %v", err)
 	}
 	touch("long.go")
 	pod := c.ended(t, "long")

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	<-time.After(time.Hour)
 }
 
-func TestServesAndSaysItsVersion(t *testing.T) {
+func TestServesItsVersion(t *testing.T) {
 	t.Parallel()
 	plane := start(t, configIn(t, t.TempDir()))
 	version, err := client(t, plane).Discovery().ServerVersion()
@@ -51,7 +51,7 @@ func TestServesAndSaysItsVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if version.GitVersion != "v1.36.3" || version.Minor != "36" {
-		t.Errorf("the API server calls itself %+v, want v1.36.3", version)
+		t.Errorf("the API server has version %+v, want v1.36.3", version)
 	}
 	info, err := os.Stat(plane.Kubeconfig())
 	if err != nil {
@@ -62,7 +62,7 @@ func TestServesAndSaysItsVersion(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), kubeBinary(t), "kubectl", "--kubeconfig", plane.Kubeconfig(), "get", "namespace", "default", "-o", "name").CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "namespace/default" {
-		t.Errorf("kubectl says %q, %v", out, err)
+		t.Errorf("kubectl prints %q, %v", out, err)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestChildrenOfKilledRunAreEndedAndNothingIsLost(t *testing.T) {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	fields := strings.Fields(line)
 	if err != nil || len(fields) != 3 {
-		t.Fatalf("the parent said %q, %v", line, err)
+		t.Fatalf("the parent printed %q, %v", line, err)
 	}
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestStartFailsClearly(t *testing.T) {
 		err = plane.Start(t.Context())
 		for _, want := range []string{"start kube-apiserver", "address already in use", "kube-apiserver.log"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v does not say %q", err, want)
+				t.Errorf("error %v does not contain %q", err, want)
 			}
 		}
 	})
@@ -189,7 +189,7 @@ func TestStartFailsClearly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
-			t.Errorf("error = %v, want one that names the process using the directory", err)
+			t.Errorf("error %v does not name the process that uses the directory", err)
 		}
 	})
 	t.Run("program fails", func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestStartFailsClearly(t *testing.T) {
 		err = plane.Start(t.Context())
 		for _, want := range []string{"start etcd", "exit status 7", "cannot find the stars"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v does not say %q", err, want)
+				t.Errorf("error %v does not contain %q", err, want)
 			}
 		}
 	})
@@ -254,7 +254,7 @@ func TestAuditLogCountsWritesByUserAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(content), "never-in-a-log") {
-		t.Error("the audit log holds contents of a Secret")
+		t.Error("the audit log has contents of a Secret")
 	}
 }
 
@@ -276,10 +276,10 @@ func TestControllersRun(t *testing.T) {
 	if err := c.CoreV1().ConfigMaps("default").Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the garbage collector deletes what the owner owned", func() error {
+	eventually(t, "the garbage collector deletes the owner's objects", func() error {
 		_, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "owned", metav1.GetOptions{})
 		if err == nil {
-			return errors.New("still there")
+			return errors.New("still exists")
 		}
 		return nil
 	})

@@ -73,7 +73,7 @@ func TestManifests(t *testing.T) {
 			}
 			first := firstPlans(t, st.Client, m.cluster)
 			if want := slices.Sorted(slices.Values(m.plans)); !slices.Equal(slices.Sorted(maps.Keys(first)), want) {
-				t.Errorf("there are plans %q, want %q", slices.Sorted(maps.Keys(first)), want)
+				t.Errorf("the plans are %q, want %q", slices.Sorted(maps.Keys(first)), want)
 			}
 			for file, text := range first {
 				compare(t, name, file, text)

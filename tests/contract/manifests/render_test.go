@@ -52,7 +52,7 @@ func notAdopted(t *testing.T, c client.Client, cluster string) string {
 		}
 	}
 	if len(infrastructure.OwnerReferences) == 0 || len(controlPlane.OwnerReferences) == 0 || capi.Spec.ControlPlaneEndpoint.Host == "" {
-		return "Cluster API has not taken over the cluster " + cluster
+		return "Cluster API does not own the cluster yet: " + cluster
 	}
 	return ""
 }

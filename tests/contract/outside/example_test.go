@@ -69,10 +69,10 @@ func startHost(t *testing.T, program string) {
 		select {
 		case err := <-ended:
 			if err != nil {
-				t.Errorf("the host, told to end, ended with: %v", err)
+				t.Errorf("after the signal, the host ended with: %v", err)
 			}
 		case <-time.After(time.Minute):
-			t.Error("the host does not end when it is told to")
+			t.Error("the host does not end after the signal")
 			_ = host.Process.Kill()
 		}
 	})

@@ -94,7 +94,7 @@ func ambientProxy(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
 	if err != nil {
-		t.Fatalf("ask for GOPROXY: %v", err)
+		t.Fatalf("read GOPROXY: %v", err)
 	}
 	return strings.TrimSpace(string(out))
 }

@@ -82,7 +82,7 @@ func workTree(t *testing.T, root string) (files, nested []string) {
 		}
 	}
 	if !slices.Contains(nested, "pkg/apis") {
-		t.Fatalf("pkg/apis is not a module of its own; modules are in %v", nested)
+		t.Fatalf("pkg/apis is not a separate module; modules are in %v", nested)
 	}
 	return files, nested
 }
@@ -164,7 +164,7 @@ func (p proxy) forget(t *testing.T) {
 		}
 		for _, name := range unwanted {
 			if err := os.RemoveAll(name); err != nil {
-				t.Errorf("take %s %s out of the module cache: %v", module, p.version, err)
+				t.Errorf("copy %s %s from the module cache: %v", module, p.version, err)
 			}
 		}
 	}

@@ -160,7 +160,7 @@ func Binary(name string) (string, error) {
 	}
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%s is missing; make it with `make build`: %w", name, err)
+		return "", fmt.Errorf("%s is missing; build it with `make build`: %w", name, err)
 	}
 	return path, nil
 }
@@ -213,7 +213,7 @@ func Dir(tb testing.TB) string {
 func plane(tb testing.TB) *managementplane.Plane {
 	tb.Helper()
 	if running == nil {
-		tb.Fatal("no plane runs: TestMain has to call plane.Main")
+		tb.Fatal("no plane runs: TestMain must call plane.Main")
 	}
 	return running
 }
@@ -233,7 +233,7 @@ func Namespace(tb testing.TB) string {
 	}
 	made, err := client.CoreV1().Namespaces().Create(tb.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
 	if err != nil {
-		tb.Fatalf("make namespace: %v", err)
+		tb.Fatalf("create namespace: %v", err)
 	}
 	tb.Cleanup(func() {
 		if err := client.CoreV1().Namespaces().Delete(context.WithoutCancel(tb.Context()), made.Name, metav1.DeleteOptions{}); err != nil {

@@ -105,7 +105,7 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 	}
 	t.Logf("%d answers, events of %d watches; %d lost by %d cuts of %d sessions", c.answered.Load(), c.watches.Load(), c.lost.Load(), cuts, ended)
 	if c.answered.Load() < 5*crowdSize || c.watches.Load() == 0 || c.lost.Load() == 0 || ended < cuts {
-		t.Error("too little was tried")
+		t.Error("too few requests")
 	}
 }
 
@@ -235,17 +235,17 @@ func (c *crowd) ask(user, cluster int) error {
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := c.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("%s asks for %s: %w", userName(user), path, err)
+		return fmt.Errorf("%s requests %s: %w", userName(user), path, err)
 	}
 	defer answer.Body.Close()
 	content, err := io.ReadAll(answer.Body)
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s asks for %s: no answer in %s", userName(user), path, slowest)
+		return fmt.Errorf("%s requests %s: no answer in %s", userName(user), path, slowest)
 	case answer.StatusCode == http.StatusServiceUnavailable && (answer.Header.Get("Retry-After") != "" || method == http.MethodPost), err != nil:
 		return errLost // the post may have arrived, so the answer does not ask for a retry
 	case answer.StatusCode/100 != 2:
-		return fmt.Errorf("%s asks for %s: %s with Retry-After %q: %s", userName(user), path, answer.Status, answer.Header.Get("Retry-After"), content)
+		return fmt.Errorf("%s requests %s: %s with Retry-After %q: %s", userName(user), path, answer.Status, answer.Header.Get("Retry-After"), content)
 	}
 	return check(content)
 }
@@ -257,7 +257,7 @@ func (c *crowd) isOf(content []byte, user, cluster int) error {
 		return fmt.Errorf("the answer is %s: %w", content, err)
 	}
 	if want := fmt.Sprint("k", cluster); got.Name != userName(user) || got.Data["cluster"] != want {
-		return fmt.Errorf("%s asked %s and got what %s has in %s", userName(user), want, got.Name, got.Data["cluster"])
+		return fmt.Errorf("%s requested %s and got the object of %s in %s", userName(user), want, got.Name, got.Data["cluster"])
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (c *crowd) isWatched(content []byte, user, cluster int) error {
 			Object json.RawMessage `json:"object"`
 		}
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
-			return fmt.Errorf("the watch tells %s: %w", line, err)
+			return fmt.Errorf("the watch sends %s: %w", line, err)
 		}
 		if err := c.isOf(event.Object, user, cluster); err != nil {
 			return fmt.Errorf("event %s: %w", event.Type, err)

@@ -114,11 +114,11 @@ func TestAuthorizedEndpoint(t *testing.T) {
 		if err != nil || out != user {
 			pods, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonsets,pods", "-o", "wide")
 			log, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "logs", "-l", "app=drover-cluster-auth", "--tail=30")
-			return fmt.Sprintf("at the endpoint jane is %q: %v\n%s\n%s", out, err, pods, log)
+			return fmt.Sprintf("jane's user name at the endpoint is %q: %v\n%s\n%s", out, err, pods, log)
 		}
 		return ""
 	})
-	t.Logf("at the endpoint %s after the agent was connected", time.Since(began).Round(time.Millisecond))
+	t.Logf("the endpoint answers %s after the agent connected", time.Since(began).Round(time.Millisecond))
 
 	token, err := w.endpointToken(management, namespace+"/demo")
 	w.must(err)
@@ -134,7 +134,7 @@ func TestAuthorizedEndpoint(t *testing.T) {
 		token  string
 	}{
 		"a token of another cluster":              {downstream, elsewhere},
-		"a token that was changed":                {downstream, token[:len(token)-8] + "AAAAAAAA"},
+		"a changed token":                         {downstream, token[:len(token)-8] + "AAAAAAAA"},
 		"the token at the management cluster":     {plane.Config(t, "nobody"), token},
 		"jane's credential for the other cluster": {downstream, bearerIn(t, management)},
 	} {
@@ -143,7 +143,7 @@ func TestAuthorizedEndpoint(t *testing.T) {
 		}
 	}
 	if status, body := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", http.Header{"Authorization": {"Bearer " + token}}); status != http.StatusUnauthorized {
-		t.Errorf("the token at Drover is answered with %d: %s", status, body)
+		t.Errorf("a request with the token to Drover gets %d: %s", status, body)
 	}
 	w.account(namespace, "stranger")
 	if _, err := w.endpointToken(w.managementOf(namespace, "stranger"), namespace+"/demo"); err == nil {
@@ -152,7 +152,7 @@ func TestAuthorizedEndpoint(t *testing.T) {
 	plane.Until(w, time.Minute, func() string {
 		ready := w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonset", "drover-cluster-auth", "-o", "jsonpath={.status.numberReady}")
 		if ready != "1" {
-			return "of what answers about tokens is ready: " + ready
+			return "ready pods of the token authenticator: " + ready
 		}
 		return ""
 	})
@@ -182,13 +182,13 @@ func (w *world) singleServer(namespace, user, address string) {
 			server = found.Server
 			return ""
 		}
-		return "there is no context for the server"
+		return "the kubeconfig has no context for the server"
 	})
 	if server != "https://192.0.2.7:6443" {
 		w.Errorf("the server is at %s", server)
 	}
 	if is := w.kubectlOK(path, "", "--context", "demo-demo-server", "--server", address, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); is != user {
-		w.Errorf("by the authority of that context jane is %q", is)
+		w.Errorf("through that context, jane's user name is %q", is)
 	}
 }
 
@@ -209,7 +209,7 @@ func (w *world) refusedOnce(kubeconfig string) {
 		w.must(os.WriteFile(file, content, 0o600))
 	}
 	if out, err := w.kubectl(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami"); err == nil || len(files) == 0 {
-		w.Errorf("with %d tokens that are not good kubectl gets %s", len(files), out)
+		w.Errorf("with %d invalid tokens, kubectl gets %s", len(files), out)
 	}
 	w.kubectlOK(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami")
 }
@@ -232,15 +232,15 @@ func (w *world) switchedOff(namespace, management string) {
 	plane.Until(w, time.Minute, func() string {
 		left, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonsets/drover-cluster-auth", "configmaps/drover-cluster-auth", "--ignore-not-found", "-o", "name")
 		if err != nil || left != "" {
-			return fmt.Sprintf("of the endpoint there is left %s: %v", left, err)
+			return fmt.Sprintf("of the endpoint, %s remains: %v", left, err)
 		}
 		if _, err := w.secret(namespace, "demo-endpoint-keys"); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("its keys are there: %v", err)
+			return fmt.Sprintf("its keys still exist: %v", err)
 		}
 		return ""
 	})
 	w.Setenv("XDG_CACHE_HOME", w.TempDir())
 	if _, err := w.endpointToken(management, namespace+"/demo"); err == nil || !strings.Contains(err.Error(), "spec.localClusterAuthEndpoint.enabled") {
-		w.Errorf("of an endpoint that is switched off: %v", err)
+		w.Errorf("a disabled endpoint: %v", err)
 	}
 }

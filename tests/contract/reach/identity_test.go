@@ -39,26 +39,26 @@ type identityCase struct {
 func identityCases(namespace string) map[string]identityCase {
 	account := "system:serviceaccount:" + namespace + ":caller"
 	return map[string]identityCase{
-		"as themselves": {
+		"without impersonation": {
 			as: "system:drover:serviceaccount:NS:CALLER | UID | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
 		},
-		"somebody whom they may not impersonate": {
+		"a user without permission for impersonation": {
 			header:  http.Header{"Impersonate-User": {"joe"}},
 			refused: `403 may not impersonate users "joe"`,
 		},
-		"somebody whom they may": {
+		"a user with permission for impersonation": {
 			rights: []string{"/users=joe"},
 			header: http.Header{"Impersonate-User": {"joe"}}, as: "joe |  | system:authenticated | ",
 		},
-		"somebody else": {
+		"another user than permitted": {
 			rights: []string{"/users=joe"},
 			header: http.Header{"Impersonate-User": {"jane"}}, refused: `403 may not impersonate users "jane"`,
 		},
-		"a group that they may not": {
+		"a group without permission": {
 			rights: []string{"/users"},
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers"}}, refused: `403 may not impersonate groups "testers"`,
 		},
-		"groups that they may": {
+		"groups with permission": {
 			rights: []string{"/users", "/groups"},
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers", "readers"}}, as: "joe |  | readers,system:authenticated,testers | ",
 		},
@@ -67,12 +67,12 @@ func identityCases(namespace string) map[string]identityCase {
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Uid": {"u-9"}, "Impersonate-Extra-Example.com%2fscope": {"a"}},
 			as:     "joe | u-9 | system:authenticated | example.com/scope=a",
 		},
-		"a service account, which is another one there": {
+		"a service account, which differs in the cluster": {
 			rights: []string{"/serviceaccounts"},
 			header: http.Header{"Impersonate-User": {account}},
 			as:     "system:drover:serviceaccount:NS:caller |  | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
 		},
-		"masters, whatever they may": {
+		"system:masters, with all permissions": {
 			rights: []string{"/users", "/groups"},
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"system:masters"}}, refused: "403 system:masters",
 		},
@@ -81,7 +81,7 @@ func identityCases(namespace string) map[string]identityCase {
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"system:drover:cluster-admin"}},
 			as:     "joe |  | system:authenticated,system:drover:cluster-admin | ",
 		},
-		"a part of Kubernetes, which it is not there": {
+		"a component of Kubernetes, which is an ordinary user in the cluster": {
 			rights: []string{"/users"},
 			header: http.Header{"Impersonate-User": {"system:kube-scheduler"}}, as: "system:drover:user:kube-scheduler |  | system:authenticated | ",
 		},
@@ -93,7 +93,7 @@ func identityCases(namespace string) map[string]identityCase {
 			rights: []string{"/users", "/groups"},
 			header: http.Header{"Impersonate-Group": {"testers"}}, refused: "400 Impersonate-User",
 		},
-		"what a proxy before this one believes is not believed": {
+		"headers for other proxies are ignored": {
 			header: http.Header{"X-Remote-User": {"joe"}, "X-Remote-Group": {"system:masters"}},
 			as:     "system:drover:serviceaccount:NS:CALLER | UID | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
 		},
@@ -112,13 +112,13 @@ func (w *world) identities(namespace, id, administrator string) {
 		w.Run(name, func(t *testing.T) { w.of(t).identity(namespace, id, caller, test) })
 	}
 	w.Run("rights there", func(t *testing.T) { w.of(t).canI(namespace, id, administrator) })
-	w.Run("no credential", func(t *testing.T) {
+	w.Run("without a credential", func(t *testing.T) {
 		w := w.of(t)
 		for _, header := range []http.Header{nil, {"Authorization": {"Bearer wrong"}}, {"Authorization": {"Basic eDp5"}}} {
 			here, one := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", header)
 			absent, other := w.fetch(w.server.ServerURL+"/k8s/clusters/c-m-absent00/version", header)
 			if here != http.StatusUnauthorized || absent != here || one != strings.ReplaceAll(other, "c-m-absent00", id) {
-				w.Errorf("header %v: a cluster is answered with %d %s, none with %d %s", header, here, one, absent, other)
+				w.Errorf("header %v: a request for a cluster gets %d %s, for a missing one %d %s", header, here, one, absent, other)
 			}
 		}
 	})
@@ -139,13 +139,13 @@ func (w *world) identity(namespace, id, caller string, test identityCase) {
 		if test.refused != "" {
 			code, part, _ := strings.Cut(test.refused, " ")
 			if strconv.Itoa(status) != code || !strings.Contains(body, part) {
-				return fmt.Sprintf("answered with %d %s, want %s", status, body, test.refused)
+				return fmt.Sprintf("the answer is %d %s, want %s", status, body, test.refused)
 			}
 			return ""
 		}
 		want := strings.NewReplacer("NS", namespace, "CALLER", caller).Replace(test.as)
 		if diff := cmp.Diff(want, said(body)); diff != "" {
-			return fmt.Sprintf("answered with %d: as whom (-want +got):\n%s", status, diff)
+			return fmt.Sprintf("the answer is %d: the user (-want +got):\n%s", status, diff)
 		}
 		return ""
 	})
@@ -229,17 +229,17 @@ func (w *world) canI(namespace, id, administrator string) {
 	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "asker", "--clusterrole=lister", "--user=system:drover:serviceaccount:"+namespace+":asker")
 	plane.Until(w, 30*time.Second, func() string {
 		if out, err := w.kubectl(kubeconfig, "", "auth", "can-i", "list", "pods", "-A"); err != nil || out != "yes" {
-			return fmt.Sprintf("who may list is told %q: %v", out, err)
+			return fmt.Sprintf("a user with permission to list gets %q: %v", out, err)
 		}
 		return ""
 	})
 	for _, args := range [][]string{{"delete", "pods"}, {"get", "secrets"}, {"impersonate", "users"}, {"*", "*"}} {
 		if out, err := w.kubectl(kubeconfig, "", append([]string{"auth", "can-i"}, args...)...); err == nil || !strings.HasSuffix(out, "no") {
-			w.Errorf("who may list is told that they can %s: %q", strings.Join(args, " "), out)
+			w.Errorf("a user with permission to list can also %s: %q", strings.Join(args, " "), out)
 		}
 	}
 	if out := w.kubectlOK(administrator, "", "auth", "can-i", "*", "*"); out != "yes" {
-		w.Errorf("Drover itself is told %q", out)
+		w.Errorf("Drover itself gets %q", out)
 	}
 	// A credential of the cluster itself works only in the cluster, and not at Drover.
 	token := w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "create", "token", "cattle")
@@ -252,6 +252,6 @@ func (w *world) canI(namespace, id, administrator string) {
 	}
 	w.must(os.WriteFile(path, append(before, []byte("token: \""+token+"\"}}]}")...), 0o600))
 	if out, err := w.kubectl(path, "", "get", "--raw", "/version"); err == nil {
-		w.Errorf("a token of the cluster itself opens Drover: %s", out)
+		w.Errorf("Drover accepts a token of the cluster itself: %s", out)
 	}
 }

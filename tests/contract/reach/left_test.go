@@ -12,7 +12,7 @@ func (w *world) agentLeft() string {
 	} {
 		args := append([]string{"-n", "cattle-system", "get", "--ignore-not-found", "-o", "name"}, objects...)
 		if out, err := w.kubectl(w.downstream.Kubeconfig(), "", args...); err != nil || out != "" {
-			return fmt.Sprintf("of the agent there is left: %s: %v", out, err)
+			return fmt.Sprintf("of the agent, this remains: %s: %v", out, err)
 		}
 	}
 	return ""

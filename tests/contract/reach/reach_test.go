@@ -163,7 +163,7 @@ func (w *world) command(id string) string {
 		command, _, _ := unstructured.NestedString(token.Object, "status", "command")
 		name, _, _ := unstructured.NestedString(token.Object, "status", "tokenSecretName")
 		if command == "" || name == "" {
-			return fmt.Sprintf("there is no command: %v", token.Object["status"])
+			return fmt.Sprintf("the command is missing: %v", token.Object["status"])
 		}
 		secret, err := w.upstream.CoreV1().Secrets(id).Get(w.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -213,7 +213,7 @@ func (w *world) awaitCondition(id, kind, status string, within time.Duration) {
 		if is == status {
 			return ""
 		}
-		return fmt.Sprintf("%s is %q and not %s\nagent: %s", kind, is, status, w.agentLog())
+		return fmt.Sprintf("%s is %q, want %s\nagent: %s", kind, is, status, w.agentLog())
 	})
 }
 
@@ -251,7 +251,7 @@ func TestImport(t *testing.T) {
 	address := w.command(id)
 	status, manifest := w.fetch(address, nil)
 	if status != http.StatusOK {
-		t.Fatalf("the manifest is answered with %d: %s", status, manifest)
+		t.Fatalf("the request for the manifest gets %d: %s", status, manifest)
 	}
 	w.kubectlOK(w.downstream.Kubeconfig(), manifest, "apply", "-f", "-")
 	began := time.Now()
@@ -262,8 +262,8 @@ func TestImport(t *testing.T) {
 
 	t.Run("Drover's own kubeconfig", func(t *testing.T) { w.of(t).useAsAdministrator(kubeconfig) })
 	t.Run("users", func(t *testing.T) { w.of(t).users(namespace, id, other, kubeconfig) })
-	t.Run("as whom requests are made", func(t *testing.T) { w.of(t).identities(namespace, id, kubeconfig) })
-	t.Run("the agent goes and comes back", func(t *testing.T) {
+	t.Run("the user of requests", func(t *testing.T) { w.of(t).identities(namespace, id, kubeconfig) })
+	t.Run("the agent disconnects and connects again", func(t *testing.T) {
 		w := w.of(t)
 		w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "scale", "deployment", "cattle-cluster-agent", "--replicas=0")
 		w.awaitCondition(id, "Connected", "False", 30*time.Second)
@@ -272,7 +272,7 @@ func TestImport(t *testing.T) {
 		began := time.Now()
 		status, body := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", http.Header{"Authorization": {"Bearer " + string(secret.Data["token"])}})
 		if took := time.Since(began); status != http.StatusServiceUnavailable || took > 2*time.Second {
-			w.Errorf("without an agent the answer is %d after %s: %s", status, took, body)
+			w.Errorf("without an agent, the answer is %d after %s: %s", status, took, body)
 		}
 		w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "scale", "deployment", "cattle-cluster-agent", "--replicas=1")
 		w.awaitCondition(id, "Connected", "True", time.Minute)
@@ -289,7 +289,7 @@ func TestImport(t *testing.T) {
 				// The number of replicas is not compared: here they share the ports of one host.
 				"jsonpath={.spec.template.spec.containers[0].image}")
 			if err != nil || agent != "drover.test/drover:next" {
-				return fmt.Sprintf("the agent is %q: %v", agent, err)
+				return fmt.Sprintf("the agent has image %q: %v", agent, err)
 			}
 			return ""
 		})
@@ -300,13 +300,13 @@ func TestImport(t *testing.T) {
 		w.must(w.objects.Resource(clustersResource).Namespace(namespace).Delete(w.Context(), "imported", metav1.DeleteOptions{}))
 		plane.Until(w, time.Minute, func() string {
 			if _, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.Context(), "imported", metav1.GetOptions{}); err == nil {
-				return "the Cluster is there"
+				return "the Cluster still exists"
 			}
 			return ""
 		})
 		plane.Until(w, time.Minute, func() string {
 			if out, err := w.kubectl(kubeconfig, "", "get", "--raw", "/version"); err == nil {
-				return "its kubeconfig is good: " + out
+				return "its kubeconfig is still valid: " + out
 			}
 			return ""
 		})
@@ -318,7 +318,7 @@ func TestImport(t *testing.T) {
 func (w *world) useAsAdministrator(kubeconfig string) {
 	w.Helper()
 	if who := w.kubectlOK(kubeconfig, "", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"); !strings.HasPrefix(who, "system:provisioning:") {
-		w.Errorf("Drover is %q in the cluster", who)
+		w.Errorf("Drover's user name in the cluster is %q", who)
 	}
 	w.kubectlOK(kubeconfig, "", "create", "namespace", "work")
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"work"},"spec":{"tolerations":[{"operator":"Exists"}],"containers":[{"name":"c",` +
@@ -380,23 +380,23 @@ func (w *world) users(namespace, id, other, administrator string) {
 	plane.Until(w, 30*time.Second, func() string {
 		out, err := w.kubectl(allowed, "", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
 		if err != nil || out != "system:drover:serviceaccount:"+namespace+":allowed" {
-			return fmt.Sprintf("who may get the Cluster is %q: %v", out, err)
+			return fmt.Sprintf("the user name of a user that may get the Cluster is %q: %v", out, err)
 		}
 		return ""
 	})
 	if out, err := w.kubectl(allowed, "", "get", "nodes"); err == nil || !strings.Contains(out, "forbidden") {
-		w.Errorf("who has no rights there gets %q", out)
+		w.Errorf("a user without permissions in the cluster gets %q", out)
 	}
 	w.kubectlOK(administrator, "", "create", "clusterrole", "viewer", "--verb=list", "--resource=configmaps")
 	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "viewer", "--clusterrole=viewer", "--user=system:drover:serviceaccount:"+namespace+":allowed")
 	plane.Until(w, 30*time.Second, func() string {
 		if out, err := w.kubectl(allowed, "", "get", "configmaps", "-A"); err != nil {
-			return "who may view there gets " + out
+			return "a user with role view in the cluster gets " + out
 		}
 		return ""
 	})
 	if out, err := w.kubectl(allowed, "", "get", "namespaces", "--as=somebody"); err == nil || !strings.Contains(out, "orbidden") {
-		w.Errorf("who may not impersonate gets %q", out)
+		w.Errorf("a user without permission to impersonate gets %q", out)
 	}
 	refused := map[string]string{}
 	for _, asked := range []string{id, other, "c-m-absent00"} {
@@ -408,7 +408,7 @@ func (w *world) users(namespace, id, other, administrator string) {
 		refused[strings.ReplaceAll(out, asked, "ID")] = asked
 	}
 	if len(refused) != 1 {
-		w.Errorf("a stranger is told clusters apart: %v", refused)
+		w.Errorf("a stranger can distinguish clusters: %v", refused)
 	}
 	// The token of one cluster does not work for the other.
 	content, err := os.ReadFile(administrator)
@@ -416,6 +416,6 @@ func (w *world) users(namespace, id, other, administrator string) {
 	elsewhere := filepath.Join(w.dir, "elsewhere")
 	w.must(os.WriteFile(elsewhere, bytes.ReplaceAll(content, []byte("/k8s/clusters/"+id), []byte("/k8s/clusters/"+other)), 0o600))
 	if out, err := w.kubectl(elsewhere, "", "get", "--raw", "/version"); err == nil {
-		w.Errorf("the token of %s opens %s: %s", id, other, out)
+		w.Errorf("the token of %s is accepted for %s: %s", id, other, out)
 	}
 }

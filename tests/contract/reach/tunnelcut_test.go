@@ -57,7 +57,7 @@ func TestTunnelCut_TwoReplicas(t *testing.T) {
 	w.awaitCondition(id, "Connected", "True", 5*time.Second)
 	end()
 	if asked := asker.asked.Load(); asked < 50 {
-		t.Errorf("only %d requests: nobody asked", asked)
+		t.Errorf("only %d requests", asked)
 	}
 	killed.Start()
 	killed.AwaitReady()

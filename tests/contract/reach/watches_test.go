@@ -88,7 +88,7 @@ func (w *watchers) see(name string) {
 				object, ok := event.Object.(*corev1.ConfigMap)
 				seen = ok && object.Labels["seen"] == name
 			case <-late:
-				w.Fatalf("watch %d does not tell of what was written: %s", i, name)
+				w.Fatalf("watch %d does not report the write: %s", i, name)
 			}
 		}
 	}
@@ -103,8 +103,8 @@ func (w *watchers) resumed() {
 		times = append(times, strconv.FormatInt(one.begun.Load(), 10))
 		some = some || one.begun.Load() > 1
 	}
-	w.Logf("each watch was begun so many times: %v", times)
+	w.Logf("the number of starts of each watch: %v", times)
 	if !some {
-		w.Error("no watch was cut: none went through the replica that was killed")
+		w.Error("no watch ended: none went through the killed replica")
 	}
 }

@@ -154,7 +154,7 @@ func (r *Replica) Runs() bool {
 func (r *Replica) Kill() {
 	_ = r.process.Process.Kill()
 	if err := <-r.ended; err == nil {
-		r.t.Logf("%s had ended by itself", r.Name)
+		r.t.Logf("%s has ended by itself", r.Name)
 	}
 	r.process = nil
 }
@@ -181,7 +181,7 @@ func (r *Replica) Terminate() (wait func() error) {
 func (r *Replica) Stop() {
 	r.t.Helper()
 	if err := r.Terminate()(); err != nil {
-		r.t.Errorf("%s ended: %v", r.Name, err)
+		r.t.Errorf("%s has ended: %v", r.Name, err)
 	}
 }
 
@@ -235,7 +235,7 @@ func Leader(t *testing.T, timeout time.Duration, all ...*Replica) *Replica {
 				return ""
 			}
 		}
-		return "nobody leads"
+		return "no replica leads"
 	})
 	return leader
 }

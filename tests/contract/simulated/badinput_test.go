@@ -50,11 +50,11 @@ func TestBadInput(t *testing.T) {
 			change: func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:absent" },
 			want:   []string{"cloudCredentialSecretName", "absent"},
 		},
-		"no version": {
+		"without a version": {
 			change: func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "" },
 			want:   []string{"spec.kubernetesVersion"}, refused: true,
 		},
-		"version that is none": {
+		"invalid version": {
 			change: func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "latest" },
 			want:   []string{"spec.kubernetesVersion", "semantic version"}, refused: true,
 		},
@@ -93,7 +93,7 @@ func TestBadInput(t *testing.T) {
 				}
 				for _, word := range test.want {
 					if err != nil && !strings.Contains(err.Error(), word) {
-						t.Errorf("the refusal %q does not speak of %q", err, word)
+						t.Errorf("the refusal %q does not mention %q", err, word)
 					}
 				}
 				expectNothingMade(t, st, namespace, applied, "SimConfig good")
@@ -104,14 +104,14 @@ func TestBadInput(t *testing.T) {
 			}
 			plane.Until(t, 20*time.Second, func() string { return complaintMissing(t, st, cluster, test.want) })
 			if took := time.Since(applied); took > 2*time.Second {
-				t.Errorf("the Cluster says so after %s only", took)
+				t.Errorf("the Cluster reports the problem only after %s", took)
 			}
 			expectNothingMade(t, st, namespace, applied, "Cluster "+cluster.Name, "SimConfig good")
 			if cluster.Annotations[rkev1.InstanceAnnotation] == "" || len(cluster.Finalizers) != 2 {
 				t.Errorf("the Cluster is not claimed: %v", cluster.ObjectMeta)
 			}
 			if cluster.Generation != 1 || len(cluster.Labels) > 0 || cluster.Status.ClusterName != "" {
-				t.Errorf("the Cluster is more than claimed: generation %d, %v", cluster.Generation, cluster.ObjectMeta)
+				t.Errorf("the Cluster has more than the claim: generation %d, %v", cluster.Generation, cluster.ObjectMeta)
 			}
 		})
 	}
@@ -129,7 +129,7 @@ func complaintMissing(t *testing.T, st *stage.Stage, cluster *provv1.Cluster, wa
 	}
 	missing := slices.DeleteFunc(slices.Clone(want), func(word string) bool { return strings.Contains(condition.Message, word) })
 	if len(missing) > 0 {
-		return fmt.Sprintf("the message %q does not speak of %q", condition.Message, missing)
+		return fmt.Sprintf("the message %q does not mention %q", condition.Message, missing)
 	}
 	return ""
 }
@@ -146,7 +146,7 @@ func expectNothingMade(t *testing.T, st *stage.Stage, namespace string, applied 
 	for _, write := range plane.Writes(t, stage.DroverAgent, applied) {
 		own := write.Namespace == namespace && write.Group == provv1.SchemeGroupVersion.Group && write.Resource == "clusters"
 		if !own {
-			t.Errorf("written for it: %+v", write)
+			t.Errorf("writes for it: %+v", write)
 		}
 	}
 }

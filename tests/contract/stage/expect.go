@@ -70,7 +70,7 @@ func ExpectRest(t *testing.T, settled time.Time, rollUp time.Duration) {
 		if part(write) == clusterAPI && after <= rollUp {
 			continue
 		}
-		t.Errorf("write to settled clusters, %s later: %s", after.Round(time.Millisecond), describe(write))
+		t.Errorf("a write to settled clusters, %s later: %s", after.Round(time.Millisecond), describe(write))
 	}
 }
 
@@ -149,7 +149,7 @@ func (st *Stage) AwaitNothingLeft(namespace string, identities []string) {
 			}
 			for i := range list.Items {
 				if name := gvk.Kind + " " + list.Items[i].GetName(); !given[name] {
-					return name + " is left, held by " + fmt.Sprint(list.Items[i].GetFinalizers())
+					return name + " remains, with finalizers " + fmt.Sprint(list.Items[i].GetFinalizers())
 				}
 			}
 		}

@@ -111,7 +111,7 @@ func (c *Clusters) expectUntouched() {
 	for _, write := range plane.Writes(t, DroverAgent, c.ready.Add(underWay)) {
 		theirs := write.Namespace == c.Namespace || slices.Contains(identities, write.Namespace) || slices.Contains(identities, write.Name)
 		if theirs && part(write) == droverItself {
-			t.Errorf("write to clusters that are ready, %s later: %s", write.Time.Sub(c.ready).Round(time.Millisecond), describe(write))
+			t.Errorf("a write to ready clusters, %s later: %s", write.Time.Sub(c.ready).Round(time.Millisecond), describe(write))
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMac
 		config.SetNamespace(namespace)
 		config.SetName(pools[i].NodeConfig.Name)
 		if err := st.Client.Create(st.t.Context(), config); err != nil {
-			st.t.Fatalf("make machine config: %v", err)
+			st.t.Fatalf("create machine config: %v", err)
 		}
 	}
 	cluster := &provv1.Cluster{
@@ -87,7 +87,7 @@ func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMac
 		},
 	}
 	if err := st.Client.Create(st.t.Context(), cluster); err != nil {
-		st.t.Fatalf("make cluster: %v", err)
+		st.t.Fatalf("create cluster: %v", err)
 	}
 	return cluster
 }
@@ -156,5 +156,5 @@ func (st *Stage) Gone(object client.Object) string {
 		return err.Error()
 	}
 	gvk, _ := apiutil.GVKForObject(object, st.Client.Scheme())
-	return fmt.Sprintf("%s %s is held by %v", gvk.Kind, object.GetName(), object.GetFinalizers())
+	return fmt.Sprintf("%s %s has the finalizers %v", gvk.Kind, object.GetName(), object.GetFinalizers())
 }

@@ -249,7 +249,7 @@ func (st *Stage) run(name string, run func(context.Context) error) {
 		select {
 		case err := <-done:
 			if err != nil {
-				st.t.Errorf("%s ended: %v", name, err)
+				st.t.Errorf("%s has ended: %v", name, err)
 			}
 		case <-time.After(30 * time.Second):
 			st.t.Errorf("%s did not end within 30 s", name)

@@ -67,9 +67,9 @@ func LogLast(t *testing.T, since time.Time) {
 	}
 	for _, name := range []string{droverItself, clusterAPI} {
 		if counts[name] == 0 {
-			t.Logf("%s wrote nothing any more", name)
+			t.Logf("%s stopped writing", name)
 			continue
 		}
-		t.Logf("%s wrote %d times more, the last time after %s: %s", name, counts[name], last[name].Time.Sub(since).Round(time.Millisecond), describe(last[name]))
+		t.Logf("%s wrote %d more times, the last time after %s: %s", name, counts[name], last[name].Time.Sub(since).Round(time.Millisecond), describe(last[name]))
 	}
 }

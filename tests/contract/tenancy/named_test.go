@@ -133,7 +133,7 @@ func (w *world) outcome(cluster, name string) (err error) {
 			err = shut(said)
 			return ""
 		}
-		return fmt.Sprintf("no condition of %s tells what came of %s", cluster, name)
+		return fmt.Sprintf("no condition of %s reports the result of %s", cluster, name)
 	})
 	return err
 }

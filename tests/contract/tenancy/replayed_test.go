@@ -40,7 +40,7 @@ func (w *world) replayed(bob client.Client) {
 		}
 		return ""
 	})
-	w.door("bring a grant back with its reference, as the cluster is given away", func() error {
+	w.door("restore a grant with its reference, when the cluster is given away", func() error {
 		if err := edit(carol, func(c *provv1.Cluster) {
 			c.Annotations = map[string]string{rkev1.InstanceAnnotation: "x", rkev1.GrantsAnnotation: kept}
 			c.Spec.CloudCredentialSecretName = reference
@@ -48,18 +48,18 @@ func (w *world) replayed(bob client.Client) {
 			return err
 		}
 		if grants() == "" {
-			return shut("the grant is taken out")
+			return shut("the grant is removed")
 		}
 		return nil
 	})
-	w.door("take the cluster back then, with the grant", func() error {
+	w.door("then take the cluster back with the grant", func() error {
 		if err := edit(carol, func(c *provv1.Cluster) {
 			c.Annotations = map[string]string{rkev1.GrantsAnnotation: kept}
 		}); err != nil {
 			return err
 		}
 		if grants() == "" {
-			return shut("the grant is taken out")
+			return shut("the grant is removed")
 		}
 		return nil
 	})
@@ -76,7 +76,7 @@ func (w *world) replayed(bob client.Client) {
 	}
 	check(w.T, w.st.Client.Delete(ctx, naming(w.b, "replay")))
 	plane.Until(w.T, time.Minute, func() string { return w.st.Gone(naming(w.b, "replay")) })
-	w.door("bring the cluster and its grant back, as if from another management cluster", func() error {
+	w.door("restore the cluster and its grant, as from another management cluster", func() error {
 		if err := carol.Create(ctx, naming(w.b, "replay", func(c *provv1.Cluster) {
 			c.Annotations = map[string]string{rkev1.ReleasedByAnnotation: "x", rkev1.GrantsAnnotation: kept, provv1.CreatorIDAnnotation: "bob"}
 			c.Spec.CloudCredentialSecretName = reference
@@ -84,7 +84,7 @@ func (w *world) replayed(bob client.Client) {
 			return err
 		}
 		if grants() == "" && w.cluster(w.b, "replay").Annotations[provv1.CreatorIDAnnotation] == "carol" {
-			return shut("the grant is taken out, and carol is its creator")
+			return shut("the grant is removed, and carol is its creator")
 		}
 		return nil
 	})

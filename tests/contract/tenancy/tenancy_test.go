@@ -47,7 +47,7 @@ type faults struct{ fakeagent.NoFaults }
 
 func (faults) Job(machine string, remove bool, _ int) string {
 	if !remove && strings.HasPrefix(machine, failing) {
-		return "the cloud has no room"
+		return "the cloud has no capacity"
 	}
 	return ""
 }
@@ -120,7 +120,7 @@ func (w *world) door(what string, open func() error) {
 	if err := open(); err != nil {
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		if !apierrors.IsForbidden(err) && !errors.As(err, new(shut)) {
-			w.Errorf("%s: it is not tried, for %v", what, err)
+			w.Errorf("%s: the attempt failed with %v", what, err)
 		}
 		w.rows = append(w.rows, fmt.Sprintf("%-72s closed: %.110s", what, text))
 		return
@@ -199,7 +199,7 @@ func (w *world) awaitWebhooks() {
 	plane.Until(w.T, time.Minute, func() string {
 		probe := naming(w.a, "probe", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-b" })
 		if err := w.alice.Create(w.Context(), probe, client.DryRunAll); err == nil {
-			return "a reference to another tenant's credential is let in"
+			return "a reference to another tenant's credential is accepted"
 		}
 		return ""
 	})
@@ -255,7 +255,7 @@ func (w *world) writeDoors() {
 	driver := object("management.cattle.io/v3", "NodeDriver", "", "mine")
 	driver.Object["spec"] = map[string]any{"active": true, "displayName": "mine", "url": "https://example.com/driver"}
 	w.door("register a node driver", func() error { return w.alice.Create(ctx, driver) })
-	w.door("make a cluster in b", func() error { return w.alice.Create(ctx, naming(w.b, "hers")) })
+	w.door("create a cluster in b", func() error { return w.alice.Create(ctx, naming(w.b, "hers")) })
 	w.door("write the status of her own cluster", func() error {
 		mine := w.cluster(w.a, "demo")
 		mine.Status.ClusterName = w.idOfB
@@ -276,7 +276,7 @@ func (w *world) writeDoors() {
 		})
 		return w.alice.Create(ctx, cluster)
 	})
-	w.door("take the identifier of a cluster that is gone", func() error {
+	w.door("take the identifier of a deleted cluster", func() error {
 		return w.alice.Create(ctx, naming(w.a, "heir", func(c *provv1.Cluster) {
 			c.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: "c-m-gone0000"}
 		}))
@@ -317,10 +317,10 @@ func (w *world) referenceDoors() {
 			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"cloud-provider-config": "secret://drover-system:drover-grants"}
 		},
 	} {
-		w.door("name as "+what+" what is not hers, in a new cluster demo", func() error {
+		w.door("name as "+what+" a foreign Secret, in a new cluster demo", func() error {
 			return w.alice.Create(ctx, naming(w.a, "x", edit), client.DryRunAll)
 		})
-		w.door("name as "+what+" what is not hers, in her cluster demo", func() error {
+		w.door("name as "+what+" a foreign Secret, in her cluster demo", func() error {
 			return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 				mine := &provv1.Cluster{}
 				check(w.T, w.alice.Get(ctx, client.ObjectKey{Namespace: w.a, Name: "demo"}, mine))
@@ -341,7 +341,7 @@ func (w *world) referenceDoors() {
 	wrong := object("provisioning.cattle.io/v1", "Cluster", w.a, "x")
 	wrong.Object["spec"] = map[string]any{"rkeConfig": map[string]any{"machinePools": []any{map[string]any{"name": "a", "quantity": "x"}}}}
 	if err := w.alice.Create(ctx, wrong, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "machinePools[0].quantity") {
-		w.Errorf("a manifest that nobody can read: %v", err)
+		w.Errorf("a manifest without permission to read it: %v", err)
 	}
 }
 
@@ -355,7 +355,7 @@ func (w *world) endpointDoors() {
 				return list.Items[i]
 			}
 		}
-		w.Fatalf("there is no plan in %s", namespace)
+		w.Fatalf("%s has no plan", namespace)
 		return corev1.Secret{}
 	}
 	token, planOfB := w.st.TokenOf(planOf(w.a)), planOf(w.b).Name
@@ -364,13 +364,13 @@ func (w *world) endpointDoors() {
 		"/api/v1/namespaces/" + w.b + "/secrets?fieldSelector=metadata.name%3D" + planOfB, "/api/v1/secrets",
 		"/api/v1/namespaces/" + w.a + "/secrets", "/api/v1/namespaces/drover-system/secrets/drover-grants",
 	} {
-		w.door("ask the endpoint for machines: "+strings.ReplaceAll(strings.ReplaceAll(path, w.b, "b"), w.a, "a"), func() error {
+		w.door("request from the endpoint for machines: "+strings.ReplaceAll(strings.ReplaceAll(path, w.b, "b"), w.a, "a"), func() error {
 			request := httptest.NewRequestWithContext(w.Context(), http.MethodGet, path, nil)
 			request.Header.Set("Authorization", "Bearer "+token)
 			return refusal(w.st.Server.Handler(), request)
 		})
 	}
-	w.door("ask the webhook to sign in the name of an administrator", func() error {
+	w.door("request a signature of the webhook for an administrator", func() error {
 		body, err := json.Marshal(map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"})
 		check(w.T, err)
 		request := httptest.NewRequestWithContext(w.Context(), http.MethodPost, "/admission/grants/guess", bytes.NewReader(body))
@@ -438,7 +438,7 @@ current-context: x
 		if caught.Load() {
 			return nil
 		}
-		return shut("nothing came within 10 s")
+		return shut("no request came within 10 s")
 	})
 }
 
@@ -484,5 +484,5 @@ func (w *world) withdrawn() {
 	w.st.AwaitMachines(w.b, 3) // two of demo, one of bob's: none is created
 	check(w.T, bob.Delete(ctx, naming(w.b, "bobs")))
 	plane.Until(w.T, 3*time.Minute, func() string { return w.st.Gone(naming(w.b, "bobs")) })
-	w.Log("a right that was withdrawn is noticed; nothing is made with it, and the cluster goes")
+	w.Log("after a permission is withdrawn, no object is created with it, and the cluster can be deleted")
 }

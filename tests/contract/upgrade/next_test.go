@@ -50,7 +50,7 @@ func buildNext(ctx context.Context, root, dir string) (string, error) {
 			contents[path] = read
 		}
 		if n := bytes.Count(contents[path], []byte(c.old)); n != 1 {
-			return "", fmt.Errorf("the text to change is %d times in %s and must be there once; write the change anew:\n%s", n, c.file, c.old)
+			return "", fmt.Errorf("the text to change occurs %d times in %s, want once; update the change:\n%s", n, c.file, c.old)
 		}
 		contents[path] = bytes.Replace(contents[path], []byte(c.old), []byte(c.next), 1)
 	}

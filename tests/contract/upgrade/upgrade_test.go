@@ -88,9 +88,9 @@ func TestUpgradeDowngrade(t *testing.T) {
 	newest := u.makeNext()
 
 	u.restart(present)
-	u.expect("after the upgrade was taken back", before)
+	u.expect("after the downgrade", before)
 	if diff := cmp.Diff(newest, u.planOf("next")); diff != "" {
-		t.Errorf("the plan that the next version has made changed when the upgrade was taken back (-before +after):\n%s", diff)
+		t.Errorf("the downgrade changed a plan of the next version (-before +after):\n%s", diff)
 	}
 	u.expectKept("next")
 	// Drover manages the existing clusters.
@@ -171,9 +171,9 @@ func (u *upgrade) restart(program string) {
 		}
 		counts[fmt.Sprintf("%s %s %s by %s, answered %d", w.Verb, w.Resource, w.Subresource, by, w.Code)]++
 	}
-	u.Logf("controllers run %s after the start; %d writes of Drover's about %d clusters until all was quiet: %v", leads.Round(10*time.Millisecond), own, many, counts)
+	u.Logf("the controllers run %s after the start; %d writes of Drover for %d clusters until all settled: %v", leads.Round(10*time.Millisecond), own, many, counts)
 	if own > 2 {
-		u.Errorf("%d writes to clusters that live", own)
+		u.Errorf("%d writes to live clusters", own)
 	}
 	u.expectNoDisruption()
 }
@@ -190,7 +190,7 @@ func (u *upgrade) makeNext() map[string]string {
 	u.settle()
 	plan := u.planOf("next")
 	if len(plan) != 1 {
-		u.Fatalf("the cluster that the next version has made has %d plans", len(plan))
+		u.Fatalf("the cluster of the next version has %d plans", len(plan))
 	}
 	for name, data := range plan {
 		if !strings.Contains(data, "/etc/next") {
@@ -198,7 +198,7 @@ func (u *upgrade) makeNext() map[string]string {
 		}
 	}
 	if kept := u.statusOf("next")["next"]; kept != "kept" {
-		u.Errorf("the definitions of the next version are not there: status.next is %v", kept)
+		u.Errorf("the CRDs of the next version are missing: status.next is %v", kept)
 	}
 	return plan
 }
@@ -214,7 +214,7 @@ func (u *upgrade) expectKept(cluster string) {
 		u.Errorf("condition RenderVersionsKnown is %+v", condition)
 	}
 	if waiting := u.WaitingFor(u.namespace, cluster); waiting != "" {
-		u.Errorf("nobody has edited the cluster, and it is not ready: %s", waiting)
+		u.Errorf("the cluster is not ready without an edit: %s", waiting)
 	}
 }
 
@@ -301,11 +301,11 @@ func (u *upgrade) expect(moment string, before record) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.Plans)) {
 		if before.Plans[name] != after.Plans[name] {
-			u.Errorf("%s: the plan in %s is another", moment, name)
+			u.Errorf("%s: the plan in %s has changed", moment, name)
 		}
 	}
 	if len(before.Plans) != len(after.Plans) {
-		u.Errorf("%s there are %d plans, before %d", moment, len(after.Plans), len(before.Plans))
+		u.Errorf("%s, %d plans exist, before %d", moment, len(after.Plans), len(before.Plans))
 	}
 }
 

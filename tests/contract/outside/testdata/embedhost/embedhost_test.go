@@ -57,7 +57,7 @@ func config(t *testing.T, userAgent string) *rest.Config {
 	t.Helper()
 	path := os.Getenv("KUBECONFIG")
 	if path == "" {
-		t.Fatal("KUBECONFIG has to name the kubeconfig of a management cluster")
+		t.Fatal("KUBECONFIG must name the kubeconfig of a management cluster")
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", path)
 	must(t, err)
@@ -188,7 +188,7 @@ func TestBesideAHostWithTypesOfItsOwn(t *testing.T) {
 		case cluster.Annotations[instance] != "beside":
 			return "Drover has marked the Cluster"
 		case cluster.Status.ClusterName == "":
-			return "Drover has given the Cluster its management name"
+			return "Drover has set the management name of the Cluster"
 		}
 		return ""
 	})
@@ -197,7 +197,7 @@ func TestBesideAHostWithTypesOfItsOwn(t *testing.T) {
 	until(t, func() string {
 		made := &Other{}
 		if err := clientOf(t, factory, controlPlane).Get(t.Context(), namespace, "beside", made, metav1.GetOptions{}); err != nil {
-			return "Drover has made the control plane: " + err.Error()
+			return "Drover has created the control plane: " + err.Error()
 		}
 		return ""
 	})
@@ -257,7 +257,7 @@ func TestInAFactoryWithOtherTypes(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "provisioning.cattle.io/v1, Kind=Cluster is *embedhost.Cluster in the host's scheme") ||
 		!strings.Contains(err.Error(), "or let Drover create its own factory") {
-		t.Errorf("error is %v, want one that names the kind, the type and the way out", err)
+		t.Errorf("error is %v, want one with the kind, the type and the solution", err)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestProvisioningCluster(t *testing.T) {
 		made = append(made, obj.GetObjectKind().GroupVersionKind().Kind)
 	}
 	if len(p.writes) != 6 || !strings.HasPrefix(p.writes[4], "apply rke-cluster demo, ") {
-		t.Fatalf("writes are %v", p.writes)
+		t.Fatalf("the writes are %v", p.writes)
 	}
 	p.wantWrites("a new Cluster", "patch Cluster demo", "update status Cluster demo",
 		"apply cluster-create c-m-q5wzxk7d, c-m-q5wzxk7d, default-token, system",
@@ -93,18 +93,18 @@ func TestProvisioningCluster(t *testing.T) {
 	}
 	stored := p.clusters.must(namespace, "demo")
 	if stored.Annotations["drover.io/instance"] != instance || !conditions.IsTrue(stored.Status.Conditions, provv1.ConditionRKECluster) {
-		t.Errorf("the Cluster is not marked, or not said to be made: %v, %+v", stored.Annotations, stored.Status.Conditions)
+		t.Errorf("the Cluster has no mark, or no condition RKECluster: %v, %+v", stored.Annotations, stored.Status.Conditions)
 	}
 	must(t, p.pass())
-	p.wantWrites("a Cluster that is as it should be")
+	p.wantWrites("a settled Cluster")
 
-	p.clusters.must(namespace, "demo").Annotations["drover.io/instance"] = "somebody else"
+	p.clusters.must(namespace, "demo").Annotations["drover.io/instance"] = "another instance"
 	p.sets.last = map[string]string{}
 	must(t, p.pass())
-	p.wantWrites("somebody else's Cluster")
+	p.wantWrites("a Cluster of another instance")
 }
 
-func TestProvisioningCluster_BadInputIsClaimedAndMakesNothing(t *testing.T) {
+func TestProvisioningCluster_BadInputIsClaimedAndCreatesNothing(t *testing.T) {
 	p := newProvisioning(t)
 	pool := &p.clusters.must(namespace, "demo").Spec.RKEConfig.MachinePools[0]
 	pool.EtcdRole, pool.ControlPlaneRole = false, false
@@ -122,7 +122,7 @@ func TestProvisioningCluster_RefusedWrite(t *testing.T) {
 	if err := p.pass(); !apierrors.IsForbidden(err) {
 		t.Errorf("error is %v", err)
 	}
-	p.wantWrites("a Cluster that may not be marked has nothing made of it", "patch Cluster demo")
+	p.wantWrites("a Cluster without a mark gets no objects", "patch Cluster demo")
 }
 
 // infrastructure has one RKECluster that Cluster API has adopted.
@@ -148,7 +148,7 @@ func TestRKECluster(t *testing.T) {
 	w.wantWrites("a new RKECluster", "update RKECluster demo", "update status RKECluster demo")
 	stored := clusters.must(namespace, "demo")
 	if done := stored.Status.Initialization.Provisioned; !stored.Spec.ControlPlaneEndpoint.IsValid() || done == nil || !*done {
-		t.Errorf("Cluster API learns of no endpoint, or not that it may go on: %+v", stored)
+		t.Errorf("the endpoint or the status for Cluster API is missing: %+v", stored)
 	}
 	must(t, clusters.handle("rke-cluster", namespace, "demo"))
 	w.wantWrites("a settled RKECluster")
@@ -160,5 +160,5 @@ func TestRKECluster_RefusedWrite(t *testing.T) {
 	if err := clusters.handle("rke-cluster", namespace, "demo"); err == nil || !strings.Contains(err.Error(), "fleet-default/demo: connection refused") {
 		t.Errorf("error is %v", err)
 	}
-	w.wantWrites("without an endpoint nothing is reported", "update RKECluster demo")
+	w.wantWrites("without an endpoint, the status does not change", "update RKECluster demo")
 }

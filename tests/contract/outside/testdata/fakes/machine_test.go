@@ -118,17 +118,17 @@ func (b *booting) pass() error {
 func TestBootstrap(t *testing.T) {
 	b := newBooting(t)
 	must(t, b.pass())
-	b.wantWrites("a new machine gets its identity and the way of its plans",
+	b.wantWrites("a new machine gets its identity and its plan Secret",
 		"apply rke-bootstrap m1-machine-plan, m1-machine-plan, m1-machine-plan, m1-machine-bootstrap", "create Secret m1-machine-plan")
 	must(t, b.pass())
-	b.wantWrites("nothing goes on without the account")
+	b.wantWrites("without the account, no object follows")
 
 	account := &corev1.ServiceAccount{ObjectMeta: meta("m1-machine-bootstrap")}
 	b.accounts.set(account)
 	must(t, b.pass())
 	b.wantWrites("the account gets a token", "create Secret m1-machine-bootstrap-token")
 	must(t, b.pass())
-	b.wantWrites("nothing goes on while the API server has not made the token")
+	b.wantWrites("without the token's data, no object follows")
 
 	token := b.secrets.must(namespace, "m1-machine-bootstrap-token")
 	token.Annotations[corev1.ServiceAccountUIDKey] = string(account.UID)
@@ -142,14 +142,14 @@ func TestBootstrap(t *testing.T) {
 		}
 	}
 	if strings.Contains(script, "of-the-machine") {
-		t.Error("the token shows in the script, which needs its digest only")
+		t.Error("the script contains the token, but needs only its digest")
 	}
 	status := b.bootstraps.must(namespace, "m1").Status
 	if status.DataSecretName == nil || *status.DataSecretName != "m1-machine-bootstrap" {
-		t.Errorf("Cluster API does not learn of the script: %+v", status)
+		t.Errorf("the status has no script for Cluster API: %+v", status)
 	}
 	must(t, b.pass())
-	b.wantWrites("a machine that has everything")
+	b.wantWrites("a machine with all objects")
 }
 
 func TestBootstrap_RefusedWrite(t *testing.T) {
@@ -161,7 +161,7 @@ func TestBootstrap_RefusedWrite(t *testing.T) {
 	delete(b.fail, "create Secret m1-machine-plan")
 	b.writes = nil
 	must(t, b.pass())
-	b.wantWrites("it is tried again", "create Secret m1-machine-plan")
+	b.wantWrites("the write is retried", "create Secret m1-machine-plan")
 }
 
 type making struct {
@@ -215,7 +215,7 @@ func newMaking(t *testing.T) *making {
 	d.Secrets, m.secrets = namespaced[*corev1.Secret, *corev1.SecretList](w, "Secret", credential)
 	must(t, machineprovision.Register(t.Context(), d))
 	if m.kinds.handler == nil || !m.kinds.matches(machineKind) || m.kinds.matches(schema.GroupVersionKind{Group: machineKind.Group, Version: "v1", Kind: "DigitaloceanMachineTemplate"}) {
-		t.Fatal("the handler is not that of machines alone")
+		t.Fatal("the handler does not only handle machines")
 	}
 	return m
 }
@@ -246,22 +246,22 @@ func TestMachineProvision(t *testing.T) {
 	must(t, m.pass())
 	m.wantWrites("the machine is marked first", "update DigitaloceanMachine m1")
 	must(t, m.pass())
-	m.wantWrites("the intent is written down before anything is made", "update status DigitaloceanMachine m1")
+	m.wantWrites("the status has the intent before any object exists", "update status DigitaloceanMachine m1")
 	must(t, m.pass())
 	if len(m.writes) != 5 {
-		t.Fatalf("writes are %v", m.writes)
+		t.Fatalf("the writes are %v", m.writes)
 	}
-	m.wantWrites("what the Job needs, and the Job", "create Secret m1-machine-state", m.writes[1], m.writes[2], "create Job m1-machine-provision",
+	m.wantWrites("the Secrets of the Job, and the Job", "create Secret m1-machine-state", m.writes[1], m.writes[2], "create Job m1-machine-provision",
 		"update status DigitaloceanMachine m1")
 	must(t, m.pass())
-	m.wantWrites("a Job that runs is left alone")
+	m.wantWrites("a running Job is not changed")
 	if got := m.condition("Ready"); !strings.HasPrefix(got, "False Creating Creating DigitaloceanMachine fleet-default/m1") {
 		t.Errorf("Ready is %q", got)
 	}
 
 	job := m.jobs.must(namespace, "m1-machine-provision")
 	if strings.Contains(job.String(), "top-secret") {
-		t.Error("the credential shows in the Job")
+		t.Error("the Job contains the credential")
 	}
 	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	must(t, m.pass())
@@ -278,7 +278,7 @@ func TestMachineProvision_MissingCredential(t *testing.T) {
 	delete(m.secrets.rows, "cattle-global-data/cc-abcde")
 	must(t, m.pass())
 	must(t, m.pass())
-	m.wantWrites("no Job and no Secret is made", "update DigitaloceanMachine m1", "update status DigitaloceanMachine m1")
+	m.wantWrites("no Job and no Secret is created", "update DigitaloceanMachine m1", "update status DigitaloceanMachine m1")
 	if got := m.condition("Ready"); !strings.HasPrefix(got, "False AccessDenied Secret cattle-global-data/cc-abcde") {
 		t.Errorf("Ready is %q, want the credential's name", got)
 	}
@@ -293,7 +293,7 @@ func TestMachineProvision_RefusedJob(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if len(m.writes) != 4 || m.writes[3] != "create Job m1-machine-provision" {
-		t.Errorf("writes are %v: a Job that was not made is not reported", m.writes)
+		t.Errorf("the writes are %v: a Job that was not created must not be reported", m.writes)
 	}
 }
 
@@ -358,13 +358,13 @@ func TestDynamicSchema(t *testing.T) {
 	s.kinds.set(left)
 	s.after = nil
 	must(t, s.pass())
-	s.wantWrites("definitions stay while there are objects of them")
+	s.wantWrites("CRDs stay while objects of them exist")
 	if len(s.after) == 0 {
-		t.Error("nobody looks again: the last object's end is no event of the schema")
+		t.Error("the handler does not requeue: the last object's deletion is no event of the schema")
 	}
 	delete(s.kinds.rows, namespace+"/left")
 	must(t, s.pass())
-	s.wantWrites("the last object is gone", "purge dynamic-driver-crd podconfig")
+	s.wantWrites("the last object is deleted", "purge dynamic-driver-crd podconfig")
 }
 
 func TestDynamicSchema_RefusedWrite(t *testing.T) {

@@ -99,7 +99,7 @@ func TestPlanner(t *testing.T) {
 		t.Errorf("Ready is %q", got)
 	}
 	must(t, p.pass())
-	p.wantWrites("nothing is new")
+	p.wantWrites("no change")
 }
 
 func TestPlanner_RefusedPlan(t *testing.T) {
@@ -114,11 +114,11 @@ func TestPlanner_RefusedPlan(t *testing.T) {
 	}
 }
 
-func TestPlanner_SomebodyElsesCluster(t *testing.T) {
+func TestPlanner_ForeignCluster(t *testing.T) {
 	p := newPlanned(t)
 	p.controlPlanes.set(&rkev1.RKEControlPlane{ObjectMeta: meta("foreign"), Spec: controlPlane().Spec})
 	must(t, p.controlPlanes.handle("planner", namespace, "foreign"))
-	p.wantWrites("a control plane without a Cluster of ours")
+	p.wantWrites("a control plane with a foreign Cluster")
 }
 
 // reporting has one machine whose agent has applied its plan.
@@ -158,13 +158,13 @@ func TestPlanSecret(t *testing.T) {
 	must(t, r.pass())
 	r.wantWrites("a plan was applied, and its probes pass", "update Secret m1-machine-plan", "update status Machine m1")
 	if r.secrets.must(namespace, "m1-machine-plan").Annotations[rkev1.PlanProbesPassedAnnotation] == "" {
-		t.Error("it is not written down that the probes pass")
+		t.Error("the Secret does not record that the probes pass")
 	}
 	if !conditions.IsTrueMeta(r.machines.must(namespace, "m1").Status.Conditions, rkev1.ConditionPlanApplied) {
 		t.Errorf("conditions are %+v", r.machines.must(namespace, "m1").Status.Conditions)
 	}
 	must(t, r.pass())
-	r.wantWrites("nothing is new")
+	r.wantWrites("no change")
 }
 
 func TestPlanSecret_FailedPlan(t *testing.T) {

@@ -38,7 +38,7 @@ var (
 	ours   = map[string]string{"drover.io/instance": instance}
 	now    = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	noKind = schema.GroupResource{Resource: "things"}
-	no     = apierrors.NewForbidden(noKind, "x", errors.New("the quota is used up"))
+	no     = apierrors.NewForbidden(noKind, "x", errors.New("the quota is exhausted"))
 )
 
 func meta(name string) metav1.ObjectMeta {
