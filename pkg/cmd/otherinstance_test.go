@@ -81,15 +81,15 @@ func waitedFor(log *test.Hook) []string {
 }
 
 func TestOtherInstances_LogsChanges(t *testing.T) {
-	const nobody, somebody = "", "somebody"
+	const noHolder, unknownHolder = "", "unknown"
 	of := func(instance string) string { return rival.Holder("host", "replica-of-"+instance, instance) }
 	for name, tc := range map[string]struct{ holders, want []string }{
-		"ours":                          {[]string{nobody, of("ours"), of("ours")}, nil},
+		"ours":                          {[]string{noHolder, of("ours"), of("ours")}, nil},
 		"a replica of another instance": {[]string{of("a"), of("a")}, []string{"a"}},
-		"two replicas of another instance, in turn":   {[]string{of("a"), nobody, rival.Holder("other", "replica", "a")}, []string{"a"}},
-		"a third instance":                            {[]string{of("a"), nobody, of("b")}, []string{"a", "b"}},
+		"two replicas of another instance, in turn":   {[]string{of("a"), noHolder, rival.Holder("other", "replica", "a")}, []string{"a"}},
+		"a third instance":                            {[]string{of("a"), noHolder, of("b")}, []string{"a", "b"}},
 		"another instance, after one of our replicas": {[]string{of("a"), of("ours"), of("a")}, []string{"a", "a"}},
-		"a replica without an instance":               {[]string{somebody, of("a"), somebody, of("a")}, []string{"a"}},
+		"a replica without an instance":               {[]string{unknownHolder, of("a"), unknownHolder, of("a")}, []string{"a"}},
 		"an instance without published settings":      {[]string{of("c")}, []string{"with digest " + rival.Digest("c")}},
 	} {
 		t.Run(name, func(t *testing.T) {
