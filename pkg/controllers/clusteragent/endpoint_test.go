@@ -210,7 +210,7 @@ func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
 			t.Error("the former token stays valid although the agent has the new one")
 		}
 		log := w.log.String()
-		if strings.Contains(log, "The agent of a cluster could not be") || !strings.Contains(log, "The authorized endpoint of a cluster could not be") || !strings.Contains(log, "delete the Secret, and Drover creates it again") {
+		if strings.Contains(log, "The agent of a cluster cannot be") || !strings.Contains(log, "The authorized endpoint of a cluster cannot be") || !strings.Contains(log, "delete the Secret, and Drover creates it again") {
 			t.Errorf("log %s", log)
 		}
 	})

@@ -82,7 +82,7 @@ func TestDiagnose_HeldMemberSaysWhy(t *testing.T) {
 		t.Fatalf("the findings are %+v", r.Findings)
 	}
 	l := r.Findings[0].Link
-	if l.Reason != "EtcdMemberHeld" || l.Why != "no other healthy etcd member" || !strings.Contains(strings.Join(l.Do, "\n"), "the data are lost with it") {
+	if l.Reason != "EtcdMemberHeld" || l.Why != "no other healthy etcd member" || !strings.Contains(strings.Join(l.Do, "\n"), "its data are lost") {
 		t.Errorf("got %+v", l)
 	}
 }
