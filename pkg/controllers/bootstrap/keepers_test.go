@@ -8,10 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled: all members leave except the last, because a pool
@@ -265,7 +267,7 @@ func TestHook_DoesNotWaitForFailedMachines(t *testing.T) {
 		"it has no bootstrap data":             {clusterv1.MachineBootstrapConfigReadyCondition, "BadInput", false},
 		"its bootstrap data are being written": {clusterv1.MachineBootstrapConfigReadyCondition, "NotReady", true},
 		"it has no condition yet":              {"Other", "Other", true},
-		"another condition reports an error":   {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonError, false},
+		"its infrastructure reports an error":  {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonError, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
@@ -327,12 +329,14 @@ func TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled(t *testin
 // say adds a condition that Cluster API copies from the infrastructure or bootstrap of a machine.
 func (w *world) say(name, kind, reason string) {
 	w.Helper()
-	found := w.machine(name)
-	found.Status.Conditions = append(found.Status.Conditions, metav1.Condition{
-		Type: kind, Status: metav1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.Now(),
-	})
-	_, err := w.c.CAPI.Machine().UpdateStatus(found)
-	must(w.T, err)
+	must(w.T, clients.RetryOnConflict(retry.DefaultRetry, func() error { // the controller writes the hook of new machines
+		found := w.machine(name)
+		found.Status.Conditions = append(found.Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.Now(),
+		})
+		_, err := w.c.CAPI.Machine().UpdateStatus(found)
+		return err
+	}))
 }
 
 // deleteNow deletes a machine with its finalizers.
