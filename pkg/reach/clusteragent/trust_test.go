@@ -86,7 +86,7 @@ func TestTrust_ByChecksumOfTheServersAuthorities(t *testing.T) {
 		"one more than expected":                            {own.pem + other.pem, naming.CAChecksum(own.pem), "checksum is"},
 		"another authority with another checksum":           {other.pem, naming.CAChecksum(own.pem), "checksum is"},
 		"the checksum of another authority":                 {other.pem, naming.CAChecksum(other.pem), "unknown authority"},
-		"no authority":                                      {"", naming.CAChecksum(own.pem), "leave the checksum out"},
+		"no authority":                                      {"", naming.CAChecksum(own.pem), "remove the checksum"},
 		"the checksum of something else than a certificate": {"hello", naming.CAChecksum("hello"), "must be PEM with at least one certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
