@@ -180,7 +180,7 @@ func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
 		_, err = w.secrets.Update(free)
 		must(t, err)
 		if w.get("there") != nil {
-			t.Error("nobody holds it, and it is there")
+			t.Error("the Secret remains without a finalizer")
 		}
 		w.wants("Delete Secret there")
 	})
@@ -338,7 +338,7 @@ func TestKind_FindsByIndex(t *testing.T) {
 		w.api.Intercept(func(memkube.Request) error { asked++; return nil })
 		cache := w.secrets.Cache()
 		if _, err := cache.GetByIndex("size", "1"); err == nil {
-			t.Error("an index that nobody has made finds something")
+			t.Error("an index that does not exist finds something")
 		}
 		cache.AddIndexer("size", func(s *corev1.Secret) ([]string, error) { return []string{strconv.Itoa(len(s.Data))}, nil })
 		finds := func(want string) {
