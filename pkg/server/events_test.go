@@ -81,6 +81,32 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 	})
 }
 
+// A new cluster with a refused spec has Events, because it is claimed.
+func TestStory_EventsTellOfARefusedCluster(t *testing.T) {
+	tell(t, func(w *world) {
+		w.start()
+		w.apply(k3s, func() []provv1.RKEMachinePool { return []provv1.RKEMachinePool{w.pool("worker", "w", 2)} })
+		time.Sleep(time.Minute)
+		told := func() map[string]int64 {
+			t.Helper()
+			out := w.told()
+			maps.DeleteFunc(out, func(key string, _ int64) bool { return !strings.HasPrefix(key, "Cluster ") })
+			return out
+		}
+		if diff := cmp.Diff(map[string]int64{"Cluster SpecRefused": 1, "Cluster ClusterNotReady": 1}, told()); diff != "" {
+			t.Errorf("events of a refused cluster (-want +got):\n%s", diff)
+		}
+		w.quiet(time.Hour)
+		w.edit(func(c *provv1.Cluster) {
+			c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, w.pool("server", "ec", 1))
+		})
+		w.until("the cluster", 5*time.Minute, w.ready(3))
+		if got := told(); got["Cluster SpecApplied"] != 1 || got["Cluster SpecRefused"] != 1 {
+			t.Errorf("events of the corrected cluster: %v", got)
+		}
+	})
+}
+
 // A cluster that fails repeatedly fills neither its namespace nor the queue: similar Events are counted and combined,
 // and each reason has its own limit.
 func TestAnnouncer_LimitsEvents(t *testing.T) {
