@@ -1,5 +1,5 @@
-// Command drover provisions and manages RKE2 and K3s clusters on Cluster API. The same program is the node agent when it is
-// started under the agent's name.
+// Command drover provisions and manages RKE2 and K3s clusters on Cluster API. The same program is the node agent when
+// it is started under the agent's name.
 package main
 
 import (

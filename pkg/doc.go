@@ -25,11 +25,11 @@
 //	                 ▼
 //	              Kubernetes answers; controllers/cluster writes <cluster>-kubeconfig; Ready
 //
-// The kinds of machines come from drivers: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─ controllers/dynamicschema
-// (driverschema) ─► the CRDs <Driver>Config, <Driver>Machine, <Driver>MachineTemplate.
+// The kinds of machines come from drivers: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─
+// controllers/dynamicschema (driverschema) ─► the CRDs <Driver>Config, <Driver>Machine, <Driver>MachineTemplate.
 //
-// Metrics are computed from the same caches when Prometheus reads them. Events report changes to users, and traces show where the
-// time goes; package server observes each change once for all three.
+// Metrics are computed from the same caches when Prometheus reads them. Events report changes to users, and traces show
+// where the time goes; package server observes each change once for all three.
 //
 // # Vocabulary
 //
@@ -61,12 +61,14 @@
 //
 // # What wakes what
 //
-// Events of its own object queue a handler, and events of the objects that the package comment of its controller lists ("Woken by").
-// Nothing else does: a handler that waits for another kind must watch it. wakeups_test.go compares the comments with the code.
+// Events of its own object queue a handler, and events of the objects that the package comment of its controller lists
+// ("Woken by"). Nothing else does: a handler that waits for another kind must watch it. wakeups_test.go compares the
+// comments with the code.
 //
 // # Rooms
 //
-// Packages stand in rooms. imports_test.go says which room may import which, and fails when a package imports another one.
+// Packages stand in rooms. imports_test.go says which room may import which, and fails when a package imports another
+// one.
 //
 //	apis, generated, crds  types, typed clients and CRDs: promised to others (docs/stability.md)
 //	releases               facts about Kubernetes versions: promised to others
@@ -83,7 +85,8 @@
 //	local/                 what runs on one machine only: the embedded management plane and its programs
 //	testkit/               builders, an in-memory API server and played agents, for tests
 //
-// Every handler gathers (caches only), decides (a pure function), acts (in order, idempotent) and reports (one status write).
+// Every handler gathers (caches only), decides (a pure function), acts (in order, idempotent) and reports (one status
+// write).
 //
 // # Where to start
 //

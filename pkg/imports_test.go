@@ -14,8 +14,8 @@ import (
 
 const module = "github.com/drover-io/drover/pkg/"
 
-// rooms are the folders of this module, from the lowest to the highest, with those that each may import. Packages of one room import each
-// other as they like, except that controllers never do.
+// rooms are the folders of this module, from the lowest to the highest, with those that each may import. Packages of
+// one room import each other as they like, except that controllers never do.
 var rooms = []struct {
 	name, holds string
 	packages    []string
@@ -40,8 +40,8 @@ var rooms = []struct {
 // testOnly packages may import anything but the composition, and only tests import them.
 var testOnly = []string{"testkit/**"}
 
-// pure packages decide and render. They get everything as values, so tests can call and replay them without a cluster. Some are outside
-// decide/, because they belong to what they decide about.
+// pure packages decide and render. They get everything as values, so tests can call and replay them without a cluster.
+// Some are outside decide/, because they belong to what they decide about.
 var pure = []string{
 	"decide/**", "admission", "observe/events", "reach/endpointtoken", "operate/preview", "operate/diagnose", "operate/supportbundle",
 }
@@ -108,7 +108,8 @@ func TestImports_PurePackagesDoNoIO(t *testing.T) {
 	}
 }
 
-// TestImports_ClusterAPIControllersHaveOneDoor keeps Cluster API's controllers, and what they pull in, out of everything else.
+// TestImports_ClusterAPIControllersHaveOneDoor keeps Cluster API's controllers, and what they pull in, out of
+// everything else.
 func TestImports_ClusterAPIControllersHaveOneDoor(t *testing.T) {
 	for _, file := range parseAll(t) {
 		for _, imported := range file.imports {

@@ -20,7 +20,8 @@ import (
 
 const reasonDocs = "../docs/reasons"
 
-// speechless are folders whose reasons are on no object of ours and in no metric: fakes, programs of their own, and answers to machines.
+// speechless are folders whose reasons are on no object of ours and in no metric: fakes, programs of their own, and
+// answers to machines.
 var speechless = []string{"testkit", "local", "generated", "reach/connect", "reach/tunnel", "reach/clusteragent", "reach/clusterproxy", "reach/endpointauth"}
 
 var (
@@ -206,7 +207,8 @@ func TestReasons_AreDocumented(t *testing.T) {
 	}
 }
 
-// TestReasons_PagesAnswerWhatPeopleAsk: each page says where the reason is seen, what it means, what Drover does, and what to do.
+// TestReasons_PagesAnswerWhatPeopleAsk: each page says where the reason is seen, what it means, what Drover does, and
+// what to do.
 func TestReasons_PagesAnswerWhatPeopleAsk(t *testing.T) {
 	pages := documented(t)
 	for name := range pages {

@@ -22,8 +22,8 @@ var (
 	note    = regexp.MustCompile(` *\([^)]*\)`)
 )
 
-// TestWakeUps_AreInTheCommentsOfControllers compares the kinds that each controller watches, for objects of other kinds or names, with
-// the sentence "Woken by: KIND (note), KIND." of its package comment.
+// TestWakeUps_AreInTheCommentsOfControllers compares the kinds that each controller watches, for objects of other kinds
+// or names, with the sentence "Woken by: KIND (note), KIND." of its package comment.
 func TestWakeUps_AreInTheCommentsOfControllers(t *testing.T) {
 	folders, err := filepath.Glob("controllers/*/doc.go")
 	if err != nil || len(folders) < 10 {
@@ -52,8 +52,8 @@ func TestWakeUps_AreInTheCommentsOfControllers(t *testing.T) {
 	}
 }
 
-// watchedKinds returns the kinds of the sources that a package gives to wakeup.On, sorted. Sources that are no controllers of a kind are
-// left out.
+// watchedKinds returns the kinds of the sources that a package gives to wakeup.On, sorted. Sources that are no
+// controllers of a kind are left out.
 func watchedKinds(t *testing.T, folder string) []string {
 	t.Helper()
 	packages, err := parser.ParseDir(token.NewFileSet(), folder, func(info fs.FileInfo) bool { //nolint:staticcheck // no build tags here
@@ -92,7 +92,8 @@ func watchedKinds(t *testing.T, folder string) []string {
 	return slices.Sorted(maps.Keys(kinds))
 }
 
-// controllerKind is the kind of a field's type XController; those that have the same name in several groups are told apart.
+// controllerKind is the kind of a field's type XController; those that have the same name in several groups are told
+// apart.
 func controllerKind(expression ast.Expr) string {
 	selector, ok := expression.(*ast.SelectorExpr)
 	if !ok {

@@ -1,5 +1,5 @@
-// Command embed is a server that has Drover in it: its own flags, signals, certificate and HTTP routes, and Drover's controllers
-// and endpoints for machines. README.md says how to run it.
+// Command embed is a server that has Drover in it: its own flags, signals, certificate and HTTP routes, and Drover's
+// controllers and endpoints for machines. README.md says how to run it.
 package main
 
 import (

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLinking_AddsOneFlag: a host must know which names of the process-wide flags are taken; the documentation of package server says so.
+// TestLinking_AddsOneFlag: a host must know which names of the process-wide flags are taken; the documentation of
+// package server says so.
 func TestLinking_AddsOneFlag(t *testing.T) {
 	var taken []string
 	flag.VisitAll(func(f *flag.Flag) {

@@ -163,7 +163,8 @@ func TestHook_LeavingMemberKeepsNoData(t *testing.T) {
 	})
 }
 
-// TestHook_WorkingMembersKeepTheData: a member whose node refuses its plan works, and one that a restore has stopped does not.
+// TestHook_WorkingMembersKeepTheData: a member whose node refuses its plan works, and one that a restore has stopped
+// does not.
 func TestHook_WorkingMembersKeepTheData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		plan, failedAt string
@@ -206,8 +207,8 @@ func TestHook_WorkingMembersKeepTheData(t *testing.T) {
 	}
 }
 
-// TestHook_ReportsMembersThatMustLeaveFirst: an old request to a node without etcd delays no member, and a node without a known
-// machine may be a member.
+// TestHook_ReportsMembersThatMustLeaveFirst: an old request to a node without etcd delays no member, and a node without
+// a known machine may be a member.
 func TestHook_ReportsMembersThatMustLeaveFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		add      func(w *world)

@@ -70,8 +70,8 @@ func TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled(t *t
 	}
 }
 
-// TestHook_MemberWithANewPlanCountsAsWorking: a member with a new plan works or restarts, and others move to another server
-// before it leaves.
+// TestHook_MemberWithANewPlanCountsAsWorking: a member with a new plan works or restarts, and others move to another
+// server before it leaves.
 func TestHook_MemberWithANewPlanCountsAsWorking(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")

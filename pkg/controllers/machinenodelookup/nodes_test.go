@@ -188,7 +188,8 @@ func TestLookout_OneRequestForAllMachines(t *testing.T) {
 	})
 }
 
-// TestLookout_SelectsOnlyWaitingMachines: the answer holds only the requested nodes, and a machine never gets another's node.
+// TestLookout_SelectsOnlyWaitingMachines: the answer holds only the requested nodes, and a machine never gets another's
+// node.
 func TestLookout_SelectsOnlyWaitingMachines(t *testing.T) {
 	cloud := newCloud(node("n1", "u1"), node("n2", "u2"))
 	look := newLookout(cloud, time.Now, quiet())

@@ -115,8 +115,8 @@ func (h *handler) ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.
 	return []wakeup.Key{{Namespace: md.Namespace, Name: md.Spec.ClusterName}}
 }
 
-// ofCredential wakes the clusters that name a Secret as their credential. It wakes the clusters of other namespaces that
-// name the Secret at all, because the Secret may grant them access.
+// ofCredential wakes the clusters that name a Secret as their credential. It wakes the clusters of other namespaces
+// that name the Secret at all, because the Secret may grant them access.
 func (h *handler) ofCredential(secret *corev1.Secret) []wakeup.Key {
 	reference := secret.Name
 	global := secret.Namespace == provv1.GlobalDataNamespace

@@ -57,8 +57,8 @@ func InRegistry(registry, image string) bool {
 	return registry != "" && strings.HasPrefix(image, registry+"/")
 }
 
-// ListsRegistry reports whether a Secret of type kubernetes.io/dockerconfigjson has an entry for an image's registry. If
-// an entry has a path, the image's path must begin with it. Patterns are not supported.
+// ListsRegistry reports whether a Secret of type kubernetes.io/dockerconfigjson has an entry for an image's registry.
+// If an entry has a path, the image's path must begin with it. Patterns are not supported.
 func ListsRegistry(dockerConfigJSON []byte, image string) bool {
 	var config struct {
 		Auths map[string]json.RawMessage `json:"auths"`

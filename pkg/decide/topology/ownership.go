@@ -44,7 +44,8 @@ func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownersh
 	}
 }
 
-// IsOurs reports whether a Cluster has this instance's mark. Nil has none. Use Owner to decide whether to claim a Cluster.
+// IsOurs reports whether a Cluster has this instance's mark. Nil has none. Use Owner to decide whether to claim a
+// Cluster.
 func IsOurs(cluster *provv1.Cluster, instanceID string) bool {
 	return cluster != nil && instanceID != "" && cluster.Annotations[rkev1.InstanceAnnotation] == instanceID
 }

@@ -10,8 +10,8 @@ import (
 // +kubebuilder:resource:path=clusterregistrationtokens,scope=Namespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterRegistrationToken lets hosts and agents register with a cluster. It lives in the namespace that has the name of
-// the management cluster.
+// ClusterRegistrationToken lets hosts and agents register with a cluster. It lives in the namespace that has the name
+// of the management cluster.
 type ClusterRegistrationToken struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -10,8 +10,8 @@ import (
 // +kubebuilder:resource:path=dynamicschemas,scope=Cluster
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// DynamicSchema describes an object whose fields are known only at run time, such as the configuration of a node driver.
-// It has no status subresource.
+// DynamicSchema describes an object whose fields are known only at run time, such as the configuration of a node
+// driver. It has no status subresource.
 type DynamicSchema struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

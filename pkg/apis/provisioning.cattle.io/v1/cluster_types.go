@@ -47,8 +47,8 @@ type ClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=317
 	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
 
-	// KubernetesVersion is the full version of the distribution, for example `v1.36.2+rke2r1` or `v1.36.2+k3s1`. A version
-	// with `k3s` in it means K3s, any other RKE2. It is required with rkeConfig.
+	// KubernetesVersion is the full version of the distribution, for example `v1.36.2+rke2r1` or `v1.36.2+k3s1`. A
+	// version with `k3s` in it means K3s, any other RKE2. It is required with rkeConfig.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=256

@@ -84,8 +84,8 @@ type RKEMachinePool struct {
 	// +optional
 	MachineDeploymentAnnotations map[string]string `json:"machineDeploymentAnnotations,omitempty"`
 
-	// NodeStartupTimeout is how long a machine may take to become a node before it is unhealthy. It has no effect without
-	// unhealthyNodeTimeout.
+	// NodeStartupTimeout is how long a machine may take to become a node before it is unhealthy. It has no effect
+	// without unhealthyNodeTimeout.
 	// +nullable
 	// +optional
 	NodeStartupTimeout *metav1.Duration `json:"nodeStartupTimeout,omitempty"`

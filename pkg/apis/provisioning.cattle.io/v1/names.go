@@ -1,7 +1,7 @@
 package v1
 
-// Every name below is stored in objects, and read by programs other than Drover: none may ever change. An annotation with
-// an empty value counts as absent.
+// Every name below is stored in objects, and read by programs other than Drover: none may ever change. An annotation
+// with an empty value counts as absent.
 
 // Annotations on a provisioning Cluster that its user sets.
 const (
@@ -11,7 +11,8 @@ const (
 	FleetWorkspaceNameAnnotation = "provisioning.cattle.io/fleet-workspace-name"
 	// ExternallyManagedAnnotation means that another manager manages Fleet, unless it is empty or "false".
 	ExternallyManagedAnnotation = "provisioning.cattle.io/externally-managed"
-	// EnableSchedulingCustomizationAnnotation is "true" or "false": fills in or removes the default of that customization.
+	// EnableSchedulingCustomizationAnnotation is "true" or "false": fills in or removes the default of that
+	// customization.
 	EnableSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-scheduling-customization"
 	// EnableFleetSchedulingCustomizationAnnotation is the same for Fleet's agent.
 	EnableFleetSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-fleet-scheduling-customization"

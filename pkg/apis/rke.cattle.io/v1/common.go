@@ -82,8 +82,8 @@ type RKECommonNodeConfig struct {
 	// +optional
 	Taints []corev1.Taint `json:"taints,omitempty"`
 
-	// CloudCredentialSecretName names the Secret with the credential of the cloud: `cattle-global-data:NAME`, or a name in
-	// the namespace of the cluster.
+	// CloudCredentialSecretName names the Secret with the credential of the cloud: `cattle-global-data:NAME`, or a name
+	// in the namespace of the cluster.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:MaxLength=317

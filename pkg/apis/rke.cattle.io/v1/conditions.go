@@ -15,7 +15,8 @@ const (
 	ConditionBootstrapped = "Bootstrapped"
 	// ConditionSystemUpgradeControllerReady on CP holds the chart's version when it is true.
 	ConditionSystemUpgradeControllerReady = "SystemUpgradeControllerReady"
-	// ConditionScalingUp, ConditionScalingDown and ConditionRollingOut on CP are always false: its machines scale elsewhere.
+	// ConditionScalingUp, ConditionScalingDown and ConditionRollingOut on CP are always false: its machines scale
+	// elsewhere.
 	ConditionScalingUp   = "ScalingUp"
 	ConditionScalingDown = "ScalingDown"
 	ConditionRollingOut  = "RollingOut"

@@ -126,8 +126,8 @@ type DrainOptions struct {
 	// +optional
 	Timeout int `json:"timeout"`
 
-	// SkipWaitForDeleteTimeoutSeconds stops waiting for a pod that has been terminating for more than this many seconds.
-	// 0 means no limit.
+	// SkipWaitForDeleteTimeoutSeconds stops waiting for a pod that has been terminating for more than this many
+	// seconds. 0 means no limit.
 	// +optional
 	SkipWaitForDeleteTimeoutSeconds int `json:"skipWaitForDeleteTimeoutSeconds"`
 
@@ -335,8 +335,8 @@ type ETCDSnapshotS3 struct {
 	// +optional
 	Region string `json:"region,omitempty"`
 
-	// CloudCredentialName names the Secret with the access key: `cattle-global-data:NAME`, or a name in the namespace of
-	// the cluster.
+	// CloudCredentialName names the Secret with the access key: `cattle-global-data:NAME`, or a name in the namespace
+	// of the cluster.
 	// +nullable
 	// +optional
 	CloudCredentialName string `json:"cloudCredentialName,omitempty"`

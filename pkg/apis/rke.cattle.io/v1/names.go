@@ -3,8 +3,8 @@ package v1
 // Every name below is stored in objects, and read by programs other than Drover: none may ever change.
 //
 // Abbreviations: PC is the provisioning Cluster, CP the RKEControlPlane, RC the RKECluster, BS the RKEBootstrap, M the
-// Cluster API Machine, MD its MachineDeployment, IM the infrastructure machine, PS the plan Secret. A label or annotation
-// with an empty value counts as absent.
+// Cluster API Machine, MD its MachineDeployment, IM the infrastructure machine, PS the plan Secret. A label or
+// annotation with an empty value counts as absent.
 
 // Labels for the owner of an object and the roles of a machine.
 const (
@@ -59,7 +59,8 @@ const (
 	GrantsRenew = "renew"
 	// BackupLabel is "true" on objects that a backup of the management cluster must contain.
 	BackupLabel = "resources.cattle.io/backup"
-	// InfraMachineGroupLabel, InfraMachineVersionLabel, InfraMachineKindLabel and InfraMachineNameLabel name IM on its Job.
+	// InfraMachineGroupLabel, InfraMachineVersionLabel, InfraMachineKindLabel and InfraMachineNameLabel name IM on its
+	// Job.
 	InfraMachineGroupLabel   = "rke.cattle.io/infra-machine-group"
 	InfraMachineVersionLabel = "rke.cattle.io/infra-machine-version"
 	InfraMachineKindLabel    = "rke.cattle.io/infra-machine-kind"
@@ -148,13 +149,13 @@ const (
 	RemovedK3sEtcdMemberAnnotation  = "etcd.k3s.cattle.io/removed-node-name"
 	// ForceMachineRemoveAnnotation is "true" on an IM that is given up after its removal failed.
 	ForceMachineRemoveAnnotation = "provisioning.cattle.io/force-machine-remove"
-	// ClonedFromGroupVersionAnnotation, ClonedFromKindAnnotation and ClonedFromNameAnnotation name the machine config that a
-	// machine template was created from.
+	// ClonedFromGroupVersionAnnotation, ClonedFromKindAnnotation and ClonedFromNameAnnotation name the machine config
+	// that a machine template was created from.
 	ClonedFromGroupVersionAnnotation = "rke.cattle.io/cloned-from-group-version"
 	ClonedFromKindAnnotation         = "rke.cattle.io/cloned-from-kind"
 	ClonedFromNameAnnotation         = "rke.cattle.io/cloned-from-name"
-	// DeleteMissingCustomMachinesAfterAnnotation is a duration, on PC and RC, after which others delete the Machine of a registered
-	// host whose Node vanished. Drover only copies it.
+	// DeleteMissingCustomMachinesAfterAnnotation is a duration, on PC and RC, after which others delete the Machine of
+	// a registered host whose Node vanished. Drover only copies it.
 	DeleteMissingCustomMachinesAfterAnnotation = "rke.cattle.io/delete-missing-custom-machines-after"
 )
 
@@ -190,8 +191,8 @@ const (
 	SnapshotRestoreModesAnnotation = "etcdsnapshot.rke.io/restore-mode-options"
 )
 
-// SnapshotClusterSpecKey is the key, in the metadata that the distribution stores with a snapshot, of the Cluster's spec in the
-// form of ClusterSpecAnnotation.
+// SnapshotClusterSpecKey is the key, in the metadata that the distribution stores with a snapshot, of the Cluster's
+// spec in the form of ClusterSpecAnnotation.
 const SnapshotClusterSpecKey = "provisioning-cluster-spec"
 
 // Annotations on CP.

@@ -58,7 +58,8 @@ type CommonInstruction struct {
 	// Name is the key under which output is stored.
 	Name string `json:"name,omitempty"`
 
-	// Image is unpacked into the scratch directory that becomes the working directory. Empty leaves that directory empty.
+	// Image is unpacked into the scratch directory that becomes the working directory. Empty leaves that directory
+	// empty.
 	Image string `json:"image,omitempty"`
 
 	// Env contains K=V pairs that are added to the agent's own environment.
@@ -124,7 +125,8 @@ type Probe struct {
 	HTTPGetAction HTTPGetAction `json:"httpGet"`
 }
 
-// HTTPGetAction is the request of a probe. The three certificate fields are paths on the node that are read at each probe.
+// HTTPGetAction is the request of a probe. The three certificate fields are paths on the node that are read at each
+// probe.
 type HTTPGetAction struct {
 	// URL gets a GET request. A final status of 200 to 299 is a success.
 	URL string `json:"url,omitempty"`
@@ -154,7 +156,8 @@ type ProbeStatus struct {
 	FailureCount int `json:"failureCount,omitempty"`
 }
 
-// PeriodicInstructionOutput is one value of the map in the data key "applied-periodic-output". Every key is always present.
+// PeriodicInstructionOutput is one value of the map in the data key "applied-periodic-output". Every key is always
+// present.
 type PeriodicInstructionOutput struct {
 	// Name of the instruction.
 	Name string `json:"name"`
