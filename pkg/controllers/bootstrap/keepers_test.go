@@ -214,8 +214,8 @@ func TestHook_ReportsMembersThatMustLeaveFirst(t *testing.T) {
 		add      func(w *world)
 		wantKept string
 	}{
-		"of a worker": {add: func(w *world) { w.add(machine{name: "x"}); w.settle(); w.join("x") }},
-		"of another member": {
+		"a worker": {add: func(w *world) { w.add(machine{name: "x"}); w.settle(); w.join("x") }},
+		"another member": {
 			add: func(w *world) { w.add(machine{name: "x", etcd: true}); w.settle(); w.join("x") }, wantKept: "the etcd member of node x must leave first",
 		},
 		"without a machine": {

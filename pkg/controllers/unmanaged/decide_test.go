@@ -150,7 +150,7 @@ func TestDecide(t *testing.T) {
 		"a cluster without a CAPI Cluster yet": {func(f *facts) { f.capi = nil }, waits},
 		"a paused cluster":                     {func(f *facts) { f.capi.Spec.Paused = new(true) }, waits},
 
-		"a request that says nothing": {func(f *facts) { f.request.Data = nil; f.host, f.wrong = registration.ParseRequest(f.request) },
+		"a request without headers": {func(f *facts) { f.request.Data = nil; f.host, f.wrong = registration.ParseRequest(f.request) },
 			refuses("the machine request c-m-1/" + name + " must have headers in data")},
 		"a request without a role": {func(f *facts) { f.say(map[string][]string{"id": {id}}) },
 			refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},

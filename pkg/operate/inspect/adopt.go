@@ -124,12 +124,12 @@ func (a *Adoption) comparable(cluster *provv1.Cluster, begun, made bool) bool {
 	problem := ""
 	switch imported := cluster.Spec.RKEConfig == nil; {
 	case cluster.DeletionTimestamp != nil:
-		problem = "it is being deleted: let its manager finish that"
+		problem = "it is being deleted: wait until its manager has deleted it"
 	case imported && begun:
-		problem = "it was provisioned with spec.rkeConfig, which is not there any more: put it back"
+		problem = "it was provisioned with spec.rkeConfig, which is missing now: set spec.rkeConfig again"
 	case !topology.HasOwnManagement(cluster):
-		problem = "its management cluster came first, as names of the form c-xxxxx and local tell: Drover manages none of those; " +
-			"make a Cluster of another name, and import the cluster into that"
+		problem = "its management cluster is older than it, as the names c-xxxxx and local show, and Drover cannot manage such a cluster; " +
+			"create a Cluster with another name, and import the cluster there"
 	case cluster.Status.ClusterName != "" && (imported || made):
 		return true
 	case a.Owner == OwnerNone: // the server creates it

@@ -105,10 +105,10 @@ func refusesManifests(t *testing.T, alice *person, namespace string) {
 			set([]any{with(pool("all", true, true), "unhealthyRange", "[5-3]")}, "rkeConfig", "machinePools"),
 			"must begin with the smaller number", "spec.rkeConfig.machinePools[0].unhealthyRange",
 		},
-		"a variable no shell has": {
+		"a variable with an invalid name": {
 			set([]any{map[string]any{"name": "a-b", "value": "c"}}, "agentEnvVars"), "the name of a shell variable", "spec.agentEnvVars[0].name",
 		},
-		"directories in each other": {
+		"one directory inside another": {
 			set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"}, "rkeConfig", "dataDirectories"), "a separate directory", "spec.rkeConfig.dataDirectories.k8sDistro",
 		},
 	} {
@@ -134,18 +134,18 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 	patch := func(text string) error {
 		return alice.Patch(t.Context(), object(provisioning, "Cluster", namespace, "demo"), client.RawPatch("application/json-patch+json", []byte(text)))
 	}
-	refused(t, "etcd is taken from its machines", patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/etcdRole","value":false}]`),
+	refused(t, "the etcd role is removed from machines", patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/etcdRole","value":false}]`),
 		"machines of the pool are etcd members", "spec.rkeConfig.machinePools[0].etcdRole")
-	refused(t, "the last server is scaled away", patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/quantity","value":0}]`),
+	refused(t, "the last server is scaled to zero", patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/quantity","value":0}]`),
 		"no pool has machines with etcd", "spec.rkeConfig.machinePools")
 	refused(t, "rkeConfig is removed", patch(`[{"op":"remove","path":"/spec/rkeConfig"}]`), "a provisioned cluster needs it", "")
 	refused(t, "a directory moves", patch(`[{"op":"add","path":"/spec/rkeConfig/dataDirectories/k8sDistro","value":"/data"}]`), "dataDirectories.k8sDistro: Invalid value: cannot be changed", "")
 	refused(t, "the driver of its machines is deleted", alice.Delete(t.Context(), object("management.cattle.io/v3", "NodeDriver", "", "sim")), "machines of this driver exist", "")
 	refused(t, "a restore of a missing snapshot", patch(`[{"op":"add","path":"/spec/rkeConfig/etcdSnapshotRestore","value":{"name":"none","generation":1,"restoreRKEConfig":"all"}}]`),
 		`Not found: "none"`, "spec.rkeConfig.etcdSnapshotRestore.name")
-	refused(t, "a credential that is not there", patch(`[{"op":"add","path":"/spec/rkeConfig/etcd","value":{"s3":{"bucket":"b","cloudCredentialName":"none"}}}]`),
+	refused(t, "a missing credential", patch(`[{"op":"add","path":"/spec/rkeConfig/etcd","value":{"s3":{"bucket":"b","cloudCredentialName":"none"}}}]`),
 		"Secret none does not exist in namespace "+namespace, "spec.rkeConfig.etcd.s3.cloudCredentialName")
-	refused(t, "somebody else has made it", patch(`[{"op":"add","path":"/metadata/annotations/field.cattle.io~1creatorId","value":"bob"}]`), "creatorId]: Invalid value", "")
+	refused(t, "the creator is another user", patch(`[{"op":"add","path":"/metadata/annotations/field.cattle.io~1creatorId","value":"bob"}]`), "creatorId]: Invalid value", "")
 	before := &provv1.Cluster{}
 	check(t, getTyped(t, namespace, before))
 	if who := before.Annotations[provv1.CreatorIDAnnotation]; who == "" || who == "alice" {
