@@ -150,7 +150,8 @@ func (o *adoptOptions) run(cmd *cobra.Command, name string) error {
 	case inspect.OwnerSame:
 		return nil
 	case inspect.OwnerNone:
-		return errors.New("nobody has made anything for the cluster yet: a Drover that runs takes it by itself, unless Rancher runs here, too")
+		return errors.New("no manager has created objects for the cluster yet: " +
+			"a running Drover adopts it without this command, unless Rancher also runs here")
 	case inspect.OwnerOther, inspect.OwnerReleased, inspect.OwnerUnmarked:
 	}
 	c, err := o.writer()
@@ -161,7 +162,7 @@ func (o *adoptOptions) run(cmd *cobra.Command, name string) error {
 	if err := adopt.Take(cmd.Context(), c, found, o.limits); err != nil {
 		return err
 	}
-	cmd.PrintErrf("cluster %s is managed by instance %s now\n", found.Cluster, found.Instance)
+	cmd.PrintErrf("instance %[2]s now manages cluster %[1]s\n", found.Cluster, found.Instance)
 	return nil
 }
 
@@ -185,7 +186,8 @@ func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if !o.yes {
-		return fmt.Errorf("cluster %s/%s would be let go of, and nobody would manage it until it is adopted; --yes does it", cluster.Namespace, cluster.Name)
+		return fmt.Errorf("no Drover would manage cluster %s/%s until it is adopted again; add --yes to release it",
+			cluster.Namespace, cluster.Name)
 	}
 	c, err := o.writer()
 	if err != nil {
@@ -194,7 +196,8 @@ func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
 	defer c.Stop()
 	instance, err := adopt.Release(c, cluster, hasChildren, underWay...)
 	if err == nil {
-		cmd.PrintErrf("instance %s manages cluster %s/%s no more; wait some seconds for what it is at, and adopt it with another, once that leads\n", instance, cluster.Namespace, cluster.Name)
+		cmd.PrintErrf("instance %s no longer manages cluster %s/%s; its running work ends within seconds. "+
+			"Another instance can adopt the cluster once that instance leads\n", instance, cluster.Namespace, cluster.Name)
 	}
 	return err
 }
@@ -203,7 +206,7 @@ func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
 // because such a run writes nothing.
 func adoptVerdict(cmd *cobra.Command, a inspect.Adoption) error {
 	if len(a.Problems) > 0 {
-		return errors.New("the cluster cannot be adopted; see what is in the way")
+		return errors.New("the cluster cannot be adopted; the output lists the reasons")
 	}
 	code := exitError(0)
 	switch a.Result {
@@ -221,11 +224,11 @@ func adoptVerdict(cmd *cobra.Command, a inspect.Adoption) error {
 // ownerText describes the current manager of a cluster.
 func ownerText(a inspect.Adoption) string {
 	return map[inspect.Ownership]string{
-		inspect.OwnerSame:     "instance " + a.Instance + " of Drover, which is the one asked about",
-		inspect.OwnerNone:     "nobody yet; a Drover that runs takes it by itself, unless Rancher runs here, too",
+		inspect.OwnerSame:     "instance " + a.Instance + " of Drover, which is also the adopting instance",
+		inspect.OwnerNone:     "no manager yet; a running Drover adopts it without this command, unless Rancher also runs here",
 		inspect.OwnerOther:    "instance " + a.Mark + " of Drover",
-		inspect.OwnerReleased: "nobody; instance " + a.Mark + " of Drover has let go of it",
-		inspect.OwnerUnmarked: "somebody who leaves no mark: Rancher, as a rule",
+		inspect.OwnerReleased: "no manager; instance " + a.Mark + " of Drover has released it",
+		inspect.OwnerUnmarked: "a manager that leaves no mark, usually Rancher",
 	}[a.Owner]
 }
 
@@ -258,7 +261,7 @@ func printAdoption(w io.Writer, a inspect.Adoption, refused error) {
 	}
 	printRest(w, preview.Report{Order: a.Order, Warnings: a.Warnings, Notes: a.Notes})
 	if refusal, ok := errors.AsType[*adopt.Refusal](refused); ok {
-		heading(w, "In the way of --yes:")
+		heading(w, "Reasons against --yes:")
 		for _, reason := range refusal.Reasons {
 			_, _ = fmt.Fprintln(w, "  "+reason)
 		}

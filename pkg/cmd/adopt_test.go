@@ -64,7 +64,7 @@ func TestAdopt_LooksThenTakesThenReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := theirs(t, "", "mine")
 		code, out, problems := look(t, api, "adopt", "demo")
-		if code != 0 || !strings.Contains(out, "somebody who leaves no mark") || !strings.Contains(out, "--from rancher") || len(api.Writes("drover")) > 0 {
+		if code != 0 || !strings.Contains(out, "a manager that leaves no mark") || !strings.Contains(out, "--from rancher") || len(api.Writes("drover")) > 0 {
 			t.Errorf("exit code %d, writes %v\n%s%s", code, api.Writes("drover"), out, problems)
 		}
 		if code, _, problems = look(t, api, "adopt", "demo", "--yes"); code != 1 || !strings.Contains(problems, "nothing was written") || len(api.Writes("drover")) > 0 {
@@ -78,7 +78,7 @@ func TestAdopt_LooksThenTakesThenReleases(t *testing.T) {
 		if got := theirCluster(t, api).Annotations[rkev1.InstanceAnnotation]; got != "mine" {
 			t.Errorf("managed by %q", got)
 		}
-		if code, _, problems = look(t, api, "adopt", "demo", "--release"); code != 1 || !strings.Contains(problems, "--yes does it") {
+		if code, _, problems = look(t, api, "adopt", "demo", "--release"); code != 1 || !strings.Contains(problems, "add --yes to release it") {
 			t.Errorf("exit code %d: %s", code, problems)
 		}
 		if code, _, problems = look(t, api, "adopt", "demo", "--release", "--yes"); code != 0 {
@@ -106,11 +106,11 @@ func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 		refused string
 		renews  bool
 	}{
-		"nobody notes who may get it": {refused: "kubectl -n cattle-global-data annotate secret cc rke.cattle.io/object-authorized-for-clusters=" + defaultNamespace + "/demo"},
-		"admission notes it":          {hooks: true, renews: true},
-		"the adopter may not get it":  {hooks: true, denied: true, refused: "spec.cloudCredentialSecretName: you may not get Secret cattle-global-data/cc"},
-		"offered":                     {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/*"}},
-		"offered to another":          {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/other"}, refused: "annotate secret cc"},
+		"admission does not note it": {refused: "kubectl -n cattle-global-data annotate secret cc rke.cattle.io/object-authorized-for-clusters=" + defaultNamespace + "/demo"},
+		"admission notes it":         {hooks: true, renews: true},
+		"the adopter may not get it": {hooks: true, denied: true, refused: "spec.cloudCredentialSecretName: you may not get Secret cattle-global-data/cc"},
+		"offered":                    {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/*"}},
+		"offered to another":         {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/other"}, refused: "annotate secret cc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 					t.Errorf("exit code %d, want %q:\n%s%s", code, tc.refused, out, problems)
 				}
 				if told := strings.Contains(out, "the cluster may use Secret cattle-global-data/cc while that user may get it"); told != tc.renews {
-					t.Errorf("that the adopter becomes the author is said: %t", told)
+					t.Errorf("the output says that the adopter becomes the author: %t", told)
 				}
 				if asked := theirCluster(t, api).Annotations[rkev1.GrantsAnnotation]; (asked == rkev1.GrantsRenew) != tc.renews {
 					t.Errorf("grants are %q", asked)
@@ -156,14 +156,14 @@ func TestAdopt_Mistakes(t *testing.T) {
 		args      []string
 		want      string
 	}{
-		"no server ever ran":           {args: []string{"demo"}, want: "no server of Drover has published its settings"},
-		"several servers":              {instances: []string{"a", "b"}, args: []string{"demo"}, want: "with --to: a, b"},
-		"a server that never ran":      {instances: []string{"a"}, args: []string{"demo", "--to", "b"}, want: `instance "b"`},
-		"release of nobody's":          {instances: []string{"a"}, args: []string{"demo", "--release", "--yes"}, want: "nothing to let go of"},
-		"a cluster that is not there":  {instances: []string{"a"}, args: []string{"nobody"}, want: "there is no Cluster nobody in namespace fleet-default"},
-		"take and release at once":     {args: []string{"demo", "--release", "--from", "rancher"}, want: "none of the others can be"},
-		"no cluster":                   {want: "CLUSTER is missing; see 'drover adopt --help'"},
-		"an ending that is no release": {mark: "a", instances: []string{"a"}, args: []string{"demo", "--release"}, want: "--yes does it"},
+		"no server has ever run":         {args: []string{"demo"}, want: "no server of Drover has published its settings"},
+		"several servers":                {instances: []string{"a", "b"}, args: []string{"demo"}, want: "with --to: a, b"},
+		"a server that has never run":    {instances: []string{"a"}, args: []string{"demo", "--to", "b"}, want: `instance "b"`},
+		"release of an unmarked cluster": {instances: []string{"a"}, args: []string{"demo", "--release", "--yes"}, want: "there is no mark to remove"},
+		"a missing cluster":              {instances: []string{"a"}, args: []string{"absent"}, want: "there is no Cluster absent in namespace fleet-default"},
+		"adopt and release together":     {args: []string{"demo", "--release", "--from", "rancher"}, want: "none of the others can be"},
+		"no cluster":                     {want: "CLUSTER is missing; see 'drover adopt --help'"},
+		"a release without --yes":        {mark: "a", instances: []string{"a"}, args: []string{"demo", "--release"}, want: "add --yes to release it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestPrintAdoption(t *testing.T) {
 		},
 	}
 	want := `Cluster:       a/demo
-Managed by:    somebody who leaves no mark: Rancher, as a rule
+Managed by:    a manager that leaves no mark, usually Rancher
 Adopted by:    instance mine
 Last written:  the RKEControlPlane, by rancher, 2026-09-01T12:00:00Z
 Result:        Replace
@@ -222,8 +222,8 @@ Order:
   STAGE  GROUP        PACE         MACHINES
   1      pool worker  all at once  w1
 
-In the way of --yes:
-  machines would be replaced, added or removed: w1; --allow-replace accepts that
+Reasons against --yes:
+  machines would be replaced, added or removed: w1; --allow-replace permits that
 `
 	var out bytes.Buffer
 	o := inspectOptions{output: outputTable}

@@ -71,7 +71,7 @@ func TestSupportBundle_OfAllOrOfNamed(t *testing.T) {
 		if held := unpack(t, strings.NewReader(out)); code != 0 || said != "" || held["drover-support-bundle/diagnosis/fleet-default-young.txt"] == "" {
 			t.Errorf("exit code %d, %q, %d files", code, said, len(held))
 		}
-		for _, args := range [][]string{{}, {"young", "--all"}, {"nobody"}} {
+		for _, args := range [][]string{{}, {"young", "--all"}, {"absent"}} {
 			if code, _, said := look(t, api, append([]string{"support-bundle", "-o", filepath.Join(os.TempDir(), "never")}, args...)...); code != 1 || said == "" {
 				t.Errorf("%v: exit code %d, %q", args, code, said)
 			}

@@ -178,8 +178,8 @@ func TestTokenForCluster(t *testing.T) {
 			t.Errorf("by way of another server: %q, %s", token, problems)
 		}
 		server.told()
-		cluster = defaultNamespace + "/nobody"
-		if token, problems := get(); token != "" || len(server.told()) > 0 || !strings.Contains(problems, "there is no Cluster nobody") {
+		cluster = defaultNamespace + "/absent"
+		if token, problems := get(); token != "" || len(server.told()) > 0 || !strings.Contains(problems, "there is no Cluster absent") {
 			t.Errorf("a missing cluster: %q, %s", token, problems)
 		}
 	})

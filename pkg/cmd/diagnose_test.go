@@ -38,7 +38,7 @@ func TestDiagnose_NamesTheMissingServer(t *testing.T) {
 		if diff := cmp.Diff(reports[0], reports[1]); diff != "" {
 			t.Errorf("YAML differs from JSON (-json +yaml):\n%s", diff)
 		}
-		if code, _, problems = look(t, api, "diagnose", "nobody"); code != 1 || !strings.Contains(problems, "there is no Cluster nobody in namespace fleet-default") {
+		if code, _, problems = look(t, api, "diagnose", "absent"); code != 1 || !strings.Contains(problems, "there is no Cluster absent in namespace fleet-default") {
 			t.Errorf("exit code %d, %q", code, problems)
 		}
 		if code, out, _ = look(t, api, cobraComplete, "diagnose", ""); code != 0 || !strings.HasPrefix(out, "young\n") {

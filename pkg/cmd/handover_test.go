@@ -58,7 +58,7 @@ func TestAdopt_HandsOverToALeadingDrover(t *testing.T) {
 		expect("the current instance waits", `instance "a" of Drover, which has the cluster, runs here`, "--to", "b", "--from", "a")
 		stopB()
 		expect("the current instance leads again, and releases it", "", "--release")
-		expect("the former instance leads", "nobody would manage the cluster", "--to", "b")
+		expect("the former instance leads", "no Drover would manage the cluster", "--to", "b")
 		if mark, ok := theirCluster(t, api).Annotations[rkev1.InstanceAnnotation]; ok {
 			t.Errorf("it has the mark of %q", mark)
 		}
@@ -80,10 +80,10 @@ func TestAdopt_NamesWorkOfAnotherDrover(t *testing.T) {
 		released map[string]string
 		refused  string
 	}{
-		"another Drover":                  {mark: "a", from: "a", refused: `instance "a" is at something in it: an operation runs: etcd restore`},
+		"another Drover":                  {mark: "a", from: "a", refused: `instance "a" works on it: an operation runs: etcd restore`},
 		"another Drover, which has ended": {mark: "a", from: "a", args: []string{"--allow-under-way"}},
 		"a restored backup": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"},
-			refused: `something was under way in it when it was backed up or let go of: an operation runs: etcd restore`},
+			refused: `work on it was under way when it was backed up or released: an operation runs: etcd restore`},
 		"a restored backup with unfinished work": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"}, args: []string{"--allow-under-way"}},
 		"Rancher":                                {from: "rancher"},
 	} {

@@ -106,8 +106,8 @@ Conditions of the Cluster:
 		if diff := cmp.Diff(want, out); diff != "" || code != 0 {
 			t.Errorf("exit code %d, %s (-want +got):\n%s", code, problems, diff)
 		}
-		code, _, problems = look(t, api, "explain", "nobody")
-		if code != 1 || !strings.Contains(problems, "there is no Cluster nobody in namespace fleet-default; -n names another one") {
+		code, _, problems = look(t, api, "explain", "absent")
+		if code != 1 || !strings.Contains(problems, "there is no Cluster absent in namespace fleet-default; -n names another one") {
 			t.Errorf("exit code %d, %q", code, problems)
 		}
 		code, out, _ = look(t, api, cobraComplete, "explain", "")

@@ -76,7 +76,7 @@ func TestKubeconfig(t *testing.T) {
 		"at the user's address":                  {args: []string{"demo", "--server=https://other/", "--certificate-authority=" + authority}, want: "demo https://other/k8s/clusters/c-m-1 other drover token --context=management"},
 		"under another name":                     {args: []string{"demo", "--name=mine"}, want: "mine https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
 		"merged":                                 {args: []string{"demo", "--merge"}, want: "demo https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
-		"a missing cluster":                      {args: []string{"nobody"}, problem: "there is no Cluster nobody in namespace fleet-default"},
+		"a missing cluster":                      {args: []string{"absent"}, problem: "there is no Cluster absent in namespace fleet-default"},
 		"a cluster without a management cluster": {args: []string{"young"}, problem: "has no management cluster yet"},
 		"a server without https":                 {args: []string{"demo", "--server=http://other"}, problem: `--server: "http://other" is not an https URL`},
 		"a missing file of authorities":          {args: []string{"demo", "--server=https://other", "--certificate-authority=/none"}, problem: "--certificate-authority: "},

@@ -184,15 +184,15 @@ func TestOperations_Mistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a cluster that is not there": {[]string{"snapshot", "take", "nobody"}, "there is no Cluster nobody in namespace fleet-default; -n names another one"},
-		"a cluster that is too young": {[]string{"rotate", "encryption-keys", "young"}, "cluster fleet-default/young has no spec.rkeConfig"},
-		"no cluster":                  {[]string{"rotate", "certificates"}, "CLUSTER is missing; see 'drover rotate certificates --help'"},
-		"no snapshot":                 {[]string{"snapshot", "restore", "demo"}, "SNAPSHOT is missing; see 'drover snapshot restore --help'"},
-		"two wishes":                  {[]string{"snapshot", "take", "demo", "--wait", "--dry-run"}, "none of the others can be"},
-		"a limit of nothing":          {[]string{"snapshot", "take", "demo", "--timeout", "1m"}, "--timeout: nothing is waited for without --wait"},
-		"a limit that is none":        {[]string{"snapshot", "take", "demo", "--wait", "--timeout", "-1m"}, "--timeout: -1m0s is less than nothing"},
-		"a service that nobody knows": {[]string{"rotate", "certificates", "demo", "--service", "dns"}, `--service: "dns" is unknown; use admin, api-server, `},
-		"a service that is empty, as a variable is that nobody has set": {
+		"a missing cluster":             {[]string{"snapshot", "take", "absent"}, "there is no Cluster absent in namespace fleet-default; -n names another one"},
+		"a cluster without rkeConfig":   {[]string{"rotate", "encryption-keys", "young"}, "cluster fleet-default/young has no spec.rkeConfig"},
+		"no cluster":                    {[]string{"rotate", "certificates"}, "CLUSTER is missing; see 'drover rotate certificates --help'"},
+		"no snapshot":                   {[]string{"snapshot", "restore", "demo"}, "SNAPSHOT is missing; see 'drover snapshot restore --help'"},
+		"flags that exclude each other": {[]string{"snapshot", "take", "demo", "--wait", "--dry-run"}, "none of the others can be"},
+		"a time limit without a wait":   {[]string{"snapshot", "take", "demo", "--timeout", "1m"}, "--timeout: nothing is waited for without --wait"},
+		"a negative time limit":         {[]string{"snapshot", "take", "demo", "--wait", "--timeout", "-1m"}, "--timeout: -1m0s is less than nothing"},
+		"an unknown service":            {[]string{"rotate", "certificates", "demo", "--service", "dns"}, `--service: "dns" is unknown; use admin, api-server, `},
+		"an empty service, as from an unset variable": {
 			[]string{"rotate", "certificates", "demo", "--service", ""}, "--service: it names no service, and nothing was asked for",
 		},
 		"a service of another distribution": {

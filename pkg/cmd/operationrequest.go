@@ -141,14 +141,16 @@ func (s scene) obstacle() string {
 	managed := s.cluster.Annotations[rkev1.InstanceAnnotation] != ""
 	switch {
 	case s.cluster.DeletionTimestamp != nil:
-		return fmt.Sprintf("cluster %s is being deleted: no operation begins any more", name)
+		return fmt.Sprintf("cluster %s is being deleted: no new operation begins", name)
 	case s.cluster.Spec.RKEConfig == nil:
 		return fmt.Sprintf("cluster %s has no spec.rkeConfig: Drover did not provision it, and runs no operations on it", name)
 	case !managed && released != "":
-		return fmt.Sprintf("instance %s has let go of cluster %s, and nobody takes up a request until it is adopted; drover adopt %s says what that means",
+		return fmt.Sprintf("instance %s has released cluster %s: no Drover starts a request until it is adopted; "+
+			"drover adopt %s shows what that changes",
 			released, name, s.cluster.Name)
 	case !managed && s.controlPlane != nil:
-		return fmt.Sprintf("no Drover manages cluster %s, and none takes up a request until it is adopted; drover adopt %s says what that means", name, s.cluster.Name)
+		return fmt.Sprintf("no Drover manages cluster %s: no Drover starts a request until it is adopted; "+
+			"drover adopt %s shows what that changes", name, s.cluster.Name)
 	case s.controlPlane == nil:
 		return fmt.Sprintf("cluster %s has no control plane yet; %s says what it waits for", name, s.look())
 	}
@@ -209,13 +211,14 @@ func (s scene) notes(o order) []string {
 	record, was := s.record(o.kind), wishIn(s.cluster.Spec.RKEConfig, o.kind.Field)
 	switch {
 	case record.State == rkev1.OperationStateRunning:
-		notes = append(notes, fmt.Sprintf("the %s that runs, at generation %d, ends where it stands, and this one begins anew", o.kind.Title, generationOf(requested(record))))
+		notes = append(notes, fmt.Sprintf("the running %s, at generation %d, stops at once, "+
+			"and the new one starts from the beginning", o.kind.Title, generationOf(requested(record))))
 	case was != nil && !s.hasBegun(o.kind, was):
 		notes = append(notes, fmt.Sprintf("the request with generation %d has not begun, and this one takes its place", was.Generation))
 	}
 	for _, other := range planner.OperationKinds() {
 		if other != o.kind && s.record(other).State == rkev1.OperationStateRunning && !record.Stopped {
-			notes = append(notes, fmt.Sprintf("it begins when the %s has ended, which runs", other.Title))
+			notes = append(notes, fmt.Sprintf("it begins when the running %s has ended", other.Title))
 		}
 	}
 	return notes

@@ -61,7 +61,7 @@ func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 9} }),
 			func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
 		}, 10},
-		"the status has the largest, as somebody counted down": {planner.SnapshotOperation, []func(*scene){
+		"the status has the largest, because a user lowered that of the spec": {planner.SnapshotOperation, []func(*scene){
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 2} }),
 			func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
 		}, 5},
@@ -102,7 +102,7 @@ func TestPlace_RefusesAVersionThatComesBeforeItsRestore(t *testing.T) {
 		"nothing else was asked for": {},
 		"all else has ended":         {is: []func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`, rkev1.OperationStateFailed)}},
 		"another restore runs":       {is: []func(*scene){ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateRunning)}},
-		"keys that nobody rotates":   {is: []func(*scene){spec(func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: -1} })}},
+		"a key rotation that is off": {is: []func(*scene){spec(func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: -1} })}},
 		"the cluster is stopped": {is: []func(*scene){
 			take, ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateFailed), func(s *scene) { s.controlPlane.Status.Operations[0].Stopped = true },
 		}},
@@ -143,16 +143,16 @@ func TestPlace_RefusesWhatIsNotAsItWasAgreedTo(t *testing.T) {
 		refused bool
 	}{
 		"nothing has changed": {func(*scene) {}, false},
-		"what nobody was told of": {func(s *scene) {
+		"the user did not see the change": {func(s *scene) {
 			s.cluster.ResourceVersion, s.controlPlane.Status.Operations[0].Step = "8", "another step"
 		}, false},
-		"it is another cluster":             {func(s *scene) { s.cluster.UID = "b" }, true},
-		"it has another version":            {func(s *scene) { s.cluster.Spec.KubernetesVersion = "v2" }, true},
-		"somebody took back the request":    {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore = nil }, true},
-		"somebody asked for something else": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore.Name = "x" }, true},
-		"it has ended":                      {func(s *scene) { s.controlPlane.Status.Operations[0].State = rkev1.OperationStateSucceeded }, true},
-		"it has begun again":                {func(s *scene) { s.controlPlane.Status.Operations[0].Attempt = 2 }, true},
-		"it is forgotten":                   {func(s *scene) { s.controlPlane.Status.Operations = nil }, true},
+		"it is another cluster":           {func(s *scene) { s.cluster.UID = "b" }, true},
+		"it has another version":          {func(s *scene) { s.cluster.Spec.KubernetesVersion = "v2" }, true},
+		"a user withdrew the request":     {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore = nil }, true},
+		"a user asked for something else": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore.Name = "x" }, true},
+		"it has ended":                    {func(s *scene) { s.controlPlane.Status.Operations[0].State = rkev1.OperationStateSucceeded }, true},
+		"it has begun again":              {func(s *scene) { s.controlPlane.Status.Operations[0].Attempt = 2 }, true},
+		"it is forgotten":                 {func(s *scene) { s.controlPlane.Status.Operations = nil }, true},
 	} {
 		s := demoScene(append(slices.Clone(was), tc.then)...)
 		_, _, err := s.place(order{kind: kind, wish: wish{Name: "s"}, replacesRunning: true, confirmed: &agreed})
@@ -176,13 +176,13 @@ func TestPlace_RefusesWhatWouldDoNothing(t *testing.T) {
 		is    []func(*scene)
 		want  string
 	}{
-		"a cluster that goes":       {take, []func(*scene){func(s *scene) { s.cluster.DeletionTimestamp = &metav1.Time{} }}, "cluster a/demo is being deleted"},
-		"one that was imported":     {take, []func(*scene){func(s *scene) { s.cluster.Spec.RKEConfig = nil }}, "cluster a/demo has no spec.rkeConfig"},
-		"one that was let go of":    {take, []func(*scene){marks(map[string]string{rkev1.ReleasedByAnnotation: "x"})}, "instance x has let go of cluster a/demo"},
-		"one of another manager":    {take, []func(*scene){marks(nil)}, "no Drover manages cluster a/demo, and none takes up a request until it is adopted; drover adopt demo"},
-		"one that is too young":     {take, []func(*scene){func(s *scene) { s.controlPlane = nil }}, "cluster a/demo has no control plane yet; drover explain demo -n a"},
-		"one that runs":             {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "the etcd snapshot of cluster a/demo runs already, at generation 3: ask again"},
-		"what runs has its way out": {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "remove spec.rkeConfig.etcdSnapshotCreate"},
+		"a deleted cluster":               {take, []func(*scene){func(s *scene) { s.cluster.DeletionTimestamp = &metav1.Time{} }}, "cluster a/demo is being deleted"},
+		"an imported cluster":             {take, []func(*scene){func(s *scene) { s.cluster.Spec.RKEConfig = nil }}, "cluster a/demo has no spec.rkeConfig"},
+		"a released cluster":              {take, []func(*scene){marks(map[string]string{rkev1.ReleasedByAnnotation: "x"})}, "instance x has released cluster a/demo"},
+		"a cluster of another manager":    {take, []func(*scene){marks(nil)}, "no Drover manages cluster a/demo: no Drover starts a request until it is adopted; drover adopt demo"},
+		"a cluster without control plane": {take, []func(*scene){func(s *scene) { s.controlPlane = nil }}, "cluster a/demo has no control plane yet; drover explain demo -n a"},
+		"the operation runs":              {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "the etcd snapshot of cluster a/demo runs already, at generation 3: ask again"},
+		"the way to stop what runs":       {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "remove spec.rkeConfig.etcdSnapshotCreate"},
 		"a service of K3s": {order{kind: planner.CertificatesOperation, wish: wish{Services: []string{"kubelet", "k3s-server"}}}, nil,
 			`--service: cluster a/demo is one of rke2, which does not have k3s-server`},
 	} {
@@ -214,9 +214,9 @@ func TestPlace_NotesWhatElseThereIsToKnow(t *testing.T) {
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} }),
 		}, []string{"the request with generation 3 has not begun, and this one takes its place"}},
 		"another operation runs": {take, []func(*scene){ran(planner.CertificatesOperation, `{}`, rkev1.OperationStateRunning)},
-			[]string{"it begins when the certificate rotation has ended, which runs"}},
-		"a restore begins anew": {restore, []func(*scene){ran(restore.kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning)},
-			[]string{"the etcd restore that runs, at generation 2, ends where it stands, and this one begins anew"}},
+			[]string{"it begins when the running certificate rotation has ended"}},
+		"a restore starts again": {restore, []func(*scene){ran(restore.kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning)},
+			[]string{"the running etcd restore, at generation 2, stops at once, and the new one starts from the beginning"}},
 	} {
 		_, got, err := demoScene(tc.is...).place(tc.order)
 		if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {

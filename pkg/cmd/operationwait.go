@@ -141,7 +141,8 @@ func (s scene) follow(o order) sighting {
 	if o.kubernetesVersion == "" || is == o.kubernetesVersion {
 		return seen
 	}
-	changed := printable(fmt.Sprintf("somebody has set spec.kubernetesVersion to %q, and %s was asked for with the %s", is, o.kubernetesVersion, o.kind.Title))
+	changed := printable(fmt.Sprintf("another user or program has set spec.kubernetesVersion to %q, and the %[3]s asked for %[2]s",
+		is, o.kubernetesVersion, o.kind.Title))
 	switch {
 	case !seen.ended:
 		seen.line += "; " + changed

@@ -67,10 +67,10 @@ func TestRead_TellsWhatIsGoneFromWhatIsAway(t *testing.T) {
 		"it is there":                 {},
 		"it is gone":                  {apierrors.NewNotFound(inspect.ControlPlaneResource(), "demo"), true, false},
 		"it may not be read":          {apierrors.NewForbidden(inspect.ControlPlaneResource(), "demo", errors.New("a tenant")), false, true},
-		"somebody on the way says no": {apierrors.NewGenericServerResponse(http.StatusForbidden, "get", inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
-		"a proxy knows nothing":       {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
+		"a proxy refuses the request": {apierrors.NewGenericServerResponse(http.StatusForbidden, "get", inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
+		"a proxy finds nothing":       {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
 		"the kind is not served":      {apierrors.NewNotFound(schema.GroupResource{}, ""), false, false},
-		"nobody answers":              {errors.New("connection refused"), false, false},
+		"no server answers":           {errors.New("connection refused"), false, false},
 	} {
 		s, isRefusal, err := (&staged{scene: demoScene(), controlPlane: tc.err}).api().read("a", "demo")
 		if isRefusal != tc.isRefusal || (err == nil) != (tc.err == nil || tc.gone) || err == nil && (s.controlPlane == nil) != tc.gone {
@@ -101,9 +101,9 @@ func TestAsk_TellsWhatIsNotKnown(t *testing.T) {
 	}{
 		"the API server says no":        {apierrors.NewForbidden(clusters, "demo", errors.New("a tenant")), said + "clusters.provisioning"},
 		"the spec is not valid":         {apierrors.NewBadRequest("x"), said + "x"},
-		"nobody has answered in time":   {context.DeadlineExceeded, unknown + "context deadline exceeded"},
+		"no answer in time":             {context.DeadlineExceeded, unknown + "context deadline exceeded"},
 		"the line broke":                {errors.New("unexpected EOF"), unknown + "unexpected EOF"},
-		"a proxy has given up":          {apierrors.NewGenericServerResponse(http.StatusBadGateway, "patch", clusters, "demo", "<html>", 0, true), unknown},
+		"a proxy gave up":               {apierrors.NewGenericServerResponse(http.StatusBadGateway, "patch", clusters, "demo", "<html>", 0, true), unknown},
 		"etcd has another leader":       {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), unknown},
 		"the API server itself gave up": {apierrors.NewTimeoutError("too long", 1), unknown},
 	} {
@@ -119,7 +119,7 @@ func TestAskToRoll_TellsOfATimeLimit(t *testing.T) {
 	t.Parallel()
 	err := askToRoll(stagedClusters{&staged{scene: demoScene(), patch: context.DeadlineExceeded}}, "a", "demo", "1", nil)
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a roll that nobody has answered: error %v", err)
+		t.Errorf("a roll without an answer: error %v", err)
 	}
 }
 
@@ -246,9 +246,9 @@ func TestFollow(t *testing.T) {
 			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning), says(rkev1.ConditionReady, "etcd snapshot: waiting for a snapshot on m")},
 			want: "etcd snapshot: waiting for a snapshot on m",
 		},
-		"it runs, and only the record says how":    {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
-		"it goes on after somebody asked for more": {is: []func(*scene){ask(5), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
-		"it is done": {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded)}, want: "the etcd snapshot is done", ended: true},
+		"it runs, and only the record says how": {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
+		"it goes on after a newer request":      {is: []func(*scene){ask(5), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
+		"it is done":                            {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded)}, want: "the etcd snapshot is done", ended: true},
 		"it is done, with something to say": {
 			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded), says(kind.Condition, "left out: m")},
 			want: "left out: m", ended: true,
@@ -299,7 +299,7 @@ func TestFollow_TellsThatSomebodyPutTheVersionBack(t *testing.T) {
 	t.Parallel()
 	kind, asked := planner.RestoreOperation, wish{Name: "s", Generation: 4}
 	const request = `{"name":"s","generation":4}`
-	const back = `somebody has set spec.kubernetesVersion to "v1.36.2+rke2r1", and v1.35.3+rke2r1 was asked for with the etcd restore`
+	const back = `another user or program has set spec.kubernetesVersion to "v1.36.2+rke2r1", and the etcd restore asked for v1.35.3+rke2r1`
 	for name, tc := range map[string]struct {
 		version string
 		state   rkev1.OperationState

@@ -123,7 +123,7 @@ func TestRoll_Mistakes(t *testing.T) {
 	}{
 		"an unknown version":                {[]string{"demo", "--to", "9"}, `unknown render version "9"; use one of 1`},
 		"a missing pool":                    {[]string{"demo", "--pool", "gpu"}, `cluster fleet-default/demo has no machine pool "gpu"`},
-		"a missing cluster":                 {[]string{"nobody"}, "there is no Cluster nobody in namespace fleet-default; -n names another one"},
+		"a missing cluster":                 {[]string{"absent"}, "there is no Cluster absent in namespace fleet-default; -n names another one"},
 		"a cluster without a control plane": {[]string{"young"}, "has no control plane yet"},
 		"two values":                        {[]string{"demo", "--wait", "--dry-run"}, "none of the others can be"},
 		"without a cluster":                 {nil, "CLUSTER is missing; see 'drover roll --help'"},

@@ -77,7 +77,7 @@ lost    demo     local    m3    -           -         30h   -
 				t.Errorf("%s: exit code %d, %s (-want +got):\n%s", name, code, problems, diff)
 			}
 		}
-		if code, _, problems := look(t, api, "snapshot", "list", "nobody"); code != 1 || !strings.Contains(problems, "there is no Cluster nobody in namespace fleet-default") {
+		if code, _, problems := look(t, api, "snapshot", "list", "absent"); code != 1 || !strings.Contains(problems, "there is no Cluster absent in namespace fleet-default") {
 			t.Errorf("exit code %d, %s", code, problems)
 		}
 		_, out, _ := look(t, api, "snapshot", "list", "demo", "-o", "json")

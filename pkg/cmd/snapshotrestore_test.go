@@ -34,22 +34,22 @@ func TestSnapshotRestore(t *testing.T) {
 		asked   *rkev1.ETCDSnapshotRestore
 		version string
 	}{
-		"it says what it does":            {[]string{"local", "--yes"}, 0, given, asked, ""},
-		"and how to have the version":     {[]string{"local", "--yes"}, 0, "v1.36.2+k3s1; --kubernetes-version v1.35.3+k3s1 goes back to that of the snapshot", asked, ""},
-		"back to the version":             {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+k3s1"}, 0, "v1.35.3+k3s1, which --kubernetes-version asks for\n", asked, "v1.35.3+k3s1"},
-		"a file":                          {[]string{"f", "--file", "--yes"}, 0, "f, which is no ETCDSnapshot of namespace fleet-default: --file says that it is the name of a file", &rkev1.ETCDSnapshotRestore{Name: "f", Generation: 1}, ""},
-		"a name that is mistyped":         {[]string{"locla", "--yes"}, 1, "there is no ETCDSnapshot locla in namespace fleet-default, and nothing was asked for; drover snapshot list demo -n fleet-default lists", nil, ""},
-		"the file of a snapshot":          {[]string{"local.file", "--yes"}, 1, "that is the name of a file, and the ETCDSnapshot of it is local", nil, ""},
-		"no file, but a snapshot":         {[]string{"local", "--file", "--yes"}, 1, "there is an ETCDSnapshot local, and by that name it would be restored: leave out --file", nil, ""},
-		"one that would fail":             {[]string{"lost", "--yes"}, 1, "the etcd restore would fail, and nothing was asked for: the machine that holds snapshot lost cannot start etcd or is gone", nil, ""},
-		"one that would fail, in a try":   {[]string{"lost", "--dry-run"}, 1, "the etcd restore would fail: the machine that holds snapshot lost cannot start etcd or is gone", nil, ""},
-		"a version that nobody knows":     {[]string{"local", "--yes", "--kubernetes-version", "v1.99.0+k3s1"}, 0, "the release data do not know v1.99.0+k3s1", asked, "v1.99.0+k3s1"},
-		"release data that are not there": {[]string{"local", "--yes", "--release-data", "/nowhere"}, 0, "it cannot be said whether it would fail at once: --release-data: ", asked, ""},
-		"nobody is there to be asked":     {[]string{"local"}, 1, "there is no terminal to ask on, and nothing was asked for; --yes restores without asking", nil, ""},
-		"a snapshot of another cluster":   {[]string{"theirs", "--yes"}, 1, "snapshot theirs is of cluster other, not of demo; drover snapshot list demo -n fleet-default lists those that are", nil, ""},
-		"a snapshot that was not taken":   {[]string{"broken", "--yes"}, 1, "snapshot broken was not taken: no space left; ", nil, ""},
-		"a version of another":            {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+rke2r1"}, 1, `"v1.35.3+rke2r1" is a version of rke2, and the cluster is one of k3s`, nil, ""},
-		"what is refused is so in a try":  {[]string{"broken", "--dry-run"}, 1, "snapshot broken was not taken", nil, ""},
+		"it says what it does":              {[]string{"local", "--yes"}, 0, given, asked, ""},
+		"it names the flag for the version": {[]string{"local", "--yes"}, 0, "v1.36.2+k3s1; --kubernetes-version v1.35.3+k3s1 goes back to that of the snapshot", asked, ""},
+		"back to the version":               {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+k3s1"}, 0, "v1.35.3+k3s1, which --kubernetes-version asks for\n", asked, "v1.35.3+k3s1"},
+		"a file":                            {[]string{"f", "--file", "--yes"}, 0, "f, which is no ETCDSnapshot of namespace fleet-default: --file says that it is the name of a file", &rkev1.ETCDSnapshotRestore{Name: "f", Generation: 1}, ""},
+		"a name that is mistyped":           {[]string{"locla", "--yes"}, 1, "there is no ETCDSnapshot locla in namespace fleet-default, and nothing was asked for; drover snapshot list demo -n fleet-default lists", nil, ""},
+		"the file of a snapshot":            {[]string{"local.file", "--yes"}, 1, "that is the name of a file, and the ETCDSnapshot of it is local", nil, ""},
+		"no file, but a snapshot":           {[]string{"local", "--file", "--yes"}, 1, "there is an ETCDSnapshot local, and by that name it would be restored: leave out --file", nil, ""},
+		"one that would fail":               {[]string{"lost", "--yes"}, 1, "the etcd restore would fail, and nothing was asked for: the machine that holds snapshot lost cannot start etcd or is gone", nil, ""},
+		"one that would fail, in a dry run": {[]string{"lost", "--dry-run"}, 1, "the etcd restore would fail: the machine that holds snapshot lost cannot start etcd or is gone", nil, ""},
+		"an unknown version":                {[]string{"local", "--yes", "--kubernetes-version", "v1.99.0+k3s1"}, 0, "the release data do not know v1.99.0+k3s1", asked, "v1.99.0+k3s1"},
+		"release data that are not there":   {[]string{"local", "--yes", "--release-data", "/nowhere"}, 0, "it cannot be said whether it would fail at once: --release-data: ", asked, ""},
+		"no terminal":                       {[]string{"local"}, 1, "there is no terminal to ask on, and nothing was asked for; --yes restores without asking", nil, ""},
+		"a snapshot of another cluster":     {[]string{"theirs", "--yes"}, 1, "snapshot theirs is of cluster other, not of demo; drover snapshot list demo -n fleet-default lists those that are", nil, ""},
+		"a snapshot that was not taken":     {[]string{"broken", "--yes"}, 1, "snapshot broken was not taken: no space left; ", nil, ""},
+		"a version of another":              {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+rke2r1"}, 1, `"v1.35.3+rke2r1" is a version of rke2, and the cluster is one of k3s`, nil, ""},
+		"a dry run refuses the same":        {[]string{"broken", "--dry-run"}, 1, "snapshot broken was not taken", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -152,12 +152,12 @@ func TestForeseen(t *testing.T) {
 		notes   []string
 		want    string
 	}{
-		"nothing is against it":         {version: "v1"},
-		"another operation would fail":  {report: preview.Report{Operations: []preview.Operation{{Field: "spec.rkeConfig.rotateEncryptionKeys", Problem: "x"}}}},
-		"it waits":                      {report: preview.Report{Operations: []preview.Operation{{Field: field, Held: "x"}}}},
-		"it would fail":                 {report: preview.Report{Operations: []preview.Operation{{Field: field, Problem: "x"}}}, want: "the etcd restore would fail, and nothing was asked for: x"},
-		"nobody knows":                  {err: errors.New("forbidden"), notes: []string{"it cannot be said whether it would fail at once: forbidden"}},
-		"nobody knows, and the version": {err: errors.New("forbidden"), version: "v1", want: "it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec"},
+		"nothing is against it":             {version: "v1"},
+		"another operation would fail":      {report: preview.Report{Operations: []preview.Operation{{Field: "spec.rkeConfig.rotateEncryptionKeys", Problem: "x"}}}},
+		"it waits":                          {report: preview.Report{Operations: []preview.Operation{{Field: field, Held: "x"}}}},
+		"it would fail":                     {report: preview.Report{Operations: []preview.Operation{{Field: field, Problem: "x"}}}, want: "the etcd restore would fail, and nothing was asked for: x"},
+		"the preview fails":                 {err: errors.New("forbidden"), notes: []string{"it cannot be said whether it would fail at once: forbidden"}},
+		"the preview fails, with a version": {err: errors.New("forbidden"), version: "v1", want: "it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec"},
 		"the version is odd": {report: preview.Report{Warnings: []preview.Warning{{Field: "spec.kubernetesVersion", Message: "unknown"}, {Field: "spec.x", Message: "y"}}}, version: "v1",
 			notes: []string{"unknown"}},
 	} {

@@ -60,16 +60,19 @@ func Check(a inspect.Adoption, limits Limits) error {
 	reasons = append(reasons, unfinished(a, limits)...)
 	if a.Activity != nil && a.Owner != inspect.OwnerSame {
 		if ago := limits.Now.Sub(a.Activity.At.Time); ago < limits.Idle {
-			reasons = append(reasons, fmt.Sprintf("%s wrote %s %s ago, which only a manager does: switch it off, and try again once it has been still for %s",
+			reasons = append(reasons, fmt.Sprintf("%s wrote %s %s ago, which only a manager does: "+
+				"switch it off, and try again once it has written nothing for %s",
 				a.Activity.Writer, a.Activity.What, ago.Round(time.Second), limits.Idle))
 		}
 	}
 	restart, replace := machinesOf(a, planner.ClassRestart), machinesOf(a, planner.ClassReplace, planner.ClassRemove, planner.ClassAdd)
 	if len(restart) > 0 && !limits.AllowRestart && !limits.AllowReplace {
-		reasons = append(reasons, "these machines would be restarted: "+strings.Join(restart, ", ")+"; --allow-restart accepts that")
+		reasons = append(reasons, "these machines would be restarted: "+strings.Join(restart, ", ")+
+			"; --allow-restart permits that")
 	}
 	if len(replace) > 0 && !limits.AllowReplace {
-		reasons = append(reasons, "machines would be replaced, added or removed: "+strings.Join(replace, ", ")+"; --allow-replace accepts that")
+		reasons = append(reasons, "machines would be replaced, added or removed: "+strings.Join(replace, ", ")+
+			"; --allow-replace permits that")
 	}
 	if len(reasons) > 0 {
 		return &Refusal{reasons}
@@ -81,11 +84,13 @@ func Check(a inspect.Adoption, limits Limits) error {
 func owned(a inspect.Adoption, limits Limits) []string {
 	switch {
 	case a.Owner == inspect.OwnerOther && limits.From != a.Mark:
-		return []string{fmt.Sprintf("it is managed by instance %q of Drover: have that let go of it (drover adopt --release), or, when that runs no more, say so with --from %s", a.Mark, a.Mark)}
+		return []string{fmt.Sprintf("instance %q of Drover manages it: release it first (drover adopt --release). "+
+			"If that instance no longer runs, confirm that with --from %s", a.Mark, a.Mark)}
 	case a.Owner == inspect.OwnerUnmarked && limits.From != FromRancher:
-		return []string{"somebody who leaves no mark has made it, Rancher as a rule: switch that off (" + rival.SwitchOff + "), and say so with --from " + FromRancher}
+		return []string{"a manager that leaves no mark has created it, usually Rancher: " +
+			"switch that manager off (" + rival.SwitchOff + "), and confirm that with --from " + FromRancher}
 	case a.Owner == inspect.OwnerReleased && limits.From != "" && limits.From != a.Mark:
-		return []string{fmt.Sprintf("--from %s: instance %q has let go of it, not that one", limits.From, a.Mark)}
+		return []string{fmt.Sprintf("--from %s: another instance has released it, instance %q", limits.From, a.Mark)}
 	}
 	return nil
 }
@@ -99,10 +104,12 @@ func unfinished(a inspect.Adoption, limits Limits) []string {
 	if a.Owner == inspect.OwnerReleased {
 		// A restore returns the cluster to its state at the time of the backup. A release does not block work that
 		// begins at the same moment.
-		return []string{fmt.Sprintf("something was under way in it when it was backed up or let go of: %s; --allow-under-way has instance %q go on with it, also if it has ended since",
+		return []string{fmt.Sprintf("work on it was under way when it was backed up or released: %s. "+
+			"With --allow-under-way, instance %q continues that work, even if it has ended since",
 			strings.Join(a.UnderWay, "; "), a.Instance)}
 	}
-	return []string{fmt.Sprintf("instance %q is at something in it: %s; let it finish that. If it runs no more, --allow-under-way has instance %q go on with it",
+	return []string{fmt.Sprintf("instance %q works on it: %s; let that work finish. "+
+		"If that instance no longer runs, use --allow-under-way, and instance %q continues the work",
 		a.Mark, strings.Join(a.UnderWay, "; "), a.Instance)}
 }
 
@@ -167,7 +174,8 @@ func mark(c *clients.Clients, namespace, name, noted string, a inspect.Adoption)
 	}
 	err := annotate(c, namespace, name, a.UID, a.ResourceVersion, annotations)
 	if apierrors.IsConflict(err) {
-		return fmt.Errorf("cluster %s has changed since it was looked at; it is not adopted. Look again: %w", a.Cluster, err)
+		return fmt.Errorf("cluster %s has changed since the comparison, and is not adopted; run the command again: %w",
+			a.Cluster, err)
 	}
 	if err != nil {
 		return fmt.Errorf("mark cluster %s: %w", a.Cluster, err)
@@ -188,7 +196,7 @@ func annotate(
 }
 
 // ErrNotMarked means that the cluster has no mark to remove.
-var ErrNotMarked = errors.New("no Drover has marked the cluster: there is nothing to let go of")
+var ErrNotMarked = errors.New("no Drover has marked the cluster: there is no mark to remove")
 
 // Release removes the mark from a cluster, so that another manager can take it. The instance then writes nothing more
 // to the cluster, and ends its running work within seconds. Release returns the former instance. It refuses a cluster
@@ -201,18 +209,20 @@ func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool, unde
 	case instance == "":
 		return "", fmt.Errorf("cluster %s: %w", name, ErrNotMarked)
 	case cluster.DeletionTimestamp != nil:
-		return instance, fmt.Errorf("cluster %s is being deleted, which instance %q has to finish", name, instance)
+		return instance, fmt.Errorf("cluster %s is being deleted, and instance %q has to finish that", name, instance)
 	case !hasChildren:
-		return instance, fmt.Errorf("nothing was made for cluster %s yet: nobody could adopt it; pause or delete it instead", name)
+		return instance, fmt.Errorf("cluster %s has no objects yet, so no Drover could adopt it after the release; "+
+			"pause or delete it instead", name)
 	case len(underWay) > 0:
-		return instance, fmt.Errorf("instance %q is at something in cluster %s that nobody would end: %s; let it finish that. If it runs no more, adopt the cluster with --from %s --allow-under-way",
+		return instance, fmt.Errorf("instance %q works on cluster %s, and no other instance would finish that: %s; let it finish. "+
+			"If it no longer runs, adopt the cluster with --from %s --allow-under-way",
 			instance, name, strings.Join(underWay, "; "), instance)
 	}
 	if err := annotate(c, cluster.Namespace, cluster.Name, cluster.UID, cluster.ResourceVersion, map[string]any{
 		rkev1.ReleasedByAnnotation: instance,
 		rkev1.InstanceAnnotation:   nil, rkev1.BlockMoveAnnotation: nil, rkev1.NotedAnnotation: nil,
 	}); err != nil {
-		return instance, fmt.Errorf("take the mark off cluster %s: %w", name, err)
+		return instance, fmt.Errorf("remove the mark of cluster %s: %w", name, err)
 	}
 	return instance, nil
 }

@@ -28,7 +28,7 @@ func TestCheck_RefusesWithAReason(t *testing.T) {
 		want     string // empty: adoption is allowed
 	}{
 		"released":                       {adoption: inspect.Adoption{Owner: inspect.OwnerReleased, Mark: "a"}},
-		"released by another":            {adoption: inspect.Adoption{Owner: inspect.OwnerReleased, Mark: "a"}, limits: Limits{From: "b"}, want: `instance "a" has let go`},
+		"released by another":            {adoption: inspect.Adoption{Owner: inspect.OwnerReleased, Mark: "a"}, limits: Limits{From: "b"}, want: `another instance has released it, instance "a"`},
 		"unmarked":                       {adoption: inspect.Adoption{Owner: inspect.OwnerUnmarked}, want: "--from rancher"},
 		"unmarked, and said so":          {adoption: inspect.Adoption{Owner: inspect.OwnerUnmarked}, limits: Limits{From: FromRancher}},
 		"another Drover's":               {adoption: inspect.Adoption{Owner: inspect.OwnerOther, Mark: "a"}, limits: Limits{From: FromRancher}, want: "--from a"},
@@ -37,7 +37,7 @@ func TestCheck_RefusesWithAReason(t *testing.T) {
 		"written to a moment ago":        {adoption: inspect.Adoption{Activity: written(time.Minute)}, want: "rancher wrote the RKEControlPlane 1m0s ago"},
 		"written to long ago":            {adoption: inspect.Adoption{Activity: written(time.Hour)}},
 		"ours, written to a moment ago":  {adoption: inspect.Adoption{Owner: inspect.OwnerSame, Activity: written(time.Minute)}},
-		"another Drover's, at work":      {adoption: atWork(inspect.OwnerOther), limits: Limits{From: "a"}, want: `instance "a" is at something in it: an operation runs: etcd restore; let it finish that. If it runs no more, --allow-under-way`},
+		"another Drover's, at work":      {adoption: atWork(inspect.OwnerOther), limits: Limits{From: "a"}, want: `instance "a" works on it: an operation runs: etcd restore; let that work finish. If that instance no longer runs, use --allow-under-way`},
 		"another Drover's, gone at work": {adoption: atWork(inspect.OwnerOther), limits: Limits{From: "a", AllowUnderWay: true}},
 		"a change in place":              {adoption: inspect.Adoption{Machines: []inspect.AdoptedMachine{machine(planner.ClassInPlace)}}},
 		"a restart":                      {adoption: inspect.Adoption{Machines: []inspect.AdoptedMachine{machine(planner.ClassRestart)}}, want: "restarted: m1; --allow-restart"},
@@ -76,9 +76,9 @@ func TestRelease_Refuses(t *testing.T) {
 		underWay    []string
 		want        string
 	}{
-		"nobody's":     {hasChildren: true, want: ErrNotMarked.Error()},
+		"unmarked":     {hasChildren: true, want: ErrNotMarked.Error()},
 		"deleted":      {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark, DeletionTimestamp: &now}}, hasChildren: true, want: "has to finish"},
-		"too new":      {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark}}, want: "nobody could adopt it"},
+		"too new":      {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark}}, want: "no Drover could adopt it"},
 		"in a restore": {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark}}, hasChildren: true, underWay: []string{"an etcd restore"}, want: "an etcd restore; let it finish"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,8 +34,8 @@ func Rival(ctx context.Context, client kubernetes.Interface, a inspect.Adoption,
 	if err != nil || lease == "" {
 		return "", err
 	}
-	return fmt.Sprintf("instance %q of Drover, which has the cluster, runs here: one of its replicas renews lease %s/%s. Stop it, and try again in a minute, or have it let go of the cluster "+
-		"(drover adopt --release)", a.Mark, rival.DroverNamespace, lease), nil
+	return fmt.Sprintf("instance %q of Drover, which has the cluster, runs here: one of its replicas renews lease %s/%s. "+
+		"Stop it, and try again in a minute, or release the cluster (drover adopt --release)", a.Mark, rival.DroverNamespace, lease), nil
 }
 
 // otherLeads reports that an instance other than the adopting one leads. Then the adopting instance would not manage
@@ -50,6 +50,8 @@ func otherLeads(ctx context.Context, client kubernetes.Interface, a inspect.Adop
 	if known := controllers.InstanceWithDigest(ctx, client, leads); known != "" {
 		name = fmt.Sprintf("instance %q of Drover", known)
 	}
-	return fmt.Sprintf("%s leads here (%s holds lease %s/%s), and only one does in a management cluster: nobody would manage the cluster. Stop that one, start instance %q, "+
-		"and try again once that leads", name, holder, rival.DroverNamespace, rival.DroverLease, a.Instance), nil
+	return fmt.Sprintf("%s leads here (%s holds lease %s/%s), and only the leader manages clusters: "+
+		"no Drover would manage the cluster. Stop that instance, start instance %q, "+
+		"and try again once instance %[5]q leads",
+		name, holder, rival.DroverNamespace, rival.DroverLease, a.Instance), nil
 }

@@ -53,31 +53,31 @@ func TestRival_IsAManagerThatIsAlive(t *testing.T) {
 		owners  []inspect.Ownership
 		want    string // empty: no rival
 	}{
-		"nobody, as after a restore, or beside a host": {owners: all},
-		"the one that takes it leads":                  {objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "b", time.Second)}, owners: all},
-		"another leads": {
+		"no manager runs here":        {owners: all},
+		"the adopting instance leads": {objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "b", time.Second)}, owners: all},
+		"another instance leads": {
 			objects: []runtime.Object{lease(leads, "c", time.Second)}, owners: all,
 			want: "an instance of Drover with the digest " + rival.Digest("c") + " leads here (drover-0_replica_",
 		},
-		"another leads, and its name is known": {
+		"another instance leads, and its name is known": {
 			objects: []runtime.Object{lease(leads, "a", time.Second), controllers.Settings{}.ConfigMap("a")}, owners: all,
 			want: `instance "a" of Drover leads here`,
 		},
-		"the one before has led":           {objects: []runtime.Object{lease(leads, "a", time.Minute), lease(replica, "a", time.Minute)}, owners: all},
-		"a leader that does not say whose": {objects: []runtime.Object{older(lease(leads, "a", time.Second))}, owners: all},
-		"the one before waits": {
+		"the former instance led before": {objects: []runtime.Object{lease(leads, "a", time.Minute), lease(replica, "a", time.Minute)}, owners: all},
+		"a leader without a digest":      {objects: []runtime.Object{older(lease(leads, "a", time.Second))}, owners: all},
+		"the former instance waits": {
 			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerOther},
 			want: `instance "a" of Drover, which has the cluster, runs here: one of its replicas renews lease drover-system/drover-replica-x. Stop it`,
 		},
-		"the one before waits, and has let go of it": {
+		"the former instance waits, and has released it": {
 			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerReleased},
 		},
 		"Rancher runs": {
 			objects: rancher, owners: all,
 			want: "Rancher is running: Deployment cattle-system/rancher wants replicas. Switch it off (kubectl",
 		},
-		"Rancher runs, and the cluster is its own": {objects: rancher, owners: []inspect.Ownership{inspect.OwnerSame}},
-		"the cluster is its own":                   {objects: []runtime.Object{lease(leads, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerSame}},
+		"Rancher runs, and the instance has the cluster": {objects: rancher, owners: []inspect.Ownership{inspect.OwnerSame}},
+		"the instance has the cluster":                   {objects: []runtime.Object{lease(leads, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerSame}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, owner := range tc.owners {

@@ -128,15 +128,16 @@ const readme = `What this bundle holds:
   diagnosis/   what drover diagnose says about each cluster, as text and as JSON
   explanation/ what drover explain says about each cluster, as text and as JSON
   objects/     the objects of the clusters, and those of Drover
-  plans/       what each node shall do and what its agent has reported, without the content of files
+  plans/       the plan of each node and the report of its agent, without the content of files
   logs/        logs of Drover's pods, and of the Jobs that make and remove machines
   metrics/     Drover's metrics
-  versions.txt the version of the program that has made this; those of the servers are in their pods, settings in ConfigMaps of drover-system
+  versions.txt the version of the program that has made this bundle. The versions of the servers are in their pods.
+               Their settings are in ConfigMaps of drover-system.
   definitions.txt the definitions of kinds that are installed
   unread.txt   what could not be read, and why
 
 What it does not hold: data of Secrets and ConfigMaps (their keys and sizes only), tokens, kubeconfigs, user data, variables, chart values,
 manifests, contents of files on nodes. Values that were found in those are taken out of everything else, too: they are shown as ***.
 
-Names of objects, hosts, addresses and accounts are in it. Look through it before you give it to somebody.
+Names of objects, hosts, addresses and accounts are in it. Look through it before you share it.
 `

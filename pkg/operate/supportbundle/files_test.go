@@ -135,7 +135,7 @@ var places = []place{
 
 	{"a token of the configuration", spec("machineGlobalConfig.token", func(s string) any { return s }), ""},
 	{"a key of S3", spec("machineGlobalConfig.etcd-s3-secret-key", func(s string) any { return s }), ""},
-	{"a key nobody knows", spec("machineGlobalConfig.new-key", func(s string) any { return tree{"deep": list(s)} }), ""},
+	{"an unknown key", spec("machineGlobalConfig.new-key", func(s string) any { return tree{"deep": list(s)} }), ""},
 	{"an argument", spec("machineGlobalConfig.kube-apiserver-arg", func(s string) any { return list("audit-webhook-token=" + s) }), ""},
 	{"a datastore", spec("machineGlobalConfig.datastore-endpoint", func(s string) any { return "postgres://u:" + s + "@db/x" }), ""},
 	{"a selector's configuration", spec("machineSelectorConfig", func(s string) any { return list(tree{"config": tree{"agent-token": s}}) }), ""},
@@ -158,7 +158,7 @@ var places = []place{
 	{"an annotation", objectWith("cluster.x-k8s.io/v1beta2", "Machine", func(s string) tree {
 		return tree{"metadata": tree{"annotations": tree{"example.com/password": s}}}
 	}), asIs},
-	{"an archive that nobody knows", objectWith("cluster.x-k8s.io/v1beta2", "Machine", func(s string) tree {
+	{"an archive of unknown content", objectWith("cluster.x-k8s.io/v1beta2", "Machine", func(s string) tree {
 		return tree{
 			"status":   tree{"message": "got " + b64("the answer was "+s+" and no more")},
 			"metadata": tree{"annotations": tree{"example.com/state": b64(gz(`{"a":"` + s + `"}`))}},

@@ -84,7 +84,8 @@ func TestAdopt(t *testing.T) {
 			if diff := cmp.Diff(plans, w.plans()); diff != "" {
 				t.Errorf("adoption changes plans:\n%s", diff)
 			}
-			if code, out = w.drover("adopt", "demo"); code != 0 || strings.Contains(out, "Objects that differ") || !strings.Contains(out, "the one asked about") {
+			code, out = w.drover("adopt", "demo")
+			if code != 0 || strings.Contains(out, "Objects that differ") || !strings.Contains(out, "which is also the adopting instance") {
 				t.Errorf("adopted: exit code %d:\n%s", code, out)
 			}
 
