@@ -66,9 +66,9 @@ func TestChooseKubeconfig(t *testing.T) {
 		"a server that is gone is given up":      {current: of(b, "10.0.0.3"), captured: []capture{a}, want: "a https://10.0.0.1:6443"},
 		"the server that printed it is gone":     {current: of(a, "10.0.0.1"), servers: []string{"10.0.0.3"}, want: "a https://10.0.0.3:6443"},
 		"another server stands for it":           {current: of(a, "10.0.0.3"), servers: []string{"10.0.0.2", "10.0.0.3"}, want: "a https://10.0.0.3:6443"},
-		"nobody answers: the next server":        {current: of(a, "10.0.0.2"), captured: []capture{a}, servers: []string{"10.0.0.2", "10.0.0.4"}, moveOn: true, want: "a https://10.0.0.4:6443"},
-		"nobody answers: round to the first":     {current: of(a, "10.0.0.4"), captured: []capture{a}, servers: []string{"10.0.0.4"}, moveOn: true, want: "a https://10.0.0.1:6443"},
-		"nobody answers, and there is no other":  {current: of(b, "10.0.0.3"), captured: []capture{b}, moveOn: true, want: "b https://10.0.0.3:6443"},
+		"no answer: the next server":             {current: of(a, "10.0.0.2"), captured: []capture{a}, servers: []string{"10.0.0.2", "10.0.0.4"}, moveOn: true, want: "a https://10.0.0.4:6443"},
+		"no answer from the last: the first":     {current: of(a, "10.0.0.4"), captured: []capture{a}, servers: []string{"10.0.0.4"}, moveOn: true, want: "a https://10.0.0.1:6443"},
+		"no answer, and no other server":         {current: of(b, "10.0.0.3"), captured: []capture{b}, moveOn: true, want: "b https://10.0.0.3:6443"},
 		"a server without an address is no help": {captured: []capture{captured(t, "c"), b}, want: "b https://10.0.0.3:6443"},
 		"an address that is none is left out":    {captured: []capture{captured(t, "c", "not an address"), b}, want: "b https://10.0.0.3:6443"},
 	}

@@ -132,7 +132,7 @@ func TestLink_Imported(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	expect("nobody has run the command", link{})
+	expect("no user has run the command", link{})
 	expect("the agent is there", link{agent: true, connected: true}, "AgentDeployed=True", "Connected=True", "Provisioned=True", "Ready=True")
 	expect("it may come back", link{agent: true}, "AgentDeployed=True", "Connected=True", "Provisioned=True", "Ready=True")
 	expect("it is gone", link{agent: true, lost: true}, "AgentDeployed=True", "Connected=False", "Provisioned=True", "Ready=False")

@@ -160,29 +160,29 @@ func TestProxied_LifeOfATokenInAKubeconfig(t *testing.T) {
 // TestProxied_WhatDoesNotStandIsMadeAnew: an invalid kubeconfig or token is replaced, and a valid one is kept.
 func TestProxied_WhatDoesNotStandIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	anew := []string{"create token", "update kubeconfig"}
+	replaced := []string{"create token", "update kubeconfig"}
 	for name, c := range map[string]struct {
 		happens func(w *proxiedWorld, token string)
 		want    []string
 	}{
-		"somebody revokes the token":            {func(w *proxiedWorld, token string) { delete(w.secrets, token) }, anew},
+		"a user revokes the token":              {func(w *proxiedWorld, token string) { delete(w.secrets, token) }, replaced},
 		"the cache does not have the token yet": {func(w *proxiedWorld, token string) { w.unseen[token] = true }, nil},
-		"somebody takes the kubeconfig away":    {func(w *proxiedWorld, _ string) { delete(w.secrets, "demo-kubeconfig") }, []string{"delete token", "create token", "create kubeconfig"}},
-		"the server has another address":        {func(w *proxiedWorld, _ string) { w.Endpoints.Server = "https://other.example.com" }, anew},
-		"the server has another authority":      {func(w *proxiedWorld, _ string) { w.Endpoints.Authority = []byte("other") }, anew},
-		"a line break more is the same":         {func(w *proxiedWorld, _ string) { w.Endpoints.Authority = []byte("authority\n\n") }, nil},
-		"somebody writes another token there": {func(w *proxiedWorld, _ string) {
+		"a user deletes the kubeconfig":         {func(w *proxiedWorld, _ string) { delete(w.secrets, "demo-kubeconfig") }, []string{"delete token", "create token", "create kubeconfig"}},
+		"the server has another address":        {func(w *proxiedWorld, _ string) { w.Endpoints.Server = "https://other.example.com" }, replaced},
+		"the server has another authority":      {func(w *proxiedWorld, _ string) { w.Endpoints.Authority = []byte("other") }, replaced},
+		"another line break is no change":       {func(w *proxiedWorld, _ string) { w.Endpoints.Authority = []byte("authority\n\n") }, nil},
+		"a user writes another token there": {func(w *proxiedWorld, _ string) {
 			w.edit(func(s string) string { return strings.ReplaceAll(s, "drover-token-", "drover-token-x") })
-		}, anew},
-		"somebody writes a program there": {func(w *proxiedWorld, _ string) {
+		}, replaced},
+		"a user writes a program there": {func(w *proxiedWorld, _ string) {
 			w.edit(func(s string) string {
 				return strings.Replace(s, "    token:", "    exec: {command: x, apiVersion: client.authentication.k8s.io/v1}\n    token:", 1)
 			})
-		}, anew},
-		"somebody writes nonsense there": {func(w *proxiedWorld, _ string) { w.edit(func(string) string { return "nonsense" }) }, anew},
-		"the kubeconfig is one that a node gave": {func(w *proxiedWorld, _ string) {
+		}, replaced},
+		"a user writes nonsense there": {func(w *proxiedWorld, _ string) { w.edit(func(string) string { return "nonsense" }) }, replaced},
+		"the kubeconfig comes from a node": {func(w *proxiedWorld, _ string) {
 			delete(w.secrets["demo-kubeconfig"].Annotations, rkev1.ProxyTokenAnnotation)
-		}, anew},
+		}, replaced},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

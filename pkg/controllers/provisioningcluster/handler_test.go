@@ -504,7 +504,7 @@ func TestWakeUps(t *testing.T) {
 	}
 	checked.Spec.RKEConfig.MachinePools[0].Quantity = nil
 	if keys := h.ofMachineDeployment(scaled); len(keys) != 1 {
-		t.Errorf("keys %v of a pool that somebody else sizes", keys)
+		t.Errorf("keys %v of a pool that an autoscaler sizes", keys)
 	}
 }
 

@@ -198,18 +198,18 @@ func TestChooseName(t *testing.T) {
 		stalled bool
 		failed  bool
 	}{
-		"drawn":                           {tokens: tokens("q5wzxk7dbcd"), want: "c-m-q5wzxk7d"},
-		"drawn again when taken":          {tokens: tokens("takenbym", "takenbyp", "q5wzxk7d"), want: "c-m-q5wzxk7d"},
-		"nothing can be drawn":            {tokens: tokens(), failed: true},
-		"always taken":                    {tokens: func() (string, error) { return "takenbym", nil }, failed: true},
-		"moved here with a name":          {moved: "c-m-wanted22", tokens: tokens("q5wzxk7d"), want: "c-m-wanted22"},
-		"moved here, name of another":     {moved: "c-m-takenbyp", stalled: true},
-		"asked for":                       {asked: "c-m-wanted22", want: "c-m-wanted22"},
-		"asked for what a cluster has":    {asked: "c-m-takenbyp", stalled: true},
-		"asked for what a record has":     {asked: "c-m-takenbym", stalled: true},
-		"asked for what cannot be a name": {asked: "c-m-Not a name", stalled: true},
-		"asked for a system namespace":    {asked: "kube-system", stalled: true},
-		"asked for somebody's namespace":  {asked: "cattle-global-data", stalled: true},
+		"drawn":                            {tokens: tokens("q5wzxk7dbcd"), want: "c-m-q5wzxk7d"},
+		"drawn again when taken":           {tokens: tokens("takenbym", "takenbyp", "q5wzxk7d"), want: "c-m-q5wzxk7d"},
+		"nothing can be drawn":             {tokens: tokens(), failed: true},
+		"always taken":                     {tokens: func() (string, error) { return "takenbym", nil }, failed: true},
+		"moved here with a name":           {moved: "c-m-wanted22", tokens: tokens("q5wzxk7d"), want: "c-m-wanted22"},
+		"moved here, name of another":      {moved: "c-m-takenbyp", stalled: true},
+		"asked for":                        {asked: "c-m-wanted22", want: "c-m-wanted22"},
+		"asked for what a cluster has":     {asked: "c-m-takenbyp", stalled: true},
+		"asked for what a record has":      {asked: "c-m-takenbym", stalled: true},
+		"asked for what cannot be a name":  {asked: "c-m-Not a name", stalled: true},
+		"asked for a system namespace":     {asked: "kube-system", stalled: true},
+		"asked for credentials' namespace": {asked: "cattle-global-data", stalled: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

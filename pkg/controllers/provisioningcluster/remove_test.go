@@ -98,7 +98,7 @@ func TestRemove(t *testing.T) {
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
-		"nobody else deletes the control plane": {
+		"Drover deletes the control plane": {
 			edit:       func(w *world) { w.controlPlane = controlPlane(ownSet) },
 			wantWrites: []string{"delete control plane", "update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
@@ -115,15 +115,15 @@ func TestRemove(t *testing.T) {
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete", wantAfter: 20 * time.Minute,
 		},
-		"a control plane that somebody else made is none of ours": {
+		"the control plane of another manager stays": {
 			edit:       func(w *world) { w.controlPlane = controlPlane("x") },
 			wantWrites: wholeRemoval,
 		},
-		"a Cluster API cluster that somebody else made keeps its machines": {
+		"the Cluster API cluster of another manager keeps its machines": {
 			edit:       func(w *world) { w.capiCluster, w.machines = &clusterv1.Cluster{}, []*clusterv1.Machine{machine("a")} },
 			wantWrites: wholeRemoval,
 		},
-		"a control plane of ours beside a Cluster API cluster that somebody else made": {
+		"a control plane of Drover and a Cluster API cluster of another manager": {
 			edit: func(w *world) {
 				w.capiCluster, w.controlPlane, w.machines = &clusterv1.Cluster{}, controlPlane(ownSet), []*clusterv1.Machine{machine("a")}
 			},
