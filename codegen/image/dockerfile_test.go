@@ -56,7 +56,7 @@ func TestParseStage_RefusesWhatNeedsAnEngine(t *testing.T) {
 		"a user by name":                 {"FROM scratch AS one\nUSER one:one", "want numbers"},
 		"a user without group":           {"FROM scratch AS one\nUSER 1000", "want UID:GID"},
 		"a folder that depends":          {"FROM scratch AS one\nWORKDIR home", "begins with /"},
-		"an argument that nobody named":  {"FROM scratch AS one\nLABEL a=$VERSION", "$VERSION is not set"},
+		"an argument without a value":    {"FROM scratch AS one\nLABEL a=$VERSION", "$VERSION is not set"},
 		"another stage":                  {"FROM scratch AS two", "no stage one"},
 		"what is no Dockerfile":          {"one", "parse Dockerfile"},
 		"modes that the tree would lose": {"FROM scratch AS one\nCOPY --from=x --chmod=700 /src/a/ /", "want folders"},

@@ -145,7 +145,7 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 		`Not found: "none"`, "spec.rkeConfig.etcdSnapshotRestore.name")
 	refused(t, "a missing credential", patch(`[{"op":"add","path":"/spec/rkeConfig/etcd","value":{"s3":{"bucket":"b","cloudCredentialName":"none"}}}]`),
 		"Secret none does not exist in namespace "+namespace, "spec.rkeConfig.etcd.s3.cloudCredentialName")
-	refused(t, "the creator is another user", patch(`[{"op":"add","path":"/metadata/annotations/field.cattle.io~1creatorId","value":"bob"}]`), "creatorId]: Invalid value", "")
+	refused(t, "another user becomes the creator", patch(`[{"op":"add","path":"/metadata/annotations/field.cattle.io~1creatorId","value":"bob"}]`), "creatorId]: Invalid value", "")
 	before := &provv1.Cluster{}
 	check(t, getTyped(t, namespace, before))
 	if who := before.Annotations[provv1.CreatorIDAnnotation]; who == "" || who == "alice" {
