@@ -8,10 +8,10 @@ import (
 
 // Additions to messages about members that block a restart.
 const (
-	msgEtcdUnseen  = "; nodes cannot be looked at while the connection to the cluster is down"
-	msgEtcdRefused = "; a node that refuses to be restarted has not proven that etcd can do without it, and " +
-		"tries again. If it cannot prove that, annotate the Machines of all that refuse " +
-		rkev1.EtcdProofSkipAnnotation + "=true to restart one after the other without"
+	msgEtcdUnseen  = "; Drover cannot check nodes while the connection to the cluster is down"
+	msgEtcdRefused = "; a node that refuses its restart has not proven that etcd works without it, and " +
+		"tries again. If it cannot prove that, annotate the Machines of all such nodes " +
+		rkev1.EtcdProofSkipAnnotation + "=true to restart them one at a time without the proof"
 	msgEtcdBroken = "; repair them or delete their Machines, or leave them out with annotation " +
 		rkev1.RollOutSkipAnnotation + "=true, if the others are a majority of etcd"
 )

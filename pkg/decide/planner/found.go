@@ -31,8 +31,10 @@ func TakeOver(s Snapshot) Takeover {
 	out, taken := Takeover{Marks: map[string]Marks{}}, map[*Machine]Marks{}
 	out.takeMarks(s.Machines, taken)
 	if fields := unfinished(s.ControlPlane); len(taken) > 0 && len(fields) > 0 {
-		out.Problems = append(out.Problems, "its manager has not brought an edit to all machines (status.appliedSpec of the RKEControlPlane differs from spec in "+
-			strings.Join(fields, ", ")+"): what is taken as it is found now would stay without it; let the manager finish, or take the edit back")
+		out.Problems = append(out.Problems, "its manager has not rolled out an edit to all machines "+
+			"(status.appliedSpec of the RKEControlPlane differs from spec in "+strings.Join(fields, ", ")+
+			"): after the takeover, the other machines would never get the edit; "+
+			"let the manager finish, or revert the edit")
 	}
 	p := newPass(&s)
 	if v := stepElect(p); !v.stop {
@@ -65,8 +67,8 @@ func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
 		}
 	}
 	if len(inits) > 1 {
-		t.Problems = append(t.Problems, about("several machines say that they are the init node, of which one may lie; take the label off the plan secrets of "+
-			"all but the one that has started the cluster:", inits))
+		t.Problems = append(t.Problems, about("several machines have the label of the init node; "+
+			"remove the label from all plan secrets except that of the machine that started the cluster:", inits))
 	}
 }
 

@@ -117,7 +117,7 @@ func TestTakeOver_WaitsForARollOutOfTheirs(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(got[0], "differs from spec in additionalManifest, kubernetesVersion)") {
 		t.Errorf("problems %q", got)
 	}
-	for name, status := range map[string]*rkev1.RKEControlPlaneSpec{"all machines have it": w.cp.Spec.DeepCopy(), "nobody knows": nil} {
+	for name, status := range map[string]*rkev1.RKEControlPlaneSpec{"all machines have it": w.cp.Spec.DeepCopy(), "the applied spec is unknown": nil} {
 		w.cp.Status.AppliedSpec = status
 		if got := TakeOver(w.snapshot(t)).Problems; len(got) > 0 {
 			t.Errorf("%s: problems %q", name, got)
@@ -164,7 +164,7 @@ func TestFound_ToAllowASecretIsNoWish(t *testing.T) {
 	}
 	allowed, denied, edited := offered, offered, offered
 	allowed.Annotations = nil
-	denied.Annotations, denied.Data, denied.Denied = nil, nil, "nobody who may get it has named it"
+	denied.Annotations, denied.Data, denied.Denied = nil, nil, "no user who may read it has named it"
 	edited.Data = map[string][]byte{"accessKey": []byte("b")}
 	for name, tc := range map[string]struct {
 		before Object
@@ -320,7 +320,7 @@ func TestFound_APlanThatChangesAfterwardsIsKept(t *testing.T) {
 	if diff := cmp.Diff(before, w.plans()); diff != "" {
 		t.Errorf("plans are changed:\n%s", diff)
 	}
-	if class, _ := Assess(w.snapshot(t)).Find("w1"); !strings.Contains(class.Held, "not the one that it was adopted with") {
+	if class, _ := Assess(w.snapshot(t)).Find("w1"); !strings.Contains(class.Held, "differs from the plan that it was adopted with") {
 		t.Errorf("w1 has to expect %+v", class)
 	}
 }

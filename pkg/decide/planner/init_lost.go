@@ -17,8 +17,9 @@ func (e *election) lost(gone []*machine, refused bool) *Wait {
 	returning := only(e.started(), e.etcd.mayReturn)
 	switch id := e.designated(); {
 	case refused:
-		message += ". Label " + rkev1.InitNodeMachineIDLabel + "=" + id + " of the Cluster lets no other machine take its place, and one could: name that one's " +
-			"machine ID in the label, or remove it"
+		message += ". Label " + rkev1.InitNodeMachineIDLabel + "=" + id +
+			" of the Cluster lets no other machine take its place, " +
+			"and one could: set the label to the machine ID of that machine, or remove the label"
 	case len(returning) == 0:
 		message += ". If they do not come back, delete them, " + giveUp
 	default:
@@ -61,7 +62,7 @@ func whoReturns(gone, returning []*machine) string {
 	case text != "":
 		return text
 	case len(unseen) > 0:
-		return about(". Nobody can look at the nodes of", notesOf(unseen)) + ": repair the connection to the cluster"
+		return about(". Drover cannot check the nodes of", notesOf(unseen)) + ": repair the connection to the cluster"
 	}
 	return about(". Repair etcd on", notesOf(returning))
 }

@@ -31,11 +31,11 @@ func TestDecide_WhoFollowsTheDesignatedInitNode(t *testing.T) {
 		want    string
 		says    string
 	}{
-		"it is deleted":                     {"id-s1", func(w *world) { leaves(w.machines["s1"]) }, "s2", "machine s2 is the init node: remove the label"},
-		"it is lost":                        {"id-s1", func(w *world) { w.machines["s1"].m.NodeLostSince = start }, "s1", ""},
-		"it has failed":                     {"id-s1", func(w *world) { w.machines["s1"].m.Phase = phaseFailed }, "", "=id-s1 of the Cluster lets no other machine take its place"},
-		"another one is, and it is deleted": {"id-s3", func(w *world) { leaves(w.machines["s1"]) }, "s3", ""},
-		"nobody is, and it is deleted":      {"id-s9", func(w *world) { leaves(w.machines["s1"]) }, "", "=id-s9 of the Cluster lets no other machine take its place"},
+		"it is deleted": {"id-s1", func(w *world) { leaves(w.machines["s1"]) }, "s2", "machine s2 is the init node: remove the label"},
+		"it is lost":    {"id-s1", func(w *world) { w.machines["s1"].m.NodeLostSince = start }, "s1", ""},
+		"it has failed": {"id-s1", func(w *world) { w.machines["s1"].m.Phase = phaseFailed }, "", "=id-s1 of the Cluster lets no other machine take its place"},
+		"the label names another machine, and it is deleted": {"id-s3", func(w *world) { leaves(w.machines["s1"]) }, "s3", ""},
+		"the label names no machine, and it is deleted":      {"id-s9", func(w *world) { leaves(w.machines["s1"]) }, "", "=id-s9 of the Cluster lets no other machine take its place"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := withMachineIDs(t)
@@ -106,9 +106,9 @@ func TestDecide_WhatIsSaidOfALostInitNode(t *testing.T) {
 			others(func(h *host) { h.probes(false) })(w)
 			w.machines["s2"].m.NodeLostSince = start
 		}, "that may be s3"},
-		"others are out of sight":     {others(unseen), "Nobody can look at the nodes of s2,s3: repair the connection"},
-		"one of them is out of sight": {func(w *world) { w.machines["s2"].probes(false); unseen(w.machines["s3"]) }, "that may be s2"},
-		"others have failed":          {others(func(h *host) { h.m.Phase, h.m.NodeLostSince = phaseFailed, start }), goAway},
+		"the nodes of the others cannot be checked": {others(unseen), "Drover cannot check the nodes of s2,s3: repair the connection"},
+		"the node of one of them cannot be checked": {func(w *world) { w.machines["s2"].probes(false); unseen(w.machines["s3"]) }, "that may be s2"},
+		"others have failed":                        {others(func(h *host) { h.m.Phase, h.m.NodeLostSince = phaseFailed, start }), goAway},
 		"others have failed, and their nodes are there": {others(func(h *host) {
 			h.m.Phase = phaseFailed
 			h.probes(false)
@@ -119,7 +119,7 @@ func TestDecide_WhatIsSaidOfALostInitNode(t *testing.T) {
 		}), goAway},
 		"others are lost for long": {others(func(h *host) { h.m.NodeLostSince = start }), goAway},
 		"others are lost just now": {others(func(h *host) { h.m.NodeLostSince = start.Add(time.Hour) }), "that may be s2,s3"},
-		"nobody can tell whether there is infrastructure": {all(func(h *host) { h.m.InfrastructureReady = false }),
+		"the infrastructure of all machines is not ready": {all(func(h *host) { h.m.InfrastructureReady = false }),
 			"InfrastructureReady is not True: s1,s2,s3. Repair that, or else delete one such Machine"},
 		"all Machines have failed, and etcd works": {all(func(h *host) { h.m.Phase = phaseFailed }), "the Machine has failed or its condition"},
 		"the others are gone, and its etcd does not work": {func(w *world) {
@@ -186,7 +186,7 @@ func TestDecide_AnInitNodeThatIsLostForLong(t *testing.T) {
 	s1.probes(true)
 	w.run(t)
 	if s2 := w.machines["s2"]; !s2.hasPlan() {
-		t.Error("its etcd works again, and nobody joins it")
+		t.Error("its etcd works again, and no server joins it")
 	}
 }
 
@@ -201,7 +201,7 @@ func TestDecide_TheDesignatedInitNodeIsGone(t *testing.T) {
 		want string
 	}{
 		"at once": {"id-s1", atOnce, "=id-s1 of the Cluster lets no other machine take its place, and one could", ""},
-		"before anybody followed": {"id-s1", func(t *testing.T, w *world) {
+		"before another machine took its place": {"id-s1", func(t *testing.T, w *world) {
 			t.Helper()
 			s1, others := w.machines["s1"], []*host{w.machines["s2"], w.machines["s3"]}
 			s1.m.Deleting, s1.m.Held, s1.m.NodeLostSince = true, true, start
@@ -214,7 +214,7 @@ func TestDecide_TheDesignatedInitNodeIsGone(t *testing.T) {
 				h.probes(true)
 			}
 		}, "=id-s1 of the Cluster lets no other machine take its place, and one could", ""},
-		"and nobody can follow yet": {"id-s1", func(_ *testing.T, w *world) {
+		"and no machine can take its place yet": {"id-s1", func(_ *testing.T, w *world) {
 			delete(w.machines, "s1")
 			w.machines["s2"].probes(false)
 			w.machines["s3"].probes(false)

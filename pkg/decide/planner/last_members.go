@@ -53,7 +53,9 @@ func (e *etcd) waitForNewMembers(staying []*machine) *Wait {
 	notes := notesOf(staying)
 	isKnown := func(m *machine) bool { return !e.isUnseenForLong(m) }
 	if !slices.ContainsFunc(staying, isKnown) {
-		return failure(ReasonEtcdStays, about("Nobody has seen the machines that have the cluster's data for long, and all machines with etcd are being deleted", notes)+
+		const unseen = "All machines with etcd are being deleted, " +
+			"and Drover has not seen the machines with the cluster's data for a long time:"
+		return failure(ReasonEtcdStays, about(unseen, notes)+
 			". If their hosts are gone, "+giveUp+"; otherwise repair the connection to them", WakeMachine, WakePlanSecret)
 	}
 	return waitFor(ReasonEtcdStays, about("waiting for another machine with etcd to be registered: all are being deleted, and the cluster's data are on", notes)+

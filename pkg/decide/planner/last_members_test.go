@@ -97,19 +97,19 @@ func TestDecide_TheLastMembersAreKept(t *testing.T) {
 		happens func(w *world)
 		want    []string
 	}{
-		"all work":                         {func(*world) {}, nil},
-		"one is broken":                    {func(w *world) { lost(w.machines["s1"], time.Hour) }, nil},
-		"two are lost":                     {func(w *world) { lost(w.machines["s1"], time.Hour); lost(w.machines["s2"], time.Hour) }, []string{"s1", "s2", "s3"}},
-		"two are lost since a moment":      {func(w *world) { lost(w.machines["s1"], time.Minute); lost(w.machines["s2"], time.Minute) }, nil},
-		"all restart":                      {each(broken), nil},
-		"all are broken, and nobody looks": {each(func(h *host) { broken(h); unseen(h, time.Minute) }), nil},
-		"all are broken, nobody looks for long": {
+		"all work":                    {func(*world) {}, nil},
+		"one is broken":               {func(w *world) { lost(w.machines["s1"], time.Hour) }, nil},
+		"two are lost":                {func(w *world) { lost(w.machines["s1"], time.Hour); lost(w.machines["s2"], time.Hour) }, []string{"s1", "s2", "s3"}},
+		"two are lost since a moment": {func(w *world) { lost(w.machines["s1"], time.Minute); lost(w.machines["s2"], time.Minute) }, nil},
+		"all restart":                 {each(broken), nil},
+		"all are broken and unseen":   {each(func(h *host) { broken(h); unseen(h, time.Minute) }), nil},
+		"all are broken, and unseen for long": {
 			each(func(h *host) { broken(h); unseen(h, time.Hour) }), []string{"s1", "s2", "s3"},
 		},
 		"the connection is down for long": {each(func(h *host) { unseen(h, time.Hour) }), nil},
 		"nothing holds them any more":     {each(func(h *host) { h.m.Held = false }), []string{"s1", "s2", "s3"}},
-		"somebody gave two of them up":    {func(w *world) { w.machines["s1"].m.ForceRemove, w.machines["s2"].m.ForceRemove = true, true }, nil},
-		"somebody gave them up":           {each(func(h *host) { h.m.ForceRemove = true }), nil},
+		"a user gave up two of them":      {func(w *world) { w.machines["s1"].m.ForceRemove, w.machines["s2"].m.ForceRemove = true, true }, nil},
+		"a user gave up all of them":      {each(func(h *host) { h.m.ForceRemove = true }), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(k3sVersion)
@@ -127,7 +127,7 @@ func TestDecide_TheLastMembersAreKept(t *testing.T) {
 			if diff := cmp.Diff(tc.want, w.forced); diff != "" {
 				t.Errorf("let go (-want +got):\n%s", diff)
 			}
-			if kept := d.Wait.Reason == ReasonEtcdStays; kept != (tc.want == nil && name != "somebody gave them up") {
+			if kept := d.Wait.Reason == ReasonEtcdStays; kept != (tc.want == nil && name != "a user gave up all of them") {
 				t.Errorf("waits for %s: %s", d.Wait.Reason, d.Wait.Message)
 			}
 			if kept := w.cp.Status.Initialization.ControlPlaneInitialized; d.Wait.Reason == ReasonEtcdStays && !*kept {
@@ -147,8 +147,8 @@ func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
 		want   string
 		lost   string
 	}{
-		"for a moment": {time.Minute, false, "If none is coming", "Nobody can look at the nodes of s1: repair the connection to the cluster"},
-		"for long":     {time.Hour, true, "If their hosts are gone", "Nobody can look at the nodes of s1: repair the connection to the cluster. If their hosts are gone for good, delete them, " + giveUp},
+		"for a moment": {time.Minute, false, "If none is coming", "Drover cannot check the nodes of s1: repair the connection to the cluster"},
+		"for long":     {time.Hour, true, "If their hosts are gone", "Drover cannot check the nodes of s1: repair the connection to the cluster. If their hosts are gone for good, delete them, " + giveUp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(k3sVersion)
@@ -173,7 +173,7 @@ func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
 			s1.m.NodeUnknown, s1.m.NodeUnknownSince = false, time.Time{}
 			w.run(t)
 			if len(w.plans()["t1"]) == 0 {
-				t.Error("the server is seen again, and nobody joins it")
+				t.Error("the server is seen again, and t1 does not join it")
 			}
 		})
 	}

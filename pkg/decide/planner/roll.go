@@ -130,9 +130,11 @@ func (c *cluster) arePlansApplied() bool {
 // keptMessage is the message for a machine that a change cannot reach.
 func (m *machine) keptMessage() string {
 	if m.marks.RenderVersion == AsFound {
-		return "its plan is not the one that it was adopted with, and nobody can tell what has changed since; it is kept as it is"
+		return "its plan differs from the plan that it was adopted with, " +
+			"and Drover cannot tell what has changed since; Drover keeps the plan unchanged"
 	}
-	return fmt.Sprintf("its plan is of render version %s, which this Drover does not know; it is kept as it is", m.marks.RenderVersion)
+	return fmt.Sprintf("its plan has render version %s, which this Drover does not know; "+
+		"Drover keeps the plan unchanged", m.marks.RenderVersion)
 }
 
 // pinVersion pins a machine to the requested version once its plan is the plan of that version.
@@ -156,8 +158,10 @@ func (u *summary) setVersions() {
 	}
 	if len(kept) > 0 {
 		slices.Sort(versions)
-		problems = append(problems, about("The plans of these machines are of render version "+strings.Join(slices.Compact(versions), ", ")+
-			", which this Drover does not know (it knows "+known+"), and are kept as they are until it does or a command moves them:", kept))
+		problems = append(problems, about("The plans of these machines have render version "+
+			strings.Join(slices.Compact(versions), ", ")+
+			", which this Drover does not know (it knows "+known+
+			"). They stay unchanged until Drover knows that version, or a command moves the machines:", kept))
 	}
 	for _, version := range slices.Sorted(maps.Values(u.s.Roll.Pools)) {
 		problems = append(problems, u.unknownRoll(version)...)

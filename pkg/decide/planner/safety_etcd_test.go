@@ -61,14 +61,14 @@ func TestDecide_ARestartOfAMemberBeginsWithItsProof(t *testing.T) {
 		to    string
 		want  bool
 	}{
-		"one of three is restarted":       {three, func(w *world) { w.edit(restartAll) }, "s1", true},
-		"the only one is restarted":       {map[string]string{"s1": "etcd,control-plane", "w": "worker"}, func(w *world) { w.edit(restartAll) }, "s1", false},
-		"nothing is restarted":            {three, func(w *world) { w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: A\n" }) }, "s1", false},
-		"a newcomer gets its first plan":  {three, func(w *world) { w.add("s4", "etcd") }, "s4", false},
-		"a server without etcd":           {map[string]string{"s1": "etcd", "s2": "etcd", "c": "control-plane", "w": "worker"}, func(w *world) { w.add("c2", "control-plane") }, "c2", false},
-		"its plan secret was made anew":   {three, func(w *world) { w.machines["s2"].data = nil }, "s2", true},
-		"a plan failed by state":          {three, func(w *world) { w.machines["s2"].data[nodeplan.KeyPlanState] = []byte("failed") }, "s2", true},
-		"one that does not work, of many": {three, func(w *world) { w.machines["s2"].probes(false); w.edit(restartAll) }, "s2", true},
+		"one of three is restarted":         {three, func(w *world) { w.edit(restartAll) }, "s1", true},
+		"the only one is restarted":         {map[string]string{"s1": "etcd,control-plane", "w": "worker"}, func(w *world) { w.edit(restartAll) }, "s1", false},
+		"nothing is restarted":              {three, func(w *world) { w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: A\n" }) }, "s1", false},
+		"a newcomer gets its first plan":    {three, func(w *world) { w.add("s4", "etcd") }, "s4", false},
+		"a server without etcd":             {map[string]string{"s1": "etcd", "s2": "etcd", "c": "control-plane", "w": "worker"}, func(w *world) { w.add("c2", "control-plane") }, "c2", false},
+		"its plan secret was created again": {three, func(w *world) { w.machines["s2"].data = nil }, "s2", true},
+		"a plan failed by state":            {three, func(w *world) { w.machines["s2"].data[nodeplan.KeyPlanState] = []byte("failed") }, "s2", true},
+		"one that does not work, of many":   {three, func(w *world) { w.machines["s2"].probes(false); w.edit(restartAll) }, "s2", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(rke2Version)
@@ -244,10 +244,10 @@ func TestDecide_MembersThatNobodyCanSee(t *testing.T) {
 		given func(w *world)
 		want  []string
 	}{
-		"the connection is there":                            {func(*world) {}, []string{"s1"}},
-		"the connection is down":                             {unseen, nil},
-		"one cannot be looked at, and may be changed itself": {func(w *world) { w.machines["s3"].m.NodeUnknown = true }, []string{"s3"}},
-		"only the one to be restarted cannot":                {func(w *world) { w.machines["s1"].m.NodeUnknown = true }, []string{"s1"}},
+		"the connection is there":                          {func(*world) {}, []string{"s1"}},
+		"the connection is down":                           {unseen, nil},
+		"one cannot be checked, and may be changed itself": {func(w *world) { w.machines["s3"].m.NodeUnknown = true }, []string{"s3"}},
+		"only the one to be restarted cannot":              {func(w *world) { w.machines["s1"].m.NodeUnknown = true }, []string{"s1"}},
 		"down, and one does not work: it may be mended": {func(w *world) {
 			unseen(w)
 			w.machines["s2"].probes(false)
@@ -272,7 +272,7 @@ func TestDecide_MembersThatNobodyCanSee(t *testing.T) {
 					t.Errorf("%s is restarted without a proof", machine)
 				}
 			}
-			if tc.want == nil && (d.Wait.Reason != ReasonEtcdUnhealthy || !strings.HasSuffix(d.Wait.Message, "; nodes cannot be looked at while the connection to the cluster is down") &&
+			if tc.want == nil && (d.Wait.Reason != ReasonEtcdUnhealthy || !strings.HasSuffix(d.Wait.Message, "; Drover cannot check nodes while the connection to the cluster is down") &&
 				!strings.HasPrefix(d.Wait.Message, "configuring etcd node(s) s2,s3")) {
 				t.Errorf("wait is %+v", d.Wait)
 			}

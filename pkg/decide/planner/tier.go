@@ -38,7 +38,7 @@ const (
 	msgNodeLost     = "; its node is unreachable since "
 	msgNodeLostFor  = ". Repair it, delete the Machine, or annotate it " + rkev1.RollOutSkipAnnotation + "=true to go on without it"
 	msgTooLarge     = "the plan has %d KiB, at most %d KiB are delivered%s"
-	msgNoRoom       = "the plan does not fit into plan secret %s beside what its node reported; " +
+	msgNoRoom       = "the plan does not fit into plan secret %s together with the reports of its node; " +
 		"delete the keys with the names of outputs from the secret%s"
 	msgLargest = "; the largest parts are "
 )

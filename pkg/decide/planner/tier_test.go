@@ -123,7 +123,7 @@ func TestDecide_TroubleOfOneMachineIsItsOwn(t *testing.T) {
 			tc.sabotage(w)
 			d := w.run(t)
 			if !w.machines["w2"].hasPlan() {
-				t.Error("the machine beside it must get its plan")
+				t.Error("the other machine of the tier does not get its plan")
 			}
 			w.machines["w2"].applyPlan()
 			w.machines["w2"].probes(true)
@@ -168,7 +168,7 @@ func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 
 // A machine whose plan cannot be delivered says what to do, and all later machines still get their plans.
 func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
-	const remedy = "the plan does not fit into plan secret e-machine-plan beside what its node reported; " +
+	const remedy = "the plan does not fit into plan secret e-machine-plan together with the reports of its node; " +
 		"delete the keys with the names of outputs from the secret"
 	for name, roles := range map[string]string{"an etcd machine": "etcd", "a control-plane machine": "control-plane", "a worker": "worker"} {
 		t.Run(name, func(t *testing.T) {
