@@ -62,7 +62,7 @@ func TestDecide_TwoMembersWaitForTheThird(t *testing.T) {
 			s2, s3 := w.machines["s2"], w.machines["s3"]
 			d := w.run(t)
 			if s2.hasPlan() || s3.hasPlan() || d.Wait.After <= 0 || d.Wait.After > lostAfter {
-				t.Fatalf("s2 and s3 are restarted, or nobody looks again: %+v", d.Wait)
+				t.Fatalf("s2 or s3 is restarted, or the planner does not run again in time: %+v", d.Wait)
 			}
 			if !comes {
 				w.now = w.now.Add(lostAfter)

@@ -73,9 +73,9 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 			spec.KubernetesVersion = "v1.36.3+rke2r1"
 			globally("profile", "cis")(spec)
 		}), want: disruption.EditVersion},
-		"everything is to be anew": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ProvisionGeneration++ }), want: disruption.EditReinstall},
-		"etcd":                     {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ETCD = &rkev1.ETCD{DisableSnapshots: true} }), want: disruption.EditEtcd},
-		"the data of a ConfigMap":  {change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
+		"everything is installed again": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ProvisionGeneration++ }), want: disruption.EditReinstall},
+		"etcd":                          {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ETCD = &rkev1.ETCD{DisableSnapshots: true} }), want: disruption.EditEtcd},
+		"the data of a ConfigMap":       {change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
 		"the data of a ConfigMap, by evidence of the first release": {happen: func(_ *testing.T, w *world) {
 			w.machines["s"].evidence = regexp.MustCompile(`"data":"[^"]*",`).ReplaceAllString(w.machines["s"].evidence, "")
 		}, change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
@@ -84,7 +84,7 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 		"the release data know more when there is an edit": {
 			happen: edited(globally("profile", "cis")), change: knowSelinux, want: disruption.EditConfiguration,
 		},
-		"an edit is taken back while it is rolled out": {
+		"an edit is reverted while it is rolled out": {
 			happen: func(t *testing.T, w *world) {
 				t.Helper()
 				edited(globally("profile", "cis"))(t, w)
@@ -126,7 +126,7 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 func TestDecide_NewerReleaseDataDisruptNobody(t *testing.T) {
 	for name, happen := range map[string]func(t *testing.T, w *world){
 		"nothing else happens":          func(*testing.T, *world) {},
-		"an edit concerns nobody":       edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.UpgradeStrategy.WorkerConcurrency = "2" }),
+		"an edit concerns no machine":   edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.UpgradeStrategy.WorkerConcurrency = "2" }),
 		"an edit concerned others once": func(t *testing.T, w *world) { t.Helper(); edited(onlyOnWorkers("profile", "cis"))(t, w); w.bringUp(t) },
 	} {
 		t.Run(name, func(t *testing.T) {

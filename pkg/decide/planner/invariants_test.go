@@ -94,7 +94,7 @@ func TestDecide_AnAnswerToAnotherRequestDrainsNothing(t *testing.T) {
 	h.drain.Done = `{"enabled":true,"force":true}`
 	w.run(t)
 	if h.hasPlan() {
-		t.Error("w1 gets its plan although nobody has answered this request for a drain")
+		t.Error("w1 gets its plan although the drainer has not answered this request")
 	}
 	h.drainNode()
 	w.run(t)

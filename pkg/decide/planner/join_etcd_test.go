@@ -43,7 +43,7 @@ func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 				t.Errorf("first plans (-want +got):\n%s", diff)
 			}
 			if tc.want == nil && (got.Wait == nil || got.Wait.After <= 0 || got.Wait.After > joinAfter) {
-				t.Errorf("nobody looks when the time is over: %+v", got.Wait)
+				t.Errorf("the planner does not run again when the time is over: %+v", got.Wait)
 			}
 			if got.Wait == nil || strings.Contains(got.Wait.Message, msgStopped) {
 				t.Errorf("no change is held back, others only wait for their turn: %+v", got.Wait)

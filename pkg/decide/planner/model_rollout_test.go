@@ -369,6 +369,7 @@ func checkTimer(rt *rapid.T, s Snapshot, d Decision) {
 	s.Now = s.Now.Add(max(0, asleep))
 	later := Decide(s)
 	if len(later.Effects) > 0 || later.Ticket != nil || !reflect.DeepEqual(later.Status, s.ControlPlane.Status) {
-		rt.Fatalf("in %s there is something to do, and nobody looks before that: %s: %+v; announced was %+v", asleep, later.Step, later.Effects, d.Wait)
+		rt.Fatalf("after %s the planner would act, but no pass runs by then: %s: %+v; the wait is %+v",
+			asleep, later.Step, later.Effects, d.Wait)
 	}
 }

@@ -63,7 +63,7 @@ func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
 			}
 			w.edit(func(s *rkev1.RKEControlPlaneSpec) { *s = *spec })
 			if d := w.run(t); d.Wait != nil {
-				t.Errorf("after the edit was taken back: %+v", d.Wait)
+				t.Errorf("after the edit was reverted: %+v", d.Wait)
 			}
 		})
 	}

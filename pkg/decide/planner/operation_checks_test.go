@@ -63,11 +63,11 @@ func (m *opsModel) checkDecision(rt *rapid.T, d Decision) {
 		switch e := e.(type) {
 		case PauseCluster:
 			if m.cluster.Paused {
-				rt.Fatal("a pause that is there is taken over")
+				rt.Fatal("the planner takes over an existing pause")
 			}
 		case ResumeCluster:
 			if m.cluster.PausedBy == "" {
-				rt.Fatal("the user's pause is taken back")
+				rt.Fatal("the planner ends the user's pause")
 			}
 		case DeliverPlan:
 			restarts += m.checkPlan(rt, d, e)

@@ -169,7 +169,7 @@ func TestDecide_PausesAreOwned(t *testing.T) {
 		"in a deleting cluster":   func(w *world) { w.cluster.Deleting = true },
 		"with a role missing":     func(w *world) { w.machines["w"].m.Deleting = true },
 		"with an invalid version": func(w *world) { w.cp.Spec.KubernetesVersion = "x" },
-		"with a request taken back": func(w *world) {
+		"with a withdrawn request": func(w *world) {
 			w.cp.Status.Operations = []rkev1.OperationRecord{{Name: kindKeys.Record, State: rkev1.OperationStateRunning}}
 		},
 	} {
@@ -220,7 +220,7 @@ func traceOf(d Decision, step string) string {
 
 // A request that a server would refuse fails before the server is stopped.
 func TestDecide_CertificatesOfUnknownServices(t *testing.T) {
-	for name, services := range map[string][]string{"alone": {"kubelt"}, "beside one that is known": {"etcd", "kubelt"}} {
+	for name, services := range map[string][]string{"on its own": {"kubelt"}, "with a known service": {"etcd", "kubelt"}} {
 		t.Run(name, func(t *testing.T) {
 			w := small(t)
 			askCertificates(1, services...)(&w.cp.Spec)

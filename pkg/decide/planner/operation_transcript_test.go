@@ -249,7 +249,7 @@ func storyRestoreFails(s *tale) {
 }
 
 func storyRestoreUnknown(s *tale) {
-	s.ask("the user asks for a restore of a snapshot that nobody knows", askRestore("nothing", 1))
+	s.ask("the user asks for a restore of an unknown snapshot", askRestore("nothing", 1))
 }
 
 func storyRestoreSilentServer(s *tale) {
@@ -344,7 +344,7 @@ func storyTwoRequests(s *tale) {
 func storyRestoreFailsTwice(s *tale) {
 	s.world.snapshots = []ETCDSnapshot{{Name: "snap", MachineUID: "uid-s1", File: "f"}}
 	s.ask("the user asks for a restore", askRestore("snap", 1))
-	s.ask("the user asks for another snapshot, which nobody knows, while the machines stop", askRestore("typing error", 2))
+	s.ask("the user asks for an unknown snapshot while the machines stop", askRestore("typing error", 2))
 	s.agents("s1", "s2", "w1")
 	s.ask("the user asks for the first one again", askRestore("snap", 3))
 	s.agents("s1", "s2", "w1")

@@ -81,7 +81,7 @@ func TestAssess(t *testing.T) {
 				"- s3 None: is being deleted", "- x None: has no plan yet",
 			},
 		},
-		"drains that nobody waits for": {
+		"drains that Drover skips": {
 			func(w *world) {
 				w.edit(func(s *rkev1.RKEControlPlaneSpec) {
 					restartAll(s)

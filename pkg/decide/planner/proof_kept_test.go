@@ -166,7 +166,7 @@ func TestDecide_AnEditBringsNewTriesToOneAtATime(t *testing.T) {
 				}
 				return
 			}
-			t.Error("nobody gets the edit")
+			t.Error("no machine gets the edit")
 		})
 	}
 }
@@ -190,7 +190,7 @@ func TestDecide_AnotherPartThatFailsWaivesNobody(t *testing.T) {
 		w, first := overriddenBesideLost(t)
 		first.unwell("kubelet")
 		if got := deliveries(Decide(w.snapshot(t))); slices.Contains(got, "s1") {
-			t.Errorf("while s2 is lost plans go to %v, which s1 would refuse once more", got)
+			t.Errorf("while s2 is lost plans go to %v, which s1 would refuse again", got)
 		}
 	})
 }

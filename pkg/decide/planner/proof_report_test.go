@@ -24,7 +24,7 @@ func unproven(t *testing.T, d Decision, name string) bool {
 var notReported = map[string]func(*world, *host){
 	"all is well":                             func(*world, *host) {},
 	"its kubelet is off":                      func(w *world, first *host) { first.m.NodeLostSince = w.now },
-	"its plan secret was made anew":           func(_ *world, first *host) { first.data, first.probesSeen = nil, false },
+	"its plan secret was created again":       func(_ *world, first *host) { first.data, first.probesSeen = nil, false },
 	"its agent has not reported since a plan": func(_ *world, first *host) { delete(first.data, nodeplan.KeyProbeStatuses) },
 }
 

@@ -162,7 +162,7 @@ func TestDecide_AProofOfNobody(t *testing.T) {
 	}
 	first.m.SkipProof = true
 	if proves(t, Decide(w.snapshot(t)), "s1") {
-		t.Error("nobody can have it restarted")
+		t.Error("the override does not restart s1")
 	}
 }
 
@@ -264,9 +264,9 @@ func TestDecide_OneOfTwoRefusesOnceMore(t *testing.T) {
 	}{
 		"its agent tries again":                      {func(*world, *host) {}, nil},
 		"its agent has given up":                     {func(_ *world, h *host) { h.spend() }, []string{"s1"}},
-		"it is asked for once more":                  {func(_ *world, h *host) { h.spend(); h.m.Retry = true }, []string{"s1"}},
+		"a user asks for another attempt":            {func(_ *world, h *host) { h.spend(); h.m.Retry = true }, []string{"s1"}},
 		"it is edited":                               {func(w *world, _ *host) { w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 8 }) }, []string{"s1"}},
-		"a person has it restarted without that":     {func(_ *world, h *host) { h.m.SkipProof = true }, []string{"s1"}},
+		"a user skips its proof":                     {func(_ *world, h *host) { h.m.SkipProof = true }, []string{"s1"}},
 		"it is left out, and its agent has given up": {func(_ *world, h *host) { h.spend(); h.m.Skip = true }, []string{"s2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestDecide_AProofIsMadeAnewBesideMembersThatWork(t *testing.T) {
 		"its node cannot be seen":             func(w *world, h *host) { h.m.NodeUnknown, h.m.NodeUnknownSince = true, w.now },
 		"it is drained":                       func(_ *world, h *host) { h.drain.Requested = `{"enabled":true}` },
 		"it may prove what it needs any time": func(_ *world, h *host) { h.askFor(t, 1) },
-		"nobody has seen its plan secret":     func(_ *world, h *host) { h.registered = false },
+		"it has no plan secret":               func(_ *world, h *host) { h.registered = false },
 		"it was just restarted":               func(_ *world, h *host) { h.applyPlan() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestDecide_AProofIsMadeAnewBesideMembersThatWork(t *testing.T) {
 				t.Error("s1 is restarted")
 			}
 			if message := d.Wait.Message; !strings.Contains(message, "s2") || first.m.Name != "s1" {
-				t.Errorf("nobody says what is waited for: %q", message)
+				t.Errorf("the message does not name s2: %q", message)
 			}
 		})
 	}

@@ -66,7 +66,7 @@ func refusedBesideBroken(t *testing.T, edits ...func(*rkev1.RKEControlPlaneSpec)
 
 // A member that does not work is drained for the change that may repair it, and then gets that change.
 func TestDecide_DrainedForWhatMayMendIt(t *testing.T) {
-	t.Run("beside one that refused", func(t *testing.T) {
+	t.Run("another machine refused its plan", func(t *testing.T) {
 		w, first, second := refusedBesideBroken(t, drainServers)
 		w.edit(mendAll)
 		d := w.runDrains(t)
@@ -74,7 +74,7 @@ func TestDecide_DrainedForWhatMayMendIt(t *testing.T) {
 			t.Errorf("s2 was drained %q, and has its plan %t; wait %+v", second.drain.Done, second.hasPlan(), d.Wait)
 		}
 	})
-	t.Run("beside another one that does not work", func(t *testing.T) {
+	t.Run("another machine does not work", func(t *testing.T) {
 		w := servers(t, map[string]string{"w": "worker"})
 		w.machines["s2"].probes(false)
 		w.machines["s3"].probes(false)
@@ -90,7 +90,7 @@ func TestDecide_DrainedForWhatMayMendIt(t *testing.T) {
 // A drained machine that works again, and whose change waits for others, is uncordoned: they may wait for the end of
 // its drain.
 func TestDecide_NobodyStaysDrainedForLong(t *testing.T) {
-	t.Run("beside one that refused and gave up", func(t *testing.T) {
+	t.Run("another machine refused its plan, and its agent gave up", func(t *testing.T) {
 		w, first, second := refusedBesideBroken(t, drainServers)
 		w.edit(mendAll)
 		w.run(t)
@@ -100,10 +100,10 @@ func TestDecide_NobodyStaysDrainedForLong(t *testing.T) {
 		before := first.state().Checksum
 		d := w.runDrains(t)
 		if first.state().Checksum == before || first.refused() {
-			t.Errorf("s1 does not get its plan anew; s2 is at %+v; wait %+v", second.drain, d.Wait)
+			t.Errorf("s1 does not get its plan again; s2 is at %+v; wait %+v", second.drain, d.Wait)
 		}
 	})
-	t.Run("beside one that does not work, whose change is to come", func(t *testing.T) {
+	t.Run("another machine does not work and waits for its change", func(t *testing.T) {
 		w := servers(t, map[string]string{"w": "worker"})
 		w.edit(drainServers)
 		w.edit(restartAll)
@@ -203,7 +203,7 @@ func TestDecide_ARefusalHoldsUpNobodyWhoDoesNotWork(t *testing.T) {
 func TestDecide_TheOverrideOfTwoThatRefuse(t *testing.T) {
 	w, first, second := twoRefused(t)
 	if message := Decide(w.snapshot(t)).Wait.Message; !strings.Contains(message, rkev1.EtcdProofSkipAnnotation) {
-		t.Errorf("nobody says what helps: %q", message)
+		t.Errorf("the message does not name the override: %q", message)
 	}
 	for name, h := range map[string]*host{"s1": first, "s2": second} {
 		h.m.SkipProof = true
@@ -239,7 +239,7 @@ func TestDecide_AProofThatAsksForMoreThanANewOne(t *testing.T) {
 	}
 	first.refusePlan(t, true)
 	if got := deliveries(Decide(w.snapshot(t))); len(got) > 0 {
-		t.Errorf("refused once more, and plans go to %v", got)
+		t.Errorf("s1 refused its plan again, and plans go to %v", got)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
 			delete(w.machines, "s1")
 			d := w.runDrains(t)
 			if !second.m.Marks.InitNode && (w.machines["s3"] == nil || !w.machines["s3"].m.Marks.InitNode) {
-				t.Errorf("nobody takes the place: %+v", d.Wait)
+				t.Errorf("no machine becomes the init node: %+v", d.Wait)
 			}
 			if second.drain.Uncordon == "" && !second.hasPlan() {
 				t.Errorf("s2 is at %+v; wait %+v", second.drain, d.Wait)
@@ -340,8 +340,8 @@ func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
 // until it goes on.
 func TestDecide_WhoIsAtRestTakesThePlaceOfTheInitNode(t *testing.T) {
 	for name, given := range map[string]func(w *world, second *host){
-		"beside one whose drain does not end": func(_ *world, h *host) { h.drain = Drain{Requested: `{"enabled":true}`} },
-		"beside one that refused, and whose pool is paused": func(w *world, h *host) {
+		"the drain of s2 does not end": func(_ *world, h *host) { h.drain = Drain{Requested: `{"enabled":true}`} },
+		"s2 refused its plan, and its pool is paused": func(w *world, h *host) {
 			h.refusePlan(t, true)
 			w.run(t)
 			h.m.PoolPaused = true

@@ -144,7 +144,7 @@ func TestRoll_ADrainThatNobodyCanGoOnWithIsEnded(t *testing.T) {
 		}
 	}
 	if w.machines["w1"].drain.Requested == "" {
-		t.Fatal("nobody is drained")
+		t.Fatal("w1 is not drained")
 	}
 	plans := w.plans()
 	w.versions = render.Versions{}
@@ -184,7 +184,7 @@ func TestRoll_ACommandMovesMachines(t *testing.T) {
 	}
 	w.command = Roll{} // completed work stays
 	if w.run(t); w.writes != writes {
-		t.Error("a command that is taken back changes something")
+		t.Error("a withdrawn command changes something")
 	}
 	w.command = Roll{}.With("1")
 	w.bringUp(t)
@@ -230,9 +230,9 @@ func TestRoll_EqualPlansMoveThePinOnly(t *testing.T) {
 // Commands that cannot be carried out are reported, and change nothing.
 func TestRoll_UnknownVersionsAreToldOf(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"a version that nobody knows":    {"9", "Machines are to move to render version 9, which this Drover does not know"},
-		"one for a pool":                 {"workers=9", "render version 9"},
-		"what is no version and no pool": {"workers=", `"workers=" is neither VERSION nor POOL=VERSION`},
+		"an unknown version":            {"9", "Machines are to move to render version 9, which this Drover does not know"},
+		"an unknown version for a pool": {"workers=9", "render version 9"},
+		"neither a version nor a pool":  {"workers=", `"workers=" is neither VERSION nor POOL=VERSION`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := rollWorld(t)

@@ -87,17 +87,17 @@ func TestDecide_WhoTakesThePlaceOfTheInitNode(t *testing.T) {
 			w.machines["s1"].m.Deleting = true
 			w.machines["s2"].probes(false)
 		}, "s3"},
-		"another that nobody can join is passed over": {func(w *world) {
+		"another without a join URL is passed over": {func(w *world) {
 			w.machines["s1"].m.Deleting = true
 			w.machines["s2"].m.Marks.JoinURL = ""
 		}, "s3"},
-		"nobody who never joined": {func(w *world) {
+		"no machine that never joined": {func(w *world) {
 			for _, name := range []string{"s1", "s2", "s3"} {
 				w.machines[name].m.Deleting = true
 			}
 			w.add("a", "etcd,control-plane")
 		}, ""},
-		"nobody but the machine that the user chose": {func(w *world) {
+		"no machine except the one that the user chose": {func(w *world) {
 			w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "x"}
 			w.machines["s1"].m.Deleting = true
 		}, ""},
@@ -298,7 +298,7 @@ func TestDecide_WhoIsUnreachable(t *testing.T) {
 			tc.given(w, w.machines["w1"])
 			d := w.run(t)
 			if tc.want && (d.Wait.After <= 0 || d.Wait.After > lostAfter) {
-				t.Errorf("nobody looks again: %+v", d.Wait)
+				t.Errorf("the planner does not run again in time: %+v", d.Wait)
 			}
 			w.now = w.now.Add(lostAfter)
 			if got := slices.Contains(deliveries(Decide(w.snapshot(t))), "w2"); got != tc.want {

@@ -46,7 +46,7 @@ func TestDecide_ADrainThatDoesNotEnd(t *testing.T) {
 	h.applyPlan()
 	h.probes(true)
 	if d = w.run(t); d.Wait != nil || h.drain.Uncordon == "" {
-		t.Errorf("the end of the drain is asked for, and nobody waits for it: %+v; wait %+v", h.drain, d.Wait)
+		t.Errorf("the planner waits for the uncordon, or does not request it: %+v; wait %+v", h.drain, d.Wait)
 	}
 }
 

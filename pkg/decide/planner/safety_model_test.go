@@ -16,7 +16,7 @@ func TestModel_EveryRestartOfAMemberIsProven(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := grown(rt)
 		actions := m.actions(rt)
-		actions["somebody can look, or nobody"] = func(rt *rapid.T) {
+		actions["sometimes a node cannot be seen"] = func(rt *rapid.T) {
 			if h := m.pick(rt); h != nil {
 				h.m.NodeUnknown = h.m.HasNode && rapid.Bool().Draw(rt, "unknown")
 			}
@@ -53,7 +53,7 @@ func (m *model) checkProofs(rt *rapid.T) {
 		}
 		for _, o := range others {
 			if h.works() && h.m.NodeLostSince.IsZero() && !h.draining() && o.m.NodeUnknown && !o.m.Skip && m.servesAPI() {
-				rt.Fatalf("%s is restarted while nobody can see %s", h.m.Name, o.m.Name)
+				rt.Fatalf("%s is restarted while the node of %s cannot be seen", h.m.Name, o.m.Name)
 			}
 		}
 	}
