@@ -194,8 +194,9 @@ func (h *hider) driver(kind string, tree map[string]any) {
 	driver := driverOf(kind)
 	fields := tree
 	for _, into := range [][]string{{"spec"}, {"spec", "template", "spec"}} {
-		if below, ok, err := unstructured.NestedFieldNoCopy(tree, into...); ok && err == nil {
-			fields, _ = below.(map[string]any)
+		below, _, _ := unstructured.NestedFieldNoCopy(tree, into...)
+		if spec, ok := below.(map[string]any); ok {
+			fields = spec
 		}
 	}
 	for name, value := range fields {

@@ -101,7 +101,7 @@ func (h *hider) fields(isConfig bool, value map[string]any) map[string]any {
 			out[key] = h.arguments(child)
 		case isConfig:
 			out[key] = each(key, child, h.value)
-		case isVariable && key == "value":
+		case isVariable && key == "value" && isString(child):
 			out[key] = h.text(variable, child)
 		default:
 			out[key] = h.walk(key, child)
@@ -131,15 +131,20 @@ func (h *hider) arguments(node any) any {
 		switch {
 		case secret && isText:
 			item = h.hide(text)
-		case assigned && h.secretFlag(name):
-			item = name + "=" + h.hide(value)
 		case isDocument(text):
 			item = hidden(len(text))
+		case assigned && h.secretFlag(name):
+			item = name + "=" + h.hide(value)
 		}
 		out = append(out, item)
 		secret = isText && !assigned && !secret && strings.HasPrefix(text, "-") && h.secretFlag(text)
 	}
 	return out
+}
+
+func isString(node any) bool {
+	_, ok := node.(string)
+	return ok
 }
 
 // longest is the maximum length of a visible value. Longer values are files.
