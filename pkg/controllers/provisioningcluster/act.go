@@ -171,8 +171,13 @@ func (h *handler) removeTranslation(facts *Facts) (removal, error) {
 		return progress, nil
 	}
 	templates, served, err := h.templateKinds(cluster)
-	if err != nil || !served {
+	switch {
+	case err != nil:
 		return removal{}, err
+	case !served && cluster.Status.ClusterName == "" && !facts.hasChildren():
+		return progress, nil // a cluster gets its name before its first object
+	case !served:
+		return removal{}, nil
 	}
 	return progress, h.sweep(cluster, templates)
 }

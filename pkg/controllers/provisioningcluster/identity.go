@@ -43,11 +43,13 @@ func managementKinds() []schema.GroupVersionKind {
 	}
 }
 
-// identify gives the cluster a name and makes its management objects. A cluster on hold gets no name, because a refused
-// spec makes no objects, but keeps the name that it has.
+// identify gives the cluster a name and makes its management objects. A cluster on hold gets no new name, because a
+// refused spec makes no objects. It keeps the name that it has. A cluster that was moved without its status takes the
+// name from its control plane, because its machines may be running.
 func (h *handler) identify(cluster *provv1.Cluster, facts *Facts, d decision) (*provv1.Cluster, error) {
 	if cluster.Status.ClusterName == "" {
-		if d.step == hold {
+		isMoved := facts.controlPlane != nil && facts.controlPlane.Spec.ManagementClusterName != ""
+		if d.step == hold && !isMoved {
 			return cluster, outcome.Wait("", waitsForSpec, "Cluster")
 		}
 		named, err := h.name(cluster, facts.controlPlane)

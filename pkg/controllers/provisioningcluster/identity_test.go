@@ -324,3 +324,43 @@ func TestRemoveIdentity_TakesTheCopyOfTheProtectionOff(t *testing.T) {
 		})
 	}
 }
+
+// anySet accepts every set.
+type anySet struct{ sets }
+
+func (s *anySet) Apply(
+	context.Context, string, runtime.Object, applyset.OwnerRefs, []schema.GroupVersionKind, []runtime.Object,
+) (applyset.Result, error) {
+	s.done = append(s.done, "apply")
+	return applyset.Result{}, nil
+}
+
+// A cluster that was moved without its status may have running machines, which need the management cluster.
+func TestIdentify_OnHold(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		controlPlane *rkev1.RKEControlPlane
+		want         string
+		wantDone     []string
+	}{
+		"a new cluster": {},
+		"a moved cluster": {
+			controlPlane: &rkev1.RKEControlPlane{Spec: rkev1.RKEControlPlaneSpec{ManagementClusterName: claimed}},
+			want:         claimed, wantDone: []string{"apply"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, done := newOffice(t), &anySet{}
+			o.Apply = done
+			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}
+			got, err := o.identify(cluster, &Facts{controlPlane: tc.controlPlane}, decision{step: hold})
+			if got.Status.ClusterName != tc.want || (err == nil) != (tc.want != "") {
+				t.Errorf("the name is %q, want %q: %v", got.Status.ClusterName, tc.want, err)
+			}
+			if diff := cmp.Diff(tc.wantDone, done.done); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -142,6 +142,10 @@ func TestRemove(t *testing.T) {
 		"templates cannot be looked for yet": {
 			edit: func(w *world) { w.unserved = true }, wantAfter: servedSoon,
 		},
+		"a refused cluster whose kinds are not served": {
+			edit:       func(w *world) { w.unserved = true; w.cluster.Status.ClusterName = "" },
+			wantWrites: []string{"disconnect", "purge management", "patch cluster"},
+		},
 		"the Cluster API objects are gone already": {
 			edit:       func(w *world) { w.cluster.Finalizers = []string{provv1.ProvisioningClusterFinalizer} },
 			wantWrites: []string{"disconnect", "purge management", "patch cluster"},
