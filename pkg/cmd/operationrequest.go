@@ -181,6 +181,10 @@ func (s scene) place(o order) (wish, []string, error) {
 	}
 	asked := o.wish
 	asked.Generation = s.nextGeneration(o.kind)
+	if asked.Generation <= 0 { // an earlier request had the largest number
+		return wish{}, nil, fmt.Errorf("cluster %s had a request with the largest generation: set %s by hand, "+
+			"with another generation than all earlier requests", s.name(), fieldPath(o.kind))
+	}
 	return asked, s.notes(o), nil
 }
 

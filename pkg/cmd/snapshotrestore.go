@@ -136,10 +136,13 @@ func (o *restoreOptions) confirm(cmd *cobra.Command, cluster string) error {
 	}
 	cmd.PrintErr("Type the name of the cluster to restore it: ")
 	answer, err := readLine(cmd.Context(), cmd.InOrStdin())
-	if err == nil && answer != cluster {
-		err = fmt.Errorf("%q is not the name of the cluster, which is %q: nothing was asked for", answer, cluster)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the name of the cluster, nothing was requested: %w", err)
+	case answer != cluster:
+		return fmt.Errorf("%q is not the name of the cluster, which is %q: nothing was requested", answer, cluster)
 	}
-	return err
+	return nil
 }
 
 // readLine reads a line from the user until the context ends. A read from a terminal cannot be stopped, so it stays

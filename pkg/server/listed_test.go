@@ -268,6 +268,15 @@ func TestRecorded_AdoptionReportsWhatItCannotCompare(t *testing.T) {
 				"Update Cluster.management.cattle.io /" + recordedID + " status.conditions status.info status.provider",
 				"Create ServiceAccount fleet-default/demo-pool1-x7k2p-hjv5c-machine-bootstrap",
 			},
+			problem: "the objects of the cluster and the management cluster may belong to another program: you may not list ",
+		},
+		"a control plane of another program, and the kinds of Cluster API": {
+			denies: func(r memkube.Request) bool { return r.Resource.Resource == "machinehealthchecks" },
+			edit:   map[string]func(map[string]any){"RKEControlPlane demo": theirs}, absent: "nothing is",
+			notes: []string{
+				"the objects of the cluster and the management cluster are not compared: you may not list machinehealthchecks",
+			},
+			problem: "the objects of the cluster and the management cluster may belong to another program: you may not list ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,6 +73,10 @@ type play struct {
 // subject is what a controller manages, for a machine or for the cluster.
 type subject struct{ what, machine string }
 
+// clusterObjects are the objects of the sets that the Cluster owns. An adoption needs to know whether one of them
+// belongs to another program.
+var clusterObjects = subject{what: "the objects of the cluster and the management cluster"}
+
 // rehearse runs the controllers on a cluster with the mark of an instance and the planner's marks on its machines,
 // until they are idle. It returns all their writes. Its notes list what is unknown, because the user may not read
 // something, and what would fail.
@@ -99,6 +103,9 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	}
 	if err := p.doubts(out); err != nil {
 		return nil, nil, err
+	}
+	if why := p.unread[clusterObjects]; why != "" {
+		out.Problems = append(out.Problems, clusterObjects.what+" may belong to another program: "+why)
 	}
 	found, err := p.stage.Differences()
 	return slices.Concat(p.foreign, found), append(p.notes(), notes...), err
@@ -167,7 +174,7 @@ func (p *play) round(provisioned bool) error {
 	if err != nil {
 		return err
 	}
-	p.try(subject{what: "the objects of the cluster and the management cluster"}, func() error {
+	p.try(clusterObjects, func() error {
 		return provisioningcluster.Rehearse(p.ctx, p.provisioning(), of)
 	})
 	if of, err = p.plan.ProvisioningClusters.Cache().Get(p.namespace, p.name); err != nil {
