@@ -15,7 +15,8 @@ import (
 // and the order of declarations. buildFlags are for the go command.
 func goAPI(dir, module string, patterns, buildFlags []string) ([]string, error) {
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile | packages.NeedImports, Dir: dir, BuildFlags: buildFlags,
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile | packages.NeedImports, Dir: dir,
+		BuildFlags: buildFlags,
 	}, patterns...)
 	if err != nil {
 		return nil, fmt.Errorf("load packages: %w", err)

@@ -22,7 +22,8 @@ func crdAPI(dir string) ([]string, error) {
 		for i := range crd.Spec.Versions {
 			version := &crd.Spec.Versions[i]
 			kind := fmt.Sprintf("kind %s/%s %s", crd.Spec.Group, version.Name, crd.Spec.Names.Kind)
-			lines = append(lines, fmt.Sprintf("%s, %s %s", kind, strings.ToLower(string(crd.Spec.Scope)), crd.Spec.Names.Plural))
+			lines = append(lines, fmt.Sprintf("%s, %s %s", kind, strings.ToLower(string(crd.Spec.Scope)),
+				crd.Spec.Names.Plural))
 			for _, rule := range rules(version.Schema.OpenAPIV3Schema) {
 				lines = append(lines, kind+", . must satisfy "+oneLine(rule.Rule))
 			}

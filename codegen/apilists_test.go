@@ -79,7 +79,8 @@ func TestCRDReference_TellsAllOfAField(t *testing.T) {
 	page := crdPage(definitions[0], &definitions[0].Spec.Versions[0])
 	for _, want := range []string{
 		"# Thing\n\n`example.com/v1`, namespaced, resource `things`.\n\nThing is something. It has a size.\n",
-		"| `spec.size` | string | Size &lt;of&gt; it \\| or more. Required. Default: `\"small\"`. One of `\"small\"`, `\"large\"`. |\n",
+		"| `spec.size` | string | Size &lt;of&gt; it \\| or more. Required. Default: `\"small\"`. One of " +
+			"`\"small\"`, `\"large\"`. |\n",
 		"| `spec.counts` | list of integer (int32) | Counts of parts. Must be at least -1000000000, each item. |\n",
 		"| `spec.tolerate` | list of Toleration | Tolerate taints. |\n",
 		"* `.`: give it a spec\n\n  ```\n  has(self.spec)\n  ```\n",
@@ -97,7 +98,8 @@ func TestCRDReference_TellsAllOfAField(t *testing.T) {
 func TestCLIAPI_ReadsThePagesOfCommands(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "drover_roll.md", "## drover roll\n\nRoll --not-this.\n\n```\n"+
-		"      --dry-run                  only say it\n  -f, --filename file or URL     file\n      --release-data file or URL\n```\n")
+		"      --dry-run                  only say it\n  -f, --filename file or URL     file\n      --release-data "+
+		"file or URL\n```\n")
 	lines, err := cliAPI(dir)
 	want := `command drover roll
 command drover roll --dry-run

@@ -13,7 +13,8 @@ import (
 const droverModule = "github.com/drover-io/drover"
 
 // promisedPackages are the packages that docs/stability.md calls the API.
-var promisedPackages = []string{droverModule + "/pkg/apis/...", "./pkg/crds", "./pkg/generated/...", "./pkg/releases", "./pkg/server"}
+var promisedPackages = []string{droverModule + "/pkg/apis/...", "./pkg/crds", "./pkg/generated/...", "./pkg/releases",
+	"./pkg/server"}
 
 const mustBeSet = " must be set"
 
@@ -43,16 +44,20 @@ func updateAPI(dir, changes string) error {
 		}
 		updated, broken := mergeAPI(recorded, current, accepted)
 		problems = append(problems, broken...)
-		if err := os.WriteFile(filepath.Join(dir, part.file), []byte(strings.Join(updated, "\n")+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, part.file), []byte(strings.Join(updated, "\n")+"\n"), 0o644); err !=
+			nil {
 			return err
 		}
 	}
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the promised API (docs/stability.md) is broken: \"-\" is gone, \"+\" asks for more than before\n%s\n"+
-		"Keep it. If it was never released, take the lines out of %s. If users shall live with it: write an entry in %s, and\n"+
-		"copy these lines to %s, below a line \"# TITLE OF THE ENTRY\"", strings.Join(problems, "\n"), dir+"/*.txt", changes, filepath.Join(dir, "except.txt"))
+	return fmt.Errorf(
+		"the promised API (docs/stability.md) is broken: \"-\" is gone, \"+\" asks for more than before\n%s\n"+
+			"Keep it. If it was never released, take the lines out of %s. If users shall live with it: write an "+
+			"entry in %s, and\n"+
+			"copy these lines to %s, below a line \"# TITLE OF THE ENTRY\"", strings.Join(problems, "\n"), dir+"/*.txt",
+		changes, filepath.Join(dir, "except.txt"))
 }
 
 // readRecord reads the lines of a file. A missing file has none.
@@ -82,12 +87,16 @@ func readExceptions(file, changes string) (map[string]bool, error) {
 		case strings.HasPrefix(line, "# "):
 			title = strings.TrimSpace(line[2:])
 			if !headings[title] {
-				return nil, fmt.Errorf("%s:%d: %q is no heading of %s: tell users there what changes for them", file, i+1, title, changes)
+				return nil, fmt.Errorf("%s:%d: %q is no heading of %s: tell users there what changes for them", file,
+					i+1, title, changes)
 			}
 		case title == "":
-			return nil, fmt.Errorf("%s:%d: a line before the first title: write \"# TITLE OF THE ENTRY IN %s\" above it", file, i+1, changes)
+			return nil, fmt.Errorf(
+				"%s:%d: a line before the first title: write \"# TITLE OF THE ENTRY IN %s\" above it", file, i+1,
+				changes)
 		case !strings.HasPrefix(line, "- ") && !strings.HasPrefix(line, "+ "):
-			return nil, fmt.Errorf("%s:%d: a line begins with \"- \" for what is gone, or \"+ \" for what has become narrower", file, i+1)
+			return nil, fmt.Errorf(
+				"%s:%d: a line begins with \"- \" for what is gone, or \"+ \" for what has become narrower", file, i+1)
 		default:
 			accepted[line] = true
 		}

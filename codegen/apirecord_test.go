@@ -26,24 +26,46 @@ func TestMergeAPI_TellsWhatBreaks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		recorded, current, accepted, updated, broken []string
 	}{
-		"a function comes":              {[]string{"a"}, []string{"a", "b"}, nil, []string{"a", "b"}, nil},
-		"a function goes":               {[]string{"a", "b"}, []string{"a"}, nil, []string{"a", "b"}, []string{"- b"}},
-		"a function may go":             {[]string{"a", "b"}, []string{"a"}, []string{"- b"}, []string{"a"}, nil},
-		"a function changes":            {[]string{"f(int)"}, []string{"f(string)"}, nil, []string{"f(int)", "f(string)"}, []string{"- f(int)"}},
-		"a constant that says must":     {[]string{`pkg p, const C = "x must y"`}, nil, nil, []string{`pkg p, const C = "x must y"`}, []string{`- pkg p, const C = "x must y"`}},
-		"a field is checked":            {[]string{kind + ".a string"}, []string{kind + ".a string", kind + ".a must match x"}, nil, []string{kind + ".a string"}, []string{"+ " + kind + ".a must match x"}},
-		"a field may be checked":        {[]string{kind + ".a string"}, []string{kind + ".a must match x", kind + ".a string"}, []string{"+ " + kind + ".a must match x"}, []string{kind + ".a must match x", kind + ".a string"}, nil},
-		"a check goes":                  {[]string{kind + ".a must match x", kind + ".a string"}, []string{kind + ".a string"}, nil, []string{kind + ".a string"}, nil},
-		"a checked field comes":         {[]string{kind + ".a string"}, []string{kind + ".a string", kind + ".b must match x", kind + ".b string"}, nil, []string{kind + ".a string", kind + ".b must match x", kind + ".b string"}, nil},
-		"a required field comes":        {[]string{kind + ".a object"}, []string{kind + ".a object", kind + ".a.b must be set", kind + ".a.b string"}, nil, []string{kind + ".a object", kind + ".a.b string"}, []string{"+ " + kind + ".a.b must be set"}},
-		"one in items of a list":        {[]string{kind + ".a list of object"}, []string{kind + ".a list of object", kind + ".a[].b must be set"}, nil, []string{kind + ".a list of object"}, []string{"+ " + kind + ".a[].b must be set"}},
-		"one at the top":                {[]string{kind + "namespaced ks"}, []string{kind + "namespaced ks", kind + ".b must be set"}, nil, []string{kind + "namespaced ks"}, []string{"+ " + kind + ".b must be set"}},
-		"a required field of a new one": {[]string{kind + ".a object"}, []string{kind + ".a object", kind + ".c object", kind + ".c.b must be set"}, nil, []string{kind + ".a object", kind + ".c object", kind + ".c.b must be set"}, nil},
-		"a kind comes":                  {[]string{"kind g/v1 J, .b string"}, []string{kind + ".b must be set", "kind g/v1 J, .b string"}, nil, []string{"kind g/v1 J, .b string", kind + ".b must be set"}, nil},
-		"a rule of the whole object":    {[]string{kind + "namespaced ks"}, []string{kind + "namespaced ks", kind + ". must satisfy x"}, nil, []string{kind + "namespaced ks"}, []string{"+ " + kind + ". must satisfy x"}},
+		"a function comes":  {[]string{"a"}, []string{"a", "b"}, nil, []string{"a", "b"}, nil},
+		"a function goes":   {[]string{"a", "b"}, []string{"a"}, nil, []string{"a", "b"}, []string{"- b"}},
+		"a function may go": {[]string{"a", "b"}, []string{"a"}, []string{"- b"}, []string{"a"}, nil},
+		"a function changes": {[]string{"f(int)"}, []string{"f(string)"}, nil,
+			[]string{"f(int)", "f(string)"}, []string{"- f(int)"}},
+		"a constant that says must": {[]string{`pkg p, const C = "x must y"`}, nil, nil,
+			[]string{`pkg p, const C = "x must y"`}, []string{`- pkg p, const C = "x must y"`}},
+		"a field is checked": {[]string{kind + ".a string"},
+			[]string{kind + ".a string", kind + ".a must match x"}, nil, []string{kind + ".a string"},
+			[]string{"+ " + kind + ".a must match x"}},
+		"a field may be checked": {[]string{kind + ".a string"},
+			[]string{kind + ".a must match x", kind + ".a string"}, []string{"+ " + kind + ".a must match x"},
+			[]string{kind + ".a must match x", kind + ".a string"}, nil},
+		"a check goes": {[]string{kind + ".a must match x", kind + ".a string"},
+			[]string{kind + ".a string"}, nil, []string{kind + ".a string"}, nil},
+		"a checked field comes": {[]string{kind + ".a string"},
+			[]string{kind + ".a string", kind + ".b must match x", kind + ".b string"}, nil,
+			[]string{kind + ".a string", kind + ".b must match x", kind + ".b string"}, nil},
+		"a required field comes": {[]string{kind + ".a object"},
+			[]string{kind + ".a object", kind + ".a.b must be set", kind + ".a.b string"}, nil,
+			[]string{kind + ".a object", kind + ".a.b string"}, []string{"+ " + kind + ".a.b must be set"}},
+		"one in items of a list": {[]string{kind + ".a list of object"},
+			[]string{kind + ".a list of object", kind + ".a[].b must be set"}, nil,
+			[]string{kind + ".a list of object"}, []string{"+ " + kind + ".a[].b must be set"}},
+		"one at the top": {[]string{kind + "namespaced ks"},
+			[]string{kind + "namespaced ks", kind + ".b must be set"}, nil, []string{kind + "namespaced ks"},
+			[]string{"+ " + kind + ".b must be set"}},
+		"a required field of a new one": {[]string{kind + ".a object"},
+			[]string{kind + ".a object", kind + ".c object", kind + ".c.b must be set"}, nil,
+			[]string{kind + ".a object", kind + ".c object", kind + ".c.b must be set"}, nil},
+		"a kind comes": {[]string{"kind g/v1 J, .b string"},
+			[]string{kind + ".b must be set", "kind g/v1 J, .b string"}, nil,
+			[]string{"kind g/v1 J, .b string", kind + ".b must be set"}, nil},
+		"a rule of the whole object": {[]string{kind + "namespaced ks"},
+			[]string{kind + "namespaced ks", kind + ". must satisfy x"}, nil, []string{kind + "namespaced ks"},
+			[]string{"+ " + kind + ". must satisfy x"}},
 	} {
 		updated, broken := mergeAPI(tt.recorded, tt.current, set(tt.accepted))
-		if strings.Join(updated, "\n") != strings.Join(tt.updated, "\n") || strings.Join(broken, "\n") != strings.Join(tt.broken, "\n") {
+		if strings.Join(updated, "\n") != strings.Join(tt.updated, "\n") || strings.Join(broken, "\n") !=
+			strings.Join(tt.broken, "\n") {
 			t.Errorf("%s: record %q, broken %q; want %q and %q", name, updated, broken, tt.updated, tt.broken)
 		}
 	}

@@ -101,6 +101,8 @@ func reduceCRD(source []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	header := []byte("# Cluster API, Copyright The Kubernetes Authors, Apache-2.0: see LICENSE. Written by scripts/generate; do not edit.\n")
+	header := []byte(
+		"# Cluster API, Copyright The Kubernetes Authors, Apache-2.0: see LICENSE. Written by scripts/generate; do " +
+			"not edit.\n")
 	return bytes.Join([][]byte{header, out}, nil), nil
 }

@@ -41,14 +41,20 @@ func TestCAPICRDs_AreThoseOfThePinnedVersion(t *testing.T) {
 }
 
 func TestReduceCRD(t *testing.T) {
-	const head = "metadata: {name: a, creationTimestamp: null, annotations: {kept: yes}}\nspec: {group: g, conversion: {strategy: Webhook}, versions: "
+	const head = "metadata: {name: a, creationTimestamp: null, annotations: {kept: yes}}\nspec: {group: g, " +
+		"conversion: {strategy: Webhook}, versions: "
 	tests := map[string]struct {
 		versions, want, wantErr string
 	}{
-		"the contract's version wins":               {versions: "[{name: v1beta1, served: true, storage: true}, {name: v1beta2, served: false, storage: false}]", want: "v1beta2"},
-		"without it the stored version is kept":     {versions: "[{name: v1alpha1, served: true, storage: false}, {name: v1alpha2, served: true, storage: true}]", want: "v1alpha2"},
-		"no version at all":                         {versions: "[]", wantErr: "want one version to keep, got 0"},
-		"no version is stored, none the contract's": {versions: "[{name: v1, served: true}]", wantErr: "want one version to keep, got 0"},
+		"the contract's version wins": {
+			versions: "[{name: v1beta1, served: true, storage: true}, {name: v1beta2, served: false, storage: false}]",
+			want:     "v1beta2"},
+		"without it the stored version is kept": {
+			versions: "[{name: v1alpha1, served: true, storage: false}, {name: v1alpha2, served: true, storage: true}]",
+			want:     "v1alpha2"},
+		"no version at all": {versions: "[]", wantErr: "want one version to keep, got 0"},
+		"no version is stored, none the contract's": {versions: "[{name: v1, served: true}]",
+			wantErr: "want one version to keep, got 0"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +86,8 @@ func TestReduceCRD(t *testing.T) {
 			if len(versions) != 1 || versions[0].Name != test.want || !versions[0].Served || !versions[0].Storage {
 				t.Errorf("want %s alone, served and stored, got %+v", test.want, versions)
 			}
-			if crd.Spec.Conversion != nil || crd.Status != nil || crd.Metadata.Labels["cluster.x-k8s.io/provider"] != "cluster-api" {
+			if crd.Spec.Conversion != nil || crd.Status != nil || crd.Metadata.Labels["cluster.x-k8s.io/provider"] !=
+				"cluster-api" {
 				t.Errorf("want no conversion and no status, and the provider's label, got %+v", crd)
 			}
 		})
@@ -88,11 +95,16 @@ func TestReduceCRD(t *testing.T) {
 }
 
 func TestRemoveRegistration(t *testing.T) {
-	const generated = "package v1\n\nimport (\n\t\"github.com/rancher/lasso/pkg/controller\"\n\t\"github.com/rancher/wrangler/v3/pkg/schemes\"\n)\n\nfunc init() {\n\tschemes.Register(v1.AddToScheme)\n}\n\ntype Interface interface{}\n"
+	const generated = "package v1\n\nimport " +
+		"(\n\t\"github.com/rancher/lasso/pkg/controller\"\n\t\"github.com/rancher/wrangler/v3/pkg/schemes\"\n)\n\nfunc init() {\n\tschemes.Register(v1.AddToScheme)\n}\n\ntype Interface interface{}\n"
 	tests := map[string]struct{ source, want, wantErr string }{
-		"as generated":     {source: generated, want: "package v1\n\nimport (\n\t\"github.com/rancher/lasso/pkg/controller\"\n)\n\ntype Interface interface{}\n"},
-		"nothing to do":    {source: "package v1\n", wantErr: "no registration found: the generator's output has changed"},
-		"still used later": {source: generated + "\nvar x = schemes.All\n", wantErr: "the scheme is still used: the generator's output has changed"},
+		"as generated": {source: generated,
+			want: "package v1\n\nimport (\n\t\"github.com/rancher/lasso/pkg/controller\"\n)\n\ntype Interface " +
+				"interface{}\n"},
+		"nothing to do": {source: "package v1\n",
+			wantErr: "no registration found: the generator's output has changed"},
+		"still used later": {source: generated + "\nvar x = schemes.All\n",
+			wantErr: "the scheme is still used: the generator's output has changed"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,8 @@ func chartTemplate(definition []byte, origin, condition string) ([]byte, error) 
 	if condition != "" {
 		fmt.Fprintf(&out, "{{- if %s }}\n", condition)
 	}
-	fmt.Fprintf(&out, "apiVersion: %s\nkind: CustomResourceDefinition\n%s  name: %s\n%s", crd["apiVersion"], header, name, literal(spec))
+	fmt.Fprintf(&out, "apiVersion: %s\nkind: CustomResourceDefinition\n%s  name: %s\n%s", crd["apiVersion"], header,
+		name, literal(spec))
 	if condition != "" {
 		out.WriteString("{{- end }}\n")
 	}

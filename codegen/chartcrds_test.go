@@ -72,10 +72,12 @@ func TestWriteChartCRDs_Refuses(t *testing.T) {
 	if err := writeChartCRDs(source, t.TempDir(), "x", ""); err == nil || !strings.Contains(err.Error(), "no CRDs") {
 		t.Errorf("an empty directory: got %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(source, "a.yaml"), []byte("kind: ConfigMap\nmetadata: {name: a}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(source, "a.yaml"), []byte("kind: ConfigMap\nmetadata: {name: a}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeChartCRDs(source, t.TempDir(), "x", ""); err == nil || !strings.Contains(err.Error(), "not a CustomResourceDefinition") {
+	if err := writeChartCRDs(source, t.TempDir(), "x", ""); err == nil ||
+		!strings.Contains(err.Error(), "not a CustomResourceDefinition") {
 		t.Errorf("another kind: got %v", err)
 	}
 }

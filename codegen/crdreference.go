@@ -44,8 +44,10 @@ func writeCRDReference(source, target string) error {
 	}
 	var index strings.Builder
 	index.WriteString(referenceHeader + "# Kinds\n\n" +
-		"What the API server accepts, by its schemas. Kinds of node drivers (`<Driver>Config`, `<Driver>Machine`, `<Driver>MachineTemplate`) are made\n" +
-		"when a driver is registered; `kubectl explain` shows them.\n\n| Kind | API version | What it is |\n|---|---|---|\n")
+		"What the API server accepts, by its schemas. Kinds of node drivers (`<Driver>Config`, `<Driver>Machine`, " +
+		"`<Driver>MachineTemplate`) are made\n" +
+		"when a driver is registered; `kubectl explain` shows them.\n\n| Kind | API version | What it is " +
+		"|\n|---|---|---|\n")
 	for _, crd := range definitions {
 		for i := range crd.Spec.Versions {
 			version := &crd.Spec.Versions[i]
@@ -53,7 +55,8 @@ func writeCRDReference(source, target string) error {
 			if err := os.WriteFile(filepath.Join(target, name), []byte(crdPage(crd, version)), 0o644); err != nil {
 				return err
 			}
-			fmt.Fprintf(&index, "| [%s](%s) | `%s/%s` | %s |\n", crd.Spec.Names.Kind, name, crd.Spec.Group, version.Name,
+			fmt.Fprintf(&index, "| [%s](%s) | `%s/%s` | %s |\n", crd.Spec.Names.Kind, name, crd.Spec.Group,
+				version.Name,
 				cell(firstSentence(version.Schema.OpenAPIV3Schema.Description)))
 		}
 	}
@@ -63,7 +66,8 @@ func writeCRDReference(source, target string) error {
 func crdPage(crd *apiextv1.CustomResourceDefinition, version *apiextv1.CustomResourceDefinitionVersion) string {
 	var b strings.Builder
 	schema := version.Schema.OpenAPIV3Schema
-	fmt.Fprintf(&b, "%s# %s\n\n`%s/%s`, %s, resource `%s`", referenceHeader, crd.Spec.Names.Kind, crd.Spec.Group, version.Name,
+	fmt.Fprintf(&b, "%s# %s\n\n`%s/%s`, %s, resource `%s`", referenceHeader, crd.Spec.Names.Kind, crd.Spec.Group,
+		version.Name,
 		strings.ToLower(string(crd.Spec.Scope)), crd.Spec.Names.Plural)
 	if len(crd.Spec.Names.ShortNames) > 0 {
 		fmt.Fprintf(&b, " (short: `%s`)", strings.Join(crd.Spec.Names.ShortNames, "`, `"))
@@ -72,12 +76,17 @@ func crdPage(crd *apiextv1.CustomResourceDefinition, version *apiextv1.CustomRes
 	b.WriteString("\n| Field | Type | What it is |\n|---|---|---|\n")
 	var checked strings.Builder
 	checked.WriteString(celRules(".", schema))
-	for _, f := range fields(schema, func(schema *apiextv1.JSONSchemaProps) bool { return kubernetesType(schema) != "" }) {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimPrefix(f.path, "."), cell(shownType(f.schema)), cell(meaning(f)))
+	for _, f := range fields(schema, func(schema *apiextv1.JSONSchemaProps) bool {
+		return kubernetesType(schema) != ""
+	}) {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimPrefix(f.path, "."), cell(shownType(f.schema)),
+			cell(meaning(f)))
 		checked.WriteString(celRules(strings.TrimPrefix(f.path, "."), f.schema))
 	}
 	if checked.Len() > 0 {
-		b.WriteString("\n## Rules\n\nThe API server refuses objects that do not satisfy these expressions (CEL), and answers with the sentence.\n" + checked.String())
+		b.WriteString(
+			"\n## Rules\n\nThe API server refuses objects that do not satisfy these expressions (CEL), and answers " +
+				"with the sentence.\n" + checked.String())
 	}
 	return b.String()
 }

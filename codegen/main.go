@@ -26,7 +26,8 @@ func run(args []string) error {
 		return updateAPI(args[1], args[2])
 	default:
 		return fmt.Errorf("want %q, got %q", []string{
-			"clients", "capi-crds SOURCE TARGET", "chart-crds SOURCE TARGET ORIGIN CONDITION", "crd-reference SOURCE TARGET", "api RECORD CHANGES",
+			"clients", "capi-crds SOURCE TARGET", "chart-crds SOURCE TARGET ORIGIN CONDITION",
+			"crd-reference SOURCE TARGET", "api RECORD CHANGES",
 		}, args)
 	}
 }

@@ -59,7 +59,8 @@ func fields(schema *apiextv1.JSONSchemaProps, closed func(*apiextv1.JSONSchemaPr
 				continue
 			}
 			property := schema.Properties[name]
-			out = append(out, field{path: path + "." + name, schema: &property, required: slices.Contains(schema.Required, name)})
+			out = append(out,
+				field{path: path + "." + name, schema: &property, required: slices.Contains(schema.Required, name)})
 			inside(path+"."+name, &property)
 		}
 		if schema.Items != nil && schema.Items.Schema != nil {

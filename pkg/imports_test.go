@@ -25,16 +25,23 @@ var rooms = []struct {
 	{"decide", "pure decisions on values", []string{"decide/**"}, []string{"types"}},
 	{"releases", "facts about Kubernetes versions", []string{"releases"}, []string{"types", "decide"}},
 	{"kube", "the management API", []string{"kube/**"}, []string{"types", "decide"}},
-	{"admission", "what the API server refuses or fills in", []string{"admission/**"}, []string{"types", "decide", "releases", "kube"}},
+	{"admission", "what the API server refuses or fills in", []string{"admission/**"},
+		[]string{"types", "decide", "releases", "kube"}},
 	{"observe", "metrics, Events and traces", []string{"observe/**"}, []string{"types", "decide", "kube"}},
 	{"reach", "connections of machines and clusters", []string{"reach/**"}, []string{"types", "decide", "observe"}},
 	{"agent", "the node agent", []string{"agent/**"}, []string{"types", "decide"}},
 	{"local", "what runs on one machine only", []string{"local/**"}, nil},
-	{"controllers", "one folder per object", []string{"controllers/*"}, []string{"types", "decide", "releases", "kube", "admission", "observe", "reach"}},
-	{"all controllers", "their list and what they share", []string{"controllers"}, []string{"types", "decide", "releases", "kube", "admission", "observe", "reach", "controllers"}},
-	{"operate", "what an operator asks for", []string{"operate/**"}, []string{"types", "decide", "releases", "kube", "admission", "observe", "reach", "controllers", "all controllers"}},
-	{"server", "the embedding API", []string{"server"}, []string{"types", "decide", "releases", "kube", "admission", "observe", "reach", "all controllers"}},
-	{"cmd", "the command line", []string{"cmd"}, []string{"types", "decide", "releases", "kube", "admission", "observe", "reach", "agent", "local", "all controllers", "operate", "server"}},
+	{"controllers", "one folder per object", []string{"controllers/*"},
+		[]string{"types", "decide", "releases", "kube", "admission", "observe", "reach"}},
+	{"all controllers", "their list and what they share", []string{"controllers"},
+		[]string{"types", "decide", "releases", "kube", "admission", "observe", "reach", "controllers"}},
+	{"operate", "what an operator asks for", []string{"operate/**"},
+		[]string{"types", "decide", "releases", "kube", "admission", "observe", "reach", "controllers",
+			"all controllers"}},
+	{"server", "the embedding API", []string{"server"}, []string{"types", "decide", "releases", "kube", "admission",
+		"observe", "reach", "all controllers"}},
+	{"cmd", "the command line", []string{"cmd"}, []string{"types", "decide", "releases", "kube", "admission", "observe",
+		"reach", "agent", "local", "all controllers", "operate", "server"}},
 }
 
 // testOnly packages may import anything but the composition, and only tests import them.
@@ -43,18 +50,23 @@ var testOnly = []string{"testkit/**"}
 // pure packages decide and render. They get everything as values, so tests can call and replay them without a cluster.
 // Some are outside decide/, because they belong to what they decide about.
 var pure = []string{
-	"decide/**", "admission", "observe/events", "reach/endpointtoken", "operate/preview", "operate/diagnose", "operate/supportbundle",
+	"decide/**", "admission", "observe/events", "reach/endpointtoken", "operate/preview", "operate/diagnose",
+	"operate/supportbundle",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.
 var impure = []string{
-	"os", "os/**", "net/http", "net/http/**", "log", "log/**", "math/rand", "math/rand/**", "crypto/rand", "syscall", "io/ioutil",
-	"github.com/sirupsen/**", "k8s.io/klog/**", "k8s.io/client-go/**", "github.com/rancher/lasso/**", "sigs.k8s.io/controller-runtime/**",
-	"github.com/rancher/wrangler/v3/pkg/apply", "github.com/rancher/wrangler/v3/pkg/generic", "github.com/rancher/wrangler/v3/pkg/generated/**",
+	"os", "os/**", "net/http", "net/http/**", "log", "log/**", "math/rand", "math/rand/**", "crypto/rand", "syscall",
+	"io/ioutil",
+	"github.com/sirupsen/**", "k8s.io/klog/**", "k8s.io/client-go/**", "github.com/rancher/lasso/**",
+	"sigs.k8s.io/controller-runtime/**",
+	"github.com/rancher/wrangler/v3/pkg/apply", "github.com/rancher/wrangler/v3/pkg/generic",
+	"github.com/rancher/wrangler/v3/pkg/generated/**",
 }
 
 // impureCalls read the clock. Time comes in as a value.
-var impureCalls = []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep", "time.NewTimer", "time.NewTicker"}
+var impureCalls = []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep", "time.NewTimer",
+	"time.NewTicker"}
 
 // TestImports_PointDown fails with a sentence when a package imports one that its room may not import.
 func TestImports_PointDown(t *testing.T) {
@@ -62,7 +74,8 @@ func TestImports_PointDown(t *testing.T) {
 		own, ok := roomOf(file.pkg)
 		if !ok {
 			if !matchAny(testOnly, file.pkg) && file.pkg != "" {
-				t.Errorf("package pkg/%s is in no room: move it to the folder of its room, see pkg/imports_test.go", file.pkg)
+				t.Errorf("package pkg/%s is in no room: move it to the folder of its room, see pkg/imports_test.go",
+					file.pkg)
 			}
 			continue
 		}
@@ -82,7 +95,8 @@ func TestImports_PointDown(t *testing.T) {
 				t.Errorf("%s imports pkg/%s: %s (%s) may not import %s (%s)",
 					file.path, other, rooms[own].name, rooms[own].holds, rooms[target].name, rooms[target].holds)
 			case strings.HasPrefix(other, "controllers/") && strings.HasPrefix(file.pkg, "controllers/"):
-				t.Errorf("%s imports pkg/%s: a controller may not import another; controllers share only objects", file.path, other)
+				t.Errorf("%s imports pkg/%s: a controller may not import another; controllers share only objects",
+					file.path, other)
 			}
 		}
 	}
@@ -96,7 +110,8 @@ func TestImports_PurePackagesDoNoIO(t *testing.T) {
 		}
 		for _, imported := range file.imports {
 			if matchAny(impure, imported) {
-				t.Errorf("%s imports %s: pkg/%s decides on values; move reads to the caller's gather, and writes to its act",
+				t.Errorf("%s imports %s: pkg/%s decides on values; move reads to the caller's gather, and writes to "+
+					"its act",
 					file.path, imported, file.pkg)
 			}
 		}
@@ -113,9 +128,12 @@ func TestImports_PurePackagesDoNoIO(t *testing.T) {
 func TestImports_ClusterAPIControllersHaveOneDoor(t *testing.T) {
 	for _, file := range parseAll(t) {
 		for _, imported := range file.imports {
-			inAPI := imported == "sigs.k8s.io/cluster-api/api" || strings.HasPrefix(imported, "sigs.k8s.io/cluster-api/api/")
-			if strings.HasPrefix(imported, "sigs.k8s.io/cluster-api/") && !inAPI && !matchAny([]string{"kube/capi/**"}, file.pkg) {
-				t.Errorf("%s imports %s: only pkg/kube/capi imports Cluster API's controllers; types are in sigs.k8s.io/cluster-api/api", file.path, imported)
+			inAPI := imported == "sigs.k8s.io/cluster-api/api" ||
+				strings.HasPrefix(imported, "sigs.k8s.io/cluster-api/api/")
+			if strings.HasPrefix(imported, "sigs.k8s.io/cluster-api/") && !inAPI &&
+				!matchAny([]string{"kube/capi/**"}, file.pkg) {
+				t.Errorf("%s imports %s: only pkg/kube/capi imports Cluster API's controllers; types are in "+
+					"sigs.k8s.io/cluster-api/api", file.path, imported)
 			}
 		}
 	}

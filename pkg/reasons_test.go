@@ -22,7 +22,8 @@ const reasonDocs = "../docs/reasons"
 
 // speechless are folders whose reasons are on no object of ours and in no metric: fakes, programs of their own, and
 // answers to machines.
-var speechless = []string{"testkit", "local", "generated", "reach/connect", "reach/tunnel", "reach/clusteragent", "reach/clusterproxy", "reach/endpointauth"}
+var speechless = []string{"testkit", "local", "generated", "reach/connect", "reach/tunnel", "reach/clusteragent",
+	"reach/clusterproxy", "reach/endpointauth"}
 
 var (
 	// reasonName is how constants are called. Those of metrics may be codes.
@@ -186,7 +187,8 @@ func documented(t *testing.T) map[string]bool {
 func TestReasons_AreDocumented(t *testing.T) {
 	said, pages := readReasons(t), documented(t)
 	for _, literal := range said.literals {
-		t.Errorf("%s: declare a constant for the reason, const Reason… = %q", literal, literal[strings.LastIndex(literal, " ")+1:])
+		t.Errorf("%s: declare a constant for the reason, const Reason… = %q", literal,
+			literal[strings.LastIndex(literal, " ")+1:])
 	}
 	for _, reason := range slices.Sorted(maps.Keys(said.all)) {
 		if !pages[reason] {
@@ -217,7 +219,8 @@ func TestReasons_PagesAnswerWhatPeopleAsk(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := string(page)
-		for _, part := range []string{"# " + name + "\n", "\n**Where:** ", "\n**What it means:** ", "\n**What Drover does:** ", "\n**What you do:** "} {
+		for _, part := range []string{"# " + name + "\n", "\n**Where:** ", "\n**What it means:** ",
+			"\n**What Drover does:** ", "\n**What you do:** "} {
 			if !strings.Contains(text, part) {
 				t.Errorf("docs/reasons/%s.md must contain %q", name, strings.TrimSpace(part))
 			}

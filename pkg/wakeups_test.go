@@ -39,7 +39,8 @@ func TestWakeUps_AreInTheCommentsOfControllers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sentence := wokenBy.FindStringSubmatch(strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", "\n")), " "))
+		sentence := wokenBy.FindStringSubmatch(
+			strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", "\n")), " "))
 		if sentence == nil {
 			t.Errorf("%s must contain the sentence \"Woken by: %s.\"", doc, strings.Join(watched, ", "))
 			continue

@@ -25,7 +25,8 @@ type host struct {
 
 // ordinary are the commands that every Linux has and the script itself uses.
 var ordinary = []string{
-	"awk", "bash", "cat", "cut", "dirname", "env", "flock", "grep", "head", "mkdir", "mktemp", "paste", "rm", "rmdir", "sed", "sh", "test",
+	"awk", "bash", "cat", "cut", "dirname", "env", "flock", "grep", "head", "mkdir", "mktemp", "paste", "rm", "rmdir",
+	"sed", "sh", "test",
 	"tr", "true",
 }
 
@@ -76,7 +77,8 @@ func (h *host) preflight() (stdout, stderr string, code int) {
 	h.must(err)
 	cmd := exec.CommandContext(h.t.Context(), bash, "./preflight", h.purpose, "--data-dir="+h.data)
 	home := filepath.Dir(h.root)
-	cmd.Env = []string{"PATH=" + h.bin, "PREFLIGHT_ROOT=" + h.root, "HOME=" + home, "TMPDIR=" + home, "DROVER_OUT=" + h.root}
+	cmd.Env = []string{"PATH=" + h.bin, "PREFLIGHT_ROOT=" + h.root, "HOME=" + home, "TMPDIR=" + home, "DROVER_OUT=" +
+		h.root}
 	var out, failure strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &failure
 	var exit *exec.ExitError
@@ -146,15 +148,19 @@ var lacks = []struct {
 	{"disk", func(h *host) { h.commands["df"] = "echo Filesystem; echo /dev/disk 9 9 1048576 99% /" },
 		"  disk: DATA has 1 GiB free; 12 GiB are needed.\n" +
 			"      Free space there, or set GOCACHE, GOMODCACHE, TMPDIR or --data-dir to a folder on another disk.\n"},
-	{"network namespaces", func(h *host) { h.commands["unshare"] = "[ $1 != --net ] || exit 1\n" + h.commands["unshare"] },
+	{"network namespaces", func(h *host) {
+		h.commands["unshare"] = "[ $1 != --net ] || exit 1\n" + h.commands["unshare"]
+	},
 		"  network namespaces: Root cannot make network namespaces here.\n" + privileged},
 	{"overlay mounts", func(h *host) { h.commands["mount"] = "exit 1" },
-		"  overlay mounts: Overlay mounts do not work in DATA.\n      Run: modprobe overlay; or set --data-dir to a folder on ext4 or xfs. " +
+		"  overlay mounts: Overlay mounts do not work in DATA.\n      Run: modprobe overlay; or set --data-dir to a " +
+			"folder on ext4 or xfs. " +
 			strings.TrimLeft(privileged, " ")},
 	{"control groups", func(h *host) { h.lack("/sys/fs/cgroup/a-group") },
 		"  control groups: Root cannot make control groups here.\n" + privileged},
 	{"the end of another quickstart", (*host).quickstartRuns,
-		"  other quickstart: Process 4711 runs the quickstart in DATA.\n      Press Ctrl-C in its terminal, or run: make quickstart-down\n"},
+		"  other quickstart: Process 4711 runs the quickstart in DATA.\n      Press Ctrl-C in its terminal, or run: " +
+			"make quickstart-down\n"},
 }
 
 func TestPreflight(t *testing.T) {
@@ -188,7 +194,8 @@ func TestPreflight(t *testing.T) {
 			h.usedWithSudo()
 			h.files["/etc/os-release"] = "ID=\"opensuse-tumbleweed\"\nID_LIKE=\"opensuse suse\"\n"
 			h.lack("ip", "ssh-keygen")
-		}, stderr: "  packages: Missing: iproute2 openssh-common.\n      Run: sudo zypper install iproute2 openssh-common\n"},
+		}, stderr: "  packages: Missing: iproute2 openssh-common.\n      Run: sudo zypper install iproute2 " +
+			"openssh-common\n"},
 		"packages of Arch": {change: func(h *host) {
 			h.files["/etc/os-release"] = "ID=arch\n"
 			h.lack("debootstrap", "systemd-nspawn")
@@ -196,7 +203,8 @@ func TestPreflight(t *testing.T) {
 		"commands of an unknown distribution": {change: func(h *host) {
 			h.files["/etc/os-release"] = "ID=gentoo\n"
 			h.lack("systemd-nspawn")
-		}, stderr: "  commands: Missing: systemd-nspawn.\n      Install the packages of this distribution that have them.\n"},
+		}, stderr: "  commands: Missing: systemd-nspawn.\n      Install the packages of this distribution that have " +
+			"them.\n"},
 		"an old Go downloads the new one": {change: func(h *host) {
 			h.commands["go"] = `[ "$1" = env ] && echo auto || echo go version go1.22.1 linux/amd64`
 		}},
@@ -224,17 +232,20 @@ func TestPreflight(t *testing.T) {
 		"another quickstart, of a user with sudo": {change: func(h *host) {
 			h.usedWithSudo()
 			h.quickstartRuns()
-		}, stderr: "  other quickstart: Process 4711 runs the quickstart in DATA.\n      Press Ctrl-C in its terminal, or run: make quickstart-down\n"},
+		}, stderr: "  other quickstart: Process 4711 runs the quickstart in DATA.\n      Press Ctrl-C in its " +
+			"terminal, or run: make quickstart-down\n"},
 		"a build on Fedora needs no packages for machines": {change: func(h *host) {
 			h.files["/etc/os-release"] = "ID=fedora\n"
 			h.lack("debootstrap", "gcc")
 			h.purpose = "build"
 		}, stderr: "  packages: Missing: gcc.\n      Run: dnf install gcc\n"},
 		"a port that is taken for both address families": {change: func(h *host) {
-			h.files["/proc/net/tcp6"] = "   0: 00000000000000000000000000000000:20FB 00000000000000000000000000000000:0000 0A 0 0\n"
+			h.files["/proc/net/tcp6"] = "   0: 00000000000000000000000000000000:20FB " +
+				"00000000000000000000000000000000:0000 0A 0 0\n"
 		}, stdout: "preflight: Port 8443 of 127.0.0.1 is taken. The quickstart uses the next free port.\n"},
 		"a taken port": {change: func(h *host) {
-			h.files["/proc/net/tcp"] += "   0: 0100007F:192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1\n"
+			h.files["/proc/net/tcp"] += "   0: 0100007F:192B 00000000:0000 0A 00000000:00000000 00:00000000 " +
+				"00000000     0        0 1\n"
 		}, stdout: "preflight: Port 6443 of 127.0.0.1 is taken. The quickstart uses the next free port.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,14 +25,17 @@ func TestSteps(t *testing.T) {
 				step "Programs" "about 3 minutes" echo compiled
 				step "Packages" "" true
 				step_background`,
-			want: "[1/3] Programs, about 3 minutes\n[1/3] Programs: done in Ns\n[2/3] Packages\n[2/3] Packages: up to date\n" +
+			want: "[1/3] Programs, about 3 minutes\n[1/3] Programs: done in Ns\n[2/3] Packages\n[2/3] Packages: up " +
+				"to date\n" +
 				"[3/3] Image\n[3/3] Image: done in Ns\n",
 		},
 		"a step that fails ends the script and prints the end of its own output": {
 			script: `step "Programs" "" sh -c 'for i in $(seq 30); do echo line $i; done; exit 7'; echo not reached`,
 			want: "[1/3] Programs\n[1/3] Programs: failed after Ns. The end of bin/log/step-1.log:\n" +
-				"    line 11\n    line 12\n    line 13\n    line 14\n    line 15\n    line 16\n    line 17\n    line 18\n    line 19\n    line 20\n" +
-				"    line 21\n    line 22\n    line 23\n    line 24\n    line 25\n    line 26\n    line 27\n    line 28\n    line 29\n    line 30\n",
+				"    line 11\n    line 12\n    line 13\n    line 14\n    line 15\n    line 16\n    line 17\n    " +
+				"line 18\n    line 19\n    line 20\n" +
+				"    line 21\n    line 22\n    line 23\n    line 24\n    line 25\n    line 26\n    line 27\n    " +
+				"line 28\n    line 29\n    line 30\n",
 			code: 1,
 		},
 		"a failure in the background ends the script before the next step": {
@@ -55,7 +58,8 @@ func TestSteps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", "set -euo pipefail\n. "+library+"\nsteps_total=3\n"+test.script)
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", "set -euo pipefail\n. "+library+"\nsteps_total=3\n"+
+				test.script)
 			cmd.Dir = t.TempDir()
 			if err := os.MkdirAll(filepath.Join(cmd.Dir, "bin", "log"), 0o755); err != nil {
 				t.Fatal(err)
@@ -73,8 +77,10 @@ func TestSteps(t *testing.T) {
 					t.Fatalf("file %s does not exist", test.leaves)
 				}
 			}
-			if diff := cmp.Diff(test.want, seconds.ReplaceAllString(string(out), "Ns")); diff != "" || cmd.ProcessState.ExitCode() != test.code {
-				t.Errorf("exit code %d, want %d; output (-want +got):\n%s", cmd.ProcessState.ExitCode(), test.code, diff)
+			if diff := cmp.Diff(test.want, seconds.ReplaceAllString(string(out), "Ns")); diff != "" ||
+				cmd.ProcessState.ExitCode() != test.code {
+				t.Errorf("exit code %d, want %d; output (-want +got):\n%s", cmd.ProcessState.ExitCode(), test.code,
+					diff)
 			}
 		})
 	}

@@ -56,7 +56,8 @@ var images = []Image{
 	},
 	{
 		// The paths are the mount points of Secrets in the Jobs of pkg/decide/machinejob.
-		Name: "machine", Repository: "drover-io/machine", Programs: []string{"machine-entrypoint", "mkisofs", "rancher-machine"},
+		Name: "machine", Repository: "drover-io/machine", Programs: []string{"machine-entrypoint", "mkisofs",
+			"rancher-machine"},
 		Account:     "machine:x:1000:1000:rancher-machine:/home/machine:/sbin/nologin\n",
 		Directories: []string{"etc/rancher/ssl", "home", "path/to/machine/files", "run/secrets/machine"},
 	},
@@ -108,7 +109,8 @@ func writeRoot(dir, source, programs string, image Image, build Build) error {
 		if err := install(filepath.Join(programs, name), filepath.Join(dir, programsDirectory, name)); err != nil {
 			return err
 		}
-		if files[filepath.Join(sbomDirectory, name+sbomSuffix)], err = SBOM(filepath.Join(programs, name), build); err != nil {
+		if files[filepath.Join(sbomDirectory, name+sbomSuffix)], err = SBOM(filepath.Join(programs, name),
+			build); err != nil {
 			return err
 		}
 	}
@@ -156,7 +158,8 @@ func checkStatic(path string) error {
 	defer func() { _ = program.Close() }()
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
-			return fmt.Errorf("program %s needs a dynamic linker, and the image has none: build it with CGO_ENABLED=0", path)
+			return fmt.Errorf("program %s needs a dynamic linker, and the image has none: build it with CGO_ENABLED=0",
+				path)
 		}
 	}
 	return nil

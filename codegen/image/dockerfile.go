@@ -49,7 +49,8 @@ func ParseStage(dockerfile io.Reader, name string, args map[string]string) (*Sta
 			continue
 		}
 		if stage.BaseName != "scratch" {
-			return nil, fmt.Errorf("stage %s is from %s: without an engine it has to be from scratch", name, stage.BaseName)
+			return nil, fmt.Errorf("stage %s is from %s: without an engine it has to be from scratch", name,
+				stage.BaseName)
 		}
 		reading := reader{given: args, words: shell.NewLex(parsed.EscapeToken), variables: variables{}}
 		for _, command := range stage.Commands {
@@ -167,7 +168,8 @@ func (r *reader) copy(c *instructions.CopyCommand) error {
 		if c.From == "" || !ok || !strings.HasSuffix(source, "/") || c.Chmod != "" {
 			return fmt.Errorf("want folders below %s, with a / at the end, from a stage that builds", sourceInBuild)
 		}
-		r.stage.Steps = append(r.stage.Steps, Step{Source: path.Clean(inside), Destination: relative(c.DestPath), UID: uid, GID: gid})
+		r.stage.Steps = append(r.stage.Steps, Step{Source: path.Clean(inside), Destination: relative(c.DestPath),
+			UID: uid, GID: gid})
 	}
 	return nil
 }

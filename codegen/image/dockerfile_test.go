@@ -63,7 +63,8 @@ func TestParseStage_RefusesWhatNeedsAnEngine(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := ParseStage(strings.NewReader(test.stage), "one", nil); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := ParseStage(strings.NewReader(test.stage), "one", nil); err == nil ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
 		})

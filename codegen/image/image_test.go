@@ -25,15 +25,18 @@ func TestImages_RunAsKubernetesWantsThem(t *testing.T) {
 	}
 	for name, want := range want {
 		got := all[name]
-		if got.config.User != want.user || got.config.WorkingDir != want.home || !slices.Equal(got.config.Entrypoint, []string{want.entrypoint}) {
-			t.Errorf("%s: user %q, folder %q, entrypoint %q; want %+v", name, got.config.User, got.config.WorkingDir, got.config.Entrypoint, want)
+		if got.config.User != want.user || got.config.WorkingDir != want.home ||
+			!slices.Equal(got.config.Entrypoint, []string{want.entrypoint}) {
+			t.Errorf("%s: user %q, folder %q, entrypoint %q; want %+v", name, got.config.User, got.config.WorkingDir,
+				got.config.Entrypoint, want)
 		}
 		home := got.files[want.home[1:]]
 		if home == nil || fmt.Sprintf("%d:%d", home.Uid, home.Gid) != want.user {
 			t.Errorf("%s: %s is %+v, want a folder of user %s", name, want.home, home, want.user)
 		}
 		account := ":" + want.user + ":"
-		if passwd := got.texts["etc/passwd"]; !strings.Contains(passwd, account) || !strings.Contains(passwd, ":"+want.home+":") {
+		if passwd := got.texts["etc/passwd"]; !strings.Contains(passwd, account) ||
+			!strings.Contains(passwd, ":"+want.home+":") {
 			t.Errorf("%s: the user of the Dockerfile is not in /etc/passwd:\n%s", name, passwd)
 		}
 		if entrypoint := got.files[want.entrypoint[1:]]; entrypoint == nil || entrypoint.Mode != 0o755 {
@@ -48,15 +51,18 @@ func TestImages_RunAsKubernetesWantsThem(t *testing.T) {
 // TestImages_HaveNothingElse lists every path, so that reviews of this test show additions. There is no shell.
 func TestImages_HaveNothingElse(t *testing.T) {
 	common := []string{
-		"etc", "etc/passwd", "etc/ssl", "etc/ssl/certs", authoritiesFile, "tmp", "usr", "usr/local", "usr/local/bin", "usr/share",
+		"etc", "etc/passwd", "etc/ssl", "etc/ssl/certs", authoritiesFile, "tmp", "usr", "usr/local", "usr/local/bin",
+		"usr/share",
 		"usr/share/licenses", "usr/share/licenses/drover", licenseFile, sbomDirectory,
 	}
 	own := map[string][]string{
 		"drover": {"usr/local/bin/drover", "usr/share/sbom/drover.cdx.json", "var", "var/lib", "var/lib/drover"},
 		"machine": {
 			"usr/local/bin/machine-entrypoint", "usr/local/bin/mkisofs", "usr/local/bin/rancher-machine",
-			"usr/share/sbom/machine-entrypoint.cdx.json", "usr/share/sbom/mkisofs.cdx.json", "usr/share/sbom/rancher-machine.cdx.json",
-			"etc/rancher", "etc/rancher/ssl", "home", "home/machine", "path", "path/to", "path/to/machine", "path/to/machine/files",
+			"usr/share/sbom/machine-entrypoint.cdx.json", "usr/share/sbom/mkisofs.cdx.json",
+			"usr/share/sbom/rancher-machine.cdx.json",
+			"etc/rancher", "etc/rancher/ssl", "home", "home/machine", "path", "path/to", "path/to/machine",
+			"path/to/machine/files",
 			"run", "run/secrets", "run/secrets/machine",
 		},
 	}
@@ -79,7 +85,8 @@ func TestImages_HaveNothingElse(t *testing.T) {
 func TestImages_Labels(t *testing.T) {
 	for name, got := range assembleOnce(t) {
 		for label, want := range map[string]string{
-			"version": build.Version, "revision": build.Revision, "licenses": "Apache-2.0", "source": "https://github.com/drover-io/drover",
+			"version": build.Version, "revision": build.Revision, "licenses": "Apache-2.0",
+			"source": "https://github.com/drover-io/drover",
 		} {
 			if value := got.config.Labels["org.opencontainers.image."+label]; value != want {
 				t.Errorf("%s: label %s is %q, want %q", name, label, value, want)
@@ -95,7 +102,8 @@ func TestImages_Labels(t *testing.T) {
 func TestImages_Authorities(t *testing.T) {
 	for name, got := range assembleOnce(t) {
 		bundle := []byte(got.texts[authoritiesFile])
-		if count := strings.Count(string(bundle), "BEGIN CERTIFICATE"); count < 100 || !x509.NewCertPool().AppendCertsFromPEM(bundle) {
+		if count := strings.Count(string(bundle), "BEGIN CERTIFICATE"); count < 100 ||
+			!x509.NewCertPool().AppendCertsFromPEM(bundle) {
 			t.Errorf("%s: %d authorities", name, count)
 		}
 	}
@@ -138,7 +146,8 @@ func TestInstall_RefusesDynamicPrograms(t *testing.T) {
 
 // TestBuiltPrograms checks the real programs if they are built.
 func TestBuiltPrograms(t *testing.T) {
-	modules := map[string]string{"drover": "sigs.k8s.io/cluster-api", "rancher-machine": "github.com/rancher/machine", "mkisofs": "github.com/diskfs/go-diskfs"}
+	modules := map[string]string{"drover": "sigs.k8s.io/cluster-api", "rancher-machine": "github.com/rancher/machine",
+		"mkisofs": "github.com/diskfs/go-diskfs"}
 	seen := 0
 	for _, dir := range []string{"dist/programs", "bin"} {
 		for _, image := range images {
@@ -151,7 +160,8 @@ func TestBuiltPrograms(t *testing.T) {
 				if err := checkStatic(program); err != nil {
 					t.Error(err)
 				}
-				if content, err := SBOM(program, build); err != nil || !strings.Contains(string(content), "pkg:golang/"+modules[name]) {
+				if content, err := SBOM(program, build); err != nil ||
+					!strings.Contains(string(content), "pkg:golang/"+modules[name]) {
 					t.Errorf("%s: its bill of materials does not have %s: %v", program, modules[name], err)
 				}
 			}

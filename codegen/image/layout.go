@@ -73,7 +73,8 @@ func assemble(source string, image Image, build Build) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	stage, err := ParseStage(bytes.NewReader(dockerfile), image.Name, map[string]string{"VERSION": build.Version, "REVISION": build.Revision})
+	stage, err := ParseStage(bytes.NewReader(dockerfile), image.Name,
+		map[string]string{"VERSION": build.Version, "REVISION": build.Revision})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,8 @@ func assemble(source string, image Image, build Build) (v1.Image, error) {
 	}
 	created := v1.Time{Time: build.Created}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	out, err := mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{Created: created, CreatedBy: assembler}})
+	out, err := mutate.Append(base,
+		mutate.Addendum{Layer: layer, History: v1.History{Created: created, CreatedBy: assembler}})
 	if err != nil {
 		return nil, err
 	}

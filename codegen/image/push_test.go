@@ -17,7 +17,8 @@ import (
 
 // TestPush_UnderTheNamesOfTheChart: after a push, the registry has the images and the bills of materials.
 func TestPush_UnderTheNamesOfTheChart(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)),
+		registry.WithReferrersSupport(true)))
 	defer server.Close()
 	all := assembleOnce(t)
 	host := strings.TrimPrefix(server.URL, "http://")
@@ -49,7 +50,8 @@ func TestRepositories_AreThoseOfTheChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`(?m)^image:\n(?:  .*\n)*?  registry: (\S+)\n(?:  .*\n)*?  repository: (\S+)\n`).FindSubmatch(values)
+	found := regexp.MustCompile(
+		`(?m)^image:\n(?:  .*\n)*?  registry: (\S+)\n(?:  .*\n)*?  repository: (\S+)\n`).FindSubmatch(values)
 	if found == nil || string(found[1]) != defaultRegistry || string(found[2]) != images[0].Repository {
 		t.Errorf("the chart's image is %q, want %s/%s", found, defaultRegistry, images[0].Repository)
 	}
@@ -61,7 +63,8 @@ func TestRun_SaysWhatItWants(t *testing.T) {
 			t.Errorf("%q: got %v", args, err)
 		}
 	}
-	if err := run(t.Context(), []string{"layout", "drovr"}, io.Discard); err == nil || !strings.Contains(err.Error(), `no image "drovr"`) {
+	if err := run(t.Context(), []string{"layout", "drovr"}, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), `no image "drovr"`) {
 		t.Errorf("got %v, want an error about the image", err)
 	}
 	o := options{source: repository, layouts: t.TempDir(), build: Build{Version: "1+2"}}

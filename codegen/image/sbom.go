@@ -71,7 +71,8 @@ func component(module *debug.Module, own string) cdx.Component {
 		version = module.Version
 	}
 	url := "pkg:golang/" + module.Path + "@" + version
-	return cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: module.Path, Version: version, PackageURL: url}
+	return cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: module.Path, Version: version,
+		PackageURL: url}
 }
 
 // isLocal reports whether a location is a folder and not a module.

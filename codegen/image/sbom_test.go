@@ -16,8 +16,10 @@ func TestMaterials_EveryModuleByTheVersionThatWasLinked(t *testing.T) {
 		GoVersion: "go1.26.8", Main: debug.Module{Path: "example.com/main", Version: "(devel)"},
 		Deps: []*debug.Module{
 			{Path: "example.com/one", Version: "v1.0.0"},
-			{Path: "example.com/two", Version: "v2.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v2.1.0"}},
-			{Path: "example.com/main/nested", Version: "v0.0.0", Replace: &debug.Module{Path: "./nested", Version: "(devel)"}},
+			{Path: "example.com/two", Version: "v2.0.0",
+				Replace: &debug.Module{Path: "example.com/fork", Version: "v2.1.0"}},
+			{Path: "example.com/main/nested", Version: "v0.0.0",
+				Replace: &debug.Module{Path: "./nested", Version: "(devel)"}},
 		},
 	}
 	bom := materials(info, "program", "00", build)
@@ -35,7 +37,8 @@ func TestMaterials_EveryModuleByTheVersionThatWasLinked(t *testing.T) {
 	if diff := cmp.Diff(want, *(*bom.Dependencies)[0].Dependencies); diff != "" {
 		t.Errorf("what the program depends on (-want +got):\n%s", diff)
 	}
-	if main := bom.Metadata.Component; main.PackageURL != "pkg:golang/example.com/main@v1.2.3" || main.Name != "program" {
+	if main := bom.Metadata.Component; main.PackageURL != "pkg:golang/example.com/main@v1.2.3" ||
+		main.Name != "program" {
 		t.Errorf("the bill is about %s %s", main.Name, main.PackageURL)
 	}
 }
@@ -62,7 +65,8 @@ func TestSBOM_InTheImageAndBesideIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if manifest.Subject == nil || manifest.Subject.Digest != got.digest || manifest.Config.MediaType != sbomMediaType {
+			if manifest.Subject == nil || manifest.Subject.Digest != got.digest || manifest.Config.MediaType !=
+				sbomMediaType {
 				t.Errorf("%s: a bill refers to %+v as %s", image.Name, manifest.Subject, manifest.Config.MediaType)
 			}
 		}

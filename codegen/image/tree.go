@@ -83,7 +83,8 @@ func (t tree) Archive(out io.Writer, created time.Time) error {
 	for _, name := range slices.Sorted(maps.Keys(t)) {
 		e := t[name]
 		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: name, Mode: int64(e.mode.Perm()), Size: e.size, Uid: e.uid, Gid: e.gid, ModTime: created,
+			Typeflag: tar.TypeReg, Name: name, Mode: int64(e.mode.Perm()), Size: e.size, Uid: e.uid, Gid: e.gid,
+			ModTime: created,
 		}
 		if e.mode.IsDir() {
 			header.Typeflag, header.Name = tar.TypeDir, name+"/"

@@ -28,7 +28,8 @@ func checkCluster(r Request, a *Answer) error {
 	var old field.ErrorList
 	switch {
 	case before != nil:
-		wrong, old = topology.News(topology.Wrong{Cluster: before, Errors: problems(r.Facts, before, topology.ValidateBefore)}, topology.Wrong{Cluster: after, Errors: wrong})
+		wrong, old = topology.News(topology.Wrong{Cluster: before,
+			Errors: problems(r.Facts, before, topology.ValidateBefore)}, topology.Wrong{Cluster: after, Errors: wrong})
 	case released:
 		wrong, old = nil, wrong
 	}
@@ -58,7 +59,8 @@ func problems(facts Facts, cluster *provv1.Cluster, validate func(topology.Input
 		in.Registered = topology.Servers{Etcd: true, ControlPlane: true}
 	}
 	for _, machine := range facts.Machines {
-		if machine.Namespace != cluster.Namespace || machine.Spec.ClusterName != cluster.Name || machine.DeletionTimestamp != nil {
+		if machine.Namespace != cluster.Namespace || machine.Spec.ClusterName != cluster.Name ||
+			machine.DeletionTimestamp != nil {
 			continue
 		}
 		count(&in, machine)

@@ -24,10 +24,15 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 		want string
 	}{
 		"an invalid version": {
-			func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36" }, `spec.kubernetesVersion: Invalid value: "1.36": must be v and a semantic version`,
+			func(c *provv1.Cluster) {
+				c.Spec.KubernetesVersion = "1.36"
+			}, `spec.kubernetesVersion: Invalid value: "1.36": must be v and a semantic version`,
 		},
 		"a pool without a role": {
-			func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "", 1) }, "spec.rkeConfig.machinePools[0]: Required value: at least one role",
+			func(c *provv1.Cluster) {
+				*pool(c, 0) = build.Pool("all", "",
+					1)
+			}, "spec.rkeConfig.machinePools[0]: Required value: at least one role",
 		},
 		"a duplicate pool": {
 			func(c *provv1.Cluster) {
@@ -36,17 +41,22 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 			`spec.rkeConfig.machinePools[1].name: Duplicate value: "all"`,
 		},
 		"no pool with etcd": {
-			func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "cw", 1) }, "spec.rkeConfig.machinePools: Required value: no pool has machines with etcd",
+			func(c *provv1.Cluster) {
+				*pool(c, 0) = build.Pool("all", "cw",
+					1)
+			}, "spec.rkeConfig.machinePools: Required value: no pool has machines with etcd",
 		},
 		"a registry with a scheme": {
 			func(c *provv1.Cluster) {
-				c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: map[string]any{"system-default-registry": "https://registry.example.com"}}
+				c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{
+					Data: map[string]any{"system-default-registry": "https://registry.example.com"}}
 			},
 			`spec.rkeConfig.machineGlobalConfig.system-default-registry: Invalid value: "https://registry.example.com": must be a host`,
 		},
 		"a registry with a password": {
 			func(c *provv1.Cluster) {
-				c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: map[string]any{"system-default-registry": "me:hunter2@registry.example.com"}}
+				c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{
+					Data: map[string]any{"system-default-registry": "me:hunter2@registry.example.com"}}
 			},
 			`spec.rkeConfig.machineGlobalConfig.system-default-registry: Invalid value: "registry.example.com": must be a host`,
 		},
@@ -65,7 +75,8 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 			if !strings.HasPrefix(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
-			if controller := topology.Explain(topology.ValidateAlone(topology.Input{Cluster: cluster})); got != controller {
+			if controller := topology.Explain(topology.ValidateAlone(topology.Input{Cluster: cluster})); got !=
+				controller {
 				t.Errorf("the controller says %q", controller)
 			}
 			if a.Allowed() {
@@ -83,13 +94,18 @@ func TestDecide_Allows(t *testing.T) {
 		facts         []func(*admission.Facts)
 	}{
 		"references to objects that do not exist yet": {after: demo()},
-		"an error that existed before":                {before: demo(wrong), after: demo(wrong, func(c *provv1.Cluster) { c.Labels = map[string]string{"a": "b"} })},
+		"an error that existed before": {before: demo(wrong),
+			after: demo(wrong, func(c *provv1.Cluster) { c.Labels = map[string]string{"a": "b"} })},
 		"a deleted Cluster": {before: demo(), after: demo(wrong, func(c *provv1.Cluster) {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		})},
-		"another Drover's": {after: demo(wrong, func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" })},
+		"another Drover's": {after: demo(wrong, func(c *provv1.Cluster) {
+			c.Annotations[rkev1.InstanceAnnotation] = "other"
+		})},
 		"another manager's": {
-			before: demo(unmarked, func(c *provv1.Cluster) { c.Finalizers = []string{"wrangler.cattle.io/rke-cluster"} }), after: demo(wrong, unmarked),
+			before: demo(unmarked, func(c *provv1.Cluster) {
+				c.Finalizers = []string{"wrangler.cattle.io/rke-cluster"}
+			}), after: demo(wrong, unmarked),
 		},
 		"an imported Cluster": {after: demo(func(c *provv1.Cluster) { c.Spec = provv1.ClusterSpec{} })},
 		"worker pools with registered servers": {
@@ -102,7 +118,8 @@ func TestDecide_Allows(t *testing.T) {
 		},
 		"one of three machines at a time, in a pool with an external size": {
 			after: demo(deletedFirst),
-			facts: []func(*admission.Facts){machines(pooled("a", "all", "ecw"), pooled("b", "all", "ecw"), pooled("c", "all", "ecw"))},
+			facts: []func(*admission.Facts){machines(pooled("a", "all", "ecw"), pooled("b", "all", "ecw"),
+				pooled("c", "all", "ecw"))},
 		},
 		"one machine at a time, while other machines are unknown": {
 			after: demo(deletedFirst), facts: []func(*admission.Facts){func(f *admission.Facts) { f.Known = false }},
@@ -112,7 +129,9 @@ func TestDecide_Allows(t *testing.T) {
 			before: demo(withTwo, func(c *provv1.Cluster) {
 				pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole, pool(c, 0).WorkerRole = false, false, false
 			}),
-			after: demo(withTwo, func(c *provv1.Cluster) { pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole = false, false }),
+			after: demo(withTwo, func(c *provv1.Cluster) {
+				pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole = false, false
+			}),
 			facts: []func(*admission.Facts){machines(pooled("a", "all", "ecw"))},
 		},
 		"two invalid sizes, one of them corrected": {before: demo(sizes(0, -1)), after: demo(sizes(0, 3))},
@@ -137,7 +156,9 @@ func withTwo(c *provv1.Cluster) {
 
 // deletedFirst deletes machines before others replace them, whatever the size of the pool.
 func deletedFirst(c *provv1.Cluster) {
-	pool(c, 0).Quantity, pool(c, 0).RollingUpdate = nil, &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
+	pool(c, 0).Quantity, pool(c, 0).RollingUpdate = nil,
+		&provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)),
+			MaxUnavailable: new(intstr.FromInt32(1))}
 }
 
 // labelled has an invalid label.
@@ -156,7 +177,8 @@ func TestDecide_KeepsRoles(t *testing.T) {
 	t.Parallel()
 	live := facts(t, machines(pooled("a", "all", "ecw")))
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(withTwo), demo(withTwo, withoutEtcd)))
-	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[0].etcdRole: Forbidden: machines of the pool are etcd members") {
+	if got := topology.Explain(a.Errors); !strings.HasPrefix(got,
+		"spec.rkeConfig.machinePools[0].etcdRole: Forbidden: machines of the pool are etcd members") {
 		t.Errorf("existing machines lose etcd: %q", got)
 	}
 	workers := func(c *provv1.Cluster) {
@@ -165,10 +187,12 @@ func TestDecide_KeepsRoles(t *testing.T) {
 	member := func(c *provv1.Cluster) { pool(c, 1).EtcdRole = true }
 	working := facts(t, machines(pooled("a", "all", "ecw"), pooled("b", "workers", "w")))
 	a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers), demo(workers, member)))
-	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[1].etcdRole: Forbidden: existing machines of the pool cannot become etcd members") {
+	if got := topology.Explain(a.Errors); !strings.HasPrefix(got,
+		"spec.rkeConfig.machinePools[1].etcdRole: Forbidden: existing machines of the pool cannot become ") {
 		t.Errorf("workers become etcd members: %q", got)
 	}
-	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers, member), demo(workers))); !a.Allowed() {
+	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers, member),
+		demo(workers))); !a.Allowed() {
 		t.Errorf("an earlier error cannot be corrected: %q", topology.Explain(a.Errors))
 	}
 	a = decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(), demo(deletedFirst)))
@@ -183,7 +207,8 @@ func TestDecide_KeepsRoles(t *testing.T) {
 	foreign := pooled("a", "all", "ecw")
 	foreign.Spec.ClusterName = "other"
 	others := facts(t, machines(foreign))
-	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", others, demo(withTwo), demo(withTwo, withoutEtcd))); !a.Allowed() {
+	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", others, demo(withTwo),
+		demo(withTwo, withoutEtcd))); !a.Allowed() {
 		t.Errorf("machines of another cluster block the edit: %q", topology.Explain(a.Errors))
 	}
 }
@@ -227,16 +252,21 @@ func TestDecide_MatchesEarlierErrorsByPoolName(t *testing.T) {
 		before, after    *provv1.Cluster
 		refused, allowed string
 	}{
-		"a pool moves to another index":      {with(build.Pool("first", "w", 1), odd("odd")), with(odd("odd")), "", fmt.Sprintf(rangeOf, 1)},
-		"another pool has its index":         {with(odd("odd")), with(odd("other")), fmt.Sprintf(rangeOf, 1), ""},
-		"another pool has the same error":    {with(odd("odd")), with(odd("other"), odd("odd")), fmt.Sprintf(rangeOf, 1), fmt.Sprintf(rangeOf, 2)},
-		"a variable moves to another index":  {variables("A", "a-b"), variables("a-b"), "", "spec.agentEnvVars[0].name"},
-		"a second variable of the same kind": {variables("a-b"), variables("a-b", "a-b"), "spec.agentEnvVars[1].name", "spec.agentEnvVars[0].name"},
+		"a pool moves to another index": {with(build.Pool("first", "w", 1), odd("odd")), with(odd("odd")), "",
+			fmt.Sprintf(rangeOf, 1)},
+		"another pool has its index": {with(odd("odd")), with(odd("other")), fmt.Sprintf(rangeOf, 1), ""},
+		"another pool has the same error": {with(odd("odd")), with(odd("other"), odd("odd")),
+			fmt.Sprintf(rangeOf, 1), fmt.Sprintf(rangeOf, 2)},
+		"a variable moves to another index": {variables("A", "a-b"), variables("a-b"), "",
+			"spec.agentEnvVars[0].name"},
+		"a second variable of the same kind": {variables("a-b"), variables("a-b", "a-b"), "spec.agentEnvVars[1].name",
+			"spec.agentEnvVars[0].name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), tc.before, tc.after))
-			for what, got := range map[string][2]string{"errors": {topology.Explain(a.Errors), tc.refused}, "warnings": {strings.Join(a.Warnings, ""), tc.allowed}} {
+			for what, got := range map[string][2]string{"errors": {topology.Explain(a.Errors), tc.refused},
+				"warnings": {strings.Join(a.Warnings, ""), tc.allowed}} {
 				if (got[0] == "") != (got[1] == "") || !strings.HasPrefix(got[0], got[1]) {
 					t.Errorf("%s %q, want %q", what, got[0], got[1])
 				}
@@ -250,14 +280,17 @@ func TestDecide_MatchesEarlierErrorsByPoolName(t *testing.T) {
 func TestDecide_AllowsEditsOfStoredInvalidClusters(t *testing.T) {
 	t.Parallel()
 	first := func(c *provv1.Cluster) {
-		pool(c, 0).RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromString("100%"))}
+		pool(c, 0).RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)),
+			MaxUnavailable: new(intstr.FromString("100%"))}
 	}
-	const rolling, rangeOf = "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable", "spec.rkeConfig.machinePools[0].unhealthyRange"
+	const rolling, rangeOf = "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable",
+		"spec.rkeConfig.machinePools[0].unhealthyRange"
 	const budgetOf = "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget.maxUnavailable"
 	budget := func(c *provv1.Cluster) {
-		c.Spec.ClusterAgentDeploymentCustomization = &provv1.AgentDeploymentCustomization{SchedulingCustomization: &provv1.AgentSchedulingCustomization{
-			PodDisruptionBudget: &provv1.PodDisruptionBudgetSpec{MinAvailable: "1", MaxUnavailable: "1"},
-		}}
+		c.Spec.ClusterAgentDeploymentCustomization = &provv1.AgentDeploymentCustomization{
+			SchedulingCustomization: &provv1.AgentSchedulingCustomization{
+				PodDisruptionBudget: &provv1.PodDisruptionBudgetSpec{MinAvailable: "1", MaxUnavailable: "1"},
+			}}
 	}
 	unhealthy := func(text string) func(*provv1.Cluster) {
 		return func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = &text }
@@ -275,15 +308,17 @@ func TestDecide_AllowsEditsOfStoredInvalidClusters(t *testing.T) {
 		"another rolling update":                  {demo(), demo(first), rolling, ""},
 		"a budget with a restore":                 {demo(budget), demo(budget, restored), "", budgetOf},
 		"a changed budget":                        {demo(), demo(budget), budgetOf, ""},
-		"a range with a restore":                  {demo(unhealthy("[5-3]")), demo(unhealthy("[5-3]"), restored), "", rangeOf},
-		"another invalid range":                   {demo(unhealthy("[5-3]")), demo(unhealthy("[6-3]")), rangeOf, ""},
-		"a new error and an old error":            {demo(first), demo(first, budget), budgetOf, rolling},
-		"a new cluster":                           {nil, demo(first), rolling, ""},
+		"a range with a restore": {demo(unhealthy("[5-3]")), demo(unhealthy("[5-3]"), restored), "",
+			rangeOf},
+		"another invalid range":        {demo(unhealthy("[5-3]")), demo(unhealthy("[6-3]")), rangeOf, ""},
+		"a new error and an old error": {demo(first), demo(first, budget), budgetOf, rolling},
+		"a new cluster":                {nil, demo(first), rolling, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := decide(t, ofCluster(t, facts(t), tc.before, tc.after))
-			for what, got := range map[string][2]string{"errors": {topology.Explain(a.Errors), tc.refused}, "warnings": {strings.Join(a.Warnings, ""), tc.warned}} {
+			for what, got := range map[string][2]string{"errors": {topology.Explain(a.Errors), tc.refused},
+				"warnings": {strings.Join(a.Warnings, ""), tc.warned}} {
 				if (got[0] == "") != (got[1] == "") || !strings.HasPrefix(got[0], got[1]) {
 					t.Errorf("%s %q, want %q", what, got[0], got[1])
 				}

@@ -32,10 +32,12 @@ func customizations(spec *provv1.ClusterSpec) field.ErrorList {
 		errs = append(errs, tolerations(agent.AppendTolerations, here.Child("appendTolerations"))...)
 		errs = append(errs, affinity(agent.OverrideAffinity, here.Child("overrideAffinity"))...)
 		if scheduling := agent.SchedulingCustomization; scheduling != nil {
-			errs = append(errs, priority(scheduling.PriorityClass, here.Child("schedulingCustomization", "priorityClass"))...)
+			errs = append(errs,
+				priority(scheduling.PriorityClass, here.Child("schedulingCustomization", "priorityClass"))...)
 			// Package topology validates that one.
 			if agent.AgentDeploymentCustomization != spec.ClusterAgentDeploymentCustomization {
-				errs = append(errs, topology.ValidateBudget(scheduling.PodDisruptionBudget, here.Child("schedulingCustomization", "podDisruptionBudget"))...)
+				errs = append(errs, topology.ValidateBudget(scheduling.PodDisruptionBudget,
+					here.Child("schedulingCustomization", "podDisruptionBudget"))...)
 			}
 		}
 	}
@@ -68,26 +70,34 @@ func affinity(wanted *corev1.Affinity, at *field.Path) field.ErrorList {
 		here := at.Child("nodeAffinity")
 		if required := node.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 			for i, term := range required.NodeSelectorTerms {
-				errs = append(errs, nodeTerm(term, here.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i))...)
+				errs = append(errs,
+					nodeTerm(term, here.Child("requiredDuringSchedulingIgnoredDuringExecution",
+						"nodeSelectorTerms").Index(i))...)
 			}
 		}
 		for i, preferred := range node.PreferredDuringSchedulingIgnoredDuringExecution {
-			errs = append(errs, nodeTerm(preferred.Preference, here.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))...)
+			errs = append(errs,
+				nodeTerm(preferred.Preference,
+					here.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))...)
 		}
 	}
 	if pods := wanted.PodAffinity; pods != nil {
-		errs = append(errs, podTerms(pods.RequiredDuringSchedulingIgnoredDuringExecution, pods.PreferredDuringSchedulingIgnoredDuringExecution, at.Child("podAffinity"))...)
+		errs = append(errs, podTerms(pods.RequiredDuringSchedulingIgnoredDuringExecution,
+			pods.PreferredDuringSchedulingIgnoredDuringExecution, at.Child("podAffinity"))...)
 	}
 	if pods := wanted.PodAntiAffinity; pods != nil {
-		errs = append(errs, podTerms(pods.RequiredDuringSchedulingIgnoredDuringExecution, pods.PreferredDuringSchedulingIgnoredDuringExecution, at.Child("podAntiAffinity"))...)
+		errs = append(errs, podTerms(pods.RequiredDuringSchedulingIgnoredDuringExecution,
+			pods.PreferredDuringSchedulingIgnoredDuringExecution, at.Child("podAntiAffinity"))...)
 	}
 	return errs
 }
 
 // operators maps the operators of node selectors to those of label selectors.
 var operators = map[corev1.NodeSelectorOperator]selection.Operator{
-	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
-	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
+	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
+	corev1.NodeSelectorOpExists:       selection.Exists,
+	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan,
+	corev1.NodeSelectorOpLt: selection.LessThan,
 }
 
 func nodeTerm(term corev1.NodeSelectorTerm, at *field.Path) field.ErrorList {
@@ -96,31 +106,40 @@ func nodeTerm(term corev1.NodeSelectorTerm, at *field.Path) field.ErrorList {
 		here := at.Child("matchExpressions").Index(i)
 		operator, known := operators[expression.Operator]
 		if !known {
-			errs = append(errs, field.Invalid(here.Child("operator"), expression.Operator, "must be In, NotIn, Exists, DoesNotExist, Gt or Lt"))
+			errs = append(errs, field.Invalid(here.Child("operator"), expression.Operator,
+				"must be In, NotIn, Exists, DoesNotExist, Gt or Lt"))
 			continue
 		}
-		if _, err := labels.NewRequirement(expression.Key, operator, expression.Values, field.WithPath(here)); err != nil {
+		if _, err := labels.NewRequirement(expression.Key, operator, expression.Values, field.WithPath(here)); err !=
+			nil {
 			errs = append(errs, field.Invalid(here, expression.Key, err.Error()))
 		}
 	}
 	return errs
 }
 
-func podTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, at *field.Path) field.ErrorList {
+func podTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm,
+	at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range required {
-		errs = append(errs, podTerm(&required[i], at.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i))...)
+		errs = append(errs,
+			podTerm(&required[i], at.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i))...)
 	}
 	for i := range preferred {
-		errs = append(errs, podTerm(&preferred[i].PodAffinityTerm, at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm"))...)
+		errs = append(errs,
+			podTerm(&preferred[i].PodAffinityTerm,
+				at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm"))...)
 	}
 	return errs
 }
 
 func podTerm(term *corev1.PodAffinityTerm, at *field.Path) field.ErrorList {
 	errs := metavalidation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))
-	for name, selector := range map[string]*metav1.LabelSelector{"labelSelector": term.LabelSelector, "namespaceSelector": term.NamespaceSelector} {
-		errs = append(errs, metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, at.Child(name))...)
+	for name, selector := range map[string]*metav1.LabelSelector{"labelSelector": term.LabelSelector,
+		"namespaceSelector": term.NamespaceSelector} {
+		errs = append(errs,
+			metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{},
+				at.Child(name))...)
 	}
 	return errs
 }

@@ -31,7 +31,8 @@ func protectDefinition(r Request, a *Answer) error {
 	}
 	var needed string
 	for _, cluster := range r.Facts.Clusters {
-		if name := cluster.Namespace + "/" + cluster.Name; Protected(cluster.Annotations) && needs(r.Facts, cluster, definition) && (needed == "" || name < needed) {
+		if name := cluster.Namespace + "/" + cluster.Name; Protected(cluster.Annotations) &&
+			needs(r.Facts, cluster, definition) && (needed == "" || name < needed) {
 			needed = name
 		}
 	}

@@ -31,21 +31,31 @@ func TestDecide_KeepsDefinitionsOfProtectedClusters(t *testing.T) {
 		want        string
 	}{
 		"of Machines": {"cluster.x-k8s.io", "Machine", clusters(demo(guarded)),
-			"the deletion also deletes all objects of kind Machine, and protected Cluster fleet-default/demo needs them: " +
+			"the deletion also deletes all objects of kind Machine, and protected Cluster fleet-default/demo needs " +
+				"them: " +
 				"remove annotation drover.io/protect from that Cluster first"},
-		"of Clusters":                                 {"provisioning.cattle.io", "Cluster", clusters(demo(guarded)), "fleet-default/demo"},
-		"of control planes":                           {"rke.cattle.io", "RKEControlPlane", clusters(demo(guarded)), "fleet-default/demo"},
-		"of drivers":                                  {"management.cattle.io", "NodeDriver", clusters(demo(guarded)), "fleet-default/demo"},
-		"of Rancher's kinds in the same group":        {"management.cattle.io", "Token", clusters(demo(guarded)), ""},
-		"one of several is named":                     {"cluster.x-k8s.io", "Machine", clusters(demo(guarded, named("z")), demo(guarded), demo(named("a"))), "fleet-default/demo"},
-		"of another manager":                          {"cluster.x-k8s.io", "Machine", clusters(demo(guarded, foreign)), "fleet-default/demo"},
-		"no Cluster is protected":                     {"cluster.x-k8s.io", "Machine", clusters(demo()), ""},
-		"the Clusters are unknown":                    {"cluster.x-k8s.io", "Machine", nil, ""},
-		"of another group":                            {"cert-manager.io", "Certificate", clusters(demo(guarded)), ""},
-		"of the hosts of its pools":                   {"rke-machine.cattle.io", "SimMachine", clusters(demo(guarded)), "fleet-default/demo"},
-		"of the templates of its pools":               {"rke-machine.cattle.io", "SimMachineTemplate", clusters(demo(guarded)), "fleet-default/demo"},
-		"of the configs of its pools":                 {"rke-machine-config.cattle.io", "SimConfig", clusters(demo(guarded)), "fleet-default/demo"},
-		"of a driver without machines of the cluster": {"rke-machine.cattle.io", "PodMachine", clusters(demo(guarded)), ""},
+		"of Clusters": {"provisioning.cattle.io", "Cluster", clusters(demo(guarded)),
+			"fleet-default/demo"},
+		"of control planes": {"rke.cattle.io", "RKEControlPlane", clusters(demo(guarded)),
+			"fleet-default/demo"},
+		"of drivers": {"management.cattle.io", "NodeDriver", clusters(demo(guarded)),
+			"fleet-default/demo"},
+		"of Rancher's kinds in the same group": {"management.cattle.io", "Token", clusters(demo(guarded)), ""},
+		"one of several is named": {"cluster.x-k8s.io", "Machine",
+			clusters(demo(guarded, named("z")), demo(guarded), demo(named("a"))), "fleet-default/demo"},
+		"of another manager": {"cluster.x-k8s.io", "Machine", clusters(demo(guarded, foreign)),
+			"fleet-default/demo"},
+		"no Cluster is protected":  {"cluster.x-k8s.io", "Machine", clusters(demo()), ""},
+		"the Clusters are unknown": {"cluster.x-k8s.io", "Machine", nil, ""},
+		"of another group":         {"cert-manager.io", "Certificate", clusters(demo(guarded)), ""},
+		"of the hosts of its pools": {"rke-machine.cattle.io", "SimMachine", clusters(demo(guarded)),
+			"fleet-default/demo"},
+		"of the templates of its pools": {"rke-machine.cattle.io", "SimMachineTemplate",
+			clusters(demo(guarded)), "fleet-default/demo"},
+		"of the configs of its pools": {"rke-machine-config.cattle.io", "SimConfig",
+			clusters(demo(guarded)), "fleet-default/demo"},
+		"of a driver without machines of the cluster": {"rke-machine.cattle.io", "PodMachine", clusters(demo(guarded)),
+			""},
 		"of a driver with remaining machines of the cluster": {"rke-machine.cattle.io", "SimMachine",
 			append(clusters(demo(guarded, ofPods)), machines(build.Machine("demo", "a", "w"))), "fleet-default/demo"},
 		"of a driver with machines of other clusters": {"rke-machine.cattle.io", "SimMachine",
@@ -56,7 +66,8 @@ func TestDecide_KeepsDefinitionsOfProtectedClusters(t *testing.T) {
 			definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 				Group: tc.group, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: tc.kind},
 			}}
-			a := decide(t, request(t, "apiextensions.k8s.io", "customresourcedefinitions", facts(t, tc.facts...), definition, nil))
+			a := decide(t, request(t, "apiextensions.k8s.io", "customresourcedefinitions", facts(t, tc.facts...),
+				definition, nil))
 			if a.Allowed() != (tc.want == "") || !strings.Contains(a.Forbidden, tc.want) {
 				t.Errorf("answer %+v", a)
 			}

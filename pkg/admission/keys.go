@@ -40,7 +40,8 @@ func keyWarnings(facts Facts, cluster *provv1.Cluster) []string {
 	config := cluster.Spec.RKEConfig
 	out := keysOf(release, "spec.rkeConfig.machineGlobalConfig", config.MachineGlobalConfig.Data)
 	for i, entry := range config.MachineSelectorConfig {
-		out = append(out, keysOf(release, fmt.Sprintf("spec.rkeConfig.machineSelectorConfig[%d].config", i), entry.Config.Data)...)
+		out = append(out, keysOf(release, fmt.Sprintf("spec.rkeConfig.machineSelectorConfig[%d].config", i),
+			entry.Config.Data)...)
 	}
 	return out
 }
@@ -53,7 +54,8 @@ func keysOf(release distro.Release, at string, config map[string]any) []string {
 		}
 		text := fmt.Sprintf("%s.%s: key %s is unknown in release %s, and Drover passes it to the machines unchanged",
 			at, key, key, release.Version)
-		if meant := nearest(key, slices.Concat(slices.Collect(maps.Keys(release.ServerArgs)), slices.Collect(maps.Keys(release.AgentArgs)))); meant != "" {
+		if meant := nearest(key, slices.Concat(slices.Collect(maps.Keys(release.ServerArgs)),
+			slices.Collect(maps.Keys(release.AgentArgs)))); meant != "" {
 			text += "; did you mean " + meant + "?"
 		}
 		out = append(out, text)

@@ -19,14 +19,23 @@ func TestDecide_WarnsAboutUnknownKeys(t *testing.T) {
 		keys []string
 		want []string
 	}{
-		"known keys":                        {keys: []string{"cni", "kube-apiserver-arg", "node-label"}},
-		"a missing letter":                  {keys: []string{"kube-apiserver-ar"}, want: []string{global + "kube-apiserver-ar: key kube-apiserver-ar" + rest + "; did you mean kube-apiserver-arg?"}},
-		"swapped letters":                   {keys: []string{"toekn"}, want: []string{global + "toekn: key toekn" + rest + "; did you mean token?"}},
-		"an underscore instead of a dash":   {keys: []string{"kubelet_arg"}, want: []string{global + "kubelet_arg: key kubelet_arg" + rest + "; did you mean kubelet-arg?"}},
-		"no similar key":                    {keys: []string{"frobnicate"}, want: []string{global + "frobnicate: key frobnicate" + rest}},
-		"too short for a suggestion":        {keys: []string{"cn"}, want: []string{global + "cn: key cn" + rest}},
-		"several keys, sorted":              {keys: []string{"zzz-unknown", "aaa-unknown"}, want: []string{global + "aaa-unknown: key aaa-unknown" + rest, global + "zzz-unknown: key zzz-unknown" + rest}},
-		"the longest key with a suggestion": {keys: []string{"etcd-snapshot-retentio"}, want: []string{global + "etcd-snapshot-retentio: key etcd-snapshot-retentio" + rest + "; did you mean etcd-snapshot-retention?"}},
+		"known keys": {keys: []string{"cni", "kube-apiserver-arg", "node-label"}},
+		"a missing letter": {keys: []string{"kube-apiserver-ar"},
+			want: []string{global + "kube-apiserver-ar: key kube-apiserver-ar" + rest +
+				"; did you mean kube-apiserver-arg?"}},
+		"swapped letters": {keys: []string{"toekn"},
+			want: []string{global + "toekn: key toekn" + rest + "; did you mean token?"}},
+		"an underscore instead of a dash": {keys: []string{"kubelet_arg"},
+			want: []string{global + "kubelet_arg: key kubelet_arg" + rest + "; did you mean kubelet-arg?"}},
+		"no similar key": {keys: []string{"frobnicate"},
+			want: []string{global + "frobnicate: key frobnicate" + rest}},
+		"too short for a suggestion": {keys: []string{"cn"}, want: []string{global + "cn: key cn" + rest}},
+		"several keys, sorted": {keys: []string{"zzz-unknown", "aaa-unknown"},
+			want: []string{global + "aaa-unknown: key aaa-unknown" + rest, global + "zzz-unknown: key zzz-unknown" +
+				rest}},
+		"the longest key with a suggestion": {keys: []string{"etcd-snapshot-retentio"},
+			want: []string{global + "etcd-snapshot-retentio: key etcd-snapshot-retentio" + rest +
+				"; did you mean etcd-snapshot-retention?"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,7 +43,9 @@ func TestDecide_WarnsAboutUnknownKeys(t *testing.T) {
 			for _, key := range tc.keys {
 				config[key] = "a secret, maybe"
 			}
-			cluster := demo(func(c *provv1.Cluster) { c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: config} })
+			cluster := demo(func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: config}
+			})
 			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
 			if diff := cmp.Diff(tc.want, a.Warnings); diff != "" || !a.Allowed() {
 				t.Errorf("allowed %v: %s", a.Allowed(), diff)
@@ -46,10 +57,13 @@ func TestDecide_WarnsAboutUnknownKeys(t *testing.T) {
 func TestDecide_WarnsAboutUnknownKeysBySelector(t *testing.T) {
 	t.Parallel()
 	cluster := demo(func(c *provv1.Cluster) {
-		c.Spec.RKEConfig.MachineSelectorConfig = []rkev1.RKESystemConfig{{}, {Config: rkev1.GenericMap{Data: map[string]any{"kubelet-args": 1}}}}
+		c.Spec.RKEConfig.MachineSelectorConfig = []rkev1.RKESystemConfig{{},
+			{Config: rkev1.GenericMap{Data: map[string]any{"kubelet-args": 1}}}}
 	})
-	want := []string{"spec.rkeConfig.machineSelectorConfig[1].config.kubelet-args: key kubelet-args is unknown in release v1.36.2+rke2r1" +
-		", and Drover passes it to the machines unchanged; did you mean kubelet-arg?"}
+	want := []string{
+		"spec.rkeConfig.machineSelectorConfig[1].config.kubelet-args: key kubelet-args is unknown in release " +
+			"v1.36.2+rke2r1" +
+			", and Drover passes it to the machines unchanged; did you mean kubelet-arg?"}
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
 	if diff := cmp.Diff(want, a.Warnings); diff != "" {
 		t.Error(diff)
@@ -73,7 +87,8 @@ func TestDecide_WarnsAboutFieldsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	cluster := demo(func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 })
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
-	if len(a.Warnings) != 1 || !strings.HasPrefix(a.Warnings[0], "spec.redeploySystemAgentGeneration: has no effect: ") || !a.Allowed() {
+	if len(a.Warnings) != 1 ||
+		!strings.HasPrefix(a.Warnings[0], "spec.redeploySystemAgentGeneration: has no effect: ") || !a.Allowed() {
 		t.Errorf("allowed %v, warnings %q", a.Allowed(), a.Warnings)
 	}
 }

@@ -135,7 +135,8 @@ func created(r Request, a *Answer) error {
 	switch {
 	case !creatorDiffers(r, after) || mayKeepCreator(r, after, a):
 	case after.Annotations == nil:
-		a.Patches = append(a.Patches, Patch{"add", "/metadata/annotations", map[string]string{provv1.CreatorIDAnnotation: r.User.Username}})
+		a.Patches = append(a.Patches,
+			Patch{"add", "/metadata/annotations", map[string]string{provv1.CreatorIDAnnotation: r.User.Username}})
 	default:
 		a.Patches = append(a.Patches, Patch{"add", "/metadata/annotations/field.cattle.io~1creatorId", r.User.Username})
 	}

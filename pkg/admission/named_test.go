@@ -18,7 +18,8 @@ import (
 // restore requests a restore with a generation.
 func restore(name string, generation int, mode rkev1.RestoreMode) func(*provv1.Cluster) {
 	return func(c *provv1.Cluster) {
-		c.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name, Generation: generation, RestoreRKEConfig: mode}
+		c.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name, Generation: generation,
+			RestoreRKEConfig: mode}
 	}
 }
 
@@ -40,18 +41,27 @@ func TestDecide_ChecksTheContentOfASnapshot(t *testing.T) {
 		want, warned  string
 	}{
 		"everything": {demo(), demo(restore("s", 1, "all")), all, false, "", "the cluster had version v1.35.1+rke2r1"},
-		"everything of a snapshot without a configuration": {demo(), demo(restore("s", 1, "all")), versioned, false, at + `.name: Invalid value: "s": the snapshot does not contain the rkeConfig`, ""},
-		"the version": {demo(), demo(restore("s", 1, "kubernetesVersion")), versioned, false, "", "you restore the configuration"},
-		"the version of a snapshot without a version": {demo(), demo(restore("s", 1, "kubernetesVersion")), &rkev1.ETCDSnapshot{}, false, at + `.name: Invalid value: "s": the snapshot does not contain the Kubernetes version`, ""},
-		"an unreadable snapshot":                      {demo(), demo(restore("s", 1, "all")), damaged, false, at + `.name: Invalid value: "s": the snapshot's metadata must be base64`, ""},
-		"a missing snapshot":                          {demo(), demo(restore("s", 1, "all")), nil, false, at + `.name: Not found: "s"`, ""},
-		"the snapshots are unknown":                   {demo(), demo(restore("s", 1, "all")), nil, true, "", ""},
-		"an invalid mode":                             {demo(), demo(restore("s", 1, "everything")), all, false, at + `.restoreRKEConfig: Unsupported value: "everything"`, ""},
-		"data of a file without an object":            {demo(), demo(restore("s", 1, "none")), nil, false, "", ""},
-		"again, of a deleted snapshot":                {demo(restore("s", 1, "all")), demo(restore("s", 2, "all")), nil, false, at + ".name: Not found", ""},
-		"unchanged":                                   {demo(restore("s", 1, "all")), demo(restore("s", 1, "all"), withTwo), nil, false, "", ""},
-		"no name":                                     {demo(), demo(restore("", 1, "all")), nil, false, "", ""},
-		"a new cluster with a restore":                {nil, demo(restore("s", 1, "all")), nil, false, "", ""},
+		"everything of a snapshot without a configuration": {demo(), demo(restore("s", 1, "all")), versioned, false,
+			at + `.name: Invalid value: "s": the snapshot does not contain the rkeConfig`, ""},
+		"the version": {demo(), demo(restore("s", 1, "kubernetesVersion")), versioned, false, "",
+			"you restore the configuration"},
+		"the version of a snapshot without a version": {demo(), demo(restore("s", 1, "kubernetesVersion")),
+			&rkev1.ETCDSnapshot{}, false,
+			at + `.name: Invalid value: "s": the snapshot does not contain the Kubernetes version`, ""},
+		"an unreadable snapshot": {demo(), demo(restore("s", 1, "all")), damaged, false,
+			at + `.name: Invalid value: "s": the snapshot's metadata must be base64`, ""},
+		"a missing snapshot": {demo(), demo(restore("s", 1, "all")), nil, false,
+			at + `.name: Not found: "s"`, ""},
+		"the snapshots are unknown": {demo(), demo(restore("s", 1, "all")), nil, true, "", ""},
+		"an invalid mode": {demo(), demo(restore("s", 1, "everything")), all, false,
+			at + `.restoreRKEConfig: Unsupported value: "everything"`, ""},
+		"data of a file without an object": {demo(), demo(restore("s", 1, "none")), nil, false, "", ""},
+		"again, of a deleted snapshot": {demo(restore("s", 1, "all")), demo(restore("s", 2, "all")), nil, false,
+			at + ".name: Not found", ""},
+		"unchanged": {demo(restore("s", 1, "all")), demo(restore("s", 1, "all"), withTwo), nil,
+			false, "", ""},
+		"no name":                      {demo(), demo(restore("", 1, "all")), nil, false, "", ""},
+		"a new cluster with a restore": {nil, demo(restore("s", 1, "all")), nil, false, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +70,8 @@ func TestDecide_ChecksTheContentOfASnapshot(t *testing.T) {
 			if got := topology.Explain(a.Errors); (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("got %q", got)
 			}
-			if got := strings.Join(a.Warnings, ""); (got == "") != (tc.warned == "") || !strings.Contains(got, tc.warned) {
+			if got := strings.Join(a.Warnings, ""); (got == "") != (tc.warned == "") ||
+				!strings.Contains(got, tc.warned) {
 				t.Errorf("warnings %q", got)
 			}
 		})
@@ -82,19 +93,22 @@ func TestDecide_ChecksTheCredentialOfSnapshots(t *testing.T) {
 		missing       bool
 		want, warned  string
 	}{
-		"of an existing cluster":         {demo(), demo(stored), true, want, ""},
-		"another credential":             {demo(storedIn("old")), demo(stored), true, want, ""},
-		"of a new cluster":               {nil, demo(stored), true, "", want},
-		"that exists":                    {demo(), demo(stored), false, "", ""},
-		"that was missing before":        {demo(stored), demo(stored, withTwo), true, "", ""},
-		"that is no longer used":         {demo(stored), demo(), true, "", ""},
-		"of clusters of another manager": {demo(), demo(stored, func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" }), true, "", ""},
+		"of an existing cluster":  {demo(), demo(stored), true, want, ""},
+		"another credential":      {demo(storedIn("old")), demo(stored), true, want, ""},
+		"of a new cluster":        {nil, demo(stored), true, "", want},
+		"that exists":             {demo(), demo(stored), false, "", ""},
+		"that was missing before": {demo(stored), demo(stored, withTwo), true, "", ""},
+		"that is no longer used":  {demo(stored), demo(), true, "", ""},
+		"of clusters of another manager": {demo(), demo(stored, func(c *provv1.Cluster) {
+			c.Annotations[rkev1.InstanceAnnotation] = "other"
+		}), true, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := facts(t, func(f *admission.Facts) { f.CredentialMissing = tc.missing })
 			a := decide(t, ofCluster(t, f, tc.before, tc.after))
-			if diff := cmp.Diff([]string{tc.want, tc.warned}, []string{topology.Explain(a.Errors), strings.Join(a.Warnings, "")}); diff != "" {
+			if diff := cmp.Diff([]string{tc.want, tc.warned},
+				[]string{topology.Explain(a.Errors), strings.Join(a.Warnings, "")}); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -110,9 +124,12 @@ func TestNamedBy_NewReferences(t *testing.T) {
 		resource      string
 		want          admission.Named
 	}{
-		"both":                      {demo(), demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{Snapshot: snapshot, Credential: own}},
-		"of a new cluster":          {nil, demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{Credential: own}},
-		"the same as before":        {demo(storedIn("cc"), restore("s", 1, "all")), demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{}},
+		"both": {demo(), demo(storedIn("cc"), restore("s", 1, "all")), "clusters",
+			admission.Named{Snapshot: snapshot, Credential: own}},
+		"of a new cluster": {nil, demo(storedIn("cc"), restore("s", 1, "all")), "clusters",
+			admission.Named{Credential: own}},
+		"the same as before": {demo(storedIn("cc"), restore("s", 1, "all")),
+			demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{}},
 		"data only":                 {demo(), demo(restore("s", 1, "")), "clusters", admission.Named{}},
 		"of an unreadable object":   {nil, map[string]any{"spec": 1}, "clusters", admission.Named{}},
 		"of a deleted Cluster":      {demo(storedIn("cc")), nil, "clusters", admission.Named{}},
@@ -120,7 +137,9 @@ func TestNamedBy_NewReferences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, admission.NamedBy(request(t, "provisioning.cattle.io", tc.resource, facts(t), tc.before, tc.after))); diff != "" {
+			if diff := cmp.Diff(tc.want,
+				admission.NamedBy(request(t, "provisioning.cattle.io", tc.resource, facts(t), tc.before,
+					tc.after))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -137,9 +156,13 @@ func TestComplete_RecordsTheCreator(t *testing.T) {
 		before, after *provv1.Cluster
 		want          []admission.Patch
 	}{
-		"no creator":                   {nil, demo(), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
-		"there are no annotations":     {nil, demo(func(c *provv1.Cluster) { c.Annotations = nil }), []admission.Patch{{Op: "add", Path: "/metadata/annotations", Value: map[string]string{"field.cattle.io/creatorId": "alice"}}}},
-		"another creator":              {nil, demo(annotate("field.cattle.io/creatorId", "bob")), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
+		"no creator": {nil, demo(), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
+		"there are no annotations": {nil, demo(func(c *provv1.Cluster) {
+			c.Annotations = nil
+		}), []admission.Patch{{Op: "add", Path: "/metadata/annotations",
+			Value: map[string]string{"field.cattle.io/creatorId": "alice"}}}},
+		"another creator": {nil, demo(annotate("field.cattle.io/creatorId", "bob")),
+			[]admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
 		"the same creator":             {nil, demo(annotate("field.cattle.io/creatorId", "alice")), nil},
 		"explicitly without a creator": {nil, demo(annotate("field.cattle.io/no-creator-rbac", "true")), nil},
 		"another Drover's":             {nil, demo(annotate(rkev1.InstanceAnnotation, "other")), nil},

@@ -26,7 +26,8 @@ func Protected(annotations map[string]string) bool {
 func protectNamespace(r Request, a *Answer) error {
 	for _, cluster := range r.Facts.Clusters {
 		if cluster.Namespace == r.Name && Protected(cluster.Annotations) {
-			a.forbid(fmt.Sprintf("namespace %s has a protected cluster: remove annotation %s from Cluster %s first", r.Name, rkev1.ProtectAnnotation, cluster.Name))
+			a.forbid(fmt.Sprintf("namespace %s has a protected cluster: remove annotation %s from Cluster %s first",
+				r.Name, rkev1.ProtectAnnotation, cluster.Name))
 			return nil
 		}
 	}
@@ -42,10 +43,12 @@ func protectUsedDriver(r Request, a *Answer) error {
 	}
 	kind := driverschema.MachineKind(driverschema.DisplayName(before))
 	for _, machine := range r.Facts.Machines {
-		if ref := machine.Spec.InfrastructureRef; ref.APIGroup != driverschema.MachineGroup || !strings.EqualFold(ref.Kind, kind) {
+		if ref := machine.Spec.InfrastructureRef; ref.APIGroup != driverschema.MachineGroup ||
+			!strings.EqualFold(ref.Kind, kind) {
 			continue
 		}
-		message := fmt.Sprintf("machines of this driver exist, such as %s/%s: delete them first", machine.Namespace, machine.Name)
+		message := fmt.Sprintf("machines of this driver exist, such as %s/%s: delete them first", machine.Namespace,
+			machine.Name)
 		if after == nil {
 			a.forbid(message)
 		} else {
@@ -64,7 +67,8 @@ func checkPlan(r Request, a *Answer) error {
 	}
 	if _, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan]); err != nil {
 		// The error omits the plan, because it may contain secrets.
-		a.refuse(field.Invalid(field.NewPath("data").Key(nodeplan.KeyPlan), field.OmitValueType{}, "must be a plan, as JSON"))
+		a.refuse(field.Invalid(field.NewPath("data").Key(nodeplan.KeyPlan), field.OmitValueType{},
+			"must be a plan, as JSON"))
 	}
 	return nil
 }
@@ -99,7 +103,8 @@ func warnAboutScaling(r Request, a *Answer) error {
 // (docs/admission.md.)
 func restoreSchemas(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
-	if err != nil || !isChecked(r.Facts, before, after) || after.Annotations[provv1.AllowDynamicSchemaDropAnnotation] == "true" ||
+	if err != nil || !isChecked(r.Facts, before, after) || after.Annotations[provv1.AllowDynamicSchemaDropAnnotation] ==
+		"true" ||
 		before.Spec.RKEConfig == nil || after.Spec.RKEConfig == nil {
 		return err
 	}
@@ -110,9 +115,11 @@ func restoreSchemas(r Request, a *Answer) error {
 	for i := range after.Spec.RKEConfig.MachinePools {
 		pool := &after.Spec.RKEConfig.MachinePools[i]
 		old := had[pool.Name]
-		if old != nil && pool.DynamicSchemaSpec == "" && old.DynamicSchemaSpec != "" && driverOf(old) == driverOf(pool) {
+		if old != nil && pool.DynamicSchemaSpec == "" && old.DynamicSchemaSpec != "" &&
+			driverOf(old) == driverOf(pool) {
 			a.Patches = append(a.Patches, Patch{
-				Op: "add", Path: fmt.Sprintf("/spec/rkeConfig/machinePools/%d/dynamicSchemaSpec", i), Value: old.DynamicSchemaSpec,
+				Op: "add", Path: fmt.Sprintf("/spec/rkeConfig/machinePools/%d/dynamicSchemaSpec", i),
+				Value: old.DynamicSchemaSpec,
 			})
 		}
 	}

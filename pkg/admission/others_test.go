@@ -29,8 +29,9 @@ func TestDecide_KeepsNamespacesOfProtectedClusters(t *testing.T) {
 		clusters  []*provv1.Cluster
 		want      string
 	}{
-		"with one":                  {build.Namespace, []*provv1.Cluster{demo(), protected}, "remove annotation drover.io/protect from Cluster demo first"},
-		"with unprotected clusters": {build.Namespace, []*provv1.Cluster{demo()}, ""},
+		"with one": {build.Namespace, []*provv1.Cluster{demo(), protected},
+			"remove annotation drover.io/protect from Cluster demo first"},
+		"with unprotected clusters":                {build.Namespace, []*provv1.Cluster{demo()}, ""},
 		"a protected cluster of another namespace": {"elsewhere", []*provv1.Cluster{protected}, ""},
 		"the clusters are unknown":                 {build.Namespace, nil, ""},
 	} {
@@ -60,8 +61,10 @@ func TestDecide_KeepsDriversOfMachines(t *testing.T) {
 		facts         []func(*admission.Facts)
 		want          string
 	}{
-		"deleted with machines":         {active("sim"), nil, []func(*admission.Facts){used}, "machines of this driver exist, such as fleet-default/a"},
-		"deactivated with machines":     {active("sim"), inactive, []func(*admission.Facts){used}, "spec.active: Forbidden: machines of this driver exist"},
+		"deleted with machines": {active("sim"), nil, []func(*admission.Facts){used},
+			"machines of this driver exist, such as fleet-default/a"},
+		"deactivated with machines": {active("sim"), inactive, []func(*admission.Facts){used},
+			"spec.active: Forbidden: machines of this driver exist"},
 		"edited with machines":          {active("sim"), described, []func(*admission.Facts){used}, ""},
 		"an inactive driver is deleted": {inactive, nil, []func(*admission.Facts){used}, ""},
 		"another driver":                {active("pod"), nil, []func(*admission.Facts){used}, ""},
@@ -69,8 +72,10 @@ func TestDecide_KeepsDriversOfMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := decide(t, request(t, "management.cattle.io", "nodedrivers", facts(t, tc.facts...), tc.before, tc.after))
-			if got := topology.Explain(a.Errors) + a.Forbidden; a.Allowed() != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
+			a := decide(t, request(t, "management.cattle.io", "nodedrivers", facts(t, tc.facts...), tc.before,
+				tc.after))
+			if got := topology.Explain(a.Errors) + a.Forbidden; a.Allowed() != (tc.want == "") ||
+				!strings.HasPrefix(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -94,7 +99,8 @@ func TestDecide_ChecksPlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := decide(t, request(t, "", "secrets", facts(t), nil, tc.secret))
-			if got := topology.Explain(a.Errors); a.Allowed() == tc.refused || strings.Contains(got, "hunter2") || tc.refused && !strings.HasPrefix(got, "data[plan]: ") {
+			if got := topology.Explain(a.Errors); a.Allowed() == tc.refused || strings.Contains(got, "hunter2") ||
+				tc.refused && !strings.HasPrefix(got, "data[plan]: ") {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -112,20 +118,25 @@ func TestDecide_WarnsAboutScalingAMachineDeployment(t *testing.T) {
 		replicas   int32
 		want       string
 	}{
-		"a pool":                      {demo(withTwo), "demo-other", 5, "spec.rkeConfig.machinePools[1].quantity of Cluster demo is 3"},
+		"a pool": {demo(withTwo), "demo-other", 5,
+			"spec.rkeConfig.machinePools[1].quantity of Cluster demo is 3"},
 		"the size is unchanged":       {demo(), "demo-all", 3, ""},
 		"another MachineDeployment":   {demo(), "web", 5, ""},
 		"a pool with an autoscaler":   {demo(autoscaled), "demo-all", 5, ""},
 		"a pool without a fixed size": {demo(func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }), "demo-all", 5, ""},
-		"a cluster of another Drover": {demo(func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" }), "demo-all", 5, ""},
+		"a cluster of another Drover": {demo(func(c *provv1.Cluster) {
+			c.Annotations[rkev1.InstanceAnnotation] = "other"
+		}), "demo-all", 5, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: tc.replicas}}
-			r := request(t, "cluster.x-k8s.io", "machinedeployments", facts(t, ofClusters(tc.cluster)), &autoscalingv1.Scale{}, scale)
+			r := request(t, "cluster.x-k8s.io", "machinedeployments", facts(t, ofClusters(tc.cluster)),
+				&autoscalingv1.Scale{}, scale)
 			r.Subresource, r.Name = "scale", tc.deployment
 			a := decide(t, r)
-			if got := strings.Join(a.Warnings, ""); !a.Allowed() || (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
+			if got := strings.Join(a.Warnings, ""); !a.Allowed() || (got == "") != (tc.want == "") ||
+				!strings.HasPrefix(got, tc.want) {
 				t.Errorf("warnings %q", got)
 			}
 		})
@@ -139,14 +150,19 @@ func TestComplete_RestoresSchemas(t *testing.T) {
 		after *provv1.Cluster
 		want  []admission.Patch
 	}{
-		"left out":                    {demo(), []admission.Patch{{Op: "add", Path: "/spec/rkeConfig/machinePools/0/dynamicSchemaSpec", Value: `{"resourceFields":{}}`}}},
-		"kept":                        {demo(had), nil},
-		"removed with the annotation": {demo(func(c *provv1.Cluster) { c.Annotations["provisioning.cattle.io/allow-dynamic-schema-drop"] = "true" }), nil},
-		"another driver":              {demo(func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Kind = "PodConfig" }), nil},
-		"another pool":                {demo(func(c *provv1.Cluster) { pool(c, 0).Name = "new" }), nil},
+		"left out": {demo(),
+			[]admission.Patch{{Op: "add", Path: "/spec/rkeConfig/machinePools/0/dynamicSchemaSpec",
+				Value: `{"resourceFields":{}}`}}},
+		"kept": {demo(had), nil},
+		"removed with the annotation": {demo(func(c *provv1.Cluster) {
+			c.Annotations["provisioning.cattle.io/allow-dynamic-schema-drop"] = "true"
+		}), nil},
+		"another driver": {demo(func(c *provv1.Cluster) { pool(c, 0).NodeConfig.Kind = "PodConfig" }), nil},
+		"another pool":   {demo(func(c *provv1.Cluster) { pool(c, 0).Name = "new" }), nil},
 		"moved": {demo(func(c *provv1.Cluster) {
 			c.Spec.RKEConfig.MachinePools = []provv1.RKEMachinePool{build.Pool("new", "w", 1), *pool(c, 0)}
-		}), []admission.Patch{{Op: "add", Path: "/spec/rkeConfig/machinePools/1/dynamicSchemaSpec", Value: `{"resourceFields":{}}`}}},
+		}), []admission.Patch{{Op: "add", Path: "/spec/rkeConfig/machinePools/1/dynamicSchemaSpec",
+			Value: `{"resourceFields":{}}`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

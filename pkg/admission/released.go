@@ -23,7 +23,8 @@ const (
 // Released reports whether the request creates a Cluster that another Drover has released, as a restore or a move does.
 // Drover does not act on it until it is adopted, and its mistakes are old ones. before is nil for a new Cluster.
 func Released(before, after *provv1.Cluster) bool {
-	return before == nil && after.Annotations[rkev1.ReleasedByAnnotation] != "" && after.Annotations[rkev1.InstanceAnnotation] == ""
+	return before == nil && after.Annotations[rkev1.ReleasedByAnnotation] != "" &&
+		after.Annotations[rkev1.InstanceAnnotation] == ""
 }
 
 // TrustMatters reports whether Complete needs to know if the user is trusted. It is false for an unreadable object.

@@ -29,7 +29,8 @@ func TestDecide_WarnsAboutErrorsOfReleasedClusters(t *testing.T) {
 			AppendTolerations: []corev1.Toleration{{Key: "a b"}},
 		}
 	}
-	const unhealthy, toleration = "spec.rkeConfig.machinePools[0].unhealthyRange", "spec.clusterAgentDeploymentCustomization"
+	const unhealthy, toleration = "spec.rkeConfig.machinePools[0].unhealthyRange",
+		"spec.clusterAgentDeploymentCustomization"
 	marked := func(mark string) func(*provv1.Cluster) {
 		return func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = mark }
 	}
@@ -37,12 +38,16 @@ func TestDecide_WarnsAboutErrorsOfReleasedClusters(t *testing.T) {
 		before, after *provv1.Cluster
 		want, warned  string
 	}{
-		"a range without a number":                   {nil, demo(tolerated, released), "", unhealthy},
-		"an invalid toleration":                      {nil, demo(customized, released), "", toleration},
-		"servers that register later":                {nil, demo(released, func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "w", 1) }), "", ""},
-		"a valid Cluster":                            {nil, demo(released), "", ""},
-		"of a new Cluster":                           {nil, demo(tolerated), unhealthy, ""},
-		"of a Cluster that was not released":         {nil, demo(tolerated, unmarked, func(c *provv1.Cluster) { c.Annotations[rkev1.ReleasedByAnnotation] = "" }), unhealthy, ""},
+		"a range without a number": {nil, demo(tolerated, released), "", unhealthy},
+		"an invalid toleration":    {nil, demo(customized, released), "", toleration},
+		"servers that register later": {nil, demo(released, func(c *provv1.Cluster) {
+			*pool(c, 0) = build.Pool("all", "w", 1)
+		}), "", ""},
+		"a valid Cluster":  {nil, demo(released), "", ""},
+		"of a new Cluster": {nil, demo(tolerated), unhealthy, ""},
+		"of a Cluster that was not released": {nil, demo(tolerated, unmarked, func(c *provv1.Cluster) {
+			c.Annotations[rkev1.ReleasedByAnnotation] = ""
+		}), unhealthy, ""},
 		"of a Cluster with a mark":                   {nil, demo(tolerated, released, marked(instance)), unhealthy, ""},
 		"released by an edit of an existing Cluster": {demo(released), demo(released, tolerated), unhealthy, ""},
 	} {
@@ -52,7 +57,8 @@ func TestDecide_WarnsAboutErrorsOfReleasedClusters(t *testing.T) {
 			if got := topology.Explain(a.Errors); (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("refused: %q", got)
 			}
-			if got := strings.Join(a.Warnings, "; "); (got == "") != (tc.warned == "") || !strings.HasPrefix(got, tc.warned) {
+			if got := strings.Join(a.Warnings, "; "); (got == "") != (tc.warned == "") ||
+				!strings.HasPrefix(got, tc.warned) {
 				t.Errorf("warned: %q", got)
 			}
 		})
@@ -64,7 +70,8 @@ func TestComplete_KeepsTheCreatorOfAReleasedClusterForTrustedUsers(t *testing.T)
 	by := func(creator string) func(*provv1.Cluster) {
 		return func(c *provv1.Cluster) { c.Annotations[provv1.CreatorIDAnnotation] = creator }
 	}
-	operator := []admission.Patch{{Op: "add", Path: "/metadata/annotations/field.cattle.io~1creatorId", Value: "operator"}}
+	operator := []admission.Patch{{Op: "add", Path: "/metadata/annotations/field.cattle.io~1creatorId",
+		Value: "operator"}}
 	for name, tc := range map[string]struct {
 		after   *provv1.Cluster
 		trust   admission.Trust
@@ -74,22 +81,30 @@ func TestComplete_KeepsTheCreatorOfAReleasedClusterForTrustedUsers(t *testing.T)
 	}{
 		"created by a trusted user":            {demo(released, by("alice")), admission.Trusted, nil, false, true},
 		"without a creator, by a trusted user": {demo(released), admission.Trusted, nil, false, true},
-		"created by an untrusted user":         {demo(released, by("alice")), admission.Untrusted, operator, false, true},
-		"created while the trust is unknown":   {demo(released, by("alice")), admission.TrustUnknown, operator, true, true},
-		"with the creator of the request":      {demo(released, by("operator")), admission.TrustUnknown, nil, false, false},
-		"explicitly without a creator":         {demo(released, func(c *provv1.Cluster) { c.Annotations["field.cattle.io/no-creator-rbac"] = "true" }), admission.TrustUnknown, nil, false, false},
-		"a new Cluster, by a trusted user":     {demo(by("alice")), admission.Trusted, operator, false, false},
-		"a new Cluster without a check":        {demo(unmarked, by("alice")), admission.TrustUnknown, operator, false, false},
+		"created by an untrusted user": {demo(released, by("alice")), admission.Untrusted, operator, false,
+			true},
+		"created while the trust is unknown": {demo(released, by("alice")), admission.TrustUnknown, operator, true,
+			true},
+		"with the creator of the request": {demo(released, by("operator")), admission.TrustUnknown, nil, false, false},
+		"explicitly without a creator": {demo(released, func(c *provv1.Cluster) {
+			c.Annotations["field.cattle.io/no-creator-rbac"] = "true"
+		}), admission.TrustUnknown, nil, false, false},
+		"a new Cluster, by a trusted user": {demo(by("alice")), admission.Trusted, operator, false, false},
+		"a new Cluster without a check": {demo(unmarked, by("alice")), admission.TrustUnknown, operator, false,
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := request(t, "provisioning.cattle.io", "clusters", facts(t, func(f *admission.Facts) { f.Trust = tc.trust }), nil, tc.after)
+			r := request(t, "provisioning.cattle.io", "clusters", facts(t, func(f *admission.Facts) {
+				f.Trust = tc.trust
+			}), nil, tc.after)
 			r.User.Username = "operator"
 			a := complete(t, r)
 			if diff := cmp.Diff(tc.want, a.Patches); diff != "" {
 				t.Error(diff)
 			}
-			if (len(a.Warnings) > 0) != tc.warned || tc.warned && !strings.Contains(a.Warnings[0], "operator may create clusters.management.cattle.io") {
+			if (len(a.Warnings) > 0) != tc.warned || tc.warned &&
+				!strings.Contains(a.Warnings[0], "operator may create clusters.management.cattle.io") {
 				t.Errorf("warned: %q", a.Warnings)
 			}
 			if got := admission.TrustMatters(r); got != tc.matters {
@@ -103,7 +118,8 @@ func TestComplete_KeepsTheCreatorOfAReleasedClusterForTrustedUsers(t *testing.T)
 func TestTrustMatters_OfNewClustersOnly(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]admission.Request{
-		"an update":                 request(t, "provisioning.cattle.io", "clusters", facts(t), demo(released), demo(released)),
+		"an update": request(t, "provisioning.cattle.io", "clusters", facts(t), demo(released),
+			demo(released)),
 		"a deletion":                request(t, "provisioning.cattle.io", "clusters", facts(t), demo(released), nil),
 		"another kind":              request(t, "provisioning.cattle.io", "others", facts(t), nil, demo(released)),
 		"an unreadable object":      request(t, "provisioning.cattle.io", "clusters", facts(t), nil, "no object"),

@@ -100,7 +100,8 @@ type rule struct {
 }
 
 func (r rule) matches(request Request) bool {
-	return r.resource == request.Resource && r.subresource == request.Subresource && slices.Contains(r.operations, request.Operation)
+	return r.resource == request.Resource && r.subresource == request.Subresource &&
+		slices.Contains(r.operations, request.Operation)
 }
 
 // Resources that the rules are for.

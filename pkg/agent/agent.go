@@ -55,7 +55,8 @@ func Run(ctx context.Context, o Options) error {
 	if client != nil {
 		o.Log.WithField("secret", info.Namespace+"/"+info.SecretName).Info("Watching plan secret")
 		remote := &remoteSource{
-			client: client, namespace: info.Namespace, name: info.SecretName, applier: a, log: o.Log, now: o.Now, patience: replacedPatience,
+			client: client, namespace: info.Namespace, name: info.SecretName, applier: a, log: o.Log, now: o.Now,
+			patience: replacedPatience,
 		}
 		sources.Go(func() { remote.run(ctx) })
 	}
@@ -83,7 +84,8 @@ func newApplier(o Options) *applier {
 				dir: o.Config.ImagesDirectory,
 				log: o.Log,
 				registriesFile: []string{
-					o.Config.AgentRegistriesFile, "/etc/rancher/rke2/registries.yaml", "/etc/rancher/k3s/registries.yaml",
+					o.Config.AgentRegistriesFile, "/etc/rancher/rke2/registries.yaml",
+					"/etc/rancher/k3s/registries.yaml",
 				},
 			},
 		},

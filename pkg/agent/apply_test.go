@@ -49,8 +49,10 @@ func newTestApplier(t *testing.T) (*applier, string) {
 	}
 	a := newApplier(Options{
 		Config: Config{
-			WorkDirectory: filepath.Join(dir, "work"), AppliedPlanDirectory: filepath.Join(dir, "applied"), InterlockDirectory: filepath.Join(dir, "interlock"),
-			ImagesDirectory: filepath.Join(dir, "images"), AgentRegistriesFile: filepath.Join(dir, "registries.yaml"),
+			WorkDirectory: filepath.Join(dir, "work"), AppliedPlanDirectory: filepath.Join(dir, "applied"),
+			InterlockDirectory:  filepath.Join(dir, "interlock"),
+			ImagesDirectory:     filepath.Join(dir, "images"),
+			AgentRegistriesFile: filepath.Join(dir, "registries.yaml"),
 		},
 		Environ: []string{"PATH=/usr/bin:/bin", "FROM_AGENT=yes"}, Log: quiet(), Now: time.Now,
 	})
@@ -58,7 +60,8 @@ func newTestApplier(t *testing.T) (*applier, string) {
 }
 
 func shell(name, script string) plan.OneTimeInstruction {
-	return plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{Name: name, Command: "sh", Args: []string{"-c", script}}, SaveOutput: true}
+	return plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{Name: name, Command: "sh",
+		Args: []string{"-c", script}}, SaveOutput: true}
 }
 
 func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -83,7 +86,8 @@ func TestApply_Instructions(t *testing.T) {
 	}{
 		"environment of agent, plan and protocol": {
 			instructions: []plan.OneTimeInstruction{func() plan.OneTimeInstruction {
-				i := shell("env", `echo "$FROM_AGENT $A $CATTLE_AGENT_ATTEMPT_NUMBER"; [ "$PWD" = "$CATTLE_AGENT_EXECUTION_PWD" ] && [ "$PATH" = "/usr/bin:/bin:$PWD" ] && echo same`)
+				i := shell("env",
+					`echo "$FROM_AGENT $A $CATTLE_AGENT_ATTEMPT_NUMBER"; [ "$PWD" = "$CATTLE_AGENT_EXECUTION_PWD" ] && [ "$PATH" = "/usr/bin:/bin:$PWD" ] && echo same`)
 				i.Env = []string{"A=1", "PATH=/nowhere"}
 				return i
 			}()},
@@ -94,12 +98,15 @@ func TestApply_Instructions(t *testing.T) {
 			wantOK:       true, wantOutput: map[string]string{"both": "one\ntwo\nthree\n"},
 		},
 		"long lines are kept": {
-			instructions: []plan.OneTimeInstruction{shell("long", "head -c 70000 /dev/zero | tr '\\0' x; echo; echo end")},
-			wantOK:       true, wantOutput: map[string]string{"long": strings.Repeat("x", 70000) + "\nend\n"},
+			instructions: []plan.OneTimeInstruction{
+				shell("long", "head -c 70000 /dev/zero | tr '\\0' x; echo; echo end")},
+			wantOK: true, wantOutput: map[string]string{"long": strings.Repeat("x", 70000) + "\nend\n"},
 		},
 		"first failure stops the rest": {
-			instructions: []plan.OneTimeInstruction{shell("a", "echo a"), shell("b", "echo why; exit 3"), shell("c", "echo c")},
-			wantOutput:   map[string]string{"a": "a\n", "b": "why\n", nodeplan.OutputFailure: `{"instruction":"b","exitCode":3}`},
+			instructions: []plan.OneTimeInstruction{shell("a", "echo a"), shell("b", "echo why; exit 3"),
+				shell("c", "echo c")},
+			wantOutput: map[string]string{"a": "a\n", "b": "why\n",
+				nodeplan.OutputFailure: `{"instruction":"b","exitCode":3}`},
 		},
 		"a failure is explained without saveOutput": {
 			instructions: []plan.OneTimeInstruction{func() plan.OneTimeInstruction {
@@ -107,24 +114,30 @@ func TestApply_Instructions(t *testing.T) {
 				i.SaveOutput = false
 				return i
 			}()},
-			wantOutput: map[string]string{"install": "no space left\n", nodeplan.OutputFailure: `{"instruction":"install","exitCode":1}`},
+			wantOutput: map[string]string{"install": "no space left\n",
+				nodeplan.OutputFailure: `{"instruction":"install","exitCode":1}`},
 		},
 		"command that does not exist": {
-			instructions: []plan.OneTimeInstruction{{CommonInstruction: plan.CommonInstruction{Name: "x", Command: "no-such-command"}}},
+			instructions: []plan.OneTimeInstruction{
+				{CommonInstruction: plan.CommonInstruction{Name: "x", Command: "no-such-command"}}},
 			wantOutput: map[string]string{
-				nodeplan.OutputAgentError: "find command no-such-command: file does not exist", nodeplan.OutputFailure: `{"instruction":"x"}`,
+				nodeplan.OutputAgentError: "find command no-such-command: file does not exist",
+				nodeplan.OutputFailure:    `{"instruction":"x"}`,
 			},
 		},
-		"output without a name is not saved": {instructions: []plan.OneTimeInstruction{shell("", "echo x")}, wantOK: true, wantOutput: map[string]string{}},
+		"output without a name is not saved": {instructions: []plan.OneTimeInstruction{shell("", "echo x")},
+			wantOK: true, wantOutput: map[string]string{}},
 		"a daemon that keeps the output open does not hang the plan": {
-			instructions: []plan.OneTimeInstruction{shell("d", "sleep 60 & echo started")}, wantOK: true, wantOutput: map[string]string{"d": "started\n"},
+			instructions: []plan.OneTimeInstruction{shell("d", "sleep 60 & echo started")}, wantOK: true,
+			wantOutput: map[string]string{"d": "started\n"},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, dir := newTestApplier(t)
-			r := mustApply(t, a, applyInput{plan: plan.NodePlan{Instructions: tc.instructions}, apply: true, attempt: 4})
+			r := mustApply(t, a, applyInput{plan: plan.NodePlan{Instructions: tc.instructions}, apply: true,
+				attempt: 4})
 			got := map[string]string{}
 			for name, output := range r.output {
 				got[name] = string(output)
@@ -151,9 +164,10 @@ func TestApply_CancelKillsTheProcessGroup(t *testing.T) {
 	pidFile := filepath.Join(dir, "pid")
 	done := make(chan error, 1)
 	go func() {
-		_, err := a.apply(ctx, applyInput{checksum: "sum", apply: true, plan: plan.NodePlan{Instructions: []plan.OneTimeInstruction{
-			shell("x", "sleep 600 & echo $! > "+pidFile+"; wait"),
-		}}})
+		_, err := a.apply(ctx,
+			applyInput{checksum: "sum", apply: true, plan: plan.NodePlan{Instructions: []plan.OneTimeInstruction{
+				shell("x", "sleep 600 & echo $! > "+pidFile+"; wait"),
+			}}})
 		done <- err
 	}()
 	var pid []byte
@@ -187,7 +201,10 @@ func TestEndOrphan(t *testing.T) {
 	started := filepath.Join(dir, "started")
 	done := make(chan result, 1)
 	go func() {
-		r, _ := a.apply(context.Background(), applyInput{checksum: "sum", apply: true, plan: plan.NodePlan{Instructions: []plan.OneTimeInstruction{shell("x", "touch "+started+"; sleep 600")}}})
+		r, _ := a.apply(context.Background(),
+			applyInput{checksum: "sum", apply: true,
+				plan: plan.NodePlan{
+					Instructions: []plan.OneTimeInstruction{shell("x", "touch "+started+"; sleep 600")}}})
 		done <- r
 	}()
 	waitFor(t, func() bool { _, err := os.Stat(started); return err == nil })
@@ -223,7 +240,8 @@ func TestWriteFiles(t *testing.T) {
 		}
 		return writeFiles(files)
 	}
-	if err := write(plan.File{Path: path, Content: b64("one")}, plan.File{Path: filepath.Join(dir, "d"), Directory: true, Permissions: "0750"}); err != nil {
+	if err := write(plan.File{Path: path, Content: b64("one")},
+		plan.File{Path: filepath.Join(dir, "d"), Directory: true, Permissions: "0750"}); err != nil {
 		t.Fatal(err)
 	}
 	checkFileIs(t, path, "one", 0o600)
@@ -311,9 +329,11 @@ func inode(t *testing.T, path string) uint64 {
 func TestApply_UnwritableFileIsReported(t *testing.T) {
 	a, _ := newTestApplier(t)
 	r := mustApply(t, a, applyInput{apply: true, plan: plan.NodePlan{
-		Files: []plan.File{{Path: "/proc/no/such", Content: b64("x")}}, Instructions: []plan.OneTimeInstruction{shell("x", "echo ran")},
+		Files:        []plan.File{{Path: "/proc/no/such", Content: b64("x")}},
+		Instructions: []plan.OneTimeInstruction{shell("x", "echo ran")},
 	}})
-	if r.succeeded || !strings.Contains(string(r.output[nodeplan.OutputAgentError]), "files[0] /proc/no/such") || r.output["x"] != nil {
+	if r.succeeded || !strings.Contains(string(r.output[nodeplan.OutputAgentError]), "files[0] /proc/no/such") ||
+		r.output["x"] != nil {
 		t.Errorf("result = %+v", r)
 	}
 }
@@ -321,16 +341,20 @@ func TestApply_UnwritableFileIsReported(t *testing.T) {
 func TestApply_Periodic(t *testing.T) {
 	a, _ := newTestApplier(t)
 	periodic := func(name, script string) plan.PeriodicInstruction {
-		return plan.PeriodicInstruction{CommonInstruction: plan.CommonInstruction{Name: name, Command: "sh", Args: []string{"-c", script}}, SaveStderrOutput: name == "both"}
+		return plan.PeriodicInstruction{CommonInstruction: plan.CommonInstruction{Name: name, Command: "sh",
+			Args: []string{"-c", script}}, SaveStderrOutput: name == "both"}
 	}
 	p := plan.NodePlan{PeriodicInstructions: []plan.PeriodicInstruction{
-		periodic("fails", "exit 4"), periodic("both", "echo out; echo err >&2"), periodic("out", "echo $CATTLE_AGENT_ATTEMPT_NUMBER; echo err >&2"), periodic("", "exit 1"),
+		periodic("fails", "exit 4"), periodic("both", "echo out; echo err >&2"),
+		periodic("out", "echo $CATTLE_AGENT_ATTEMPT_NUMBER; echo err >&2"), periodic("", "exit 1"),
 	}}
 	first := mustApply(t, a, applyInput{plan: p})
-	if got := first.periodic["fails"]; got.ExitCode != 4 || got.Failures != 1 || got.LastFailedRunTime == "" || got.LastSuccessfulRunTime != "" {
+	if got := first.periodic["fails"]; got.ExitCode != 4 || got.Failures != 1 || got.LastFailedRunTime == "" ||
+		got.LastSuccessfulRunTime != "" {
 		t.Errorf("fails = %+v", got)
 	}
-	if got := first.periodic["both"]; string(got.Stdout) != "out\n" || string(got.Stderr) != "err\n" || got.Name != "both" || got.LastSuccessfulRunTime == "" {
+	if got := first.periodic["both"]; string(got.Stdout) != "out\n" || string(got.Stderr) != "err\n" ||
+		got.Name != "both" || got.LastSuccessfulRunTime == "" {
 		t.Errorf("both = %+v", got)
 	}
 	if got := first.periodic["out"]; string(got.Stdout) != "1\n" || got.Stderr != nil {
@@ -373,7 +397,8 @@ func TestApply_Probes(t *testing.T) {
 	untrusted.HTTPGetAction.CACert, insecure.HTTPGetAction.CACert = "", ""
 	insecure.HTTPGetAction.Insecure = true
 	p := plan.NodePlan{Probes: map[string]plan.Probe{
-		"plain": probe("/"), "redirect": probe("/redirect"), "away": probe("/away"), "hang": probe("/hang"), "untrusted": untrusted, "insecure": insecure,
+		"plain": probe("/"), "redirect": probe("/redirect"), "away": probe("/away"), "hang": probe("/hang"),
+		"untrusted": untrusted, "insecure": insecure,
 	}}
 	a, _ := newTestApplier(t)
 	down := mustApply(t, a, applyInput{plan: p, probes: map[string]plan.ProbeStatus{"former": {Healthy: true}}})
@@ -391,7 +416,8 @@ func TestApply_Probes(t *testing.T) {
 	for name, status := range later.probes {
 		got[name] = status.Healthy
 	}
-	want := map[string]bool{"plain": true, "redirect": true, "insecure": true, "away": false, "hang": false, "untrusted": false}
+	want := map[string]bool{"plain": true, "redirect": true, "insecure": true, "away": false, "hang": false,
+		"untrusted": false}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("healthy (-want +got):\n%s", diff)
 	}
@@ -411,14 +437,17 @@ func newImage(t *testing.T) v1.Image {
 			t.Fatal(err)
 		}
 	}
-	add(tar.Header{Name: "run.sh", Typeflag: tar.TypeReg, Mode: 0o777}, "#!/bin/sh\necho \"ran $1\"; helper; ls -l run.sh | cut -c1-10\n")
+	add(tar.Header{Name: "run.sh", Typeflag: tar.TypeReg, Mode: 0o777},
+		"#!/bin/sh\necho \"ran $1\"; helper; ls -l run.sh | cut -c1-10\n")
 	add(tar.Header{Name: "bin/helper-real", Typeflag: tar.TypeReg, Mode: 0o755}, "#!/bin/sh\necho helped\n")
 	add(tar.Header{Name: "helper", Typeflag: tar.TypeSymlink, Linkname: "bin/helper-real"}, "")
 	add(tar.Header{Name: "../../escape", Typeflag: tar.TypeReg, Mode: 0o644}, "x")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(buf.Bytes())), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,9 +474,11 @@ func TestApply_ImageFromArchive(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "images", "broken.tar.zst"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, image := range []string{"rancher/installer:v1", "docker.io/rancher/installer:v1", "index.docker.io/rancher/installer:v1"} {
+	for _, image := range []string{"rancher/installer:v1", "docker.io/rancher/installer:v1",
+		"index.docker.io/rancher/installer:v1"} {
 		r := mustApply(t, a, applyInput{apply: true, plan: plan.NodePlan{Instructions: []plan.OneTimeInstruction{
-			{CommonInstruction: plan.CommonInstruction{Name: "install", Image: image, Args: []string{"arg"}}, SaveOutput: true},
+			{CommonInstruction: plan.CommonInstruction{Name: "install", Image: image, Args: []string{"arg"}},
+				SaveOutput: true},
 		}}})
 		if got, want := string(r.output["install"]), "ran arg\nhelped\n-rwxr-xr-x\n"; got != want || !r.succeeded {
 			t.Errorf("%s: output %q (%s), want %q", image, got, r.output[nodeplan.OutputAgentError], want)
@@ -484,7 +515,8 @@ func TestApply_ImageFromMirror(t *testing.T) {
 	if err := remote.Write(tag, newImage(t), config.keychain(tag)); err != nil {
 		t.Fatal(err)
 	}
-	registries := `{"mirrors":{"docker.io":{"endpoint":["` + server.URL + `"],"rewrite":{"^rancher/(.*)":"proxy/rancher/$1"}}},` +
+	registries := `{"mirrors":{"docker.io":{"endpoint":["` + server.URL +
+		`"],"rewrite":{"^rancher/(.*)":"proxy/rancher/$1"}}},` +
 		`"configs":{"` + host + `":{"auth":{"username":"u","password":"hunter2"}}}}`
 	if err := os.WriteFile(filepath.Join(dir, "registries.yaml"), []byte(registries), 0o600); err != nil {
 		t.Fatal(err)
@@ -513,8 +545,11 @@ func TestEndpoints(t *testing.T) {
 	}{
 		"no mirrors": {image: "rancher/x", want: []string{"https://index.docker.io rancher/x "}},
 		"mirror of docker hub, then itself": {
-			registries: registries{Mirrors: map[string]mirror{"docker.io": {Endpoints: []string{"https://m:5000", "other"}, Rewrites: map[string]string{"^": "p/"}}}},
-			image:      "rancher/x", want: []string{"https://m:5000 p/rancher/x docker.io", "https://other p/rancher/x docker.io", "https://index.docker.io rancher/x "},
+			registries: registries{
+				Mirrors: map[string]mirror{"docker.io": {Endpoints: []string{"https://m:5000", "other"},
+					Rewrites: map[string]string{"^": "p/"}}}},
+			image: "rancher/x", want: []string{"https://m:5000 p/rancher/x docker.io",
+				"https://other p/rancher/x docker.io", "https://index.docker.io rancher/x "},
 		},
 		"star for other registries": {
 			registries: registries{Mirrors: map[string]mirror{"*": {Endpoints: []string{"http://m"}}, "docker.io": {}}},
@@ -600,7 +635,8 @@ func TestHistory_KeepsTheLast(t *testing.T) {
 	}
 	for i := range 70 {
 		// The clock stops, then goes back. The last written record must still be the newest.
-		if err := h.add(plan.NodePlan{}, string(rune('A'+i)), source{}, noon.Add(-time.Duration(i)*time.Second)); err != nil {
+		if err := h.add(plan.NodePlan{}, string(rune('A'+i)), source{}, noon.Add(-time.Duration(i)*time.Second)); err !=
+			nil {
 			t.Fatal(err)
 		}
 		if h.newest() != string(rune('A'+i)) {

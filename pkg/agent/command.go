@@ -44,9 +44,10 @@ type CommandOptions struct {
 // validate-connection FILE` and `agent --version`. A program for which IsAgent is true runs it as its root command.
 func NewCommand(o CommandOptions) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:           "agent",
-		Short:         "Apply the plans of a Drover server to this machine",
-		Long:          "Run the node agent, or check its files. The agent watches the plan Secret of this machine and\napplies the plan. Started as " + ProgramName + ", the program is only the node agent.",
+		Use:   "agent",
+		Short: "Apply the plans of a Drover server to this machine",
+		Long: "Run the node agent, or check its files. The agent watches the plan Secret of this machine " +
+			"and\napplies the plan. Started as " + ProgramName + ", the program is only the node agent.",
 		Version:       o.Version,
 		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -56,8 +57,9 @@ func NewCommand(o CommandOptions) *cobra.Command {
 	cmd.SetVersionTemplate(ProgramName + " version {{.Version}}\n")
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "sentinel", Short: "Watch for plans and apply them until SIGTERM or SIGINT", Args: cobra.NoArgs, SilenceUsage: true,
-			RunE: func(cmd *cobra.Command, _ []string) error { return sentinel(cmd, o) },
+			Use: "sentinel", Short: "Watch for plans and apply them until SIGTERM or SIGINT", Args: cobra.NoArgs,
+			SilenceUsage: true,
+			RunE:         func(cmd *cobra.Command, _ []string) error { return sentinel(cmd, o) },
 		},
 		&cobra.Command{
 			Use: "validate-config FILE", Short: "Check a configuration file", Args: oneFile, SilenceUsage: true,

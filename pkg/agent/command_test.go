@@ -20,18 +20,24 @@ func TestCommand_ValidateConnection(t *testing.T) {
 		mode    os.FileMode
 		wantErr string // empty if accepted
 	}{
-		"proper":             {content: `{"kubeConfig":` + quoted(goodKubeconfig) + `,"namespace":"ns","secretName":"s"}`},
-		"valid YAML":         {name: "connection.yaml", content: "namespace: ns\nsecretName: s\nkubeConfig: '" + goodKubeconfig + "'\n"},
+		"proper": {content: `{"kubeConfig":` + quoted(goodKubeconfig) +
+			`,"namespace":"ns","secretName":"s"}`},
+		"valid YAML": {name: "connection.yaml", content: "namespace: ns\nsecretName: s\nkubeConfig: '" +
+			goodKubeconfig + "'\n"},
 		"readable by others": {content: `{}`, mode: 0o644, wantErr: "must be 0600"},
 		"no kubeconfig":      {content: `{"namespace":"ns","secretName":"s"}`, wantErr: "kubeConfig must not be empty"},
 		"no secret":          {content: `{"kubeConfig":"x","namespace":"ns"}`, wantErr: "secretName must not be empty"},
 		"not JSON":           {content: `<html>hunter2`, wantErr: "must have the documented format"},
-		"not a kubeconfig":   {content: `{"kubeConfig":"hunter2","namespace":"ns","secretName":"s"}`, wantErr: "not a kubeconfig"},
+		"not a kubeconfig": {content: `{"kubeConfig":"hunter2","namespace":"ns","secretName":"s"}`,
+			wantErr: "not a kubeconfig"},
 		"plain http": {
-			content: `{"kubeConfig":` + quoted(strings.Replace(goodKubeconfig, "https://", "http://", 1)) + `,"namespace":"ns","secretName":"s"}`, wantErr: "must be an https URL",
+			content: `{"kubeConfig":` + quoted(strings.Replace(goodKubeconfig, "https://", "http://", 1)) +
+				`,"namespace":"ns","secretName":"s"}`, wantErr: "must be an https URL",
 		},
 		"verification off": {
-			content: `{"kubeConfig":` + quoted(strings.Replace(goodKubeconfig, `"server"`, `"insecure-skip-tls-verify":true,"server"`, 1)) + `,"namespace":"ns","secretName":"s"}`, wantErr: "must not be set",
+			content: `{"kubeConfig":` +
+				quoted(strings.Replace(goodKubeconfig, `"server"`, `"insecure-skip-tls-verify":true,"server"`, 1)) +
+				`,"namespace":"ns","secretName":"s"}`, wantErr: "must not be set",
 		},
 		"another file name": {name: "connection.txt", content: `{}`, wantErr: ".json or .yaml"},
 	}
@@ -74,11 +80,16 @@ func TestCommand_ValidateConfig(t *testing.T) {
 		content string
 		wantErr string
 	}{
-		"as an install script writes it": {content: "workDirectory: /w\nlocalEnabled: false\nlocalPlanDirectory: /p\nappliedPlanDirectory: /a\nremoteEnabled: true\nconnectionInfoFile: /c.json\npreserveWorkDirectory: false\ninterlockDirectory: /i\n"},
-		"neither local nor remote":       {content: "workDirectory: /w\n", wantErr: "remoteEnabled or localEnabled"},
-		"remote without connection":      {content: "workDirectory: /w\nremoteEnabled: true\n", wantErr: "connectionInfoFile"},
-		"local without plans":            {content: "workDirectory: /w\nlocalEnabled: true\n", wantErr: "localPlanDirectory"},
-		"no work directory":              {content: "remoteEnabled: true\nconnectionInfoFile: /c.json\n", wantErr: "workDirectory"},
+		"as an install script writes it": {
+			content: "workDirectory: /w\nlocalEnabled: false\nlocalPlanDirectory: /p\nappliedPlanDirectory: " +
+				"/a\nremoteEnabled: true\nconnectionInfoFile: /c.json\npreserveWorkDirectory: " +
+				"false\ninterlockDirectory: /i\n"},
+		"neither local nor remote": {content: "workDirectory: /w\n", wantErr: "remoteEnabled or localEnabled"},
+		"remote without connection": {content: "workDirectory: /w\nremoteEnabled: true\n",
+			wantErr: "connectionInfoFile"},
+		"local without plans": {content: "workDirectory: /w\nlocalEnabled: true\n", wantErr: "localPlanDirectory"},
+		"no work directory": {content: "remoteEnabled: true\nconnectionInfoFile: /c.json\n",
+			wantErr: "workDirectory"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +116,8 @@ func TestCommand_Version(t *testing.T) {
 }
 
 func TestCommand_UnknownIsAnError(t *testing.T) {
-	if err := execute(t, "sentinal"); err == nil || !strings.Contains(err.Error(), `unknown command "sentinal"`) || !strings.Contains(err.Error(), "--help") {
+	if err := execute(t, "sentinal"); err == nil || !strings.Contains(err.Error(), `unknown command "sentinal"`) ||
+		!strings.Contains(err.Error(), "--help") {
 		t.Errorf("err = %v", err)
 	}
 	if err := execute(t); err != nil {
@@ -115,7 +127,8 @@ func TestCommand_UnknownIsAnError(t *testing.T) {
 
 func TestIsAgent(t *testing.T) {
 	for argv0, want := range map[string]bool{
-		"/usr/local/bin/rancher-system-agent": true, "./rancher-system-agent-amd64": true, "rancher-system-agent": true, "/usr/bin/drover": false, "": false,
+		"/usr/local/bin/rancher-system-agent": true, "./rancher-system-agent-amd64": true, "rancher-system-agent": true,
+		"/usr/bin/drover": false, "": false,
 	} {
 		if got := IsAgent(argv0); got != want {
 			t.Errorf("IsAgent(%q) = %v", argv0, got)
@@ -125,14 +138,18 @@ func TestIsAgent(t *testing.T) {
 
 func TestRun_RefusesAnUntrustedServer(t *testing.T) {
 	connection := filepath.Join(t.TempDir(), "connection.json")
-	if err := os.WriteFile(connection, []byte(`{"kubeConfig":`+quoted(goodKubeconfig)+`,"namespace":"ns","secretName":"s"}`), 0o600); err != nil {
+	if err := os.WriteFile(connection,
+		[]byte(`{"kubeConfig":`+quoted(goodKubeconfig)+`,"namespace":"ns","secretName":"s"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config := Config{RemoteEnabled: true, ConnectionInfoFile: connection, WorkDirectory: filepath.Join(t.TempDir(), "work")}
-	if err := Run(t.Context(), Options{Config: config, RequireCA: true, Log: quiet()}); err == nil || !strings.Contains(err.Error(), "certificate-authority-data") {
+	config := Config{RemoteEnabled: true, ConnectionInfoFile: connection,
+		WorkDirectory: filepath.Join(t.TempDir(), "work")}
+	if err := Run(t.Context(), Options{Config: config, RequireCA: true, Log: quiet()}); err == nil ||
+		!strings.Contains(err.Error(), "certificate-authority-data") {
 		t.Errorf("err = %v, want a required authority", err)
 	}
-	if err := Run(t.Context(), Options{Config: config, Log: quiet()}); err == nil || !strings.Contains(err.Error(), "reach server") {
+	if err := Run(t.Context(), Options{Config: config, Log: quiet()}); err == nil ||
+		!strings.Contains(err.Error(), "reach server") {
 		t.Errorf("err = %v, want that the server cannot be reached", err)
 	}
 }

@@ -116,7 +116,8 @@ func loadPrivate(path string, into any) error {
 		return fmt.Errorf("file %s has mode %04o, must be 0600", path, mode)
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && (int(stat.Uid) != os.Getuid() || int(stat.Gid) != os.Getgid()) {
-		return fmt.Errorf("file %s belongs to %d:%d, must belong to %d:%d", path, stat.Uid, stat.Gid, os.Getuid(), os.Getgid())
+		return fmt.Errorf("file %s belongs to %d:%d, must belong to %d:%d", path, stat.Uid, stat.Gid, os.Getuid(),
+			os.Getgid())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -25,7 +25,8 @@ func restConfig(info ConnectionInfo, requireCA bool) (*rest.Config, error) {
 	case cfg.Insecure:
 		return nil, errors.New("insecure-skip-tls-verify in the kubeconfig must not be set")
 	case requireCA && len(cfg.CAData) == 0 && cfg.CAFile == "":
-		return nil, errors.New("certificate-authority-data in the kubeconfig must be set when strict verification is on")
+		return nil, errors.New(
+			"certificate-authority-data in the kubeconfig must be set when strict verification is on")
 	}
 	cfg.UserAgent = "drover-agent"
 	// Use JSON only, so that servers need to support nothing else.

@@ -30,7 +30,8 @@ func newLayer(t *testing.T, files ...string) v1.Layer {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for i := 0; i < len(files); i += 2 {
-		if err := w.WriteHeader(&tar.Header{Name: files[i], Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(files[i+1]))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: files[i], Typeflag: tar.TypeReg, Mode: 0o644,
+			Size: int64(len(files[i+1]))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.WriteString(w, files[i+1]); err != nil {
@@ -45,7 +46,9 @@ func newLayer(t *testing.T, files ...string) v1.Layer {
 
 func rawLayer(t *testing.T, content []byte) v1.Layer {
 	t.Helper()
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +123,8 @@ func unpacked(t *testing.T, i *images, image string) (map[string]string, error) 
 }
 
 func TestStage_LayerDownloadFails(t *testing.T) {
-	img, lowest := imageOf(t, newLayer(t, "bin", strings.Repeat("what runs", 1000), "lib", "y"), newLayer(t, "run.sh", "new"))
+	img, lowest := imageOf(t, newLayer(t, "bin", strings.Repeat("what runs", 1000), "lib", "y"),
+		newLayer(t, "run.sh", "new"))
 	other, err := newLayer(t, "bin", "another blob").Compressed()
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +170,8 @@ func TestStage_LayerDownloadFails(t *testing.T) {
 
 func TestStage_LaterLayersOverrideEarlierLayers(t *testing.T) {
 	lower := newLayer(t, "run.sh", "old", "gone", "x", "dir/gone", "x", "dir/kept", "y", "all/gone", "x")
-	img, _ := imageOf(t, lower, newLayer(t, "run.sh", "new", ".wh.gone", "", "dir/.wh.gone", "", ".wh.all", ""), lower, newLayer(t, "run.sh", "newest", ".wh.gone", "", ".wh.all", ""))
+	img, _ := imageOf(t, lower, newLayer(t, "run.sh", "new", ".wh.gone", "", "dir/.wh.gone", "", ".wh.all", ""), lower,
+		newLayer(t, "run.sh", "newest", ".wh.gone", "", ".wh.all", ""))
 	got, err := unpacked(t, &images{log: quiet()}, serve(t, img, "", nil)+"/an/image:v1")
 	if err != nil {
 		t.Fatal(err)
@@ -187,8 +192,10 @@ func TestStage_UnreadableLayer(t *testing.T) {
 	if err := tarball.WriteToFile(filepath.Join(dir, "x.tar"), tag, img); err != nil {
 		t.Fatal(err)
 	}
-	for from, image := range map[string]string{"a registry": serve(t, img, "", nil) + "/an/image:v1", "an archive": "rancher/x:v1"} {
-		if _, err := unpacked(t, &images{dir: dir, log: quiet()}, image); err == nil || !strings.Contains(err.Error(), "reading tar") {
+	for from, image := range map[string]string{"a registry": serve(t, img, "", nil) + "/an/image:v1",
+		"an archive": "rancher/x:v1"} {
+		if _, err := unpacked(t, &images{dir: dir, log: quiet()}, image); err == nil ||
+			!strings.Contains(err.Error(), "reading tar") {
 			t.Errorf("image from %s: %v", from, err)
 		}
 	}

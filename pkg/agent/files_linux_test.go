@@ -137,7 +137,8 @@ func TestWriteFiles_LinkedDirectoryOfAnotherUser(t *testing.T) {
 			check(t, os.Symlink(dir, filepath.Join(folder, "link")))
 			hers(t, filepath.Join(folder, "link"))
 			file.Path = filepath.Join(folder, file.Path)
-			if err := writeFiles([]plan.File{file}); err == nil || !strings.HasPrefix(err.Error(), "files[0] "+file.Path) {
+			if err := writeFiles([]plan.File{file}); err == nil ||
+				!strings.HasPrefix(err.Error(), "files[0] "+file.Path) {
 				t.Errorf("err = %v", err)
 			}
 			unharmed()
@@ -152,27 +153,32 @@ func TestWriteFiles_LinksOfTheAgentsUser(t *testing.T) {
 	}
 	check(t, os.MkdirAll(filepath.Join(dir, "data", "etc"), 0o750))
 	for link, target := range map[string]string{
-		"absolute": filepath.Join(dir, "data"), "relative": "data/./etc", "up": "data/etc/../etc", "chain": "relative", "nowhere": "data/made/file", "loop": "loop",
+		"absolute": filepath.Join(dir, "data"), "relative": "data/./etc", "up": "data/etc/../etc", "chain": "relative",
+		"nowhere": "data/made/file", "loop": "loop",
 	} {
 		check(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	check(t, writeFiles([]plan.File{
-		file("absolute/etc/a", "a"), file("relative/b", "b"), file("up/c", "c"), file("chain/d", "d"), file("nowhere", "e"), file("data/../f", "f"),
+		file("absolute/etc/a", "a"), file("relative/b", "b"), file("up/c", "c"), file("chain/d", "d"),
+		file("nowhere", "e"), file("data/../f", "f"),
 		{Path: filepath.Join(dir, "chain"), Directory: true, Permissions: "0700", UID: -1, GID: -1},
 	}))
-	for path, content := range map[string]string{"data/etc/a": "a", "data/etc/b": "b", "data/etc/c": "c", "data/etc/d": "d", "data/made/file": "e", "f": "f"} {
+	for path, content := range map[string]string{"data/etc/a": "a", "data/etc/b": "b", "data/etc/c": "c",
+		"data/etc/d": "d", "data/made/file": "e", "f": "f"} {
 		checkFileIs(t, filepath.Join(dir, path), content, 0o600)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "data", "etc")); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("directory: %v, %v", info.Mode(), err)
 	}
-	if err := writeFiles([]plan.File{file("loop/x", "x")}); err == nil || !strings.Contains(err.Error(), "too many levels") {
+	if err := writeFiles([]plan.File{file("loop/x", "x")}); err == nil ||
+		!strings.Contains(err.Error(), "too many levels") {
 		t.Errorf("a link to itself: %v", err)
 	}
 	if err := writeFiles([]plan.File{{Path: "/", Content: b64("x")}}); err == nil {
 		t.Error("a file in place of /")
 	}
-	check(t, writeFiles([]plan.File{{Path: filepath.Join(dir, "absolute"), Action: plan.FileActionDelete, Directory: true}}))
+	check(t, writeFiles([]plan.File{{Path: filepath.Join(dir, "absolute"), Action: plan.FileActionDelete,
+		Directory: true}}))
 	checkFileIs(t, filepath.Join(dir, "data", "etc", "a"), "a", 0o600) // the link is removed, not its target
 }
 

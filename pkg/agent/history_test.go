@@ -17,7 +17,8 @@ import (
 func TestHistory_KeepsNoSecrets(t *testing.T) {
 	const secret = "hunter2"
 	encoded := base64.StdEncoding.EncodeToString([]byte(secret))
-	instruction := plan.CommonInstruction{Name: "save", Image: "installer", Command: "save", Args: []string{"--key=" + secret}, Env: []string{"KEY=" + secret}, Script: secret}
+	instruction := plan.CommonInstruction{Name: "save", Image: "installer", Command: "save",
+		Args: []string{"--key=" + secret}, Env: []string{"KEY=" + secret}, Script: secret}
 	p := plan.NodePlan{
 		Files:                []plan.File{{Path: "/etc/token", Content: encoded, Permissions: "0600"}},
 		Instructions:         []plan.OneTimeInstruction{{CommonInstruction: instruction, SaveOutput: true}},

@@ -54,7 +54,8 @@ func (l *localSource) run(ctx context.Context) {
 func (l *localSource) plans() []string {
 	var out []string
 	_ = filepath.WalkDir(l.dir, func(path string, entry fs.DirEntry, err error) error { // unreadable files are skipped
-		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") && strings.HasSuffix(path, planSuffix) && !exists(path+skipSuffix) {
+		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") &&
+			strings.HasSuffix(path, planSuffix) && !exists(path+skipSuffix) {
 			out = append(out, path)
 		}
 		return nil
@@ -76,7 +77,8 @@ func (l *localSource) pass(ctx context.Context, path string) error {
 	positionFile := strings.TrimSuffix(path, planSuffix) + positionSuffix
 	before := l.known(positionFile)
 	checksum := nodeplan.Checksum(raw)
-	in := applyInput{plan: decoded, checksum: checksum, apply: before.AppliedChecksum != checksum, probes: before.ProbeStatus}
+	in := applyInput{plan: decoded, checksum: checksum, apply: before.AppliedChecksum != checksum,
+		probes: before.ProbeStatus}
 	in.periodic, _ = nodeplan.DecodePeriodicOutput(before.PeriodicOutput) // a malformed position is replaced
 	res, err := l.applier.apply(ctx, in)
 	if err != nil {

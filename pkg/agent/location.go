@@ -57,7 +57,9 @@ func (w *pathWalker) path(path string) (location, error) {
 }
 
 func elements(path string) []string {
-	return slices.DeleteFunc(strings.Split(path, "/"), func(element string) bool { return element == "" || element == "." })
+	return slices.DeleteFunc(strings.Split(path, "/"), func(element string) bool {
+		return element == "" || element == "."
+	})
 }
 
 // back closes all open directories after the first keep.

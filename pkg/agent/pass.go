@@ -57,7 +57,8 @@ func decide(data map[string][]byte, confirmed bool, started, now time.Time) deci
 		return d
 	}
 	if failures > 0 {
-		if limit := number(data, nodeplan.KeyMaxFailures, nodeplan.NoLimit); limit != nodeplan.NoLimit && failures >= limit {
+		if limit := number(data, nodeplan.KeyMaxFailures, nodeplan.NoLimit); limit != nodeplan.NoLimit &&
+			failures >= limit {
 			return d
 		}
 		pause, ago := cooldown(failures), since(data, nodeplan.KeyLastApplyTime, now)
@@ -173,7 +174,8 @@ func recordApply(out, data map[string][]byte, d decision, r result) error {
 }
 
 // nextPass is the time until the next pass if no event comes first.
-func nextPass(data map[string][]byte, probes map[string]plan.ProbeStatus, d decision, sinceApply time.Duration) time.Duration {
+func nextPass(data map[string][]byte, probes map[string]plan.ProbeStatus, d decision,
+	sinceApply time.Duration) time.Duration {
 	wait := defaultPeriod
 	if seconds := number(data, nodeplan.KeyProbePeriodSeconds, 0); seconds > 0 {
 		wait = time.Duration(seconds) * time.Second

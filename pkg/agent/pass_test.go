@@ -33,58 +33,75 @@ func TestDecide(t *testing.T) {
 		wantBegin      bool
 		wantRetryAfter time.Duration
 	}{
-		"never applied":                                   {data: secretData("{}"), wantApply: true, wantAttempt: 1},
-		"applied and recorded on this machine":            {data: secretData("{}", nodeplan.KeyAppliedChecksum, sum), confirmed: true, wantAttempt: 1},
-		"applied, but the record on this machine is lost": {data: secretData("{}", nodeplan.KeyAppliedChecksum, sum), wantApply: true, wantAttempt: 1},
-		"another plan was applied":                        {data: secretData("{}", nodeplan.KeyAppliedChecksum, "abc"), confirmed: true, wantApply: true, wantAttempt: 1},
+		"never applied": {data: secretData("{}"), wantApply: true, wantAttempt: 1},
+		"applied and recorded on this machine": {data: secretData("{}", nodeplan.KeyAppliedChecksum, sum),
+			confirmed: true, wantAttempt: 1},
+		"applied, but the record on this machine is lost": {data: secretData("{}", nodeplan.KeyAppliedChecksum, sum),
+			wantApply: true, wantAttempt: 1},
+		"another plan was applied": {data: secretData("{}", nodeplan.KeyAppliedChecksum, "abc"), confirmed: true,
+			wantApply: true, wantAttempt: 1},
 		"another plan failed: attempts restart at 1": {
-			data: secretData("{}", nodeplan.KeyFailedChecksum, "abc", nodeplan.KeyFailureCount, "2"), wantApply: true, wantAttempt: 1,
+			data: secretData("{}", nodeplan.KeyFailedChecksum, "abc", nodeplan.KeyFailureCount, "2"), wantApply: true,
+			wantAttempt: 1,
 		},
 		"failed long ago": {
-			data:      secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2", nodeplan.KeyLastApplyTime, ago(time.Hour)),
+			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2",
+				nodeplan.KeyLastApplyTime, ago(time.Hour)),
 			wantApply: true, wantAttempt: 3,
 		},
 		"failed recently": {
-			data:        secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2", nodeplan.KeyLastApplyTime, ago(10*time.Second)),
+			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2",
+				nodeplan.KeyLastApplyTime, ago(10*time.Second)),
 			wantAttempt: 3, wantRetryAfter: 50 * time.Second,
 		},
 		"failed recently, before this process started": {
-			data:    secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9", nodeplan.KeyLastApplyTime, ago(10*time.Second)),
+			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9",
+				nodeplan.KeyLastApplyTime, ago(10*time.Second)),
 			started: noon.Add(-time.Second), wantAttempt: 10, wantRetryAfter: 20 * time.Second,
 		},
 		"failed often, minutes ago": {
-			data:        secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9", nodeplan.KeyLastApplyTime, ago(4*time.Minute)),
+			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9",
+				nodeplan.KeyLastApplyTime, ago(4*time.Minute)),
 			wantAttempt: 10, wantRetryAfter: 6 * time.Minute,
 		},
 		"failed as often as allowed": {
-			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2", nodeplan.KeyMaxFailures, "2",
+			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2",
+				nodeplan.KeyMaxFailures, "2",
 				nodeplan.KeyLastApplyTime, ago(time.Hour)),
 			wantAttempt: 3,
 		},
 		"failed often, no limit": {
-			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "99", nodeplan.KeyMaxFailures, "-1",
+			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "99",
+				nodeplan.KeyMaxFailures, "-1",
 				nodeplan.KeyLastApplyTime, ago(time.Hour)),
 			wantApply: true, wantAttempt: 100,
 		},
 		"an invalid limit means no limit": {
-			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9", nodeplan.KeyMaxFailures, "x",
+			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9",
+				nodeplan.KeyMaxFailures, "x",
 				nodeplan.KeyLastApplyTime, ago(time.Hour)),
 			wantApply: true, wantAttempt: 10,
 		},
 		"failed in the future: the clock was set back": {
-			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "1", nodeplan.KeyLastApplyTime, ago(-time.Hour)), wantApply: true, wantAttempt: 2,
+			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "1",
+				nodeplan.KeyLastApplyTime, ago(-time.Hour)), wantApply: true, wantAttempt: 2,
 		},
-		"state pending":                      {data: secretData("{}", nodeplan.KeyPlanState, "pending", nodeplan.KeyAppliedChecksum, sum), confirmed: true, wantApply: true, wantAttempt: 1, wantBegin: true},
-		"state in progress":                  {data: secretData("{}", nodeplan.KeyPlanState, "in-progress"), wantApply: true, wantAttempt: 1},
-		"state succeeded":                    {data: secretData("{}", nodeplan.KeyPlanState, "succeeded"), wantAttempt: 1},
-		"state failed":                       {data: secretData("{}", nodeplan.KeyPlanState, "failed"), wantAttempt: 1},
-		"an unknown state is terminal":       {data: secretData("{}", nodeplan.KeyPlanState, "paused"), wantAttempt: 1},
-		"an empty state means checksum mode": {data: secretData("{}", nodeplan.KeyPlanState, ""), wantApply: true, wantAttempt: 1},
+		"state pending": {data: secretData("{}", nodeplan.KeyPlanState, "pending",
+			nodeplan.KeyAppliedChecksum, sum), confirmed: true, wantApply: true, wantAttempt: 1, wantBegin: true},
+		"state in progress": {data: secretData("{}", nodeplan.KeyPlanState, "in-progress"),
+			wantApply: true, wantAttempt: 1},
+		"state succeeded": {data: secretData("{}", nodeplan.KeyPlanState, "succeeded"),
+			wantAttempt: 1},
+		"state failed":                 {data: secretData("{}", nodeplan.KeyPlanState, "failed"), wantAttempt: 1},
+		"an unknown state is terminal": {data: secretData("{}", nodeplan.KeyPlanState, "paused"), wantAttempt: 1},
+		"an empty state means checksum mode": {data: secretData("{}", nodeplan.KeyPlanState, ""), wantApply: true,
+			wantAttempt: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := decide(tc.data, tc.confirmed, tc.started, noon)
-			if got.apply != tc.wantApply || got.attempt != tc.wantAttempt || (got.begin != nil) != tc.wantBegin || got.retryAfter != tc.wantRetryAfter {
+			if got.apply != tc.wantApply || got.attempt != tc.wantAttempt || (got.begin != nil) != tc.wantBegin ||
+				got.retryAfter != tc.wantRetryAfter {
 				t.Errorf("decide = %+v", got)
 			}
 		})
@@ -94,7 +111,8 @@ func TestDecide(t *testing.T) {
 // The pause of a failing plan grows to a maximum, and the retries never stop.
 func TestCooldown(t *testing.T) {
 	for failures, want := range map[int]time.Duration{
-		0: 30 * time.Second, 1: 30 * time.Second, 2: time.Minute, 3: 2 * time.Minute, 4: 4 * time.Minute, 5: 8 * time.Minute, 6: 10 * time.Minute,
+		0: 30 * time.Second, 1: 30 * time.Second, 2: time.Minute, 3: 2 * time.Minute, 4: 4 * time.Minute,
+		5: 8 * time.Minute, 6: 10 * time.Minute,
 		7: 10 * time.Minute, 1 << 62: 10 * time.Minute,
 	} {
 		if got := cooldown(failures); got != want {
@@ -104,7 +122,8 @@ func TestCooldown(t *testing.T) {
 }
 
 func TestDecide_PendingRaisesRevision(t *testing.T) {
-	got := decide(secretData("{}", nodeplan.KeyPlanState, "pending", nodeplan.KeyPlanRevision, "7"), false, time.Time{}, noon)
+	got := decide(secretData("{}", nodeplan.KeyPlanState, "pending", nodeplan.KeyPlanRevision, "7"), false, time.Time{},
+		noon)
 	want := map[string][]byte{nodeplan.KeyPlanState: []byte("in-progress"), nodeplan.KeyPlanRevision: []byte("8")}
 	if diff := cmp.Diff(want, got.begin); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -133,41 +152,53 @@ func TestRecord(t *testing.T) {
 			want: map[string]string{nodeplan.KeyAppliedPeriodicOutput: nothing, nodeplan.KeyProbeStatuses: "{}"},
 		},
 		"idle node writes nothing": {
-			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, `{"a":{"healthy":true,"successCount":1}}`),
+			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses,
+				`{"a":{"healthy":true,"successCount":1}}`),
 			r:    result{probes: map[string]plan.ProbeStatus{"a": {Healthy: true, SuccessCount: 1}}},
 			want: map[string]string{},
 		},
 		"success": {
-			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, "{}", nodeplan.KeySuccessCount, "4",
-				nodeplan.KeyAppliedOutput, encode(map[string][]byte{"old": []byte("kept")}), nodeplan.KeyFailedChecksum, "abc", nodeplan.KeyFailureCount, "2"),
+			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, "{}",
+				nodeplan.KeySuccessCount, "4",
+				nodeplan.KeyAppliedOutput, encode(map[string][]byte{"old": []byte("kept")}), nodeplan.KeyFailedChecksum,
+				"abc", nodeplan.KeyFailureCount, "2"),
 			d: decision{apply: true, attempt: 1},
 			r: result{applied: true, succeeded: true, at: noon, output: map[string][]byte{"new": []byte("x")}},
 			want: map[string]string{
-				nodeplan.KeyAppliedChecksum: sum, nodeplan.KeyAppliedOutput: encode(map[string][]byte{"old": []byte("kept"), "new": []byte("x")}),
-				nodeplan.KeyFailedChecksum: "", nodeplan.KeyFailedOutput: "", nodeplan.KeyFailureCount: "0", nodeplan.KeySuccessCount: "5", nodeplan.KeyLastApplyTime: at,
+				nodeplan.KeyAppliedChecksum: sum,
+				nodeplan.KeyAppliedOutput:   encode(map[string][]byte{"old": []byte("kept"), "new": []byte("x")}),
+				nodeplan.KeyFailedChecksum:  "", nodeplan.KeyFailedOutput: "", nodeplan.KeyFailureCount: "0",
+				nodeplan.KeySuccessCount: "5", nodeplan.KeyLastApplyTime: at,
 			},
 		},
 		"failure": {
-			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, "{}", nodeplan.KeySuccessCount, "4",
-				nodeplan.KeyFailedOutput, encode(map[string][]byte{nodeplan.OutputAgentError: []byte("of the attempt before")})),
+			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, "{}",
+				nodeplan.KeySuccessCount, "4",
+				nodeplan.KeyFailedOutput,
+				encode(map[string][]byte{nodeplan.OutputAgentError: []byte("of the attempt before")})),
 			d: decision{apply: true, attempt: 3},
 			r: result{applied: true, at: noon, output: map[string][]byte{"install": []byte("no space left")}},
 			want: map[string]string{
-				nodeplan.KeyFailedChecksum: sum, nodeplan.KeyFailedOutput: encode(map[string][]byte{"install": []byte("no space left")}),
-				nodeplan.KeyFailureCount: "3", nodeplan.KeySuccessCount: "0", nodeplan.KeyLastApplyTime: at,
+				nodeplan.KeyFailedChecksum: sum,
+				nodeplan.KeyFailedOutput:   encode(map[string][]byte{"install": []byte("no space left")}),
+				nodeplan.KeyFailureCount:   "3", nodeplan.KeySuccessCount: "0", nodeplan.KeyLastApplyTime: at,
 			},
 		},
 		"state mode success": {
-			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, "{}", nodeplan.KeyPlanState, "in-progress"),
-			d:    decision{apply: true, attempt: 1, stateMode: true},
-			r:    result{applied: true, succeeded: true, at: noon},
+			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, "{}",
+				nodeplan.KeyPlanState, "in-progress"),
+			d: decision{apply: true, attempt: 1, stateMode: true},
+			r: result{applied: true, succeeded: true, at: noon},
 			want: map[string]string{
-				nodeplan.KeyPlanState: "succeeded", nodeplan.KeyAppliedChecksum: sum, nodeplan.KeyAppliedOutput: nothing, nodeplan.KeyFailedChecksum: "",
-				nodeplan.KeyFailedOutput: "", nodeplan.KeyFailureCount: "0", nodeplan.KeySuccessCount: "1", nodeplan.KeyLastApplyTime: at,
+				nodeplan.KeyPlanState: "succeeded", nodeplan.KeyAppliedChecksum: sum,
+				nodeplan.KeyAppliedOutput: nothing, nodeplan.KeyFailedChecksum: "",
+				nodeplan.KeyFailedOutput: "", nodeplan.KeyFailureCount: "0", nodeplan.KeySuccessCount: "1",
+				nodeplan.KeyLastApplyTime: at,
 			},
 		},
 		"state mode keeps the record of a failure": {
-			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, "{}", nodeplan.KeyPlanState, "failed",
+			data: secretData("{}", nodeplan.KeyAppliedPeriodicOutput, nothing, nodeplan.KeyProbeStatuses, "{}",
+				nodeplan.KeyPlanState, "failed",
 				nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "1"),
 			d:    decision{stateMode: true},
 			want: map[string]string{},
@@ -199,11 +230,13 @@ func TestNextPass(t *testing.T) {
 		sinceApply time.Duration
 		want       time.Duration
 	}{
-		"idle":                              {sinceApply: time.Hour, want: 5 * time.Second},
-		"requested period":                  {data: secretData("", nodeplan.KeyProbePeriodSeconds, "60"), sinceApply: time.Hour, want: time.Minute},
+		"idle": {sinceApply: time.Hour, want: 5 * time.Second},
+		"requested period": {data: secretData("", nodeplan.KeyProbePeriodSeconds, "60"),
+			sinceApply: time.Hour, want: time.Minute},
 		"unhealthy directly after an apply": {probes: sick, want: time.Second},
 		"unhealthy for a long time":         {probes: sick, sinceApply: time.Hour, want: 5 * time.Second},
-		"retry comes first":                 {d: decision{retryAfter: 2 * time.Second}, sinceApply: time.Hour, want: 2 * time.Second},
+		"retry comes first": {d: decision{retryAfter: 2 * time.Second}, sinceApply: time.Hour,
+			want: 2 * time.Second},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -222,16 +255,25 @@ func TestDue(t *testing.T) {
 		force  bool
 		want   bool
 	}{
-		"never ran":                      {want: true},
-		"default period is ten minutes":  {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(9 * time.Minute)}},
-		"default period has passed":      {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(10 * time.Minute)}, want: true},
-		"own period has passed":          {period: 5, last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(5 * time.Second)}, want: true},
-		"one-time instructions ran":      {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(0)}, force: true, want: true},
-		"first failure pauses":           {last: plan.PeriodicInstructionOutput{Failures: 1, LastFailedRunTime: ago(29 * time.Second)}},
-		"pause after a failure ends":     {last: plan.PeriodicInstructionOutput{Failures: 1, LastFailedRunTime: ago(30 * time.Second)}, want: true},
-		"pause grows":                    {last: plan.PeriodicInstructionOutput{Failures: 3, LastFailedRunTime: ago(80 * time.Second)}},
-		"pause grows to three minutes":   {last: plan.PeriodicInstructionOutput{Failures: 99, LastFailedRunTime: ago(180 * time.Second)}, want: true},
-		"an invalid time means long ago": {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: "yesterday"}, want: true},
+		"never ran": {want: true},
+		"default period is ten minutes": {
+			last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(9 * time.Minute)}},
+		"default period has passed": {
+			last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(10 * time.Minute)}, want: true},
+		"own period has passed": {period: 5,
+			last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(5 * time.Second)}, want: true},
+		"one-time instructions ran": {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: ago(0)},
+			force: true, want: true},
+		"first failure pauses": {last: plan.PeriodicInstructionOutput{Failures: 1,
+			LastFailedRunTime: ago(29 * time.Second)}},
+		"pause after a failure ends": {last: plan.PeriodicInstructionOutput{Failures: 1,
+			LastFailedRunTime: ago(30 * time.Second)}, want: true},
+		"pause grows": {last: plan.PeriodicInstructionOutput{Failures: 3,
+			LastFailedRunTime: ago(80 * time.Second)}},
+		"pause grows to three minutes": {last: plan.PeriodicInstructionOutput{Failures: 99,
+			LastFailedRunTime: ago(180 * time.Second)}, want: true},
+		"an invalid time means long ago": {last: plan.PeriodicInstructionOutput{LastSuccessfulRunTime: "yesterday"},
+			want: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -248,13 +290,19 @@ func TestCount(t *testing.T) {
 		results []bool
 		want    plan.ProbeStatus
 	}{
-		"healthy after one success by default": {results: []bool{true}, want: plan.ProbeStatus{Healthy: true, SuccessCount: 1}},
-		"healthy after the success threshold":  {probe: plan.Probe{SuccessThreshold: 2}, results: []bool{true}, want: plan.ProbeStatus{SuccessCount: 1}},
-		"the counter stops at the threshold":   {results: []bool{true, true, true}, want: plan.ProbeStatus{Healthy: true, SuccessCount: 1}},
-		"two failures: still healthy":          {results: []bool{true, false, false}, want: plan.ProbeStatus{Healthy: true, FailureCount: 2}},
-		"three failures: unhealthy":            {results: []bool{true, false, false, false, false}, want: plan.ProbeStatus{FailureCount: 3}},
-		"a success resets the count":           {results: []bool{true, false, false, true, false}, want: plan.ProbeStatus{Healthy: true, FailureCount: 1}},
-		"failing from the start":               {results: []bool{false}, want: plan.ProbeStatus{FailureCount: 1}},
+		"healthy after one success by default": {results: []bool{true},
+			want: plan.ProbeStatus{Healthy: true, SuccessCount: 1}},
+		"healthy after the success threshold": {probe: plan.Probe{SuccessThreshold: 2}, results: []bool{true},
+			want: plan.ProbeStatus{SuccessCount: 1}},
+		"the counter stops at the threshold": {results: []bool{true, true, true},
+			want: plan.ProbeStatus{Healthy: true, SuccessCount: 1}},
+		"two failures: still healthy": {results: []bool{true, false, false},
+			want: plan.ProbeStatus{Healthy: true, FailureCount: 2}},
+		"three failures: unhealthy": {results: []bool{true, false, false, false, false},
+			want: plan.ProbeStatus{FailureCount: 3}},
+		"a success resets the count": {results: []bool{true, false, false, true, false},
+			want: plan.ProbeStatus{Healthy: true, FailureCount: 1}},
+		"failing from the start": {results: []bool{false}, want: plan.ProbeStatus{FailureCount: 1}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,8 @@ func period(i plan.PeriodicInstruction) time.Duration {
 }
 
 // periodicEntry is the output entry after a run that ended at now.
-func periodicEntry(i plan.PeriodicInstruction, last plan.PeriodicInstructionOutput, r ran, now time.Time) plan.PeriodicInstructionOutput {
+func periodicEntry(i plan.PeriodicInstruction, last plan.PeriodicInstructionOutput, r ran,
+	now time.Time) plan.PeriodicInstructionOutput {
 	out := plan.PeriodicInstructionOutput{
 		Name: i.Name, Stdout: r.stdout, ExitCode: r.exitCode, LastSuccessfulRunTime: last.LastSuccessfulRunTime,
 	}
@@ -48,7 +49,8 @@ func periodicEntry(i plan.PeriodicInstruction, last plan.PeriodicInstructionOutp
 // runPeriodic runs the instructions that are due and returns the entries of all periodic instructions of the plan. It
 // does not log their output, which is often secret. A run is killed after its period, but not before ten minutes. So a
 // hanging instruction cannot block later plans on this node.
-func (a *applier) runPeriodic(ctx context.Context, in applyInput, dir func(name string) string) map[string]plan.PeriodicInstructionOutput {
+func (a *applier) runPeriodic(ctx context.Context, in applyInput,
+	dir func(name string) string) map[string]plan.PeriodicInstructionOutput {
 	out := map[string]plan.PeriodicInstructionOutput{}
 	for _, instruction := range in.plan.PeriodicInstructions {
 		if instruction.Name == "" {
@@ -68,7 +70,8 @@ func (a *applier) runPeriodic(ctx context.Context, in applyInput, dir func(name 
 		})
 		cancel()
 		if r.exitCode != 0 {
-			a.log.WithField("instruction", instruction.Name).WithField("exitCode", r.exitCode).Warn("Periodic instruction failed")
+			a.log.WithField("instruction", instruction.Name).WithField("exitCode",
+				r.exitCode).Warn("Periodic instruction failed")
 		}
 		out[instruction.Name] = periodicEntry(instruction, last, r, a.now())
 	}

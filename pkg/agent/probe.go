@@ -24,7 +24,8 @@ const (
 
 // probeAll runs all probes of a plan concurrently and returns their new states. wait makes each probe wait for its
 // initial delay first. Passes that applied the plan set it. States of probes that are not in the plan are dropped.
-func probeAll(ctx context.Context, log logrus.FieldLogger, probes map[string]plan.Probe, before map[string]plan.ProbeStatus, wait bool) map[string]plan.ProbeStatus {
+func probeAll(ctx context.Context, log logrus.FieldLogger, probes map[string]plan.Probe,
+	before map[string]plan.ProbeStatus, wait bool) map[string]plan.ProbeStatus {
 	after := make(map[string]plan.ProbeStatus, len(probes))
 	var mu sync.Mutex
 	var all sync.WaitGroup

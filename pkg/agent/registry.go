@@ -194,7 +194,8 @@ func (r registries) pull(ctx context.Context, place endpoint, ref name.Reference
 	if err != nil {
 		return nil, err
 	}
-	return remote.Image(target, remote.WithContext(ctx), remote.WithPlatform(platform()), remote.WithTransport(transport), config.keychain(target))
+	return remote.Image(target, remote.WithContext(ctx), remote.WithPlatform(platform()),
+		remote.WithTransport(transport), config.keychain(target))
 }
 
 // keychain is the configured login, or the user's docker configuration without one.

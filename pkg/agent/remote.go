@@ -163,7 +163,8 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 	if d.begin != nil && !r.begin(ctx, d) {
 		return minReportDelay
 	}
-	in := applyInput{checksum: checksum, apply: d.apply, attempt: d.attempt, from: source{r.current.UID, r.current.ResourceVersion}}
+	in := applyInput{checksum: checksum, apply: d.apply, attempt: d.attempt,
+		from: source{r.current.UID, r.current.ResourceVersion}}
 	// Malformed reports are replaced.
 	in.periodic, _ = nodeplan.DecodePeriodicOutput(data[nodeplan.KeyAppliedPeriodicOutput])
 	in.probes, _ = nodeplan.DecodeProbeStatuses(data[nodeplan.KeyProbeStatuses])

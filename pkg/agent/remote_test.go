@@ -39,7 +39,8 @@ const echoPlan = `{"instructions":[{"name":"a","command":"sh","args":["-c","echo
 func newTestRemote(t *testing.T, data map[string][]byte) (*remoteSource, *fake.Clientset) {
 	t.Helper()
 	a, _ := newTestApplier(t)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u1", ResourceVersion: "1"}, Data: data}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u1", ResourceVersion: "1"},
+		Data: data}
 	client := fake.NewClientset(secret)
 	r := &remoteSource{client: client, namespace: "ns", name: "p", applier: a, log: quiet(), now: time.Now}
 	if !r.accept(t.Context(), secret) {
@@ -91,7 +92,8 @@ func TestRemote_UnreadablePlanIsReportedWithoutItsContent(t *testing.T) {
 	r.pass(t.Context())
 	data := stored(t, client)
 	output, err := nodeplan.DecodeOutput(nodeplan.KeyFailedOutput, data[nodeplan.KeyFailedOutput])
-	if err != nil || len(output[nodeplan.OutputAgentError]) == 0 || bytes.Contains(output[nodeplan.OutputAgentError], []byte("hunter2")) {
+	if err != nil || len(output[nodeplan.OutputAgentError]) == 0 || bytes.Contains(output[nodeplan.OutputAgentError],
+		[]byte("hunter2")) {
 		t.Errorf("failed output = %q, %v", output, err)
 	}
 	if string(data[nodeplan.KeyFailureCount]) != "1" {
@@ -106,14 +108,16 @@ func TestRemote_RestartDoesNotRepeatAnAppliedPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := &remoteSource{client: client, namespace: "ns", name: "p", applier: r.applier, log: quiet(), now: time.Now, applied: r.applier.history.newest()}
+	again := &remoteSource{client: client, namespace: "ns", name: "p", applier: r.applier, log: quiet(), now: time.Now,
+		applied: r.applier.history.newest()}
 	again.accept(t.Context(), secret)
 	again.pass(t.Context())
 	if got := string(stored(t, client)[nodeplan.KeySuccessCount]); got != "1" {
 		t.Errorf("success count after a restart = %s, want 1", got)
 	}
 	other, _ := newTestApplier(t)
-	reinstalled := &remoteSource{client: client, namespace: "ns", name: "p", applier: other, log: quiet(), now: time.Now, applied: other.history.newest()}
+	reinstalled := &remoteSource{client: client, namespace: "ns", name: "p", applier: other, log: quiet(),
+		now: time.Now, applied: other.history.newest()}
 	reinstalled.accept(t.Context(), secret)
 	reinstalled.pass(t.Context())
 	if got := string(stored(t, client)[nodeplan.KeySuccessCount]); got != "2" {
@@ -138,7 +142,9 @@ func TestRemote_RestoredServerDoesNotRollBackTheNode(t *testing.T) {
 	second, third := strings.ReplaceAll(echoPlan, "hi", "two"), strings.ReplaceAll(echoPlan, "hi", "three")
 	for name, restored := range map[string]func(*corev1.Secret){
 		"in the same cluster, by a restore of etcd": func(*corev1.Secret) {},
-		"in another management cluster":             func(s *corev1.Secret) { s.UID, s.ResourceVersion = "elsewhere", "900000" },
+		"in another management cluster": func(s *corev1.Secret) {
+			s.UID, s.ResourceVersion = "elsewhere", "900000"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, client := newTestRemote(t, secretData(echoPlan))
@@ -154,7 +160,8 @@ func TestRemote_RestoredServerDoesNotRollBackTheNode(t *testing.T) {
 			}
 			restored(backup)
 			replaceStored(t, client, func(s *corev1.Secret) { *s = *backup })
-			again := &remoteSource{client: client, namespace: "ns", name: "p", applier: r.applier, log: quiet(), now: time.Now, applied: r.applier.history.newest()}
+			again := &remoteSource{client: client, namespace: "ns", name: "p", applier: r.applier, log: quiet(),
+				now: time.Now, applied: r.applier.history.newest()}
 			again.accept(t.Context(), backup)
 			again.pass(t.Context())
 			if newest := r.applier.history.newest(); newest != nodeplan.Checksum([]byte(second)) {
@@ -206,7 +213,8 @@ func replaceStored(t *testing.T, client *fake.Clientset, change func(*corev1.Sec
 	}
 	secret := obj.(*corev1.Secret).DeepCopy()
 	change(secret)
-	if err := client.Tracker().Update(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, secret, "ns"); err != nil {
+	if err := client.Tracker().Update(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, secret,
+		"ns"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -216,7 +224,10 @@ func TestRemote_ConflictOverTheSamePlanIsMerged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, client := newTestRemote(t, secretData(strings.Replace(echoPlan, "echo hi", script, 1)))
 			failUpdates(client, func() {
-				replaceStored(t, client, func(s *corev1.Secret) { s.Labels = map[string]string{"touched": "yes"}; s.ResourceVersion = "2" })
+				replaceStored(t, client, func(s *corev1.Secret) {
+					s.Labels = map[string]string{"touched": "yes"}
+					s.ResourceVersion = "2"
+				})
 			}, apierrors.NewConflict(secretResource, "p", errors.New("changed")))
 			r.pass(t.Context())
 			if r.current.Labels["touched"] != "yes" {
@@ -233,7 +244,10 @@ func TestRemote_ConflictOverTheSamePlanIsMerged(t *testing.T) {
 func TestRemote_ReplacedPlanDropsTheResult(t *testing.T) {
 	r, client := newTestRemote(t, secretData(echoPlan))
 	failUpdates(client, func() {
-		replaceStored(t, client, func(s *corev1.Secret) { s.Data[nodeplan.KeyPlan] = []byte(`{}`); s.ResourceVersion = "2" })
+		replaceStored(t, client, func(s *corev1.Secret) {
+			s.Data[nodeplan.KeyPlan] = []byte(`{}`)
+			s.ResourceVersion = "2"
+		})
 	}, apierrors.NewConflict(secretResource, "p", errors.New("changed")))
 	if wait := r.pass(t.Context()); wait != replacedDelay {
 		t.Errorf("next pass in %v, want %v", wait, replacedDelay)
@@ -271,7 +285,8 @@ func TestRemote_StateMode(t *testing.T) {
 	var states []string
 	client.PrependReactor("update", "secrets", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		secret := action.(k8stesting.UpdateAction).GetObject().(*corev1.Secret)
-		states = append(states, string(secret.Data[nodeplan.KeyPlanState])+" "+string(secret.Data[nodeplan.KeyPlanRevision]))
+		states = append(states, string(secret.Data[nodeplan.KeyPlanState])+" "+
+			string(secret.Data[nodeplan.KeyPlanRevision]))
 		return false, nil, nil
 	})
 	r.pass(t.Context())
@@ -283,7 +298,8 @@ func TestRemote_StateMode(t *testing.T) {
 
 func TestRemote_NothingRunsBeforeTheStartIsRecorded(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ran")
-	r, client := newTestRemote(t, secretData(strings.Replace(echoPlan, "echo hi", "touch "+marker, 1), nodeplan.KeyPlanState, "pending"))
+	r, client := newTestRemote(t, secretData(strings.Replace(echoPlan, "echo hi", "touch "+marker, 1),
+		nodeplan.KeyPlanState, "pending"))
 	failUpdates(client, func() {}, errors.New("connection refused"))
 	r.pass(t.Context())
 	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {
@@ -344,7 +360,8 @@ func TestLocal(t *testing.T) {
 	a, dir := newTestApplier(t)
 	plans := filepath.Join(dir, "plans")
 	for name, text := range map[string]string{
-		"a/one.plan": echoPlan, "b/fails.plan": `{"instructions":[{"name":"x","command":"false"}]}`, ".hidden.plan": echoPlan, "skipped.plan": echoPlan, "skipped.plan.skip": "", "other.txt": echoPlan,
+		"a/one.plan": echoPlan, "b/fails.plan": `{"instructions":[{"name":"x","command":"false"}]}`,
+		".hidden.plan": echoPlan, "skipped.plan": echoPlan, "skipped.plan.skip": "", "other.txt": echoPlan,
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(plans, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -372,14 +389,19 @@ func TestLocal(t *testing.T) {
 		t.Error("a failed local plan counts as applied")
 	}
 	before := inode(t, filepath.Join(plans, "a", "one.pos"))
-	if err := l.pass(t.Context(), filepath.Join(plans, "a", "one.plan")); err != nil || inode(t, filepath.Join(plans, "a", "one.pos")) != before {
+	if err := l.pass(t.Context(), filepath.Join(plans, "a", "one.plan")); err != nil ||
+		inode(t, filepath.Join(plans, "a", "one.pos")) != before {
 		t.Errorf("an idle pass wrote the position again: %v", err)
 	}
 }
 
 func TestProbes_CounterNeverBlocksPlan(t *testing.T) {
 	a, _ := newTestApplier(t)
-	r := mustApply(t, a, applyInput{apply: true, plan: plan.NodePlan{Probes: map[string]plan.Probe{"down": {HTTPGetAction: plan.HTTPGetAction{URL: "http://127.0.0.1:1/"}}}}})
+	r := mustApply(t, a,
+		applyInput{apply: true,
+			plan: plan.NodePlan{
+				Probes: map[string]plan.Probe{
+					"down": {HTTPGetAction: plan.HTTPGetAction{URL: "http://127.0.0.1:1/"}}}}})
 	if !r.succeeded || r.probes["down"].Healthy {
 		t.Errorf("result = %+v", r)
 	}

@@ -52,7 +52,8 @@ func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in a
 
 // hasOtherPlan reports whether a Secret contains a plan with another checksum. A deleted or empty Secret contains none.
 func hasOtherPlan(secret *corev1.Secret, checksum string) bool {
-	return secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0 && nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]) != checksum
+	return secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0 &&
+		nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]) != checksum
 }
 
 // acceptHeld accepts the versions that arrived during an apply, and reports whether any of them requires a pass.

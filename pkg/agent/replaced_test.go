@@ -15,7 +15,8 @@ import (
 
 // state returns a version of the Secret with a plan.
 func state(version, plan string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u1", ResourceVersion: version}, Data: secretData(plan)}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u1",
+		ResourceVersion: version}, Data: secretData(plan)}
 }
 
 // A replaced plan continues for a while and is then aborted, so that it cannot block the plan that repairs it.
@@ -26,10 +27,11 @@ func TestRemote_ReplacedPlanThatDoesNotEndIsStopped(t *testing.T) {
 		brokenOff bool
 	}{
 		"another plan arrived long ago": {0, func(string) *corev1.Secret { return state("2", echoPlan) }, true},
-		"another plan arrived recently": {time.Hour, func(string) *corev1.Secret { return state("2", echoPlan) }, false},
-		"another key changed":           {0, func(plan string) *corev1.Secret { return state("2", plan) }, false},
-		"the plan was removed":          {0, func(string) *corev1.Secret { return state("2", "") }, false},
-		"the secret was deleted":        {0, func(string) *corev1.Secret { return nil }, false},
+		"another plan arrived recently": {time.Hour, func(string) *corev1.Secret { return state("2", echoPlan) },
+			false},
+		"another key changed":    {0, func(plan string) *corev1.Secret { return state("2", plan) }, false},
+		"the plan was removed":   {0, func(string) *corev1.Secret { return state("2", "") }, false},
+		"the secret was deleted": {0, func(string) *corev1.Secret { return nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mark := filepath.Join(t.TempDir(), "mark")
@@ -44,7 +46,8 @@ func TestRemote_ReplacedPlanThatDoesNotEndIsStopped(t *testing.T) {
 			done := make(chan outcome, 1)
 			checksum := nodeplan.Checksum([]byte(plan))
 			go func() {
-				res, ok := r.applyUnlessReplaced(t.Context(), []byte(plan), applyInput{checksum: checksum, apply: true, attempt: 1})
+				res, ok := r.applyUnlessReplaced(t.Context(), []byte(plan),
+					applyInput{checksum: checksum, apply: true, attempt: 1})
 				done <- outcome{res, ok}
 			}()
 			waitFor(t, func() bool { return exists(mark) })
@@ -57,8 +60,10 @@ func TestRemote_ReplacedPlanThatDoesNotEndIsStopped(t *testing.T) {
 				}
 			}
 			got := <-done
-			if ended := exists(mark + ".end"); got.ok == tc.brokenOff || got.result.succeeded == tc.brokenOff || ended == tc.brokenOff {
-				t.Errorf("reported %v, succeeded %v, ended by itself %v; want stopped %v", got.ok, got.result.succeeded, ended, tc.brokenOff)
+			if ended := exists(mark + ".end"); got.ok == tc.brokenOff || got.result.succeeded == tc.brokenOff ||
+				ended == tc.brokenOff {
+				t.Errorf("reported %v, succeeded %v, ended by itself %v; want stopped %v", got.ok, got.result.succeeded,
+					ended, tc.brokenOff)
 			}
 			if (r.applied == "") != tc.brokenOff {
 				t.Errorf("the agent records plan %q", r.applied)

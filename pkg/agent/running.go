@@ -45,7 +45,8 @@ func endOrphan(ctx context.Context, file string) bool {
 	if now, err := startTime(pid); err != nil || now != start || syscall.Kill(-pid, syscall.SIGKILL) != nil {
 		return false
 	}
-	for deadline := time.Now().Add(outputGrace); time.Now().Before(deadline) && ctx.Err() == nil; pause(ctx, 10*time.Millisecond) {
+	for deadline := time.Now().Add(outputGrace); time.Now().Before(deadline) &&
+		ctx.Err() == nil; pause(ctx, 10*time.Millisecond) {
 		if now, err := startTime(pid); err != nil || now != start {
 			break
 		}

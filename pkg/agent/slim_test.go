@@ -34,22 +34,26 @@ func TestRemote_FailureReportShrinksUntilAccepted(t *testing.T) {
 	}
 	random := "head -c " + strconv.Itoa(size) + " /dev/urandom"
 	failing, err := nodeplan.Encode(plan.NodePlan{
-		Instructions:         []plan.OneTimeInstruction{shell("a", random+"; exit 3")},
-		PeriodicInstructions: []plan.PeriodicInstruction{{CommonInstruction: shell("kubeconfig", random).CommonInstruction}},
+		Instructions: []plan.OneTimeInstruction{shell("a", random+"; exit 3")},
+		PeriodicInstructions: []plan.PeriodicInstruction{
+			{CommonInstruction: shell("kubeconfig", random).CommonInstruction}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []string{"applied a", "applied former", "failed a", "failed agent-failure", "failed former", "periodic kubeconfig"}
+	all := []string{"applied a", "applied former", "failed a", "failed agent-failure", "failed former",
+		"periodic kubeconfig"}
 	tests := map[string]struct {
 		// limit is how many outputs of this size fit.
 		limit float64
 		kept  []string
 	}{
-		"all fits":                            {limit: 5, kept: all},
-		"all but the output of the run fits":  {limit: 3.5, kept: slices.Delete(slices.Clone(all), 2, 3)},
-		"no copy of earlier output fits":      {limit: 2.5, kept: []string{"applied a", "applied former", "failed agent-failure", "periodic kubeconfig"}},
-		"only the periodic output fits":       {limit: 1.5, kept: []string{"failed agent-failure", "periodic kubeconfig"}},
+		"all fits":                           {limit: 5, kept: all},
+		"all but the output of the run fits": {limit: 3.5, kept: slices.Delete(slices.Clone(all), 2, 3)},
+		"no copy of earlier output fits": {limit: 2.5,
+			kept: []string{"applied a", "applied former", "failed agent-failure", "periodic kubeconfig"}},
+		"only the periodic output fits": {limit: 1.5,
+			kept: []string{"failed agent-failure", "periodic kubeconfig"}},
 		"only the reason of the failure fits": {limit: 0.5, kept: []string{"failed agent-failure"}},
 	}
 	for name, tc := range tests {
@@ -67,17 +71,20 @@ func TestRemote_FailureReportShrinksUntilAccepted(t *testing.T) {
 					total += len(value)
 				}
 				if float64(total) > tc.limit*size {
-					return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "p",
+					return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(),
+						"p",
 						field.ErrorList{field.TooLong(field.NewPath("data"), "", int(tc.limit*size))})
 				}
 				return false, nil, nil
 			})
 			r.pass(ctx)
 			state, err := nodeplan.Parse("ns/p", stored(t, client))
-			if err != nil || !state.Failed || state.FailureCount != 1 || len(stored(t, client)[nodeplan.KeyLastApplyTime]) == 0 {
+			if err != nil || !state.Failed || state.FailureCount != 1 ||
+				len(stored(t, client)[nodeplan.KeyLastApplyTime]) == 0 {
 				t.Fatalf("after %d tries: failed %v, %d failures, %v", tries, state.Failed, state.FailureCount, err)
 			}
-			if why, ok := nodeplan.FailureOf(state.FailedOutput); !ok || why != (nodeplan.Failure{Instruction: "a", ExitCode: 3}) {
+			if why, ok := nodeplan.FailureOf(state.FailedOutput); !ok ||
+				why != (nodeplan.Failure{Instruction: "a", ExitCode: 3}) {
 				t.Errorf("reason of the failure = %+v, %v", why, ok)
 			}
 			if diff := cmp.Diff(tc.kept, outputs(state)); diff != "" {

@@ -28,7 +28,9 @@ type stallGuard struct{ base http.RoundTripper }
 func (t stallGuard) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	var sent atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(true) }})
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
+		sent.Store(true)
+	}})
 	response, err := t.base.RoundTrip(request.WithContext(traced))
 	if err != nil {
 		cancel(nil)

@@ -23,10 +23,16 @@ func TestTransport_StalledAnswersEnd(t *testing.T) {
 	}{
 		"registry that never answers": {answer: func(io.Writer) {}, wantTook: 5 * time.Minute},
 		"registry that answers late": {
-			answer: func(w io.Writer) { <-time.After(4 * time.Minute); _, _ = io.WriteString(w, head+"blob") }, want: "blob", wantTook: 4 * time.Minute,
+			answer: func(w io.Writer) {
+				<-time.After(4 * time.Minute)
+				_,
+					_ = io.WriteString(w, head+"blob")
+			}, want: "blob", wantTook: 4 * time.Minute,
 		},
-		"answer without a body":           {answer: func(w io.Writer) { _, _ = io.WriteString(w, head) }, stalled: true, wantTook: 5 * time.Minute},
-		"answer that stops in the middle": {answer: func(w io.Writer) { _, _ = io.WriteString(w, head+"bl") }, want: "bl", stalled: true, wantTook: 5 * time.Minute},
+		"answer without a body": {answer: func(w io.Writer) { _, _ = io.WriteString(w, head) }, stalled: true,
+			wantTook: 5 * time.Minute},
+		"answer that stops in the middle": {answer: func(w io.Writer) { _, _ = io.WriteString(w, head+"bl") },
+			want: "bl", stalled: true, wantTook: 5 * time.Minute},
 		"answer that is slow but goes on": {
 			answer: func(w io.Writer) {
 				_, _ = io.WriteString(w, head)

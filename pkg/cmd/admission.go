@@ -31,7 +31,8 @@ func (o *serverOptions) checkAdmission() error {
 		return fmt.Errorf("--admission-address: %w; use HOST:PORT", err)
 	}
 	if o.admission == string(server.AdmissionInstall) && (host == "" || net.ParseIP(host).IsUnspecified()) {
-		return fmt.Errorf("--admission-address: %q has no host that the API server can reach; use HOST:PORT", o.admissionAddress)
+		return fmt.Errorf("--admission-address: %q has no host that the API server can reach; use HOST:PORT",
+			o.admissionAddress)
 	}
 	return nil
 }
@@ -39,7 +40,8 @@ func (o *serverOptions) checkAdmission() error {
 // admissionCertificate returns the TLS configuration of the webhooks, nil if there are none. It also sets the URL and
 // the authorities with which the API server calls the webhooks. Drover's own authority always signs this certificate,
 // even if the endpoints for machines use another one. The API server calls names that no public authority can sign.
-func (o *serverOptions) admissionCertificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger, options *server.Options) (*tls.Config, error) {
+func (o *serverOptions) admissionCertificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger,
+	options *server.Options) (*tls.Config, error) {
 	options.Admission.Mode = server.AdmissionMode(o.admission)
 	if options.Admission.Mode == server.AdmissionOff {
 		return nil, nil
@@ -49,7 +51,8 @@ func (o *serverOptions) admissionCertificate(ctx context.Context, config *rest.C
 		return nil, err
 	}
 	names := []string{"localhost", "127.0.0.1", registration.Service + "." + authorityNamespace + ".svc"}
-	if host, _, err := net.SplitHostPort(o.admissionAddress); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
+	if host, _, err := net.SplitHostPort(o.admissionAddress); err == nil && host != "" &&
+		!net.ParseIP(host).IsUnspecified() {
 		names = append(names, host)
 	}
 	pair, err := o.signed(ctx, log, func() (pki.Pair, error) { return ca.Serving("drover-admission", names...) })

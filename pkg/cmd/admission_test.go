@@ -21,10 +21,12 @@ func TestAdmission_ModeAndAddress(t *testing.T) {
 		"another program's":             {address: "127.0.0.1:9443", want: "off"},
 		"the chart":                     {mode: "host", address: ":9443", want: "host"},
 		"disabled":                      {mode: "off", address: "127.0.0.1:9443", embedded: true, want: "off"},
-		"an unknown word":               {mode: "on", address: "127.0.0.1:9443", err: `--admission: "on" is unknown; use install, host or off`},
-		"no port":                       {mode: "host", address: "localhost", err: "--admission-address: "},
-		"an unspecified address":        {mode: "install", address: ":9443", err: "has no host that the API server can reach"},
-		"another unspecified address":   {mode: "install", address: "0.0.0.0:9443", err: "has no host"},
+		"an unknown word": {mode: "on", address: "127.0.0.1:9443",
+			err: `--admission: "on" is unknown; use install, host or off`},
+		"no port": {mode: "host", address: "localhost", err: "--admission-address: "},
+		"an unspecified address": {mode: "install", address: ":9443",
+			err: "has no host that the API server can reach"},
+		"another unspecified address": {mode: "install", address: "0.0.0.0:9443", err: "has no host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &serverOptions{admission: tc.mode, admissionAddress: tc.address, embedded: tc.embedded}

@@ -113,15 +113,20 @@ func newAdoptCommand(environ []string, o *inspectOptions) *cobra.Command {
 	f.BoolVarP(&a.yes, "yes", "y", false, "adopt or release the cluster; without the flag, nothing is written")
 	f.BoolVar(&a.release, "release", false, "release the cluster instead")
 	f.StringVar(&a.to, "to", "", "`instance` that takes the cluster; optional if only one instance has led here")
-	f.StringVar(&a.limits.From, "from", "", "`manager` that has the cluster and no longer manages it: "+adopt.FromRancher+", or the instance of a Drover")
+	f.StringVar(&a.limits.From, "from", "", "`manager` that has the cluster and no longer manages it: "+
+		adopt.FromRancher+", or the instance of a Drover")
 	f.BoolVar(&a.limits.AllowRestart, "allow-restart", false, "adopt even if nodes restart")
-	f.BoolVar(&a.limits.AllowReplace, "allow-replace", false, "adopt even if nodes restart, or machines are replaced, added or removed")
-	f.DurationVar(&a.limits.Idle, "idle", defaultIdle, "minimum time since another manager wrote what only managers write")
-	f.BoolVar(&a.limits.AllowUnderWay, "allow-under-way", false, "adopt even if another Drover, which is gone, was working on the cluster, and continue that work")
+	f.BoolVar(&a.limits.AllowReplace, "allow-replace", false,
+		"adopt even if nodes restart, or machines are replaced, added or removed")
+	f.DurationVar(&a.limits.Idle, "idle", defaultIdle,
+		"minimum time since another manager wrote what only managers write")
+	f.BoolVar(&a.limits.AllowUnderWay, "allow-under-way", false,
+		"adopt even if another Drover, which is gone, was working on the cluster, and continue that work")
 	for _, flag := range []string{"to", "from", "allow-restart", "allow-replace", "allow-under-way"} {
 		cmd.MarkFlagsMutuallyExclusive("release", flag)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{adopt.FromRancher}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{adopt.FromRancher},
+		cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("to", cobra.NoFileCompletions)
 	return cmd
 }
@@ -140,7 +145,9 @@ func (o *adoptOptions) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	o.limits.Now = time.Now()
-	if err := o.print(cmd.OutOrStdout(), found, func(w io.Writer) { printAdoption(w, found, adopt.Check(found, o.limits)) }); err != nil {
+	if err := o.print(cmd.OutOrStdout(), found, func(w io.Writer) {
+		printAdoption(w, found, adopt.Check(found, o.limits))
+	}); err != nil {
 		return err
 	}
 	if !o.yes {
@@ -197,7 +204,8 @@ func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
 	instance, err := adopt.Release(c, cluster, hasChildren, underWay...)
 	if err == nil {
 		cmd.PrintErrf("instance %s no longer manages cluster %s/%s; its running work ends within seconds. "+
-			"Another instance can adopt the cluster once that instance leads\n", instance, cluster.Namespace, cluster.Name)
+			"Another instance can adopt the cluster once that instance leads\n", instance, cluster.Namespace,
+			cluster.Name)
 	}
 	return err
 }
@@ -224,8 +232,9 @@ func adoptVerdict(cmd *cobra.Command, a inspect.Adoption) error {
 // ownerText describes the current manager of a cluster.
 func ownerText(a inspect.Adoption) string {
 	return map[inspect.Ownership]string{
-		inspect.OwnerSame:     "instance " + a.Instance + " of Drover, which is also the adopting instance",
-		inspect.OwnerNone:     "no manager yet; a running Drover adopts it without this command, unless Rancher also runs here",
+		inspect.OwnerSame: "instance " + a.Instance + " of Drover, which is also the adopting instance",
+		inspect.OwnerNone: "no manager yet; a running Drover adopts it without this command, unless Rancher " +
+			"also runs here",
 		inspect.OwnerOther:    "instance " + a.Mark + " of Drover",
 		inspect.OwnerReleased: "no manager; instance " + a.Mark + " of Drover has released it",
 		inspect.OwnerUnmarked: "a manager that leaves no mark, usually Rancher",

@@ -30,7 +30,8 @@ import (
 func theirs(t *testing.T, mark string, instances ...string) *memkube.Server {
 	t.Helper()
 	api := provisioned(t)
-	check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: controllers.SettingsNamespace}}))
+	check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: controllers.SettingsNamespace}}))
 	for _, instance := range instances {
 		published := controllers.Settings{}.ConfigMap(instance)
 		published.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
@@ -64,30 +65,36 @@ func TestAdopt_LooksThenTakesThenReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := theirs(t, "", "mine")
 		code, out, problems := look(t, api, "adopt", "demo")
-		if code != 0 || !strings.Contains(out, "a manager that leaves no mark") || !strings.Contains(out, "--from rancher") || len(api.Writes("drover")) > 0 {
+		if code != 0 || !strings.Contains(out, "a manager that leaves no mark") ||
+			!strings.Contains(out, "--from rancher") || len(api.Writes("drover")) > 0 {
 			t.Errorf("exit code %d, writes %v\n%s%s", code, api.Writes("drover"), out, problems)
 		}
-		if code, _, problems = look(t, api, "adopt", "demo", "--yes"); code != 1 || !strings.Contains(problems, "nothing was written") || len(api.Writes("drover")) > 0 {
+		if code, _, problems = look(t, api, "adopt", "demo", "--yes"); code != 1 ||
+			!strings.Contains(problems, "nothing was written") || len(api.Writes("drover")) > 0 {
 			t.Errorf("exit code %d: %s", code, problems)
 		}
 		for range 2 { // the second time changes nothing
-			if code, _, problems = look(t, api, "adopt", "demo", "--yes", "--from", "rancher"); code != 0 || len(api.Writes("drover")) != 1 {
+			if code, _, problems = look(t, api, "adopt", "demo", "--yes", "--from", "rancher"); code != 0 ||
+				len(api.Writes("drover")) != 1 {
 				t.Errorf("exit code %d, writes %v: %s", code, api.Writes("drover"), problems)
 			}
 		}
 		if got := theirCluster(t, api).Annotations[rkev1.InstanceAnnotation]; got != "mine" {
 			t.Errorf("managed by %q", got)
 		}
-		if code, _, problems = look(t, api, "adopt", "demo", "--release"); code != 1 || !strings.Contains(problems, "add --yes to release it") {
+		if code, _, problems = look(t, api, "adopt", "demo", "--release"); code != 1 ||
+			!strings.Contains(problems, "add --yes to release it") {
 			t.Errorf("exit code %d: %s", code, problems)
 		}
 		if code, _, problems = look(t, api, "adopt", "demo", "--release", "--yes"); code != 0 {
 			t.Errorf("exit code %d: %s", code, problems)
 		}
-		if diff := cmp.Diff(map[string]string{rkev1.ReleasedByAnnotation: "mine"}, theirCluster(t, api).Annotations); diff != "" {
+		if diff := cmp.Diff(map[string]string{rkev1.ReleasedByAnnotation: "mine"},
+			theirCluster(t, api).Annotations); diff != "" {
 			t.Errorf("released (-want +got):\n%s", diff)
 		}
-		if code, out, _ = look(t, api, "adopt", "demo", "-o", "json"); code != 0 || !strings.Contains(out, `"owner": "Released"`) {
+		if code, out, _ = look(t, api, "adopt", "demo", "-o", "json"); code != 0 ||
+			!strings.Contains(out, `"owner": "Released"`) {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
 	})
@@ -96,7 +103,8 @@ func TestAdopt_LooksThenTakesThenReleases(t *testing.T) {
 // The adopting user becomes the author of references to Secrets of other namespaces, if admission can record that.
 func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 	hooks := &admissionv1.MutatingWebhookConfiguration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1",
+			Kind: "MutatingWebhookConfiguration"},
 		ObjectMeta: metav1.ObjectMeta{Name: "drover"},
 	}
 	for name, tc := range map[string]struct {
@@ -106,11 +114,15 @@ func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 		refused string
 		renews  bool
 	}{
-		"admission does not note it": {refused: "kubectl -n cattle-global-data annotate secret cc rke.cattle.io/object-authorized-for-clusters=" + defaultNamespace + "/demo"},
-		"admission notes it":         {hooks: true, renews: true},
-		"the adopter may not get it": {hooks: true, denied: true, refused: "spec.cloudCredentialSecretName: you may not get Secret cattle-global-data/cc"},
-		"offered":                    {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/*"}},
-		"offered to another":         {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/other"}, refused: "annotate secret cc"},
+		"admission does not note it": {
+			refused: "kubectl -n cattle-global-data annotate secret cc rke.cattle.io/object-authorized-for-clusters=" +
+				defaultNamespace + "/demo"},
+		"admission notes it": {hooks: true, renews: true},
+		"the adopter may not get it": {hooks: true, denied: true,
+			refused: "spec.cloudCredentialSecretName: you may not get Secret cattle-global-data/cc"},
+		"offered": {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/*"}},
+		"offered to another": {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/other"},
+			refused: "annotate secret cc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -119,9 +131,11 @@ func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 				cluster.TypeMeta = metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"}
 				cluster.Spec.CloudCredentialSecretName = "cattle-global-data:cc"
 				check(t, api.Add(cluster))
-				check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "cattle-global-data"}}))
+				check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+					ObjectMeta: metav1.ObjectMeta{Name: "cattle-global-data"}}))
 				check(t, api.Add(&corev1.Secret{
-					TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc", Annotations: tc.offer},
+					TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc", Annotations: tc.offer},
 				}))
 				if tc.hooks {
 					check(t, api.Add(hooks.DeepCopy()))
@@ -138,10 +152,12 @@ func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 				if (code != 0) != (tc.refused != "") || !strings.Contains(out, tc.refused) {
 					t.Errorf("exit code %d, want %q:\n%s%s", code, tc.refused, out, problems)
 				}
-				if told := strings.Contains(out, "the cluster may use Secret cattle-global-data/cc while that user may get it"); told != tc.renews {
+				if told := strings.Contains(out,
+					"the cluster may use Secret cattle-global-data/cc while that user may get it"); told != tc.renews {
 					t.Errorf("the output says that the adopter becomes the author: %t", told)
 				}
-				if asked := theirCluster(t, api).Annotations[rkev1.GrantsAnnotation]; (asked == rkev1.GrantsRenew) != tc.renews {
+				if asked := theirCluster(t, api).Annotations[rkev1.GrantsAnnotation]; (asked == rkev1.GrantsRenew) !=
+					tc.renews {
 					t.Errorf("grants are %q", asked)
 				}
 			})
@@ -156,14 +172,21 @@ func TestAdopt_Mistakes(t *testing.T) {
 		args      []string
 		want      string
 	}{
-		"no server has ever run":         {args: []string{"demo"}, want: "no server of Drover has published its settings"},
-		"several servers":                {instances: []string{"a", "b"}, args: []string{"demo"}, want: "with --to: a, b"},
-		"a server that has never run":    {instances: []string{"a"}, args: []string{"demo", "--to", "b"}, want: `instance "b"`},
-		"release of an unmarked cluster": {instances: []string{"a"}, args: []string{"demo", "--release", "--yes"}, want: "there is no mark to remove"},
-		"a missing cluster":              {instances: []string{"a"}, args: []string{"absent"}, want: "there is no Cluster absent in namespace fleet-default"},
-		"adopt and release together":     {args: []string{"demo", "--release", "--from", "rancher"}, want: "none of the others can be"},
-		"no cluster":                     {want: "CLUSTER is missing; see 'drover adopt --help'"},
-		"a release without --yes":        {mark: "a", instances: []string{"a"}, args: []string{"demo", "--release"}, want: "add --yes to release it"},
+		"no server has ever run": {args: []string{"demo"},
+			want: "no server of Drover has published its settings"},
+		"several servers": {instances: []string{"a", "b"}, args: []string{"demo"},
+			want: "with --to: a, b"},
+		"a server that has never run": {instances: []string{"a"}, args: []string{"demo", "--to", "b"},
+			want: `instance "b"`},
+		"release of an unmarked cluster": {instances: []string{"a"}, args: []string{"demo", "--release", "--yes"},
+			want: "there is no mark to remove"},
+		"a missing cluster": {instances: []string{"a"}, args: []string{"absent"},
+			want: "there is no Cluster absent in namespace fleet-default"},
+		"adopt and release together": {args: []string{"demo", "--release", "--from", "rancher"},
+			want: "none of the others can be"},
+		"no cluster": {want: "CLUSTER is missing; see 'drover adopt --help'"},
+		"a release without --yes": {mark: "a", instances: []string{"a"}, args: []string{"demo", "--release"},
+			want: "add --yes to release it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -182,7 +205,8 @@ func TestAdopt_Mistakes(t *testing.T) {
 
 func TestAdopt_CompletesNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if code, out, _ := look(t, theirs(t, "", "a"), cobraComplete, "adopt", ""); code != 0 || !strings.HasPrefix(out, "demo\n") {
+		if code, out, _ := look(t, theirs(t, "", "a"), cobraComplete, "adopt", ""); code != 0 ||
+			!strings.HasPrefix(out, "demo\n") {
 			t.Errorf("%d %q", code, out)
 		}
 	})
@@ -191,14 +215,19 @@ func TestAdopt_CompletesNames(t *testing.T) {
 func TestPrintAdoption(t *testing.T) {
 	a := inspect.Adoption{
 		Cluster: "a/demo", Owner: inspect.OwnerUnmarked, Instance: "mine", Result: planner.ClassReplace,
-		Activity: &inspect.Activity{Writer: "rancher", What: "the RKEControlPlane", At: metav1.NewTime(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC))},
+		Activity: &inspect.Activity{Writer: "rancher", What: "the RKEControlPlane",
+			At: metav1.NewTime(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC))},
 		Machines: []inspect.AdoptedMachine{
-			{Machine: preview.Machine{Name: "s1", Pool: "server", Roles: "etcd", Class: planner.ClassNone}, AsFound: true, Next: planner.ClassRestart, InitNode: true},
-			{Machine: preview.Machine{Name: "w1", Pool: "others", Roles: "worker", Class: planner.ClassReplace, Drained: true, Stage: 1}, Next: planner.ClassNone},
+			{Machine: preview.Machine{Name: "s1", Pool: "server", Roles: "etcd", Class: planner.ClassNone},
+				AsFound: true, Next: planner.ClassRestart, InitNode: true},
+			{Machine: preview.Machine{Name: "w1", Pool: "others", Roles: "worker", Class: planner.ClassReplace,
+				Drained: true, Stage: 1}, Next: planner.ClassNone},
 		},
 		Order: []preview.Stage{{Name: "pool worker", Pace: "all at once", Machines: []string{"w1"}}},
 		Objects: []inspect.ObjectChange{
-			{Kind: "MachineDeployment", Name: "demo-worker", Verb: applyset.Update, Class: planner.ClassReplace, Fields: []preview.Cause{{Field: "spec.template.spec.infrastructureRef.name", Class: planner.ClassReplace}}},
+			{Kind: "MachineDeployment", Name: "demo-worker", Verb: applyset.Update, Class: planner.ClassReplace,
+				Fields: []preview.Cause{{Field: "spec.template.spec.infrastructureRef.name",
+					Class: planner.ClassReplace}}},
 			{Kind: "SimMachineTemplate", Name: "demo-worker-1", Verb: applyset.Create, Class: planner.ClassNone},
 		},
 	}
@@ -237,14 +266,16 @@ Reasons against --yes:
 
 func TestAdoptVerdict(t *testing.T) {
 	for class, want := range map[planner.Class]int{
-		planner.ClassNone: 0, planner.ClassInPlace: 2, planner.ClassRestart: 2, planner.ClassAdd: 3, planner.ClassRemove: 3, planner.ClassReplace: 3,
+		planner.ClassNone: 0, planner.ClassInPlace: 2, planner.ClassRestart: 2, planner.ClassAdd: 3,
+		planner.ClassRemove: 3, planner.ClassReplace: 3,
 	} {
 		code, _ := adoptVerdict(NewCommand(nil), inspect.Adoption{Result: class}).(exitError) //nolint:errorlint // it is returned as it is
 		if int(code) != want {
 			t.Errorf("%s: exit code %d, want %d", class, code, want)
 		}
 	}
-	if err := adoptVerdict(NewCommand(nil), inspect.Adoption{Problems: []string{"x"}}); err == nil || !strings.Contains(err.Error(), "cannot be adopted") {
+	if err := adoptVerdict(NewCommand(nil), inspect.Adoption{Problems: []string{"x"}}); err == nil ||
+		!strings.Contains(err.Error(), "cannot be adopted") {
 		t.Errorf("error %v", err)
 	}
 }

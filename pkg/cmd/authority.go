@@ -51,7 +51,8 @@ func sharedAuthority(ctx context.Context, client kubernetes.Interface, dir, inst
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("authority of the endpoints for machines, Secret %s/%s: %w; --tls-cert-file replaces this authority",
+		return nil, fmt.Errorf(
+			"authority of the endpoints for machines, Secret %s/%s: %w; --tls-cert-file replaces this authority",
 			authorityNamespace, authorityName, err)
 	}
 	if err := copyAuthority(shared, dir); err != nil {
@@ -67,8 +68,9 @@ func proposeAuthority(ctx context.Context, client kubernetes.Interface, dir stri
 		return nil, err
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName, Labels: map[string]string{rkev1.BackupLabel: "true"}},
-		Type:       corev1.SecretTypeTLS, Data: map[string][]byte{},
+		ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName,
+			Labels: map[string]string{rkev1.BackupLabel: "true"}},
+		Type: corev1.SecretTypeTLS, Data: map[string][]byte{},
 	}
 	for key, file := range authorityFiles(dir) {
 		content, err := os.ReadFile(file)
@@ -98,7 +100,8 @@ func copyAuthority(secret *corev1.Secret, dir string) error {
 	files, same := authorityFiles(dir), true
 	for key, file := range files {
 		if len(secret.Data[key]) == 0 {
-			return fmt.Errorf("the Secret has no %s: restore it from a backup; or delete it, and then create all machines again", key)
+			return fmt.Errorf(
+				"the Secret has no %s: restore it from a backup; or delete it, and then create all machines again", key)
 		}
 		content, err := os.ReadFile(file)
 		same = same && err == nil && bytes.Equal(content, secret.Data[key])

@@ -33,7 +33,8 @@ func TestSharedAuthority_OtherManagementClusters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients := map[types.UID]*fake.Clientset{"a": fake.NewClientset(managementCluster("a")), "b": fake.NewClientset(managementCluster("b"))}
+	clients := map[types.UID]*fake.Clientset{"a": fake.NewClientset(managementCluster("a")),
+		"b": fake.NewClientset(managementCluster("b"))}
 	seen := map[string]string{string(embedded.CertPEM): "embedded"}
 	for _, uid := range []types.UID{"a", "b", "a", "b"} {
 		ca, err := sharedAuthority(t.Context(), clients[uid], dir, "")
@@ -109,7 +110,8 @@ func TestSharedAuthority_KeepsExistingFiles(t *testing.T) {
 // TestSharedAuthority_DamagedSecretIsNotReplaced: replacing the Secret would cut every machine off from its server.
 func TestSharedAuthority_DamagedSecretIsNotReplaced(t *testing.T) {
 	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName}}
-	if _, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a"), damaged), t.TempDir(), ""); err == nil {
+	if _, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a"), damaged), t.TempDir(),
+		""); err == nil {
 		t.Error("a Secret without a key is accepted")
 	}
 }
@@ -119,10 +121,12 @@ func TestSharedAuthority_DamagedSecretIsNotReplaced(t *testing.T) {
 func TestSharedAuthority_ForbiddenIdentity(t *testing.T) {
 	client := fake.NewClientset()
 	client.PrependReactor("get", "namespaces", func(k8stesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, metav1.NamespaceSystem, nil)
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, metav1.NamespaceSystem,
+			nil)
 	})
 	dir := t.TempDir()
-	if _, err := sharedAuthority(t.Context(), client, dir, ""); err == nil || !strings.Contains(err.Error(), "--instance-id") {
+	if _, err := sharedAuthority(t.Context(), client, dir, ""); err == nil ||
+		!strings.Contains(err.Error(), "--instance-id") {
 		t.Errorf("error is %v", err)
 	}
 	if _, err := sharedAuthority(t.Context(), client, dir, "prod/eu"); err != nil {

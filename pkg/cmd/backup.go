@@ -80,10 +80,13 @@ Exit codes: 0 the backup is written; 1 an error, and there is no file.`,
 	}
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	f := cmd.Flags()
-	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are in the backup; without the flag, all namespaces")
-	f.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "back up the clusters of all namespaces, as without --namespace")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,
+		"`namespaces` whose clusters are in the backup; without the flag, all namespaces")
+	f.BoolVarP(&o.everywhere, "all-namespaces", "A", false,
+		"back up the clusters of all namespaces, as without --namespace")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
-	f.StringVarP(&o.file, "output", "o", "", "`file` to write, which must not exist; - writes to standard output (default drover-backup-TIME.tar.gz)")
+	f.StringVarP(&o.file, "output", "o", "",
+		"`file` to write, which must not exist; - writes to standard output (default drover-backup-TIME.tar.gz)")
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 	return cmd
 }
@@ -93,7 +96,8 @@ func (o *backupOptions) backUp(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	b, err := backup.Collect(cmd.Context(), backup.CollectOptions{Client: client, Namespaces: o.namespaces, Version: Version, Now: time.Now})
+	b, err := backup.Collect(cmd.Context(), backup.CollectOptions{Client: client, Namespaces: o.namespaces,
+		Version: Version, Now: time.Now})
 	if err != nil {
 		return err
 	}
@@ -113,7 +117,8 @@ func (o *backupOptions) backUp(cmd *cobra.Command) error {
 		cmd.PrintErrln("warning:", warning)
 	}
 	clusters := b.Manifest.Counts["Cluster.provisioning.cattle.io"]
-	cmd.PrintErrf("%d objects of %d clusters are in %s. It holds credentials in clear text.\n", len(b.Objects), clusters, path)
+	cmd.PrintErrf("%d objects of %d clusters are in %s. It holds credentials in clear text.\n", len(b.Objects),
+		clusters, path)
 	return nil
 }
 
@@ -182,7 +187,8 @@ Exit codes: 0 everything is restored; 1 an error.`,
 	}
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	f := cmd.Flags()
-	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are restored, with what they need; without the flag, all namespaces")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,
+		"`namespaces` whose clusters are restored, with what they need; without the flag, all namespaces")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
 	f.BoolVar(&o.trial, "dry-run", false, "show what the restore would create, and create nothing")
 	return cmd

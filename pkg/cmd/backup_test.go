@@ -28,7 +28,8 @@ func keep(t *testing.T, api *memkube.Server, in string, args ...string) (code in
 		}
 	}
 	o := inspectOptions{config: api.Config("keeper")}
-	root.AddCommand(newBackupCommand(nil, &backupOptions{inspectOptions: o}), newRestoreCommand(nil, &backupOptions{inspectOptions: o}))
+	root.AddCommand(newBackupCommand(nil, &backupOptions{inspectOptions: o}),
+		newRestoreCommand(nil, &backupOptions{inspectOptions: o}))
 	root.SetIn(strings.NewReader(in))
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
@@ -39,9 +40,10 @@ func keep(t *testing.T, api *memkube.Server, in string, args ...string) (code in
 // kept is a Secret that belongs to a backup.
 func kept(value string) *corev1.Secret {
 	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "kept", Labels: map[string]string{rkev1.BackupLabel: "true"}, UID: types.UID("kept")},
-		Data:       map[string][]byte{"key": []byte(value)},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "kept",
+			Labels: map[string]string{rkev1.BackupLabel: "true"}, UID: types.UID("kept")},
+		Data: map[string][]byte{"key": []byte(value)},
 	}
 }
 
@@ -50,7 +52,8 @@ func TestBackup_WritesOneFileThatRestoreReads(t *testing.T) {
 	check(t, api.Add(kept("precious")))
 	path := filepath.Join(t.TempDir(), "saved.tar.gz")
 	code, out, problems := keep(t, api, "", "backup", "--output", path)
-	if code != 0 || out != "" || !strings.Contains(problems, path+". It holds credentials in clear text") || strings.Contains(problems, "precious") {
+	if code != 0 || out != "" || !strings.Contains(problems, path+". It holds credentials in clear text") ||
+		strings.Contains(problems, "precious") {
 		t.Fatalf("exit code %d\n%s%s", code, out, problems)
 	}
 	info, err := os.Stat(path)
@@ -84,8 +87,10 @@ func TestBackup_WritesOneFileThatRestoreReads(t *testing.T) {
 		t.Errorf("the Secret was found %t with %q, error %v", found, secret.Data["key"], err)
 	}
 	other.ResetLog()
-	if code, _, problems = keep(t, other, string(before), "restore", "-"); code != 0 || len(other.Writes("drover-restore")) > 0 {
-		t.Errorf("again, from the standard input: exit code %d, writes %v: %s", code, other.Writes("drover-restore"), problems)
+	if code, _, problems = keep(t, other, string(before), "restore", "-"); code != 0 ||
+		len(other.Writes("drover-restore")) > 0 {
+		t.Errorf("again, from the standard input: exit code %d, writes %v: %s", code, other.Writes("drover-restore"),
+			problems)
 	}
 }
 
@@ -109,10 +114,12 @@ func TestRestore_RefusesWithAnExitCode(t *testing.T) {
 		args     []string
 	}{
 		"an existing object differs": {saved, "Secret " + defaultNamespace + "/kept", []string{"restore", "-"}},
-		"no such namespace":          {saved, "--namespace: the backup has no cluster in namespace \"team-b\"; it has no clusters", []string{"restore", "-n", "team-b", "-"}},
-		"not a backup":               {"a text", "not a backup of Drover", []string{"restore", "-"}},
-		"a missing file":             {"", "no such file", []string{"restore", filepath.Join(t.TempDir(), "none")}},
-		"two files":                  {"", `unexpected argument "b"; see 'drover restore --help'`, []string{"restore", "a", "b"}},
+		"no such namespace": {saved,
+			"--namespace: the backup has no cluster in namespace \"team-b\"; it has no clusters",
+			[]string{"restore", "-n", "team-b", "-"}},
+		"not a backup":   {"a text", "not a backup of Drover", []string{"restore", "-"}},
+		"a missing file": {"", "no such file", []string{"restore", filepath.Join(t.TempDir(), "none")}},
+		"two files":      {"", `unexpected argument "b"; see 'drover restore --help'`, []string{"restore", "a", "b"}},
 	} {
 		code, _, problems := keep(t, taken, c.in, c.args...)
 		if code != 1 || !strings.Contains(problems, c.want) || strings.Contains(problems, "precious") {

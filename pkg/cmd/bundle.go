@@ -80,7 +80,8 @@ unread.txt in the archive lists what you may not read.`,
 	o.addFlags(cmd, environ)
 	f := cmd.Flags()
 	// Here -o is the file, as for tar and other programs that write one.
-	f.StringVarP(&o.output, "output", "o", "drover-support-bundle.tar.gz", "`file` to write, a tar archive packed with gzip; - writes to standard output")
+	f.StringVarP(&o.output, "output", "o", "drover-support-bundle.tar.gz",
+		"`file` to write, a tar archive packed with gzip; - writes to standard output")
 	f.BoolVar(&b.all, "all", false, "pack all clusters: those of --namespace, or of all namespaces without that flag")
 	return cmd
 }
@@ -91,7 +92,8 @@ func (o *bundleOptions) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	in := supportbundle.Input{Clusters: clusters, Texts: map[string]string{}}
-	in.Texts["versions.txt"] = fmt.Sprintf("drover %s (%s/%s, %s)\n", Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	in.Texts["versions.txt"] = fmt.Sprintf("drover %s (%s/%s, %s)\n", Version, runtime.GOOS, runtime.GOARCH,
+		runtime.Version())
 	byNamespace := map[string][]string{}
 	for _, cluster := range clusters {
 		byNamespace[cluster.Namespace] = append(byNamespace[cluster.Namespace], cluster.Name)
@@ -209,7 +211,8 @@ func pack(out io.Writer, files []supportbundle.File, now time.Time) error {
 	packed := gzip.NewWriter(out)
 	archive := tar.NewWriter(packed)
 	for _, file := range files {
-		header := &tar.Header{Name: bundleFolder + file.Path, Mode: 0o600, Size: int64(len(file.Data)), ModTime: now, Format: tar.FormatPAX}
+		header := &tar.Header{Name: bundleFolder + file.Path, Mode: 0o600, Size: int64(len(file.Data)), ModTime: now,
+			Format: tar.FormatPAX}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}

@@ -49,10 +49,14 @@ func TestSupportBundle_IsOneFileOfItsOwner(t *testing.T) {
 		defer file.Close()
 		held := unpack(t, file)
 		for name, want := range map[string]string{
-			"diagnosis/fleet-default-young.txt": "no server has ever led here", "diagnosis/fleet-default-young.json": `"name": "leader"`,
-			"explanation/fleet-default-young.txt": "Control plane:", "explanation/fleet-default-young.json": `"cluster": "fleet-default/young"`,
-			"objects/namespaces/fleet-default/cluster.provisioning.cattle.io/young.yaml": "name: young", "versions.txt": "drover dev",
-			"objects/cluster-scoped/dynamicschema.management.cattle.io/podconfig.yaml": "size", "unread.txt": "", "README.txt": "plans/",
+			"diagnosis/fleet-default-young.txt":                                          "no server has ever led here",
+			"diagnosis/fleet-default-young.json":                                         `"name": "leader"`,
+			"explanation/fleet-default-young.txt":                                        "Control plane:",
+			"explanation/fleet-default-young.json":                                       `"cluster": "fleet-default/young"`,
+			"objects/namespaces/fleet-default/cluster.provisioning.cattle.io/young.yaml": "name: young",
+			"versions.txt": "drover dev",
+			"objects/cluster-scoped/dynamicschema.management.cattle.io/podconfig.yaml": "size", "unread.txt": "",
+			"README.txt": "plans/",
 		} {
 			if got, there := held["drover-support-bundle/"+name]; !there || !strings.Contains(got, want) {
 				t.Errorf("%s: %q, want %q", name, got, want)
@@ -68,11 +72,14 @@ func TestSupportBundle_OfAllOrOfNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := management(t)
 		code, out, said := look(t, api, "support-bundle", "--all", "-o", "-")
-		if held := unpack(t, strings.NewReader(out)); code != 0 || said != "" || held["drover-support-bundle/diagnosis/fleet-default-young.txt"] == "" {
+		if held := unpack(t, strings.NewReader(out)); code != 0 || said != "" ||
+			held["drover-support-bundle/diagnosis/fleet-default-young.txt"] == "" {
 			t.Errorf("exit code %d, %q, %d files", code, said, len(held))
 		}
 		for _, args := range [][]string{{}, {"young", "--all"}, {"absent"}} {
-			if code, _, said := look(t, api, append([]string{"support-bundle", "-o", filepath.Join(os.TempDir(), "never")}, args...)...); code != 1 || said == "" {
+			if code, _, said := look(t, api,
+				append([]string{"support-bundle", "-o", filepath.Join(os.TempDir(), "never")}, args...)...); code !=
+				1 || said == "" {
 				t.Errorf("%v: exit code %d, %q", args, code, said)
 			}
 		}

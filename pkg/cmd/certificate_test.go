@@ -86,9 +86,10 @@ func TestServingCertificate_ReadsRenewedFiles(t *testing.T) {
 		t.Error("the certificate has no matching key yet")
 	}
 	volume.write("3", second)
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return isFor("second.example.com"), nil
-	})
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			return isFor("second.example.com"), nil
+		})
 	if err != nil {
 		t.Errorf("the renewed certificate is not in use: %v", err)
 	}
@@ -110,7 +111,8 @@ func TestCertificates_RenewWithoutARestart(t *testing.T) {
 	ending, err := past.Serving("ending", "localhost", "127.0.0.1")
 	check(t, err)
 
-	o := &serverOptions{dataDir: filepath.Dir(dir), embedded: true, admission: "install", admissionAddress: "127.0.0.1:9443", renewalInterval: 50 * time.Millisecond}
+	o := &serverOptions{dataDir: filepath.Dir(dir), embedded: true, admission: "install",
+		admissionAddress: "127.0.0.1:9443", renewalInterval: 50 * time.Millisecond}
 	o.settings.ServerURL = "https://localhost"
 	machines, err := o.certificate(t.Context(), nil, logrus.StandardLogger())
 	check(t, err)
@@ -120,7 +122,8 @@ func TestCertificates_RenewWithoutARestart(t *testing.T) {
 	for _, config := range []*tls.Config{machines, reviews} {
 		listener, err := listen(t.Context(), "127.0.0.1:0")
 		check(t, err)
-		endpoints = append(endpoints, endpoint{&http.Server{Handler: http.NotFoundHandler(), TLSConfig: config}, listener})
+		endpoints = append(endpoints, endpoint{&http.Server{Handler: http.NotFoundHandler(), TLSConfig: config},
+			listener})
 	}
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -133,10 +136,11 @@ func TestCertificates_RenewWithoutARestart(t *testing.T) {
 			check(t, err)
 			check(t, localfile.Write(filepath.Join(dir, to), content))
 		}
-		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-			now := shownAt(t, address)
-			return now.SerialNumber.Cmp(first.SerialNumber) != 0 && time.Until(now.NotAfter) > 365*24*time.Hour, nil
-		})
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true,
+			func(context.Context) (bool, error) {
+				now := shownAt(t, address)
+				return now.SerialNumber.Cmp(first.SerialNumber) != 0 && time.Until(now.NotAfter) > 365*24*time.Hour, nil
+			})
 		if err != nil {
 			t.Errorf("%s: the listener's certificate ends %s: %v", name, shownAt(t, address).NotAfter, err)
 		}
@@ -160,7 +164,8 @@ func shownAt(t *testing.T, address string) *x509.Certificate {
 }
 
 func TestServingCertificate_IsRequiredAtTheStart(t *testing.T) {
-	if _, err := servingConfig(t.Context(), newSecretVolume(t).Pair, logrus.StandardLogger()); err == nil || !strings.Contains(err.Error(), "read serving certificate") {
+	if _, err := servingConfig(t.Context(), newSecretVolume(t).Pair, logrus.StandardLogger()); err == nil ||
+		!strings.Contains(err.Error(), "read serving certificate") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -31,7 +31,9 @@ var verbPattern = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 func (o *serverOptions) check() error {
 	var problems []error
 	if o.embedded && o.kubeconfig != "" {
-		problems = append(problems, errors.New("--embedded and --kubeconfig exclude each other: the embedded management plane has its own kubeconfig"))
+		problems = append(problems,
+			errors.New("--embedded and --kubeconfig exclude each other: the embedded management plane has its own "+
+				"kubeconfig"))
 	}
 	if o.shutdownDelay < 0 {
 		problems = append(problems, fmt.Errorf("--shutdown-delay: %s is negative; use 0s or more", o.shutdownDelay))
@@ -47,17 +49,21 @@ func (o *serverOptions) check() error {
 	if o.dataDir == "" {
 		problems = append(problems, errors.New("--data-dir: is required; node drivers are kept there"))
 	}
-	return errors.Join(append(problems, o.checkSettings(), o.checkModes(), o.checkAddresses(), o.checkReach(), o.checkAdmission())...)
+	return errors.Join(append(problems, o.checkSettings(), o.checkModes(), o.checkAddresses(), o.checkReach(),
+		o.checkAdmission())...)
 }
 
 // checkReach checks how users reach clusters.
 func (o *serverOptions) checkReach() error {
 	var problems []error
 	if !verbPattern.MatchString(o.clusterAccessVerb) {
-		problems = append(problems, fmt.Errorf("--cluster-access-verb: %q is not a verb; use get, or another word in lower case", o.clusterAccessVerb))
+		problems = append(problems,
+			fmt.Errorf("--cluster-access-verb: %q is not a verb; use get, or another word in lower case",
+				o.clusterAccessVerb))
 	}
 	if life := o.endpointTokenLife; life < endpointtoken.LeastLife || life > endpointtoken.MaxLife {
-		problems = append(problems, fmt.Errorf("--endpoint-token-life: must be from %s to %s, not %s", endpointtoken.LeastLife, endpointtoken.MaxLife, life))
+		problems = append(problems, fmt.Errorf("--endpoint-token-life: must be from %s to %s, not %s",
+			endpointtoken.LeastLife, endpointtoken.MaxLife, life))
 	}
 	return errors.Join(problems...)
 }
@@ -70,11 +76,14 @@ func (o *serverOptions) checkSettings() error {
 	case s.ServerURL == "" && !o.embedded:
 		problems = append(problems, errNoServerURL)
 	case s.ServerURL != "" && !naming.IsServerURL(s.ServerURL):
-		problems = append(problems, fmt.Errorf("--server-url: %q %s", redact.Address(s.ServerURL), naming.ServerURLForm))
+		problems = append(problems, fmt.Errorf("--server-url: %q %s", redact.Address(s.ServerURL),
+			naming.ServerURLForm))
 	}
 	if image := s.ClusterAgentImage; image != "" {
 		if _, err := name.ParseReference(image, name.WeakValidation); err != nil {
-			problems = append(problems, fmt.Errorf("--cluster-agent-image: %q is not an image; use one such as %s:v1.0.0", redact.Address(image), serverImage))
+			problems = append(problems,
+				fmt.Errorf("--cluster-agent-image: %q is not an image; use one such as %s:v1.0.0",
+					redact.Address(image), serverImage))
 		}
 	}
 	return errors.Join(problems...)
@@ -87,10 +96,12 @@ func (o *serverOptions) checkModes() error {
 		flag, word string
 		words      []string
 	}{
-		{"capi", o.capi, capiModes}, {"crds", o.crds, crdModes}, {"machine-provision-image-pull-policy", o.settings.MachineProvisionImagePullPolicy, pullPolicies},
+		{"capi", o.capi, capiModes}, {"crds", o.crds, crdModes},
+		{"machine-provision-image-pull-policy", o.settings.MachineProvisionImagePullPolicy, pullPolicies},
 	} {
 		if mode.word != "" && !slices.Contains(mode.words, mode.word) {
-			problems = append(problems, fmt.Errorf("--%s: %q is unknown; use %s", mode.flag, mode.word, anyOf(mode.words)))
+			problems = append(problems, fmt.Errorf("--%s: %q is unknown; use %s", mode.flag, mode.word,
+				anyOf(mode.words)))
 		}
 	}
 	return errors.Join(problems...)
@@ -102,7 +113,9 @@ func (o *serverOptions) checkAddresses() error {
 	if o.port < 0 || o.port > 65535 {
 		problems = append(problems, fmt.Errorf("--port: %d is not a port; use one up to 65535", o.port))
 	}
-	for _, at := range []struct{ flag, address string }{{"health-address", o.healthAddress}, {"profiler-address", o.profilerAddress}} {
+	for _, at := range []struct {
+		flag, address string
+	}{{"health-address", o.healthAddress}, {"profiler-address", o.profilerAddress}} {
 		if at.address == "" {
 			continue
 		}

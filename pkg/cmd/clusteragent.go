@@ -54,14 +54,22 @@ Flags and DROVER_ variables override them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.ServerURL, "server-url", "", "`URL` of Drover's server (default CATTLE_SERVER, or the file "+clustermanifest.CredentialPath+"/url)")
-	f.StringVar(&o.TokenFile, "token-file", clustermanifest.CredentialPath+"/token", "`file` with the registration token, which the agent reads for each connection")
+	f.StringVar(&o.ServerURL, "server-url", "", "`URL` of Drover's server (default CATTLE_SERVER, or the file "+
+		clustermanifest.CredentialPath+"/url)")
+	f.StringVar(&o.TokenFile, "token-file", clustermanifest.CredentialPath+"/token",
+		"`file` with the registration token, which the agent reads for each connection")
 	f.StringVar(&o.CAFile, "ca-file", "", "`file` with the authorities of the server's certificate")
-	f.StringVar(&o.CAChecksum, "ca-checksum", "", "`SHA-256` of the authorities that the server publishes (default CATTLE_CA_CHECKSUM); without it and --ca-file, the agent trusts the system's authorities")
-	f.StringVar(&o.APIServer, "api-server", "", "`URL` of the cluster's API server (default from the pod's environment)")
-	f.StringVar(&o.APIServerCAFile, "api-server-ca-file", "", "`file` with the authorities of the API server (default those of the pod's service account)")
-	f.StringVar(&o.APIServerTokenFile, "api-server-token-file", "", "`file` with the agent's credential (default that of the pod's service account)")
-	f.StringVar(&o.HealthAddress, "health-address", ":8080", "`address` of /healthz and /readyz, or unix: and the path of a socket; empty disables them")
+	f.StringVar(&o.CAChecksum, "ca-checksum", "",
+		"`SHA-256` of the authorities that the server publishes (default CATTLE_CA_CHECKSUM); without it and "+
+			"--ca-file, the agent trusts the system's authorities")
+	f.StringVar(&o.APIServer, "api-server", "",
+		"`URL` of the cluster's API server (default from the pod's environment)")
+	f.StringVar(&o.APIServerCAFile, "api-server-ca-file", "",
+		"`file` with the authorities of the API server (default those of the pod's service account)")
+	f.StringVar(&o.APIServerTokenFile, "api-server-token-file", "",
+		"`file` with the agent's credential (default that of the pod's service account)")
+	f.StringVar(&o.HealthAddress, "health-address", ":8080",
+		"`address` of /healthz and /readyz, or unix: and the path of a socket; empty disables them")
 	o.addTo(cmd)
 	cmd.AddCommand(newClusterAgentReadyCommand(environ))
 	return cmd
@@ -88,7 +96,8 @@ Exit codes: 0 the agent is connected; 1 it is not, or an error.`,
 			return clusteragent.Ready(ctx, address)
 		},
 	}
-	cmd.Flags().StringVar(&address, "health-address", "127.0.0.1:8080", "`address` of the agent's /readyz, or unix: and the path of a socket")
+	cmd.Flags().StringVar(&address, "health-address", "127.0.0.1:8080",
+		"`address` of the agent's /readyz, or unix: and the path of a socket")
 	return cmd
 }
 
@@ -105,7 +114,8 @@ func (o *clusterAgentOptions) fromManifest(environ []string, folder string) erro
 	}{
 		{&o.ServerURL, variables["CATTLE_SERVER"]},
 		{&o.CAChecksum, variables["CATTLE_CA_CHECKSUM"]},
-		{&o.APIServer, clusteragent.InCluster(variables["KUBERNETES_SERVICE_HOST"], variables["KUBERNETES_SERVICE_PORT"])},
+		{&o.APIServer, clusteragent.InCluster(variables["KUBERNETES_SERVICE_HOST"],
+			variables["KUBERNETES_SERVICE_PORT"])},
 	} {
 		if *source.into == "" {
 			*source.into = source.value
@@ -114,7 +124,8 @@ func (o *clusterAgentOptions) fromManifest(environ []string, folder string) erro
 	if o.ServerURL == "" {
 		content, err := os.ReadFile(filepath.Join(folder, "url"))
 		if err != nil {
-			return fmt.Errorf("--server-url: is required, because CATTLE_SERVER and the manifest's credential have no URL: %w", err)
+			return fmt.Errorf(
+				"--server-url: is required, because CATTLE_SERVER and the manifest's credential have no URL: %w", err)
 		}
 		o.ServerURL = strings.TrimSpace(string(content))
 	}

@@ -25,11 +25,15 @@ func TestClusterAgent_SourcesOfOptions(t *testing.T) {
 		want    string
 		problem string
 	}{
-		"a pod of the manifest": {environ: append(pod, "CATTLE_SERVER=https://of-environment", "CATTLE_CA_CHECKSUM=abc"), want: "https://of-environment abc https://[fd00::1]:443"},
-		"files alone":           {environ: pod, folder: folder, want: "https://of-file  https://[fd00::1]:443"},
-		"flags come first":      {given: clusteragent.Options{ServerURL: "https://flag", CAChecksum: "def", APIServer: "https://api"}, environ: append(pod, "CATTLE_SERVER=https://x", "CATTLE_CA_CHECKSUM=abc"), want: "https://flag def https://api"},
-		"without a server URL":  {environ: pod, problem: "--server-url: is required"},
-		"without an API server": {given: clusteragent.Options{ServerURL: "https://flag"}, problem: "--api-server: is required outside a pod"},
+		"a pod of the manifest": {environ: append(pod, "CATTLE_SERVER=https://of-environment",
+			"CATTLE_CA_CHECKSUM=abc"), want: "https://of-environment abc https://[fd00::1]:443"},
+		"files alone": {environ: pod, folder: folder, want: "https://of-file  https://[fd00::1]:443"},
+		"flags come first": {given: clusteragent.Options{ServerURL: "https://flag", CAChecksum: "def",
+			APIServer: "https://api"}, environ: append(pod, "CATTLE_SERVER=https://x", "CATTLE_CA_CHECKSUM=abc"),
+			want: "https://flag def https://api"},
+		"without a server URL": {environ: pod, problem: "--server-url: is required"},
+		"without an API server": {given: clusteragent.Options{ServerURL: "https://flag"},
+			problem: "--api-server: is required outside a pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &clusterAgentOptions{Options: c.given}
@@ -60,7 +64,8 @@ func TestClusterAgent_EndsOnInvalidOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stayLarge(t, 7, 100)
-			code, _, problems := runOne(newClusterAgentCommand(c.environ), "--server-url=http://plain", "--api-server=https://api", "--health-address=")
+			code, _, problems := runOne(newClusterAgentCommand(c.environ), "--server-url=http://plain",
+				"--api-server=https://api", "--health-address=")
 			if code != 1 || !strings.Contains(problems, "ServerURL") {
 				t.Errorf("exit code %d, %q", code, problems)
 			}

@@ -39,8 +39,10 @@ Drover installs it on the servers of clusters whose spec.localClusterAuthEndpoin
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Address, "address", "localhost:6440", "loopback `address` to listen on, which the API server's --authentication-token-webhook-config-file names")
-	f.StringVar(&o.TrustFile, "trust-file", "/etc/drover/cluster-auth/trust.json", "`file` with the public keys of the cluster's tokens")
+	f.StringVar(&o.Address, "address", "localhost:6440",
+		"loopback `address` to listen on, which the API server's --authentication-token-webhook-config-file names")
+	f.StringVar(&o.TrustFile, "trust-file", "/etc/drover/cluster-auth/trust.json",
+		"`file` with the public keys of the cluster's tokens")
 	o.addTo(cmd)
 	return cmd
 }

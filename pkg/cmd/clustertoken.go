@@ -134,12 +134,14 @@ func (o *tokenOptions) own(config *rest.Config, present keptToken) (*clientauthv
 func (k keptToken) credential() *clientauthv1.ExecCredential {
 	return &clientauthv1.ExecCredential{
 		TypeMeta: metav1.TypeMeta{APIVersion: clientauthv1.SchemeGroupVersion.String(), Kind: "ExecCredential"},
-		Status:   &clientauthv1.ExecCredentialStatus{Token: k.Token, ExpirationTimestamp: new(metav1.NewTime(k.Expires))},
+		Status: &clientauthv1.ExecCredentialStatus{Token: k.Token,
+			ExpirationTimestamp: new(metav1.NewTime(k.Expires))},
 	}
 }
 
 // ask requests a token from the server.
-func (o *tokenOptions) ask(ctx context.Context, config *rest.Config, credential *clientauthv1.ExecCredential, briefly bool) (keptToken, error) {
+func (o *tokenOptions) ask(ctx context.Context, config *rest.Config, credential *clientauthv1.ExecCredential,
+	briefly bool) (keptToken, error) {
 	within := askFor
 	if briefly {
 		within = askBriefly
@@ -149,7 +151,8 @@ func (o *tokenOptions) ask(ctx context.Context, config *rest.Config, credential 
 	config = rest.CopyConfig(config)
 	config.Timeout = within
 	namespace, name, _ := strings.Cut(o.cluster, "/")
-	finder := &kubeconfigOptions{server: o.server, authority: o.authority, inspectOptions: inspectOptions{namespace: namespace}}
+	finder := &kubeconfigOptions{server: o.server, authority: o.authority,
+		inspectOptions: inspectOptions{namespace: namespace}}
 	_, way, err := finder.way(ctx, config, name)
 	if err != nil {
 		return keptToken{}, err
@@ -173,14 +176,16 @@ func clientOf(authority []byte, credential *clientauthv1.ExecCredential) (*http.
 		}
 	}
 	if credential.Status.Token == "" {
-		pair, err := tls.X509KeyPair([]byte(credential.Status.ClientCertificateData), []byte(credential.Status.ClientKeyData))
+		pair, err := tls.X509KeyPair([]byte(credential.Status.ClientCertificateData),
+			[]byte(credential.Status.ClientKeyData))
 		if err != nil {
 			return nil, fmt.Errorf("read the client certificate: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return &http.Client{
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true},
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config,
+			ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
@@ -203,8 +208,10 @@ func request(ctx context.Context, client *http.Client, way proxy.Proxied, token 
 }
 
 // send sends a request about a cluster and returns the answer. The token is empty for clients with a certificate.
-func send(ctx context.Context, client *http.Client, method string, way proxy.Proxied, prefix, token string) (code int, body []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(way.Server, "/")+prefix+way.ID, http.NoBody)
+func send(ctx context.Context, client *http.Client, method string, way proxy.Proxied, prefix, token string) (code int,
+	body []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(way.Server, "/")+prefix+way.ID,
+		http.NoBody)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -46,7 +46,8 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i.code != http.StatusCreated {
 		w.Header().Set("Location", "https://elsewhere.example.com")
 		w.WriteHeader(i.code)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: "the reason"})
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Message: "the reason"})
 		return
 	}
 	i.given++
@@ -81,7 +82,8 @@ func withEndpoint(t *testing.T) (*issuer, []string) {
 	server := httptest.NewTLSServer(i)
 	t.Cleanup(server.Close)
 	authority := filepath.Join(t.TempDir(), "ca.pem")
-	check(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	check(t, os.WriteFile(authority,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	return i, []string{"--server=" + server.URL, "--certificate-authority=" + authority}
 }
 
@@ -90,16 +92,19 @@ func withCluster(t *testing.T, endpoint rkev1.LocalClusterAuthEndpoint) *memkube
 	t.Helper()
 	api := withAddress(t)
 	check(t, api.Add(&provv1.Cluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "lb", Annotations: map[string]string{rkev1.InstanceAnnotation: "i1"}},
-		Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: endpoint}, Status: provv1.ClusterStatus{ClusterName: "c-m-2"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "lb",
+			Annotations: map[string]string{rkev1.InstanceAnnotation: "i1"}},
+		Spec:   provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: endpoint},
+		Status: provv1.ClusterStatus{ClusterName: "c-m-2"},
 	}))
 	return api
 }
 
 // jwt is a token that names its user. It is different for each n.
 func jwt(user string, n int) string {
-	return "x." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"iss":"https://login","sub":%q,"jti":"%d"}`, user, n)) + ".y"
+	return "x." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"iss":"https://login","sub":%q,"jti":"%d"}`,
+		user, n)) + ".y"
 }
 
 // TestTokenForCluster: the token is cached for its user, renewed in time, and used until it expires while the server is
@@ -110,12 +115,15 @@ func TestTokenForCluster(t *testing.T) {
 		api := withAddress(t)
 		config := api.Config("user")
 		config.BearerTokenFile = filepath.Join(t.TempDir(), "token")
-		logIn := func(user string, n int) { check(t, os.WriteFile(config.BearerTokenFile, []byte(jwt(user, n)), 0o600)) }
+		logIn := func(user string, n int) {
+			check(t, os.WriteFile(config.BearerTokenFile, []byte(jwt(user, n)), 0o600))
+		}
 		logIn("jane", 1)
 		cluster := defaultNamespace + "/demo"
 		get := func(more ...string) (string, string) {
 			t.Helper()
-			code, out, problems := runOne(newTokenCommand(nil, &tokenOptions{config: config}), append(append([]string{"--cluster=" + cluster}, args...), more...)...)
+			code, out, problems := runOne(newTokenCommand(nil, &tokenOptions{config: config}),
+				append(append([]string{"--cluster=" + cluster}, args...), more...)...)
 			if (code == 0) == (problems != "") {
 				t.Errorf("exit code %d, %s", code, problems)
 			}
@@ -130,7 +138,8 @@ func TestTokenForCluster(t *testing.T) {
 			t.Helper()
 			token, problems := get()
 			if told := server.told(); token != want || !cmp.Equal(told, asked) {
-				t.Errorf("%s: token %q (%s), want %q; the server was asked %q, want %q", what, token, problems, want, told, asked)
+				t.Errorf("%s: token %q (%s), want %q; the server was asked %q, want %q", what, token, problems, want,
+					told, asked)
 			}
 		}
 		const path = "POST /k8s/endpoint-tokens/c-m-1 Bearer "
@@ -153,7 +162,8 @@ func TestTokenForCluster(t *testing.T) {
 
 		logIn("joe", 1)
 		server.set(http.StatusServiceUnavailable, 0)
-		if token, problems := get(); token != "" || !strings.Contains(problems, "the server answers with 503: the reason") {
+		if token, problems := get(); token != "" ||
+			!strings.Contains(problems, "the server answers with 503: the reason") {
 			t.Errorf("another user gets %q, %s", token, problems)
 		}
 		server.told()
@@ -179,7 +189,8 @@ func TestTokenForCluster(t *testing.T) {
 		}
 		server.told()
 		cluster = defaultNamespace + "/absent"
-		if token, problems := get(); token != "" || len(server.told()) > 0 || !strings.Contains(problems, "there is no Cluster absent") {
+		if token, problems := get(); token != "" || len(server.told()) > 0 ||
+			!strings.Contains(problems, "there is no Cluster absent") {
 			t.Errorf("a missing cluster: %q, %s", token, problems)
 		}
 	})
@@ -193,7 +204,8 @@ func TestTokenForCluster_CachesPerUser(t *testing.T) {
 		config.BearerToken = "opaque-1"
 		get := func() (asked int) {
 			t.Helper()
-			if code, _, problems := runOne(newTokenCommand(nil, &tokenOptions{config: config}), append([]string{"--cluster=" + defaultNamespace + "/demo"}, args...)...); code != 0 {
+			if code, _, problems := runOne(newTokenCommand(nil, &tokenOptions{config: config}),
+				append([]string{"--cluster=" + defaultNamespace + "/demo"}, args...)...); code != 0 {
 				t.Errorf("exit code %d, %s", code, problems)
 			}
 			return len(server.told())
@@ -213,7 +225,8 @@ func TestTokenForCluster_CachesPerUser(t *testing.T) {
 			}
 			return nil
 		}))
-		if len(files) != 1 || strings.Contains(files[0], "opaque") || !strings.Contains(files[0], filepath.Join("drover", "endpoint-tokens")) {
+		if len(files) != 1 || strings.Contains(files[0], "opaque") ||
+			!strings.Contains(files[0], filepath.Join("drover", "endpoint-tokens")) {
 			t.Fatalf("files %v", files)
 		}
 		content, err := os.ReadFile(files[0])
@@ -248,8 +261,10 @@ func TestTokenForCluster_ReplacesRefusedTokens(t *testing.T) {
 		config.BearerToken = "opaque"
 		get := func(client int) string {
 			t.Helper()
-			command := newTokenCommand([]string{"KUBERNETES_EXEC_INFO={}"}, &tokenOptions{config: config, client: client})
-			code, out, problems := runOne(command, append([]string{"--cluster=" + defaultNamespace + "/demo"}, args...)...)
+			command := newTokenCommand([]string{"KUBERNETES_EXEC_INFO={}"},
+				&tokenOptions{config: config, client: client})
+			code, out, problems := runOne(command, append([]string{"--cluster=" + defaultNamespace + "/demo"},
+				args...)...)
 			got := clientauthv1.ExecCredential{}
 			if code != 0 || json.Unmarshal([]byte(out), &got) != nil {
 				t.Fatalf("exit code %d, %s%s", code, out, problems)
@@ -262,8 +277,10 @@ func TestTokenForCluster_ReplacesRefusedTokens(t *testing.T) {
 			code   int
 			want   string
 		}{
-			{1, http.StatusCreated, "token-1"}, {2, http.StatusCreated, "token-1"}, {2, http.StatusCreated, "token-2"}, {3, http.StatusCreated, "token-2"},
-			{3, http.StatusServiceUnavailable, "token-2"}, {3, http.StatusCreated, "token-3"}, {4, http.StatusCreated, "token-3"},
+			{1, http.StatusCreated, "token-1"}, {2, http.StatusCreated, "token-1"}, {2, http.StatusCreated, "token-2"},
+			{3, http.StatusCreated, "token-2"},
+			{3, http.StatusServiceUnavailable, "token-2"}, {3, http.StatusCreated, "token-3"},
+			{4, http.StatusCreated, "token-3"},
 		} {
 			server.set(step.code, 12*time.Hour)
 			if got := get(step.client); got != step.want {
@@ -287,7 +304,8 @@ func TestCacheFor_SeparatesUsers(t *testing.T) {
 		"another host":      {rest.Config{Host: "https://b", BearerToken: "t"}, "ns/a", ""},
 		"another user":      {rest.Config{Host: "https://a", BearerToken: "u"}, "ns/a", ""},
 		"a file":            {rest.Config{Host: "https://a", BearerTokenFile: "t"}, "ns/a", ""},
-		"a certificate":     {rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CertFile: "t"}}, "ns/a", ""},
+		"a certificate": {rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CertFile: "t"}},
+			"ns/a", ""},
 	} {
 		cache, err := cacheFor(&c.config, c.cluster, c.server)
 		check(t, err)
@@ -300,10 +318,12 @@ func TestCacheFor_SeparatesUsers(t *testing.T) {
 
 func TestToken_Flags(t *testing.T) {
 	for flags, want := range map[string]string{
-		"--cluster=demo": "must be NAMESPACE/NAME", "--cluster=a/b/c": "must be NAMESPACE/NAME", "--cluster=/demo": "must be NAMESPACE/NAME",
+		"--cluster=demo": "must be NAMESPACE/NAME", "--cluster=a/b/c": "must be NAMESPACE/NAME",
+		"--cluster=/demo":         "must be NAMESPACE/NAME",
 		"--server=https://drover": "need --cluster", "--certificate-authority=ca.pem": "need --cluster",
 	} {
-		if code, out, problems := runOne(newTokenCommand(nil, &tokenOptions{config: &rest.Config{BearerToken: "t"}}), flags); code != 1 || out != "" || !strings.Contains(problems, want) {
+		if code, out, problems := runOne(newTokenCommand(nil, &tokenOptions{config: &rest.Config{BearerToken: "t"}}),
+			flags); code != 1 || out != "" || !strings.Contains(problems, want) {
 			t.Errorf("%s: exit code %d, %s%s", flags, code, out, problems)
 		}
 	}
@@ -322,15 +342,24 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 		args     []string
 		want     string // "" for no context
 	}{
-		"with authorities":  {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com", CACerts: "theirs"}, nil, "demo-fqdn https://demo.example.com theirs drover token --cluster=fleet-default/lb"},
-		"without":           {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com:8443"}, nil, "demo-fqdn https://demo.example.com:8443  drover token --cluster=fleet-default/lb"},
-		"by another server": {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com"}, []string{"--server=https://other"}, "demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb --server=https://other"},
+		"with authorities": {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com",
+			CACerts: "theirs"}, nil,
+			"demo-fqdn https://demo.example.com theirs drover token --cluster=fleet-default/lb"},
+		"without": {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com:8443"}, nil,
+			"demo-fqdn https://demo.example.com:8443  drover token --cluster=fleet-default/lb"},
+		"by another server": {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com"},
+			[]string{"--server=https://other"},
+			"demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb --server=https://other"},
 		"from other files": {
-			rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com"}, []string{"--server=https://other", "--certificate-authority=ca.pem", "--kubeconfig=k"},
-			"demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb --server=https://other --certificate-authority=" + dir + "/ca.pem --kubeconfig=" + dir + "/k",
+			rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com"},
+			[]string{"--server=https://other", "--certificate-authority=ca.pem", "--kubeconfig=k"},
+			"demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb --server=https://other " +
+				"--certificate-authority=" + dir + "/ca.pem --kubeconfig=" + dir + "/k",
 		},
-		"with a scheme":  {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "https://demo.example.com"}, nil, "demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb"},
-		"with a path":    {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "drover.example.com/k8s/clusters/c-m-2"}, nil, ""},
+		"with a scheme": {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "https://demo.example.com"}, nil,
+			"demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb"},
+		"with a path": {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "drover.example.com/k8s/clusters/c-m-2"},
+			nil, ""},
 		"without a name": {rkev1.LocalClusterAuthEndpoint{Enabled: true}, nil, ""},
 		"disabled":       {rkev1.LocalClusterAuthEndpoint{FQDN: "demo.example.com"}, nil, ""},
 	} {
@@ -338,25 +367,30 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := withCluster(t, c.endpoint)
 				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}, ask: noServers}
-				code, out, problems := runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo"}, c.args...)...)
+				code, out, problems := runOne(newKubeconfigCommand(nil, o),
+					append([]string{"lb", "--name=demo"}, c.args...)...)
 				written, err := clientcmd.Load([]byte(out))
 				check(t, err)
 				got := ""
 				if context := written.Contexts["demo-fqdn"]; context != nil {
 					cluster, user := written.Clusters[context.Cluster], written.AuthInfos[context.AuthInfo]
-					got = "demo-fqdn " + cluster.Server + " " + string(cluster.CertificateAuthorityData) + " " + user.Exec.Command + " " + strings.Join(user.Exec.Args, " ")
+					got = "demo-fqdn " + cluster.Server + " " + string(cluster.CertificateAuthorityData) + " " +
+						user.Exec.Command + " " + strings.Join(user.Exec.Args, " ")
 				}
 				if diff := cmp.Diff(c.want, got); diff != "" || code != 0 || written.CurrentContext != "demo" {
 					t.Errorf("exit code %d %s\n%s", code, problems, diff)
 				}
-				if told := strings.Contains(problems, "must be HOST or HOST:PORT"); told != strings.Contains(c.endpoint.FQDN, "/k8s") {
+				if told := strings.Contains(problems, "must be HOST or HOST:PORT"); told !=
+					strings.Contains(c.endpoint.FQDN, "/k8s") {
 					t.Errorf("the message is %q", problems)
 				}
 				for range 2 { // the second time it is ours already
-					code, _, problems = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...)
+					code, _, problems = runOne(newKubeconfigCommand(nil, o),
+						append([]string{"lb", "--name=demo", "--merge"}, c.args...)...)
 					merged, err := clientcmd.LoadFromFile(existing)
 					check(t, err)
-					if diff := cmp.Diff(written.Clusters["demo-fqdn"] != nil, merged.Contexts["demo-fqdn"] != nil && merged.AuthInfos["demo-fqdn"] != nil); diff != "" || code != 0 {
+					if diff := cmp.Diff(written.Clusters["demo-fqdn"] != nil, merged.Contexts["demo-fqdn"] != nil &&
+						merged.AuthInfos["demo-fqdn"] != nil); diff != "" || code != 0 {
 						t.Errorf("merged: exit code %d %s\n%s", code, problems, diff)
 					}
 				}
@@ -364,7 +398,8 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 				if before, err := clientcmd.LoadFromFile(existing); err == nil && before.Clusters["demo-fqdn"] != nil {
 					before.Clusters["demo-fqdn"].Server = "https://former.example.com"
 					check(t, clientcmd.WriteToFile(*before, existing))
-					code, _, problems = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...)
+					code, _, problems = runOne(newKubeconfigCommand(nil, o),
+						append([]string{"lb", "--name=demo", "--merge"}, c.args...)...)
 					after, err := clientcmd.LoadFromFile(existing)
 					check(t, err)
 					if code != 0 || after.Clusters["demo-fqdn"].Server != written.Clusters["demo-fqdn"].Server {
@@ -372,7 +407,8 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 					}
 					before.AuthInfos["demo-fqdn"].Exec.Args = []string{"token", "--cluster=other/lb"}
 					check(t, clientcmd.WriteToFile(*before, existing))
-					if code, _, _ = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...); code != 1 {
+					if code, _, _ = runOne(newKubeconfigCommand(nil, o),
+						append([]string{"lb", "--name=demo", "--merge"}, c.args...)...); code != 1 {
 						t.Error("an entry of another cluster is overwritten")
 					}
 				}
@@ -396,23 +432,26 @@ func TestMergeKubeconfig_OwnerOfEntries(t *testing.T) {
 		after  string
 		ours   bool
 	}{
-		"own entry":                       {host, demo, host, true},
-		"own entry with a former name":    {"https://former.example.com", demo, host, true},
-		"of another management cluster":   {host, plugin("/k/us", "eu", "--cluster=fleet-default/demo"), host, false},
-		"of another context":              {host, plugin("/k/eu", "us", "--cluster=fleet-default/demo"), host, false},
-		"of another server of Drover":     {host, plugin("/k/eu", "eu", "--cluster=fleet-default/demo", "--server=https://other"), host, false},
-		"of another namespace":            {host, plugin("/k/eu", "eu", "--cluster=team-x/demo"), host, false},
-		"a context through Drover":        {drover, plugin("/k/eu", "eu"), drover, false},
-		"an entry of the user":            {host, &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
-		"an entry without a user":         {host, nil, host, false},
-		"a former name with another user": {"https://former.example.com", &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
+		"own entry":                     {host, demo, host, true},
+		"own entry with a former name":  {"https://former.example.com", demo, host, true},
+		"of another management cluster": {host, plugin("/k/us", "eu", "--cluster=fleet-default/demo"), host, false},
+		"of another context":            {host, plugin("/k/eu", "us", "--cluster=fleet-default/demo"), host, false},
+		"of another server of Drover": {host, plugin("/k/eu", "eu", "--cluster=fleet-default/demo",
+			"--server=https://other"), host, false},
+		"of another namespace":     {host, plugin("/k/eu", "eu", "--cluster=team-x/demo"), host, false},
+		"a context through Drover": {drover, plugin("/k/eu", "eu"), drover, false},
+		"an entry of the user":     {host, &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
+		"an entry without a user":  {host, nil, host, false},
+		"a former name with another user": {"https://former.example.com", &clientcmdapi.AuthInfo{Token: "mine"}, host,
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config")
 			t.Setenv("KUBECONFIG", file)
 			config := func(server string, user *clientcmdapi.AuthInfo) *clientcmdapi.Config {
 				made := clientcmdapi.NewConfig()
-				made.Clusters["demo-fqdn"], made.Contexts["demo-fqdn"] = &clientcmdapi.Cluster{Server: server}, &clientcmdapi.Context{Cluster: "demo-fqdn", AuthInfo: "demo-fqdn"}
+				made.Clusters["demo-fqdn"], made.Contexts["demo-fqdn"] = &clientcmdapi.Cluster{Server: server},
+					&clientcmdapi.Context{Cluster: "demo-fqdn", AuthInfo: "demo-fqdn"}
 				if user != nil {
 					made.AuthInfos["demo-fqdn"] = user
 				}
@@ -424,7 +463,8 @@ func TestMergeKubeconfig_OwnerOfEntries(t *testing.T) {
 			err := mergeKubeconfig(written, serverContexts{}, io.Discard)
 			after, problem := clientcmd.LoadFromFile(file)
 			check(t, problem)
-			if replaced := string(after.Clusters["demo-fqdn"].CertificateAuthorityData) == "another"; replaced != c.ours || (err == nil) != c.ours {
+			if replaced := string(after.Clusters["demo-fqdn"].CertificateAuthorityData) == "another"; replaced !=
+				c.ours || (err == nil) != c.ours {
 				t.Errorf("overwritten: %t, %v", replaced, err)
 			}
 		})

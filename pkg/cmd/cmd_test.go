@@ -57,30 +57,38 @@ embedded: true
 		want          map[string]any
 	}{
 		"defaults": {
-			want: map[string]any{"url": "", "port": 8443, "id": "", "ttl": 30 * time.Minute, "secrets": 0, "embedded": false},
+			want: map[string]any{"url": "", "port": 8443, "id": "", "ttl": 30 * time.Minute, "secrets": 0,
+				"embedded": false},
 		},
 		"the file replaces defaults": {
 			args: []string{"--config", file},
-			want: map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
+			want: map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file",
+				"ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
 		},
 		"the environment replaces the file": {
-			args:    []string{"--config", file},
-			environ: []string{"DROVER_PORT=2222", "DROVER_SERVER_URL=https://env.example.com", "DROVER_UNRELATED=x", "PATH=/bin"},
-			want:    map[string]any{"url": "https://env.example.com", "port": 2222, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
+			args: []string{"--config", file},
+			environ: []string{"DROVER_PORT=2222", "DROVER_SERVER_URL=https://env.example.com", "DROVER_UNRELATED=x",
+				"PATH=/bin"},
+			want: map[string]any{"url": "https://env.example.com", "port": 2222, "id": "from-file",
+				"ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
 		},
 		"a flag replaces both": {
 			args:    []string{"--config", file, "--port", "3333", "--embedded=false"},
 			environ: []string{"DROVER_PORT=2222"},
-			want:    map[string]any{"url": "https://file.example.com", "port": 3333, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": false},
+			want: map[string]any{"url": "https://file.example.com", "port": 3333, "id": "from-file",
+				"ttl": 5 * time.Minute, "secrets": 2, "embedded": false},
 		},
 		"the variables of a Service named drover are not settings": {
-			args:    []string{"--config", file},
-			environ: []string{"DROVER_PORT=tcp://10.43.0.7:443", "DROVER_SERVICE_PORT=443", "DROVER_PORT_443_TCP_PROTO=tcp"},
-			want:    map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
+			args: []string{"--config", file},
+			environ: []string{"DROVER_PORT=tcp://10.43.0.7:443", "DROVER_SERVICE_PORT=443",
+				"DROVER_PORT_443_TCP_PROTO=tcp"},
+			want: map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file",
+				"ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
 		},
 		"the environment names the file": {
 			environ: []string{"DROVER_CONFIG=" + file},
-			want:    map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
+			want: map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file",
+				"ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,10 +111,12 @@ func TestOptions_ErrorsNameTheSource(t *testing.T) {
 		environ []string
 		want    string
 	}{
-		"an unknown key":             {file: "sever-url: x\n", want: "unknown keys sever-url; keys are named like the flags"},
-		"a value of the wrong kind":  {file: "port: many\n", want: "--port: "},
-		"invalid YAML":               {file: "{", want: "read config file"},
-		"a bad environment variable": {environ: []string{"DROVER_PORT=many"}, want: `DROVER_PORT: invalid argument "many"`},
+		"an unknown key": {file: "sever-url: x\n",
+			want: "unknown keys sever-url; keys are named like the flags"},
+		"a value of the wrong kind": {file: "port: many\n", want: "--port: "},
+		"invalid YAML":              {file: "{", want: "read config file"},
+		"a bad environment variable": {environ: []string{"DROVER_PORT=many"},
+			want: `DROVER_PORT: invalid argument "many"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var args []string
@@ -137,44 +147,72 @@ func TestRoot_HelpVersionAndMistakes(t *testing.T) {
 		wantCode int
 		want     []string
 	}{
-		"help lists the commands":         {[]string{"--help"}, 0, []string{"server", "agent", "version", "completion"}},
-		"the server's help has examples":  {[]string{"server", "--help"}, 0, []string{"--embedded", "--server-url address", "empty with --embedded means this host's address", "DROVER_SERVER_URL", "drover server --kubeconfig"}},
-		"the help has placeholders":       {[]string{"server", "--help"}, 0, []string{"--log-level level", "--log-format format", "--admission mode", "--capi mode", "--crds mode"}},
-		"version":                         {[]string{"version"}, 0, []string{"drover dev"}},
-		"completion":                      {[]string{"completion", "bash"}, 0, []string{"bash completion"}},
-		"an unknown command":              {[]string{"sever"}, 1, []string{`unknown command "sever"`, "server"}},
-		"an unknown command of the agent": {[]string{"agent", "sentinal"}, 1, []string{`unknown command "sentinal" for "drover agent"`, "drover agent --help"}},
-		"an unknown shell":                {[]string{"completion", "cash"}, 1, []string{`unknown command "cash" for "drover completion"`}},
+		"help lists the commands": {[]string{"--help"}, 0,
+			[]string{"server", "agent", "version", "completion"}},
+		"the server's help has examples": {[]string{"server", "--help"}, 0,
+			[]string{"--embedded", "--server-url address", "empty with --embedded means this host's address",
+				"DROVER_SERVER_URL", "drover server --kubeconfig"}},
+		"the help has placeholders": {[]string{"server", "--help"}, 0,
+			[]string{"--log-level level", "--log-format format", "--admission mode", "--capi mode", "--crds mode"}},
+		"version":            {[]string{"version"}, 0, []string{"drover dev"}},
+		"completion":         {[]string{"completion", "bash"}, 0, []string{"bash completion"}},
+		"an unknown command": {[]string{"sever"}, 1, []string{`unknown command "sever"`, "server"}},
+		"an unknown command of the agent": {[]string{"agent", "sentinal"}, 1,
+			[]string{`unknown command "sentinal" for "drover agent"`, "drover agent --help"}},
+		"an unknown shell": {[]string{"completion", "cash"}, 1,
+			[]string{`unknown command "cash" for "drover completion"`}},
 		"the agent alone shows its help":  {[]string{"agent"}, 0, []string{"sentinel", "validate-config"}},
 		"completion alone shows its help": {[]string{"completion"}, 0, []string{"bash", "zsh"}},
-		"an argument of version":          {[]string{"version", "agent"}, 1, []string{`unexpected argument "agent"; see 'drover version --help'`}},
-		"unknown arguments of the agent":  {[]string{"agent", "sentinel", "now"}, 1, []string{"unknown command"}},
-		"without an address for machines": {[]string{"server", "--kubeconfig", "x"}, 1, []string{"--server-url is required"}},
-		"two management clusters":         {[]string{"server", "--server-url", "https://x", "--embedded", "--kubeconfig", "x"}, 1, []string{"exclude each other"}},
-		"an invalid registry":             {[]string{"server", "--server-url", "https://x", "--system-default-registry", "https://r"}, 1, []string{`--system-default-registry: "https://r" must be a host`}},
-		"an invalid registry of images":   {[]string{"images", "--system-default-registry", "https://r"}, 1, []string{`--system-default-registry: "https://r" must be a host`}},
-		"an invalid registry of preview":  {[]string{"explain", "demo", "--system-default-registry", "https://r"}, 1, []string{`--system-default-registry: "https://r" must be a host`}},
-		"all wrong options at once": {[]string{"server", "--kubeconfig", "/none", "--server-url", "http://x", "--capi", "bogus", "--crds", "x", "--cluster-agent-image", "A B",
-			"--port", "70000", "--data-dir", "", "--health-address", "8081", "--profiler-address", "x", "--machine-provision-image-pull-policy", "always"}, 1, []string{
-			`--server-url: "http://x" is not an address that machines can reach; use https://HOST or https://HOST:PORT`, `--capi: "bogus" is unknown; use embedded or external`,
-			`--crds: "x" is unknown; use install or host`, `--cluster-agent-image: "A B" is not an image`, "--port: 70000 is not a port", "--data-dir: is required", "--health-address: ", "--profiler-address: ",
+		"an argument of version": {[]string{"version", "agent"}, 1,
+			[]string{`unexpected argument "agent"; see 'drover version --help'`}},
+		"unknown arguments of the agent": {[]string{"agent", "sentinel", "now"}, 1, []string{"unknown command"}},
+		"without an address for machines": {[]string{"server", "--kubeconfig", "x"}, 1,
+			[]string{"--server-url is required"}},
+		"two management clusters": {[]string{"server", "--server-url", "https://x", "--embedded", "--kubeconfig",
+			"x"}, 1, []string{"exclude each other"}},
+		"an invalid registry": {[]string{"server", "--server-url", "https://x", "--system-default-registry",
+			"https://r"}, 1, []string{`--system-default-registry: "https://r" must be a host`}},
+		"an invalid registry of images": {[]string{"images", "--system-default-registry", "https://r"}, 1,
+			[]string{`--system-default-registry: "https://r" must be a host`}},
+		"an invalid registry of preview": {[]string{"explain", "demo", "--system-default-registry", "https://r"}, 1,
+			[]string{`--system-default-registry: "https://r" must be a host`}},
+		"all wrong options at once": {[]string{"server", "--kubeconfig", "/none", "--server-url", "http://x", "--capi",
+			"bogus", "--crds", "x", "--cluster-agent-image", "A B",
+			"--port", "70000", "--data-dir", "", "--health-address", "8081", "--profiler-address", "x",
+			"--machine-provision-image-pull-policy", "always"}, 1, []string{
+			`--server-url: "http://x" is not an address that machines can reach; use https://HOST or https://HOST:PORT`,
+			`--capi: "bogus" is unknown; use embedded or external`,
+			`--crds: "x" is unknown; use install or host`, `--cluster-agent-image: "A B" is not an image`,
+			"--port: 70000 is not a port", "--data-dir: is required", "--health-address: ", "--profiler-address: ",
 			`--machine-provision-image-pull-policy: "always" is unknown; use Always, IfNotPresent or Never`,
 		}},
-		"a certificate without a key":   {[]string{"server", "--server-url", "https://x", "--tls-cert-file", "x"}, 1, []string{"belong together"}},
-		"an unknown log level":          {[]string{"server", "--log-level", "loud"}, 1, []string{`"loud" is unknown`}},
-		"unexpected arguments":          {[]string{"server", "now"}, 1, []string{`unexpected argument "now"; see 'drover server --help'`}},
-		"without a URL":                 {[]string{"ping"}, 1, []string{"URL is missing; see 'drover ping --help'"}},
-		"without a file to restore":     {[]string{"restore"}, 1, []string{"FILE is missing; see 'drover restore --help'"}},
-		"without a file of the agent":   {[]string{"agent", "validate-config"}, 1, []string{"FILE is missing; see 'drover agent validate-config --help'"}},
-		"two files of the agent":        {[]string{"agent", "validate-connection", "a", "b"}, 1, []string{`unexpected argument "b"; see 'drover agent validate-connection --help'`}},
-		"without a cluster":             {[]string{"diagnose"}, 1, []string{"CLUSTER is missing; see 'drover diagnose --help'"}},
-		"without a cluster to pack":     {[]string{"support-bundle"}, 1, []string{"name clusters, or give --all; see 'drover support-bundle --help'"}},
-		"two clusters":                  {[]string{"explain", "a", "b"}, 1, []string{`unexpected argument "b"; see 'drover explain --help'`}},
-		"without a file to preview":     {[]string{"preview"}, 1, []string{"FILE is missing; use -f FILE; see 'drover preview --help'"}},
-		"a file without its flag":       {[]string{"preview", "cluster.yaml"}, 1, []string{`unexpected argument "cluster.yaml"; see 'drover preview --help'`}},
-		"an unknown flag":               {[]string{"diagnose", "a", "--x"}, 1, []string{"unknown flag: --x; see 'drover diagnose --help'"}},
+		"a certificate without a key": {[]string{"server", "--server-url", "https://x", "--tls-cert-file", "x"}, 1,
+			[]string{"belong together"}},
+		"an unknown log level": {[]string{"server", "--log-level", "loud"}, 1, []string{`"loud" is unknown`}},
+		"unexpected arguments": {[]string{"server", "now"}, 1,
+			[]string{`unexpected argument "now"; see 'drover server --help'`}},
+		"without a URL": {[]string{"ping"}, 1, []string{"URL is missing; see 'drover ping --help'"}},
+		"without a file to restore": {[]string{"restore"}, 1,
+			[]string{"FILE is missing; see 'drover restore --help'"}},
+		"without a file of the agent": {[]string{"agent", "validate-config"}, 1,
+			[]string{"FILE is missing; see 'drover agent validate-config --help'"}},
+		"two files of the agent": {[]string{"agent", "validate-connection", "a", "b"}, 1,
+			[]string{`unexpected argument "b"; see 'drover agent validate-connection --help'`}},
+		"without a cluster": {[]string{"diagnose"}, 1,
+			[]string{"CLUSTER is missing; see 'drover diagnose --help'"}},
+		"without a cluster to pack": {[]string{"support-bundle"}, 1,
+			[]string{"name clusters, or give --all; see 'drover support-bundle --help'"}},
+		"two clusters": {[]string{"explain", "a", "b"}, 1,
+			[]string{`unexpected argument "b"; see 'drover explain --help'`}},
+		"without a file to preview": {[]string{"preview"}, 1,
+			[]string{"FILE is missing; use -f FILE; see 'drover preview --help'"}},
+		"a file without its flag": {[]string{"preview", "cluster.yaml"}, 1,
+			[]string{`unexpected argument "cluster.yaml"; see 'drover preview --help'`}},
+		"an unknown flag": {[]string{"diagnose", "a", "--x"}, 1,
+			[]string{"unknown flag: --x; see 'drover diagnose --help'"}},
 		"an unknown flag of no command": {[]string{"--x"}, 1, []string{"unknown flag: --x; see 'drover --help'"}},
-		"a flag of the wrong kind":      {[]string{"ping", "https://x", "--timeout=long"}, 1, []string{`invalid argument "long" for "--timeout"`, "see 'drover ping --help'"}},
+		"a flag of the wrong kind": {[]string{"ping", "https://x", "--timeout=long"}, 1,
+			[]string{`invalid argument "long" for "--timeout"`, "see 'drover ping --help'"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out := run(t, tc.args...)
@@ -192,10 +230,12 @@ func TestRoot_HelpVersionAndMistakes(t *testing.T) {
 
 // The program is the agent if it is started under the agent's name.
 func TestMain_AgentByName(t *testing.T) {
-	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "validate-config", "/does/not/exist"}, nil); code != 1 {
+	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "validate-config", "/does/not/exist"},
+		nil); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	if code := Main(t.Context(), []string{"/usr/local/bin/drover", "validate-config", "/does/not/exist"}, nil); code != 1 {
+	if code := Main(t.Context(), []string{"/usr/local/bin/drover", "validate-config", "/does/not/exist"}, nil); code !=
+		1 {
 		t.Errorf("the server's exit code is %d", code)
 	}
 	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "sentinal"}, nil); code != 1 {
@@ -225,9 +265,11 @@ func TestHealth(t *testing.T) {
 }
 
 func TestProfiler(t *testing.T) {
-	for path, want := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/heap?gc=1": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/none": 404, "/metrics": 404} {
+	for path, want := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/heap?gc=1": 200,
+		"/debug/pprof/goroutine": 200, "/debug/pprof/none": 404, "/metrics": 404} {
 		w := httptest.NewRecorder()
-		if profilerHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want || w.Body.Len() == 0 {
+		if profilerHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want ||
+			w.Body.Len() == 0 {
 			t.Errorf("%s: status %d and %d bytes, want status %d and a body", path, w.Code, w.Body.Len(), want)
 		}
 	}

@@ -75,7 +75,8 @@ func (o *inspectOptions) suggest(
 }
 
 // clusterNames completes the name of a cluster in a shell.
-func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -84,7 +85,8 @@ func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ strin
 
 // namespaceNames completes a namespace of the management cluster, also in a list after commas. It returns nothing if
 // the user may not list namespaces.
-func (o *inspectOptions) namespaceNames(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+func (o *inspectOptions) namespaceNames(cmd *cobra.Command, _ []string, word string) ([]string,
+	cobra.ShellCompDirective) {
 	before := word[:strings.LastIndex(word, ",")+1]
 	config, err := o.quick()
 	if err != nil {

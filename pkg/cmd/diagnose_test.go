@@ -19,12 +19,15 @@ func TestDiagnose_NamesTheMissingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := management(t)
 		code, out, problems := look(t, api, "diagnose", "young")
-		if code != 2 || problems != "" || !strings.Contains(out, "no server has ever led here") || strings.Count(out, "Broken") != 2 {
+		if code != 2 || problems != "" || !strings.Contains(out, "no server has ever led here") ||
+			strings.Count(out, "Broken") != 2 {
 			t.Errorf("exit code %d, %s\n%s", code, problems, out)
 		}
 		lease := &coordinationv1.Lease{
-			TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName},
-			Spec: coordinationv1.LeaseSpec{HolderIdentity: new("drover-0"), RenewTime: &metav1.MicroTime{Time: time.Now()}},
+			TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: new("drover-0"),
+				RenewTime: &metav1.MicroTime{Time: time.Now()}},
 		}
 		check(t, api.Add(lease))
 		var reports [2]diagnose.Report
@@ -38,7 +41,8 @@ func TestDiagnose_NamesTheMissingServer(t *testing.T) {
 		if diff := cmp.Diff(reports[0], reports[1]); diff != "" {
 			t.Errorf("YAML differs from JSON (-json +yaml):\n%s", diff)
 		}
-		if code, _, problems = look(t, api, "diagnose", "absent"); code != 1 || !strings.Contains(problems, "there is no Cluster absent in namespace fleet-default") {
+		if code, _, problems = look(t, api, "diagnose", "absent"); code != 1 ||
+			!strings.Contains(problems, "there is no Cluster absent in namespace fleet-default") {
 			t.Errorf("exit code %d, %q", code, problems)
 		}
 		if code, out, _ = look(t, api, cobraComplete, "diagnose", ""); code != 0 || !strings.HasPrefix(out, "young\n") {

@@ -28,7 +28,8 @@ const askServers = 15 * time.Second
 
 // endpointServers asks Drover for the servers of a cluster's authorized endpoint. The returned clusters have the names
 // of their nodes.
-func endpointServers(ctx context.Context, config *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
+func endpointServers(ctx context.Context, config *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, askServers)
 	defer cancel()
 	credential, err := credentialOf(config)
@@ -67,10 +68,12 @@ func serversIn(body []byte) (map[string]*clientcmdapi.Cluster, error) {
 	for _, name := range slices.Sorted(maps.Keys(answered.Clusters)) {
 		said := answered.Clusters[name]
 		host, ok := topology.EndpointHost(said.Server)
-		if !ok || said.Server != "https://"+host || len(validation.IsDNS1123Subdomain(name)) > 0 || len(said.CertificateAuthorityData) == 0 {
+		if !ok || said.Server != "https://"+host || len(validation.IsDNS1123Subdomain(name)) > 0 ||
+			len(said.CertificateAuthorityData) == 0 {
 			return nil, fmt.Errorf("the answer of the server has an invalid server %q at %q", name, said.Server)
 		}
-		servers[name] = &clientcmdapi.Cluster{Server: said.Server, CertificateAuthorityData: said.CertificateAuthorityData}
+		servers[name] = &clientcmdapi.Cluster{Server: said.Server,
+			CertificateAuthorityData: said.CertificateAuthorityData}
 	}
 	return servers, nil
 }
@@ -90,7 +93,9 @@ type serverContexts struct {
 func (s serverContexts) leaveOut(written *clientcmdapi.Config, taken func(name string) string, told io.Writer) {
 	for _, name := range s.names {
 		if what := taken(name); what != "" && written.Contexts[name] != nil {
-			fmt.Fprintf(told, "The kubeconfig gets no context for the server %s: %s %q already has this name; --name sets other names\n", strings.TrimPrefix(name, s.former), what, name)
+			fmt.Fprintf(told,
+				"The kubeconfig gets no context for the server %s: %s %q already has this name; --name sets other "+
+					"names\n", strings.TrimPrefix(name, s.former), what, name)
 			forget(written, name)
 		}
 	}
@@ -103,7 +108,8 @@ func (s serverContexts) forgetFormer(present, written *clientcmdapi.Config, told
 	}
 	for _, name := range slices.Sorted(maps.Keys(present.Contexts)) {
 		user, context := present.AuthInfos[name], present.Contexts[name]
-		ours := user != nil && isPlugin(user) && slices.Equal(user.Exec.Args, s.args) && context.Cluster == name && context.AuthInfo == name
+		ours := user != nil && isPlugin(user) && slices.Equal(user.Exec.Args, s.args) && context.Cluster == name &&
+			context.AuthInfo == name
 		if ours && written.Contexts[name] == nil && s.isFormer(name, present) && present.CurrentContext != name {
 			fmt.Fprintf(told, "Removed context %q: the cluster no longer has this server\n", name)
 			forget(present, name)

@@ -52,13 +52,17 @@ func TestServersIn(t *testing.T) {
 				`"proxy-url":"http://elsewhere","insecure-skip-tls-verify":true}}],"users":[{"name":"a","user":{"exec":{"command":"rm","apiVersion":"client.authentication.k8s.io/v1"}}}]}`,
 			want: map[string]*clientcmdapi.Cluster{"a": {Server: "https://a", CertificateAuthorityData: []byte("ca")}},
 		},
-		"without TLS":          {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"http://a","certificate-authority-data":"Y2E="}}]}`, err: `"a" at "http://a"`},
-		"without authorities":  {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a"}}]}`, err: "invalid server"},
-		"an invalid node name": {answer: `{"kind":"Config","clusters":[{"name":"../a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`, err: "invalid server"},
-		"a path":               {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a/b","certificate-authority-data":"Y2E="}}]}`, err: "invalid server"},
-		"a login page":         {answer: `<html>`, err: "is not a kubeconfig"},
-		"nothing":              {answer: ``, err: "is not a kubeconfig"},
-		"another object":       {answer: `{}`, err: "is not a kubeconfig"},
+		"without TLS": {
+			answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"http://a","certificate-authority-data":"Y2E="}}]}`, err: `"a" at "http://a"`},
+		"without authorities": {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a"}}]}`,
+			err: "invalid server"},
+		"an invalid node name": {
+			answer: `{"kind":"Config","clusters":[{"name":"../a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`, err: "invalid server"},
+		"a path": {
+			answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a/b","certificate-authority-data":"Y2E="}}]}`, err: "invalid server"},
+		"a login page":   {answer: `<html>`, err: "is not a kubeconfig"},
+		"nothing":        {answer: ``, err: "is not a kubeconfig"},
+		"another object": {answer: `{}`, err: "is not a kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,19 +88,23 @@ func TestEndpointServers_UsesTheUsersCredential(t *testing.T) {
 		asked = r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization")
 		w.WriteHeader(code)
 		if code != http.StatusOK {
-			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: "the reason"})
+			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+				Message: "the reason"})
 			return
 		}
-		_, _ = io.WriteString(w, `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`)
+		_, _ = io.WriteString(w,
+			`{"kind":"Config","apiVersion":"v1","clusters":[{"name":"a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`)
 	}))
 	t.Cleanup(server.Close)
-	way := proxy.Proxied{ID: "c-m-2", Server: server.URL + "/", Authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
+	way := proxy.Proxied{ID: "c-m-2", Server: server.URL + "/",
+		Authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
 	got, err := endpointServers(t.Context(), &rest.Config{BearerToken: "mine"}, way)
 	if want := "GET /k8s/endpoints/c-m-2 Bearer mine"; err != nil || len(got) != 1 || asked != want {
 		t.Errorf("servers %v, error %v, request %q, want %q", got, err, asked, want)
 	}
 	code = http.StatusServiceUnavailable
-	if _, err = endpointServers(t.Context(), &rest.Config{BearerToken: "mine"}, way); err == nil || err.Error() != "the server answers with 503: the reason" {
+	if _, err = endpointServers(t.Context(), &rest.Config{BearerToken: "mine"}, way); err == nil ||
+		err.Error() != "the server answers with 503: the reason" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -115,18 +123,22 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 	}{
 		"two servers": {
 			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true},
-			want:     map[string]string{"demo-a": "https://a theirs --cluster=fleet-default/lb", "demo-b": "https://b theirs --cluster=fleet-default/lb"},
+			want: map[string]string{"demo-a": "https://a theirs --cluster=fleet-default/lb",
+				"demo-b": "https://b theirs --cluster=fleet-default/lb"},
 		},
 		"servers and a load balancer": {
 			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"},
 			want: map[string]string{
-				"demo-a": "https://a theirs --cluster=fleet-default/lb", "demo-b": "https://b theirs --cluster=fleet-default/lb",
+				"demo-a":    "https://a theirs --cluster=fleet-default/lb",
+				"demo-b":    "https://b theirs --cluster=fleet-default/lb",
 				"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb",
 			},
 		},
 		"the server is not available": {
-			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"}, err: errors.New("not available"),
-			want: map[string]string{"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb"}, told: "The kubeconfig gets no contexts for single servers of the authorized endpoint: not available",
+			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"},
+			err:      errors.New("not available"),
+			want:     map[string]string{"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb"},
+			told:     "The kubeconfig gets no contexts for single servers of the authorized endpoint: not available",
 		},
 		"a server with the name of the management context": {
 			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true}, management: "demo-a",
@@ -139,7 +151,8 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := withCluster(t, c.endpoint)
 				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}}
-				o.ask = func(_ context.Context, _ *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
+				o.ask = func(_ context.Context, _ *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster,
+					error) {
 					if way.ID != "c-m-2" {
 						t.Errorf("requested %q", way.ID)
 					}
@@ -147,19 +160,24 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 						return nil, c.err
 					}
 					return map[string]*clientcmdapi.Cluster{
-						"a": {Server: "https://a", CertificateAuthorityData: []byte("theirs")}, "b": {Server: "https://b", CertificateAuthorityData: []byte("theirs")},
+						"a": {Server: "https://a", CertificateAuthorityData: []byte("theirs")},
+						"b": {Server: "https://b", CertificateAuthorityData: []byte("theirs")},
 					}, nil
 				}
-				code, out, problems := runOne(newKubeconfigCommand(nil, o), "lb", "--name=demo", "--context="+c.management)
+				code, out, problems := runOne(newKubeconfigCommand(nil, o), "lb", "--name=demo", "--context="+
+					c.management)
 				written, err := clientcmd.Load([]byte(out))
 				check(t, err)
 				got := map[string]string{}
 				for name, context := range written.Contexts {
-					if cluster, user := written.Clusters[context.Cluster], written.AuthInfos[context.AuthInfo]; name != "demo" {
-						got[name] = cluster.Server + " " + string(cluster.CertificateAuthorityData) + " " + strings.Join(user.Exec.Args[1:], " ")
+					if cluster, user := written.Clusters[context.Cluster], written.AuthInfos[context.AuthInfo]; name !=
+						"demo" {
+						got[name] = cluster.Server + " " + string(cluster.CertificateAuthorityData) + " " +
+							strings.Join(user.Exec.Args[1:], " ")
 					}
 				}
-				if diff := cmp.Diff(c.want, got); diff != "" || code != 0 || written.CurrentContext != "demo" || strings.TrimSpace(problems) != c.told {
+				if diff := cmp.Diff(c.want, got); diff != "" || code != 0 || written.CurrentContext != "demo" ||
+					strings.TrimSpace(problems) != c.told {
 					t.Errorf("exit code %d, message %q (-want +got):\n%s", code, problems, diff)
 				}
 			})
@@ -176,28 +194,36 @@ func TestMergeKubeconfig_SingleServers(t *testing.T) {
 	config := func(contexts map[string]*clientcmdapi.AuthInfo) *clientcmdapi.Config {
 		made := clientcmdapi.NewConfig()
 		for name, user := range contexts {
-			made.Clusters[name], made.AuthInfos[name], made.Contexts[name] = &clientcmdapi.Cluster{Server: "https://" + name}, user, &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+			made.Clusters[name], made.AuthInfos[name], made.Contexts[name] = &clientcmdapi.Cluster{Server: "https://" +
+				name}, user, &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 		}
 		return made
 	}
 	ours := plugin("", "eu", user)
 	present := config(map[string]*clientcmdapi.AuthInfo{
-		"demo": plugin("", "eu"), "demo-a": {Token: "mine"}, "demo-b": ours, "demo-gone": ours, "demo-theirs": plugin("", "eu", other), "demo-used": ours,
+		"demo": plugin("", "eu"), "demo-a": {Token: "mine"}, "demo-b": ours, "demo-gone": ours,
+		"demo-theirs": plugin("", "eu", other), "demo-used": ours,
 		"demo-x": plugin("", "eu"), "demo-x-gone": ours, "eu": {Token: "management"},
 	})
 	present.CurrentContext = "demo-used"
 	check(t, clientcmd.WriteToFile(*present, file))
-	written := config(map[string]*clientcmdapi.AuthInfo{"demo": plugin("", "eu"), "demo-a": ours, "demo-b": ours, "demo-c": ours})
+	written := config(map[string]*clientcmdapi.AuthInfo{"demo": plugin("", "eu"), "demo-a": ours, "demo-b": ours,
+		"demo-c": ours})
 	var told strings.Builder
-	check(t, mergeKubeconfig(written, serverContexts{names: []string{"demo-a", "demo-b", "demo-c"}, former: "demo-", args: ours.Exec.Args}, &told))
+	check(t, mergeKubeconfig(written, serverContexts{names: []string{"demo-a", "demo-b", "demo-c"}, former: "demo-",
+		args: ours.Exec.Args}, &told))
 	after, err := clientcmd.LoadFromFile(file)
 	check(t, err)
 	want := []string{"demo", "demo-a", "demo-b", "demo-c", "demo-theirs", "demo-used", "demo-x", "demo-x-gone", "eu"}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(after.Contexts))); diff != "" || after.AuthInfos["demo-a"].Token != "mine" {
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(after.Contexts))); diff != "" ||
+		after.AuthInfos["demo-a"].Token != "mine" {
 		t.Errorf("contexts (-want +got):\n%s", diff)
 	}
-	for _, line := range []string{`The kubeconfig gets no context for the server a: user "demo-a" already has this name`, `Removed context "demo-gone": the cluster no longer has this server`} {
-		if !strings.Contains(told.String(), strings.Replace(line, "user", "cluster", 1)) && !strings.Contains(told.String(), line) {
+	for _, line := range []string{
+		`The kubeconfig gets no context for the server a: user "demo-a" already has this name`,
+		`Removed context "demo-gone": the cluster no longer has this server`} {
+		if !strings.Contains(told.String(), strings.Replace(line, "user", "cluster", 1)) &&
+			!strings.Contains(told.String(), line) {
 			t.Errorf("the message is %q, want %q", told.String(), line)
 		}
 	}

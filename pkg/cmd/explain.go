@@ -65,7 +65,9 @@ func printExplanation(w io.Writer, e inspect.Explanation) {
 	case e.ManagedBy != "":
 		row(w, "Managed by:", "instance "+e.ManagedBy)
 	case e.Decision != nil:
-		row(w, "Managed by:", "no instance of Drover: a program without a mark, or none; a Drover would decide this, but changes nothing until drover adopt")
+		row(w, "Managed by:",
+			"no instance of Drover: a program without a mark, or none; a Drover would decide this, but changes "+
+				"nothing until drover adopt")
 	default:
 		row(w, "Managed by:", "no instance yet; check that a Drover server runs")
 	}

@@ -31,7 +31,10 @@ func replicaOf(t *testing.T, api *memkube.Server, instance string) (stop func())
 		newReplicas(client.CoordinationV1().Leases(leaseNamespace), uuid.NewString(), instance, log).run(ctx)
 	})
 	running.Go(func() {
-		check(t, leadWhileHolding(ctx, config, instance, log, func(ctx context.Context) error { <-ctx.Done(); return nil }))
+		check(t, leadWhileHolding(ctx, config, instance, log, func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		}))
 	})
 	settle(time.Minute)
 	return func() { cancel(); running.Wait(); settle(time.Minute) }
@@ -55,7 +58,8 @@ func TestAdopt_HandsOverToALeadingDrover(t *testing.T) {
 		expect("the current instance leads", `instance "a" of Drover leads here`, "--to", "b", "--from", "a")
 		stopA()
 		stopA = replicaOf(t, api, "a")
-		expect("the current instance waits", `instance "a" of Drover, which has the cluster, runs here`, "--to", "b", "--from", "a")
+		expect("the current instance waits", `instance "a" of Drover, which has the cluster, runs here`, "--to", "b",
+			"--from", "a")
 		stopB()
 		expect("the current instance leads again, and releases it", "", "--release")
 		expect("the former instance leads", "no Drover would manage the cluster", "--to", "b")
@@ -80,12 +84,14 @@ func TestAdopt_NamesWorkOfAnotherDrover(t *testing.T) {
 		released map[string]string
 		refused  string
 	}{
-		"another Drover":                  {mark: "a", from: "a", refused: `instance "a" works on it: an operation runs: etcd restore`},
+		"another Drover": {mark: "a", from: "a",
+			refused: `instance "a" works on it: an operation runs: etcd restore`},
 		"another Drover, which has ended": {mark: "a", from: "a", args: []string{"--allow-under-way"}},
 		"a restored backup": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"},
 			refused: `work on it was under way when it was backed up or released: an operation runs: etcd restore`},
-		"a restored backup with unfinished work": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"}, args: []string{"--allow-under-way"}},
-		"Rancher":                                {from: "rancher"},
+		"a restored backup with unfinished work": {mark: "a", from: "a",
+			released: map[string]string{rkev1.ReleasedByAnnotation: "a"}, args: []string{"--allow-under-way"}},
+		"Rancher": {from: "rancher"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -96,15 +102,19 @@ func TestAdopt_NamesWorkOfAnotherDrover(t *testing.T) {
 					cluster.Annotations = tc.released
 					check(t, api.Add(cluster))
 				}
-				controlPlane := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"}}
+				controlPlane := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace,
+					Name: "demo"}}
 				if found, err := api.Get(controlPlane); err != nil || !found {
 					t.Fatal(err)
 				}
 				controlPlane.TypeMeta = metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"}
-				controlPlane.Status.Conditions = []rkev1.GenericCondition{{Type: planner.ConditionSnapshotRestored, Status: rkev1.ConditionUnknown}}
+				controlPlane.Status.Conditions = []rkev1.GenericCondition{{Type: planner.ConditionSnapshotRestored,
+					Status: rkev1.ConditionUnknown}}
 				check(t, api.Add(controlPlane))
-				code, out, problems := look(t, api, append([]string{"adopt", "demo", "--yes", "--from", tc.from}, tc.args...)...)
-				if (code != 0) != (tc.refused != "") || !strings.Contains(problems, tc.refused) || !strings.Contains(out, tc.refused) {
+				code, out, problems := look(t, api, append([]string{"adopt", "demo", "--yes", "--from", tc.from},
+					tc.args...)...)
+				if (code != 0) != (tc.refused != "") || !strings.Contains(problems, tc.refused) ||
+					!strings.Contains(out, tc.refused) {
 					t.Errorf("exit code %d, want %q:\n%s%s", code, tc.refused, out, problems)
 				}
 			})

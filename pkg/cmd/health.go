@@ -30,7 +30,8 @@ func healthHandler(s readiness) http.Handler {
 		}
 		_, _ = io.WriteString(w, "ok")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(merged{prometheus.DefaultGatherer, capi.Metrics()}, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(merged{prometheus.DefaultGatherer, capi.Metrics()},
+		promhttp.HandlerOpts{}))
 	return mux
 }
 

@@ -14,7 +14,8 @@ import (
 const serverImage = "drover-io/drover"
 
 func newImagesCommand(environ []string) *cobra.Command {
-	o, s := &inspectOptions{formats: []string{outputText, outputJSON, outputYAML}}, airgap.Options{ServerArchitecture: runtime.GOARCH}
+	o, s := &inspectOptions{formats: []string{outputText, outputJSON, outputYAML}},
+		airgap.Options{ServerArchitecture: runtime.GOARCH}
 	cmd := &cobra.Command{
 		Use:   "images",
 		Short: "List the images and files for an installation without internet access",
@@ -59,14 +60,20 @@ Exit codes: 0 the list is printed; 1 an error, such as an invalid version.
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&s.KubernetesVersions, "kubernetes-version", nil, "Kubernetes `versions` of the clusters, for example v1.36.2+rke2r1")
+	f.StringSliceVar(&s.KubernetesVersions, "kubernetes-version", nil,
+		"Kubernetes `versions` of the clusters, for example v1.36.2+rke2r1")
 	f.StringSliceVar(&s.Architectures, "arch", []string{runtime.GOARCH}, "`architectures` of the nodes: amd64, arm64")
 	f.StringVar(&s.ServerImage, "server-image", serverImage+":"+Version, "`image` of Drover, as the chart names it")
-	f.StringVar(&s.Settings.ClusterAgentImage, "cluster-agent-image", "", "`image` of the agent inside clusters, as for the server; empty uses --server-image")
-	f.StringVar(&s.Settings.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name no registry, as for the server")
-	f.StringVar(&s.Settings.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage, "`image` of rancher-machine, as for the server")
-	f.StringVar(&s.Settings.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, as for the server")
+	f.StringVar(&s.Settings.ClusterAgentImage, "cluster-agent-image", "",
+		"`image` of the agent inside clusters, as for the server; empty uses --server-image")
+	f.StringVar(&s.Settings.SystemDefaultRegistry, flagRegistry, "",
+		"`registry` for images of clusters that name no registry, as for the server")
+	f.StringVar(&s.Settings.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage,
+		"`image` of rancher-machine, as for the server")
+	f.StringVar(&s.Settings.SystemAgentInstallerImage, flagInstallerImage, "",
+		"`prefix` of the distributions' installer images, as for the server")
 	o.addOutput(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("arch", cobra.FixedCompletions(airgap.Architectures(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("arch",
+		cobra.FixedCompletions(airgap.Architectures(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -84,15 +84,20 @@ func (o *inspectOptions) addFlags(cmd *cobra.Command, environ []string) {
 	f, s := cmd.Flags(), &o.settings
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	o.addNamespace(cmd, environ)
-	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as for the server")
-	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name no registry, instead of the server's")
-	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, flagPullSecrets, nil, "`names` of Secrets for that registry, instead of the server's")
-	f.StringVar(&s.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, instead of the server's")
+	f.StringVar(&o.releaseData, "release-data", "",
+		"`file or URL` with facts about Kubernetes versions, as for the server")
+	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "",
+		"`registry` for images of clusters that name no registry, instead of the server's")
+	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, flagPullSecrets, nil,
+		"`names` of Secrets for that registry, instead of the server's")
+	f.StringVar(&s.SystemAgentInstallerImage, flagInstallerImage, "",
+		"`prefix` of the distributions' installer images, instead of the server's")
 }
 
 // addNamespace adds the flag for the cluster's namespace.
 func (o *inspectOptions) addNamespace(cmd *cobra.Command, environ []string) {
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+
+		")")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
 }
 
@@ -144,7 +149,8 @@ func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect
 	if err != nil {
 		return nil, fmt.Errorf("--release-data: %w", err)
 	}
-	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Override: o.given, Releases: table}, namespace)
+	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Override: o.given, Releases: table},
+		namespace)
 }
 
 // plainReader returns a Reader without release data, for commands that do not need them.

@@ -56,13 +56,18 @@ func management(t *testing.T) *memkube.Server {
 	scheme, err := clients.NewScheme()
 	check(t, err)
 	spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"size": {Type: "string"}}}
-	api := memkube.New(memkube.Options{Scheme: scheme, CRDs: driverschema.CRDs("pod", spec), Namespaces: []string{defaultNamespace}})
+	api := memkube.New(memkube.Options{Scheme: scheme, CRDs: driverschema.CRDs("pod", spec),
+		Namespaces: []string{defaultNamespace}})
 	for _, object := range []runtime.Object{
-		&mgmtv3.DynamicSchema{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "DynamicSchema"}, ObjectMeta: metav1.ObjectMeta{Name: "podconfig"}, Spec: spec},
-		&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "cc"}},
+		&mgmtv3.DynamicSchema{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "DynamicSchema"},
+			ObjectMeta: metav1.ObjectMeta{Name: "podconfig"}, Spec: spec},
+		&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "cc"}},
 		&provv1.Cluster{
-			TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "young"},
-			Status: provv1.ClusterStatus{Conditions: []rkev1.GenericCondition{{Type: "Updated", Status: "False", Reason: "Error", Message: "spec.kubernetesVersion:\nRequired value"}}},
+			TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "young"},
+			Status: provv1.ClusterStatus{Conditions: []rkev1.GenericCondition{{Type: "Updated", Status: "False",
+				Reason: "Error", Message: "spec.kubernetesVersion:\nRequired value"}}},
 		},
 	} {
 		check(t, api.Add(object))
@@ -76,14 +81,17 @@ func look(t *testing.T, api *memkube.Server, args ...string) (code int, out, pro
 	var stdout, stderr bytes.Buffer
 	root := NewCommand(nil)
 	for _, cmd := range root.Commands() {
-		if slices.Contains([]string{"adopt", "diagnose", "explain", "preview", "roll", "rotate", "snapshot", "support-bundle"}, cmd.Name()) {
+		if slices.Contains([]string{"adopt", "diagnose", "explain", "preview", "roll", "rotate", "snapshot",
+			"support-bundle"}, cmd.Name()) {
 			root.RemoveCommand(cmd)
 		}
 	}
 	o := inspectOptions{config: api.Config("looker")}
 	second, third, fourth, fifth, sixth, seventh, eighth := o, o, o, o, o, o, o
-	root.AddCommand(newExplainCommand(nil, &o), newPreviewCommand(nil, &second), newRollCommand(nil, &third), newDiagnoseCommand(nil, &fourth),
-		newSupportBundleCommand(nil, &fifth), newAdoptCommand(nil, &sixth), newSnapshotCommand(nil, &seventh), newRotateCommand(nil, &eighth))
+	root.AddCommand(newExplainCommand(nil, &o), newPreviewCommand(nil, &second), newRollCommand(nil, &third),
+		newDiagnoseCommand(nil, &fourth),
+		newSupportBundleCommand(nil, &fifth), newAdoptCommand(nil, &sixth), newSnapshotCommand(nil, &seventh),
+		newRotateCommand(nil, &eighth))
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	code = execute(context.Background(), root, args)
@@ -107,7 +115,8 @@ Conditions of the Cluster:
 			t.Errorf("exit code %d, %s (-want +got):\n%s", code, problems, diff)
 		}
 		code, _, problems = look(t, api, "explain", "absent")
-		if code != 1 || !strings.Contains(problems, "there is no Cluster absent in namespace fleet-default; -n names another one") {
+		if code != 1 ||
+			!strings.Contains(problems, "there is no Cluster absent in namespace fleet-default; -n names another one") {
 			t.Errorf("exit code %d, %q", code, problems)
 		}
 		code, out, _ = look(t, api, cobraComplete, "explain", "")
@@ -130,21 +139,29 @@ func TestPreview_Commands(t *testing.T) {
 		code int
 		want string
 	}{
-		"a new cluster":        {newCluster, nil, 2, "Result:   Add"},
-		"an unknown field":     {strings.Replace(newCluster, "quantity: 2", "amount: 2", 1), nil, 1, `unknown field "spec.rkeConfig.machinePools[0].amount"`},
-		"a repeated field":     {strings.Replace(newCluster, "quantity: 2", "quantity: 2\n      quantity: 3", 1), nil, 1, `key "quantity" already set`},
-		"an invalid version":   {strings.Replace(newCluster, "v1.36.2+k3s1", "latest", 1), nil, 1, `spec.kubernetesVersion: Invalid value: "latest": must be v and a semantic version`},
-		"a missing credential": {strings.Replace(newCluster, "SecretName: cc", "SecretName: dd", 1), nil, 1, `spec.cloudCredentialSecretName: Not found: "dd": no Secret dd in namespace fleet-default`},
-		"two namespaces":       {strings.Replace(newCluster, "  name: demo\n", "  name: demo\n  namespace: a\n", 1), []string{"-n", "b"}, 1, "is in namespace a, not in b"},
-		"without a Cluster":    {"kind: ConfigMap\napiVersion: v1\n", nil, 1, "the file has no Cluster of provisioning.cattle.io/v1"},
-		"two Clusters":         {newCluster + "---\n" + newCluster, nil, 1, "several Clusters"},
-		"an unreadable file":   {"{", nil, 1, "read the file"},
-		"an unknown output":    {newCluster, []string{"-o", "xml"}, 1, `--output: "xml" is unknown; use table, json or yaml`},
+		"a new cluster": {newCluster, nil, 2, "Result:   Add"},
+		"an unknown field": {strings.Replace(newCluster, "quantity: 2", "amount: 2", 1), nil, 1,
+			`unknown field "spec.rkeConfig.machinePools[0].amount"`},
+		"a repeated field": {strings.Replace(newCluster, "quantity: 2", "quantity: 2\n      quantity: 3", 1), nil,
+			1, `key "quantity" already set`},
+		"an invalid version": {strings.Replace(newCluster, "v1.36.2+k3s1", "latest", 1), nil, 1,
+			`spec.kubernetesVersion: Invalid value: "latest": must be v and a semantic version`},
+		"a missing credential": {strings.Replace(newCluster, "SecretName: cc", "SecretName: dd", 1), nil, 1,
+			`spec.cloudCredentialSecretName: Not found: "dd": no Secret dd in namespace fleet-default`},
+		"two namespaces": {strings.Replace(newCluster, "  name: demo\n", "  name: demo\n  namespace: a\n", 1),
+			[]string{"-n", "b"}, 1, "is in namespace a, not in b"},
+		"without a Cluster": {"kind: ConfigMap\napiVersion: v1\n", nil, 1,
+			"the file has no Cluster of provisioning.cattle.io/v1"},
+		"two Clusters":       {newCluster + "---\n" + newCluster, nil, 1, "several Clusters"},
+		"an unreadable file": {"{", nil, 1, "read the file"},
+		"an unknown output": {newCluster, []string{"-o", "xml"}, 1,
+			`--output: "xml" is unknown; use table, json or yaml`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "cluster.yaml", tc.file)
 			synctest.Test(t, func(t *testing.T) {
-				code, out, problems := look(t, management(t), append([]string{"preview", "-f", path, "-n", defaultNamespace}, tc.args...)...)
+				code, out, problems := look(t, management(t),
+					append([]string{"preview", "-f", path, "-n", defaultNamespace}, tc.args...)...)
 				if code != tc.code || !strings.Contains(out+problems, tc.want) {
 					t.Errorf("exit code %d, want %d; output, want %q:\n%s%s", code, tc.code, tc.want, out, problems)
 				}
@@ -172,8 +189,10 @@ func TestPreview_JSON(t *testing.T) {
 func TestOutput_YAMLEqualsJSON(t *testing.T) {
 	path := write(t, "cluster.yaml", newCluster)
 	for name, args := range map[string][]string{
-		"explain": {"explain", "demo"}, "preview": {"preview", "-n", defaultNamespace, "-f", path}, "roll": {"roll", "demo", "--dry-run"},
-		"adopt": {"adopt", "demo"}, "snapshot list": {"snapshot", "list", "demo"}, "images": {"images", "--kubernetes-version", "v1.36.2+k3s1"},
+		"explain": {"explain", "demo"}, "preview": {"preview", "-n", defaultNamespace, "-f", path},
+		"roll":  {"roll", "demo", "--dry-run"},
+		"adopt": {"adopt", "demo"}, "snapshot list": {"snapshot", "list", "demo"},
+		"images": {"images", "--kubernetes-version", "v1.36.2+k3s1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -198,7 +217,8 @@ func TestOutput_YAMLEqualsJSON(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	for class, want := range map[planner.Class]int{
-		planner.ClassNone: 0, planner.ClassInPlace: 2, planner.ClassRestart: 2, planner.ClassAdd: 2, planner.ClassRemove: 2, planner.ClassReplace: 3,
+		planner.ClassNone: 0, planner.ClassInPlace: 2, planner.ClassRestart: 2, planner.ClassAdd: 2,
+		planner.ClassRemove: 2, planner.ClassReplace: 3,
 	} {
 		root := NewCommand(nil)
 		err := verdict(root, preview.Report{Result: class})
@@ -207,7 +227,8 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d", class, code, want)
 		}
 	}
-	if err := verdict(NewCommand(nil), preview.Report{Machines: []preview.Machine{{Problem: "too large"}}}); err == nil || !strings.Contains(err.Error(), "cannot make plans for 1 machines") {
+	if err := verdict(NewCommand(nil), preview.Report{Machines: []preview.Machine{{Problem: "too large"}}}); err ==
+		nil || !strings.Contains(err.Error(), "cannot make plans for 1 machines") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -218,7 +239,8 @@ func TestPrintReport(t *testing.T) {
 	r := preview.Report{
 		Cluster: "a/demo", Result: planner.ClassRestart,
 		Machines: []preview.Machine{
-			{Name: "s1", Pool: "server", Roles: "etcd", Class: planner.ClassRestart, Stage: 1, Drained: true, Causes: []preview.Cause{field}},
+			{Name: "s1", Pool: "server", Roles: "etcd", Class: planner.ClassRestart, Stage: 1, Drained: true,
+				Causes: []preview.Cause{field}},
 			{Name: "w1", Pool: "other", Roles: "worker", Class: planner.ClassNone, Held: "is being deleted"},
 		},
 		Order:  []preview.Stage{{Name: "bootstrap", Pace: "one at a time", Machines: []string{"s1"}}},
@@ -252,17 +274,24 @@ Notes:
 // Flags and the environment override only the published settings that they set.
 func TestInspectOptions_OverridePublishedSettings(t *testing.T) {
 	published := controllers.Settings{
-		SystemDefaultRegistry: "theirs", SystemDefaultRegistryPullSecrets: []string{"theirs"}, SystemAgentInstallerImage: "theirs-", ServerURL: "https://theirs",
+		SystemDefaultRegistry: "theirs", SystemDefaultRegistryPullSecrets: []string{"theirs"},
+		SystemAgentInstallerImage: "theirs-", ServerURL: "https://theirs",
 	}
 	for name, tc := range map[string]struct {
 		args, environ []string
 		want          func(s *controllers.Settings)
 	}{
-		"no flag":       {want: func(*controllers.Settings) {}},
-		"a flag":        {args: []string{"--system-default-registry", "mine"}, want: func(s *controllers.Settings) { s.SystemDefaultRegistry = "mine" }},
-		"an empty flag": {args: []string{"--system-default-registry="}, want: func(s *controllers.Settings) { s.SystemDefaultRegistry = "" }},
-		"a list":        {args: []string{"--system-default-registry-pull-secrets", "a,b"}, want: func(s *controllers.Settings) { s.SystemDefaultRegistryPullSecrets = []string{"a", "b"} }},
-		"a variable":    {environ: []string{"DROVER_SYSTEM_AGENT_INSTALLER_IMAGE=mine-"}, want: func(s *controllers.Settings) { s.SystemAgentInstallerImage = "mine-" }},
+		"no flag": {want: func(*controllers.Settings) {}},
+		"a flag": {args: []string{"--system-default-registry", "mine"}, want: func(s *controllers.Settings) {
+			s.SystemDefaultRegistry = "mine"
+		}},
+		"an empty flag": {args: []string{"--system-default-registry="}, want: func(s *controllers.Settings) {
+			s.SystemDefaultRegistry = ""
+		}},
+		"a list": {args: []string{"--system-default-registry-pull-secrets", "a,b"},
+			want: func(s *controllers.Settings) { s.SystemDefaultRegistryPullSecrets = []string{"a", "b"} }},
+		"a variable": {environ: []string{"DROVER_SYSTEM_AGENT_INSTALLER_IMAGE=mine-"},
+			want: func(s *controllers.Settings) { s.SystemAgentInstallerImage = "mine-" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &inspectOptions{}

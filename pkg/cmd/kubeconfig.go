@@ -69,8 +69,10 @@ that bypass Drover. The command prints why.`,
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfig)
 	o.addNamespace(cmd, environ)
 	f := cmd.Flags()
-	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, instead of the one that the server has published")
-	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify the server, with --server")
+	f.StringVar(&o.server, "server", "",
+		"`URL` of Drover's endpoints, instead of the one that the server has published")
+	f.StringVar(&o.authority, "certificate-authority", "",
+		"`file` with the authorities that verify the server, with --server")
 	f.StringVar(&o.name, "name", "", "`name` of the context in the kubeconfig (default the cluster's name)")
 	f.BoolVar(&o.merge, "merge", false, "add it to KUBECONFIG or ~/.kube/config, and keep the other entries")
 	return cmd
@@ -91,7 +93,9 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 	}
 	if fqdn := found.Spec.LocalClusterAuthEndpoint.FQDN; fqdn != "" && endpointtoken.Wanted(found) {
 		if _, ok := topology.EndpointHost(fqdn); !ok {
-			fmt.Fprintf(told, "The kubeconfig gets no context for the authorized endpoint: spec.localClusterAuthEndpoint.fqdn of the Cluster is %q, but must be HOST or HOST:PORT\n", fqdn)
+			fmt.Fprintf(told,
+				"The kubeconfig gets no context for the authorized endpoint: spec.localClusterAuthEndpoint.fqdn of "+
+					"the Cluster is %q, but must be HOST or HOST:PORT\n", fqdn)
 		}
 	}
 	if !o.merge {
@@ -107,7 +111,8 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 
 // servers returns the servers of a cluster's authorized endpoint, by the names of their nodes. If the list fails, the
 // other contexts are still written.
-func (o *kubeconfigOptions) servers(ctx context.Context, config *rest.Config, way proxy.Proxied, cluster *provv1.Cluster, told io.Writer) map[string]*clientcmdapi.Cluster {
+func (o *kubeconfigOptions) servers(ctx context.Context, config *rest.Config, way proxy.Proxied,
+	cluster *provv1.Cluster, told io.Writer) map[string]*clientcmdapi.Cluster {
 	if !endpointtoken.Wanted(cluster) {
 		return nil
 	}
@@ -134,20 +139,24 @@ func mergeKubeconfig(written *clientcmdapi.Config, single serverContexts, told i
 	names := slices.Sorted(maps.Keys(written.Contexts))
 	for _, name := range names {
 		if taken := takenBy(present, written, name); taken != "" {
-			return fmt.Errorf("the kubeconfig has a %s %q that does not belong to this cluster; use --name to set another name", taken, name)
+			return fmt.Errorf(
+				"the kubeconfig has a %s %q that does not belong to this cluster; use --name to set another name",
+				taken, name)
 		}
 		if before := present.Contexts[name]; before != nil {
 			written.Contexts[name].Namespace = before.Namespace // kubectl config set-context --namespace
 		}
 	}
 	for _, name := range names {
-		present.Clusters[name], present.AuthInfos[name], present.Contexts[name] = written.Clusters[name], written.AuthInfos[name], written.Contexts[name]
+		present.Clusters[name], present.AuthInfos[name], present.Contexts[name] = written.Clusters[name],
+			written.AuthInfos[name], written.Contexts[name]
 	}
 	if err := clientcmd.ModifyConfig(access, *present, true); err != nil {
 		return fmt.Errorf("write the kubeconfig to merge into: %w", err)
 	}
 	for _, name := range names {
-		if _, err := fmt.Fprintf(told, "Context %q is in %s; use it with: kubectl --context %s get nodes\n", name, access.GetDefaultFilename(), name); err != nil {
+		if _, err := fmt.Fprintf(told, "Context %q is in %s; use it with: kubectl --context %s get nodes\n", name,
+			access.GetDefaultFilename(), name); err != nil {
 			return err
 		}
 	}
@@ -163,7 +172,8 @@ func takenBy(present, written *clientcmdapi.Config, name string) string {
 		return "cluster"
 	case user != nil && !isPlugin(user), user != nil && cluster == nil:
 		return "user"
-	case context != nil && (context.Cluster != name || context.AuthInfo != name), context != nil && (cluster == nil || user == nil):
+	case context != nil && (context.Cluster != name || context.AuthInfo != name), context != nil &&
+		(cluster == nil || user == nil):
 		return "context"
 	}
 	return ""
@@ -185,7 +195,8 @@ func isForEndpoint(user *clientcmdapi.AuthInfo) bool {
 }
 
 // way finds a Cluster and its address. By default it uses the address that the server has published.
-func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name string) (*provv1.Cluster, proxy.Proxied, error) {
+func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name string) (*provv1.Cluster, proxy.Proxied,
+	error) {
 	namespace, none := orDefault(o.namespace), proxy.Proxied{}
 	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
 	if err != nil {
@@ -196,7 +207,9 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 	case err != nil:
 		return nil, none, unread(err, namespace, name)
 	case cluster.Status.ClusterName == "":
-		return nil, none, fmt.Errorf("cluster %s/%s has no management cluster yet; try again when its status.clusterName is set", namespace, name)
+		return nil, none,
+			fmt.Errorf("cluster %s/%s has no management cluster yet; try again when its status.clusterName is set",
+				namespace, name)
 	}
 	way := proxy.Proxied{ID: cluster.Status.ClusterName, Server: o.server}
 	if o.server == "" {
@@ -229,19 +242,23 @@ func unread(err error, namespace, name string) error {
 
 // published returns the settings of the server that manages a cluster. Every user may get one instance's settings by
 // name, but few users may list them.
-func published(ctx context.Context, client kubernetes.Interface, cluster *provv1.Cluster) (controllers.Settings, error) {
-	instance, all := cluster.Annotations[rkev1.InstanceAnnotation], client.CoreV1().ConfigMaps(controllers.SettingsNamespace)
+func published(ctx context.Context, client kubernetes.Interface, cluster *provv1.Cluster) (controllers.Settings,
+	error) {
+	instance, all := cluster.Annotations[rkev1.InstanceAnnotation],
+		client.CoreV1().ConfigMaps(controllers.SettingsNamespace)
 	var there []corev1.ConfigMap
 	if instance == "" {
 		found, err := all.List(ctx, metav1.ListOptions{LabelSelector: controllers.SettingsLabel})
 		if err != nil {
-			return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; use --server if you may not read it: %w", err)
+			return controllers.Settings{},
+				fmt.Errorf("read the address that Drover has published; use --server if you may not read it: %w", err)
 		}
 		there = found.Items
 	} else {
 		found, err := all.Get(ctx, controllers.SettingsName(instance), metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; use --server if you may not read it: %w", err)
+			return controllers.Settings{},
+				fmt.Errorf("read the address that Drover has published; use --server if you may not read it: %w", err)
 		}
 		if err == nil {
 			there = []corev1.ConfigMap{*found}
@@ -256,7 +273,8 @@ func published(ctx context.Context, client kubernetes.Interface, cluster *provv1
 
 // write creates the kubeconfig. servers are the servers of the cluster's authorized endpoint, by the names of their
 // nodes. It is nil if they are unknown.
-func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, servers map[string]*clientcmdapi.Cluster, told io.Writer) (*clientcmdapi.Config, serverContexts, error) {
+func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, servers map[string]*clientcmdapi.Cluster,
+	told io.Writer) (*clientcmdapi.Config, serverContexts, error) {
 	var single serverContexts
 	path, err := absolute("--kubeconfig", o.kubeconfig)
 	if err != nil {
@@ -266,9 +284,11 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 	written := clientcmdapi.NewConfig()
 	written.CurrentContext = name
 	add := func(name string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) {
-		written.Clusters[name], written.AuthInfos[name], written.Contexts[name] = cluster, user, &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+		written.Clusters[name], written.AuthInfos[name], written.Contexts[name] = cluster, user,
+			&clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	}
-	add(name, &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}, plugin(path, context))
+	add(name, &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority},
+		plugin(path, context))
 	token, err := o.tokenArgs(cluster)
 	if err != nil {
 		return nil, single, err
@@ -283,7 +303,9 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 	}
 	endpoint := cluster.Spec.LocalClusterAuthEndpoint
 	if host, ok := topology.EndpointHost(endpoint.FQDN); ok && endpointtoken.Wanted(cluster) {
-		add(name+"-fqdn", &clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)}, forEndpoint)
+		add(name+"-fqdn",
+			&clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)},
+			forEndpoint)
 	}
 	single.leaveOut(written, func(name string) string {
 		if path == "" && name == context {
@@ -292,7 +314,8 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 		return ""
 	}, told)
 	if _, taken := written.Contexts[context]; path == "" && taken {
-		return nil, single, fmt.Errorf("context %q reaches the management cluster; use --name to set another name", context)
+		return nil, single, fmt.Errorf("context %q reaches the management cluster; use --name to set another name",
+			context)
 	}
 	return written, single, nil
 }

@@ -43,7 +43,8 @@ const (
 
 // leadWhileHolding calls lead whenever this replica of the instance holds the lease. lead's context ends when the lease
 // is lost. leadWhileHolding waits for lead to return before it requests the lease again. It returns when ctx ends.
-func leadWhileHolding(ctx context.Context, config *rest.Config, instanceID string, log logrus.FieldLogger, lead func(context.Context) error) error {
+func leadWhileHolding(ctx context.Context, config *rest.Config, instanceID string, log logrus.FieldLogger,
+	lead func(context.Context) error) error {
 	clients, err := kubernetes.NewForConfig(leaseConfig(config))
 	if err != nil {
 		return fmt.Errorf("create the client for the lease: %w", err)
@@ -84,7 +85,8 @@ func leadTerms(ctx context.Context, log logrus.FieldLogger, term func() error) e
 		if time.Since(began) > longestPause {
 			pause = firstPause
 		}
-		log.WithError(err).WithField("pause", pause.String()).Error("The controllers ended with an error; Drover restarts them")
+		log.WithError(err).WithField("pause",
+			pause.String()).Error("The controllers ended with an error; Drover restarts them")
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -103,7 +105,8 @@ const (
 
 // oneTerm waits for the lease and leads until it is lost. It renews the lease until lead has returned, and only then
 // releases it. So no other replica starts its controllers while this replica's controllers still end.
-func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldLogger, lead func(context.Context) error) error {
+func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldLogger,
+	lead func(context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
 	var state atomic.Int32
@@ -120,7 +123,8 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 		}
 	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: watched, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: leaseName,
+		Lock: watched, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Name: leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
 				if !state.CompareAndSwap(waiting, leading) {

@@ -94,11 +94,12 @@ func TestLease_AnotherReplicaReplacesALostLeader(t *testing.T) {
 		leads := map[string]time.Time{}
 		for _, name := range []string{"first", "second", "third"} {
 			group.Go(func() {
-				check(t, leadWhileHolding(ctx, api.Config(name), "ours", logrus.StandardLogger(), func(ctx context.Context) error {
-					leads[name] = time.Now()
-					<-ctx.Done()
-					return nil
-				}))
+				check(t, leadWhileHolding(ctx, api.Config(name), "ours", logrus.StandardLogger(),
+					func(ctx context.Context) error {
+						leads[name] = time.Now()
+						<-ctx.Done()
+						return nil
+					}))
 			})
 			settle(5 * time.Second)
 		}
@@ -127,12 +128,13 @@ func TestLease_TakenByAnother(t *testing.T) {
 		var leading atomic.Bool
 		ended := make(chan error, 1)
 		go func() {
-			ended <- leadWhileHolding(ctx, api.Config("robbed"), "ours", logrus.StandardLogger(), func(ctx context.Context) error {
-				leading.Store(true)
-				defer leading.Store(false)
-				<-ctx.Done()
-				return errors.New("caches were not filled in time")
-			})
+			ended <- leadWhileHolding(ctx, api.Config("robbed"), "ours", logrus.StandardLogger(),
+				func(ctx context.Context) error {
+					leading.Store(true)
+					defer leading.Store(false)
+					<-ctx.Done()
+					return errors.New("caches were not filled in time")
+				})
 		}()
 		settle(10 * time.Second)
 		if !leading.Load() {
@@ -172,16 +174,17 @@ func TestLease_RetriesAfterAFailedTerm(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() {
-			ended <- leadWhileHolding(ctx, api.Config("x"), "ours", logrus.StandardLogger(), func(ctx context.Context) error {
-				mu.Lock()
-				all = append(all, time.Now())
-				mu.Unlock()
-				if len(begun()) < 4 {
-					return errors.New("definitions are missing")
-				}
-				<-ctx.Done()
-				return nil
-			})
+			ended <- leadWhileHolding(ctx, api.Config("x"), "ours", logrus.StandardLogger(),
+				func(ctx context.Context) error {
+					mu.Lock()
+					all = append(all, time.Now())
+					mu.Unlock()
+					if len(begun()) < 4 {
+						return errors.New("definitions are missing")
+					}
+					<-ctx.Done()
+					return nil
+				})
 		}()
 		settle(500 * time.Millisecond)
 		if holder := holderOf(t, api); len(begun()) != 1 || holder != "" {
@@ -243,7 +246,9 @@ func TestLease_ReleasesALeaseTakenAtTheEnd(t *testing.T) {
 				return below.RoundTrip(r)
 			})
 		})
-		check(t, leadWhileHolding(ctx, config, "ours", logrus.StandardLogger(), func(context.Context) error { return nil }))
+		check(t, leadWhileHolding(ctx, config, "ours", logrus.StandardLogger(), func(context.Context) error {
+			return nil
+		}))
 		if holder := holderOf(t, api); holder != "" {
 			t.Errorf("%s still has the lease", holder)
 		}

@@ -12,11 +12,14 @@ func TestServer_LogsItsErrorInTheLogFormat(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an invalid flag":                   {[]string{"--tracing-endpoint=otel:4317", "--server-url=https://d.example.com"}, `--tracing-endpoint: \"otel:4317\" is not the address`},
-		"an unreachable management cluster": {[]string{"--kubeconfig=/does/not/exist", "--server-url=https://d.example.com"}, "/does/not/exist"},
+		"an invalid flag": {[]string{"--tracing-endpoint=otel:4317",
+			"--server-url=https://d.example.com"}, `--tracing-endpoint: \"otel:4317\" is not the address`},
+		"an unreachable management cluster": {[]string{"--kubeconfig=/does/not/exist",
+			"--server-url=https://d.example.com"}, "/does/not/exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, out := run(t, append([]string{"server", "--log-format=json", "--data-dir=" + t.TempDir()}, tc.args...)...)
+			code, out := run(t, append([]string{"server", "--log-format=json", "--data-dir=" + t.TempDir()},
+				tc.args...)...)
 			if code != 1 || !strings.Contains(out, tc.want) {
 				t.Errorf("exit code %d: %s", code, out)
 			}
@@ -25,7 +28,8 @@ func TestServer_LogsItsErrorInTheLogFormat(t *testing.T) {
 					t.Errorf("not JSON: %q", line)
 				}
 			}
-			if code, out := run(t, append([]string{"server", "--log-format=text", "--data-dir=" + t.TempDir()}, tc.args...)...); code != 1 || !strings.HasPrefix(out, "Error: ") {
+			if code, out := run(t, append([]string{"server", "--log-format=text", "--data-dir=" + t.TempDir()},
+				tc.args...)...); code != 1 || !strings.HasPrefix(out, "Error: ") {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 		})

@@ -30,7 +30,8 @@ func addManagement(cmd *cobra.Command, environ []string, kubeconfig, context *st
 func loader(kubeconfig, context string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: context})
 }
 
 // findManagement returns the configuration for the management cluster. advice names the flags that help if there is
@@ -65,7 +66,8 @@ func missingKubeconfig(err error, kubeconfig string) error {
 	case kubeconfig != "" && !isNothing, is == "" && !isNothing:
 		return err
 	case is == "":
-		return fmt.Errorf("%s selects no cluster; check its current-context, and the context of that name", strings.Join(files, " and "))
+		return fmt.Errorf("%s selects no cluster; check its current-context, and the context of that name",
+			strings.Join(files, " and "))
 	case os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "":
 		return fmt.Errorf("KUBECONFIG is not set, and there is no file %s", is)
 	case isNothing:

@@ -99,7 +99,10 @@ func withoutParameters(kind planner.OperationKind) func(*cobra.Command, []string
 func withoutConsent(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		given := environment([]string{entry})
-		return slices.ContainsFunc([]string{"yes", "file", "kubernetes-version"}, func(flag string) bool { _, ok := given[flag]; return ok })
+		return slices.ContainsFunc([]string{"yes", "file", "kubernetes-version"}, func(flag string) bool {
+			_, ok := given[flag]
+			return ok
+		})
 	})
 }
 
@@ -155,7 +158,8 @@ func (a operationAPI) read(namespace, name string) (s scene, isRefusal bool, err
 }
 
 // ask writes a request based on the current state of the cluster. It returns the order with the written wish.
-func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) (asked order, request inspect.Request, err error) {
+func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) (asked order, request inspect.Request,
+	err error) {
 	err = clients.RetryOnConflict(retry.DefaultRetry, func() error {
 		s, err := a.look(ctx, namespace, name)
 		if err != nil {

@@ -32,11 +32,13 @@ func operated(t *testing.T) *memkube.Server {
 func machined(t *testing.T, api *memkube.Server, names ...string) {
 	t.Helper()
 	told(t, api, func(cp *rkev1.RKEControlPlane) {
-		cp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo"}}
+		cp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster",
+			Name: "demo"}}
 	})
 	for _, name := range names {
 		machine := build.Machine("demo", name, "ec", build.WithAddress("10.0.0.1"))
-		machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionTrue}}
+		machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition,
+			Status: metav1.ConditionTrue}}
 		plan := build.PlanSecret(machine, nodeplan.KeyPlan, "{}", nodeplan.KeyAppliedPlan, "{}")
 		for _, object := range []runtime.Object{machine, build.Bootstrap(machine), plan} {
 			check(t, api.Add(object))
@@ -57,9 +59,11 @@ func told(t *testing.T, api *memkube.Server, change func(*rkev1.RKEControlPlane)
 }
 
 // at is an operation in the given state.
-func at(kind planner.OperationKind, request string, state rkev1.OperationState, ready string) func(*rkev1.RKEControlPlane) {
+func at(kind planner.OperationKind, request string, state rkev1.OperationState,
+	ready string) func(*rkev1.RKEControlPlane) {
 	return func(cp *rkev1.RKEControlPlane) {
-		cp.Status.Operations = []rkev1.OperationRecord{{Name: kind.Record, Attempt: 1, Request: request, State: state, Message: "no space on m"}}
+		cp.Status.Operations = []rkev1.OperationRecord{{Name: kind.Record, Attempt: 1, Request: request, State: state,
+			Message: "no space on m"}}
 		cp.Status.Conditions = []rkev1.GenericCondition{{Type: rkev1.ConditionReady, Status: "Unknown", Message: ready}}
 	}
 }
@@ -71,18 +75,29 @@ func TestOperations_AreAskedForWithAnotherGenerationEachTime(t *testing.T) {
 			args []string
 			want func(*provv1.RKEConfig)
 		}{
-			{[]string{"snapshot", "take", "demo"}, func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1} }},
-			{[]string{"snapshot", "take", "demo"}, func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 2} }},
-			{[]string{"rotate", "encryption-keys", "demo"}, func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} }},
-			{[]string{"rotate", "certificates", "demo", "--service", "kubelet", "--service", "api-server"}, func(c *provv1.RKEConfig) {
-				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1, Services: []string{"kubelet", "api-server"}}
+			{[]string{"snapshot", "take", "demo"}, func(c *provv1.RKEConfig) {
+				c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
 			}},
-			{[]string{"rotate", "certificates", "demo", "-o", "json"}, func(c *provv1.RKEConfig) { c.RotateCertificates = &rkev1.RotateCertificates{Generation: 2} }},
+			{[]string{"snapshot", "take", "demo"}, func(c *provv1.RKEConfig) {
+				c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 2}
+			}},
+			{[]string{"rotate", "encryption-keys", "demo"}, func(c *provv1.RKEConfig) {
+				c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}
+			}},
+			{[]string{"rotate", "certificates", "demo", "--service", "kubelet", "--service", "api-server"},
+				func(c *provv1.RKEConfig) {
+					c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1,
+						Services: []string{"kubelet", "api-server"}}
+				}},
+			{[]string{"rotate", "certificates", "demo", "-o", "json"}, func(c *provv1.RKEConfig) {
+				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 2}
+			}},
 		} {
 			want := theirCluster(t, api).Spec.DeepCopy()
 			step.want(want.RKEConfig)
 			code, out, problems := look(t, api, step.args...)
-			if code != 0 || !strings.Contains(problems, "drover explain demo -n fleet-default shows how it gets on") || len(api.Writes("drover")) != i+1 {
+			if code != 0 || !strings.Contains(problems, "drover explain demo -n fleet-default shows how it gets on") ||
+				len(api.Writes("drover")) != i+1 {
 				t.Errorf("%v: exit code %d, writes %v\n%s%s", step.args, code, api.Writes("drover"), out, problems)
 			}
 			if diff := cmp.Diff(*want, theirCluster(t, api).Spec); diff != "" {
@@ -145,16 +160,19 @@ func TestOperations_Wait(t *testing.T) {
 				at(kind, request, rkev1.OperationStateRunning, "etcd snapshot: waiting for a snapshot on m"),
 				at(kind, request, rkev1.OperationStateSucceeded, ""),
 			},
-			want: "etcd snapshot: it has not begun\netcd snapshot: waiting for a snapshot on m\nthe etcd snapshot is done\n",
+			want: "etcd snapshot: it has not begun\netcd snapshot: waiting for a snapshot on m\nthe etcd snapshot " +
+				"is done\n",
 		},
 		"until it fails": {
 			then: []func(*rkev1.RKEControlPlane){at(kind, request, rkev1.OperationStateFailed, "x")}, code: 1,
-			want: "etcd snapshot: it has not begun\nError: the etcd snapshot failed: no space on m; docs/reasons/SnapshotFailed.md says what to do\n",
+			want: "etcd snapshot: it has not begun\nError: the etcd snapshot failed: no space on m; " +
+				"docs/reasons/SnapshotFailed.md says what to do\n",
 		},
 		"not longer than was said": {
 			args: []string{"--timeout", "1m"}, code: 1,
 			want: "etcd snapshot: it has not begun\n" +
-				"Error: the etcd snapshot has not begun within 1m0s: its request still waits for its turn; to take it back, remove spec.rkeConfig.etcdSnapshotCreate; " +
+				"Error: the etcd snapshot has not begun within 1m0s: its request still waits for its turn; to take " +
+				"it back, remove spec.rkeConfig.etcdSnapshotCreate; " +
 				"drover explain demo -n fleet-default shows how it gets on: context deadline exceeded\n",
 		},
 	} {
@@ -169,9 +187,11 @@ func TestOperations_Wait(t *testing.T) {
 						told(t, api, change)
 					}
 				}()
-				code, out, problems := look(t, api, append([]string{"snapshot", "take", "demo", "--wait"}, tc.args...)...)
+				code, out, problems := look(t, api, append([]string{"snapshot", "take", "demo", "--wait"},
+					tc.args...)...)
 				<-done
-				if diff := cmp.Diff(tc.want, problems); diff != "" || code != tc.code || !strings.Contains(out, "generation 1") {
+				if diff := cmp.Diff(tc.want, problems); diff != "" || code != tc.code ||
+					!strings.Contains(out, "generation 1") {
 					t.Errorf("exit code %d, want %d\n%s (-want +got):\n%s", code, tc.code, out, diff)
 				}
 			})
@@ -184,19 +204,29 @@ func TestOperations_Mistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a missing cluster":             {[]string{"snapshot", "take", "absent"}, "there is no Cluster absent in namespace fleet-default; -n names another one"},
-		"a cluster without rkeConfig":   {[]string{"rotate", "encryption-keys", "young"}, "cluster fleet-default/young has no spec.rkeConfig"},
-		"no cluster":                    {[]string{"rotate", "certificates"}, "CLUSTER is missing; see 'drover rotate certificates --help'"},
-		"no snapshot":                   {[]string{"snapshot", "restore", "demo"}, "SNAPSHOT is missing; see 'drover snapshot restore --help'"},
-		"flags that exclude each other": {[]string{"snapshot", "take", "demo", "--wait", "--dry-run"}, "none of the others can be"},
-		"a time limit without a wait":   {[]string{"snapshot", "take", "demo", "--timeout", "1m"}, "--timeout: nothing is waited for without --wait"},
-		"a negative time limit":         {[]string{"snapshot", "take", "demo", "--wait", "--timeout", "-1m"}, "--timeout: -1m0s is less than nothing"},
-		"an unknown service":            {[]string{"rotate", "certificates", "demo", "--service", "dns"}, `--service: "dns" is unknown; use admin, api-server, `},
+		"a missing cluster": {[]string{"snapshot", "take", "absent"},
+			"there is no Cluster absent in namespace fleet-default; -n names another one"},
+		"a cluster without rkeConfig": {[]string{"rotate", "encryption-keys", "young"},
+			"cluster fleet-default/young has no spec.rkeConfig"},
+		"no cluster": {[]string{"rotate", "certificates"},
+			"CLUSTER is missing; see 'drover rotate certificates --help'"},
+		"no snapshot": {[]string{"snapshot", "restore", "demo"},
+			"SNAPSHOT is missing; see 'drover snapshot restore --help'"},
+		"flags that exclude each other": {[]string{"snapshot", "take", "demo", "--wait", "--dry-run"},
+			"none of the others can be"},
+		"a time limit without a wait": {[]string{"snapshot", "take", "demo", "--timeout", "1m"},
+			"--timeout: nothing is waited for without --wait"},
+		"a negative time limit": {[]string{"snapshot", "take", "demo", "--wait", "--timeout", "-1m"},
+			"--timeout: -1m0s is less than nothing"},
+		"an unknown service": {[]string{"rotate", "certificates", "demo", "--service", "dns"},
+			`--service: "dns" is unknown; use admin, api-server, `},
 		"an empty service, as from an unset variable": {
-			[]string{"rotate", "certificates", "demo", "--service", ""}, "--service: it names no service, and nothing was asked for",
+			[]string{"rotate", "certificates", "demo", "--service", ""},
+			"--service: it names no service, and nothing was asked for",
 		},
 		"a service of another distribution": {
-			[]string{"rotate", "certificates", "demo", "--service", "rke2-server"}, `--service: cluster fleet-default/demo is one of k3s, which does not have rke2-server`,
+			[]string{"rotate", "certificates", "demo", "--service", "rke2-server"},
+			`--service: cluster fleet-default/demo is one of k3s, which does not have rke2-server`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,10 +252,14 @@ func TestOperations_DryRun(t *testing.T) {
 		result planner.Class
 		field  string
 	}{
-		"a snapshot":             {[]string{"snapshot", "take", "demo"}, 2, planner.ClassInPlace, "spec.rkeConfig.etcdSnapshotCreate"},
-		"certificates":           {[]string{"rotate", "certificates", "demo"}, 2, planner.ClassRestart, "spec.rkeConfig.rotateCertificates"},
-		"a restore from a file":  {[]string{"snapshot", "restore", "demo", "on-demand-m-1", "--file"}, 2, planner.ClassRestart, "spec.rkeConfig.etcdSnapshotRestore"},
-		"keys, without a leader": {[]string{"rotate", "encryption-keys", "demo"}, 0, planner.ClassNone, "spec.rkeConfig.rotateEncryptionKeys"},
+		"a snapshot": {[]string{"snapshot", "take", "demo"}, 2, planner.ClassInPlace,
+			"spec.rkeConfig.etcdSnapshotCreate"},
+		"certificates": {[]string{"rotate", "certificates", "demo"}, 2, planner.ClassRestart,
+			"spec.rkeConfig.rotateCertificates"},
+		"a restore from a file": {[]string{"snapshot", "restore", "demo", "on-demand-m-1", "--file"}, 2,
+			planner.ClassRestart, "spec.rkeConfig.etcdSnapshotRestore"},
+		"keys, without a leader": {[]string{"rotate", "encryption-keys", "demo"}, 0, planner.ClassNone,
+			"spec.rkeConfig.rotateEncryptionKeys"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -236,7 +270,8 @@ func TestOperations_DryRun(t *testing.T) {
 				if err := json.Unmarshal([]byte(out), &report); err != nil {
 					t.Fatalf("%v\n%s%s", err, out, problems)
 				}
-				if code != tc.code || report.Result != tc.result || len(report.Fields) != 1 || report.Fields[0].Field != tc.field {
+				if code != tc.code || report.Result != tc.result || len(report.Fields) != 1 || report.Fields[0].Field !=
+					tc.field {
 					t.Errorf("exit code %d, want %d; %+v\n%s", code, tc.code, report, problems)
 				}
 				if writes := api.Writes("drover"); len(writes) > 0 {

@@ -143,7 +143,8 @@ func (s scene) obstacle() string {
 	case s.cluster.DeletionTimestamp != nil:
 		return fmt.Sprintf("cluster %s is being deleted: no new operation begins", name)
 	case s.cluster.Spec.RKEConfig == nil:
-		return fmt.Sprintf("cluster %s has no spec.rkeConfig: Drover did not provision it, and runs no operations on it", name)
+		return fmt.Sprintf(
+			"cluster %s has no spec.rkeConfig: Drover did not provision it, and runs no operations on it", name)
 	case !managed && released != "":
 		return fmt.Sprintf("instance %s has released cluster %s: no Drover starts a request until it is adopted; "+
 			"drover adopt %s shows what that changes",
@@ -163,20 +164,24 @@ func (s scene) place(o order) (wish, []string, error) {
 		return wish{}, nil, errors.New(obstacle)
 	}
 	if o.confirmed != nil && o.confirmed.facts(o.kind) != s.facts(o.kind) {
-		return wish{}, nil, fmt.Errorf("cluster %s or its last %s has changed since the question: nothing was asked for; "+
-			"run the command again", s.name(), o.kind.Title)
+		return wish{}, nil,
+			fmt.Errorf("cluster %s or its last %s has changed since the question: nothing was asked for; "+
+				"run the command again", s.name(), o.kind.Title)
 	}
 	record := s.record(o.kind)
 	if record.State == rkev1.OperationStateRunning && !o.replacesRunning {
-		return wish{}, nil, fmt.Errorf("the %s of cluster %s runs already, at generation %d: ask again when it has ended, which %s shows, or take that request back: remove %s",
-			o.kind.Title, s.name(), generationOf(requested(record)), s.look(), fieldPath(o.kind))
+		return wish{}, nil,
+			fmt.Errorf("the %s of cluster %s runs already, at generation %d: ask again when it has ended, which %s "+
+				"shows, or take that request back: remove %s",
+				o.kind.Title, s.name(), generationOf(requested(record)), s.look(), fieldPath(o.kind))
 	}
 	if rival := s.rival(o); rival != "" {
 		return wish{}, nil, errors.New(rival)
 	}
 	if runtime := distro.RuntimeOf(s.cluster.Spec.KubernetesVersion); len(o.wish.Services) > 0 {
 		if unknown := render.UnknownServices(runtime, o.wish.Services); len(unknown) > 0 {
-			return wish{}, nil, fmt.Errorf("--service: cluster %s is one of %s, which does not have %s", s.name(), runtime, strings.Join(unknown, ", "))
+			return wish{}, nil, fmt.Errorf("--service: cluster %s is one of %s, which does not have %s", s.name(),
+				runtime, strings.Join(unknown, ", "))
 		}
 	}
 	asked := o.wish
@@ -199,11 +204,16 @@ func (s scene) rival(o order) string {
 		switch waits := s.pending(other); {
 		case other == o.kind:
 		case s.record(other).State == rkev1.OperationStateRunning:
-			return fmt.Sprintf("--kubernetes-version: the %s of cluster %s runs, and a live cluster could get the version when it has ended: ask again then, which %s shows",
+			return fmt.Sprintf(
+				"--kubernetes-version: the %s of cluster %s runs, and a live cluster could get the version when it "+
+					"has ended: ask again then, which %s shows",
 				other.Title, s.name(), s.look())
 		case waits != nil:
-			return fmt.Sprintf("--kubernetes-version: the %s of cluster %s waits to begin, with generation %d, and a live cluster could get the version before the restore: "+
-				"ask again when it has ended, which %s shows, or take that request back: remove %s", other.Title, s.name(), waits.Generation, s.look(), fieldPath(other))
+			return fmt.Sprintf(
+				"--kubernetes-version: the %s of cluster %s waits to begin, with generation %d, and a live cluster "+
+					"could get the version before the restore: "+
+					"ask again when it has ended, which %s shows, or take that request back: remove %s", other.Title,
+				s.name(), waits.Generation, s.look(), fieldPath(other))
 		}
 	}
 	return ""
@@ -218,7 +228,8 @@ func (s scene) notes(o order) []string {
 		notes = append(notes, fmt.Sprintf("the running %s, at generation %d, stops at once, "+
 			"and the new one starts from the beginning", o.kind.Title, generationOf(requested(record))))
 	case was != nil && !s.hasBegun(o.kind, was):
-		notes = append(notes, fmt.Sprintf("the request with generation %d has not begun, and this one takes its place", was.Generation))
+		notes = append(notes, fmt.Sprintf("the request with generation %d has not begun, and this one takes its place",
+			was.Generation))
 	}
 	for _, other := range planner.OperationKinds() {
 		if other != o.kind && s.record(other).State == rkev1.OperationStateRunning && !record.Stopped {
@@ -252,7 +263,8 @@ func (o order) patch(cluster *provv1.Cluster, asked wish) ([]byte, error) {
 	if o.kubernetesVersion != "" {
 		spec["kubernetesVersion"] = o.kubernetesVersion
 	}
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": cluster.ResourceVersion}, "spec": spec})
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": cluster.ResourceVersion},
+		"spec": spec})
 	if err != nil {
 		return nil, fmt.Errorf("encode the request: %w", err)
 	}
@@ -278,7 +290,8 @@ func patched(cluster *provv1.Cluster, patch []byte) (*provv1.Cluster, error) {
 // request describes the request for the user.
 func (o order) request(s scene, asked wish, notes []string) inspect.Request {
 	return inspect.Request{
-		Cluster: s.name(), Operation: o.kind.Record, Field: fieldPath(o.kind), Generation: asked.Generation, Snapshot: asked.Name,
+		Cluster: s.name(), Operation: o.kind.Record, Field: fieldPath(o.kind), Generation: asked.Generation,
+		Snapshot: asked.Name,
 		Services: asked.Services, KubernetesVersion: o.kubernetesVersion, Notes: notes,
 	}
 }

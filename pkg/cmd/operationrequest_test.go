@@ -19,8 +19,9 @@ import (
 func demoScene(changes ...func(*scene)) scene {
 	s := scene{
 		cluster: &provv1.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo", ResourceVersion: "7", Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}},
-			Spec:       provv1.ClusterSpec{KubernetesVersion: "v1.36.2+rke2r1", RKEConfig: &provv1.RKEConfig{}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo", ResourceVersion: "7",
+				Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}},
+			Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+rke2r1", RKEConfig: &provv1.RKEConfig{}},
 		},
 		controlPlane: &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo"}},
 	}
@@ -34,14 +35,16 @@ func demoScene(changes ...func(*scene)) scene {
 func ran(kind planner.OperationKind, request string, state rkev1.OperationState) func(*scene) {
 	return func(s *scene) {
 		status := &s.controlPlane.Status
-		status.Operations = append(status.Operations, rkev1.OperationRecord{Name: kind.Record, Request: request, State: state, Message: "m is lost", Step: "a step"})
+		status.Operations = append(status.Operations, rkev1.OperationRecord{Name: kind.Record, Request: request,
+			State: state, Message: "m is lost", Step: "a step"})
 	}
 }
 
 // says gives the control plane a condition.
 func says(condition, message string) func(*scene) {
 	return func(s *scene) {
-		s.controlPlane.Status.Conditions = append(s.controlPlane.Status.Conditions, rkev1.GenericCondition{Type: condition, Message: message})
+		s.controlPlane.Status.Conditions = append(s.controlPlane.Status.Conditions,
+			rkev1.GenericCondition{Type: condition, Message: message})
 	}
 }
 
@@ -61,10 +64,11 @@ func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 9} }),
 			func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
 		}, 10},
-		"the status has the largest, because a user lowered that of the spec": {planner.SnapshotOperation, []func(*scene){
-			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 2} }),
-			func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
-		}, 5},
+		"the status has the largest, because a user lowered that of the spec": {planner.SnapshotOperation,
+			[]func(*scene){
+				spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 2} }),
+				func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
+			}, 5},
 		"only the record remembers": {planner.RestoreOperation, []func(*scene){
 			ran(planner.RestoreOperation, `{"name":"x","generation":6}`, rkev1.OperationStateCancelled),
 		}, 7},
@@ -93,25 +97,37 @@ func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
 // live cluster would install it before the restore.
 func TestPlace_RefusesAVersionThatComesBeforeItsRestore(t *testing.T) {
 	t.Parallel()
-	back := order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, kubernetesVersion: "v1.35.3+rke2r1", replacesRunning: true}
+	back := order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, kubernetesVersion: "v1.35.3+rke2r1",
+		replacesRunning: true}
 	take := spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} })
 	for name, tc := range map[string]struct {
 		is   []func(*scene)
 		want string
 	}{
 		"nothing else was asked for": {},
-		"all else has ended":         {is: []func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`, rkev1.OperationStateFailed)}},
-		"another restore runs":       {is: []func(*scene){ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateRunning)}},
-		"a key rotation that is off": {is: []func(*scene){spec(func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: -1} })}},
+		"all else has ended": {is: []func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`,
+			rkev1.OperationStateFailed)}},
+		"another restore runs": {
+			is: []func(*scene){ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateRunning)}},
+		"a key rotation that is off": {is: []func(*scene){spec(func(c *provv1.RKEConfig) {
+			c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: -1}
+		})}},
 		"the cluster is stopped": {is: []func(*scene){
-			take, ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateFailed), func(s *scene) { s.controlPlane.Status.Operations[0].Stopped = true },
+			take, ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateFailed), func(s *scene) {
+				s.controlPlane.Status.Operations[0].Stopped = true
+			},
 		}},
-		"a snapshot is taken": {[]func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`, rkev1.OperationStateRunning)},
-			"--kubernetes-version: the etcd snapshot of cluster a/demo runs, and a live cluster could get the version when it has ended"},
+		"a snapshot is taken": {[]func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`,
+			rkev1.OperationStateRunning)},
+			"--kubernetes-version: the etcd snapshot of cluster a/demo runs, and a live cluster could get the " +
+				"version when it has ended"},
 		"a snapshot is to be taken": {[]func(*scene){take},
-			"--kubernetes-version: the etcd snapshot of cluster a/demo waits to begin, with generation 3, and a live cluster could get the version before the restore"},
+			"--kubernetes-version: the etcd snapshot of cluster a/demo waits to begin, with generation 3, and a " +
+				"live cluster could get the version before the restore"},
 		"the planner was told of one that the Cluster has no more": {
-			[]func(*scene){func(s *scene) { s.controlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} }},
+			[]func(*scene){func(s *scene) {
+				s.controlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}
+			}},
 			"--kubernetes-version: the encryption key rotation of cluster a/demo waits to begin",
 		},
 	} {
@@ -146,13 +162,17 @@ func TestPlace_RefusesWhatIsNotAsItWasAgreedTo(t *testing.T) {
 		"the user did not see the change": {func(s *scene) {
 			s.cluster.ResourceVersion, s.controlPlane.Status.Operations[0].Step = "8", "another step"
 		}, false},
-		"it is another cluster":           {func(s *scene) { s.cluster.UID = "b" }, true},
-		"it has another version":          {func(s *scene) { s.cluster.Spec.KubernetesVersion = "v2" }, true},
-		"a user withdrew the request":     {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore = nil }, true},
-		"a user asked for something else": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore.Name = "x" }, true},
-		"it has ended":                    {func(s *scene) { s.controlPlane.Status.Operations[0].State = rkev1.OperationStateSucceeded }, true},
-		"it has begun again":              {func(s *scene) { s.controlPlane.Status.Operations[0].Attempt = 2 }, true},
-		"it is forgotten":                 {func(s *scene) { s.controlPlane.Status.Operations = nil }, true},
+		"it is another cluster":  {func(s *scene) { s.cluster.UID = "b" }, true},
+		"it has another version": {func(s *scene) { s.cluster.Spec.KubernetesVersion = "v2" }, true},
+		"a user withdrew the request": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore = nil },
+			true},
+		"a user asked for something else": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore.Name = "x" },
+			true},
+		"it has ended": {func(s *scene) {
+			s.controlPlane.Status.Operations[0].State = rkev1.OperationStateSucceeded
+		}, true},
+		"it has begun again": {func(s *scene) { s.controlPlane.Status.Operations[0].Attempt = 2 }, true},
+		"it is forgotten":    {func(s *scene) { s.controlPlane.Status.Operations = nil }, true},
 	} {
 		s := demoScene(append(slices.Clone(was), tc.then)...)
 		_, _, err := s.place(order{kind: kind, wish: wish{Name: "s"}, replacesRunning: true, confirmed: &agreed})
@@ -163,7 +183,8 @@ func TestPlace_RefusesWhatIsNotAsItWasAgreedTo(t *testing.T) {
 }
 
 // changedSince is the refusal of a restore that the user has confirmed for another state.
-const changedSince = "cluster a/demo or its last etcd restore has changed since the question: nothing was asked for; run the command again"
+const changedSince = "cluster a/demo or its last etcd restore has changed since the question: nothing was asked " +
+	"for; run the command again"
 
 func TestPlace_RefusesWhatWouldDoNothing(t *testing.T) {
 	t.Parallel()
@@ -176,14 +197,29 @@ func TestPlace_RefusesWhatWouldDoNothing(t *testing.T) {
 		is    []func(*scene)
 		want  string
 	}{
-		"a deleted cluster":               {take, []func(*scene){func(s *scene) { s.cluster.DeletionTimestamp = &metav1.Time{} }}, "cluster a/demo is being deleted"},
-		"an imported cluster":             {take, []func(*scene){func(s *scene) { s.cluster.Spec.RKEConfig = nil }}, "cluster a/demo has no spec.rkeConfig"},
-		"a released cluster":              {take, []func(*scene){marks(map[string]string{rkev1.ReleasedByAnnotation: "x"})}, "instance x has released cluster a/demo"},
-		"a cluster of another manager":    {take, []func(*scene){marks(nil)}, "no Drover manages cluster a/demo: no Drover starts a request until it is adopted; drover adopt demo"},
-		"a cluster without control plane": {take, []func(*scene){func(s *scene) { s.controlPlane = nil }}, "cluster a/demo has no control plane yet; drover explain demo -n a"},
-		"the operation runs":              {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "the etcd snapshot of cluster a/demo runs already, at generation 3: ask again"},
-		"the way to stop what runs":       {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "remove spec.rkeConfig.etcdSnapshotCreate"},
-		"a service of K3s": {order{kind: planner.CertificatesOperation, wish: wish{Services: []string{"kubelet", "k3s-server"}}}, nil,
+		"a deleted cluster": {take, []func(*scene){func(s *scene) {
+			s.cluster.DeletionTimestamp = &metav1.Time{}
+		}}, "cluster a/demo is being deleted"},
+		"an imported cluster": {take, []func(*scene){func(s *scene) {
+			s.cluster.Spec.RKEConfig = nil
+		}}, "cluster a/demo has no spec.rkeConfig"},
+		"a released cluster": {take,
+			[]func(*scene){
+				marks(map[string]string{rkev1.ReleasedByAnnotation: "x"})}, "instance x has released cluster a/demo"},
+		"a cluster of another manager": {take, []func(*scene){marks(nil)},
+			"no Drover manages cluster a/demo: no Drover starts a request until it is adopted; drover adopt demo"},
+		"a cluster without control plane": {take, []func(*scene){func(s *scene) {
+			s.controlPlane = nil
+		}}, "cluster a/demo has no control plane yet; drover explain demo -n a"},
+		"the operation runs": {take,
+			[]func(*scene){ran(take.kind, `{"generation":3}`,
+				rkev1.OperationStateRunning)},
+			"the etcd snapshot of cluster a/demo runs already, at generation 3: ask again"},
+		"the way to stop what runs": {take,
+			[]func(*scene){ran(take.kind, `{"generation":3}`,
+				rkev1.OperationStateRunning)}, "remove spec.rkeConfig.etcdSnapshotCreate"},
+		"a service of K3s": {order{kind: planner.CertificatesOperation,
+			wish: wish{Services: []string{"kubelet", "k3s-server"}}}, nil,
 			`--service: cluster a/demo is one of rke2, which does not have k3s-server`},
 	} {
 		if _, _, err := demoScene(tc.is...).place(tc.order); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -213,10 +249,13 @@ func TestPlace_NotesWhatElseThereIsToKnow(t *testing.T) {
 		"the last one has not begun": {take, []func(*scene){
 			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} }),
 		}, []string{"the request with generation 3 has not begun, and this one takes its place"}},
-		"another operation runs": {take, []func(*scene){ran(planner.CertificatesOperation, `{}`, rkev1.OperationStateRunning)},
+		"another operation runs": {take,
+			[]func(*scene){ran(planner.CertificatesOperation, `{}`, rkev1.OperationStateRunning)},
 			[]string{"it begins when the running certificate rotation has ended"}},
-		"a restore starts again": {restore, []func(*scene){ran(restore.kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning)},
-			[]string{"the running etcd restore, at generation 2, stops at once, and the new one starts from the beginning"}},
+		"a restore starts again": {restore,
+			[]func(*scene){ran(restore.kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning)},
+			[]string{"the running etcd restore, at generation 2, stops at once, and the new one starts from the " +
+				"beginning"}},
 	} {
 		_, got, err := demoScene(tc.is...).place(tc.order)
 		if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
@@ -247,11 +286,13 @@ func TestPatch(t *testing.T) {
 			},
 		},
 		"all certificates": {
-			order{kind: planner.CertificatesOperation}, `{"rkeConfig":{"rotateCertificates":{"generation":6,"services":null}}}`,
+			order{kind: planner.CertificatesOperation},
+			`{"rkeConfig":{"rotateCertificates":{"generation":6,"services":null}}}`,
 			func(s *provv1.ClusterSpec) { s.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 6} },
 		},
 		"certificates of a service": {
-			order{kind: planner.CertificatesOperation, wish: wish{Services: []string{"kubelet"}}}, `{"rkeConfig":{"rotateCertificates":{"generation":6,"services":["kubelet"]}}}`,
+			order{kind: planner.CertificatesOperation, wish: wish{Services: []string{"kubelet"}}},
+			`{"rkeConfig":{"rotateCertificates":{"generation":6,"services":["kubelet"]}}}`,
 			func(s *provv1.ClusterSpec) {
 				s.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 6, Services: []string{"kubelet"}}
 			},
@@ -264,7 +305,8 @@ func TestPatch(t *testing.T) {
 		},
 	} {
 		s := demoScene(spec(func(c *provv1.RKEConfig) {
-			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "before", Generation: 2, RestoreRKEConfig: rkev1.RestoreModeAll}
+			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "before", Generation: 2,
+				RestoreRKEConfig: rkev1.RestoreModeAll}
 			c.RotateCertificates = &rkev1.RotateCertificates{Generation: 5, Services: []string{"etcd", "scheduler"}}
 		}), func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 5 })
 		asked, _, err := s.place(tc.order)
@@ -288,16 +330,21 @@ func TestPatch(t *testing.T) {
 func TestWish_IsReadFromEveryKindOfRequest(t *testing.T) {
 	t.Parallel()
 	config := provv1.RKEConfig{
-		ETCDSnapshotCreate:  &rkev1.ETCDSnapshotCreate{Generation: 1},
-		ETCDSnapshotRestore: &rkev1.ETCDSnapshotRestore{Name: "s", Generation: 2, RestoreRKEConfig: rkev1.RestoreModeAll},
-		RotateCertificates:  &rkev1.RotateCertificates{Generation: 3, Services: []string{"etcd"}}, RotateEncryptionKeys: &rkev1.RotateEncryptionKeys{Generation: 4},
+		ETCDSnapshotCreate: &rkev1.ETCDSnapshotCreate{Generation: 1},
+		ETCDSnapshotRestore: &rkev1.ETCDSnapshotRestore{Name: "s", Generation: 2,
+			RestoreRKEConfig: rkev1.RestoreModeAll},
+		RotateCertificates:   &rkev1.RotateCertificates{Generation: 3, Services: []string{"etcd"}},
+		RotateEncryptionKeys: &rkev1.RotateEncryptionKeys{Generation: 4},
 	}
-	requests := []any{config.ETCDSnapshotCreate, config.ETCDSnapshotRestore, config.RotateCertificates, config.RotateEncryptionKeys}
-	want := []wish{{Generation: 1}, {Generation: 2, Name: "s", RestoreRKEConfig: rkev1.RestoreModeAll}, {Generation: 3, Services: []string{"etcd"}}, {Generation: 4}}
+	requests := []any{config.ETCDSnapshotCreate, config.ETCDSnapshotRestore, config.RotateCertificates,
+		config.RotateEncryptionKeys}
+	want := []wish{{Generation: 1}, {Generation: 2, Name: "s", RestoreRKEConfig: rkev1.RestoreModeAll},
+		{Generation: 3, Services: []string{"etcd"}}, {Generation: 4}}
 	for i, kind := range planner.OperationKinds() {
 		text, err := json.Marshal(requests[i])
 		check(t, err)
-		for _, got := range []*wish{wishIn(config, kind.Field), requested(rkev1.OperationRecord{Request: string(text)})} {
+		for _, got := range []*wish{wishIn(config, kind.Field),
+			requested(rkev1.OperationRecord{Request: string(text)})} {
 			if diff := cmp.Diff(&want[i], got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", kind.Field, diff)
 			}

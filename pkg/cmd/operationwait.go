@@ -59,7 +59,8 @@ func (o *operationOptions) await(cmd *cobra.Command, api operationAPI, name stri
 		defer cancel()
 		ctx = limited
 	}
-	v := &vigil{order: asked, namespace: orDefault(o.namespace), name: name, timeout: o.timeout, say: func(line string) { cmd.PrintErrln(line) }}
+	v := &vigil{order: asked, namespace: orDefault(o.namespace), name: name, timeout: o.timeout,
+		say: func(line string) { cmd.PrintErrln(line) }}
 	var end error
 	err := wait.PollUntilContextCancel(ctx, operationInterval, true, func(ctx context.Context) (ended bool, err error) {
 		seen, err := meanwhile(ctx, func() (sighting, error) { return api.follow(v.namespace, v.name, asked), nil })
@@ -124,7 +125,8 @@ func (v *vigil) unended(why error) error {
 			then += " and set spec.kubernetesVersion back"
 		}
 	}
-	return fmt.Errorf("the %s %s%s; drover explain %s -n %s shows how it gets on: %w", v.order.kind.Title, was, then, v.name, v.namespace, why)
+	return fmt.Errorf("the %s %s%s; drover explain %s -n %s shows how it gets on: %w", v.order.kind.Title, was, then,
+		v.name, v.namespace, why)
 }
 
 // failurePages are the pages of docs/reasons about failed operations.
@@ -141,8 +143,9 @@ func (s scene) follow(o order) sighting {
 	if o.kubernetesVersion == "" || is == o.kubernetesVersion {
 		return seen
 	}
-	changed := printable(fmt.Sprintf("another user or program has set spec.kubernetesVersion to %q, and the %[3]s asked for %[2]s",
-		is, o.kubernetesVersion, o.kind.Title))
+	changed := printable(
+		fmt.Sprintf("another user or program has set spec.kubernetesVersion to %q, and the %[3]s asked for %[2]s",
+			is, o.kubernetesVersion, o.kind.Title))
 	switch {
 	case !seen.ended:
 		seen.line += "; " + changed
@@ -168,9 +171,12 @@ func (s scene) progress(kind planner.OperationKind, asked wish) sighting {
 	case rkev1.OperationStateSucceeded:
 		return sighting{line: cmp.Or(s.message(kind.Condition), "the "+kind.Title+" is done"), begun: true, ended: true}
 	case rkev1.OperationStateFailed:
-		return failed("the %s failed: %s; docs/reasons/%s.md says what to do", kind.Title, printable(record.Message), failurePages[kind])
+		return failed("the %s failed: %s; docs/reasons/%s.md says what to do", kind.Title, printable(record.Message),
+			failurePages[kind])
 	case rkev1.OperationStateCancelled:
-		return failed("the %s was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays", kind.Title)
+		return failed(
+			"the %s was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays",
+			kind.Title)
 	case rkev1.OperationStateRunning:
 	}
 	return sighting{line: cmp.Or(s.message(rkev1.ConditionReady), record.Step, kind.Title+": it runs"), begun: true}
@@ -186,7 +192,8 @@ func failed(format string, args ...any) sighting {
 func (s scene) waiting(kind planner.OperationKind, asked wish) sighting {
 	now, passed := wishIn(s.cluster.Spec.RKEConfig, kind.Field), wishIn(s.controlPlane.Spec, kind.Field)
 	switch {
-	case kind == planner.CertificatesOperation && s.controlPlane.Status.CertificateRotationGeneration == asked.Generation:
+	case kind == planner.CertificatesOperation && s.controlPlane.Status.CertificateRotationGeneration ==
+		asked.Generation:
 		// The next one has begun since.
 		return sighting{line: "the " + kind.Title + " is done", begun: true, ended: true}
 	case equality.Semantic.DeepEqual(passed, &asked):

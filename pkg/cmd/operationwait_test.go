@@ -64,16 +64,20 @@ func TestRead_TellsWhatIsGoneFromWhatIsAway(t *testing.T) {
 		err             error
 		gone, isRefusal bool
 	}{
-		"it is there":                 {},
-		"it is gone":                  {apierrors.NewNotFound(inspect.ControlPlaneResource(), "demo"), true, false},
-		"it may not be read":          {apierrors.NewForbidden(inspect.ControlPlaneResource(), "demo", errors.New("a tenant")), false, true},
-		"a proxy refuses the request": {apierrors.NewGenericServerResponse(http.StatusForbidden, "get", inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
-		"a proxy finds nothing":       {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
-		"the kind is not served":      {apierrors.NewNotFound(schema.GroupResource{}, ""), false, false},
-		"no server answers":           {errors.New("connection refused"), false, false},
+		"it is there": {},
+		"it is gone":  {apierrors.NewNotFound(inspect.ControlPlaneResource(), "demo"), true, false},
+		"it may not be read": {apierrors.NewForbidden(inspect.ControlPlaneResource(), "demo",
+			errors.New("a tenant")), false, true},
+		"a proxy refuses the request": {apierrors.NewGenericServerResponse(http.StatusForbidden, "get",
+			inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
+		"a proxy finds nothing": {apierrors.NewGenericServerResponse(http.StatusNotFound, "get",
+			inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
+		"the kind is not served": {apierrors.NewNotFound(schema.GroupResource{}, ""), false, false},
+		"no server answers":      {errors.New("connection refused"), false, false},
 	} {
 		s, isRefusal, err := (&staged{scene: demoScene(), controlPlane: tc.err}).api().read("a", "demo")
-		if isRefusal != tc.isRefusal || (err == nil) != (tc.err == nil || tc.gone) || err == nil && (s.controlPlane == nil) != tc.gone {
+		if isRefusal != tc.isRefusal || (err == nil) != (tc.err == nil || tc.gone) || err == nil &&
+			(s.controlPlane == nil) != tc.gone {
 			t.Errorf("%s: control plane %v, refusal %t, error %v", name, s.controlPlane, isRefusal, err)
 		}
 	}
@@ -94,20 +98,25 @@ func TestAsk_EndsWithTheUserBeforeItAsks(t *testing.T) {
 func TestAsk_TellsWhatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	clusters := provv1.SchemeGroupVersion.WithResource("clusters").GroupResource()
-	const said, unknown = "ask on cluster a/demo: ", "ask on cluster a/demo: it may have been asked for, which drover explain demo -n a shows: "
+	const said, unknown = "ask on cluster a/demo: ",
+		"ask on cluster a/demo: it may have been asked for, which drover explain demo -n a shows: "
 	for name, tc := range map[string]struct {
 		err  error
 		want string
 	}{
-		"the API server says no":        {apierrors.NewForbidden(clusters, "demo", errors.New("a tenant")), said + "clusters.provisioning"},
-		"the spec is not valid":         {apierrors.NewBadRequest("x"), said + "x"},
-		"no answer in time":             {context.DeadlineExceeded, unknown + "context deadline exceeded"},
-		"the line broke":                {errors.New("unexpected EOF"), unknown + "unexpected EOF"},
-		"a proxy gave up":               {apierrors.NewGenericServerResponse(http.StatusBadGateway, "patch", clusters, "demo", "<html>", 0, true), unknown},
-		"etcd has another leader":       {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), unknown},
+		"the API server says no": {apierrors.NewForbidden(clusters, "demo", errors.New("a tenant")), said +
+			"clusters.provisioning"},
+		"the spec is not valid": {apierrors.NewBadRequest("x"), said + "x"},
+		"no answer in time":     {context.DeadlineExceeded, unknown + "context deadline exceeded"},
+		"the line broke":        {errors.New("unexpected EOF"), unknown + "unexpected EOF"},
+		"a proxy gave up": {apierrors.NewGenericServerResponse(http.StatusBadGateway, "patch", clusters,
+			"demo", "<html>", 0, true), unknown},
+		"etcd has another leader": {apierrors.NewInternalError(errors.New("etcdserver: leader changed")),
+			unknown},
 		"the API server itself gave up": {apierrors.NewTimeoutError("too long", 1), unknown},
 	} {
-		_, _, err := (&staged{scene: demoScene(), patch: tc.err}).api().ask(t.Context(), "a", "demo", order{kind: planner.SnapshotOperation})
+		_, _, err := (&staged{scene: demoScene(), patch: tc.err}).api().ask(t.Context(), "a", "demo",
+			order{kind: planner.SnapshotOperation})
 		if !errors.Is(err, tc.err) || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
@@ -117,7 +126,8 @@ func TestAsk_TellsWhatIsNotKnown(t *testing.T) {
 // A patch without an answer in time is an error.
 func TestAskToRoll_TellsOfATimeLimit(t *testing.T) {
 	t.Parallel()
-	err := askToRoll(stagedClusters{&staged{scene: demoScene(), patch: context.DeadlineExceeded}}, "a", "demo", "1", nil)
+	err := askToRoll(stagedClusters{&staged{scene: demoScene(), patch: context.DeadlineExceeded}}, "a", "demo", "1",
+		nil)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a roll without an answer: error %v", err)
 	}
@@ -136,7 +146,8 @@ func TestAwait_OutlivesTheAPIServerAndEndsInTime(t *testing.T) {
 			cmd.SetErr(&bytes.Buffer{})
 			cmd.SetContext(t.Context())
 			began := time.Now()
-			err := (&operationOptions{inspectOptions: &inspectOptions{}, timeout: time.Minute}).await(cmd, world.api(), "demo", order{kind: planner.SnapshotOperation})
+			err := (&operationOptions{inspectOptions: &inspectOptions{}, timeout: time.Minute}).await(cmd, world.api(),
+				"demo", order{kind: planner.SnapshotOperation})
 			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
 				t.Errorf("%s: it took %s: %v", name, took, err)
 			}
@@ -154,21 +165,27 @@ func TestVigil_EndsWithTheCredential(t *testing.T) {
 		told  []string
 	}{
 		"for a minute": {
-			append([]sighting{{line: "it works", begun: true}}, slices.Repeat([]sighting{expired}, refusedCredentials)...),
-			"the etcd snapshot is not waited for any more, as the management cluster refuses the credential and goes on; drover explain demo -n a shows how it gets on: expired",
+			append([]sighting{{line: "it works", begun: true}},
+				slices.Repeat([]sighting{expired}, refusedCredentials)...),
+			"the etcd snapshot is not waited for any more, as the management cluster refuses the credential and " +
+				"goes on; drover explain demo -n a shows how it gets on: expired",
 			[]string{"it works", "cannot look, and tries again: expired"},
 		},
 		"now and then": {
-			[]sighting{expired, expired, {line: "it works", begun: true}, expired}, "", []string{"cannot look, and tries again: expired", "it works", "cannot look, and tries again: expired"},
+			[]sighting{expired, expired, {line: "it works", begun: true}, expired}, "",
+			[]string{"cannot look, and tries again: expired", "it works", "cannot look, and tries again: expired"},
 		},
 		"the API server is away": {
-			[]sighting{{away: errors.New("refused")}, {away: errors.New("refused")}, {away: errors.New("refused")}, {away: errors.New("refused")}}, "",
+			[]sighting{{away: errors.New("refused")}, {away: errors.New("refused")}, {away: errors.New("refused")},
+				{away: errors.New("refused")}}, "",
 			[]string{"cannot look, and tries again: refused"},
 		},
-		"what a machine says does nothing to the terminal": {[]sighting{{line: "a\x1b[2Jb\nc"}}, "", []string{"a [2Jb c"}},
+		"what a machine says does nothing to the terminal": {[]sighting{{line: "a\x1b[2Jb\nc"}}, "",
+			[]string{"a [2Jb c"}},
 	} {
 		var told []string
-		v := &vigil{order: order{kind: planner.SnapshotOperation}, namespace: "a", name: "demo", say: func(line string) { told = append(told, line) }}
+		v := &vigil{order: order{kind: planner.SnapshotOperation}, namespace: "a", name: "demo",
+			say: func(line string) { told = append(told, line) }}
 		var err error
 		for i, seen := range tc.looks {
 			var ended bool
@@ -177,7 +194,8 @@ func TestVigil_EndsWithTheCredential(t *testing.T) {
 				t.Errorf("%s: ended %t at look %d", name, ended, i)
 			}
 		}
-		if diff := cmp.Diff(tc.told, told); diff != "" || (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want {
+		if diff := cmp.Diff(tc.told, told); diff != "" || (err == nil) != (tc.want == "") || err != nil &&
+			err.Error() != tc.want {
 			t.Errorf("%s: error %v, want %q (-want +got):\n%s", name, err, tc.want, diff)
 		}
 	}
@@ -193,15 +211,20 @@ func TestVigil_TellsWhatBecomesOfTheRequest(t *testing.T) {
 		why     error
 		want    string
 	}{
-		"it runs, at the end of the time": {&sighting{begun: true}, "", context.DeadlineExceeded, "has not ended within 1m0s and goes on" + shows},
-		"it runs, and the user ends it":   {&sighting{begun: true}, "", context.Canceled, "is not waited for any more and goes on" + shows},
-		"nothing was seen":                {nil, "", context.Canceled, "is not waited for any more and goes on" + shows},
+		"it runs, at the end of the time": {&sighting{begun: true}, "", context.DeadlineExceeded,
+			"has not ended within 1m0s and goes on" + shows},
+		"it runs, and the user ends it": {&sighting{begun: true}, "", context.Canceled,
+			"is not waited for any more and goes on" + shows},
+		"nothing was seen": {nil, "", context.Canceled, "is not waited for any more and goes on" + shows},
 		"it has not begun, and the user ends it": {&sighting{}, "", context.Canceled,
-			"is not waited for any more: its request still waits for its turn; to take it back, remove spec.rkeConfig.etcdSnapshotRestore" + shows},
+			"is not waited for any more: its request still waits for its turn; to take it back, remove " +
+				"spec.rkeConfig.etcdSnapshotRestore" + shows},
 		"it has not begun, at the end of the time, and brought a version": {&sighting{}, "v1", context.DeadlineExceeded,
-			"has not begun within 1m0s: its request still waits for its turn; to take it back, remove spec.rkeConfig.etcdSnapshotRestore and set spec.kubernetesVersion back" + shows},
+			"has not begun within 1m0s: its request still waits for its turn; to take it back, remove " +
+				"spec.rkeConfig.etcdSnapshotRestore and set spec.kubernetesVersion back" + shows},
 	} {
-		v := &vigil{order: order{kind: planner.RestoreOperation, kubernetesVersion: tc.version}, namespace: "a", name: "demo", timeout: time.Minute, last: tc.last}
+		v := &vigil{order: order{kind: planner.RestoreOperation, kubernetesVersion: tc.version}, namespace: "a",
+			name: "demo", timeout: time.Minute, last: tc.last}
 		if got, want := v.unended(tc.why), "the etcd restore "+tc.want+tc.why.Error(); got.Error() != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -212,7 +235,9 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	kind, asked := planner.SnapshotOperation, wish{Generation: 4}
 	ask := func(generation int) func(*scene) {
-		return spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: generation} })
+		return spec(func(c *provv1.RKEConfig) {
+			c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: generation}
+		})
 	}
 	passed := func(generation int) func(*scene) {
 		return func(s *scene) {
@@ -228,29 +253,40 @@ func TestFollow(t *testing.T) {
 		"it has not begun": {is: []func(*scene){ask(4)}, want: "etcd snapshot: it has not begun"},
 		"the spec is not passed on, and the Cluster says why": {
 			is: []func(*scene){ask(4), says(rkev1.ConditionReady, "all is well"), func(s *scene) {
-				s.cluster.Status.Conditions = []rkev1.GenericCondition{{Type: provv1.ConditionUpdated, Status: rkev1.ConditionFalse, Message: "spec.x: Invalid value"}}
+				s.cluster.Status.Conditions = []rkev1.GenericCondition{{Type: provv1.ConditionUpdated,
+					Status: rkev1.ConditionFalse, Message: "spec.x: Invalid value"}}
 			}},
 			want: "etcd snapshot: it has not begun; the cluster says: spec.x: Invalid value",
 		},
-		"it was taken back, and the planner is not told of that yet":  {is: []func(*scene){passed(4)}, want: "etcd snapshot: it has not begun"},
-		"another one took its place, and the planner is not told yet": {is: []func(*scene){ask(5), passed(4)}, want: "etcd snapshot: it has not begun"},
+		"it was taken back, and the planner is not told of that yet": {is: []func(*scene){passed(4)},
+			want: "etcd snapshot: it has not begun"},
+		"another one took its place, and the planner is not told yet": {is: []func(*scene){ask(5), passed(4)},
+			want: "etcd snapshot: it has not begun"},
 		"what a machine says does nothing to the terminal": {
-			is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateFailed), func(s *scene) { s.controlPlane.Status.Operations[0].Message = "\x1b[2J\nok" }}, ended: true,
+			is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateFailed), func(s *scene) {
+				s.controlPlane.Status.Operations[0].Message = "\x1b[2J\nok"
+			}}, ended: true,
 			err: "the etcd snapshot failed:  [2J ok; docs/reasons/SnapshotFailed.md says what to do",
 		},
 		"the one before failed": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":3}`, rkev1.OperationStateFailed), says(rkev1.ConditionReady, "m drains")},
+			is: []func(*scene){ask(4), ran(kind, `{"generation":3}`, rkev1.OperationStateFailed),
+				says(rkev1.ConditionReady, "m drains")},
 			want: "etcd snapshot: it has not begun; the cluster says: m drains",
 		},
 		"it runs, and the cluster says how": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning), says(rkev1.ConditionReady, "etcd snapshot: waiting for a snapshot on m")},
+			is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning),
+				says(rkev1.ConditionReady, "etcd snapshot: waiting for a snapshot on m")},
 			want: "etcd snapshot: waiting for a snapshot on m",
 		},
-		"it runs, and only the record says how": {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
-		"it goes on after a newer request":      {is: []func(*scene){ask(5), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
-		"it is done":                            {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded)}, want: "the etcd snapshot is done", ended: true},
+		"it runs, and only the record says how": {is: []func(*scene){ask(4),
+			ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
+		"it goes on after a newer request": {is: []func(*scene){ask(5),
+			ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
+		"it is done": {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded)},
+			want: "the etcd snapshot is done", ended: true},
 		"it is done, with something to say": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded), says(kind.Condition, "left out: m")},
+			is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded),
+				says(kind.Condition, "left out: m")},
 			want: "left out: m", ended: true,
 		},
 		"it failed": {
@@ -259,18 +295,26 @@ func TestFollow(t *testing.T) {
 		},
 		"it was cancelled": {
 			is: []func(*scene){ran(kind, `{"generation":4}`, rkev1.OperationStateCancelled)}, ended: true,
-			err: "the etcd snapshot was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays",
+			err: "the etcd snapshot was cancelled: its request was taken back while it ran; " +
+				"docs/reasons/Cancelled.md says what stays",
 		},
-		"it was taken back in time": {ended: true, err: "the request for the etcd snapshot was taken back before it began"},
+		"it was taken back in time": {ended: true,
+			err: "the request for the etcd snapshot was taken back before it began"},
 		"another request came before it": {
 			is: []func(*scene){ask(5), ran(kind, `{"generation":5}`, rkev1.OperationStateRunning)}, ended: true,
-			err: "another request took the place of this one, or came after it: spec.rkeConfig.etcdSnapshotCreate has generation 5, and not 4",
+			err: "another request took the place of this one, or came after it: spec.rkeConfig.etcdSnapshotCreate " +
+				"has generation 5, and not 4",
 		},
-		"the cluster goes":          {is: []func(*scene){ask(4), func(s *scene) { s.cluster.DeletionTimestamp = &metav1.Time{} }}, ended: true, err: "cluster a/demo is being deleted, and the etcd snapshot with it"},
-		"the control plane is gone": {is: []func(*scene){ask(4), func(s *scene) { s.controlPlane = nil }}, ended: true, err: "the control plane of cluster a/demo is gone, and the etcd snapshot with it"},
+		"the cluster goes": {is: []func(*scene){ask(4), func(s *scene) {
+			s.cluster.DeletionTimestamp = &metav1.Time{}
+		}}, ended: true, err: "cluster a/demo is being deleted, and the etcd snapshot with it"},
+		"the control plane is gone": {is: []func(*scene){ask(4), func(s *scene) {
+			s.controlPlane = nil
+		}}, ended: true, err: "the control plane of cluster a/demo is gone, and the etcd snapshot with it"},
 	} {
 		got := demoScene(tc.is...).follow(order{kind: kind, wish: asked})
-		if got.line != tc.want || got.ended != tc.ended || (got.err == nil) != (tc.err == "") || got.err != nil && got.err.Error() != tc.err {
+		if got.line != tc.want || got.ended != tc.ended || (got.err == nil) != (tc.err == "") || got.err != nil &&
+			got.err.Error() != tc.err {
 			t.Errorf("%s: %+v; want %q, %t, %q", name, got, tc.want, tc.ended, tc.err)
 		}
 	}
@@ -283,12 +327,14 @@ func TestFollow_TellsRequestsOfOneGenerationApart(t *testing.T) {
 		spec(func(c *provv1.RKEConfig) {
 			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "other", Generation: 2}
 		}))
-	if got := s.follow(order{kind: planner.RestoreOperation, wish: wish{Name: "s", Generation: 2}}); !got.ended || got.err == nil {
+	if got := s.follow(order{kind: planner.RestoreOperation, wish: wish{Name: "s", Generation: 2}}); !got.ended ||
+		got.err == nil {
 		t.Errorf("another snapshot is this one: %+v", got)
 	}
 	done := demoScene(func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 4 },
 		ran(planner.CertificatesOperation, `{"generation":5}`, rkev1.OperationStateRunning))
-	if got := done.follow(order{kind: planner.CertificatesOperation, wish: wish{Generation: 4}}); !got.ended || got.err != nil || got.line != "the certificate rotation is done" {
+	if got := done.follow(order{kind: planner.CertificatesOperation, wish: wish{Generation: 4}}); !got.ended ||
+		got.err != nil || got.line != "the certificate rotation is done" {
 		t.Errorf("what is done is not known: %+v", got)
 	}
 }
@@ -306,14 +352,19 @@ func TestFollow_TellsThatSomebodyPutTheVersionBack(t *testing.T) {
 		want    string
 		err     string
 	}{
-		"it is as it was asked for":    {"v1.36.2+rke2r1", rkev1.OperationStateSucceeded, "the etcd restore is done", ""},
-		"none was asked for":           {"", rkev1.OperationStateSucceeded, "the etcd restore is done", ""},
-		"the restore is done":          {"v1.35.3+rke2r1", rkev1.OperationStateSucceeded, "the etcd restore is done", "the etcd restore is done, but " + back},
-		"the restore goes on":          {"v1.35.3+rke2r1", rkev1.OperationStateRunning, "a step; " + back, ""},
-		"the restore fails of its own": {"v1.35.3+rke2r1", rkev1.OperationStateFailed, "", "the etcd restore failed: m is lost; docs/reasons/RestoreFailed.md says what to do"},
+		"it is as it was asked for": {"v1.36.2+rke2r1", rkev1.OperationStateSucceeded, "the etcd restore is done",
+			""},
+		"none was asked for": {"", rkev1.OperationStateSucceeded, "the etcd restore is done", ""},
+		"the restore is done": {"v1.35.3+rke2r1", rkev1.OperationStateSucceeded, "the etcd restore is done",
+			"the etcd restore is done, but " + back},
+		"the restore goes on": {"v1.35.3+rke2r1", rkev1.OperationStateRunning, "a step; " + back, ""},
+		"the restore fails of its own": {"v1.35.3+rke2r1", rkev1.OperationStateFailed, "",
+			"the etcd restore failed: m is lost; docs/reasons/RestoreFailed.md says what to do"},
 	} {
-		got := demoScene(ran(kind, request, tc.state)).follow(order{kind: kind, wish: asked, kubernetesVersion: tc.version})
-		if got.line != tc.want || got.ended != (tc.state != rkev1.OperationStateRunning) || (got.err == nil) != (tc.err == "") || got.err != nil && got.err.Error() != tc.err {
+		got := demoScene(ran(kind, request, tc.state)).follow(order{kind: kind, wish: asked,
+			kubernetesVersion: tc.version})
+		if got.line != tc.want || got.ended != (tc.state != rkev1.OperationStateRunning) ||
+			(got.err == nil) != (tc.err == "") || got.err != nil && got.err.Error() != tc.err {
 			t.Errorf("%s: %+v; want %q, %q", name, got, tc.want, tc.err)
 		}
 	}

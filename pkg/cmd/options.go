@@ -45,52 +45,99 @@ type serverOptions struct {
 }
 
 func (o *serverOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.config, "config", "", "`file` with settings in YAML, with keys named like flags; flags and environment override it")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` with the kubeconfig of the management cluster; empty uses "+fromKubeconfigOrCluster)
-	f.StringVar(&o.dataDir, "data-dir", "/var/lib/drover", "`folder` for node drivers, certificates and, with --embedded, all data")
-	f.StringVar(&o.instanceID, "instance-id", "", "`name` that marks the clusters of this Drover, the same for all replicas; empty uses the management cluster's identity")
-	f.BoolVar(&o.embedded, "embedded", false, "start Drover's own management plane (etcd, kube-apiserver, controllers) as child processes")
-	f.StringVar(&o.capi, "capi", "embedded", "`mode` of Cluster API's core: embedded runs it in this process, external uses the core in the cluster")
-	f.StringVar(&o.crds, "crds", "install", "`mode` of the definitions of Drover's kinds: install adds missing ones, host uses only existing ones")
-	f.StringVar(&o.bindAddress, "bind-address", "0.0.0.0", "`address` of the endpoints for machines and, with --embedded, of the Kubernetes API")
+	f.StringVar(&o.config, "config", "",
+		"`file` with settings in YAML, with keys named like flags; flags and environment override it")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` with the kubeconfig of the management cluster; empty uses "+
+		fromKubeconfigOrCluster)
+	f.StringVar(&o.dataDir, "data-dir", "/var/lib/drover",
+		"`folder` for node drivers, certificates and, with --embedded, all data")
+	f.StringVar(&o.instanceID, "instance-id", "",
+		"`name` that marks the clusters of this Drover, the same for all replicas; empty uses the management "+
+			"cluster's identity")
+	f.BoolVar(&o.embedded, "embedded", false,
+		"start Drover's own management plane (etcd, kube-apiserver, controllers) as child processes")
+	f.StringVar(&o.capi, "capi", "embedded",
+		"`mode` of Cluster API's core: embedded runs it in this process, external uses the core in the cluster")
+	f.StringVar(&o.crds, "crds", "install",
+		"`mode` of the definitions of Drover's kinds: install adds missing ones, host uses only existing ones")
+	f.StringVar(&o.bindAddress, "bind-address", "0.0.0.0",
+		"`address` of the endpoints for machines and, with --embedded, of the Kubernetes API")
 	f.IntVar(&o.port, "port", 8443, "`port` of the endpoints for machines")
-	f.StringVar(&o.healthAddress, "health-address", "127.0.0.1:8081", "`address` of the endpoints for health, readiness and metrics")
-	f.StringVar(&o.profilerAddress, "profiler-address", "", "`address` for profiles of this process below /debug/pprof/, for go tool pprof; clients need no credential; empty disables it")
-	f.StringVar(&o.tlsCert, "tls-cert-file", "", "`file` with the serving certificate; empty creates one in the data directory")
+	f.StringVar(&o.healthAddress, "health-address", "127.0.0.1:8081",
+		"`address` of the endpoints for health, readiness and metrics")
+	f.StringVar(&o.profilerAddress, "profiler-address", "",
+		"`address` for profiles of this process below /debug/pprof/, for go tool pprof; clients need no credential; "+
+			"empty disables it")
+	f.StringVar(&o.tlsCert, "tls-cert-file", "",
+		"`file` with the serving certificate; empty creates one in the data directory")
 	f.StringVar(&o.tlsKey, "tls-key-file", "", "`file` with the key of --tls-cert-file")
-	f.StringVar(&o.caCerts, "cacerts-file", "", "`file` with the authorities that sign --tls-cert-file, if machines do not trust them already")
-	f.StringVar(&o.admission, "admission", "", "`mode` of the admission webhooks: install adds them and their policies, host serves the installed ones, off disables them; empty means install with --embedded, and off without")
-	f.StringVar(&o.admissionAddress, "admission-address", "127.0.0.1:9443", "`address` at which the API server reaches the admission webhooks; with host, only the API server should reach it")
+	f.StringVar(&o.caCerts, "cacerts-file", "",
+		"`file` with the authorities that sign --tls-cert-file, if machines do not trust them already")
+	f.StringVar(&o.admission, "admission", "",
+		"`mode` of the admission webhooks: install adds them and their policies, host serves the installed ones, "+
+			"off disables them; empty means install with --embedded, and off without")
+	f.StringVar(&o.admissionAddress, "admission-address", "127.0.0.1:9443",
+		"`address` at which the API server reaches the admission webhooks; with host, only the API server should "+
+			"reach it")
 	f.StringVar(&o.assetsDir, "assets-dir", "", "`folder` with files for /assets/ that override the built-in ones")
-	f.StringVar(&o.agentBinary, "agent-binary", "", "`file` that machines download as the node agent; empty serves this program")
-	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, in addition to the built-in ones")
-	f.StringVar(&o.kubeBinary, "kube-binary", "", "`file` of drover-kube for --embedded; empty uses the one in the folder of this program")
-	f.StringVar(&o.machineBinary, "machine-binary", "", "`file` of machine-entrypoint for --embedded; empty uses the one in the folder of this program")
-	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the controllers only while holding the lease drover-system/drover; never with --embedded")
-	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "`time` to keep serving machines after the signal to stop, while /readyz reports this replica as not ready; none with --embedded")
-	f.StringVar(&o.clusterAccessVerb, "cluster-access-verb", clusterproxy.DefaultVerb, "`verb` that users must be allowed on a Cluster to reach it through Drover: get, or your own, such as proxy")
-	f.DurationVar(&o.endpointTokenLife, "endpoint-token-life", endpointtoken.DefaultLife, "longest `time` for which a token for a cluster's authorized endpoint is valid, also while Drover is unavailable; a single token cannot be revoked")
-	f.BoolVar(&o.auditLog, "audit-log", false, "with --embedded, record every write to the Kubernetes API in logs/audit.log")
+	f.StringVar(&o.agentBinary, "agent-binary", "",
+		"`file` that machines download as the node agent; empty serves this program")
+	f.StringVar(&o.releaseData, "release-data", "",
+		"`file or URL` with facts about Kubernetes versions, in addition to the built-in ones")
+	f.StringVar(&o.kubeBinary, "kube-binary", "",
+		"`file` of drover-kube for --embedded; empty uses the one in the folder of this program")
+	f.StringVar(&o.machineBinary, "machine-binary", "",
+		"`file` of machine-entrypoint for --embedded; empty uses the one in the folder of this program")
+	f.BoolVar(&o.leaderElect, "leader-elect", true,
+		"run the controllers only while holding the lease drover-system/drover; never with --embedded")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second,
+		"`time` to keep serving machines after the signal to stop, while /readyz reports this replica as not ready; "+
+			"none with --embedded")
+	f.StringVar(&o.clusterAccessVerb, "cluster-access-verb", clusterproxy.DefaultVerb,
+		"`verb` that users must be allowed on a Cluster to reach it through Drover: get, or your own, such as proxy")
+	f.DurationVar(&o.endpointTokenLife, "endpoint-token-life", endpointtoken.DefaultLife,
+		"longest `time` for which a token for a cluster's authorized endpoint is valid, also while Drover is "+
+			"unavailable; a single token cannot be revoked")
+	f.BoolVar(&o.auditLog, "audit-log", false,
+		"with --embedded, record every write to the Kubernetes API in logs/audit.log")
 	f.StringVar(&o.logLevel, "log-level", "info", "lowest `level` of log messages: debug, info, warning or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` of log messages: text or json")
-	f.StringVar(&o.tracingEndpoint, "tracing-endpoint", "", "`URL` of a receiver of OTLP over gRPC, http://HOST:PORT or https://HOST:PORT, for a trace of each new machine; empty sends no traces")
+	f.StringVar(&o.tracingEndpoint, "tracing-endpoint", "",
+		"`URL` of a receiver of OTLP over gRPC, http://HOST:PORT or https://HOST:PORT, for a trace of each new "+
+			"machine; empty sends no traces")
 	o.addSettings(f)
 }
 
 func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 	s := &o.settings
-	f.StringVar(&s.ServerURL, "server-url", "", "https `address` at which machines reach this server; required without --embedded; empty with --embedded means this host's address on its route to other hosts")
-	f.StringVar(&s.SystemDefaultRegistry, "system-default-registry", "", "`registry` for images of clusters that name no registry")
-	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, "system-default-registry-pull-secrets", nil, "`names` of Secrets in drover-system for that registry, and for the registry of Drover's own images if the Secrets list it; tenants can read them")
-	f.StringVar(&s.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage, "`image` of rancher-machine")
-	f.StringVar(&s.MachineProvisionImagePullPolicy, "machine-provision-image-pull-policy", "Always", "`policy` for pulling that image: Always, IfNotPresent or Never")
-	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "", "`prefix` of the distributions' installer images")
-	f.DurationVar(&s.DeleteMachineOnFailureAfter, "delete-machine-on-failure-after", 0, "`time` after which a machine that could not be created is replaced; 0 replaces it at once")
-	f.DurationVar(&s.BootstrapTokenTTL, "bootstrap-token-ttl", controllers.DefaultBootstrapTokenTTL, "`time` for which an install script's token is valid after its last use, once its agent has reported; 0 means until the machine is a node")
-	f.StringVar(&s.ClusterAgentImage, "cluster-agent-image", serverImage+":"+Version, "`image` of the agent inside clusters, which is Drover's own image")
-	f.DurationVar(&s.RegistrationTokenTTL, "registration-token-ttl", registration.DefaultTTL, "`time` after which the token of a ClusterRegistrationToken without spec.ttl is replaced; a negative value means never")
-	f.DurationVar(&s.RegistrationTokenGracePeriod, "registration-token-grace-period", registration.DefaultGracePeriod, "`time` for which a replaced token stays valid")
-	f.DurationVar(&s.DeletionDeadline, "deletion-deadline", 30*time.Minute, "`time` after which a deletion without progress is reported")
+	f.StringVar(&s.ServerURL, "server-url", "",
+		"https `address` at which machines reach this server; required without --embedded; empty with --embedded "+
+			"means this host's address on its route to other hosts")
+	f.StringVar(&s.SystemDefaultRegistry, "system-default-registry", "",
+		"`registry` for images of clusters that name no registry")
+	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, "system-default-registry-pull-secrets", nil,
+		"`names` of Secrets in drover-system for that registry, and for the registry of Drover's own images if the "+
+			"Secrets list it; tenants can read them")
+	f.StringVar(&s.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage,
+		"`image` of rancher-machine")
+	f.StringVar(&s.MachineProvisionImagePullPolicy, "machine-provision-image-pull-policy", "Always",
+		"`policy` for pulling that image: Always, IfNotPresent or Never")
+	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "",
+		"`prefix` of the distributions' installer images")
+	f.DurationVar(&s.DeleteMachineOnFailureAfter, "delete-machine-on-failure-after", 0,
+		"`time` after which a machine that could not be created is replaced; 0 replaces it at once")
+	f.DurationVar(&s.BootstrapTokenTTL, "bootstrap-token-ttl", controllers.DefaultBootstrapTokenTTL,
+		"`time` for which an install script's token is valid after its last use, once its agent has reported; 0 "+
+			"means until the machine is a node")
+	f.StringVar(&s.ClusterAgentImage, "cluster-agent-image", serverImage+":"+Version,
+		"`image` of the agent inside clusters, which is Drover's own image")
+	f.DurationVar(&s.RegistrationTokenTTL, "registration-token-ttl", registration.DefaultTTL,
+		"`time` after which the token of a ClusterRegistrationToken without spec.ttl is replaced; a negative value "+
+			"means never")
+	f.DurationVar(&s.RegistrationTokenGracePeriod, "registration-token-grace-period", registration.DefaultGracePeriod,
+		"`time` for which a replaced token stays valid")
+	f.DurationVar(&s.DeletionDeadline, "deletion-deadline", 30*time.Minute,
+		"`time` after which a deletion without progress is reported")
 }
 
 // complete fills missing flags from the environment, and then from the configuration file.
@@ -175,7 +222,8 @@ func readConfig(path string, flags *pflag.FlagSet) (map[string]string, error) {
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return nil, fmt.Errorf("read config file %s: unknown keys %s; keys are named like the flags of drover server", path, strings.Join(unknown, ", "))
+		return nil, fmt.Errorf("read config file %s: unknown keys %s; keys are named like the flags of drover server",
+			path, strings.Join(unknown, ", "))
 	}
 	return values, nil
 }

@@ -68,8 +68,11 @@ func (o *otherInstances) seen(ctx context.Context, holder string) {
 		o.told = digest
 		ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 		defer cancel()
-		o.log.WithFields(logrus.Fields{"holder": holder, "instance": cmp.Or(controllers.InstanceWithDigest(ctx, o.client, digest), "with digest "+digest)}).
-			Warn("Another instance of Drover leads. Only one instance leads in a management cluster, so this one manages nothing while the other runs. " +
-				"To hand clusters over, release them (drover adopt --release), stop the other instance, and adopt them with this one")
+		o.log.WithFields(logrus.Fields{"holder": holder,
+			"instance": cmp.Or(controllers.InstanceWithDigest(ctx, o.client, digest), "with digest "+digest)}).
+			Warn("Another instance of Drover leads. Only one instance leads in a management cluster, so this one " +
+				"manages nothing while the other runs. " +
+				"To hand clusters over, release them (drover adopt --release), stop the other instance, and adopt " +
+				"them with this one")
 	}
 }

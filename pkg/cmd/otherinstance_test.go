@@ -33,7 +33,10 @@ func TestLease_TwoInstances(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				check(t, leadWhileHolding(ctx, api.Config(instance), instance, logger, func(ctx context.Context) error { <-ctx.Done(); return nil }))
+				check(t, leadWhileHolding(ctx, api.Config(instance), instance, logger, func(ctx context.Context) error {
+					<-ctx.Done()
+					return nil
+				}))
 			}()
 			settle(time.Minute)
 			return log, func() { cancel(); <-ended; settle(time.Minute) }
@@ -73,7 +76,8 @@ func TestLease_TwoInstances(t *testing.T) {
 func waitedFor(log *test.Hook) []string {
 	var out []string
 	for _, entry := range log.AllEntries() {
-		if instance, ok := entry.Data["instance"].(string); ok && entry.Level == logrus.WarnLevel && strings.Contains(entry.Message, "Another instance of Drover leads") {
+		if instance, ok := entry.Data["instance"].(string); ok && entry.Level == logrus.WarnLevel &&
+			strings.Contains(entry.Message, "Another instance of Drover leads") {
 			out = append(out, instance)
 		}
 	}
@@ -86,11 +90,13 @@ func TestOtherInstances_LogsChanges(t *testing.T) {
 	for name, tc := range map[string]struct{ holders, want []string }{
 		"ours":                          {[]string{noHolder, of("ours"), of("ours")}, nil},
 		"a replica of another instance": {[]string{of("a"), of("a")}, []string{"a"}},
-		"two replicas of another instance, in turn":   {[]string{of("a"), noHolder, rival.Holder("other", "replica", "a")}, []string{"a"}},
-		"a third instance":                            {[]string{of("a"), noHolder, of("b")}, []string{"a", "b"}},
+		"two replicas of another instance, in turn": {[]string{of("a"), noHolder,
+			rival.Holder("other", "replica", "a")}, []string{"a"}},
+		"a third instance": {[]string{of("a"), noHolder, of("b")}, []string{"a", "b"}},
 		"another instance, after one of our replicas": {[]string{of("a"), of("ours"), of("a")}, []string{"a", "a"}},
-		"a replica without an instance":               {[]string{unknownHolder, of("a"), unknownHolder, of("a")}, []string{"a"}},
-		"an instance without published settings":      {[]string{of("c")}, []string{"with digest " + rival.Digest("c")}},
+		"a replica without an instance": {[]string{unknownHolder, of("a"), unknownHolder, of("a")},
+			[]string{"a"}},
+		"an instance without published settings": {[]string{of("c")}, []string{"with digest " + rival.Digest("c")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			logger, log := test.NewNullLogger()

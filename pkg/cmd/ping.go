@@ -54,8 +54,11 @@ Exit codes: 0 machines can use the server; 1 they cannot, or it was not ready in
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.caCerts, "cacerts-file", "", "`file` with the authorities to trust; empty trusts those of this machine")
-	f.StringVar(&o.connectTo, "connect-to", "", "`address` HOST:PORT to connect to instead of URL, for a server behind a load balancer; the certificate must match URL")
+	f.StringVar(&o.caCerts, "cacerts-file", "",
+		"`file` with the authorities to trust; empty trusts those of this machine")
+	f.StringVar(&o.connectTo, "connect-to", "",
+		"`address` HOST:PORT to connect to instead of URL, for a server behind a load balancer; the certificate "+
+			"must match URL")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "`time` after which the command gives up")
 	return cmd
 }

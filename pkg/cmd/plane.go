@@ -34,8 +34,9 @@ func (o *serverOptions) startPlane(ctx context.Context, log *logrus.Logger) (*re
 	}
 	plane, err := managementplane.New(managementplane.Config{
 		Dir: o.dataDir, KubeBinary: kube, BindAddress: o.planeAddress(), ServingNames: []string{"localhost"},
-		Ports: managementplane.Ports{APIServer: 6443}, Components: managementplane.AllComponents(), AuditLog: o.auditLog,
-		Images: machineImages(machine), Log: log.WithField("component", "management-plane"),
+		Ports: managementplane.Ports{APIServer: 6443}, Components: managementplane.AllComponents(),
+		AuditLog: o.auditLog,
+		Images:   machineImages(machine), Log: log.WithField("component", "management-plane"),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +67,8 @@ func machineImages(entrypoint string) []managementplane.Image {
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/machine",
 		},
-		Files: map[string]string{"/usr/local/bin/rancher-machine": filepath.Join(filepath.Dir(entrypoint), "rancher-machine")},
+		Files: map[string]string{"/usr/local/bin/rancher-machine": filepath.Join(filepath.Dir(entrypoint),
+			"rancher-machine")},
 	}}
 }
 
@@ -80,7 +82,8 @@ func orSibling(path, name string) (string, error) {
 // certificate returns the TLS configuration of the endpoints for machines. It serves the given certificate, or one for
 // the address in --server-url that Drover's own authority signs. Machines learn that authority. A renewed certificate
 // is used without a restart.
-func (o *serverOptions) certificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger) (*tls.Config, error) {
+func (o *serverOptions) certificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger) (*tls.Config,
+	error) {
 	pair := pki.Pair{CertFile: o.tlsCert, KeyFile: o.tlsKey}
 	switch {
 	case o.tlsCert == "":
@@ -113,7 +116,8 @@ const renewalInterval = 12 * time.Hour
 
 // signed returns a certificate of Drover's own authority. It renews the certificate in its files before it expires,
 // until ctx ends. servingConfig reads the renewed files.
-func (o *serverOptions) signed(ctx context.Context, log logrus.FieldLogger, sign func() (pki.Pair, error)) (pki.Pair, error) {
+func (o *serverOptions) signed(ctx context.Context, log logrus.FieldLogger, sign func() (pki.Pair, error)) (pki.Pair,
+	error) {
 	pair, err := sign()
 	if err != nil {
 		return pki.Pair{}, err

@@ -87,8 +87,11 @@ as --system-default-registry, or DROVER_… in the environment, override them.
 	}
 	o.addFlags(cmd, environ)
 	o.addOutput(cmd)
-	cmd.Flags().Lookup("namespace").Usage = "`namespace` of the cluster, the same as in the file if the file names one (default that of the kubeconfig's context)"
-	cmd.Flags().StringVarP(&path, "filename", "f", "", "`file` with the edited Cluster, in YAML or JSON; - reads standard input")
+	cmd.Flags().Lookup(
+		"namespace").Usage = "`namespace` of the cluster, the same as in the file if the file names one (default " +
+		"that of the kubeconfig's context)"
+	cmd.Flags().StringVarP(&path, "filename", "f", "",
+		"`file` with the edited Cluster, in YAML or JSON; - reads standard input")
 	_ = cmd.MarkFlagRequired("filename")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	return cmd
@@ -127,7 +130,8 @@ func runPreview(cmd *cobra.Command, o *inspectOptions, path string) error {
 func (o *inspectOptions) namespaceOf(file inspect.File) (string, error) {
 	named := file.Cluster.Namespace
 	if named != "" && o.namespace != "" && named != o.namespace {
-		return "", fmt.Errorf("the Cluster in the file is in namespace %s, not in %s; omit --namespace or correct it", named, o.namespace)
+		return "", fmt.Errorf("the Cluster in the file is in namespace %s, not in %s; omit --namespace or correct it",
+			named, o.namespace)
 	}
 	if namespace := cmp.Or(o.namespace, named); namespace != "" {
 		return namespace, nil

@@ -26,12 +26,14 @@ const (
 
 // reach fills in the options for users' and agents' access to clusters: the authorities of users' certificates, this
 // replica's name and the number of replicas. The returned function keeps them current until its context ends.
-func (o *serverOptions) reach(config *rest.Config, certificate *tls.Config, log logrus.FieldLogger, options *server.Options) (func(context.Context), error) {
+func (o *serverOptions) reach(config *rest.Config, certificate *tls.Config, log logrus.FieldLogger,
+	options *server.Options) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client of the management cluster: %w", err)
 	}
-	authority, err := dynamiccertificates.NewDynamicCAFromConfigMapController("drover", metav1.NamespaceSystem, clientCAName, clientCAKey, client)
+	authority, err := dynamiccertificates.NewDynamicCAFromConfigMapController("drover", metav1.NamespaceSystem,
+		clientCAName, clientCAKey, client)
 	if err != nil {
 		return nil, fmt.Errorf("watch the authorities of users' certificates: %w", err)
 	}

@@ -85,8 +85,10 @@ func (r *replicas) renew(ctx context.Context, now time.Time) error {
 		case renewed != nil && now.Sub(renewed.Time) < replicaDuration:
 			alive++
 		case renewed == nil || now.Sub(renewed.Time) > replicaForgotten:
-			if err := r.leases.Delete(ctx, found.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("delete Lease %s/%s of a deleted replica: %w", leaseNamespace, found.Items[i].Name, err)
+			if err := r.leases.Delete(ctx, found.Items[i].Name, metav1.DeleteOptions{}); err != nil &&
+				!apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete Lease %s/%s of a deleted replica: %w", leaseNamespace, found.Items[i].Name,
+					err)
 			}
 		}
 	}
@@ -97,7 +99,9 @@ func (r *replicas) renew(ctx context.Context, now time.Time) error {
 func (r *replicas) write(ctx context.Context, now time.Time) error {
 	lease, err := r.leases.Get(ctx, r.name(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = r.leases.Create(ctx, r.renewed(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: r.name()}}, now),
+		_, err = r.leases.Create(ctx,
+			r.renewed(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: r.name()}},
+				now),
 			metav1.CreateOptions{})
 		return err
 	}

@@ -75,12 +75,14 @@ machines would change.
 	o.addFlags(cmd, environ)
 	o.addOutput(cmd)
 	f := cmd.Flags()
-	f.StringSliceVar(&r.pools, "pool", nil, "`names` of machine pools whose machines move; without the flag, all machines move")
+	f.StringSliceVar(&r.pools, "pool", nil,
+		"`names` of machine pools whose machines move; without the flag, all machines move")
 	f.StringVar(&r.to, "to", "", "`version` to move to; empty means the newest")
 	f.BoolVar(&r.dryRun, "dry-run", false, "show what would happen, and request nothing")
 	f.BoolVar(&r.wait, "wait", false, "return after these machines have moved and the cluster waits for nothing")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
-	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(render.Versions{}.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("to",
+		cobra.FixedCompletions(render.Versions{}.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("pool", completing(environ, r.poolNames))
 	return cmd
 }
@@ -212,7 +214,8 @@ func rollWait(roll inspect.Roll, decision *planner.Explanation) (string, error) 
 		return "", nil
 	case decision.Wait == nil:
 		if held := roll.HeldUp(); len(held) > 0 {
-			return "", fmt.Errorf("the command is recorded, but the remaining machines need a person: %s", strings.Join(held, "; "))
+			return "", fmt.Errorf("the command is recorded, but the remaining machines need a person: %s",
+				strings.Join(held, "; "))
 		}
 	case decision.Wait.NeedsPerson:
 		return "", fmt.Errorf("the cluster needs a person: %s", decision.Wait.Message)

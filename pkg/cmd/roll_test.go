@@ -27,12 +27,16 @@ func provisioned(t *testing.T) *memkube.Server {
 	t.Helper()
 	api := management(t)
 	check(t, api.Add(&provv1.Cluster{
-		TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"},
-		Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+k3s1", RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{{Name: "workers"}}}},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"},
+		Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+k3s1",
+			RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{{Name: "workers"}}}},
 	}))
 	check(t, api.Add(&rkev1.RKEControlPlane{
-		TypeMeta: metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"}, ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"},
-		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+k3s1", ClusterName: "demo", ManagementClusterName: "c-m-1"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"},
+		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+k3s1", ClusterName: "demo",
+			ManagementClusterName: "c-m-1"},
 	}))
 	return api
 }
@@ -59,7 +63,8 @@ func TestRoll_RecordsTheCommandOnce(t *testing.T) {
 		} {
 			code, out, problems := look(t, api, append([]string{"roll", "demo"}, step.args...)...)
 			if code != 0 || !strings.Contains(out, " render version 1\n") || asked() != step.want {
-				t.Errorf("%v: exit code %d, asked %q, want %q\n%s%s", step.args, code, asked(), step.want, out, problems)
+				t.Errorf("%v: exit code %d, asked %q, want %q\n%s%s", step.args, code, asked(), step.want, out,
+					problems)
 			}
 		}
 		if writes := api.Writes("drover"); len(writes) != 3 {
@@ -74,7 +79,8 @@ type beaten struct {
 	by func()
 }
 
-func (b *beaten) Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*provv1.Cluster, error) {
+func (b *beaten) Patch(namespace, name string, pt types.PatchType, data []byte,
+	subresources ...string) (*provv1.Cluster, error) {
 	if by := b.by; by != nil {
 		b.by = nil
 		by()
@@ -88,7 +94,9 @@ func TestRoll_KeepsConcurrentCommands(t *testing.T) {
 		c, err := clients.New(provisioned(t).Config("roll"), clients.Options{WithoutDynamic: true})
 		check(t, err)
 		clusters := c.Provisioning.Cluster()
-		slow := &beaten{clusterPatcher: clusters, by: func() { check(t, askToRoll(clusters, defaultNamespace, "demo", "1", []string{"gpu"})) }}
+		slow := &beaten{clusterPatcher: clusters, by: func() {
+			check(t, askToRoll(clusters, defaultNamespace, "demo", "1", []string{"gpu"}))
+		}}
 		check(t, askToRoll(slow, defaultNamespace, "demo", "1", []string{"workers"}))
 		cluster, err := clusters.Get(defaultNamespace, "demo", metav1.GetOptions{})
 		check(t, err)
@@ -108,9 +116,11 @@ func TestRoll_SaysThatSettingsAreUnknown(t *testing.T) {
 		}
 		published := controllers.Settings{}.ConfigMap("mine")
 		published.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
-		check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: published.Namespace}}))
+		check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{Name: published.Namespace}}))
 		check(t, api.Add(published))
-		if code, out, problems := look(t, api, "roll", "demo", "--dry-run"); code != 0 || strings.Contains(out, "Settings:") {
+		if code, out, problems := look(t, api, "roll", "demo", "--dry-run"); code != 0 ||
+			strings.Contains(out, "Settings:") {
 			t.Errorf("exit code %d, unexpected Settings in\n%s%s", code, out, problems)
 		}
 	})
@@ -121,9 +131,12 @@ func TestRoll_Mistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an unknown version":                {[]string{"demo", "--to", "9"}, `unknown render version "9"; use one of 1`},
-		"a missing pool":                    {[]string{"demo", "--pool", "gpu"}, `cluster fleet-default/demo has no machine pool "gpu"`},
-		"a missing cluster":                 {[]string{"absent"}, "there is no Cluster absent in namespace fleet-default; -n names another one"},
+		"an unknown version": {[]string{"demo", "--to", "9"},
+			`unknown render version "9"; use one of 1`},
+		"a missing pool": {[]string{"demo", "--pool", "gpu"},
+			`cluster fleet-default/demo has no machine pool "gpu"`},
+		"a missing cluster": {[]string{"absent"},
+			"there is no Cluster absent in namespace fleet-default; -n names another one"},
 		"a cluster without a control plane": {[]string{"young"}, "has no control plane yet"},
 		"two values":                        {[]string{"demo", "--wait", "--dry-run"}, "none of the others can be"},
 		"without a cluster":                 {nil, "CLUSTER is missing; see 'drover roll --help'"},
@@ -146,7 +159,8 @@ func TestRoll_Mistakes(t *testing.T) {
 func TestRoll_Completion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for flag, want := range map[string]string{"--pool": "workers\n", "--to": "1\n"} {
-			if code, out, _ := look(t, provisioned(t), cobraComplete, "roll", "demo", flag, ""); code != 0 || !strings.HasPrefix(out, want) {
+			if code, out, _ := look(t, provisioned(t), cobraComplete, "roll", "demo", flag, ""); code != 0 ||
+				!strings.HasPrefix(out, want) {
 				t.Errorf("%s: %d %q", flag, code, out)
 			}
 		}
@@ -156,7 +170,8 @@ func TestRoll_Completion(t *testing.T) {
 func TestPrintRoll(t *testing.T) {
 	var out bytes.Buffer
 	r := inspect.Roll{Cluster: "a/demo", To: "2", Result: planner.ClassRestart, Machines: []inspect.RollMachine{
-		{Name: "s1", Pool: "servers", Roles: "etcd", From: "1", Class: planner.ClassRestart, Drained: true, Cause: disruption.CommandRoll},
+		{Name: "s1", Pool: "servers", Roles: "etcd", From: "1", Class: planner.ClassRestart, Drained: true,
+			Cause: disruption.CommandRoll},
 		{Name: "w1", Pool: "workers", Roles: "worker", From: "2", Class: planner.ClassNone},
 		{Name: "w2", Roles: "worker", Class: planner.ClassNone, Held: "has no plan yet"},
 	}}
@@ -183,7 +198,8 @@ Machines:
 		t.Errorf("verdict %v", err)
 	}
 	r.Machines[0].Problem = "too large"
-	if err := rollVerdict(root, r); err == nil || !strings.Contains(err.Error(), "cannot make a plan for machine s1: too large") {
+	if err := rollVerdict(root, r); err == nil ||
+		!strings.Contains(err.Error(), "cannot make a plan for machine s1: too large") {
 		t.Errorf("verdict %v", err)
 	}
 }
@@ -198,14 +214,19 @@ func TestRollWait(t *testing.T) {
 		want     string
 		wantErr  string
 	}{
-		"all have moved":                       {machines: []inspect.RollMachine{moved}},
-		"some machines are pending":            {machines: []inspect.RollMachine{moved, coming, held}, want: "waiting for b, c"},
-		"the remaining machines need a person": {machines: []inspect.RollMachine{moved, held}, wantErr: "need a person: machine c: the machine pool is paused"},
-		"the cluster waits":                    {machines: []inspect.RollMachine{held}, decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m drains"}}, want: "m drains"},
-		"the cluster needs a person":           {decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m is lost", NeedsPerson: true}}, wantErr: "m is lost"},
+		"all have moved": {machines: []inspect.RollMachine{moved}},
+		"some machines are pending": {machines: []inspect.RollMachine{moved, coming, held},
+			want: "waiting for b, c"},
+		"the remaining machines need a person": {machines: []inspect.RollMachine{moved, held},
+			wantErr: "need a person: machine c: the machine pool is paused"},
+		"the cluster waits": {machines: []inspect.RollMachine{held},
+			decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m drains"}}, want: "m drains"},
+		"the cluster needs a person": {decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m is lost",
+			NeedsPerson: true}}, wantErr: "m is lost"},
 	} {
 		got, err := rollWait(inspect.Roll{To: "2", Machines: test.machines}, &test.decision)
-		if got != test.want || (err == nil) != (test.wantErr == "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
+		if got != test.want || (err == nil) != (test.wantErr == "") || err != nil &&
+			!strings.Contains(err.Error(), test.wantErr) {
 			t.Errorf("%s: got %q, error %v; want %q, error %q", name, got, err, test.want, test.wantErr)
 		}
 	}

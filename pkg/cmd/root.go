@@ -28,7 +28,8 @@ func rootFor(name string, environ []string) *cobra.Command {
 		return NewCommand(environ)
 	}
 	root, ping := agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}), newPingCommand()
-	root.Use, ping.Example = agent.ProgramName, strings.ReplaceAll(ping.Example, "drover ping", agent.ProgramName+" ping")
+	root.Use, ping.Example = agent.ProgramName, strings.ReplaceAll(ping.Example, "drover ping", agent.ProgramName+
+		" ping")
 	root.AddCommand(ping)
 	return root
 }

@@ -44,8 +44,11 @@ that etcd is healthy. Machines without any of the services do not restart.
 		err := checkServices(services, cmd.Flags().Changed("service"))
 		return order{kind: planner.CertificatesOperation, wish: wish{Services: services}}, err
 	})
-	cmd.Flags().StringSliceVar(&services, "service", nil, "`names` of the services whose certificates to rotate, as for the distribution's certificate rotate; without the flag, all services")
-	_ = cmd.RegisterFlagCompletionFunc("service", cobra.FixedCompletions(render.CertificateServices(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringSliceVar(&services, "service", nil,
+		"`names` of the services whose certificates to rotate, as for the distribution's certificate rotate; "+
+			"without the flag, all services")
+	_ = cmd.RegisterFlagCompletionFunc("service", cobra.FixedCompletions(render.CertificateServices(),
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -53,7 +56,9 @@ that etcd is healthy. Machines without any of the services do not restart.
 // refuses an empty list, for example from an empty variable, because that does not mean all services.
 func checkServices(services []string, given bool) error {
 	if given && len(services) == 0 {
-		return errors.New("--service: it names no service, and nothing was asked for; without the flag, and without DROVER_SERVICE, all certificates are new")
+		return errors.New(
+			"--service: it names no service, and nothing was asked for; without the flag, and without " +
+				"DROVER_SERVICE, all certificates are new")
 	}
 	known := render.CertificateServices()
 	for _, service := range services {

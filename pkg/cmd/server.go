@@ -144,7 +144,8 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 // serveAll serves machines, health checks and admission webhooks, and leads, until ctx ends or one of them fails. It
 // serves webhooks only with a certificate for them. At the end it releases the lease at once. The endpoints continue to
 // serve until machines have moved to other replicas.
-func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate, reviews *tls.Config, lead func(context.Context) error) error {
+func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate, reviews *tls.Config,
+	lead func(context.Context) error) error {
 	told := ctx
 	group, ctx := errgroup.WithContext(told)
 	listener, err := listen(ctx, net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)))
@@ -162,9 +163,12 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	if reviews != nil {
 		admission, err := listen(ctx, o.admissionAddress)
 		if err != nil {
-			return fmt.Errorf("listen for admission reviews: %w; --admission-address sets the address, --admission=off disables the webhooks", err)
+			return fmt.Errorf(
+				"listen for admission reviews: %w; --admission-address sets the address, --admission=off disables "+
+					"the webhooks", err)
 		}
-		endpoints = append(endpoints, endpoint{&http.Server{Handler: s.AdmissionHandler(), TLSConfig: reviews}, admission})
+		endpoints = append(endpoints, endpoint{&http.Server{Handler: s.AdmissionHandler(), TLSConfig: reviews},
+			admission})
 	}
 	group.Go(func() error {
 		defer endServing()
@@ -234,7 +238,8 @@ func (o *serverOptions) traces(ctx context.Context, options *server.Options) (st
 }
 
 // serverOptions converts flags to the options of package server.
-func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, log *logrus.Logger) (server.Options, error) {
+func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, log *logrus.Logger) (server.Options,
+	error) {
 	table, err := releases.Load(ctx, o.releaseData, releases.FromFileOrURL(&http.Client{Timeout: 30 * time.Second}))
 	if err != nil {
 		return server.Options{}, fmt.Errorf("--release-data: %w", err)
@@ -249,8 +254,10 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 		}
 	}
 	return server.Options{
-		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi), CRDs: server.CRDMode(o.crds),
-		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir, Log: log,
+		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi),
+		CRDs:     server.CRDMode(o.crds),
+		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir,
+		Log:   log,
 		Reach: server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife},
 	}, nil
 }

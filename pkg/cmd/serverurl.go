@@ -11,7 +11,9 @@ import (
 )
 
 // errNoServerURL is the error if only the operator can know how machines reach the server.
-var errNoServerURL = errors.New("--server-url is required: the https address at which machines reach this server; only --embedded finds one by itself")
+var errNoServerURL = errors.New(
+	"--server-url is required: the https address at which machines reach this server; only --embedded finds one by " +
+		"itself")
 
 // chooseServerURL fills in --server-url with --embedded, because the server then runs on this host. Elsewhere, a load
 // balancer or a Service may be in front of it.
@@ -20,7 +22,10 @@ func (o *serverOptions) chooseServerURL(ctx context.Context, log logrus.FieldLog
 		return
 	}
 	o.settings.ServerURL = serverURL(o.bindAddress, o.port, func() netip.Addr { return hostAddress(ctx) })
-	log.WithField("server-url", o.settings.ServerURL).Info("Machines will use this address of the server; set --server-url if they cannot reach it, or if the address may change")
+	log.WithField("server-url",
+		o.settings.ServerURL).Info(
+		"Machines will use this address of the server; set --server-url if they cannot reach it, or if the address " +
+			"may change")
 }
 
 // serverURL is the address of a server that listens on bind. For an unspecified bind address it uses the host's own

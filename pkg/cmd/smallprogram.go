@@ -33,7 +33,8 @@ func (o *smallProgram) addTo(cmd *cobra.Command) {
 }
 
 // run creates the log and runs the program until it ends.
-func (o *smallProgram) run(cmd *cobra.Command, environ []string, program func(context.Context, logrus.FieldLogger) error) error {
+func (o *smallProgram) run(cmd *cobra.Command, environ []string,
+	program func(context.Context, logrus.FieldLogger) error) error {
 	log, err := logs.New(cmd.ErrOrStderr(), o.logFormat, o.logLevel)
 	if err != nil {
 		return err

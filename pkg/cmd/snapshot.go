@@ -22,7 +22,8 @@ func newSnapshotCommand(environ []string, o *inspectOptions) *cobra.Command {
 A snapshot holds the content of one cluster's API. To copy what Drover itself manages in the
 management cluster, use drover backup.`,
 	}
-	cmd.AddCommand(newSnapshotTakeCommand(environ, o), newSnapshotListCommand(environ, o), newSnapshotRestoreCommand(environ, o))
+	cmd.AddCommand(newSnapshotTakeCommand(environ, o), newSnapshotListCommand(environ, o),
+		newSnapshotRestoreCommand(environ, o))
 	return cmd
 }
 
@@ -78,7 +79,9 @@ Exit codes: 0 the list is printed, even if there are no snapshots; 1 an error.
 			if len(found.Snapshots) == 0 {
 				cmd.PrintErrln(noSnapshots(found))
 			}
-			return o.print(cmd.OutOrStdout(), found, func(w io.Writer) { printSnapshots(w, found.Snapshots, time.Now()) })
+			return o.print(cmd.OutOrStdout(), found, func(w io.Writer) {
+				printSnapshots(w, found.Snapshots, time.Now())
+			})
 		},
 	}
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
@@ -122,7 +125,8 @@ func ageText(s inspect.Snapshot, now time.Time) string {
 }
 
 // snapshotNames completes a snapshot of the cluster argument, newest first. It omits failed snapshots.
-func (o *inspectOptions) snapshotNames(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (o *inspectOptions) snapshotNames(cmd *cobra.Command, args []string, word string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return o.clusterNames(cmd, args, word)
 	}
@@ -139,7 +143,8 @@ func (o *inspectOptions) snapshotNames(cmd *cobra.Command, args []string, word s
 }
 
 // snapshotVersion completes the Kubernetes version of the snapshot argument.
-func (o *inspectOptions) snapshotVersion(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *inspectOptions) snapshotVersion(cmd *cobra.Command, args []string, _ string) ([]string,
+	cobra.ShellCompDirective) {
 	const named = 2
 	if len(args) < named {
 		return nil, cobra.ShellCompDirectiveNoFileComp

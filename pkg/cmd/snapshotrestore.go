@@ -88,8 +88,10 @@ Drover's own objects again from a backup.`,
 	}, func(_ *cobra.Command, args []string) (order, error) { return r.order(args[1]), nil })
 	f := cmd.Flags()
 	f.BoolVarP(&r.yes, "yes", "y", false, "restore without asking")
-	f.BoolVar(&r.file, "file", false, "use SNAPSHOT as the name of a file on the only machine with etcd, not of an ETCDSnapshot")
-	f.StringVar(&r.version, "kubernetes-version", "", "`version` to set as spec.kubernetesVersion with the request; empty leaves the field unchanged")
+	f.BoolVar(&r.file, "file", false,
+		"use SNAPSHOT as the name of a file on the only machine with etcd, not of an ETCDSnapshot")
+	f.StringVar(&r.version, "kubernetes-version", "",
+		"`version` to set as spec.kubernetesVersion with the request; empty leaves the field unchanged")
 	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", completing(environ, o.snapshotVersion))
 	return cmd
 }
@@ -204,7 +206,8 @@ func (o *restoreOptions) find(ctx context.Context, s scene, name string) (*inspe
 		err = unlisted(known, unread, s, name)
 	case found == nil:
 	case o.file:
-		err = fmt.Errorf("there is an ETCDSnapshot %s, and by that name it would be restored: leave out --file", found.Name)
+		err = fmt.Errorf("there is an ETCDSnapshot %s, and by that name it would be restored: leave out --file",
+			found.Name)
 	case found.Cluster != "" && found.Cluster != s.cluster.Name:
 		err = fmt.Errorf("snapshot %s is of cluster %s, not of %s; %sthose that are",
 			found.Name, printable(found.Cluster), s.cluster.Name, lists)
@@ -221,7 +224,9 @@ func foreseen(report preview.Report, err error, asks order) ([]string, error) {
 	problem := printable(report.OperationProblem(fieldPath(asks.kind)))
 	switch {
 	case err != nil && asks.kubernetesVersion != "":
-		return nil, fmt.Errorf("it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec: nothing was asked for; leave it out to ask all the same: %w", err)
+		return nil, fmt.Errorf(
+			"it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec: "+
+				"nothing was asked for; leave it out to ask all the same: %w", err)
 	case err != nil:
 		return []string{"it cannot be said whether it would fail at once: " + err.Error()}, nil //nolint:nilerr // it is told, and is no obstacle without a version
 	case problem != "":
@@ -241,10 +246,14 @@ func foreseen(report preview.Report, err error, asks order) ([]string, error) {
 // ETCDSnapshot.
 func unlisted(known inspect.Snapshots, unread error, s scene, name string) error {
 	hint := "--file says that it is the name of a file on the only machine with etcd"
-	if i := slices.IndexFunc(known.Snapshots, func(k inspect.Snapshot) bool { return k.File == name }); unread == nil && i >= 0 {
+	if i := slices.IndexFunc(known.Snapshots, func(k inspect.Snapshot) bool {
+		return k.File == name
+	}); unread == nil && i >= 0 {
 		hint = "that is the name of a file, and the ETCDSnapshot of it is " + known.Snapshots[i].Name
 	}
-	return fmt.Errorf("there is no ETCDSnapshot %s in namespace %s, and nothing was asked for; drover snapshot list %s -n %s lists those that are there; %s",
+	return fmt.Errorf(
+		"there is no ETCDSnapshot %s in namespace %s, and nothing was asked for; drover snapshot list %s -n %s "+
+			"lists those that are there; %s",
 		name, s.cluster.Namespace, s.cluster.Name, s.cluster.Namespace, hint)
 }
 
@@ -257,11 +266,15 @@ func checkVersion(version, now string) error {
 	number, hasPrefix := strings.CutPrefix(version, "v")
 	parsed, err := semver.StrictNewVersion(number)
 	if err != nil || !hasPrefix {
-		return fmt.Errorf("--kubernetes-version: %q must be v and a semantic version, for example v1.36.2+rke2r1 or v1.36.2+k3s1", version)
+		return fmt.Errorf(
+			"--kubernetes-version: %q must be v and a semantic version, for example v1.36.2+rke2r1 or v1.36.2+k3s1",
+			version)
 	}
 	is := distro.RuntimeOf(version)
 	if !strings.HasPrefix(parsed.Metadata(), is.Command()) {
-		return fmt.Errorf("--kubernetes-version: %q must name a distribution behind +, for example v1.36.2+rke2r1 or v1.36.2+k3s1", version)
+		return fmt.Errorf(
+			"--kubernetes-version: %q must name a distribution behind +, for example v1.36.2+rke2r1 or v1.36.2+k3s1",
+			version)
 	}
 	if was := distro.RuntimeOf(now); now != "" && was != is {
 		return fmt.Errorf("--kubernetes-version: %q is a version of %s, and the cluster is one of %s", version, is, was)
@@ -274,7 +287,8 @@ func (b briefing) print(out io.Writer, now time.Time) {
 	s, asks, is := b.scene, b.asks, b.scene.cluster.Spec.KubernetesVersion
 	found := inspect.Snapshot{Name: asks.wish.Name + ", which is no ETCDSnapshot of namespace " + s.cluster.Namespace +
 		": --file says that it is the name of a file"}
-	place := "the only machine with etcd, in server/db/snapshots; with more than one machine the restore fails, and stops nothing"
+	place := "the only machine with etcd, in server/db/snapshots; with more than one machine the restore fails, and " +
+		"stops nothing"
 	if b.snapshot != nil {
 		found, place = *b.snapshot, b.snapshot.Place()
 	}
@@ -294,7 +308,9 @@ func (b briefing) print(out io.Writer, now time.Time) {
 		row(w, "Note:", note)
 	}
 	_ = w.Flush()
-	_, _ = fmt.Fprintln(out, "Everything that was written to the cluster's API since the snapshot is given up. All machines are stopped at once.")
+	_, _ = fmt.Fprintln(out,
+		"Everything that was written to the cluster's API since the snapshot is given up. All machines are stopped "+
+			"at once.")
 }
 
 func orUnknown(version string) string { return cmp.Or(version, "not known") }

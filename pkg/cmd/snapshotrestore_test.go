@@ -34,22 +34,40 @@ func TestSnapshotRestore(t *testing.T) {
 		asked   *rkev1.ETCDSnapshotRestore
 		version string
 	}{
-		"it says what it does":              {[]string{"local", "--yes"}, 0, given, asked, ""},
-		"it names the flag for the version": {[]string{"local", "--yes"}, 0, "v1.36.2+k3s1; --kubernetes-version v1.35.3+k3s1 goes back to that of the snapshot", asked, ""},
-		"back to the version":               {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+k3s1"}, 0, "v1.35.3+k3s1, which --kubernetes-version asks for\n", asked, "v1.35.3+k3s1"},
-		"a file":                            {[]string{"f", "--file", "--yes"}, 0, "f, which is no ETCDSnapshot of namespace fleet-default: --file says that it is the name of a file", &rkev1.ETCDSnapshotRestore{Name: "f", Generation: 1}, ""},
-		"a name that is mistyped":           {[]string{"locla", "--yes"}, 1, "there is no ETCDSnapshot locla in namespace fleet-default, and nothing was asked for; drover snapshot list demo -n fleet-default lists", nil, ""},
-		"the file of a snapshot":            {[]string{"local.file", "--yes"}, 1, "that is the name of a file, and the ETCDSnapshot of it is local", nil, ""},
-		"no file, but a snapshot":           {[]string{"local", "--file", "--yes"}, 1, "there is an ETCDSnapshot local, and by that name it would be restored: leave out --file", nil, ""},
-		"one that would fail":               {[]string{"lost", "--yes"}, 1, "the etcd restore would fail, and nothing was asked for: the machine that holds snapshot lost cannot start etcd or is gone", nil, ""},
-		"one that would fail, in a dry run": {[]string{"lost", "--dry-run"}, 1, "the etcd restore would fail: the machine that holds snapshot lost cannot start etcd or is gone", nil, ""},
-		"an unknown version":                {[]string{"local", "--yes", "--kubernetes-version", "v1.99.0+k3s1"}, 0, "the release data do not know v1.99.0+k3s1", asked, "v1.99.0+k3s1"},
-		"release data that are not there":   {[]string{"local", "--yes", "--release-data", "/nowhere"}, 0, "it cannot be said whether it would fail at once: --release-data: ", asked, ""},
-		"no terminal":                       {[]string{"local"}, 1, "there is no terminal to ask on, and nothing was asked for; --yes restores without asking", nil, ""},
-		"a snapshot of another cluster":     {[]string{"theirs", "--yes"}, 1, "snapshot theirs is of cluster other, not of demo; drover snapshot list demo -n fleet-default lists those that are", nil, ""},
-		"a snapshot that was not taken":     {[]string{"broken", "--yes"}, 1, "snapshot broken was not taken: no space left; ", nil, ""},
-		"a version of another":              {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+rke2r1"}, 1, `"v1.35.3+rke2r1" is a version of rke2, and the cluster is one of k3s`, nil, ""},
-		"a dry run refuses the same":        {[]string{"broken", "--dry-run"}, 1, "snapshot broken was not taken", nil, ""},
+		"it says what it does": {[]string{"local", "--yes"}, 0, given, asked, ""},
+		"it names the flag for the version": {[]string{"local", "--yes"}, 0,
+			"v1.36.2+k3s1; --kubernetes-version v1.35.3+k3s1 goes back to that of the snapshot", asked, ""},
+		"back to the version": {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+k3s1"}, 0,
+			"v1.35.3+k3s1, which --kubernetes-version asks for\n", asked, "v1.35.3+k3s1"},
+		"a file": {[]string{"f", "--file", "--yes"}, 0,
+			"f, which is no ETCDSnapshot of namespace fleet-default: --file says that it is the name of a file",
+			&rkev1.ETCDSnapshotRestore{Name: "f", Generation: 1}, ""},
+		"a name that is mistyped": {[]string{"locla", "--yes"}, 1,
+			"there is no ETCDSnapshot locla in namespace fleet-default, and nothing was asked for; drover snapshot " +
+				"list demo -n fleet-default lists", nil, ""},
+		"the file of a snapshot": {[]string{"local.file", "--yes"}, 1,
+			"that is the name of a file, and the ETCDSnapshot of it is local", nil, ""},
+		"no file, but a snapshot": {[]string{"local", "--file", "--yes"}, 1,
+			"there is an ETCDSnapshot local, and by that name it would be restored: leave out --file", nil, ""},
+		"one that would fail": {[]string{"lost", "--yes"}, 1,
+			"the etcd restore would fail, and nothing was asked for: the machine that holds snapshot lost cannot " +
+				"start etcd or is gone", nil, ""},
+		"one that would fail, in a dry run": {[]string{"lost", "--dry-run"}, 1,
+			"the etcd restore would fail: the machine that holds snapshot lost cannot start etcd or is gone", nil, ""},
+		"an unknown version": {[]string{"local", "--yes", "--kubernetes-version", "v1.99.0+k3s1"}, 0,
+			"the release data do not know v1.99.0+k3s1", asked, "v1.99.0+k3s1"},
+		"release data that are not there": {[]string{"local", "--yes", "--release-data", "/nowhere"}, 0,
+			"it cannot be said whether it would fail at once: --release-data: ", asked, ""},
+		"no terminal": {[]string{"local"}, 1,
+			"there is no terminal to ask on, and nothing was asked for; --yes restores without asking", nil, ""},
+		"a snapshot of another cluster": {[]string{"theirs", "--yes"}, 1,
+			"snapshot theirs is of cluster other, not of demo; drover snapshot list demo -n fleet-default lists " +
+				"those that are", nil, ""},
+		"a snapshot that was not taken": {[]string{"broken", "--yes"}, 1,
+			"snapshot broken was not taken: no space left; ", nil, ""},
+		"a version of another": {[]string{"local", "--yes", "--kubernetes-version", "v1.35.3+rke2r1"}, 1,
+			`"v1.35.3+rke2r1" is a version of rke2, and the cluster is one of k3s`, nil, ""},
+		"a dry run refuses the same": {[]string{"broken", "--dry-run"}, 1, "snapshot broken was not taken", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -63,8 +81,10 @@ func TestSnapshotRestore(t *testing.T) {
 					was = tc.version
 				}
 				cluster := theirCluster(t, api)
-				if diff := cmp.Diff(tc.asked, cluster.Spec.RKEConfig.ETCDSnapshotRestore); diff != "" || cluster.Spec.KubernetesVersion != was {
-					t.Errorf("version %s, want %s; request (-want +got):\n%s", cluster.Spec.KubernetesVersion, was, diff)
+				if diff := cmp.Diff(tc.asked, cluster.Spec.RKEConfig.ETCDSnapshotRestore); diff != "" ||
+					cluster.Spec.KubernetesVersion != was {
+					t.Errorf("version %s, want %s; request (-want +got):\n%s", cluster.Spec.KubernetesVersion, was,
+						diff)
 				}
 			})
 		})
@@ -77,12 +97,14 @@ func TestSnapshotRestore_IsNotMisledByAProxy(t *testing.T) {
 		api := snapshotted(t)
 		api.Intercept(func(r memkube.Request) error {
 			if r.Verb == "get" && r.Resource.Resource == "etcdsnapshots" {
-				return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", r.Resource.GroupResource(), r.Name, "<html>", 0, true)
+				return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", r.Resource.GroupResource(),
+					r.Name, "<html>", 0, true)
 			}
 			return nil
 		})
 		code, _, problems := look(t, api, "snapshot", "restore", "demo", "local", "--file", "--yes")
-		if code != 1 || !strings.Contains(problems, "read ETCDSnapshot fleet-default/local: ") || len(api.Writes("drover")) > 0 {
+		if code != 1 || !strings.Contains(problems, "read ETCDSnapshot fleet-default/local: ") ||
+			len(api.Writes("drover")) > 0 {
 			t.Errorf("exit code %d, writes %v: %s", code, api.Writes("drover"), problems)
 		}
 	})
@@ -113,9 +135,11 @@ func TestSnapshotRestore_IsWhatWasAgreedTo(t *testing.T) {
 			t.Helper()
 			client, err := dynamic.NewForConfig(api.Config("retention"))
 			check(t, err)
-			snapshots := client.Resource(rkev1.SchemeGroupVersion.WithResource("etcdsnapshots")).Namespace(defaultNamespace)
+			snapshots := client.Resource(rkev1.SchemeGroupVersion.WithResource("etcdsnapshots")).Namespace(
+				defaultNamespace)
 			check(t, snapshots.Delete(t.Context(), "local", metav1.DeleteOptions{}))
-		}, "there is no ETCDSnapshot local in namespace fleet-default, and nothing was asked for; drover snapshot list demo -n fleet-default lists those that are there; " +
+		}, "there is no ETCDSnapshot local in namespace fleet-default, and nothing was asked for; drover snapshot " +
+			"list demo -n fleet-default lists those that are there; " +
 			"--file says that it is the name of a file on the only machine with etcd"},
 		"a restore fails": {func(t *testing.T, api *memkube.Server) {
 			t.Helper()
@@ -133,7 +157,8 @@ func TestSnapshotRestore_IsWhatWasAgreedTo(t *testing.T) {
 				cmd.SetErr(io.Discard)
 				cmd.SetOut(io.Discard)
 				err := o.run(cmd, "demo", o.order("local"))
-				if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want || (len(api.Writes("drover")) > 0) != (tc.want == "") {
+				if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want ||
+					(len(api.Writes("drover")) > 0) != (tc.want == "") {
 					t.Errorf("error %v, want %q; writes %v", err, tc.want, api.Writes("drover"))
 				}
 			})
@@ -152,17 +177,27 @@ func TestForeseen(t *testing.T) {
 		notes   []string
 		want    string
 	}{
-		"nothing is against it":             {version: "v1"},
-		"another operation would fail":      {report: preview.Report{Operations: []preview.Operation{{Field: "spec.rkeConfig.rotateEncryptionKeys", Problem: "x"}}}},
-		"it waits":                          {report: preview.Report{Operations: []preview.Operation{{Field: field, Held: "x"}}}},
-		"it would fail":                     {report: preview.Report{Operations: []preview.Operation{{Field: field, Problem: "x"}}}, want: "the etcd restore would fail, and nothing was asked for: x"},
-		"the preview fails":                 {err: errors.New("forbidden"), notes: []string{"it cannot be said whether it would fail at once: forbidden"}},
-		"the preview fails, with a version": {err: errors.New("forbidden"), version: "v1", want: "it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec"},
-		"the version is odd": {report: preview.Report{Warnings: []preview.Warning{{Field: "spec.kubernetesVersion", Message: "unknown"}, {Field: "spec.x", Message: "y"}}}, version: "v1",
+		"nothing is against it": {version: "v1"},
+		"another operation would fail": {
+			report: preview.Report{Operations: []preview.Operation{{Field: "spec.rkeConfig.rotateEncryptionKeys",
+				Problem: "x"}}}},
+		"it waits": {
+			report: preview.Report{Operations: []preview.Operation{{Field: field, Held: "x"}}}},
+		"it would fail": {
+			report: preview.Report{Operations: []preview.Operation{{Field: field, Problem: "x"}}},
+			want:   "the etcd restore would fail, and nothing was asked for: x"},
+		"the preview fails": {err: errors.New("forbidden"),
+			notes: []string{"it cannot be said whether it would fail at once: forbidden"}},
+		"the preview fails, with a version": {err: errors.New("forbidden"), version: "v1",
+			want: "it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec"},
+		"the version is odd": {
+			report: preview.Report{Warnings: []preview.Warning{{Field: "spec.kubernetesVersion", Message: "unknown"},
+				{Field: "spec.x", Message: "y"}}}, version: "v1",
 			notes: []string{"unknown"}},
 	} {
 		notes, err := foreseen(tc.report, tc.err, order{kind: planner.RestoreOperation, kubernetesVersion: tc.version})
-		if diff := cmp.Diff(tc.notes, notes); diff != "" || (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+		if diff := cmp.Diff(tc.notes, notes); diff != "" || (err == nil) != (tc.want == "") || err != nil &&
+			!strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q; notes (-want +got):\n%s", name, err, tc.want, diff)
 		}
 	}
@@ -204,9 +239,11 @@ func TestPrintBriefing(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	taken := metav1.NewTime(now.Add(-3 * time.Hour))
 	var out bytes.Buffer
-	found := &inspect.Snapshot{Name: "s", Storage: "s3", Bucket: "b", Folder: "f", TakenAt: &taken, KubernetesVersion: "v1.35.3+rke2r1"}
+	found := &inspect.Snapshot{Name: "s", Storage: "s3", Bucket: "b", Folder: "f", TakenAt: &taken,
+		KubernetesVersion: "v1.35.3+rke2r1"}
 	b := briefing{
-		management: managementText("https://user:secret@api.example.com:6443", "prod"), scene: demoScene(), snapshot: found, notes: []string{"the cluster is paused"},
+		management: managementText("https://user:secret@api.example.com:6443", "prod"), scene: demoScene(),
+		snapshot: found, notes: []string{"the cluster is paused"},
 		asks: order{kind: planner.RestoreOperation, wish: wish{Name: "s"}},
 	}
 	b.print(&out, now)
@@ -231,7 +268,8 @@ Everything that was written to the cluster's API since the snapshot is given up.
 // cluster.
 func TestSnapshotRestore_TakesNoConsentFromTheEnvironment(t *testing.T) {
 	t.Parallel()
-	got := withoutConsent([]string{"A=b", "DROVER_KUBERNETES_VERSION=v1.30.0+rke2r1", "DROVER_YES=true", "DROVER_yes=1", "DROVER_FILE=true", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"})
+	got := withoutConsent([]string{"A=b", "DROVER_KUBERNETES_VERSION=v1.30.0+rke2r1", "DROVER_YES=true", "DROVER_yes=1",
+		"DROVER_FILE=true", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"})
 	if diff := cmp.Diff([]string{"A=b", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"}, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
@@ -240,7 +278,8 @@ func TestSnapshotRestore_TakesNoConsentFromTheEnvironment(t *testing.T) {
 func TestVersionAfter(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ then, now, asked, want string }{
-		{"v1", "v1", "", "v1"}, {"", "v2", "", "v2"}, {"v1", "v2", "", "v2; --kubernetes-version v1 goes back to that of the snapshot"},
+		{"v1", "v1", "", "v1"}, {"", "v2", "", "v2"},
+		{"v1", "v2", "", "v2; --kubernetes-version v1 goes back to that of the snapshot"},
 		{"v1", "v2", "v3", "v3, which --kubernetes-version asks for"},
 	} {
 		if got := versionAfter(tc.then, tc.now, tc.asked); got != tc.want {
@@ -253,8 +292,9 @@ func TestConfirm(t *testing.T) {
 	for name, tc := range map[string]struct{ typed, want string }{
 		"the name":          {"demo\n", ""},
 		"the name, unended": {" demo", ""},
-		"another name":      {"prod\n", `"prod" is not the name of the cluster, which is "demo": nothing was asked for`},
-		"a yes is no name":  {"y\n", `"y" is not the name of the cluster, which is "demo": nothing was asked for`},
+		"another name": {"prod\n",
+			`"prod" is not the name of the cluster, which is "demo": nothing was asked for`},
+		"a yes is no name": {"y\n", `"y" is not the name of the cluster, which is "demo": nothing was asked for`},
 	} {
 		o := restoreOptions{isTerminal: func(io.Reader) bool { return true }}
 		cmd := &cobra.Command{}

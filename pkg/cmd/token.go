@@ -69,9 +69,12 @@ command uses the stored token until it expires.`,
 	}
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfig)
 	f := cmd.Flags()
-	f.StringVar(&o.cluster, "cluster", "", "`cluster` that the token is for, as NAMESPACE/NAME; empty prints the credential for the management cluster")
-	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, with --cluster, instead of the one that the server has published")
-	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify the server, with --server")
+	f.StringVar(&o.cluster, "cluster", "",
+		"`cluster` that the token is for, as NAMESPACE/NAME; empty prints the credential for the management cluster")
+	f.StringVar(&o.server, "server", "",
+		"`URL` of Drover's endpoints, with --cluster, instead of the one that the server has published")
+	f.StringVar(&o.authority, "certificate-authority", "",
+		"`file` with the authorities that verify the server, with --server")
 	return cmd
 }
 
@@ -91,7 +94,9 @@ func (o *tokenOptions) check() error {
 	namespace, name, ok := strings.Cut(o.cluster, "/")
 	switch {
 	case o.cluster == "" && (o.server != "" || o.authority != ""):
-		return errors.New("--server and --certificate-authority: need --cluster; the credential for the management cluster is in the kubeconfig")
+		return errors.New(
+			"--server and --certificate-authority: need --cluster; the credential for the management cluster is in " +
+				"the kubeconfig")
 	case o.cluster != "" && (!ok || namespace == "" || name == "" || strings.Contains(name, "/")):
 		return fmt.Errorf("--cluster: %q must be NAMESPACE/NAME", o.cluster)
 	}
@@ -217,8 +222,10 @@ func readClaims(token string, claims any) bool {
 
 // isPlugin reports whether the user of a kubeconfig calls drover token and has no other credential.
 func isPlugin(user *clientcmdapi.AuthInfo) bool {
-	return user.Exec != nil && user.Exec.Command == "drover" && len(user.Exec.Args) > 0 && user.Exec.Args[0] == "token" &&
-		user.Token == "" && user.TokenFile == "" && user.ClientCertificate == "" && len(user.ClientCertificateData) == 0 && user.Username == ""
+	return user.Exec != nil && user.Exec.Command == "drover" && len(user.Exec.Args) > 0 &&
+		user.Exec.Args[0] == "token" &&
+		user.Token == "" && user.TokenFile == "" && user.ClientCertificate == "" && len(user.ClientCertificateData) ==
+		0 && user.Username == ""
 }
 
 // plugin returns a kubeconfig user that calls drover token, with more arguments.
@@ -231,7 +238,8 @@ func plugin(kubeconfig, context string, more ...string) *clientcmdapi.AuthInfo {
 		args = append(args, "--context="+context)
 	}
 	return &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
-		APIVersion: clientauthv1.SchemeGroupVersion.String(), Command: "drover", Args: args, InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode,
-		InstallHint: "This kubeconfig was written by drover kubeconfig: it needs the program drover in the PATH.",
+		APIVersion: clientauthv1.SchemeGroupVersion.String(), Command: "drover", Args: args,
+		InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode,
+		InstallHint:     "This kubeconfig was written by drover kubeconfig: it needs the program drover in the PATH.",
 	}}
 }

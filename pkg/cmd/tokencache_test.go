@@ -18,7 +18,8 @@ import (
 // printed runs drover token for the cluster demo, and returns the token.
 func printed(t *testing.T, config *rest.Config, args ...string) (token, problems string) {
 	t.Helper()
-	code, out, problems := runOne(newTokenCommand(nil, &tokenOptions{config: config}), append([]string{"--cluster=" + defaultNamespace + "/demo"}, args...)...)
+	code, out, problems := runOne(newTokenCommand(nil, &tokenOptions{config: config}),
+		append([]string{"--cluster=" + defaultNamespace + "/demo"}, args...)...)
 	got := clientauthv1.ExecCredential{}
 	if code == 0 {
 		check(t, json.Unmarshal([]byte(out), &got))
@@ -45,17 +46,24 @@ func TestTokenForCluster_AcceptedRefusals(t *testing.T) {
 		body string
 		ends bool
 	}{
-		"the Cluster is deleted":        {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"NotFound",` + details + `,"code":404}`, true},
-		"the user may not get it":       {403, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden",` + details + `,"code":403}`, true},
-		"the user is unknown":           {401, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`, false},
-		"another object does not exist": {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"NotFound","details":{"kind":"namespaces","name":"demo"},"code":404}`, false},
-		"the kind does not exist":       {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no resource","reason":"NotFound","details":{},"code":404}`, false},
-		"the page of a balancer":        {404, "<html>default backend - 404</html>", false},
-		"an answer without a Status":    {404, `{"message":"no route","code":404}`, false},
-		"the page of a firewall":        {403, "<html>blocked</html>", false},
-		"a login page":                  {302, "", false},
-		"a method that is not allowed":  {405, "", false},
-		"a server that is starting":     {503, "", false},
+		"the Cluster is deleted": {404,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"NotFound",` + details +
+				`,"code":404}`, true},
+		"the user may not get it": {403,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden",` + details +
+				`,"code":403}`, true},
+		"the user is unknown": {401,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`, false},
+		"another object does not exist": {404,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"NotFound","details":{"kind":"namespaces","name":"demo"},"code":404}`, false},
+		"the kind does not exist": {404,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no resource","reason":"NotFound","details":{},"code":404}`, false},
+		"the page of a balancer":       {404, "<html>default backend - 404</html>", false},
+		"an answer without a Status":   {404, `{"message":"no route","code":404}`, false},
+		"the page of a firewall":       {403, "<html>blocked</html>", false},
+		"a login page":                 {302, "", false},
+		"a method that is not allowed": {405, "", false},
+		"a server that is starting":    {503, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -69,7 +77,8 @@ func TestTokenForCluster_AcceptedRefusals(t *testing.T) {
 				_, _ = w.Write([]byte(c.body))
 			}))
 			defer api.Close()
-			config := &rest.Config{Host: api.URL, BearerToken: "opaque", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+			config := &rest.Config{Host: api.URL, BearerToken: "opaque",
+				TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 			own, err := credentialOf(config)
 			check(t, err)
 			cache := keepFor(t, config, whose(own), 3)
@@ -105,7 +114,8 @@ func TestTokenForCluster_DoesNotWaitForPlugins(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	ran := filepath.Join(t.TempDir(), "ran")
 	config := &rest.Config{Host: "https://127.0.0.1:1", ExecProvider: &clientcmdapi.ExecConfig{
-		APIVersion: clientauthv1.SchemeGroupVersion.String(), Command: "sh", Args: []string{"-c", "touch " + ran + "; exec sleep 20 2>/dev/null"},
+		APIVersion: clientauthv1.SchemeGroupVersion.String(), Command: "sh",
+		Args:            []string{"-c", "touch " + ran + "; exec sleep 20 2>/dev/null"},
 		InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode,
 	}}
 	keepFor(t, config, "user x", 11)
@@ -147,7 +157,8 @@ func TestTokenForCluster_WithoutAHome(t *testing.T) {
 
 func TestTokenCache_DeletesExpiredTokens(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	ended, good := keepFor(t, &rest.Config{Host: "https://a"}, "", -1), keepFor(t, &rest.Config{Host: "https://b"}, "", 1)
+	ended, good := keepFor(t, &rest.Config{Host: "https://a"}, "", -1),
+		keepFor(t, &rest.Config{Host: "https://b"}, "", 1)
 	other := filepath.Join(filepath.Dir(good.path), "other.json")
 	check(t, os.WriteFile(other, []byte("{}"), 0o600))
 	keepFor(t, &rest.Config{Host: "https://c"}, "", 1)

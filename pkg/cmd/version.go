@@ -29,7 +29,8 @@ func newVersionCommand() *cobra.Command {
 		// Without the environment: an output format for other commands must not break this one.
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, nil) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report := versionReport{Version: Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			report := versionReport{Version: Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" +
+				runtime.GOARCH}
 			return o.print(cmd.OutOrStdout(), report, func(w io.Writer) { _, _ = fmt.Fprintln(w, "drover", Version) })
 		},
 	}

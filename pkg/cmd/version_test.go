@@ -15,10 +15,13 @@ func TestVersion_Formats(t *testing.T) {
 		want string
 		code int
 	}{
-		"the command":       {args: []string{"version"}, want: "drover dev\n"},
-		"the flag":          {args: []string{"--version"}, want: "drover dev\n"},
-		"JSON":              {args: []string{"version", "-o", "json"}, want: "{\n  \"version\": \"dev\",\n  \"goVersion\": \"" + goVersion + "\",\n  \"platform\": \"" + platform + "\"\n}\n"},
-		"YAML":              {args: []string{"version", "-o", "yaml"}, want: "goVersion: " + goVersion + "\nplatform: " + platform + "\nversion: dev\n"},
+		"the command": {args: []string{"version"}, want: "drover dev\n"},
+		"the flag":    {args: []string{"--version"}, want: "drover dev\n"},
+		"JSON": {args: []string{"version", "-o", "json"},
+			want: "{\n  \"version\": \"dev\",\n  \"goVersion\": \"" + goVersion + "\",\n  \"platform\": \"" + platform +
+				"\"\n}\n"},
+		"YAML": {args: []string{"version", "-o", "yaml"}, want: "goVersion: " + goVersion +
+			"\nplatform: " + platform + "\nversion: dev\n"},
 		"an unknown format": {args: []string{"version", "-o", "table"}, code: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

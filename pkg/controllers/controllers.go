@@ -91,29 +91,35 @@ func (d Deps) door() Downstream {
 //
 // If two Clusters name the same management cluster, neither is reached through its tunnel. Otherwise Drover would act
 // as administrator in the wrong cluster. Call NewDoor before the caches of c start, because it adds an index to them.
-func NewDoor(c *clients.Clients, tunnels proxy.Tunnels, identity func(cluster types.NamespacedName) proxy.Identity) *proxy.Door {
+func NewDoor(c *clients.Clients, tunnels proxy.Tunnels,
+	identity func(cluster types.NamespacedName) proxy.Identity) *proxy.Door {
 	clusters, management := c.Provisioning.Cluster().Cache(), c.Management.Cluster().Cache()
 	clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
-	return proxy.NewDoor(proxy.NewClients(c.Core.Secret().Cache(), 0), tunnels, func(name types.NamespacedName) proxy.Way {
-		cluster, err := clusters.Get(name.Namespace, name.Name)
-		if err != nil || cluster.Status.ClusterName == "" {
-			return proxy.Way{}
-		}
-		if claims, err := clusters.GetByIndex(provv1.IndexByCluster, cluster.Status.ClusterName); err != nil || len(claims) != 1 {
-			return proxy.Way{}
-		}
-		record, err := management.Get(cluster.Status.ClusterName)
-		return proxy.Way{
-			ID: cluster.Status.ClusterName, Agent: err == nil && conditions.IsTrue(record.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed),
-		}
-	}, identity)
+	return proxy.NewDoor(proxy.NewClients(c.Core.Secret().Cache(), 0), tunnels,
+		func(name types.NamespacedName) proxy.Way {
+			cluster, err := clusters.Get(name.Namespace, name.Name)
+			if err != nil || cluster.Status.ClusterName == "" {
+				return proxy.Way{}
+			}
+			if claims, err := clusters.GetByIndex(provv1.IndexByCluster, cluster.Status.ClusterName); err != nil ||
+				len(claims) != 1 {
+				return proxy.Way{}
+			}
+			record, err := management.Get(cluster.Status.ClusterName)
+			return proxy.Way{
+				ID: cluster.Status.ClusterName, Agent: err == nil &&
+					conditions.IsTrue(record.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed),
+			}
+		}, identity)
 }
 
 // Register adds the handlers of all controllers. They end with ctx and start with Clients.
 func Register(ctx context.Context, d Deps) error {
 	c := d.Clients
 	downstream := d.door()
-	prober := proxy.NewProber(ctx, downstream, func(namespace, name string) { c.Provisioning.Cluster().EnqueueAfter(namespace, name, 0) })
+	prober := proxy.NewProber(ctx, downstream, func(namespace, name string) {
+		c.Provisioning.Cluster().EnqueueAfter(namespace, name, 0)
+	})
 
 	machineStore := planstore.NewMachines(c.CAPI.Machine())
 	mirror := d.mirror(ctx, downstream, prober)
@@ -125,7 +131,8 @@ func Register(ctx context.Context, d Deps) error {
 		{"nodedriver", func() error { return d.registerNodeDriver(ctx) }},
 		{"dynamicschema", func() error {
 			return dynamicschema.Register(ctx, dynamicschema.Deps{
-				DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic, Apply: c.Apply,
+				DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(),
+				Objects: c.Dynamic, Apply: c.Apply,
 			})
 		}},
 		{"provisioningcluster", func() error {
@@ -137,7 +144,9 @@ func Register(ctx context.Context, d Deps) error {
 				Access: d.Access, InstanceID: d.InstanceID, Disconnect: mirror.Disconnect, Disruptions: d.Disruptions,
 				Registry:         topology.Registry{URL: d.Settings.SystemDefaultRegistry},
 				DeletionDeadline: d.Settings.DeletionDeadline,
-				Rival:            func(ctx context.Context) (string, error) { return rival.Rancher(ctx, c.Kubernetes, time.Now()) },
+				Rival: func(ctx context.Context) (string, error) {
+					return rival.Rancher(ctx, c.Kubernetes, time.Now())
+				},
 			})
 		}},
 		{"cluster", mirror.Register},
@@ -145,7 +154,8 @@ func Register(ctx context.Context, d Deps) error {
 		{"clusteragent", func() error { return d.registerClusterAgents(ctx, downstream) }},
 		{"rkecluster", func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{
-				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID,
+				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
+				InstanceID: d.InstanceID,
 			})
 		}},
 		{"rkecontrolplane", func() error {
@@ -156,17 +166,23 @@ func Register(ctx context.Context, d Deps) error {
 		}},
 		{"bootstrap", func() error {
 			return bootstrap.Register(ctx, bootstrap.Deps{
-				Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
-				Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply,
-				Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: downstream, Settings: d.Settings.Bootstrap(),
+				Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(),
+				CAPIClusters: c.CAPI.Cluster(),
+				Clusters:     c.Provisioning.Cluster(), Secrets: c.Core.Secret(),
+				ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply,
+				Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: downstream,
+				Settings:   d.Settings.Bootstrap(),
 				InstanceID: d.InstanceID,
 			})
 		}},
 		{"machineprovision", func() error {
 			return machineprovision.Register(ctx, machineprovision.Deps{
-				Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
-				Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
-				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access, Settings: d.Settings.Machines,
+				Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
+				Clusters:   c.Provisioning.Cluster(),
+				Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
+				Pods:    c.Core.Pod(),
+				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access,
+				Settings:   d.Settings.Machines,
 				InstanceID: d.InstanceID, Disruptions: d.Disruptions,
 			})
 		}},
@@ -174,11 +190,14 @@ func Register(ctx context.Context, d Deps) error {
 		{"machinenodelookup", func() error { return d.registerNodeLookup(ctx, downstream) }},
 		{"planner", func() error {
 			return planner.Register(ctx, planner.Deps{
-				InstanceID: d.InstanceID, ProvisioningClusters: c.Provisioning.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
-				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
+				InstanceID: d.InstanceID, ProvisioningClusters: c.Provisioning.Cluster(),
+				ControlPlanes: c.RKE.RKEControlPlane(),
+				Bootstraps:    c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
-				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
-				ClusterAgents: d.installsAgents, AgentProblem: d.agentProblem, Access: d.Access, Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
+				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings,
+				MachineStore:  machineStore,
+				ClusterAgents: d.installsAgents, AgentProblem: d.agentProblem, Access: d.Access,
+				Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
 			})
 		}},
 		{"snapshots", func() error { return d.registerSnapshots(ctx, downstream) }},
@@ -223,15 +242,17 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 	c := d.Clients
 	settings := d.Settings.Registration(d.installsAgents())
 	return clusterregistrationtoken.Register(ctx, clusterregistrationtoken.Deps{
-		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(), Clusters: c.Provisioning.Cluster(),
-		Secrets: c.Core.Secret(), InstanceID: d.InstanceID, Settings: settings, Log: d.Log,
+		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(),
+		Clusters: c.Provisioning.Cluster(),
+		Secrets:  c.Core.Secret(), InstanceID: d.InstanceID, Settings: settings, Log: d.Log,
 	})
 }
 
 func (d Deps) registerUnmanaged(ctx context.Context) error {
 	c := d.Clients
 	return unmanaged.Register(ctx, unmanaged.Deps{
-		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(), Machines: c.CAPI.Machine(),
+		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(),
+		Machines:     c.CAPI.Machine(),
 		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID, Log: d.Log,
 	})
 }
@@ -239,16 +260,19 @@ func (d Deps) registerUnmanaged(ctx context.Context) error {
 func (d Deps) registerNodeLookup(ctx context.Context, downstream Downstream) error {
 	c := d.Clients
 	return machinenodelookup.Register(ctx, machinenodelookup.Deps{
-		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(), Secrets: c.Core.Secret(),
-		Dynamic: c.Dynamic, Downstream: downstream, Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), InstanceID: d.InstanceID, Log: d.Log,
+		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(),
+		Secrets: c.Core.Secret(),
+		Dynamic: c.Dynamic, Downstream: downstream, Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(),
+		InstanceID: d.InstanceID, Log: d.Log,
 	})
 }
 
 func (d Deps) registerSnapshots(ctx context.Context, downstream Downstream) error {
 	c := d.Clients
 	return snapshots.Register(ctx, snapshots.Deps{
-		ControlPlanes: c.RKE.RKEControlPlane(), Snapshots: c.RKE.ETCDSnapshot(), Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(),
-		Machines: c.CAPI.Machine(), Downstream: downstream, InstanceID: d.InstanceID, Log: d.Log,
+		ControlPlanes: c.RKE.RKEControlPlane(), Snapshots: c.RKE.ETCDSnapshot(), Clusters: c.Provisioning.Cluster(),
+		CAPIClusters: c.CAPI.Cluster(),
+		Machines:     c.CAPI.Machine(), Downstream: downstream, InstanceID: d.InstanceID, Log: d.Log,
 	})
 }
 
@@ -269,7 +293,8 @@ func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) 
 		return nil
 	}
 	return clusteragent.Register(ctx, clusteragent.Deps{
-		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
+		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
+		ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
 		InstanceID: d.InstanceID, Log: d.Log, Tunnel: d.Tunnel, Downstream: downstream, Metrics: d.AgentUpdates,
 		Source: d.Settings.AgentSource(d.AgentImage),
 	})
@@ -316,9 +341,11 @@ func (d Deps) renderSettings() render.Settings { return d.Settings.Render() }
 
 // Render returns the settings that plans depend on.
 func (s Settings) Render() render.Settings {
-	settings := render.Settings{InstallerImage: s.SystemAgentInstallerImage, SystemDefaultRegistry: s.SystemDefaultRegistry}
+	settings := render.Settings{InstallerImage: s.SystemAgentInstallerImage,
+		SystemDefaultRegistry: s.SystemDefaultRegistry}
 	for _, name := range s.SystemDefaultRegistryPullSecrets {
-		settings.RegistryPullSecrets = append(settings.RegistryPullSecrets, types.NamespacedName{Namespace: SystemNamespace, Name: name})
+		settings.RegistryPullSecrets = append(settings.RegistryPullSecrets,
+			types.NamespacedName{Namespace: SystemNamespace, Name: name})
 	}
 	return settings
 }

@@ -40,7 +40,9 @@ func TestNewDoor_RefusesForeignClusters(t *testing.T) {
 		must(t, api.Add(claim("a", "c-m-1")))
 		c, err := clients.New(api.Config("test"), clients.Options{Version: "test", WithoutDynamic: true})
 		must(t, err)
-		door := controllers.NewDoor(c, everyTunnel{}, func(types.NamespacedName) proxy.Identity { return proxy.Identity{} })
+		door := controllers.NewDoor(c, everyTunnel{}, func(types.NamespacedName) proxy.Identity {
+			return proxy.Identity{}
+		})
 		must(t, c.Start(t.Context()))
 		defer func() { c.Stop(); synctest.Wait() }()
 		way := func(namespace string) string {
@@ -63,7 +65,8 @@ func TestNewDoor_RefusesForeignClusters(t *testing.T) {
 func claim(namespace, id string) *provv1.Cluster {
 	return &provv1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}, Status: provv1.ClusterStatus{ClusterName: id},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+		Status:     provv1.ClusterStatus{ClusterName: id},
 	}
 }
 

@@ -28,15 +28,17 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 		return err
 	}
 	return nodedriver.Register(ctx, nodedriver.Deps{
-		NodeDrivers: drivers, DynamicSchemas: d.Clients.Management.DynamicSchema(), Directory: filepath.Join(d.DataDir, machineDrivers),
-		Working: d.Clients.WorkContext(),
+		NodeDrivers: drivers, DynamicSchemas: d.Clients.Management.DynamicSchema(),
+		Directory: filepath.Join(d.DataDir, machineDrivers),
+		Working:   d.Clients.WorkContext(),
 	})
 }
 
 // Bootstrap returns the settings that install scripts depend on.
 func (s Settings) Bootstrap() bootstrap.Settings {
 	return bootstrap.Settings{
-		ServerURL: s.ServerURL, CACerts: s.CACerts, LinuxInstaller: connect.InstallScript(), ServesAgent: true, ReusedTTL: s.BootstrapTokenTTL,
+		ServerURL: s.ServerURL, CACerts: s.CACerts, LinuxInstaller: connect.InstallScript(), ServesAgent: true,
+		ReusedTTL: s.BootstrapTokenTTL,
 	}
 }
 

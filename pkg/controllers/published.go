@@ -66,14 +66,16 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 	published := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: SettingsNamespace, Name: SettingsName(instanceID),
-			Labels: map[string]string{SettingsLabel: "true"}, Annotations: map[string]string{rkev1.InstanceAnnotation: instanceID},
+			Labels:      map[string]string{SettingsLabel: "true"},
+			Annotations: map[string]string{rkev1.InstanceAnnotation: instanceID},
 		},
 		Data: map[string]string{},
 	}
 	for key, value := range map[string]string{
 		keyServerURL: withoutUser(s.ServerURL), keyCACerts: s.CACerts, keyRegistry: s.SystemDefaultRegistry,
-		keyPullSecrets: strings.Join(s.SystemDefaultRegistryPullSecrets, ","), keyInstallerImage: s.SystemAgentInstallerImage,
-		keyMachineImage: s.MachineProvisionImage, keyMachinePull: s.MachineProvisionImagePullPolicy,
+		keyPullSecrets:    strings.Join(s.SystemDefaultRegistryPullSecrets, ","),
+		keyInstallerImage: s.SystemAgentInstallerImage,
+		keyMachineImage:   s.MachineProvisionImage, keyMachinePull: s.MachineProvisionImagePullPolicy,
 		keyAgentImage: s.ClusterAgentImage,
 	} {
 		if value != "" {
@@ -90,7 +92,8 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 // times returns the settings that are durations.
 func (s *Settings) times() map[string]*time.Duration {
 	return map[string]*time.Duration{
-		keyMachineTTL: &s.BootstrapTokenTTL, keyTokenTTL: &s.RegistrationTokenTTL, keyTokenGrace: &s.RegistrationTokenGracePeriod,
+		keyMachineTTL: &s.BootstrapTokenTTL, keyTokenTTL: &s.RegistrationTokenTTL,
+		keyTokenGrace:     &s.RegistrationTokenGracePeriod,
 		keyFailedMachines: &s.DeleteMachineOnFailureAfter,
 	}
 }
@@ -101,11 +104,13 @@ func (s *Settings) times() map[string]*time.Duration {
 func SettingsReaders(instanceID string) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	name := SettingsName(instanceID)
 	meta := metav1.ObjectMeta{
-		Namespace: SettingsNamespace, Name: name, Labels: map[string]string{SettingsLabel: "true"}, Annotations: map[string]string{rkev1.InstanceAnnotation: instanceID},
+		Namespace: SettingsNamespace, Name: name, Labels: map[string]string{SettingsLabel: "true"},
+		Annotations: map[string]string{rkev1.InstanceAnnotation: instanceID},
 	}
 	role := &rbacv1.Role{
 		ObjectMeta: meta,
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: []string{name}, Verbs: []string{"get"}}},
 	}
 	return role, &rbacv1.RoleBinding{
 		ObjectMeta: *meta.DeepCopy(),

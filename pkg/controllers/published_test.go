@@ -13,9 +13,11 @@ func TestPublishedSettings(t *testing.T) {
 	t.Parallel()
 	full := Settings{
 		ServerURL: "https://drover.example.com", CACerts: "PEM", SystemDefaultRegistry: "r.example.com",
-		SystemDefaultRegistryPullSecrets: []string{"a", "b"}, SystemAgentInstallerImage: "i-", MachineProvisionImage: "m",
-		MachineProvisionImagePullPolicy: "Never", BootstrapTokenTTL: time.Minute, RegistrationTokenTTL: -1, RegistrationTokenGracePeriod: time.Hour,
-		DeleteMachineOnFailureAfter: 5 * time.Minute,
+		SystemDefaultRegistryPullSecrets: []string{"a", "b"}, SystemAgentInstallerImage: "i-",
+		MachineProvisionImage:           "m",
+		MachineProvisionImagePullPolicy: "Never", BootstrapTokenTTL: time.Minute, RegistrationTokenTTL: -1,
+		RegistrationTokenGracePeriod: time.Hour,
+		DeleteMachineOnFailureAfter:  5 * time.Minute,
 	}
 	other := Settings{SystemDefaultRegistry: "other.example.com"}
 	mine, theirs := *full.ConfigMap("mine"), *other.ConfigMap("theirs")
@@ -34,18 +36,23 @@ func TestPublishedSettings(t *testing.T) {
 		wantKnown bool
 		assumed   []string
 	}{
-		"nothing is published":                      {instance: "mine"},
-		"the server of the cluster":                 {published: []corev1.ConfigMap{theirs, mine}, instance: "mine", want: full, wantKnown: true},
-		"another server":                            {published: []corev1.ConfigMap{theirs}, instance: "mine"},
-		"a cluster without a mark":                  {published: []corev1.ConfigMap{theirs}, want: other, wantKnown: true},
+		"nothing is published": {instance: "mine"},
+		"the server of the cluster": {published: []corev1.ConfigMap{theirs, mine}, instance: "mine",
+			want: full, wantKnown: true},
+		"another server": {published: []corev1.ConfigMap{theirs}, instance: "mine"},
+		"a cluster without a mark": {published: []corev1.ConfigMap{theirs}, want: other,
+			wantKnown: true},
 		"a cluster without a mark, and two servers": {published: []corev1.ConfigMap{theirs, mine}},
-		"a server without settings":                 {published: []corev1.ConfigMap{*Settings{}.ConfigMap("mine")}, instance: "mine", wantKnown: true},
+		"a server without settings": {published: []corev1.ConfigMap{*Settings{}.ConfigMap("mine")},
+			instance: "mine", wantKnown: true},
 		"a server of an earlier release": {
 			published: []corev1.ConfigMap{old, theirs}, instance: "mine", want: usual, wantKnown: true,
 			assumed: []string{keyMachineTTL, keyFailedMachines, keyTokenGrace, keyTokenTTL},
 		},
-		"an invalid value":             {published: []corev1.ConfigMap{odd}, instance: "mine", want: half, wantKnown: true, assumed: []string{keyMachineTTL}},
-		"an instance with an odd name": {published: []corev1.ConfigMap{*other.ConfigMap("My Drover/1")}, instance: "My Drover/1", want: other, wantKnown: true},
+		"an invalid value": {published: []corev1.ConfigMap{odd}, instance: "mine", want: half,
+			wantKnown: true, assumed: []string{keyMachineTTL}},
+		"an instance with an odd name": {published: []corev1.ConfigMap{*other.ConfigMap("My Drover/1")},
+			instance: "My Drover/1", want: other, wantKnown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +73,8 @@ func TestPublishedSettings(t *testing.T) {
 // Published settings hold no secrets, because every user who can read clusters can read them.
 func TestPublishedSettings_HoldNoSecrets(t *testing.T) {
 	t.Parallel()
-	s := Settings{ServerURL: "https://user:PASSWORD@drover.example.com", ProxyEnv: map[string]string{"HTTPS_PROXY": "http://user:PASSWORD@proxy"}}
+	s := Settings{ServerURL: "https://user:PASSWORD@drover.example.com",
+		ProxyEnv: map[string]string{"HTTPS_PROXY": "http://user:PASSWORD@proxy"}}
 	published := s.ConfigMap("mine")
 	for key, value := range published.Data {
 		if strings.Contains(value, "PASSWORD") {

@@ -30,29 +30,42 @@ const (
 // contain.
 func TestCluster_BadInput(t *testing.T) {
 	tests := map[string]struct{ name, spec, field, message string }{
-		"imported: empty":                  {spec: `{}`},
-		"imported: rkeConfig is null":      {spec: `{rkeConfig: null, kubernetesVersion: null}`},
-		"imported: any version":            {spec: `{kubernetesVersion: "1.36"}`},
-		"imported: any name":               {name: strings.Repeat("n", 64), spec: `{rkeConfig: null}`},
-		"custom: no pools":                 {spec: `{` + version + `rkeConfig: {}}`},
-		"custom: pools are null":           {spec: `{` + version + `rkeConfig: {machinePools: null}}`},
-		"a name of 63 characters":          {name: strings.Repeat("n", 63), spec: `{` + version + `rkeConfig: {}}`},
-		"a name of 64 characters":          {name: strings.Repeat("n", 64), spec: `{` + version + `rkeConfig: {}}`, field: rootObject, message: longName},
-		"no version":                       {spec: `{rkeConfig: {}}`, field: atVersion, message: missing},
-		"an empty version":                 {spec: `{kubernetesVersion: "", rkeConfig: {}}`, field: atVersion, message: missing},
-		"a version that is null":           {spec: `{kubernetesVersion: null, rkeConfig: {}}`, field: atVersion, message: missing},
+		"imported: empty":             {spec: `{}`},
+		"imported: rkeConfig is null": {spec: `{rkeConfig: null, kubernetesVersion: null}`},
+		"imported: any version":       {spec: `{kubernetesVersion: "1.36"}`},
+		"imported: any name":          {name: strings.Repeat("n", 64), spec: `{rkeConfig: null}`},
+		"custom: no pools":            {spec: `{` + version + `rkeConfig: {}}`},
+		"custom: pools are null":      {spec: `{` + version + `rkeConfig: {machinePools: null}}`},
+		"a name of 63 characters":     {name: strings.Repeat("n", 63), spec: `{` + version + `rkeConfig: {}}`},
+		"a name of 64 characters": {name: strings.Repeat("n", 64), spec: `{` + version + `rkeConfig: {}}`,
+			field: rootObject, message: longName},
+		"no version": {spec: `{rkeConfig: {}}`, field: atVersion, message: missing},
+		"an empty version": {spec: `{kubernetesVersion: "", rkeConfig: {}}`, field: atVersion,
+			message: missing},
+		"a version that is null": {spec: `{kubernetesVersion: null, rkeConfig: {}}`, field: atVersion,
+			message: missing},
 		"a version of RKE2":                {spec: `{kubernetesVersion: "v1.33.1+rke2r1", rkeConfig: {}}`},
 		"a release candidate":              {spec: `{kubernetesVersion: "v1.33.1-rc1+rke2r1", rkeConfig: {}}`},
 		"a version without a distribution": {spec: `{kubernetesVersion: "v1.33.1", rkeConfig: {}}`},
-		"a word as version":                {spec: `{kubernetesVersion: latest, rkeConfig: {}}`, field: atVersion, message: noVersion},
-		"a version without v":              {spec: `{kubernetesVersion: "1.33.1+k3s1", rkeConfig: {}}`, field: atVersion, message: noVersion},
-		"a version with two parts":         {spec: `{kubernetesVersion: "v1.33", rkeConfig: {}}`, field: atVersion, message: noVersion},
-		"a version with four parts":        {spec: `{kubernetesVersion: "v1.33.1.1", rkeConfig: {}}`, field: atVersion, message: noVersion},
-		"a version with a final space":     {spec: `{kubernetesVersion: "v1.33.1 ", rkeConfig: {}}`, field: atVersion, message: noVersion},
-		"a version with a newline":         {spec: `{kubernetesVersion: "v1.33.1\n", rkeConfig: {}}`, field: atVersion, message: noVersion},
-		"a pool without a role":            {spec: `{` + version + `rkeConfig: {machinePools: [{name: a, machineConfigRef: {}}]}}`, field: atPool, message: noRole},
-		"a pool with all roles false":      {spec: `{` + version + `rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, etcdRole: false}]}}`, field: atPool, message: noRole},
-		"a pool with one role":             {spec: `{` + version + `rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, etcdRole: true}]}}`},
+		"a word as version": {spec: `{kubernetesVersion: latest, rkeConfig: {}}`, field: atVersion,
+			message: noVersion},
+		"a version without v": {spec: `{kubernetesVersion: "1.33.1+k3s1", rkeConfig: {}}`, field: atVersion,
+			message: noVersion},
+		"a version with two parts": {spec: `{kubernetesVersion: "v1.33", rkeConfig: {}}`, field: atVersion,
+			message: noVersion},
+		"a version with four parts": {spec: `{kubernetesVersion: "v1.33.1.1", rkeConfig: {}}`, field: atVersion,
+			message: noVersion},
+		"a version with a final space": {spec: `{kubernetesVersion: "v1.33.1 ", rkeConfig: {}}`, field: atVersion,
+			message: noVersion},
+		"a version with a newline": {spec: `{kubernetesVersion: "v1.33.1\n", rkeConfig: {}}`, field: atVersion,
+			message: noVersion},
+		"a pool without a role": {spec: `{` + version +
+			`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}}]}}`, field: atPool, message: noRole},
+		"a pool with all roles false": {spec: `{` + version +
+			`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, etcdRole: false}]}}`, field: atPool,
+			message: noRole},
+		"a pool with one role": {spec: `{` + version +
+			`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, etcdRole: true}]}}`},
 	}
 	v := validator(t, "clusters.provisioning.cattle.io")
 	for name, test := range tests {
@@ -80,16 +93,25 @@ func TestCluster_StoredBeforeTheRules(t *testing.T) {
 	const bad = `{kubernetesVersion: latest, rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}]}}`
 	long := strings.Repeat("n", 64)
 	tests := map[string]struct{ before, after, message string }{
-		"only metadata":                  {before: bad, after: bad},
-		"no version, only metadata":      {before: `{rkeConfig: {}}`, after: `{rkeConfig: {}}`},
-		"null version, another change":   {before: `{kubernetesVersion: null, rkeConfig: {}}`, after: `{rkeConfig: {}, enableNetworkPolicy: true}`},
-		"the pool is corrected first":    {before: bad, after: `{kubernetesVersion: latest, rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, workerRole: true}]}}`},
-		"the version is corrected first": {before: bad, after: `{` + version + `rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}]}}`},
-		"everything is corrected":        {before: bad, after: `{` + version + `rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, workerRole: true}]}}`},
-		"another invalid version":        {before: bad, after: `{kubernetesVersion: newest, rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}]}}`, message: noVersion},
-		"the version is removed":         {before: bad, after: `{rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}]}}`, message: missing},
-		"another pool without a role":    {before: bad, after: `{kubernetesVersion: latest, rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}, {name: b, machineConfigRef: {}}]}}`, message: noRole},
-		"a valid pool loses its roles":   {before: `{` + version + `rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, workerRole: true}]}}`, after: `{` + version + `rkeConfig: {machinePools: [{name: a, machineConfigRef: {}}]}}`, message: noRole},
+		"only metadata":             {before: bad, after: bad},
+		"no version, only metadata": {before: `{rkeConfig: {}}`, after: `{rkeConfig: {}}`},
+		"null version, another change": {before: `{kubernetesVersion: null, rkeConfig: {}}`,
+			after: `{rkeConfig: {}, enableNetworkPolicy: true}`},
+		"the pool is corrected first": {before: bad,
+			after: `{kubernetesVersion: latest, rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, workerRole: true}]}}`},
+		"the version is corrected first": {before: bad, after: `{` + version +
+			`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}]}}`},
+		"everything is corrected": {before: bad, after: `{` + version +
+			`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, workerRole: true}]}}`},
+		"another invalid version": {before: bad,
+			after: `{kubernetesVersion: newest, rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}]}}`, message: noVersion},
+		"the version is removed": {before: bad,
+			after: `{rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}]}}`, message: missing},
+		"another pool without a role": {before: bad,
+			after: `{kubernetesVersion: latest, rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}, {name: b, machineConfigRef: {}}]}}`, message: noRole},
+		"a valid pool loses its roles": {before: `{` + version +
+			`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, workerRole: true}]}}`, after: `{` + version +
+			`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}}]}}`, message: noRole},
 	}
 	v := validator(t, "clusters.provisioning.cattle.io")
 	for name, test := range tests {
@@ -97,7 +119,8 @@ func TestCluster_StoredBeforeTheRules(t *testing.T) {
 			before, after := clusterWith(t, long, test.before), clusterWith(t, long, test.after)
 			maps.Copy(before["metadata"].(map[string]any), object(t, `{finalizers: [drover.io/a]}`))
 			errs := v.Update(t.Context(), before, after).Errors
-			if test.message == "" && len(errs) > 0 || test.message != "" && (len(errs) != 1 || !strings.Contains(errs[0].Detail, test.message)) {
+			if test.message == "" && len(errs) > 0 || test.message != "" &&
+				(len(errs) != 1 || !strings.Contains(errs[0].Detail, test.message)) {
 				t.Errorf("got %v, want %q", errs, test.message)
 			}
 		})

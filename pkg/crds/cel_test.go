@@ -45,7 +45,8 @@ machineConfigRef: {kind: SimConfig, name: config}
 	return map[string]any{
 		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster",
 		"metadata": map[string]any{"name": "demo", "namespace": "fleet-default"},
-		"spec":     map[string]any{"kubernetesVersion": "v1.36.2+k3s1", "rkeConfig": map[string]any{"machinePools": []any{pool}}},
+		"spec": map[string]any{"kubernetesVersion": "v1.36.2+k3s1",
+			"rkeConfig": map[string]any{"machinePools": []any{pool}}},
 	}
 }
 
@@ -61,22 +62,39 @@ func TestCluster_AutoscalingRules(t *testing.T) {
 		pool string
 		want []string
 	}{
-		"neither size":                               {pool: `{workerRole: true}`},
-		"both sizes":                                 {pool: `{workerRole: true, autoscalingMinSize: 1, autoscalingMaxSize: 3}`},
-		"both sizes equal":                           {pool: `{workerRole: true, autoscalingMinSize: 3, autoscalingMaxSize: 3}`},
-		"a pool of workers may scale to zero":        {pool: `{workerRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`},
-		"minimum above maximum":                      {pool: `{workerRole: true, autoscalingMinSize: 4, autoscalingMaxSize: 3}`, want: []string{messageOrder}},
-		"only a minimum":                             {pool: `{workerRole: true, autoscalingMinSize: 1}`, want: []string{messageBoth}},
-		"only a maximum":                             {pool: `{workerRole: true, autoscalingMaxSize: 1}`, want: []string{messageBoth}},
-		"control plane may not scale to zero":        {pool: `{controlPlaneRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`, want: []string{messageControlPlane}},
-		"etcd may not scale to zero":                 {pool: `{etcdRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`, want: []string{messageEtcd}},
-		"both roles break both rules":                {pool: `{etcdRole: true, controlPlaneRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`, want: []string{messageControlPlane, messageEtcd}},
-		"control plane with a minimum of one":        {pool: `{controlPlaneRole: true, etcdRole: true, autoscalingMinSize: 1, autoscalingMaxSize: 3}`},
-		"a false role counts as no role":             {pool: `{controlPlaneRole: false, etcdRole: false, autoscalingMinSize: 0, autoscalingMaxSize: 3}`},
-		"nulls count as absent":                      {pool: `{workerRole: true, autoscalingMinSize: null, autoscalingMaxSize: null}`},
-		"null minimum of a control plane":            {pool: `{controlPlaneRole: true, etcdRole: true, autoscalingMinSize: null}`},
-		"null minimum with a maximum":                {pool: `{workerRole: true, autoscalingMinSize: null, autoscalingMaxSize: 3}`, want: []string{messageBoth}},
-		"minimum with a null maximum":                {pool: `{workerRole: true, autoscalingMinSize: 1, autoscalingMaxSize: null}`, want: []string{messageBoth}},
+		"neither size": {pool: `{workerRole: true}`},
+		"both sizes": {
+			pool: `{workerRole: true, autoscalingMinSize: 1, autoscalingMaxSize: 3}`},
+		"both sizes equal": {
+			pool: `{workerRole: true, autoscalingMinSize: 3, autoscalingMaxSize: 3}`},
+		"a pool of workers may scale to zero": {
+			pool: `{workerRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`},
+		"minimum above maximum": {
+			pool: `{workerRole: true, autoscalingMinSize: 4, autoscalingMaxSize: 3}`, want: []string{messageOrder}},
+		"only a minimum": {pool: `{workerRole: true, autoscalingMinSize: 1}`,
+			want: []string{messageBoth}},
+		"only a maximum": {pool: `{workerRole: true, autoscalingMaxSize: 1}`,
+			want: []string{messageBoth}},
+		"control plane may not scale to zero": {
+			pool: `{controlPlaneRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`,
+			want: []string{messageControlPlane}},
+		"etcd may not scale to zero": {
+			pool: `{etcdRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`, want: []string{messageEtcd}},
+		"both roles break both rules": {
+			pool: `{etcdRole: true, controlPlaneRole: true, autoscalingMinSize: 0, autoscalingMaxSize: 3}`,
+			want: []string{messageControlPlane, messageEtcd}},
+		"control plane with a minimum of one": {
+			pool: `{controlPlaneRole: true, etcdRole: true, autoscalingMinSize: 1, autoscalingMaxSize: 3}`},
+		"a false role counts as no role": {
+			pool: `{controlPlaneRole: false, etcdRole: false, autoscalingMinSize: 0, autoscalingMaxSize: 3}`},
+		"nulls count as absent": {
+			pool: `{workerRole: true, autoscalingMinSize: null, autoscalingMaxSize: null}`},
+		"null minimum of a control plane": {
+			pool: `{controlPlaneRole: true, etcdRole: true, autoscalingMinSize: null}`},
+		"null minimum with a maximum": {
+			pool: `{workerRole: true, autoscalingMinSize: null, autoscalingMaxSize: 3}`, want: []string{messageBoth}},
+		"minimum with a null maximum": {
+			pool: `{workerRole: true, autoscalingMinSize: 1, autoscalingMaxSize: null}`, want: []string{messageBoth}},
 		"null minimum, no maximum, role of the etcd": {pool: `{etcdRole: true, autoscalingMinSize: null}`},
 	}
 	v := validator(t, "clusters.provisioning.cattle.io")
@@ -97,13 +115,17 @@ func TestCluster_AutoscalingRules(t *testing.T) {
 func TestCluster_SchemaRefuses(t *testing.T) {
 	v := validator(t, "clusters.provisioning.cattle.io")
 	tests := map[string]struct{ pool, want string }{
-		"negative quantity":             {pool: `{quantity: -1}`, want: "spec.rkeConfig.machinePools[0].quantity"},
-		"host name limit below minimum": {pool: `{hostnameLengthLimit: 9}`, want: "spec.rkeConfig.machinePools[0].hostnameLengthLimit"},
-		"host name limit of zero":       {pool: `{hostnameLengthLimit: 0}`, want: "spec.rkeConfig.machinePools[0].hostnameLengthLimit"},
-		"host name limit above maximum": {pool: `{hostnameLengthLimit: 64}`, want: "spec.rkeConfig.machinePools[0].hostnameLengthLimit"},
-		"empty name":                    {pool: `{name: ""}`, want: "spec.rkeConfig.machinePools[0].name"},
-		"role that is not a boolean":    {pool: `{etcdRole: "yes"}`, want: "spec.rkeConfig.machinePools[0].etcdRole"},
-		"taint without effect":          {pool: `{taints: [{key: a}]}`, want: "spec.rkeConfig.machinePools[0].taints[0].effect"},
+		"negative quantity": {pool: `{quantity: -1}`, want: "spec.rkeConfig.machinePools[0].quantity"},
+		"host name limit below minimum": {pool: `{hostnameLengthLimit: 9}`,
+			want: "spec.rkeConfig.machinePools[0].hostnameLengthLimit"},
+		"host name limit of zero": {pool: `{hostnameLengthLimit: 0}`,
+			want: "spec.rkeConfig.machinePools[0].hostnameLengthLimit"},
+		"host name limit above maximum": {pool: `{hostnameLengthLimit: 64}`,
+			want: "spec.rkeConfig.machinePools[0].hostnameLengthLimit"},
+		"empty name":                 {pool: `{name: ""}`, want: "spec.rkeConfig.machinePools[0].name"},
+		"role that is not a boolean": {pool: `{etcdRole: "yes"}`, want: "spec.rkeConfig.machinePools[0].etcdRole"},
+		"taint without effect": {pool: `{taints: [{key: a}]}`,
+			want: "spec.rkeConfig.machinePools[0].taints[0].effect"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -132,8 +154,10 @@ func TestCluster_ConcurrencyPattern(t *testing.T) {
 	}
 	for value, want := range tests {
 		t.Run("value "+value, func(t *testing.T) {
-			cluster := object(t, "metadata: {name: demo}\nspec: {kubernetesVersion: v1.36.2+k3s1, rkeConfig: {upgradeStrategy: {}}}")
-			strategy := cluster["spec"].(map[string]any)["rkeConfig"].(map[string]any)["upgradeStrategy"].(map[string]any)
+			cluster := object(t,
+				"metadata: {name: demo}\nspec: {kubernetesVersion: v1.36.2+k3s1, rkeConfig: {upgradeStrategy: {}}}")
+			config := cluster["spec"].(map[string]any)["rkeConfig"].(map[string]any)
+			strategy := config["upgradeStrategy"].(map[string]any)
 			strategy["workerConcurrency"] = value
 			if errs := v.Create(t.Context(), cluster).Errors; (len(errs) == 0) != want {
 				t.Errorf("want accepted %t, got %v", want, errs)
@@ -211,25 +235,44 @@ func TestRKEKinds_ContractFields(t *testing.T) {
 		definition, object string
 		accepted           bool
 	}{
-		"empty initialization":                    {"rkeclusters.rke.cattle.io", "{metadata: {name: a}, spec: {}, status: {initialization: {}}}", false},
-		"initialization with its field":           {"rkeclusters.rke.cattle.io", "{metadata: {name: a}, spec: {}, status: {initialization: {provisioned: true}}}", true},
-		"an RKECluster needs a spec":              {"rkeclusters.rke.cattle.io", "{metadata: {name: a}}", false},
-		"an empty endpoint":                       {"rkeclusters.rke.cattle.io", "{metadata: {name: a}, spec: {controlPlaneEndpoint: {}}}", false},
-		"a control plane without spec":            {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}}", true},
-		"a control plane needs its cluster":       {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}, spec: {clusterName: a}}", false},
-		"a control plane's status":                {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}, status: {observedGeneration: 1, etcdSnapshotCreatePhase: RestartCluster}}", true},
-		"a phase of the other operation":          {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}, status: {observedGeneration: 1, etcdSnapshotCreatePhase: Shutdown}}", false},
-		"key rotation phases are not enumerated":  {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}, status: {observedGeneration: 1, rotateEncryptionKeysPhase: Other}}", true},
-		"observedGeneration is required":          {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}, status: {ready: true}}", false},
-		"an empty data secret name":               {"rkebootstraps.rke.cattle.io", "{metadata: {name: a}, spec: {}, status: {dataSecretName: ''}}", false},
-		"a template is a whole bootstrap":         {"rkebootstraptemplates.rke.cattle.io", "{metadata: {name: a}, spec: {clusterName: a, template: {metadata: {labels: {a: b}}, spec: {clusterName: a}}}}", true},
-		"a template without spec":                 {"rkebootstraptemplates.rke.cattle.io", "{metadata: {name: a}, spec: {clusterName: a, template: {}}}", false},
-		"an address of an unknown type":           {"custommachines.rke.cattle.io", "{metadata: {name: a}, status: {addresses: [{type: Other, address: a}]}}", false},
-		"a null provider ID":                      {"custommachines.rke.cattle.io", "{metadata: {name: a}, spec: {providerID: null}}", true},
-		"missing is required in a snapshot":       {"etcdsnapshots.rke.cattle.io", "{metadata: {name: a}, status: {}}", false},
-		"a snapshot file next to spec and status": {"etcdsnapshots.rke.cattle.io", "{metadata: {name: a}, snapshotFile: {name: f, size: 12, createdAt: '2026-08-01T10:00:00Z'}, status: {missing: false}}", true},
-		"management clusters have an open schema": {"clusters.management.cattle.io", "{metadata: {name: a}, other: {x: 1}, spec: {anything: [1]}, status: {else: true}}", true},
-		"a registration token needs its cluster":  {"clusterregistrationtokens.management.cattle.io", "{metadata: {name: a}, spec: {}}", false},
+		"empty initialization": {"rkeclusters.rke.cattle.io",
+			"{metadata: {name: a}, spec: {}, status: {initialization: {}}}", false},
+		"initialization with its field": {"rkeclusters.rke.cattle.io",
+			"{metadata: {name: a}, spec: {}, status: {initialization: {provisioned: true}}}", true},
+		"an RKECluster needs a spec": {"rkeclusters.rke.cattle.io", "{metadata: {name: a}}", false},
+		"an empty endpoint": {"rkeclusters.rke.cattle.io",
+			"{metadata: {name: a}, spec: {controlPlaneEndpoint: {}}}", false},
+		"a control plane without spec": {"rkecontrolplanes.rke.cattle.io", "{metadata: {name: a}}", true},
+		"a control plane needs its cluster": {"rkecontrolplanes.rke.cattle.io",
+			"{metadata: {name: a}, spec: {clusterName: a}}", false},
+		"a control plane's status": {"rkecontrolplanes.rke.cattle.io",
+			"{metadata: {name: a}, status: {observedGeneration: 1, etcdSnapshotCreatePhase: RestartCluster}}", true},
+		"a phase of the other operation": {"rkecontrolplanes.rke.cattle.io",
+			"{metadata: {name: a}, status: {observedGeneration: 1, etcdSnapshotCreatePhase: Shutdown}}", false},
+		"key rotation phases are not enumerated": {"rkecontrolplanes.rke.cattle.io",
+			"{metadata: {name: a}, status: {observedGeneration: 1, rotateEncryptionKeysPhase: Other}}", true},
+		"observedGeneration is required": {"rkecontrolplanes.rke.cattle.io",
+			"{metadata: {name: a}, status: {ready: true}}", false},
+		"an empty data secret name": {"rkebootstraps.rke.cattle.io",
+			"{metadata: {name: a}, spec: {}, status: {dataSecretName: ''}}", false},
+		"a template is a whole bootstrap": {"rkebootstraptemplates.rke.cattle.io",
+			"{metadata: {name: a}, spec: {clusterName: a, template: {metadata: {labels: {a: b}}, spec: " +
+				"{clusterName: a}}}}", true},
+		"a template without spec": {"rkebootstraptemplates.rke.cattle.io",
+			"{metadata: {name: a}, spec: {clusterName: a, template: {}}}", false},
+		"an address of an unknown type": {"custommachines.rke.cattle.io",
+			"{metadata: {name: a}, status: {addresses: [{type: Other, address: a}]}}", false},
+		"a null provider ID": {"custommachines.rke.cattle.io",
+			"{metadata: {name: a}, spec: {providerID: null}}", true},
+		"missing is required in a snapshot": {"etcdsnapshots.rke.cattle.io", "{metadata: {name: a}, status: {}}",
+			false},
+		"a snapshot file next to spec and status": {"etcdsnapshots.rke.cattle.io",
+			"{metadata: {name: a}, snapshotFile: {name: f, size: 12, createdAt: '2026-08-01T10:00:00Z'}, status: " +
+				"{missing: false}}", true},
+		"management clusters have an open schema": {"clusters.management.cattle.io",
+			"{metadata: {name: a}, other: {x: 1}, spec: {anything: [1]}, status: {else: true}}", true},
+		"a registration token needs its cluster": {"clusterregistrationtokens.management.cattle.io",
+			"{metadata: {name: a}, spec: {}}", false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,10 @@ import (
 // Client is the part of the API server that Ensure needs. client-go's typed client for definitions implements it.
 type Client interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*apiextv1.CustomResourceDefinition, error)
-	Create(ctx context.Context, crd *apiextv1.CustomResourceDefinition, opts metav1.CreateOptions) (*apiextv1.CustomResourceDefinition, error)
-	Update(ctx context.Context, crd *apiextv1.CustomResourceDefinition, opts metav1.UpdateOptions) (*apiextv1.CustomResourceDefinition, error)
+	Create(ctx context.Context, crd *apiextv1.CustomResourceDefinition,
+		opts metav1.CreateOptions) (*apiextv1.CustomResourceDefinition, error)
+	Update(ctx context.Context, crd *apiextv1.CustomResourceDefinition,
+		opts metav1.UpdateOptions) (*apiextv1.CustomResourceDefinition, error)
 }
 
 // Options change how Ensure works. The zero value is ready to use.
@@ -57,7 +59,8 @@ const (
 // Ensure installs the definitions and waits until all are established and serve the versions that the given ones store.
 // Several replicas may call it at once. The error names every definition that is not served, with the API server's
 // message.
-func Ensure(ctx context.Context, client Client, wanted []*apiextv1.CustomResourceDefinition, opts Options) (Result, error) {
+func Ensure(ctx context.Context, client Client, wanted []*apiextv1.CustomResourceDefinition, opts Options) (Result,
+	error) {
 	if opts.Generation == 0 {
 		opts.Generation = Generation
 	}
@@ -113,7 +116,8 @@ func summarise(wanted []*apiextv1.CustomResourceDefinition, outcomes []outcome) 
 	return result
 }
 
-func ensureOne(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDefinition, opts Options) (outcome, error) {
+func ensureOne(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDefinition, opts Options) (outcome,
+	error) {
 	done, err := write(ctx, client, wanted, opts)
 	if err != nil {
 		return done, err
@@ -123,7 +127,8 @@ func ensureOne(ctx context.Context, client Client, wanted *apiextv1.CustomResour
 
 // write creates or updates a definition. It retries a conflict, because another replica may do the same at the same
 // time.
-func write(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDefinition, opts Options) (done outcome, err error) {
+func write(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDefinition, opts Options) (done outcome,
+	err error) {
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		done, err = writeOnce(ctx, client, wanted, opts)
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -134,7 +139,8 @@ func write(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDe
 	return done, err
 }
 
-func writeOnce(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDefinition, opts Options) (outcome, error) {
+func writeOnce(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDefinition, opts Options) (outcome,
+	error) {
 	current, err := client.Get(ctx, wanted.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		if opts.HostOwned {
@@ -149,7 +155,8 @@ func writeOnce(ctx context.Context, client Client, wanted *apiextv1.CustomResour
 	if opts.HostOwned || current.Labels[rkev1.ManagedByLabel] != rkev1.ManagedByDrover {
 		return outcomeForeign, nil
 	}
-	if generation, err := strconv.Atoi(current.Labels[rkev1.CRDVersionLabel]); err == nil && generation > opts.Generation {
+	if generation, err := strconv.Atoi(current.Labels[rkev1.CRDVersionLabel]); err == nil &&
+		generation > opts.Generation {
 		return outcomeUnchanged, nil
 	}
 	updated, changed, err := merge(current, marked(wanted, opts.Generation))
@@ -184,7 +191,8 @@ func awaitEstablished(ctx context.Context, client Client, wanted *apiextv1.Custo
 func established(current, wanted *apiextv1.CustomResourceDefinition) error {
 	for _, version := range wanted.Spec.Versions {
 		if version.Storage && !serves(current, version.Name) {
-			return fmt.Errorf("it does not serve version %s; it belongs to %q", version.Name, current.Labels[rkev1.ManagedByLabel])
+			return fmt.Errorf("it does not serve version %s; it belongs to %q", version.Name,
+				current.Labels[rkev1.ManagedByLabel])
 		}
 	}
 	var complaints []string

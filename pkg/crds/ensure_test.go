@@ -28,8 +28,9 @@ func definition(change ...func(*apiextv1.CustomResourceDefinition)) *apiextv1.Cu
 			Versions: []apiextv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
 				Schema: &apiextv1.CustomResourceValidation{OpenAPIV3Schema: &apiextv1.JSONSchemaProps{
-					Type:       "object",
-					Properties: map[string]apiextv1.JSONSchemaProps{"size": {Type: "string", Default: &apiextv1.JSON{Raw: []byte(`{"a": 1}`)}}},
+					Type: "object",
+					Properties: map[string]apiextv1.JSONSchemaProps{"size": {Type: "string",
+						Default: &apiextv1.JSON{Raw: []byte(`{"a": 1}`)}}},
 				}},
 			}},
 		},
@@ -41,7 +42,8 @@ func definition(change ...func(*apiextv1.CustomResourceDefinition)) *apiextv1.Cu
 }
 
 // stored returns a definition as an API server returns it.
-func stored(managedBy, generation string, change ...func(*apiextv1.CustomResourceDefinition)) *apiextv1.CustomResourceDefinition {
+func stored(managedBy, generation string,
+	change ...func(*apiextv1.CustomResourceDefinition)) *apiextv1.CustomResourceDefinition {
 	crd := marked(definition(), 1)
 	crd.Labels["app.kubernetes.io/managed-by"] = managedBy
 	crd.Labels["drover.io/crd-version"] = generation
@@ -49,8 +51,10 @@ func stored(managedBy, generation string, change ...func(*apiextv1.CustomResourc
 		delete(crd.Labels, "app.kubernetes.io/managed-by")
 	}
 	crd.Labels["theirs"] = "kept"
-	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"] = apiextv1.JSONSchemaProps{Type: "string", Default: &apiextv1.JSON{Raw: []byte(`{"a":1}`)}}
-	crd.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{{Type: apiextv1.Established, Status: apiextv1.ConditionTrue}}
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"] = apiextv1.JSONSchemaProps{Type: "string",
+		Default: &apiextv1.JSON{Raw: []byte(`{"a":1}`)}}
+	crd.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{{Type: apiextv1.Established,
+		Status: apiextv1.ConditionTrue}}
 	for _, c := range change {
 		c(crd)
 	}
@@ -70,17 +74,31 @@ func TestEnsure_Ownership(t *testing.T) {
 		wantErr  string
 		wantSize bool // the wanted schema is stored afterwards
 	}{
-		"missing":                             {want: Result{Created: []string{gizmos}}, writes: []string{"create"}, wantSize: true},
-		"current":                             {before: stored("drover", "1"), want: Result{Unchanged: []string{gizmos}}, wantSize: true},
-		"out of date":                         {before: stored("drover", "1", outdated), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
-		"of an older Drover":                  {before: stored("drover", "0"), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
-		"of a newer Drover":                   {before: stored("drover", "2", outdated), want: Result{Unchanged: []string{gizmos}}},
-		"with a version that is not a number": {before: stored("drover", "x", outdated), want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
-		"of another product":                  {before: stored("rancher", "", outdated), want: Result{Foreign: []string{gizmos}}},
-		"without an owner":                    {before: stored("", "", outdated), want: Result{Foreign: []string{gizmos}}},
-		"of Drover, but owned by the embedding program": {before: stored("drover", "1", outdated), opts: Options{HostOwned: true}, want: Result{Foreign: []string{gizmos}}},
-		"missing, and owned by the embedding program":   {opts: Options{HostOwned: true}, wantErr: "ensure custom resource definition gizmos.example.com: it does not exist, and the server that embeds Drover must install it"},
-		"of another product, other version":             {before: stored("rancher", "", func(crd *apiextv1.CustomResourceDefinition) { crd.Spec.Versions[0].Name = "v2" }), want: Result{Foreign: []string{gizmos}}, wantErr: `ensure custom resource definition gizmos.example.com: it does not serve version v1; it belongs to "rancher"`},
+		"missing": {want: Result{Created: []string{gizmos}}, writes: []string{"create"},
+			wantSize: true},
+		"current": {before: stored("drover", "1"),
+			want: Result{Unchanged: []string{gizmos}}, wantSize: true},
+		"out of date": {before: stored("drover", "1", outdated),
+			want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
+		"of an older Drover": {before: stored("drover", "0"),
+			want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
+		"of a newer Drover": {before: stored("drover", "2", outdated),
+			want: Result{Unchanged: []string{gizmos}}},
+		"with a version that is not a number": {before: stored("drover", "x", outdated),
+			want: Result{Updated: []string{gizmos}}, writes: []string{"update"}, wantSize: true},
+		"of another product": {before: stored("rancher", "", outdated),
+			want: Result{Foreign: []string{gizmos}}},
+		"without an owner": {before: stored("", "", outdated), want: Result{Foreign: []string{gizmos}}},
+		"of Drover, but owned by the embedding program": {before: stored("drover", "1", outdated),
+			opts: Options{HostOwned: true}, want: Result{Foreign: []string{gizmos}}},
+		"missing, and owned by the embedding program": {opts: Options{HostOwned: true},
+			wantErr: "ensure custom resource definition gizmos.example.com: it does not exist, and the server that " +
+				"embeds Drover must install it"},
+		"of another product, other version": {before: stored("rancher", "",
+			func(crd *apiextv1.CustomResourceDefinition) {
+				crd.Spec.Versions[0].Name = "v2"
+			}), want: Result{Foreign: []string{gizmos}},
+			wantErr: `ensure custom resource definition gizmos.example.com: it does not serve version v1; it belongs to "rancher"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +156,8 @@ func TestEnsure_NamesTheUnestablishedDefinition(t *testing.T) {
 			}
 		}))
 		start := time.Now()
-		_, err := Ensure(t.Context(), client, []*apiextv1.CustomResourceDefinition{definition()}, Options{Timeout: 5 * time.Second})
+		_, err := Ensure(t.Context(), client, []*apiextv1.CustomResourceDefinition{definition()},
+			Options{Timeout: 5 * time.Second})
 		want := `ensure custom resource definition gizmos.example.com: it is not established: Established is false: not all names are accepted; NamesAccepted is false: "gizmos" is already in use`
 		if errorText(err) != want {
 			t.Errorf("want %q, got %q", want, errorText(err))
@@ -163,8 +182,10 @@ func TestEnsure_ContinuesAfterALostRace(t *testing.T) {
 
 func TestRead_NamesTheFile(t *testing.T) {
 	tests := map[string]struct{ content, want string }{
-		"unknown field": {content: "kind: CustomResourceDefinition\nmetadata: {name: a}\nspecs: {}", want: "decode yaml/a.yaml"},
-		"other kind":    {content: "kind: ConfigMap\nmetadata: {name: a}", want: "decode yaml/a.yaml: not a CustomResourceDefinition with a name"},
+		"unknown field": {content: "kind: CustomResourceDefinition\nmetadata: {name: a}\nspecs: {}",
+			want: "decode yaml/a.yaml"},
+		"other kind": {content: "kind: ConfigMap\nmetadata: {name: a}",
+			want: "decode yaml/a.yaml: not a CustomResourceDefinition with a name"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +215,8 @@ func newFakeClient(before *apiextv1.CustomResourceDefinition) *fakeClient {
 
 var resource = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
-func (c *fakeClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*apiextv1.CustomResourceDefinition, error) {
+func (c *fakeClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*apiextv1.CustomResourceDefinition,
+	error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if crd := c.stored[name]; crd != nil {
@@ -203,7 +225,8 @@ func (c *fakeClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*
 	return nil, apierrors.NewNotFound(resource, name)
 }
 
-func (c *fakeClient) Create(_ context.Context, crd *apiextv1.CustomResourceDefinition, _ metav1.CreateOptions) (*apiextv1.CustomResourceDefinition, error) {
+func (c *fakeClient) Create(_ context.Context, crd *apiextv1.CustomResourceDefinition,
+	_ metav1.CreateOptions) (*apiextv1.CustomResourceDefinition, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.beforeCreate != nil {
@@ -214,12 +237,14 @@ func (c *fakeClient) Create(_ context.Context, crd *apiextv1.CustomResourceDefin
 	}
 	c.writes = append(c.writes, "create")
 	crd = crd.DeepCopy()
-	crd.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{{Type: apiextv1.Established, Status: apiextv1.ConditionTrue}}
+	crd.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{{Type: apiextv1.Established,
+		Status: apiextv1.ConditionTrue}}
 	c.stored[crd.Name] = crd
 	return crd, nil
 }
 
-func (c *fakeClient) Update(_ context.Context, crd *apiextv1.CustomResourceDefinition, _ metav1.UpdateOptions) (*apiextv1.CustomResourceDefinition, error) {
+func (c *fakeClient) Update(_ context.Context, crd *apiextv1.CustomResourceDefinition,
+	_ metav1.UpdateOptions) (*apiextv1.CustomResourceDefinition, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.writes = append(c.writes, "update")

@@ -53,7 +53,8 @@ func TestReleasedVersionsRemain(t *testing.T) {
 				served = append(served, version.Name)
 			}
 			if version.Storage && !slices.Contains(was.Stored, version.Name) {
-				t.Errorf("%s stores %s, which is not in testdata/released.yaml; add it to stored, and to served", crd.Name, version.Name)
+				t.Errorf("%s stores %s, which is not in testdata/released.yaml; add it to stored, and to served",
+					crd.Name, version.Name)
 			}
 		}
 		for _, version := range slices.Concat(was.Served, was.Stored) {

@@ -48,31 +48,47 @@ func TestAll_MatchesTheContractOfEveryKind(t *testing.T) {
 	want := map[string]contract{
 		"clusters.provisioning.cattle.io": {
 			Kind: "Cluster", Version: "v1", Scope: "Namespaced", Categories: []string{"provisioning"}, Status: true,
-			Labels:  map[string]string{"auth.cattle.io/cluster-indexed": "true", "clusterctl.cluster.x-k8s.io/move-hierarchy": ""},
-			Columns: []string{"Version string .spec.kubernetesVersion", "Cluster Name string .status.clusterName", "Age date .metadata.creationTimestamp", "Kubeconfig string .status.clientSecretName", "Ready string .status.ready"},
+			Labels: map[string]string{"auth.cattle.io/cluster-indexed": "true",
+				"clusterctl.cluster.x-k8s.io/move-hierarchy": ""},
+			Columns: []string{"Version string .spec.kubernetesVersion", "Cluster Name string .status.clusterName",
+				"Age date .metadata.creationTimestamp", "Kubeconfig string .status.clientSecretName",
+				"Ready string .status.ready"},
 		},
-		"rkeclusters.rke.cattle.io": {Kind: "RKECluster", Version: "v1", Scope: "Namespaced", Categories: []string{"cluster-api"}, Status: true, Labels: capi},
+		"rkeclusters.rke.cattle.io": {Kind: "RKECluster", Version: "v1", Scope: "Namespaced",
+			Categories: []string{"cluster-api"}, Status: true, Labels: capi},
 		"rkecontrolplanes.rke.cattle.io": {
-			Kind: "RKEControlPlane", Version: "v1", Scope: "Namespaced", ShortNames: []string{"rcp"}, Categories: []string{"cluster-api"}, Status: true, Labels: capi,
-			Columns: []string{`Cluster string .metadata.labels['cluster\.x-k8s\.io/cluster-name']`, "Initialized string .status.initialized", "API Server Available boolean .status.initialization.controlPlaneInitialized", "Age date .metadata.creationTimestamp", "Version string .spec.kubernetesVersion"},
+			Kind: "RKEControlPlane", Version: "v1", Scope: "Namespaced", ShortNames: []string{"rcp"},
+			Categories: []string{"cluster-api"}, Status: true, Labels: capi,
+			Columns: []string{`Cluster string .metadata.labels['cluster\.x-k8s\.io/cluster-name']`,
+				"Initialized string .status.initialized",
+				"API Server Available boolean .status.initialization.controlPlaneInitialized",
+				"Age date .metadata.creationTimestamp", "Version string .spec.kubernetesVersion"},
 		},
-		"rkebootstraps.rke.cattle.io":         {Kind: "RKEBootstrap", Version: "v1", Scope: "Namespaced", Categories: []string{"cluster-api"}, Status: true, Labels: capi},
-		"rkebootstraptemplates.rke.cattle.io": {Kind: "RKEBootstrapTemplate", Version: "v1", Scope: "Namespaced", Categories: []string{"cluster-api"}, Labels: capi},
-		"custommachines.rke.cattle.io":        {Kind: "CustomMachine", Version: "v1", Scope: "Namespaced", Status: true, Labels: capi},
+		"rkebootstraps.rke.cattle.io": {Kind: "RKEBootstrap", Version: "v1", Scope: "Namespaced",
+			Categories: []string{"cluster-api"}, Status: true, Labels: capi},
+		"rkebootstraptemplates.rke.cattle.io": {Kind: "RKEBootstrapTemplate", Version: "v1", Scope: "Namespaced",
+			Categories: []string{"cluster-api"}, Labels: capi},
+		"custommachines.rke.cattle.io": {Kind: "CustomMachine", Version: "v1", Scope: "Namespaced", Status: true,
+			Labels: capi},
 		"etcdsnapshots.rke.cattle.io": {
 			Kind: "ETCDSnapshot", Version: "v1", Scope: "Namespaced", Status: true, Labels: indexed,
 			Columns: []string{
-				"Cluster string .spec.clusterName", `Storage string .metadata.annotations['etcdsnapshot\.rke\.io/storage']`, "Node string .snapshotFile.nodeName",
-				"Status string .snapshotFile.status", "Size integer .snapshotFile.size", "Taken date .snapshotFile.createdAt", "File string .snapshotFile.name",
+				"Cluster string .spec.clusterName",
+				`Storage string .metadata.annotations['etcdsnapshot\.rke\.io/storage']`,
+				"Node string .snapshotFile.nodeName",
+				"Status string .snapshotFile.status", "Size integer .snapshotFile.size",
+				"Taken date .snapshotFile.createdAt", "File string .snapshotFile.name",
 			},
 		},
 		"nodedrivers.management.cattle.io": {
 			Kind: "NodeDriver", Version: "v3", Scope: "Cluster",
 			Columns: []string{"Activated boolean .spec.active", "Binary URL string .spec.url"},
 		},
-		"dynamicschemas.management.cattle.io":            {Kind: "DynamicSchema", Version: "v3", Scope: "Cluster"},
-		"clusters.management.cattle.io":                  {Kind: "Cluster", Version: "v3", Scope: "Cluster", Status: true},
-		"clusterregistrationtokens.management.cattle.io": {Kind: "ClusterRegistrationToken", Version: "v3", Scope: "Namespaced", Status: true},
+		"dynamicschemas.management.cattle.io": {Kind: "DynamicSchema", Version: "v3", Scope: "Cluster"},
+		"clusters.management.cattle.io": {Kind: "Cluster", Version: "v3", Scope: "Cluster",
+			Status: true},
+		"clusterregistrationtokens.management.cattle.io": {Kind: "ClusterRegistrationToken", Version: "v3",
+			Scope: "Namespaced", Status: true},
 	}
 
 	got := map[string]contract{}
@@ -88,7 +104,8 @@ func TestAll_MatchesTheContractOfEveryKind(t *testing.T) {
 		got[name] = contract{
 			Kind: crd.Spec.Names.Kind, Version: version.Name, Scope: crd.Spec.Scope,
 			ShortNames: crd.Spec.Names.ShortNames, Categories: crd.Spec.Names.Categories,
-			Status: version.Subresources != nil && version.Subresources.Status != nil, Labels: crd.Labels, Columns: columns,
+			Status: version.Subresources != nil && version.Subresources.Status != nil, Labels: crd.Labels,
+			Columns: columns,
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -97,7 +114,8 @@ func TestAll_MatchesTheContractOfEveryKind(t *testing.T) {
 }
 
 var (
-	constructor   = regexp.MustCompile(`generic\.New(NonNamespaced)?Controller\[.*Group: "([^"]+)", Version: "([^"]+)", Kind: "([^"]+)"\}, "([^"]+)"`)
+	constructor = regexp.MustCompile(
+		`generic\.New(NonNamespaced)?Controller\[.*Group: "([^"]+)", Version: "([^"]+)", Kind: "([^"]+)"\}, "([^"]+)"`)
 	statusHandler = regexp.MustCompile(`func Register(\w+)StatusHandler\(`)
 )
 
@@ -129,7 +147,8 @@ func TestAll_AgreesWithGeneratedClients(t *testing.T) {
 				continue
 			}
 			if (crd.Spec.Scope == apiextv1.ClusterScoped) != clusterScoped {
-				t.Errorf("%s: definition is %s, but the client is cluster-scoped: %t", kind, crd.Spec.Scope, clusterScoped)
+				t.Errorf("%s: definition is %s, but the client is cluster-scoped: %t", kind, crd.Spec.Scope,
+					clusterScoped)
 			}
 			client, err := os.ReadFile(filepath.Join(directory, strings.ToLower(kind)+".go"))
 			if err != nil {
@@ -153,7 +172,8 @@ func TestAll_TypesAndDefinitionsMatch(t *testing.T) {
 	}
 	want := map[schema.GroupVersionKind]bool{}
 	for _, crd := range definitions(t) {
-		want[schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.Kind}] = true
+		want[schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name,
+			Kind: crd.Spec.Names.Kind}] = true
 	}
 	for gvk := range want {
 		if !scheme.Recognizes(gvk) {
@@ -161,8 +181,10 @@ func TestAll_TypesAndDefinitionsMatch(t *testing.T) {
 		}
 	}
 	for gvk := range scheme.AllKnownTypes() {
-		ours := gvk.Group == provv1.SchemeGroupVersion.Group || gvk.Group == rkev1.SchemeGroupVersion.Group || gvk.Group == mgmtv3.SchemeGroupVersion.Group
-		if ours && strings.HasPrefix(scheme.AllKnownTypes()[gvk].PkgPath(), "github.com/drover-io/") && !strings.HasSuffix(gvk.Kind, "List") && !want[gvk] {
+		ours := gvk.Group == provv1.SchemeGroupVersion.Group || gvk.Group == rkev1.SchemeGroupVersion.Group ||
+			gvk.Group == mgmtv3.SchemeGroupVersion.Group
+		if ours && strings.HasPrefix(scheme.AllKnownTypes()[gvk].PkgPath(), "github.com/drover-io/") &&
+			!strings.HasSuffix(gvk.Kind, "List") && !want[gvk] {
 			t.Errorf("%s has a Go type and no definition", gvk)
 		}
 	}
@@ -185,7 +207,8 @@ func TestAll_HasNoDefaults(t *testing.T) {
 	for name, crd := range definitions(t) {
 		walk("", *crd.Spec.Versions[0].Schema.OpenAPIV3Schema, func(path string, props apiextv1.JSONSchemaProps) {
 			if props.Default != nil {
-				t.Errorf("%s: %s has the default %s; readers apply defaults, and objects keep the user's fields", name, path, props.Default.Raw)
+				t.Errorf("%s: %s has the default %s; readers apply defaults, and objects keep the user's fields", name,
+					path, props.Default.Raw)
 			}
 		})
 	}

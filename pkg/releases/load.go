@@ -48,7 +48,8 @@ func FromFileOrURL(client *http.Client) Open {
 			return nil, fmt.Errorf("get %s: %w", redact.URL(request.URL), redact.WithoutURL(err))
 		}
 		if response.StatusCode != http.StatusOK {
-			return nil, errors.Join(fmt.Errorf("get %s: the server answered %s", redact.URL(request.URL), response.Status), response.Body.Close())
+			return nil, errors.Join(fmt.Errorf("get %s: the server answered %s", redact.URL(request.URL),
+				response.Status), response.Body.Close())
 		}
 		return response.Body, nil
 	}

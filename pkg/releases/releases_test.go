@@ -30,17 +30,21 @@ func TestEmbedded_KnowsTheKeysOfPlans(t *testing.T) {
 	t.Parallel()
 	table := embedded(t)
 	onServers := []string{
-		"agent-token", "token", "server", "tls-san", "advertise-address", "node-ip", "node-external-ip", "node-label", "node-taint",
+		"agent-token", "token", "server", "tls-san", "advertise-address", "node-ip", "node-external-ip", "node-label",
+		"node-taint",
 		"node-name", "private-registry", "system-default-registry", "data-dir", "disable-etcd", "disable-apiserver",
 		"disable-scheduler", "disable-controller-manager", "etcd-disable-snapshots", "etcd-snapshot-retention",
-		"etcd-snapshot-schedule-cron", "etcd-s3", "etcd-s3-bucket", "etcd-s3-access-key", "etcd-s3-secret-key", "etcd-s3-region",
+		"etcd-snapshot-schedule-cron", "etcd-s3", "etcd-s3-bucket", "etcd-s3-access-key", "etcd-s3-secret-key",
+		"etcd-s3-region",
 		"etcd-s3-folder", "etcd-s3-endpoint", "etcd-s3-endpoint-ca", "etcd-s3-skip-ssl-verify", "etcd-s3-retention",
 		"kube-apiserver-arg", "kube-controller-manager-arg", "kube-scheduler-arg", "kubelet-arg",
 	}
-	onWorkers := []string{"token", "server", "node-ip", "node-external-ip", "node-label", "node-taint", "node-name", "private-registry", "data-dir"}
+	onWorkers := []string{"token", "server", "node-ip", "node-external-ip", "node-label", "node-taint", "node-name",
+		"private-registry", "data-dir"}
 	onlyIn := map[string][]string{
-		"v1.36.2+rke2r1": {"cni", "profile", "kube-controller-manager-extra-mount", "kube-scheduler-extra-mount", "audit-policy-file", "cloud-provider-config"},
-		"v1.36.2+k3s1":   {"cluster-init", "flannel-conf", "https-listen-port"},
+		"v1.36.2+rke2r1": {"cni", "profile", "kube-controller-manager-extra-mount", "kube-scheduler-extra-mount",
+			"audit-policy-file", "cloud-provider-config"},
+		"v1.36.2+k3s1": {"cluster-init", "flannel-conf", "https-listen-port"},
 	}
 	for version, keys := range onlyIn {
 		release := table.Release(version)
@@ -96,11 +100,13 @@ distributions:
 		}},
 		"an undescribed minor gets the union": {version: "v1.99.0+rke2r1", want: distro.Release{
 			Version: "v1.99.0+rke2r1", AgentArgs: agent,
-			ServerArgs: map[string]distro.ArgKind{"old": distro.ArgString, "new": distro.ArgBool, "always": distro.ArgArray},
+			ServerArgs: map[string]distro.ArgKind{"old": distro.ArgString, "new": distro.ArgBool,
+				"always": distro.ArgArray},
 		}},
 		"no version": {version: "rke2", want: distro.Release{
 			Version: "rke2", AgentArgs: agent,
-			ServerArgs: map[string]distro.ArgKind{"old": distro.ArgString, "new": distro.ArgBool, "always": distro.ArgArray},
+			ServerArgs: map[string]distro.ArgKind{"old": distro.ArgString, "new": distro.ArgBool,
+				"always": distro.ArgArray},
 		}},
 		"an undescribed distribution": {version: "v1.36.0+k3s1", want: distro.Release{
 			Version: "v1.36.0+k3s1", AgentArgs: map[string]distro.ArgKind{}, ServerArgs: map[string]distro.ArgKind{},
@@ -167,7 +173,8 @@ func TestLoad_ExtendsTheEmbeddedTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		next, now := table.Release("v1.37.0+k3s1"), table.Release("v1.36.0+k3s1")
-		if _, ok := next.Arg("brand-new", true); !ok || !next.Known || !next.HasChart("extra") || !next.HasChart("traefik") {
+		if _, ok := next.Arg("brand-new", true); !ok || !next.Known || !next.HasChart("extra") ||
+			!next.HasChart("traefik") {
 			t.Errorf("%s: the new minor must be described: %+v", source, next)
 		}
 		if _, ok := now.Arg("brand-new", true); ok {

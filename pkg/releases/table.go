@@ -78,7 +78,8 @@ func Parse(in io.Reader) (Table, error) {
 	}
 	for _, runtime := range slices.Sorted(maps.Keys(file.Distributions)) {
 		if runtime != distro.RKE2 && runtime != distro.K3s {
-			return Table{}, fmt.Errorf("release data: distributions[%s]: must be %s or %s", runtime, distro.RKE2, distro.K3s)
+			return Table{}, fmt.Errorf("release data: distributions[%s]: must be %s or %s", runtime, distro.RKE2,
+				distro.K3s)
 		}
 		if err := file.Distributions[runtime].check(); err != nil {
 			return Table{}, fmt.Errorf("release data: distributions[%s].%w", runtime, err)
@@ -110,7 +111,8 @@ func (a arg) check() error {
 	switch a.Type {
 	case distro.ArgString, distro.ArgBool, distro.ArgInt, distro.ArgArray:
 	default:
-		return fmt.Errorf("type must be %s, %s, %s or %s", distro.ArgString, distro.ArgBool, distro.ArgInt, distro.ArgArray)
+		return fmt.Errorf("type must be %s, %s, %s or %s", distro.ArgString, distro.ArgBool, distro.ArgInt,
+			distro.ArgArray)
 	}
 	for _, minor := range []string{a.Since, a.Until} {
 		if minor != "" && !isMinor(minor) {
@@ -156,7 +158,9 @@ func overlay[V any](base, added map[string]V) map[string]V {
 func (t Table) Release(version string) distro.Release {
 	d := t.distributions[distro.RuntimeOf(version)]
 	minor, known := minorOf(version)
-	known = known && slices.ContainsFunc(d.Minors, func(m string) bool { return isMinor(m) && compareMinor(m, minor) == 0 })
+	known = known && slices.ContainsFunc(d.Minors, func(m string) bool {
+		return isMinor(m) && compareMinor(m, minor) == 0
+	})
 	release := distro.Release{
 		Version:    version,
 		Known:      known,

@@ -67,7 +67,8 @@ func (w *world) asRancher() {
 		p, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan])
 		check(w.T, err)
 		p.Instructions[0].Env = append(p.Instructions[0].Env, "THEIRS=1")
-		p.Files = append(p.Files, plan.File{Path: "/etc/theirs", Content: base64.StdEncoding.EncodeToString([]byte("theirs"))})
+		p.Files = append(p.Files,
+			plan.File{Path: "/etc/theirs", Content: base64.StdEncoding.EncodeToString([]byte("theirs"))})
 		secret.Data[nodeplan.KeyPlan], err = nodeplan.Encode(p)
 		check(w.T, err)
 		_, err = w.user.Core.Secret().Update(secret)
@@ -79,7 +80,8 @@ func (w *world) asRancher() {
 // state returns a property, such as the resource version or the UID, of every object of the cluster.
 func (w *world) state(of func(metav1.Object) string) map[string]string {
 	out := map[string]string{}
-	for _, kind := range append(shown(), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount")) {
+	for _, kind := range append(shown(), corev1.SchemeGroupVersion.WithKind("Secret"),
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount")) {
 		for _, object := range w.api.Objects(kind) {
 			if object.GetNamespace() == fleet {
 				out[kind.Kind+" "+object.GetName()] = of(object)
@@ -146,7 +148,9 @@ func (w *world) limits(from string) adopt.Limits {
 // Drover observes a cluster of Rancher, adopts it on request without changing a plan, and rolls out the next edit.
 func TestStory_AdoptedFromRancher(t *testing.T) {
 	crashpoints.SkipRaced(t)
-	for name, size := range map[string]struct{ servers, workers int32 }{"one server and a worker": {1, 1}, "three servers and two workers": {3, 2}} {
+	for name, size := range map[string]struct {
+		servers, workers int32
+	}{"one server and a worker": {1, 1}, "three servers and two workers": {3, 2}} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
 				machines := int(size.servers + size.workers)
@@ -155,7 +159,8 @@ func TestStory_AdoptedFromRancher(t *testing.T) {
 				w.foreign()
 
 				a := w.look()
-				if a.Owner != inspect.OwnerUnmarked || a.Result != planner.ClassNone || len(a.Problems) > 0 || len(a.Machines) != machines {
+				if a.Owner != inspect.OwnerUnmarked || a.Result != planner.ClassNone || len(a.Problems) > 0 ||
+					len(a.Machines) != machines {
 					t.Errorf("%+v", a)
 				}
 				for _, m := range a.Machines {
@@ -165,7 +170,8 @@ func TestStory_AdoptedFromRancher(t *testing.T) {
 				}
 				uids, before := w.state(uid), w.facts()
 				var refused *adopt.Refusal
-				if err := w.take(a, w.limits("")); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--from rancher") {
+				if err := w.take(a, w.limits("")); !errors.As(err, &refused) ||
+					!strings.Contains(err.Error(), "--from rancher") {
 					t.Errorf("without --from: %v", err)
 				}
 				w.api.ResetLog()
@@ -181,7 +187,9 @@ func TestStory_AdoptedFromRancher(t *testing.T) {
 					t.Errorf("after adoption: %+v", a)
 				}
 
-				w.edit(func(c *provv1.Cluster) { c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"debug": true} })
+				w.edit(func(c *provv1.Cluster) {
+					c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"debug": true}
+				})
 				time.Sleep(3 * time.Minute)
 				w.until("the edit", 10*time.Minute, w.ready(machines))
 				for name, class := range happened(before, w.facts()) {
@@ -207,7 +215,8 @@ func TestStory_HandedFromDroverToDrover(t *testing.T) {
 		w.foreign()
 		before := w.facts()
 		a := w.look()
-		if a.Owner != inspect.OwnerOther || a.Mark != "theirs" || a.Result != planner.ClassNone || len(a.Takeover.Marks) > 0 {
+		if a.Owner != inspect.OwnerOther || a.Mark != "theirs" || a.Result != planner.ClassNone ||
+			len(a.Takeover.Marks) > 0 {
 			t.Errorf("%+v", a)
 		}
 		if diff := cmp.Diff([]string{copyOfMark(w)}, lines(a.Objects)); diff != "" {
@@ -243,7 +252,8 @@ func copyOfMark(w *world) string {
 	w.Helper()
 	cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
 	check(w.T, err)
-	return "Update Cluster.management.cattle.io /" + cluster.Status.ClusterName + " metadata.annotations[drover.io/instance] metadata.annotations[objectset.rio.cattle.io/*]"
+	return "Update Cluster.management.cattle.io /" + cluster.Status.ClusterName +
+		" metadata.annotations[drover.io/instance] metadata.annotations[objectset.rio.cattle.io/*]"
 }
 
 func stale(a inspect.Adoption) inspect.Adoption {
@@ -299,7 +309,8 @@ func TestStory_AdoptionThatRestartsIsAskedFor(t *testing.T) {
 func TestStory_AdoptionThatReplacesIsAskedFor(t *testing.T) {
 	tell(t, func(w *world) {
 		w.made(1, 1)
-		configs := w.live.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1", Resource: "digitaloceanconfigs"}).Namespace(fleet)
+		configs := w.live.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1",
+			Resource: "digitaloceanconfigs"}).Namespace(fleet)
 		config, err := configs.Get(t.Context(), demo+"-worker", metav1.GetOptions{})
 		check(t, err)
 		config.Object["size"] = "s-2vcpu-2gb"
@@ -311,7 +322,8 @@ func TestStory_AdoptionThatReplacesIsAskedFor(t *testing.T) {
 		for _, m := range a.Machines {
 			classes[m.Pool] = m.Class
 		}
-		if diff := cmp.Diff(map[string]planner.Class{"server": planner.ClassNone, "worker": planner.ClassReplace}, classes); diff != "" || a.Result != planner.ClassReplace {
+		if diff := cmp.Diff(map[string]planner.Class{"server": planner.ClassNone, "worker": planner.ClassReplace},
+			classes); diff != "" || a.Result != planner.ClassReplace {
 			t.Errorf("%s (-want +got):\n%s", a.Result, diff)
 		}
 		var fields []string

@@ -34,16 +34,21 @@ import (
 //     left.
 //   - Service accounts and rights are kept in apply sets. The facts about the cluster are reported.
 func differs(servers, workers []string) []string {
-	const set, status, machines = " metadata.annotations[objectset.rio.cattle.io/*]", " status.conditions", "Update MachineDeployment fleet-default/"
+	const set, status, machines = " metadata.annotations[objectset.rio.cattle.io/*]", " status.conditions",
+		"Update MachineDeployment fleet-default/"
 	out := []string{
-		"Update Cluster.provisioning.cattle.io fleet-default/demo metadata.annotations[clusterctl.cluster.x-k8s.io/block-move] status.conditions status.observedGeneration",
+		"Update Cluster.provisioning.cattle.io fleet-default/demo " +
+			"metadata.annotations[clusterctl.cluster.x-k8s.io/block-move] status.conditions status.observedGeneration",
 		"Update Cluster.cluster.x-k8s.io fleet-default/demo" + set,
-		"Update Cluster.management.cattle.io /" + recordedID + " metadata.annotations[drover.io/instance]" + set + " status.conditions status.info status.provider",
+		"Update Cluster.management.cattle.io /" + recordedID + " metadata.annotations[drover.io/instance]" + set +
+			" status.conditions status.info status.provider",
 		"Update Namespace /" + recordedID + set,
-		"Update RKEControlPlane fleet-default/demo" + set + " metadata.annotations[rke.cattle.io/cluster-spec]" + status,
+		"Update RKEControlPlane fleet-default/demo" + set + " metadata.annotations[rke.cattle.io/cluster-spec]" +
+			status,
 		"Create ClusterRegistrationToken " + recordedID + "/system",
 		"Update ClusterRegistrationToken " + recordedID + "/default-token" + set +
-			" metadata.labels[drover.io/token-purpose] status.expiresAt status.insecureNodeCommand status.nodeCommand status.tokenSecretName",
+			" metadata.labels[drover.io/token-purpose] status.expiresAt status.insecureNodeCommand " +
+			"status.nodeCommand status.tokenSecretName",
 		"Create Secret " + recordedID + "/crt-token-default-token",
 		"Create Secret " + recordedID + "/crt-token-system",
 		machines + "demo-pool1" + set + " spec.template.spec.deletion.nodeDeletionTimeoutSeconds",
@@ -52,7 +57,8 @@ func differs(servers, workers []string) []string {
 		out = append(out, machines+"demo-workers"+set+" spec.template.spec.deletion.nodeDeletionTimeoutSeconds")
 	}
 	for _, name := range servers {
-		out = append(out, "Update Machine fleet-default/"+name+" metadata.annotations[pre-terminate.delete.hook.machine.cluster.x-k8s.io/rke-bootstrap-cleanup]")
+		out = append(out, "Update Machine fleet-default/"+name+
+			" metadata.annotations[pre-terminate.delete.hook.machine.cluster.x-k8s.io/rke-bootstrap-cleanup]")
 	}
 	for _, name := range slices.Concat(servers, workers) {
 		out = append(out,
@@ -81,10 +87,12 @@ func TestRecorded_Adoption(t *testing.T) {
 	}{
 		recorded.RancherOneServer: {inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1-x7k2p-hjv5c"}, nil},
 		recorded.RancherThreeServersTwoWorkers: {
-			inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1-x7k2p-hjv5c", "demo-pool1-x7k2p-q8d2m", "demo-pool1-x7k2p-zz4lt"},
+			inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1-x7k2p-hjv5c", "demo-pool1-x7k2p-q8d2m",
+				"demo-pool1-x7k2p-zz4lt"},
 			[]string{"demo-workers-x7k2p-hjv5c", "demo-workers-x7k2p-q8d2m"},
 		},
-		recorded.DroverOtherInstance: {inspect.OwnerOther, recorded.OtherInstance, []string{"demo-pool1-x7k2p-hjv5c"}, []string{"demo-workers-x7k2p-hjv5c"}},
+		recorded.DroverOtherInstance: {inspect.OwnerOther, recorded.OtherInstance, []string{"demo-pool1-x7k2p-hjv5c"},
+			[]string{"demo-workers-x7k2p-hjv5c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dataDir := t.TempDir()
@@ -144,7 +152,8 @@ func newRecorded(t *testing.T, dataDir string) *world {
 	t.Helper()
 	field := mgmtv3.Field{Type: "string", Nullable: true, Create: true, Update: true}
 	spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}}
-	w := &world{T: t, api: newAPI(t, driverschema.CRDs("pod", spec)...), served: map[string]downstream{}, dataDir: dataDir, metrics: prometheus.NewRegistry()}
+	w := &world{T: t, api: newAPI(t, driverschema.CRDs("pod", spec)...), served: map[string]downstream{},
+		dataDir: dataDir, metrics: prometheus.NewRegistry()}
 	w.connect()
 	_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})
 	check(t, err)

@@ -18,7 +18,9 @@ func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	deployed := func(o map[string]any) {
 		status := o["status"].(map[string]any)
-		status["conditions"] = append(status["conditions"].([]any), map[string]any{"type": "AgentDeployed", "status": "True"}, map[string]any{"type": "Connected", "status": "True"})
+		status["conditions"] = append(status["conditions"].([]any),
+			map[string]any{"type": "AgentDeployed", "status": "True"},
+			map[string]any{"type": "Connected", "status": "True"})
 	}
 	endpoint := func(o map[string]any) {
 		if strings.HasPrefix(o["apiVersion"].(string), "provisioning") {
@@ -39,11 +41,13 @@ func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
 		},
 		"with an agent, without a kubeconfig": {
 			recording: recorded.DroverOtherInstance, from: recorded.OtherInstance,
-			edit: map[string]func(map[string]any){"Cluster " + recordedID: deployed}, without: []string{"Secret demo-kubeconfig"},
+			edit: map[string]func(map[string]any){"Cluster " + recordedID: deployed}, without: []string{
+				"Secret demo-kubeconfig"},
 		},
 		"without a token": {
 			recording: recorded.DroverOtherInstance, from: recorded.OtherInstance,
-			without: []string{"Secret crt-token-system", "Secret crt-token-default-token", "ClusterRegistrationToken default-token", "Secret demo-cluster-agent"},
+			without: []string{"Secret crt-token-system", "Secret crt-token-default-token",
+				"ClusterRegistrationToken default-token", "Secret demo-cluster-agent"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,13 +22,15 @@ func TestStory_ABundleHoldsTheClusterAndNoSecrets(t *testing.T) {
 		w.apply(k3s, w.servers(1, 1))
 		w.until("the cluster", 5*time.Minute, w.ready(2))
 		w.edit(func(c *provv1.Cluster) {
-			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"datastore-cafile": "/x", "etcd-s3-secret-key": "aVeryS3cretKey"}
+			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"datastore-cafile": "/x",
+				"etcd-s3-secret-key": "aVeryS3cretKey"}
 			c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://robot:Pr0xyPassword@proxy:3128"}}
 		})
 		time.Sleep(3 * time.Minute)
 		r := w.reader()
 		defer r.Close()
-		in := supportbundle.Input{Clusters: []supportbundle.Cluster{{Namespace: fleet, Name: demo}}, Texts: map[string]string{}}
+		in := supportbundle.Input{Clusters: []supportbundle.Cluster{{Namespace: fleet, Name: demo}},
+			Texts: map[string]string{}}
 		r.Collect(t.Context(), []string{demo}, &in)
 		files, err := supportbundle.Files(in)
 		check(t, err)
@@ -39,9 +41,12 @@ func TestStory_ABundleHoldsTheClusterAndNoSecrets(t *testing.T) {
 			all.Write(f.Data)
 		}
 		for _, path := range []string{
-			"objects/namespaces/fleet-default/cluster.provisioning.cattle.io/demo.yaml", "objects/namespaces/fleet-default/rkecontrolplane.rke.cattle.io/demo.yaml",
-			"objects/namespaces/fleet-default/secret/demo-kubeconfig.yaml", "objects/namespaces/cattle-global-data/secret/cc-demo.yaml",
-			"objects/namespaces/fleet-default/digitaloceanconfig.rke-machine-config.cattle.io/demo-server.yaml", "objects/cluster-scoped/nodedriver.management.cattle.io/digitalocean.yaml",
+			"objects/namespaces/fleet-default/cluster.provisioning.cattle.io/demo.yaml",
+			"objects/namespaces/fleet-default/rkecontrolplane.rke.cattle.io/demo.yaml",
+			"objects/namespaces/fleet-default/secret/demo-kubeconfig.yaml",
+			"objects/namespaces/cattle-global-data/secret/cc-demo.yaml",
+			"objects/namespaces/fleet-default/digitaloceanconfig.rke-machine-config.cattle.io/demo-server.yaml",
+			"objects/cluster-scoped/nodedriver.management.cattle.io/digitalocean.yaml",
 			"definitions.txt", "README.txt", "unread.txt",
 		} {
 			if !paths[path] {
@@ -59,7 +64,8 @@ func TestStory_ABundleHoldsTheClusterAndNoSecrets(t *testing.T) {
 			t.Errorf("only %d secrets were found", len(secrets))
 		}
 		for _, secret := range secrets {
-			if strings.Contains(all.String(), secret) || strings.Contains(all.String(), base64.StdEncoding.EncodeToString([]byte(secret))) {
+			if strings.Contains(all.String(), secret) ||
+				strings.Contains(all.String(), base64.StdEncoding.EncodeToString([]byte(secret))) {
 				t.Errorf("the bundle contains %q", secret)
 			}
 		}

@@ -36,7 +36,9 @@ const (
 // endpointOf returns the input for tokens of the authorized endpoint of a cluster.
 func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
 	if s.opts.installedAgent() == "" { // without agents there are no keys, and nothing in the cluster verifies tokens
-		return endpointtoken.Endpoint{}, fmt.Errorf("%w: this server installs no agents, so no program verifies tokens in the cluster", endpointtoken.ErrOff)
+		return endpointtoken.Endpoint{},
+			fmt.Errorf("%w: this server installs no agents, so no program verifies tokens in the cluster",
+				endpointtoken.ErrOff)
 	}
 	cluster, ok := s.cluster(id)
 	if !ok {
@@ -46,7 +48,8 @@ func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
 	if err != nil {
 		return endpointtoken.Endpoint{}, err
 	}
-	secret, err := clients.Optional(s.every.Core.Secret().Cache().Get(cluster.Namespace, naming.EndpointKeys(cluster.Name)))
+	secret, err := clients.Optional(s.every.Core.Secret().Cache().Get(cluster.Namespace,
+		naming.EndpointKeys(cluster.Name)))
 	if err != nil {
 		return endpointtoken.Endpoint{}, err
 	}
@@ -60,7 +63,8 @@ func (s *Server) endpointServers(id string) (map[string]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	machines, err := s.every.CAPI.Machine().Cache().List(cluster.Namespace, labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: cluster.Name}))
+	machines, err := s.every.CAPI.Machine().Cache().List(cluster.Namespace,
+		labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: cluster.Name}))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +91,8 @@ func (s *Server) endpointAuthority(ctx context.Context, id string) ([]byte, erro
 // authorityOf asks a cluster for the certificate authority of its API servers, as PEM. It bounds and checks the answer,
 // because the cluster is not trusted.
 func authorityOf(ctx context.Context, client kubernetes.Interface) ([]byte, error) {
-	stream, err := client.CoreV1().RESTClient().Get().Namespace(rootAuthorityNamespace).Resource("configmaps").Name(rootAuthority).
+	stream, err := client.CoreV1().RESTClient().Get().Namespace(rootAuthorityNamespace).Resource("configmaps").Name(
+		rootAuthority).
 		SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
 	switch {
 	case errors.Is(err, ErrNotConnected):
@@ -104,7 +109,8 @@ func authorityOf(ctx context.Context, client kubernetes.Interface) ([]byte, erro
 	err = json.Unmarshal(content, &found)
 	authority := []byte(found.Data[rootAuthorityKey])
 	if err != nil || len(authority) > largestAuthority || !x509.NewCertPool().AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("ConfigMap %s/%s of the cluster must have certificates in %s, of at most %d bytes", rootAuthorityNamespace, rootAuthority, rootAuthorityKey, largestAuthority)
+		return nil, fmt.Errorf("ConfigMap %s/%s of the cluster must have certificates in %s, of at most %d bytes",
+			rootAuthorityNamespace, rootAuthority, rootAuthorityKey, largestAuthority)
 	}
 	return authority, nil
 }

@@ -56,8 +56,10 @@ func (s *Server) announce(c *clients.Clients, in lookup) (a *announcer, stop fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("create the client for events: %w", err)
 	}
-	broadcaster := record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: sameAtOnce, SpamKeyFunc: sameKey, LRUCacheSize: remembered})
-	broadcaster.StartRecordingToSink(&sink{EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}})
+	broadcaster := record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: sameAtOnce,
+		SpamKeyFunc: sameKey, LRUCacheSize: remembered})
+	broadcaster.StartRecordingToSink(
+		&sink{EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}})
 	recorder := broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: component})
 	return &announcer{recorder, in}, broadcaster.Shutdown, nil
 }

@@ -45,7 +45,8 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 		w.until("the cluster", 5*time.Minute, w.ready(3))
 		time.Sleep(time.Minute)
 		want := map[string]int64{
-			"Cluster SpecApplied": 1, "Cluster ClusterConnected": 1, "Cluster ClusterProgressing": 1, "Cluster ClusterReady": 1,
+			"Cluster SpecApplied": 1, "Cluster ClusterConnected": 1, "Cluster ClusterProgressing": 1,
+			"Cluster ClusterReady":               1,
 			"RKEControlPlane MachinesRegistered": 1, "RKEControlPlane Bootstrapped": 1,
 			"Machine MachineCreated": 3, "Machine InfrastructureReady": 3, "Machine NodeRegistered": 3,
 			"Machine PlanDelivered": 3, "Machine PlanApplied": 3, "Machine MachineReady": 3,
@@ -71,7 +72,8 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 		w.until("one machine fewer", 10*time.Minute, w.ready(2))
 		time.Sleep(time.Minute)
 		for _, reason := range []string{
-			"Cluster UpgradeStarted", "Cluster UpgradeFinished", "Machine MachineRestarting", "Machine MachineDeleting", "Cluster MachineRemoved",
+			"Cluster UpgradeStarted", "Cluster UpgradeFinished", "Machine MachineRestarting", "Machine MachineDeleting",
+			"Cluster MachineRemoved",
 			"DigitaloceanMachine HostDeleting",
 		} {
 			if w.told()[reason] <= before[reason] {
@@ -93,7 +95,8 @@ func TestStory_EventsTellOfARefusedCluster(t *testing.T) {
 			maps.DeleteFunc(out, func(key string, _ int64) bool { return !strings.HasPrefix(key, "Cluster ") })
 			return out
 		}
-		if diff := cmp.Diff(map[string]int64{"Cluster SpecRefused": 1, "Cluster ClusterNotReady": 1}, told()); diff != "" {
+		if diff := cmp.Diff(map[string]int64{"Cluster SpecRefused": 1, "Cluster ClusterNotReady": 1}, told()); diff !=
+			"" {
 			t.Errorf("events of a refused cluster (-want +got):\n%s", diff)
 		}
 		w.quiet(time.Hour)
@@ -111,7 +114,8 @@ func TestStory_EventsTellOfARefusedCluster(t *testing.T) {
 // and each reason has its own limit.
 func TestAnnouncer_LimitsEvents(t *testing.T) {
 	tell(t, func(w *world) {
-		s, err := New(Options{RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test", DataDir: w.dataDir, Settings: Settings{ServerURL: "https://drover.example.com"}, Registerer: w.metrics})
+		s, err := New(Options{RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test",
+			DataDir: w.dataDir, Settings: Settings{ServerURL: "https://drover.example.com"}, Registerer: w.metrics})
 		check(t, err)
 		defer s.every.Stop()
 		a, stop, err := s.announce(s.every, lookup{s.every, "test"})
@@ -120,7 +124,8 @@ func TestAnnouncer_LimitsEvents(t *testing.T) {
 		_, err = w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})
 		check(t, err)
 		for i := range 500 {
-			a.tell([]events.Event{{Object: object, Type: "Warning", Reason: events.ReasonClusterNotReady, Message: fmt.Sprintf("failure %d", i%20)}})
+			a.tell([]events.Event{{Object: object, Type: "Warning", Reason: events.ReasonClusterNotReady,
+				Message: fmt.Sprintf("failure %d", i%20)}})
 			time.Sleep(time.Second / 2)
 		}
 		a.tell([]events.Event{{Object: object, Type: "Normal", Reason: events.ReasonClusterReady, Message: "ready"}})
@@ -141,7 +146,8 @@ func TestAnnouncer_UsesTheHostsRecorder(t *testing.T) {
 	tell(t, func(w *world) {
 		recorder := record.NewFakeRecorder(10)
 		s, err := New(Options{
-			RESTConfig: w.api.Config("ignored"), InstanceID: "test", DataDir: w.dataDir, Settings: Settings{ServerURL: "https://drover.example.com"},
+			RESTConfig: w.api.Config("ignored"), InstanceID: "test", DataDir: w.dataDir,
+			Settings:   Settings{ServerURL: "https://drover.example.com"},
 			Registerer: w.metrics, EventRecorder: recorder,
 		})
 		check(t, err)
@@ -153,7 +159,8 @@ func TestAnnouncer_UsesTheHostsRecorder(t *testing.T) {
 		if got := <-recorder.Events; got != "Normal ClusterReady ready" {
 			t.Error(got)
 		}
-		if slices.ContainsFunc(w.api.Objects(corev1.SchemeGroupVersion.WithKind("Event")), func(*unstructured.Unstructured) bool { return true }) {
+		if slices.ContainsFunc(w.api.Objects(corev1.SchemeGroupVersion.WithKind("Event")),
+			func(*unstructured.Unstructured) bool { return true }) {
 			t.Error("an event bypasses the host's recorder")
 		}
 	})

@@ -37,7 +37,8 @@ func options() server.Options {
 	log.SetLevel(logrus.ErrorLevel)
 	return server.Options{
 		RESTConfig: managementCluster(), InstanceID: "example", DataDir: os.TempDir(),
-		Settings: server.Settings{ServerURL: "https://host.example.com"}, Registerer: prometheus.NewRegistry(), Log: log,
+		Settings: server.Settings{ServerURL: "https://host.example.com"}, Registerer: prometheus.NewRegistry(),
+		Log: log,
 	}
 }
 

@@ -28,7 +28,8 @@ func (w *world) imported() (id, token string) {
 		_, err := w.user.Core.Namespace().Get(fleet, metav1.GetOptions{})
 		return map[bool]string{true: "it does not exist"}[err != nil]
 	})
-	_, err := w.user.Provisioning.Cluster().Create(&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: demo}})
+	_, err := w.user.Provisioning.Cluster().Create(
+		&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: demo}})
 	check(w.T, err)
 	w.until("the token of the agent", time.Minute, func() string {
 		id, token = w.agentToken()
@@ -46,7 +47,8 @@ func (w *world) agentToken() (id, token string) {
 	if cluster.Status.ClusterName == "" {
 		return "", ""
 	}
-	secret, err := w.user.Core.Secret().Get(cluster.Status.ClusterName, "crt-token-"+naming.DefaultRegistrationToken, metav1.GetOptions{})
+	secret, err := w.user.Core.Secret().Get(cluster.Status.ClusterName, "crt-token-"+naming.DefaultRegistrationToken,
+		metav1.GetOptions{})
 	if err != nil {
 		return cluster.Status.ClusterName, ""
 	}
@@ -68,7 +70,8 @@ func (w *world) managed(id, token string) {
 		}
 	}
 	// The annotation that blocks "clusterctl move" comes and goes with the mark.
-	if diff := cmp.Diff([]string{"Update Cluster.provisioning.cattle.io metadata.annotations[" + rkev1.BlockMoveAnnotation + "]"}, fields); diff != "" || len(a.Objects) > 2 {
+	if diff := cmp.Diff([]string{"Update Cluster.provisioning.cattle.io metadata.annotations[" +
+		rkev1.BlockMoveAnnotation + "]"}, fields); diff != "" || len(a.Objects) > 2 {
 		w.Errorf("adopting an imported cluster is more than a mark (-want +got):\n%s", diff)
 	}
 	if a.Owner != inspect.OwnerReleased || a.Result != planner.ClassNone || len(a.Problems)+len(a.Machines) > 0 {
@@ -147,8 +150,10 @@ func TestAdoption_OfClustersWithoutConfiguration(t *testing.T) {
 		want              string // the obstacle; empty: none
 	}{
 		"of Rancher": {name: "theirs", clusterName: "c-m-aaaaaaaa"},
-		"of Rancher, with an older management cluster": {name: "c-a2b4c", clusterName: "c-a2b4c", want: "its management cluster is older than it"},
-		"the cluster of Rancher itself":                {name: "local", clusterName: "local", want: "its management cluster is older than it"},
+		"of Rancher, with an older management cluster": {name: "c-a2b4c", clusterName: "c-a2b4c",
+			want: "its management cluster is older than it"},
+		"the cluster of Rancher itself": {name: "local", clusterName: "local",
+			want: "its management cluster is older than it"},
 	}
 	tell(t, func(w *world) {
 		w.start()
@@ -158,7 +163,8 @@ func TestAdoption_OfClustersWithoutConfiguration(t *testing.T) {
 		})
 		for _, name := range slices.Sorted(maps.Keys(cases)) {
 			tc := cases[name]
-			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: tc.name}, Status: provv1.ClusterStatus{ClusterName: tc.clusterName}}
+			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: tc.name},
+				Status: provv1.ClusterStatus{ClusterName: tc.clusterName}}
 			cluster.SetGroupVersionKind(provv1.SchemeGroupVersion.WithKind("Cluster"))
 			check(t, w.api.Add(cluster))
 			reader := w.reader()
@@ -166,7 +172,8 @@ func TestAdoption_OfClustersWithoutConfiguration(t *testing.T) {
 			reader.Close()
 			check(t, err)
 			problems := strings.Join(a.Problems, "; ")
-			if a.Owner != inspect.OwnerUnmarked || (problems == "") != (tc.want == "") || !strings.Contains(problems, tc.want) {
+			if a.Owner != inspect.OwnerUnmarked || (problems == "") != (tc.want == "") ||
+				!strings.Contains(problems, tc.want) {
 				t.Errorf("%s: %s, %q; want %q", name, a.Owner, problems, tc.want)
 			}
 			if err := adopt.Check(a, w.limits("")); err == nil || !strings.Contains(err.Error(), "--from rancher") {

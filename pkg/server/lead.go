@@ -44,7 +44,8 @@ var errTermOver = errors.New("the term has ended")
 
 // term runs the controllers until ctx ends. If one of them fails, it calls cancel.
 func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error {
-	options := clients.Options{Version: s.opts.Version, SyncTimeout: s.opts.StartTimeout, Share: s.every, Observe: s.reconciles.Observe}
+	options := clients.Options{Version: s.opts.Version, SyncTimeout: s.opts.StartTimeout, Share: s.every,
+		Observe: s.reconciles.Observe}
 	// Kinds of a host's factory start once and keep running between terms.
 	kinds := ctx //nolint:contextcheck // the other choice below is the context of Serve, on purpose
 	if s.opts.ControllerFactory != nil {
@@ -55,7 +56,9 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 		if err != nil {
 			return err
 		}
-		options.WrapCaches = func(base lassocache.SharedCacheFactory) lassocache.SharedCacheFactory { return core.WrapCaches(base) }
+		options.WrapCaches = func(base lassocache.SharedCacheFactory) lassocache.SharedCacheFactory {
+			return core.WrapCaches(base)
+		}
 		defer func() { cancel(errTermOver); <-ended }()
 	}
 	term, err := clients.New(s.opts.RESTConfig, options)
@@ -64,7 +67,8 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 	}
 	defer term.Stop()
 	checker := access.New(access.Options{
-		Key: s.grantsKey, Clusters: term.Provisioning.Cluster().Cache(), Review: access.Review(term.Kubernetes), Log: s.opts.Log,
+		Key: s.grantsKey, Clusters: term.Provisioning.Cluster().Cache(), Review: access.Review(term.Kubernetes),
+		Log: s.opts.Log,
 	})
 	if err := controllers.Register(term.HandlerContext(), s.deps(term, checker)); err != nil {
 		return fmt.Errorf("register controllers: %w", err)

@@ -63,7 +63,8 @@ func (w *world) written() []string {
 		if token {
 			write.Name = "proxy-token-*"
 		}
-		ofCluster := token || write.Namespace == fleet || strings.HasPrefix(write.Namespace, "c-m-") || write.Namespace == "" && strings.HasPrefix(write.Name, "c-m-")
+		ofCluster := token || write.Namespace == fleet || strings.HasPrefix(write.Namespace, "c-m-") ||
+			write.Namespace == "" && strings.HasPrefix(write.Name, "c-m-")
 		if !ofCluster || write.Code != http.StatusOK || strings.HasPrefix(write.Resource, "events") {
 			continue
 		}
@@ -108,31 +109,43 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 		want    []string
 	}{
 		"accounts, rights and Secrets of machines": {
-			without: []string{"RoleBinding " + worker + "-machine-plan", "ServiceAccount " + worker + "-machine-plan", "Secret " + worker + "-machine-plan-token", "Secret " + worker + "-machine-bootstrap"},
+			without: []string{"RoleBinding " + worker + "-machine-plan", "ServiceAccount " + worker + "-machine-plan",
+				"Secret " + worker + "-machine-plan-token", "Secret " + worker + "-machine-bootstrap"},
 			edit: map[string]func(map[string]any){
-				"Role " + server + "-machine-plan":   func(o map[string]any) { o["rules"] = []any{} },
-				"Secret " + server + "-machine-plan": func(o map[string]any) { unset(o, "metadata", "labels", "cluster.x-k8s.io/cluster-name") },
-				"RKEBootstrap " + server:             func(o map[string]any) { unset(o, "metadata", "finalizers") },
+				"Role " + server + "-machine-plan": func(o map[string]any) { o["rules"] = []any{} },
+				"Secret " + server + "-machine-plan": func(o map[string]any) {
+					unset(o, "metadata", "labels", "cluster.x-k8s.io/cluster-name")
+				},
+				"RKEBootstrap " + server: func(o map[string]any) { unset(o, "metadata", "finalizers") },
 				"Machine " + server: func(o map[string]any) {
-					unset(o, "metadata", "annotations", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/rke-bootstrap-cleanup")
+					unset(o, "metadata", "annotations",
+						"pre-terminate.delete.hook.machine.cluster.x-k8s.io/rke-bootstrap-cleanup")
 				},
 			},
 			want: []string{
-				"Create RoleBinding fleet-default/" + worker + "-machine-plan", "Create ServiceAccount fleet-default/" + worker + "-machine-plan",
-				"Create Secret fleet-default/" + worker + "-machine-bootstrap", "Create Secret fleet-default/" + worker + "-machine-bootstrap-token",
-				"Update Role fleet-default/" + server + "-machine-plan metadata.annotations[objectset.rio.cattle.io/*] rules",
-				"Update Secret fleet-default/" + server + "-machine-plan metadata.labels[cluster.x-k8s.io/cluster-name]",
+				"Create RoleBinding fleet-default/" + worker + "-machine-plan", "Create ServiceAccount fleet-default/" +
+					worker + "-machine-plan",
+				"Create Secret fleet-default/" + worker + "-machine-bootstrap", "Create Secret fleet-default/" +
+					worker + "-machine-bootstrap-token",
+				"Update Role fleet-default/" + server +
+					"-machine-plan metadata.annotations[objectset.rio.cattle.io/*] rules",
+				"Update Secret fleet-default/" + server +
+					"-machine-plan metadata.labels[cluster.x-k8s.io/cluster-name]",
 				"Update RKEBootstrap fleet-default/" + server + " metadata.finalizers",
 			},
 		},
 		"objects of the cluster": {
 			without: []string{"Secret demo-kubeconfig", "Secret demo-rke-state"},
 			edit: map[string]func(map[string]any){
-				"RKECluster demo":      func(o map[string]any) { unset(o, "spec", "controlPlaneEndpoint"); unset(o, "status") },
+				"RKECluster demo": func(o map[string]any) {
+					unset(o, "spec", "controlPlaneEndpoint")
+					unset(o, "status")
+				},
 				"RKEControlPlane demo": func(o map[string]any) { unset(o, "metadata", "finalizers") },
 			},
 			want: []string{
-				"Update RKECluster fleet-default/demo spec.controlPlaneEndpoint.host spec.controlPlaneEndpoint.port status.initialization",
+				"Update RKECluster fleet-default/demo spec.controlPlaneEndpoint.host spec.controlPlaneEndpoint.port " +
+					"status.initialization",
 			},
 		},
 		"the ways to the cluster": {
@@ -141,7 +154,8 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 				"Cluster demo": func(o map[string]any) { set(o, true, "spec", "localClusterAuthEndpoint", "enabled") },
 				"Cluster " + recordedID: func(o map[string]any) {
 					status := o["status"].(map[string]any)
-					status["conditions"] = append(status["conditions"].([]any), map[string]any{"type": "AgentDeployed", "status": "True"})
+					status["conditions"] = append(status["conditions"].([]any),
+						map[string]any{"type": "AgentDeployed", "status": "True"})
 				},
 			},
 			want: []string{"Create Secret fleet-default/demo-kubeconfig", "Create Secret drover-system/proxy-token-*"},
@@ -152,13 +166,15 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 		},
 		"the first server has no host": { // the other controllers see the deletion of its machine
 			edit: map[string]func(map[string]any){"PodMachine " + server: unmade},
-			want: []string{"Delete Machine fleet-default/" + server + " Replace", "Update RKEBootstrap fleet-default/" + server + " status.conditions"},
+			want: []string{"Delete Machine fleet-default/" + server + " Replace", "Update RKEBootstrap fleet-default/" +
+				server + " status.conditions"},
 		},
 		"another server has no host": {
 			edit: map[string]func(map[string]any){"PodMachine demo-pool1-x7k2p-q8d2m": unmade},
 			want: []string{"Delete Machine fleet-default/demo-pool1-x7k2p-q8d2m Replace"},
 		},
-		"a worker that is being deleted": {deleted: []string{"Machine " + worker, "PodMachine " + worker, "RKEBootstrap " + worker}},
+		"a worker that is being deleted": {deleted: []string{"Machine " + worker, "PodMachine " + worker,
+			"RKEBootstrap " + worker}},
 		"a server that is being deleted": {deleted: []string{"Machine " + server}},
 		"a Cluster of another namespace says that the management cluster is its own": {
 			thief: true,
@@ -220,18 +236,26 @@ func TestRecorded_AdoptionReportsWhatItCannotCompare(t *testing.T) {
 	}{
 		"a control plane of another program": {
 			edit: map[string]func(map[string]any){"RKEControlPlane demo": theirs}, absent: "nothing is",
-			listed: []string{"Refuse RKEControlPlane fleet-default/demo"}, problem: `RKEControlPlane demo belongs to set "their-set" of `,
+			listed:  []string{"Refuse RKEControlPlane fleet-default/demo"},
+			problem: `RKEControlPlane demo belongs to set "their-set" of `,
 		},
 		"Secrets of the management cluster's namespace": {
-			denies: func(r memkube.Request) bool { return r.Namespace == recordedID && r.Resource.Resource == "secrets" },
-			notes:  []string{"the Secrets of registration tokens are not compared: you may not get secrets in namespace " + recordedID},
-			absent: "crt-token", listed: []string{"Update Namespace /" + recordedID + notes, "Create ClusterRegistrationToken " + recordedID + "/system"},
+			denies: func(r memkube.Request) bool {
+				return r.Namespace == recordedID && r.Resource.Resource == "secrets"
+			},
+			notes: []string{
+				"the Secrets of registration tokens are not compared: you may not get secrets in namespace " +
+					recordedID},
+			absent: "crt-token", listed: []string{"Update Namespace /" + recordedID + notes,
+				"Create ClusterRegistrationToken " + recordedID + "/system"},
 		},
 		"accounts": {
 			denies: func(r memkube.Request) bool { return r.Resource.Resource == "serviceaccounts" },
 			notes: []string{
-				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: you may not get serviceaccounts in namespace fleet-default",
-				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: you may not list serviceaccounts in namespace fleet-default",
+				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: you may not get " +
+					"serviceaccounts in namespace fleet-default",
+				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: you may not list " +
+					"serviceaccounts in namespace fleet-default",
 			},
 			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
 		},
@@ -239,8 +263,10 @@ func TestRecorded_AdoptionReportsWhatItCannotCompare(t *testing.T) {
 			denies: func(r memkube.Request) bool { return r.Resource.Resource == "serviceaccounts" },
 			with:   apierrors.NewInternalError(errors.New("the store is down")),
 			notes: []string{
-				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: list serviceaccounts in namespace fleet-default: ",
-				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: list serviceaccounts in namespace fleet-default: ",
+				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: list " +
+					"serviceaccounts in namespace fleet-default: ",
+				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: list serviceaccounts in " +
+					"namespace fleet-default: ",
 			},
 			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
 		},
@@ -248,35 +274,45 @@ func TestRecorded_AdoptionReportsWhatItCannotCompare(t *testing.T) {
 			denies: func(r memkube.Request) bool {
 				return r.Resource.Group == provv1.SchemeGroupVersion.Group && r.Namespace == ""
 			},
-			notes:  []string{"Clusters of other namespaces with the same management cluster are not compared: you may not list clusters.provisioning"},
+			notes: []string{
+				"Clusters of other namespaces with the same management cluster are not compared: you may not list " +
+					"clusters.provisioning"},
 			absent: "without permissions", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
 		},
 		"an account of another program": {
-			edit:   map[string]func(map[string]any){"ServiceAccount demo-pool1-x7k2p-hjv5c-machine-plan": theirs},
-			notes:  []string{"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c cannot be created or updated: apply set rke-bootstrap: "},
+			edit: map[string]func(map[string]any){"ServiceAccount demo-pool1-x7k2p-hjv5c-machine-plan": theirs},
+			notes: []string{
+				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c cannot be created or updated: apply " +
+					"set rke-bootstrap: "},
 			absent: "ServiceAccount fleet-default/demo-pool1-x7k2p-hjv5c-machine-plan",
 		},
 		"the management side": {
 			denies: func(r memkube.Request) bool {
-				return r.Resource.Group == "management.cattle.io" && r.Resource.Resource != "dynamicschemas" && r.Namespace != ""
+				return r.Resource.Group == "management.cattle.io" && r.Resource.Resource != "dynamicschemas" &&
+					r.Namespace != ""
 			},
 			notes: []string{
-				"the Secrets of registration tokens are not compared: you may not list clusterregistrationtokens.management.cattle.io in namespace " + recordedID,
-				"the objects of the cluster and the management cluster are not compared: you may not list clusterregistrationtokens.management.cattle.io in namespace " + recordedID,
+				"the Secrets of registration tokens are not compared: you may not list " +
+					"clusterregistrationtokens.management.cattle.io in namespace " + recordedID,
+				"the objects of the cluster and the management cluster are not compared: you may not list " +
+					"clusterregistrationtokens.management.cattle.io in namespace " + recordedID,
 			},
 			absent: "ClusterRegistrationToken", listed: []string{
 				"Update Cluster.management.cattle.io /" + recordedID + " status.conditions status.info status.provider",
 				"Create ServiceAccount fleet-default/demo-pool1-x7k2p-hjv5c-machine-bootstrap",
 			},
-			problem: "the objects of the cluster and the management cluster may belong to another program: you may not list ",
+			problem: "the objects of the cluster and the management cluster may belong to another program: you may " +
+				"not list ",
 		},
 		"a control plane of another program, and the kinds of Cluster API": {
 			denies: func(r memkube.Request) bool { return r.Resource.Resource == "machinehealthchecks" },
 			edit:   map[string]func(map[string]any){"RKEControlPlane demo": theirs}, absent: "nothing is",
 			notes: []string{
-				"the objects of the cluster and the management cluster are not compared: you may not list machinehealthchecks",
+				"the objects of the cluster and the management cluster are not compared: you may not list " +
+					"machinehealthchecks",
 			},
-			problem: "the objects of the cluster and the management cluster may belong to another program: you may not list ",
+			problem: "the objects of the cluster and the management cluster may belong to another program: you may " +
+				"not list ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +333,8 @@ func TestRecorded_AdoptionReportsWhatItCannotCompare(t *testing.T) {
 					return tc.with
 				})
 				a := w.look()
-				if problems := strings.Join(a.Problems, "; "); (problems == "") != (tc.problem == "") || !strings.HasPrefix(problems, tc.problem) {
+				if problems := strings.Join(a.Problems, "; "); (problems == "") != (tc.problem == "") ||
+					!strings.HasPrefix(problems, tc.problem) {
 					t.Errorf("problems %q, want %q", problems, tc.problem)
 				}
 				for _, note := range tc.notes {
@@ -333,28 +370,36 @@ func TestRecorded_AdoptionThatReplacesFailedMachinesNeedsConsent(t *testing.T) {
 			return with(r)
 		}
 	}
-	forbidden := func(r memkube.Request) error { return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, nil) }
+	forbidden := func(r memkube.Request) error {
+		return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, nil)
+	}
 	broken := func(memkube.Request) error { return apierrors.NewInternalError(errors.New("the store is down")) }
 	for name, tc := range map[string]struct {
 		intercept func(r memkube.Request) error
 		begun     bool   // the infra machine says that its host is being created
 		note      string // the beginning of a note
 	}{
-		"all reads are allowed":              {},
-		"Jobs may not be listed":             {intercept: refuses("jobs", forbidden), note: counts + " reports CreateError"},
-		"the API server fails":               {intercept: refuses("jobs", broken), note: counts + " reports CreateError"},
-		"hosts may not be read":              {intercept: refuses("podmachines", forbidden), note: counts + " cannot be read, and "},
-		"the end of the creation is unknown": {intercept: refuses("jobs", forbidden), begun: true, note: counts + " does not show that its host was created"},
+		"all reads are allowed": {},
+		"Jobs may not be listed": {intercept: refuses("jobs", forbidden), note: counts +
+			" reports CreateError"},
+		"the API server fails": {intercept: refuses("jobs", broken), note: counts +
+			" reports CreateError"},
+		"hosts may not be read": {intercept: refuses("podmachines", forbidden), note: counts +
+			" cannot be read, and "},
+		"the end of the creation is unknown": {intercept: refuses("jobs", forbidden), begun: true, note: counts +
+			" does not show that its host was created"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dataDir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				w := newRecorded(t, dataDir)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-				edits := map[string]func(map[string]any){"PodMachine " + failed: unmade, "Machine " + failed: func(o map[string]any) { unset(o, "status", "initialization") }}
+				edits := map[string]func(map[string]any){"PodMachine " + failed: unmade, "Machine " +
+					failed: func(o map[string]any) { unset(o, "status", "initialization") }}
 				if tc.begun {
 					edits["PodMachine "+failed] = func(o map[string]any) {
-						o["status"] = map[string]any{"conditions": []any{map[string]any{"type": "CreateJob", "status": "Unknown"}}}
+						o["status"] = map[string]any{
+							"conditions": []any{map[string]any{"type": "CreateJob", "status": "Unknown"}}}
 						unset(o, "spec", "providerID")
 					}
 				}
@@ -363,19 +408,24 @@ func TestRecorded_AdoptionThatReplacesFailedMachinesNeedsConsent(t *testing.T) {
 				time.Sleep(time.Minute)
 				w.api.Intercept(tc.intercept)
 				a := w.look()
-				if got := lines(a.Objects); a.Result != planner.ClassReplace || tc.intercept == nil && !slices.Contains(got, "Delete Machine fleet-default/"+failed+" Replace") {
+				if got := lines(a.Objects); a.Result != planner.ClassReplace || tc.intercept == nil &&
+					!slices.Contains(got, "Delete Machine fleet-default/"+failed+" Replace") {
 					t.Errorf("%s:\n%s", a.Result, strings.Join(got, "\n"))
 				}
 				for _, m := range a.Machines {
-					if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name == failed]; m.Class != want {
+					if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name ==
+						failed]; m.Class != want {
 						t.Errorf("%s: %s", m.Name, m.Class)
 					}
 				}
-				told := slices.ContainsFunc(a.Notes, func(note string) bool { return strings.HasPrefix(note, "machine ") && strings.HasPrefix(note, tc.note) })
+				told := slices.ContainsFunc(a.Notes, func(note string) bool {
+					return strings.HasPrefix(note, "machine ") && strings.HasPrefix(note, tc.note)
+				})
 				if told != (tc.note != "") {
 					t.Errorf("notes %q", a.Notes)
 				}
-				if err := w.take(a, w.limits(adopt.FromRancher)); err == nil || !strings.Contains(err.Error(), "--allow-replace") {
+				if err := w.take(a, w.limits(adopt.FromRancher)); err == nil ||
+					!strings.Contains(err.Error(), "--allow-replace") {
 					t.Errorf("%v", err)
 				}
 			})
@@ -413,7 +463,8 @@ func (w *world) steal() {
 	w.Helper()
 	_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 	check(w.T, err)
-	thief, err := w.user.Provisioning.Cluster().Create(&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "thief"}})
+	thief, err := w.user.Provisioning.Cluster().Create(
+		&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "thief"}})
 	check(w.T, err)
 	thief.Status.ClusterName = recordedID
 	_, err = w.user.Provisioning.Cluster().UpdateStatus(thief)
@@ -422,11 +473,14 @@ func (w *world) steal() {
 
 // recording creates the objects of a recording and returns them. It leaves out the objects in without and applies
 // edits. Both name objects by kind and name.
-func (w *world) recording(name string, without []string, edits map[string]func(object map[string]any)) []*unstructured.Unstructured {
+func (w *world) recording(name string, without []string,
+	edits map[string]func(object map[string]any)) []*unstructured.Unstructured {
 	w.Helper()
 	objects, err := recorded.Load(name)
 	check(w.T, err)
-	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return slices.Contains(without, o.GetKind()+" "+o.GetName()) })
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+		return slices.Contains(without, o.GetKind()+" "+o.GetName())
+	})
 	edited(objects, edits)
 	_, err = recorded.Create(w.Context(), w.live, objects)
 	check(w.T, err)

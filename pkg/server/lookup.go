@@ -43,7 +43,8 @@ func (l lookup) machineOf(plan *corev1.Secret) *clusterv1.Machine {
 		return nil
 	}
 	machine := found(l.caches.CAPI.Machine().Cache().Get(plan.Namespace, plan.Labels[rkev1.MachineNameLabel]))
-	if machine == nil || !slices.Contains(planstore.WakePlanSecret(machine), wakeup.Key{Namespace: plan.Namespace, Name: plan.Name}) ||
+	if machine == nil || !slices.Contains(planstore.WakePlanSecret(machine),
+		wakeup.Key{Namespace: plan.Namespace, Name: plan.Name}) ||
 		l.cluster(machine.Namespace, machine.Spec.ClusterName) == nil {
 		return nil
 	}

@@ -48,7 +48,8 @@ func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
 	forget := s.fleet.Lead(source(c, s.opts.InstanceID))
 	stop = func() { watched.end(); forget(); shutdown() }
 	machines := changes[*clusterv1.Machine]{
-		added: events.machineCreated, updated: each(s.fleet.MachineChanged, events.machineChanged), removed: events.machineRemoved,
+		added: events.machineCreated, updated: each(s.fleet.MachineChanged, events.machineChanged),
+		removed: events.machineRemoved,
 	}
 	plans := changes[*corev1.Secret]{updated: each(s.fleet.PlanChanged, events.planChanged)}
 	if traces := s.trace(in); traces != nil {
@@ -58,12 +59,14 @@ func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
 		plans.updated = each(plans.updated, traces.planChanged)
 	}
 	err = errors.Join(
-		on(watched, c.Provisioning.Cluster().Informer(), changes[*provv1.Cluster]{updated: each(s.fleet.ClusterChanged, events.clusterChanged)}),
+		on(watched, c.Provisioning.Cluster().Informer(),
+			changes[*provv1.Cluster]{updated: each(s.fleet.ClusterChanged, events.clusterChanged)}),
 		on(watched, c.RKE.RKEControlPlane().Informer(),
 			changes[*rkev1.RKEControlPlane]{updated: each(s.fleet.ControlPlaneChanged, events.controlPlaneChanged)}),
 		on(watched, c.CAPI.Machine().Informer(), machines),
 		on(watched, c.Core.Secret().Informer(), plans),
-		on(watched, c.CAPI.MachineDeployment().Informer(), changes[*clusterv1.MachineDeployment]{updated: events.poolChanged}),
+		on(watched, c.CAPI.MachineDeployment().Informer(),
+			changes[*clusterv1.MachineDeployment]{updated: events.poolChanged}),
 		on(watched, c.Management.NodeDriver().Informer(), changes[*mgmtv3.NodeDriver]{updated: events.driverChanged}),
 	)
 	if err != nil {
@@ -118,7 +121,9 @@ func source(c *clients.Clients, instanceID string) metrics.Source {
 			case of.APIGroup == rkev1.SchemeGroupVersion.Group && of.Kind == "RKEBootstrap":
 				return annotations(bootstraps.Get(namespace, of.Name))
 			case of.APIGroup == clients.MachineGroup:
-				return annotations(c.Dynamic.Get(schema.GroupVersionKind{Group: of.APIGroup, Version: driverschema.Version, Kind: of.Kind}, namespace, of.Name))
+				return annotations(
+					c.Dynamic.Get(schema.GroupVersionKind{Group: of.APIGroup, Version: driverschema.Version,
+						Kind: of.Kind}, namespace, of.Name))
 			}
 			return nil // there are no caches of the hosts of other providers
 		},

@@ -31,7 +31,8 @@ func (w *world) stuck() map[string]float64 {
 	out := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			if labels := metric.GetLabel(); family.GetName() == "drover_stuck_objects" && labels[0].GetValue() == "Machine" {
+			if labels := metric.GetLabel(); family.GetName() == "drover_stuck_objects" &&
+				labels[0].GetValue() == "Machine" {
 				out[labels[1].GetValue()] = metric.GetGauge().GetValue()
 			}
 		}
@@ -42,7 +43,8 @@ func (w *world) stuck() map[string]float64 {
 // patch applies a merge patch to an object.
 func (w *world) patch(of schema.GroupVersionResource, name, merge string) {
 	w.Helper()
-	_, err := w.live.Resource(of).Namespace(fleet).Patch(w.Context(), name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})
+	_, err := w.live.Resource(of).Namespace(fleet).Patch(w.Context(), name, types.MergePatchType, []byte(merge),
+		metav1.PatchOptions{})
 	check(w.T, err)
 }
 
@@ -50,7 +52,8 @@ func (w *world) patch(of schema.GroupVersionResource, name, merge string) {
 func (w *world) worker() *unstructured.Unstructured {
 	w.Helper()
 	for _, machine := range w.objects("Machine") {
-		if machine.GetLabels()[rkev1.WorkerRoleLabel] != "" && machine.GetLabels()[rkev1.EtcdRoleLabel] == "" && machine.GetDeletionTimestamp() == nil {
+		if machine.GetLabels()[rkev1.WorkerRoleLabel] != "" && machine.GetLabels()[rkev1.EtcdRoleLabel] == "" &&
+			machine.GetDeletionTimestamp() == nil {
 			return machine
 		}
 	}
@@ -74,20 +77,24 @@ func TestStory_MetricsTellOfPauses(t *testing.T) {
 				host, _, _ := unstructured.NestedString(machine.Object, "spec", "infrastructureRef", "name")
 				return host
 			}, fmt.Sprintf(mark, clusterv1.PausedAnnotation), fmt.Sprintf(unmark, clusterv1.PausedAnnotation)},
-			"the cluster": {capiClusters, func(*unstructured.Unstructured) string { return demo }, `{"spec":{"paused":true}}`, `{"spec":{"paused":null}}`},
+			"the cluster": {capiClusters, func(*unstructured.Unstructured) string { return demo },
+				`{"spec":{"paused":true}}`, `{"spec":{"paused":null}}`},
 		} {
 			machine := w.worker()
 			object := paused.object(machine)
 			w.patch(paused.of, object, paused.begin)
 			time.Sleep(time.Second)
-			check(t, w.live.Resource(capiMachines).Namespace(fleet).Delete(w.Context(), machine.GetName(), metav1.DeleteOptions{}))
+			check(t, w.live.Resource(capiMachines).Namespace(fleet).Delete(w.Context(), machine.GetName(),
+				metav1.DeleteOptions{}))
 			time.Sleep(10 * time.Minute)
 			if got := w.stuck(); got["Paused"] != 1 || got["Deleting"] != 0 {
 				t.Errorf("%s is paused: machines by reason %v", name, got)
 			}
 			w.patch(paused.of, object, paused.end)
 			w.until("the end of the deleted machine", 20*time.Minute, func() string {
-				if slices.ContainsFunc(w.objects("Machine"), func(left *unstructured.Unstructured) bool { return left.GetUID() == machine.GetUID() }) {
+				if slices.ContainsFunc(w.objects("Machine"), func(left *unstructured.Unstructured) bool {
+					return left.GetUID() == machine.GetUID()
+				}) {
 					return "it still exists"
 				}
 				return ""
@@ -119,7 +126,8 @@ func TestSource_Annotations(t *testing.T) {
 		time.Sleep(time.Second)
 		missing, foreign := spec.InfrastructureRef, spec.InfrastructureRef
 		missing.Name, foreign.APIGroup = "none", "infrastructure.cluster.x-k8s.io"
-		for want, ref := range map[string]clusterv1.ContractVersionedObjectReference{"host": spec.InfrastructureRef, "bootstrap": spec.Bootstrap.ConfigRef} {
+		for want, ref := range map[string]clusterv1.ContractVersionedObjectReference{"host": spec.InfrastructureRef,
+			"bootstrap": spec.Bootstrap.ConfigRef} {
 			if got := of(fleet, ref)["is"]; got != want {
 				t.Errorf("the source does not find the %s: %q", want, got)
 			}

@@ -182,7 +182,8 @@ func (o Options) check() error {
 		problems = append(problems, errors.New("RESTConfig: is required; it reaches the management cluster"))
 	}
 	if o.InstanceID == "" {
-		problems = append(problems, errors.New("InstanceID: is required; use the same text for all replicas and over restarts"))
+		problems = append(problems,
+			errors.New("InstanceID: is required; use the same text for all replicas and over restarts"))
 	}
 	if o.DataDir == "" {
 		problems = append(problems, errors.New("DataDir: is required; node drivers are kept there"))
@@ -190,13 +191,17 @@ func (o Options) check() error {
 	problems = append(problems, o.checkModes()...)
 	problems = append(problems, o.Admission.check()...)
 	if _, err := name.ParseReference(o.agentImage(), name.WeakValidation); err != nil {
-		problems = append(problems, fmt.Errorf("Settings.ClusterAgentImage: %q is not an image; use one such as drover-io/drover:v1.0.0", redact.Address(o.Settings.ClusterAgentImage)))
+		problems = append(problems,
+			fmt.Errorf("Settings.ClusterAgentImage: %q is not an image; use one such as drover-io/drover:v1.0.0",
+				redact.Address(o.Settings.ClusterAgentImage)))
 	}
 	if registry := o.Settings.SystemDefaultRegistry; registry != "" && !naming.IsRegistry(registry) {
-		problems = append(problems, fmt.Errorf("Settings.SystemDefaultRegistry: %q %s", redact.Address(registry), naming.RegistryForm))
+		problems = append(problems, fmt.Errorf("Settings.SystemDefaultRegistry: %q %s", redact.Address(registry),
+			naming.RegistryForm))
 	}
 	if !naming.IsServerURL(o.Settings.ServerURL) {
-		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q %s", redact.Address(o.Settings.ServerURL), naming.ServerURLForm))
+		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q %s", redact.Address(o.Settings.ServerURL),
+			naming.ServerURLForm))
 	}
 	return errors.Join(problems...)
 }
@@ -207,7 +212,9 @@ func (o Options) checkModes() []error {
 		problems = append(problems, fmt.Errorf("CAPI: %q is unknown; use %q or %q", o.CAPI, CAPIEmbedded, CAPIExternal))
 	}
 	if o.CAPI == CAPIEmbedded && o.ControllerFactory != nil {
-		problems = append(problems, fmt.Errorf("CAPI: %q cannot share the caches of a host's controller factory; use %q", CAPIEmbedded, CAPIExternal))
+		problems = append(problems,
+			fmt.Errorf("CAPI: %q cannot share the caches of a host's controller factory; use %q", CAPIEmbedded,
+				CAPIExternal))
 	}
 	if o.CRDs != CRDsInstall && o.CRDs != CRDsHost {
 		problems = append(problems, fmt.Errorf("CRDs: %q is unknown; use %q or %q", o.CRDs, CRDsInstall, CRDsHost))
@@ -221,14 +228,19 @@ func (a Admission) check() []error {
 		return nil
 	case AdmissionInstall, AdmissionHost:
 	default:
-		return []error{fmt.Errorf("Admission.Mode: %q is unknown; use %q, %q or %q", a.Mode, AdmissionInstall, AdmissionHost, AdmissionOff)}
+		return []error{fmt.Errorf("Admission.Mode: %q is unknown; use %q, %q or %q", a.Mode, AdmissionInstall,
+			AdmissionHost, AdmissionOff)}
 	}
 	var problems []error
 	if a.CACerts == "" {
-		problems = append(problems, errors.New("Admission.CACerts: are required; the API server verifies the webhooks by them"))
+		problems = append(problems,
+			errors.New("Admission.CACerts: are required; the API server verifies the webhooks by them"))
 	}
-	if address, err := url.Parse(a.URL); a.Mode == AdmissionInstall && (err != nil || address.Scheme != "https" || address.Host == "" || address.Path != "") {
-		problems = append(problems, fmt.Errorf("Admission.URL: %q is not an address that the API server can reach; use https://HOST:PORT", a.URL))
+	if address, err := url.Parse(a.URL); a.Mode == AdmissionInstall &&
+		(err != nil || address.Scheme != "https" || address.Host == "" || address.Path != "") {
+		problems = append(problems,
+			fmt.Errorf("Admission.URL: %q is not an address that the API server can reach; use https://HOST:PORT",
+				a.URL))
 	}
 	return problems
 }

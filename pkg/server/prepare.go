@@ -30,10 +30,12 @@ func (s *Server) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := crds.Ensure(ctx, client, core, crds.Options{HostOwned: s.opts.CAPI == CAPIExternal, Timeout: s.opts.StartTimeout}); err != nil {
+	if _, err := crds.Ensure(ctx, client, core, crds.Options{HostOwned: s.opts.CAPI == CAPIExternal,
+		Timeout: s.opts.StartTimeout}); err != nil {
 		return fmt.Errorf("find Cluster API (%s): %w", s.opts.CAPI, err)
 	}
-	if _, err := crds.Ensure(ctx, client, own, crds.Options{HostOwned: s.opts.CRDs == CRDsHost, Timeout: s.opts.StartTimeout}); err != nil {
+	if _, err := crds.Ensure(ctx, client, own,
+		crds.Options{HostOwned: s.opts.CRDs == CRDsHost, Timeout: s.opts.StartTimeout}); err != nil {
 		return err
 	}
 	if err := s.ensureNamespaces(ctx); err != nil {
@@ -49,7 +51,8 @@ func (s *Server) ensureNamespaces(ctx context.Context) error {
 	for _, name := range controllers.Namespaces() {
 		_, err := namespaces.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			_, err = namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			_, err = namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+				metav1.CreateOptions{})
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create namespace %s: %w", name, err)

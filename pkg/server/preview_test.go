@@ -33,7 +33,8 @@ func (w *world) readerWith(override func(*controllers.Settings)) *inspect.Reader
 	w.Helper()
 	table, err := releases.Embedded()
 	check(w.T, err)
-	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("looker"), Version: "look", Releases: table, Override: override}, fleet)
+	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("looker"), Version: "look", Releases: table,
+		Override: override}, fleet)
 	check(w.T, err)
 	return r
 }
@@ -148,12 +149,14 @@ func TestStory_PreviewTellsTheTruth(t *testing.T) {
 			{"a manifest", func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.AdditionalManifest = "kind: ConfigMap"
 			}, planner.ClassInPlace, "spec.rkeConfig.additionalManifest"},
-			{"an upgrade", func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+k3s1" }, planner.ClassRestart, "spec.kubernetesVersion"},
+			{"an upgrade", func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+k3s1" }, planner.ClassRestart,
+				"spec.kubernetesVersion"},
 		} {
 			before := w.facts()
 			r := w.preview(edit.change, nil)
 			if r.Result != edit.result || len(r.Fields) != 1 || r.Fields[0].Field != edit.field {
-				t.Errorf("%s: the result is %s, causes %+v, want %s, cause %s", edit.name, r.Result, r.Fields, edit.result, edit.field)
+				t.Errorf("%s: the result is %s, causes %+v, want %s, cause %s", edit.name, r.Result, r.Fields,
+					edit.result, edit.field)
 			}
 			w.edit(edit.change)
 			time.Sleep(3 * time.Minute)
@@ -163,7 +166,8 @@ func TestStory_PreviewTellsTheTruth(t *testing.T) {
 			}
 		}
 		w.previewOfPools()
-		w.disrupted(disruptions.Counts{disruption.EditConfiguration: 3, disruption.EditVersion: 3, disruption.EditPool: 3})
+		w.disrupted(disruptions.Counts{disruption.EditConfiguration: 3, disruption.EditVersion: 3,
+			disruption.EditPool: 3})
 		for _, write := range w.api.Writes("drover/look") {
 			t.Errorf("a preview wrote: %v", write)
 		}
@@ -186,15 +190,18 @@ func (w *world) previewOfPools() {
 	w.Helper()
 	before := w.facts()
 	config := map[string]any{
-		"apiVersion": "rke-machine-config.cattle.io/v1", "kind": "DigitaloceanConfig", "metadata": map[string]any{"name": demo + "-worker", "namespace": fleet},
-		"region": "fra1", "size": "s-4vcpu-8gb",
+		"apiVersion": "rke-machine-config.cattle.io/v1", "kind": "DigitaloceanConfig",
+		"metadata": map[string]any{"name": demo + "-worker", "namespace": fleet},
+		"region":   "fra1", "size": "s-4vcpu-8gb",
 	}
 	r := w.preview(nil, config)
-	if r.Result != planner.ClassReplace || len(r.Fields) != 1 || r.Fields[0].Field != "DigitaloceanConfig/demo-worker: size" {
+	if r.Result != planner.ClassReplace || len(r.Fields) != 1 ||
+		r.Fields[0].Field != "DigitaloceanConfig/demo-worker: size" {
 		w.Errorf("another size: the result is %s, causes %+v", r.Result, r.Fields)
 	}
 	for _, m := range r.Machines {
-		if want := map[string]planner.Class{"server": planner.ClassNone, "worker": planner.ClassReplace}[m.Pool]; m.Class != want {
+		if want := map[string]planner.Class{"server": planner.ClassNone,
+			"worker": planner.ClassReplace}[m.Pool]; m.Class != want {
 			w.Errorf("machine %s of pool %s: %s, want %s", m.Name, m.Pool, m.Class, want)
 		}
 	}
@@ -227,8 +234,10 @@ func (w *world) previewOfReplacement(config map[string]any) {
 	w.Helper()
 	before, r := w.facts(), w.preview(nil, config)
 	patch := []byte(`{"size":"s-4vcpu-8gb"}`)
-	configs := w.live.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1", Resource: "digitaloceanconfigs"})
-	_, err := configs.Namespace(fleet).Patch(w.Context(), demo+"-worker", types.MergePatchType, patch, metav1.PatchOptions{})
+	configs := w.live.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1",
+		Resource: "digitaloceanconfigs"})
+	_, err := configs.Namespace(fleet).Patch(w.Context(), demo+"-worker", types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	check(w.T, err)
 	time.Sleep(10 * time.Minute)
 	w.until("other workers", 20*time.Minute, w.ready(4))
@@ -295,7 +304,8 @@ func TestStory_RollKnowsTheServersSettings(t *testing.T) {
 			pending  bool
 		}{
 			{"as published", nil, false},
-			{"with another registry", func(s *controllers.Settings) { s.SystemDefaultRegistry = "other.example.com" }, true},
+			{"with another registry", func(s *controllers.Settings) { s.SystemDefaultRegistry = "other.example.com" },
+				true},
 		} {
 			r := w.readerWith(look.override)
 			roll, err := r.Roll(demo, "", nil)

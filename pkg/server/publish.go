@@ -22,8 +22,12 @@ var publishAgain = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, S
 // publish publishes the settings that the controllers depend on, for other programs. Only the leader writes them, and
 // only if they differ. A failure does not stop the leader: it retries until it succeeds or the term ends.
 func (s *Server) publish(ctx context.Context) {
-	s.retryUntilDone(ctx, "Cannot publish the settings; until then, drover explain, preview and roll need them as flags", s.publishSettings)
-	s.retryUntilDone(ctx, "Cannot grant users the published settings; until then, users without that permission need --server for drover kubeconfig",
+	s.retryUntilDone(ctx,
+		"Cannot publish the settings; until then, drover explain, preview and roll need them as flags",
+		s.publishSettings)
+	s.retryUntilDone(ctx,
+		"Cannot grant users the published settings; until then, users without that permission need --server for "+
+			"drover kubeconfig",
 		s.grantSettings)
 }
 
@@ -52,12 +56,14 @@ func (s *Server) publishSettings(ctx context.Context) error {
 		return wrapped(wanted, err)
 	case err != nil:
 		return wrapped(wanted, err)
-	case maps.Equal(found.Data, wanted.Data) && contains(found.Labels, wanted.Labels) && contains(found.Annotations, wanted.Annotations):
+	case maps.Equal(found.Data, wanted.Data) && contains(found.Labels, wanted.Labels) &&
+		contains(found.Annotations, wanted.Annotations):
 		return nil
 	}
 	changed := found.DeepCopy()
 	changed.Data = wanted.Data
-	changed.Labels, changed.Annotations = labels.Merge(found.Labels, wanted.Labels), labels.Merge(found.Annotations, wanted.Annotations)
+	changed.Labels, changed.Annotations = labels.Merge(found.Labels, wanted.Labels),
+		labels.Merge(found.Annotations, wanted.Annotations)
 	_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
 	return wrapped(wanted, err)
 }

@@ -30,7 +30,9 @@ func publishedBy(t *testing.T, api *memkube.Server, settings Settings) (data map
 	stop := start(t, s.Start)
 	settle()
 	stop()
-	wrote = slices.ContainsFunc(api.Writes("drover")[before:], func(e memkube.Entry) bool { return e.Resource == "configmaps" })
+	wrote = slices.ContainsFunc(api.Writes("drover")[before:], func(e memkube.Entry) bool {
+		return e.Resource == "configmaps"
+	})
 	published := settings.ConfigMap("test")
 	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: published.Namespace, Name: published.Name}}
 	if there, err := api.Get(found); err != nil || !there {
@@ -43,7 +45,8 @@ func publishedBy(t *testing.T, api *memkube.Server, settings Settings) (data map
 func TestLead_PublishesSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
-		first := Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: "r.example.com", SystemAgentInstallerImage: "i-"}
+		first := Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: "r.example.com",
+			SystemAgentInstallerImage: "i-"}
 		second := Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: "other.example.com"}
 		for _, term := range []struct {
 			name      string
@@ -69,10 +72,13 @@ func TestLead_GrantsUsersTheSettings(t *testing.T) {
 		name := (Settings{}).ConfigMap("test").Name
 		role, err := operator.RbacV1().Roles(controllers.SettingsNamespace).Get(t.Context(), name, metav1.GetOptions{})
 		check(t, err)
-		binding, err := operator.RbacV1().RoleBindings(controllers.SettingsNamespace).Get(t.Context(), name, metav1.GetOptions{})
+		binding, err := operator.RbacV1().RoleBindings(controllers.SettingsNamespace).Get(t.Context(), name,
+			metav1.GetOptions{})
 		check(t, err)
-		want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"}}}
-		if diff := cmp.Diff(want, role.Rules); diff != "" || binding.RoleRef.Name != name || len(binding.Subjects) != 1 || binding.Subjects[0].Name != "system:authenticated" {
+		want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: []string{name}, Verbs: []string{"get"}}}
+		if diff := cmp.Diff(want, role.Rules); diff != "" || binding.RoleRef.Name != name || len(binding.Subjects) !=
+			1 || binding.Subjects[0].Name != "system:authenticated" {
 			t.Errorf("binding %v, rules (-want +got):\n%s", binding, diff)
 		}
 		binding.Subjects = nil
@@ -100,7 +106,8 @@ func TestLead_RetriesPublishing(t *testing.T) {
 			check(t, err)
 			wanted := opts.Settings.ConfigMap("test")
 			published := func() bool {
-				there, err := api.Get(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name}})
+				there, err := api.Get(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace,
+					Name: wanted.Name}})
 				check(t, err)
 				return there
 			}
@@ -116,7 +123,8 @@ func TestLead_RetriesPublishing(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			synctest.Wait()
 			if !s.leading.Load() || published() || tries < 10 || tries > 30 {
-				t.Errorf("%s: leads %v, published %v, %d attempts in ten minutes", name, s.leading.Load(), published(), tries)
+				t.Errorf("%s: leads %v, published %v, %d attempts in ten minutes", name, s.leading.Load(), published(),
+					tries)
 			}
 			api.Intercept(nil)
 			time.Sleep(2 * time.Minute)

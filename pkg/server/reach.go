@@ -92,7 +92,8 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 	if o.Tunnel == nil {
 		own, err := tunnel.New(tunnel.Options{
 			Cluster: func(token string) (string, bool) { return registrations.Lookup(token, registration.ForAgent) },
-			Replica: cmp.Or(o.Replica, uuid.NewString()), Replicas: o.Replicas, Metrics: s.opts.Registerer, Log: s.opts.Log,
+			Replica: cmp.Or(o.Replica, uuid.NewString()), Replicas: o.Replicas, Metrics: s.opts.Registerer,
+			Log: s.opts.Log,
 		})
 		if err != nil {
 			return fmt.Errorf("configure the tunnel: %w", err)
@@ -108,9 +109,12 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 	handler, err := clusterproxy.New(clusterproxy.Options{
 		Transport: s.reach.tunnel.Transport, NotConnected: ErrNotConnected, Lookup: s.clusterOf,
 		Tokens: s.every.Core.Secret().Cache(), TokenNamespace: controllers.SystemNamespace,
-		TokenReviews: s.every.Kubernetes.AuthenticationV1().TokenReviews(), ClientCA: o.ClientCA, Authenticator: o.Authenticator,
-		AccessReviews: s.every.Kubernetes.AuthorizationV1().SubjectAccessReviews(), Verb: o.Verb, Authorizer: o.Authorizer,
-		Endpoint: s.endpointOf, EndpointServers: s.endpointServers, EndpointAuthority: s.endpointAuthority, EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
+		TokenReviews: s.every.Kubernetes.AuthenticationV1().TokenReviews(), ClientCA: o.ClientCA,
+		Authenticator: o.Authenticator,
+		AccessReviews: s.every.Kubernetes.AuthorizationV1().SubjectAccessReviews(), Verb: o.Verb,
+		Authorizer: o.Authorizer,
+		Endpoint:   s.endpointOf, EndpointServers: s.endpointServers, EndpointAuthority: s.endpointAuthority,
+		EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
 	})
 	if err != nil {
 		return fmt.Errorf("configure the connections to clusters: %w", err)
@@ -176,7 +180,8 @@ func (s *Server) route(next http.Handler) http.Handler {
 		switch {
 		case s.reach.own != nil && slices.Contains(exact, path):
 			handler = s.reach.own
-		case slices.ContainsFunc(append(clusterproxy.DefaultPrefixes(), clusterproxy.EndpointTokensPrefix, clusterproxy.EndpointsPrefix), func(prefix string) bool { return strings.HasPrefix(path, prefix) }):
+		case slices.ContainsFunc(append(clusterproxy.DefaultPrefixes(), clusterproxy.EndpointTokensPrefix,
+			clusterproxy.EndpointsPrefix), func(prefix string) bool { return strings.HasPrefix(path, prefix) }):
 			handler = s.reach.proxy
 		default:
 			next.ServeHTTP(w, r)
@@ -193,5 +198,6 @@ func (s *Server) route(next http.Handler) http.Handler {
 
 // identity is Drover's user in a cluster that it reaches through its tunnel. (docs/wire/endpoints.md#proxy.)
 func identity(cluster types.NamespacedName) proxy.Identity {
-	return proxy.Identity{User: clusterproxy.MachineUserPrefix + cluster.Namespace + ":" + cluster.Name, Group: clusterproxy.AdminGroup}
+	return proxy.Identity{User: clusterproxy.MachineUserPrefix + cluster.Namespace + ":" + cluster.Name,
+		Group: clusterproxy.AdminGroup}
 }

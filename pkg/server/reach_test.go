@@ -11,9 +11,11 @@ import (
 func TestEndpointOf_WithoutAgents(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]Options{
-		"without an endpoint":      {Settings: Settings{ServerURL: "https://drover.example.com"}, Reach: Reach{WithoutAgents: true}},
-		"without an address":       {},
-		"a host's own connections": {Settings: Settings{ServerURL: "https://drover.example.com"}, Downstream: hostsWay{}},
+		"without an endpoint": {Settings: Settings{ServerURL: "https://drover.example.com"},
+			Reach: Reach{WithoutAgents: true}},
+		"without an address": {},
+		"a host's own connections": {Settings: Settings{ServerURL: "https://drover.example.com"},
+			Downstream: hostsWay{}},
 	} {
 		if _, err := (&Server{opts: options}).endpointOf("c-m-1"); !errors.Is(err, endpointtoken.ErrOff) {
 			t.Errorf("%s: error %v", name, err)

@@ -53,13 +53,15 @@ func recordedKinds() []schema.GroupVersionKind {
 		provv1.SchemeGroupVersion.WithKind("Cluster"),
 		corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 		corev1.SchemeGroupVersion.WithKind("ConfigMap"),
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 		{Group: "batch", Version: "v1", Kind: "Job"},
 	}
 	for _, kind := range []string{"Cluster", "NodeDriver", "DynamicSchema", "ClusterRegistrationToken"} {
 		kinds = append(kinds, mgmtv3.SchemeGroupVersion.WithKind(kind))
 	}
-	for _, kind := range []string{"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate", "CustomMachine", "ETCDSnapshot"} {
+	for _, kind := range []string{"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate",
+		"CustomMachine", "ETCDSnapshot"} {
 		kinds = append(kinds, rkev1.SchemeGroupVersion.WithKind(kind))
 	}
 	for _, kind := range []string{"Cluster", "MachineDeployment", "MachineSet", "Machine", "MachineHealthCheck"} {
@@ -72,12 +74,18 @@ func recordedKinds() []schema.GroupVersionKind {
 
 // required lists the kinds that a recording must contain.
 var required = []string{
-	"Cluster.provisioning.cattle.io", "Cluster.management.cattle.io", "Cluster.cluster.x-k8s.io", "NodeDriver.management.cattle.io",
-	"DynamicSchema.management.cattle.io", "RKECluster.rke.cattle.io", "RKEControlPlane.rke.cattle.io", "RKEBootstrap.rke.cattle.io",
-	"RKEBootstrapTemplate.rke.cattle.io", "MachineDeployment.cluster.x-k8s.io", "MachineSet.cluster.x-k8s.io", "Machine.cluster.x-k8s.io",
-	"MachineHealthCheck.cluster.x-k8s.io", "ClusterRegistrationToken.management.cattle.io", "DigitaloceanMachine.rke-machine.cattle.io", "DigitaloceanMachineTemplate.rke-machine.cattle.io",
-	"DigitaloceanConfig.rke-machine-config.cattle.io", "Secret.", "ServiceAccount.", "ConfigMap.", "Role.rbac.authorization.k8s.io",
-	"RoleBinding.rbac.authorization.k8s.io", "CustomResourceDefinition.apiextensions.k8s.io", "Job.batch", "CustomMachine.rke.cattle.io",
+	"Cluster.provisioning.cattle.io", "Cluster.management.cattle.io", "Cluster.cluster.x-k8s.io",
+	"NodeDriver.management.cattle.io",
+	"DynamicSchema.management.cattle.io", "RKECluster.rke.cattle.io", "RKEControlPlane.rke.cattle.io",
+	"RKEBootstrap.rke.cattle.io",
+	"RKEBootstrapTemplate.rke.cattle.io", "MachineDeployment.cluster.x-k8s.io", "MachineSet.cluster.x-k8s.io",
+	"Machine.cluster.x-k8s.io",
+	"MachineHealthCheck.cluster.x-k8s.io", "ClusterRegistrationToken.management.cattle.io",
+	"DigitaloceanMachine.rke-machine.cattle.io", "DigitaloceanMachineTemplate.rke-machine.cattle.io",
+	"DigitaloceanConfig.rke-machine-config.cattle.io", "Secret.", "ServiceAccount.", "ConfigMap.",
+	"Role.rbac.authorization.k8s.io",
+	"RoleBinding.rbac.authorization.k8s.io", "CustomResourceDefinition.apiextensions.k8s.io", "Job.batch",
+	"CustomMachine.rke.cattle.io",
 	"ETCDSnapshot.rke.cattle.io",
 }
 
@@ -167,7 +175,8 @@ func (w *world) says(status string) func() string {
 		cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
 		check(w.T, err)
 		c := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
-		if c == nil || c.Status != status || (c.Reason == tenancy.ReasonAccessDenied) != (status == rkev1.ConditionFalse) {
+		if c == nil || c.Status != status || (c.Reason == tenancy.ReasonAccessDenied) !=
+			(status == rkev1.ConditionFalse) {
 			return fmt.Sprintf("RKECluster: %+v", c)
 		}
 		return ""
@@ -181,7 +190,8 @@ func recordRelease(t *testing.T, dir string) {
 		w.start()
 		w.apply(k3s, w.servers(1, 2))
 		w.until("the cluster", 5*time.Minute, w.ready(3))
-		_, err := w.user.Provisioning.Cluster().Create(&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "imported"}})
+		_, err := w.user.Provisioning.Cluster().Create(
+			&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "imported"}})
 		check(t, err)
 		w.edit(func(c *provv1.Cluster) {
 			c.Spec.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
@@ -213,7 +223,8 @@ func (w *world) stored() (objects []*unstructured.Unstructured) {
 	}
 	for _, gvk := range recordedKinds() {
 		for _, object := range w.api.Objects(gvk) {
-			if driver := gvk.Kind == "NodeDriver" || gvk.Kind == "DynamicSchema"; !driver || strings.HasPrefix(object.GetName(), "digitalocean") {
+			if driver := gvk.Kind == "NodeDriver" || gvk.Kind == "DynamicSchema"; !driver ||
+				strings.HasPrefix(object.GetName(), "digitalocean") {
 				objects = append(objects, object)
 			}
 		}
@@ -253,7 +264,8 @@ func (w *world) expectOnlyOurOwn(first bool) {
 	}
 	for _, write := range w.api.Writes(ours) {
 		token := strings.HasPrefix(write.Name, mgmtv3.RegistrationTokenSecretPrefix) || write.Name == "drover-grants"
-		readers := write.Verb == "create" && write.Namespace == controllers.SettingsNamespace && strings.HasPrefix(write.Resource, "role")
+		readers := write.Verb == "create" && write.Namespace == controllers.SettingsNamespace &&
+			strings.HasPrefix(write.Resource, "role")
 		kind, _, _ := strings.Cut(write.Resource, ".")
 		if kind == "configmaps" && write.Namespace == controllers.SettingsNamespace {
 			continue // a server may publish more settings than the previous release
@@ -287,7 +299,8 @@ func decodeAll(t *testing.T, objects []*unstructured.Unstructured) {
 		if err := yaml.UnmarshalStrict(text, typed); err != nil {
 			t.Errorf("%s %s: %v", gvk.Kind, object.GetName(), err)
 		}
-		if secret, ok := typed.(*corev1.Secret); ok && secret.Type == rkev1.SecretTypeMachinePlan && len(secret.Data[nodeplan.KeyPlan]) > 0 {
+		if secret, ok := typed.(*corev1.Secret); ok && secret.Type == rkev1.SecretTypeMachinePlan &&
+			len(secret.Data[nodeplan.KeyPlan]) > 0 {
 			found["plan"] = true
 			decoder := json.NewDecoder(bytes.NewReader(secret.Data[nodeplan.KeyPlan]))
 			decoder.DisallowUnknownFields()

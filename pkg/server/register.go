@@ -25,7 +25,8 @@ const registeredAgain = time.Minute
 // then ignores them silently. Only the leader registers webhooks. A failure does not stop it, because the controllers
 // refuse the same objects.
 func (s *Server) register(ctx context.Context) {
-	const failed = "Cannot register the admission webhooks; until then, only the conditions of a Cluster show its mistakes"
+	const failed = "Cannot register the admission webhooks; until then, only the conditions of a Cluster show its " +
+		"mistakes"
 	caCerts := []byte(s.opts.Admission.CACerts)
 	switch s.opts.Admission.Mode {
 	case AdmissionInstall:
@@ -34,7 +35,8 @@ func (s *Server) register(ctx context.Context) {
 			if err != nil {
 				return fmt.Errorf("create the client for admission objects: %w", err)
 			}
-			return registration.Install(ctx, client, s.opts.Admission.URL, caCerts, webhook.Word(s.grantsKey, time.Now()))
+			return registration.Install(ctx, client, s.opts.Admission.URL, caCerts,
+				webhook.Word(s.grantsKey, time.Now()))
 		})
 	case AdmissionHost:
 		s.keep(ctx, failed, never, func(ctx context.Context) error {
@@ -45,7 +47,8 @@ func (s *Server) register(ctx context.Context) {
 }
 
 // keep runs do until it succeeds, and again whenever isSo reports false.
-func (s *Server) keep(ctx context.Context, failed string, isSo func(context.Context) bool, do func(context.Context) error) {
+func (s *Server) keep(ctx context.Context, failed string, isSo func(context.Context) bool,
+	do func(context.Context) error) {
 	s.retryUntilDone(ctx, failed, do)
 	_ = wait.PollUntilContextCancel(ctx, registeredAgain, false, func(ctx context.Context) (bool, error) {
 		if !isSo(ctx) {
@@ -64,7 +67,8 @@ func (s *Server) webhooksPointHere(ctx context.Context) bool {
 	registered := s.every.Kubernetes.AdmissionregistrationV1()
 	grants := s.opts.Admission.URL + webhook.GrantsPath
 	here := func(config admissionv1.WebhookClientConfig) bool {
-		return config.URL != nil && strings.HasPrefix(*config.URL, s.opts.Admission.URL+"/") && string(config.CABundle) == s.opts.Admission.CACerts &&
+		return config.URL != nil && strings.HasPrefix(*config.URL, s.opts.Admission.URL+"/") &&
+			string(config.CABundle) == s.opts.Admission.CACerts &&
 			(!strings.HasPrefix(*config.URL, grants) || *config.URL == grants+webhook.Word(s.grantsKey, time.Now()))
 	}
 	validating, err := registered.ValidatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
@@ -75,7 +79,11 @@ func (s *Server) webhooksPointHere(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	elsewhere := slices.ContainsFunc(validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return !here(w.ClientConfig) }) ||
-		slices.ContainsFunc(mutating.Webhooks, func(w admissionv1.MutatingWebhook) bool { return !here(w.ClientConfig) })
+	elsewhere := slices.ContainsFunc(validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
+		return !here(w.ClientConfig)
+	}) ||
+		slices.ContainsFunc(mutating.Webhooks, func(w admissionv1.MutatingWebhook) bool {
+			return !here(w.ClientConfig)
+		})
 	return !elsewhere && len(validating.Webhooks) > 0 && len(mutating.Webhooks) > 0
 }

@@ -24,9 +24,11 @@ func TestNew_AdmissionNeedsAReachableAddress(t *testing.T) {
 	}{
 		"an unknown mode":      {Admission{Mode: "on"}, `Admission.Mode: "on" is unknown`},
 		"without an authority": {Admission{Mode: AdmissionHost}, "Admission.CACerts: are required"},
-		"without an address":   {Admission{Mode: AdmissionInstall, CACerts: "pem"}, `Admission.URL: "" is not an address`},
+		"without an address": {Admission{Mode: AdmissionInstall, CACerts: "pem"},
+			`Admission.URL: "" is not an address`},
 		"an address with a path": {
-			Admission{Mode: AdmissionInstall, CACerts: "pem", URL: "https://127.0.0.1:9443/admission"}, "is not an address that the API server can reach",
+			Admission{Mode: AdmissionInstall, CACerts: "pem", URL: "https://127.0.0.1:9443/admission"},
+			"is not an address that the API server can reach",
 		},
 		"installed by another program": {Admission{Mode: AdmissionHost, CACerts: "pem"}, ""},
 		"disabled":                     {Admission{}, ""},
@@ -35,7 +37,8 @@ func TestNew_AdmissionNeedsAReachableAddress(t *testing.T) {
 			RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, InstanceID: "test", DataDir: t.TempDir(),
 			Settings: Settings{ServerURL: "https://drover.example.com"}, Admission: tc.admission,
 		}
-		if _, err := o.complete(); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+		if _, err := o.complete(); (err == nil) != (tc.want == "") || err != nil &&
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
@@ -64,14 +67,17 @@ func TestAdmissionHandler_AnswersItsPaths(t *testing.T) {
 func guarded(t *testing.T, mode AdmissionMode) (*Server, *fake.Clientset) {
 	t.Helper()
 	hook := func() admissionv1.WebhookClientConfig {
-		return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "drover-system", Name: registration.Service}}
+		return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "drover-system",
+			Name: registration.Service}}
 	}
 	api := fake.NewClientset(
 		&admissionv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: registration.Name}, Webhooks: []admissionv1.ValidatingWebhook{{Name: "a.drover.io", ClientConfig: hook()}},
+			ObjectMeta: metav1.ObjectMeta{Name: registration.Name},
+			Webhooks:   []admissionv1.ValidatingWebhook{{Name: "a.drover.io", ClientConfig: hook()}},
 		},
 		&admissionv1.MutatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: registration.Name}, Webhooks: []admissionv1.MutatingWebhook{{Name: "b.drover.io", ClientConfig: hook()}},
+			ObjectMeta: metav1.ObjectMeta{Name: registration.Name},
+			Webhooks:   []admissionv1.MutatingWebhook{{Name: "b.drover.io", ClientConfig: hook()}},
 		},
 	)
 	opts := options(t, newAPI(t))
@@ -90,7 +96,8 @@ func TestRegister_RestoresRemovedAuthorities(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); s.register(ctx) }()
 		bundle := func() string {
-			found, err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
+			found, err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, registration.Name,
+				metav1.GetOptions{})
 			check(t, err)
 			return string(found.Webhooks[0].ClientConfig.CABundle)
 		}
@@ -103,10 +110,12 @@ func TestRegister_RestoresRemovedAuthorities(t *testing.T) {
 		if writes(api) != before {
 			t.Error("the registration writes without a difference")
 		}
-		stripped, err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
+		stripped, err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, registration.Name,
+			metav1.GetOptions{})
 		check(t, err)
 		stripped.Webhooks[0].ClientConfig.CABundle = nil
-		_, err = api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, stripped, metav1.UpdateOptions{})
+		_, err = api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, stripped,
+			metav1.UpdateOptions{})
 		check(t, err)
 		time.Sleep(registeredAgain + time.Second)
 		if bundle() != "pem" {
@@ -135,7 +144,8 @@ func TestWebhooksPointHere_DetectsOtherAddresses(t *testing.T) {
 	}
 	here := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/validate"), CABundle: []byte("pem")}
 	registered := api.AdmissionregistrationV1()
-	validating, err := registered.ValidatingWebhookConfigurations().Get(t.Context(), registration.Name, metav1.GetOptions{})
+	validating, err := registered.ValidatingWebhookConfigurations().Get(t.Context(), registration.Name,
+		metav1.GetOptions{})
 	check(t, err)
 	mutating, err := registered.MutatingWebhookConfigurations().Get(t.Context(), registration.Name, metav1.GetOptions{})
 	check(t, err)

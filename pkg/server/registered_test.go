@@ -46,7 +46,8 @@ func TestStory_RegisteredHostGetsItsPlan(t *testing.T) {
 			if err != nil {
 				return err.Error()
 			}
-			if answer := registration.ReadAnswer(request); answer == nil || answer.Name != host || answer.Namespace != fleet {
+			if answer := registration.ReadAnswer(request); answer == nil || answer.Name != host ||
+				answer.Namespace != fleet {
 				return fmt.Sprintf("%v", answer)
 			}
 			return ""
@@ -63,7 +64,8 @@ func TestStory_RegisteredHostGetsItsPlan(t *testing.T) {
 		})
 		machine, err := w.user.CAPI.Machine().Get(fleet, host, metav1.GetOptions{})
 		check(t, err)
-		if machine.Spec.ProviderID != "" || machine.Status.NodeRef.Name != "" || !conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition) {
+		if machine.Spec.ProviderID != "" || machine.Status.NodeRef.Name != "" ||
+			!conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition) {
 			t.Errorf("machine %+v", machine)
 		}
 		time.Sleep(2 * time.Minute)

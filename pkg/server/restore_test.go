@@ -46,13 +46,14 @@ func (w *world) elsewhere(ctx context.Context) {
 	hosts, err := w.hosts.Under(w.api.Config("ignored"), nil)
 	check(w.T, err)
 	w.hosts = hosts
-	core, err := fakecapi.New(fakecapi.Options{API: w.api, Log: w.note, Downstream: func(namespace, name string) kubernetes.Interface {
-		client, err := w.Client(ctx, types.NamespacedName{Namespace: namespace, Name: name})
-		if err != nil {
-			return nil
-		}
-		return client
-	}})
+	core, err := fakecapi.New(fakecapi.Options{API: w.api, Log: w.note,
+		Downstream: func(namespace, name string) kubernetes.Interface {
+			client, err := w.Client(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+			if err != nil {
+				return nil
+			}
+			return client
+		}})
 	check(w.T, err)
 	w.players.Go(func() { core.Run(ctx) })
 	w.players.Go(func() { check(w.T, hosts.Run(ctx)) })
@@ -115,7 +116,8 @@ func (w *world) adoption() inspect.Adoption {
 	w.Helper()
 	table, err := releases.Load(w.Context(), "", nil)
 	check(w.T, err)
-	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("user"), Version: "user", Releases: table}, fleet)
+	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("user"), Version: "user", Releases: table},
+		fleet)
 	check(w.T, err)
 	defer r.Close()
 	a, err := r.Adoption(w.Context(), demo, "")
@@ -234,7 +236,8 @@ func TestStory_ABackupWithAPlanUnderWayAsksBeforeItGoesOn(t *testing.T) {
 			t.Errorf("the result of the adoption is %s: %+v", asked.Result, asked.Machines)
 		}
 		var refusal *adopt.Refusal
-		if err := adopt.Take(ctx, w.user, asked, adopt.Limits{Now: time.Now()}); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "restart") {
+		if err := adopt.Take(ctx, w.user, asked, adopt.Limits{Now: time.Now()}); !errors.As(err, &refusal) ||
+			!strings.Contains(err.Error(), "restart") {
 			t.Errorf("adoption without permission for restarts: %v", err)
 		}
 		untouched("after the refusal")

@@ -45,7 +45,8 @@ func newAPI(t *testing.T, more ...*apiextensionsv1.CustomResourceDefinition) *me
 	check(t, err)
 	scheme, err := clients.NewScheme()
 	check(t, err)
-	return memkube.New(memkube.Options{Scheme: scheme, CRDs: append(definitions, more...), Permit: rights.Permit(t, "drover/test")})
+	return memkube.New(memkube.Options{Scheme: scheme, CRDs: append(definitions, more...),
+		Permit: rights.Permit(t, "drover/test")})
 }
 
 func options(t *testing.T, api *memkube.Server) Options {
@@ -124,7 +125,8 @@ func TestStart_EndpointsAtOnceControllersAfterElection(t *testing.T) {
 		opts.Elected = elected
 		s, err := New(opts)
 		check(t, err)
-		if status(s, "/ping") != http.StatusOK || status(s, "/readyz") != http.StatusServiceUnavailable || s.Ready() == nil {
+		if status(s, "/ping") != http.StatusOK || status(s, "/readyz") != http.StatusServiceUnavailable ||
+			s.Ready() == nil {
 			t.Error("before Start, the endpoints must answer, but not be ready")
 		}
 		stop := start(t, s.Start)
@@ -133,7 +135,8 @@ func TestStart_EndpointsAtOnceControllersAfterElection(t *testing.T) {
 			t.Error("without an election, the replica must serve, but not lead")
 		}
 		for _, name := range []string{"fleet-default", "drover-system", "cattle-global-data"} {
-			if found, err := api.Get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil || !found {
+			if found, err := api.Get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil ||
+				!found {
 				t.Errorf("namespace %s: %v %v", name, found, err)
 			}
 		}
@@ -208,10 +211,11 @@ func TestEmbedHost(t *testing.T) {
 		seen := 0
 		secrets, err := factory.ForKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		check(t, err)
-		secrets.RegisterHandler(ctx, "of-the-host", lassocontroller.SharedControllerHandlerFunc(func(_ string, obj runtime.Object) (runtime.Object, error) {
-			seen++
-			return obj, nil
-		}))
+		secrets.RegisterHandler(ctx, "of-the-host",
+			lassocontroller.SharedControllerHandlerFunc(func(_ string, obj runtime.Object) (runtime.Object, error) {
+				seen++
+				return obj, nil
+			}))
 		check(t, factory.Start(ctx, 2))
 
 		opts := options(t, api)
@@ -266,7 +270,8 @@ func TestNew_RefusesAHostWithOtherTypes(t *testing.T) {
 	check(t, err)
 	opts := options(t, api)
 	opts.ControllerFactory = factory
-	if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "Kind=RKECluster is *server.strange in the embedding program's scheme") {
+	if _, err := New(opts); err == nil ||
+		!strings.Contains(err.Error(), "Kind=RKECluster is *server.strange in the embedding program's scheme") {
 		t.Errorf("error: %v", err)
 	}
 }
@@ -278,9 +283,11 @@ func TestServe_NamesMissingKinds(t *testing.T) {
 			change func(*Options)
 			want   string
 		}{
-			"without Cluster API":    {memkube.New(memkube.Options{}), func(*Options) {}, "find Cluster API (external)"},
-			"without Drover's kinds": {newAPI(t), func(o *Options) { o.CRDs = CRDsHost }, "clusters.provisioning.cattle.io"},
-			"with both":              {newAPI(t), func(*Options) {}, ""},
+			"without Cluster API": {memkube.New(memkube.Options{}), func(*Options) {},
+				"find Cluster API (external)"},
+			"without Drover's kinds": {newAPI(t), func(o *Options) { o.CRDs = CRDsHost },
+				"clusters.provisioning.cattle.io"},
+			"with both": {newAPI(t), func(*Options) {}, ""},
 		} {
 			opts := options(t, tc.api)
 			tc.change(&opts)
@@ -315,12 +322,14 @@ func TestNew_ReportsAllErrors(t *testing.T) {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	_, err = New(Options{
-		RESTConfig: &rest.Config{}, InstanceID: "x", DataDir: t.TempDir(), CAPI: CAPIEmbedded, Settings: Settings{ServerURL: "https://x"},
+		RESTConfig: &rest.Config{}, InstanceID: "x", DataDir: t.TempDir(), CAPI: CAPIEmbedded,
+		Settings: Settings{ServerURL: "https://x"},
 		ControllerFactory: struct {
 			lassocontroller.SharedControllerFactory
 		}{},
 	})
-	if err == nil || !strings.Contains(err.Error(), "CAPI: \"embedded\" cannot share the caches of a host's controller factory") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "CAPI: \"embedded\" cannot share the caches of a host's controller factory") {
 		t.Errorf("error: %v", err)
 	}
 }

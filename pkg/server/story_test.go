@@ -28,9 +28,12 @@ var (
 
 func shown() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
-		provv1.SchemeGroupVersion.WithKind("Cluster"), rkev1.SchemeGroupVersion.WithKind("RKEControlPlane"), rkev1.SchemeGroupVersion.WithKind("RKECluster"),
-		clusterAPI.WithKind("Cluster"), clusterAPI.WithKind("MachineDeployment"), clusterAPI.WithKind("MachineSet"), clusterAPI.WithKind("Machine"),
-		machineAPI.WithKind("DigitaloceanMachine"), rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"), batchv1.SchemeGroupVersion.WithKind("Job"),
+		provv1.SchemeGroupVersion.WithKind("Cluster"), rkev1.SchemeGroupVersion.WithKind("RKEControlPlane"),
+		rkev1.SchemeGroupVersion.WithKind("RKECluster"),
+		clusterAPI.WithKind("Cluster"), clusterAPI.WithKind("MachineDeployment"), clusterAPI.WithKind("MachineSet"),
+		clusterAPI.WithKind("Machine"),
+		machineAPI.WithKind("DigitaloceanMachine"), rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"),
+		batchv1.SchemeGroupVersion.WithKind("Job"),
 	}
 }
 
@@ -120,8 +123,10 @@ func (w *world) removed() {
 	})
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	for _, gvk := range append(shown(), corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rkev1.SchemeGroupVersion.WithKind("RKEBootstrapTemplate"),
-		machineAPI.WithKind("DigitaloceanMachineTemplate"), schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "Cluster"}) {
+	for _, gvk := range append(shown(), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		rkev1.SchemeGroupVersion.WithKind("RKEBootstrapTemplate"),
+		machineAPI.WithKind("DigitaloceanMachineTemplate"), schema.GroupVersionKind{Group: "management.cattle.io",
+			Version: "v3", Kind: "Cluster"}) {
 		for _, u := range w.api.Objects(gvk) {
 			w.Errorf("remaining: %s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
 		}
@@ -230,7 +235,8 @@ func TestStory_RemovalIsKilledAfterAnyWrite(t *testing.T) {
 // inventory counts objects by kind.
 func inventory(w *world) []string {
 	counts := map[string]int{}
-	for _, gvk := range append(shown(), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount")) {
+	for _, gvk := range append(shown(), corev1.SchemeGroupVersion.WithKind("Secret"),
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount")) {
 		counts[gvk.Kind] += len(w.api.Objects(gvk))
 	}
 	var list []string

@@ -83,7 +83,8 @@ func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	dataDir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, api: newAPI(t), served: map[string]downstream{}, dataDir: dataDir, metrics: prometheus.NewRegistry()}
+		w := &world{T: t, api: newAPI(t), served: map[string]downstream{}, dataDir: dataDir,
+			metrics: prometheus.NewRegistry()}
 		var err error
 		w.user, err = clients.New(w.api.Config("user"), clients.Options{Version: "user"})
 		check(t, err)
@@ -91,17 +92,21 @@ func tell(t *testing.T, f func(w *world)) {
 		w.live, err = dynamic.NewForConfig(user)
 		check(t, err)
 		w.hosts, err = fakeagent.New(fakeagent.Options{
-			Config: w.api.Config("ignored"), API: func() http.Handler { return memkube.New(memkube.Options{}) }, Serve: w.serve,
+			Config: w.api.Config("ignored"), API: func() http.Handler {
+				return memkube.New(
+					memkube.Options{})
+			}, Serve: w.serve,
 			Boot: 2 * time.Second, Install: 3 * time.Second, Log: w.note,
 		})
 		check(t, err)
-		core, err := fakecapi.New(fakecapi.Options{API: w.api, Log: w.note, Downstream: func(namespace, name string) kubernetes.Interface {
-			client, err := w.Client(t.Context(), types.NamespacedName{Namespace: namespace, Name: name})
-			if err != nil {
-				return nil
-			}
-			return client
-		}})
+		core, err := fakecapi.New(fakecapi.Options{API: w.api, Log: w.note,
+			Downstream: func(namespace, name string) kubernetes.Interface {
+				client, err := w.Client(t.Context(), types.NamespacedName{Namespace: namespace, Name: name})
+				if err != nil {
+					return nil
+				}
+				return client
+			}})
 		check(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		players := &w.players
@@ -173,7 +178,8 @@ func (w *world) removeMembers(api *memkube.Server) {
 	var leaving []*unstructured.Unstructured
 	for _, node := range api.Objects(corev1.SchemeGroupVersion.WithKind("Node")) {
 		annotations := node.GetAnnotations()
-		if annotations[rkev1.RemoveK3sEtcdMemberAnnotation] == "true" && annotations[rkev1.RemovedK3sEtcdMemberAnnotation] == "" {
+		if annotations[rkev1.RemoveK3sEtcdMemberAnnotation] == "true" &&
+			annotations[rkev1.RemovedK3sEtcdMemberAnnotation] == "" {
 			leaving = append(leaving, node)
 		}
 	}
@@ -220,7 +226,8 @@ func (w *world) Version(cluster types.NamespacedName) (string, error) {
 func (w *world) Forget(types.NamespacedName) {}
 
 func (w *world) kubeconfig(cluster types.NamespacedName) (*corev1.Secret, error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: naming.Kubeconfig(cluster.Name)}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace,
+		Name: naming.Kubeconfig(cluster.Name)}}
 	found, err := w.api.Get(secret)
 	if err == nil && !found {
 		err = proxy.ErrNotAvailable
@@ -232,8 +239,10 @@ func (w *world) kubeconfig(cluster types.NamespacedName) (*corev1.Secret, error)
 func (w *world) start() {
 	w.Helper()
 	opts := Options{
-		RESTConfig: w.api.Config("ignored"), InstanceID: cmp.Or(w.instance, "test"), Version: "test", DataDir: w.dataDir, StartTimeout: 10 * time.Second,
-		Settings: Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: w.registry}, Downstream: w, Registerer: w.metrics,
+		RESTConfig: w.api.Config("ignored"), InstanceID: cmp.Or(w.instance, "test"), Version: "test",
+		DataDir: w.dataDir, StartTimeout: 10 * time.Second,
+		Settings: Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: w.registry}, Downstream: w,
+		Registerer:     w.metrics,
 		TracerProvider: w.tracer,
 	}
 	if w.agents {
@@ -266,13 +275,17 @@ func (w *world) pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	config.SetAPIVersion("rke-machine-config.cattle.io/v1")
 	config.SetKind("DigitaloceanConfig")
 	config.SetName(demo + "-" + name)
-	configs := w.live.Resource(config.GroupVersionKind().GroupVersion().WithResource("digitaloceanconfigs")).Namespace(fleet)
-	if _, err := configs.Create(w.Context(), config, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	configs := w.live.Resource(config.GroupVersionKind().GroupVersion().WithResource("digitaloceanconfigs")).Namespace(
+		fleet)
+	if _, err := configs.Create(w.Context(), config, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		w.Fatal(err)
 	}
 	return provv1.RKEMachinePool{
-		Name: name, Quantity: &quantity, NodeConfig: &corev1.ObjectReference{Kind: "DigitaloceanConfig", Name: config.GetName()},
-		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"), WorkerRole: strings.Contains(roles, "w"),
+		Name: name, Quantity: &quantity, NodeConfig: &corev1.ObjectReference{Kind: "DigitaloceanConfig",
+			Name: config.GetName()},
+		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"),
+		WorkerRole: strings.Contains(roles, "w"),
 	}
 }
 
@@ -280,11 +293,13 @@ func (w *world) pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 func (w *world) apply(version string, pools func() []provv1.RKEMachinePool) {
 	w.Helper()
 	w.until("the kinds of machines", time.Minute, func() string {
-		return w.missing("digitaloceanconfigs.rke-machine-config.cattle.io", "digitaloceanmachinetemplates.rke-machine.cattle.io")
+		return w.missing("digitaloceanconfigs.rke-machine-config.cattle.io",
+			"digitaloceanmachinetemplates.rke-machine.cattle.io")
 	})
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-demo", Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: fleet + "/" + demo}},
-		Data:       map[string][]byte{"digitaloceancredentialConfig-accessToken": []byte("top-secret")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-demo",
+			Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: fleet + "/" + demo}},
+		Data: map[string][]byte{"digitaloceancredentialConfig-accessToken": []byte("top-secret")},
 	}
 	if found, err := w.api.Get(secret.DeepCopy()); err != nil || !found {
 		_, err := w.user.Core.Secret().Create(secret)
@@ -345,7 +360,8 @@ func (w *world) ready(machines int) func() string {
 			return "status.ready is false"
 		}
 		for _, c := range cluster.Status.Conditions {
-			if (c.Type == provv1.ConditionReady || c.Type == provv1.ConditionUpdated || c.Type == provv1.ConditionProvisioned) && c.Status != rkev1.ConditionTrue {
+			if (c.Type == provv1.ConditionReady || c.Type == provv1.ConditionUpdated ||
+				c.Type == provv1.ConditionProvisioned) && c.Status != rkev1.ConditionTrue {
 				return c.Type + ": " + c.Message
 			}
 		}
@@ -371,7 +387,8 @@ func (w *world) picture() string {
 	var out strings.Builder
 	for _, gvk := range shown() {
 		for _, u := range w.api.Objects(gvk) {
-			fmt.Fprintf(&out, "%s %s/%s deleting=%v finalizers=%v\n", u.GetKind(), u.GetNamespace(), u.GetName(), u.GetDeletionTimestamp() != nil, u.GetFinalizers())
+			fmt.Fprintf(&out, "%s %s/%s deleting=%v finalizers=%v\n", u.GetKind(), u.GetNamespace(), u.GetName(),
+				u.GetDeletionTimestamp() != nil, u.GetFinalizers())
 			list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 			for _, entry := range list {
 				if c, ok := entry.(map[string]any); ok && (c["status"] != "True" || c["message"] != nil) {

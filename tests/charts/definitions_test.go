@@ -44,7 +44,8 @@ func TestDefinitions_MatchTheServer(t *testing.T) {
 		values map[string]any
 		want   []*apiextv1.CustomResourceDefinition
 	}{
-		"with Cluster API":    {values: map[string]any{"commonLabels": map[string]any{"a": "b"}, "commonAnnotations": map[string]any{"c": "d"}}, want: slices.Concat(own, core)},
+		"with Cluster API": {values: map[string]any{"commonLabels": map[string]any{"a": "b"},
+			"commonAnnotations": map[string]any{"c": "d"}}, want: slices.Concat(own, core)},
 		"without Cluster API": {values: map[string]any{"clusterAPI": false}, want: own},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -107,11 +107,14 @@ func TestDrover_DefaultsMatchTheServer(t *testing.T) {
 	check(t, flags.Parse(deploymentOf(t, "minimal").Spec.Template.Spec.Containers[0].Args[1:]))
 	flags.Visit(func(flag *pflag.Flag) {
 		if same := flag.Value.String() == flag.DefValue; same != (differsFromFlag[flag.Name] == "") {
-			t.Errorf("--%s is %q by the chart and %q by itself; differsFromFlag says: %q", flag.Name, flag.Value, flag.DefValue, differsFromFlag[flag.Name])
+			t.Errorf("--%s is %q by the chart and %q by itself; differsFromFlag says: %q", flag.Name, flag.Value,
+				flag.DefValue, differsFromFlag[flag.Name])
 		}
 	})
-	if image := flags.Lookup("machine-provision-image").Value.String(); image != "docker.io/"+controllers.DefaultMachineProvisionImage {
-		t.Errorf("machines are created by %s, but the server's drivers are those of %s", image, controllers.DefaultMachineProvisionImage)
+	if image := flags.Lookup("machine-provision-image").Value.String(); image != "docker.io/"+
+		controllers.DefaultMachineProvisionImage {
+		t.Errorf("machines are created by %s, but the server's drivers are those of %s", image,
+			controllers.DefaultMachineProvisionImage)
 	}
 }
 
@@ -127,7 +130,8 @@ func TestDrover_PodsAreRestricted(t *testing.T) {
 				t.Errorf("want the server and the test, got %d pods", len(pods))
 			}
 			for _, pod := range pods {
-				for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+				for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted,
+					Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 					if !result.Allowed {
 						t.Errorf("%s: %s: %s", pod.Name, result.ForbiddenReason, result.ForbiddenDetail)
 					}
@@ -155,7 +159,8 @@ func podsOf(t *testing.T, name string) []corev1.Pod {
 			out = append(out, pod)
 		case "Deployment":
 			template := deploymentOf(t, name).Spec.Template
-			out = append(out, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: object.GetName(), Labels: template.Labels}, Spec: template.Spec})
+			out = append(out, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: object.GetName(), Labels: template.Labels},
+				Spec: template.Spec})
 		}
 	}
 	return out
@@ -168,11 +173,16 @@ func TestDrover_HelmTest(t *testing.T) {
 		values, secret string
 		notes          string
 	}{
-		"Drover's own authority":                        {secret: "drover-ca", notes: "helm test drover"},
-		"a certificate from a Secret":                   {values: `{tls: {source: secret, secretName: serving}}`, notes: "helm test drover"},
-		"Drover's own authority in another cluster":     {values: `{server: {kubeconfig: {secretName: other}}}`, notes: "drover ping https://drover.example.com --cacerts-file"},
-		"a private certificate, and another cluster":    {values: `{server: {kubeconfig: {secretName: other}}, tls: {source: secret, secretName: serving, privateCA: true}}`, secret: "serving", notes: "helm test drover"},
-		"a public certificate, and yet another cluster": {values: `{server: {kubeconfig: {secretName: other}}, tls: {source: secret, secretName: serving}}`, notes: "helm test drover"},
+		"Drover's own authority": {secret: "drover-ca", notes: "helm test drover"},
+		"a certificate from a Secret": {values: `{tls: {source: secret, secretName: serving}}`,
+			notes: "helm test drover"},
+		"Drover's own authority in another cluster": {values: `{server: {kubeconfig: {secretName: other}}}`,
+			notes: "drover ping https://drover.example.com --cacerts-file"},
+		"a private certificate, and another cluster": {
+			values: `{server: {kubeconfig: {secretName: other}}, tls: {source: secret, secretName: serving, privateCA: true}}`, secret: "serving", notes: "helm test drover"},
+		"a public certificate, and yet another cluster": {
+			values: `{server: {kubeconfig: {secretName: other}}, tls: {source: secret, secretName: serving}}`,
+			notes:  "helm test drover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values, given := valuesOf(t, "minimal"), map[string]any{}
@@ -180,7 +190,8 @@ func TestDrover_HelmTest(t *testing.T) {
 			merge(values, given)
 			templates, err := Templates(droverChart, Release{}, values)
 			check(t, err)
-			if notes := templates["templates/NOTES.txt"]; !strings.Contains(notes, tc.notes) || strings.Contains(notes, "helm test") != strings.HasPrefix(tc.notes, "helm test") {
+			if notes := templates["templates/NOTES.txt"]; !strings.Contains(notes, tc.notes) ||
+				strings.Contains(notes, "helm test") != strings.HasPrefix(tc.notes, "helm test") {
 				t.Errorf("the notes do not contain %q:\n%s", tc.notes, notes)
 			}
 			text, there := templates["templates/tests/connection.yaml"]

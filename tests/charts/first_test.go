@@ -44,7 +44,9 @@ func TestRules_AlertsForEarlyFailuresEnd(t *testing.T) {
 		"DroverUnknownDisruption": {func(f *fleet) { f.disruptions.Count(disruption.Unknown, 3) }, time.Hour},
 		"DroverOperationFailed":   {func(f *fleet) { f.restoreFails() }, time.Hour},
 		"DroverMachineFailed":     {func(f *fleet) { f.noQuota() }, 15 * time.Minute},
-		"DroverPlanFailed":        {func(f *fleet) { f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error") }, 15 * time.Minute},
+		"DroverPlanFailed": {func(f *fleet) {
+			f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error")
+		}, 15 * time.Minute},
 	} {
 		t.Run(alert, func(t *testing.T) {
 			s, f := newServer(t), newFleet(t, start)
@@ -67,16 +69,25 @@ func TestRules_AnotherProcess(t *testing.T) {
 		inject   func(f *fleet)
 		want     time.Duration
 	}{
-		"another pod without failures":                            {instance: "drover-1", inject: func(*fleet) {}},
-		"another pod without failures, after a pod with failures": {instance: "drover-1", first: true, inject: func(*fleet) {}},
-		"another pod with failures at once":                       {instance: "drover-1", inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: time.Hour},
+		"another pod without failures": {instance: "drover-1", inject: func(*fleet) {}},
+		"another pod without failures, after a pod with failures": {instance: "drover-1", first: true,
+			inject: func(*fleet) {}},
+		"another pod with failures at once": {instance: "drover-1", inject: func(f *fleet) {
+			f.disruptions.Count(disruption.Unknown, 1)
+		}, want: time.Hour},
 		"another pod with failures at once, after a pod with failures": {
-			instance: "drover-1", first: true, inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: time.Hour,
+			instance: "drover-1", first: true, inject: func(f *fleet) {
+				f.disruptions.Count(disruption.Unknown,
+					1)
+			}, want: time.Hour,
 		},
 		"the same pod restarted, without failures": {instance: "drover-0", first: true, inject: func(*fleet) {}},
 		// The last sample of the previous process is in the window for less than that.
 		"the same pod restarted, with failures at once": {
-			instance: "drover-0", inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: 59 * time.Minute,
+			instance: "drover-0", inject: func(f *fleet) {
+				f.disruptions.Count(disruption.Unknown,
+					1)
+			}, want: 59 * time.Minute,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,8 @@ func newFleet(t *testing.T, now time.Time) *fleet {
 	f.reconciles, err = metrics.NewReconciles(f.registry)
 	check(t, err)
 	check(t, metrics.NewServingCertificate(f.registry, func() time.Time { return f.serving }))
-	f.queue = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "As Kubernetes' client library has it."}, []string{"name"})
+	f.queue = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth",
+		Help: "As Kubernetes' client library has it."}, []string{"name"})
 	f.registry.MustRegister(f.queue)
 	f.queue.WithLabelValues("Cluster").Set(1)
 	f.makeObjects()
@@ -89,23 +90,26 @@ func (f *fleet) makeObjects() {
 	f.say(machine, clusterv1.MachineNodeHealthyCondition, "True", "NodeHealthy")
 	f.plan = build.PlanSecret(machine, "plan", "{}", "appliedPlan", "{}")
 	f.snapshot = &rkev1.ETCDSnapshot{
-		ObjectMeta:   metav1.ObjectMeta{Namespace: build.Namespace, Name: "s"},
-		Spec:         rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
-		SnapshotFile: rkev1.ETCDSnapshotFile{CreatedAt: new(metav1.NewTime(f.now.Add(-time.Hour))), Status: "successful"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "s"},
+		Spec:       rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
+		SnapshotFile: rkev1.ETCDSnapshotFile{CreatedAt: new(metav1.NewTime(f.now.Add(-time.Hour))),
+			Status: "successful"},
 	}
 }
 
 // ready sets the status of the control plane's condition from now on.
 func (f *fleet) ready(status, reason string) {
 	before := f.plane.DeepCopy()
-	conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: rkev1.ConditionReady, Status: status, Reason: reason, Message: reason}, f.now)
+	conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: rkev1.ConditionReady, Status: status,
+		Reason: reason, Message: reason}, f.now)
 	f.metrics.ControlPlaneChanged(before, f.plane)
 }
 
 // say sets a condition of a machine from now on.
 func (f *fleet) say(machine *clusterv1.Machine, kind, status, reason string) {
 	before := machine.DeepCopy()
-	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason}, 1, f.now)
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason}, 1,
+		f.now)
 	f.metrics.MachineChanged(before, machine)
 }
 
@@ -130,7 +134,8 @@ func (f *fleet) noQuota() {
 
 func (f *fleet) restoreFails() {
 	was := f.plane.DeepCopy()
-	conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: planner.ConditionSnapshotRestored, Status: "False", Reason: "Error"}, f.now)
+	conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: planner.ConditionSnapshotRestored,
+		Status: "False", Reason: "Error"}, f.now)
 	f.metrics.ControlPlaneChanged(was, f.plane)
 }
 

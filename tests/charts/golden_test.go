@@ -86,7 +86,8 @@ func TestDrover_Objects(t *testing.T) {
 					t.Errorf("%s is duplicate", id)
 				}
 				seen[id] = true
-				for _, label := range []string{"helm.sh/chart", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of"} {
+				for _, label := range []string{"helm.sh/chart", "app.kubernetes.io/name", "app.kubernetes.io/instance",
+					"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of"} {
 					if object.GetLabels()[label] == "" {
 						t.Errorf("%s has no label %s", id, label)
 					}

@@ -16,14 +16,20 @@ func TestMachineJobs_PodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	check(t, err)
 	in := machinejob.Input{
-		Machine: machinejob.Machine{APIVersion: "rke-machine.cattle.io/v1", Kind: "DigitaloceanMachine", Namespace: "fleet-default", Name: "demo-pool-x2k4q", UID: "0d1b9b1c"},
-		Driver:  machinejob.Driver{Name: "digitalocean", Aliases: map[string]string{"sshKeyContents": "sshKeyPath"}}, BootstrapSecret: "demo-pool-x2k4q-machine-bootstrap",
-		Settings: machinejob.Settings{Image: "rancher/machine:v1", Certificates: map[string]string{"tls.crt": "PEM\n"}},
+		Machine: machinejob.Machine{APIVersion: "rke-machine.cattle.io/v1", Kind: "DigitaloceanMachine",
+			Namespace: "fleet-default", Name: "demo-pool-x2k4q", UID: "0d1b9b1c"},
+		Driver: machinejob.Driver{Name: "digitalocean",
+			Aliases: map[string]string{"sshKeyContents": "sshKeyPath"}},
+		BootstrapSecret: "demo-pool-x2k4q-machine-bootstrap",
+		Settings: machinejob.Settings{Image: "rancher/machine:v1",
+			Certificates: map[string]string{"tls.crt": "PEM\n"}},
 	}
-	for name, job := range map[string]*batchv1.Job{"create": machinejob.RenderCreate(in).Job, "remove": machinejob.RenderRemove(in, 1).Job} {
+	for name, job := range map[string]*batchv1.Job{"create": machinejob.RenderCreate(in).Job,
+		"remove": machinejob.RenderRemove(in, 1).Job} {
 		t.Run(name, func(t *testing.T) {
 			pod := job.Spec.Template
-			for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+			for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted,
+				Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 				if !result.Allowed {
 					t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
 				}

@@ -174,7 +174,8 @@ func TestDrover_UnusualNamesArrive(t *testing.T) {
 		switch known := typed(t, object).(type) {
 		case *appsv1.Deployment:
 			spec := known.Spec.Template.Spec
-			got["Deployment"], got["account"], got["priority"] = known.Name, spec.ServiceAccountName, spec.PriorityClassName
+			got["Deployment"], got["account"], got["priority"] = known.Name, spec.ServiceAccountName,
+				spec.PriorityClassName
 			got["instance"] = known.Spec.Selector.MatchLabels["app.kubernetes.io/instance"]
 			for _, volume := range spec.Volumes {
 				switch {
@@ -192,8 +193,10 @@ func TestDrover_UnusualNamesArrive(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"Deployment": "null", "account": "123", "priority": "1", "instance": "123", "pull": "5", "proxy": "100", "Certificate": "null",
-		"volume tls": "20260901", "volume config": "007", "volume kubeconfig": "0123", "certificate's Secret": "20260901", "issuer": "yes 1e3",
+		"Deployment": "null", "account": "123", "priority": "1", "instance": "123", "pull": "5", "proxy": "100",
+		"Certificate": "null",
+		"volume tls":  "20260901", "volume config": "007", "volume kubeconfig": "0123",
+		"certificate's Secret": "20260901", "issuer": "yes 1e3",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
@@ -203,7 +206,8 @@ func TestDrover_UnusualNamesArrive(t *testing.T) {
 // TestDrover_ReleaseNames: Helm accepts more names than Kubernetes accepts for a Service.
 func TestDrover_ReleaseNames(t *testing.T) {
 	for name, tc := range map[string]struct{ release, override, want string }{
-		"a dot":                         {release: "drover.v1", want: `release drover.v1: the name of the objects would be "drover.v1"`},
+		"a dot": {release: "drover.v1",
+			want: `release drover.v1: the name of the objects would be "drover.v1"`},
 		"a digit first":                 {release: "7", want: `release 7: the name of the objects would be "7-drover"`},
 		"a dot, and a name for objects": {release: "drover.v1", override: "drover-v1"},
 		"an ordinary name":              {release: "ranch"},
@@ -213,7 +217,8 @@ func TestDrover_ReleaseNames(t *testing.T) {
 			values["fullnameOverride"] = tc.override
 			objects, err := Objects(droverChart, Release{Name: tc.release}, values)
 			if tc.want != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "set fullnameOverride") {
+				if err == nil || !strings.Contains(err.Error(), tc.want) ||
+					!strings.Contains(err.Error(), "set fullnameOverride") {
 					t.Errorf("got error %v, want it to contain %q and the value to set", err, tc.want)
 				}
 				return
@@ -255,8 +260,9 @@ metrics: {dashboard: {enabled: true, labels: {example.com/team: charts}}}
 	}
 	of := func(more map[string]string) map[string]string {
 		out := map[string]string{
-			"app.kubernetes.io/name": "drover", "app.kubernetes.io/instance": "drover", "app.kubernetes.io/component": "server",
-			"app.kubernetes.io/part-of": "ranch", "example.com/team": "platform", "example.com/cost": "1",
+			"app.kubernetes.io/name": "drover", "app.kubernetes.io/instance": "drover",
+			"app.kubernetes.io/component": "server",
+			"app.kubernetes.io/part-of":   "ranch", "example.com/team": "platform", "example.com/cost": "1",
 		}
 		maps.Copy(out, more)
 		return out
@@ -264,8 +270,9 @@ metrics: {dashboard: {enabled: true, labels: {example.com/team: charts}}}
 	object := map[string]string{"app.kubernetes.io/managed-by": "Helm"}
 	want := map[string]map[string]string{
 		"ServiceAccount": of(object), "Deployment": of(object),
-		"pods":      of(map[string]string{"example.com/team": "pods", "example.com/cost": ""}),
-		"ConfigMap": of(map[string]string{"app.kubernetes.io/managed-by": "Helm", "example.com/team": "charts", "grafana_dashboard": "1"}),
+		"pods": of(map[string]string{"example.com/team": "pods", "example.com/cost": ""}),
+		"ConfigMap": of(map[string]string{"app.kubernetes.io/managed-by": "Helm", "example.com/team": "charts",
+			"grafana_dashboard": "1"}),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)

@@ -35,7 +35,9 @@ func ruleFile(t *testing.T) []byte {
 	t.Helper()
 	objects, err := Objects(droverChart, Release{}, valuesOf(t, "everything"))
 	check(t, err)
-	at := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "PrometheusRule" })
+	at := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool {
+		return object.GetKind() == "PrometheusRule"
+	})
 	if at < 0 {
 		t.Fatal("the chart has no rules")
 	}
@@ -76,7 +78,8 @@ func newServer(t *testing.T) *server {
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
 	t.Cleanup(func() { check(t, engine.Close()) })
 	manager := rules.NewManager(&rules.ManagerOptions{
-		QueryFunc: rules.EngineQueryFunc(engine, s.storage), Appendable: s.storage, Queryable: s.storage, NotifyFunc: s.notify, Context: t.Context(),
+		QueryFunc: rules.EngineQueryFunc(engine, s.storage), Appendable: s.storage, Queryable: s.storage,
+		NotifyFunc: s.notify, Context: t.Context(),
 		Logger: promslog.NewNopLogger(), NameValidationScheme: model.LegacyValidation,
 	})
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -95,7 +98,8 @@ func (s *server) notify(_ context.Context, _ string, alerts ...*rules.Alert) {
 			s.fired[name] = alert.FiredAt
 		}
 		alert.Annotations.Range(func(annotation labels.Label) {
-			if strings.Contains(annotation.Value, "<error expanding template") || strings.Contains(annotation.Value, "<no value>") {
+			if strings.Contains(annotation.Value, "<error expanding template") ||
+				strings.Contains(annotation.Value, "<no value>") {
 				s.Errorf("%s contains %q", name, annotation.Value)
 			}
 		})

@@ -27,7 +27,8 @@ func proxyOf(t *testing.T, values map[string]any, apiServer string) func(*url.UR
 			}
 		}
 	}
-	config := httpproxy.Config{HTTPProxy: environment["HTTP_PROXY"], HTTPSProxy: environment["HTTPS_PROXY"], NoProxy: environment["NO_PROXY"]}
+	config := httpproxy.Config{HTTPProxy: environment["HTTP_PROXY"], HTTPSProxy: environment["HTTPS_PROXY"],
+		NoProxy: environment["NO_PROXY"]}
 	return config.ProxyFunc()
 }
 
@@ -43,26 +44,32 @@ func TestDrover_Proxy(t *testing.T) {
 		"default values": {
 			apiServer: "10.43.0.1",
 			direct: []string{
-				"10.43.0.1", "172.20.0.1", "192.168.7.1", "100.64.0.1", "100.127.255.254", "[::1]:8081", "[fd00:10:96::1]:443", "[fdff::1]",
+				"10.43.0.1", "172.20.0.1", "192.168.7.1", "100.64.0.1", "100.127.255.254", "[::1]:8081",
+				"[fd00:10:96::1]:443", "[fdff::1]",
 				"drover-admission.drover-system.svc", "a.b.svc.cluster.local",
 			},
 			by: []string{"releases.example.com", "100.128.0.1", "198.51.100.7", "[2001:db8::1]", odd},
 		},
-		"a service network": {apiServer: odd, direct: []string{odd}, by: []string{"203.0.113.2", "releases.example.com"}},
+		"a service network": {apiServer: odd, direct: []string{odd},
+			by: []string{"203.0.113.2", "releases.example.com"}},
 		"an IPv6 service network": {
 			apiServer: "2001:db8:43::1", direct: []string{"[2001:db8:43::1]:443"}, by: []string{"[2001:db8:43::2]:443"},
 		},
 		"other networks": {
-			proxy: map[string]any{"noProxy": ".example.com"}, apiServer: odd, direct: []string{odd, "releases.example.com"}, by: []string{"10.43.0.1"},
+			proxy: map[string]any{"noProxy": ".example.com"}, apiServer: odd,
+			direct: []string{odd, "releases.example.com"}, by: []string{"10.43.0.1"},
 		},
-		"no networks": {proxy: map[string]any{"noProxy": ""}, apiServer: odd, direct: []string{odd}, by: []string{"10.43.0.1"}},
+		"no networks": {proxy: map[string]any{"noProxy": ""}, apiServer: odd, direct: []string{odd},
+			by: []string{"10.43.0.1"}},
 		"another management cluster, whose API server the kubeconfig names": {
-			server: map[string]any{"kubeconfig": map[string]any{"secretName": "other"}}, apiServer: odd, direct: []string{"10.43.0.1"}, by: []string{odd},
+			server: map[string]any{"kubeconfig": map[string]any{"secretName": "other"}}, apiServer: odd,
+			direct: []string{"10.43.0.1"}, by: []string{odd},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := valuesOf(t, "minimal")
-			merge(values, map[string]any{"server": tc.server, "proxy": map[string]any{"https": "http://proxy.example.com:3128"}})
+			merge(values,
+				map[string]any{"server": tc.server, "proxy": map[string]any{"https": "http://proxy.example.com:3128"}})
 			merge(values, map[string]any{"proxy": tc.proxy})
 			choose := proxyOf(t, values, tc.apiServer)
 			expect := func(hosts []string, proxied bool) {

@@ -25,10 +25,12 @@ func TestDrover_RolesMatchTheFile(t *testing.T) {
 		roles, holds []string
 	}{
 		"default values": {
-			roles: []string{rights.Own, rights.System, rights.Core}, holds: []string{rights.WhenDefinitions, rights.WhenAdmission},
+			roles: []string{rights.Own, rights.System, rights.Core},
+			holds: []string{rights.WhenDefinitions, rights.WhenAdmission},
 		},
 		"with a core of Cluster API in the cluster": {
-			server: map[string]any{"capi": "external"}, roles: []string{rights.Own, rights.System}, holds: []string{rights.WhenAdmission},
+			server: map[string]any{"capi": "external"}, roles: []string{rights.Own, rights.System},
+			holds: []string{rights.WhenAdmission},
 		},
 		"with such a core, and definitions of the server": {
 			server: map[string]any{"capi": "external", "crds": "install"},
@@ -38,8 +40,9 @@ func TestDrover_RolesMatchTheFile(t *testing.T) {
 			more:  map[string]any{"admission": map[string]any{"enabled": false}},
 			roles: []string{rights.Own, rights.System, rights.Core}, holds: []string{rights.WhenDefinitions},
 		},
-		"for another management cluster": {server: map[string]any{"capi": "external", "kubeconfig": map[string]any{"secretName": "other"}}},
-		"without roles":                  {more: map[string]any{"rbac": map[string]any{"create": false}}},
+		"for another management cluster": {server: map[string]any{"capi": "external",
+			"kubeconfig": map[string]any{"secretName": "other"}}},
+		"without roles": {more: map[string]any{"rbac": map[string]any{"create": false}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]any{"server": map[string]any{"url": "https://drover.example.com"}}
@@ -66,7 +69,8 @@ func TestDrover_RolesMatchTheFile(t *testing.T) {
 // contain passwords of clouds. Only users with the right to read Secrets may read them.
 func TestDrover_ViewersReadNoPasswords(t *testing.T) {
 	objects, err := Objects(droverChart, Release{}, map[string]any{
-		"server": map[string]any{"url": "https://drover.example.com"}, "rbac": map[string]any{"aggregateToDefaultRoles": true},
+		"server": map[string]any{"url": "https://drover.example.com"},
+		"rbac":   map[string]any{"aggregateToDefaultRoles": true},
 	})
 	check(t, err)
 	const withheld = "rke-machine-config.cattle.io rke-machine.cattle.io"
@@ -79,13 +83,15 @@ func TestDrover_ViewersReadNoPasswords(t *testing.T) {
 		into(t, object, &role)
 		for _, into := range []string{"view", "edit", "admin"} {
 			for _, rule := range role.Rules {
-				if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+into] == "true" && strings.Contains(withheld, rule.APIGroups[0]) {
+				if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+into] == "true" &&
+					strings.Contains(withheld, rule.APIGroups[0]) {
 					got[into] = append(got[into], rule.APIGroups[0]+": "+strings.Join(rule.Verbs, " "))
 				}
 			}
 		}
 	}
-	want := []string{"rke-machine-config.cattle.io: get list watch create update patch delete", "rke-machine.cattle.io: get list watch"}
+	want := []string{"rke-machine-config.cattle.io: get list watch create update patch delete",
+		"rke-machine.cattle.io: get list watch"}
 	if diff := cmp.Diff(map[string][]string{"edit": want, "admin": want}, got); diff != "" {
 		t.Errorf("rights of tenants on objects with passwords (-want +got):\n%s", diff)
 	}

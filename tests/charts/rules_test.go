@@ -80,7 +80,8 @@ var faults = map[string]fault{
 	},
 	"a node stops answering": {
 		inject: func(f *fleet) {
-			f.say(f.machines[0], clusterv1.MachineNodeHealthyCondition, "Unknown", clusterv1.MachineNodeHealthUnknownReason)
+			f.say(f.machines[0], clusterv1.MachineNodeHealthyCondition, "Unknown",
+				clusterv1.MachineNodeHealthUnknownReason)
 		},
 		lasts: time.Hour, want: []string{"DroverNodeUnhealthy"},
 	},
@@ -108,19 +109,25 @@ var faults = map[string]fault{
 		inject: func(f *fleet) { f.noQuota() }, lasts: time.Hour, want: []string{"DroverMachineFailed"},
 	},
 	"the cloud has no more quota for a new leader": {
-		inject: func(f *fleet) { f.noQuota() }, early: true, lasts: 3 * time.Hour, want: []string{"DroverMachineFailed"},
+		inject: func(f *fleet) { f.noQuota() }, early: true, lasts: 3 * time.Hour, want: []string{
+			"DroverMachineFailed"},
 	},
 	"a restore fails": {
 		inject: func(f *fleet) { f.restoreFails() }, lasts: time.Hour, want: []string{"DroverOperationFailed"},
 	},
 	"a restore fails directly after a new leader starts": {
-		inject: func(f *fleet) { f.restoreFails() }, early: true, lasts: 3 * time.Hour, want: []string{"DroverOperationFailed"},
+		inject: func(f *fleet) { f.restoreFails() }, early: true, lasts: 3 * time.Hour, want: []string{
+			"DroverOperationFailed"},
 	},
 	"a node is restarted without a reason": {
-		inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, lasts: time.Hour, want: []string{"DroverUnknownDisruption"},
+		inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, lasts: time.Hour, want: []string{
+			"DroverUnknownDisruption"},
 	},
 	"a new leader first restarts a node without a reason": {
-		inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, early: true, lasts: 3 * time.Hour, want: []string{"DroverUnknownDisruption"},
+		inject: func(f *fleet) {
+			f.disruptions.Count(disruption.Unknown,
+				1)
+		}, early: true, lasts: 3 * time.Hour, want: []string{"DroverUnknownDisruption"},
 	},
 	"a right is missing": {
 		meanwhile: func(f *fleet, broken bool) {
@@ -135,10 +142,12 @@ var faults = map[string]fault{
 		lasts: time.Hour, want: []string{"DroverReconcileErrors"},
 	},
 	"the API server is too slow": {
-		inject: func(f *fleet) { f.queue.WithLabelValues("Cluster").Set(500) }, lasts: time.Hour, want: []string{"DroverQueueBacklog"},
+		inject: func(f *fleet) { f.queue.WithLabelValues("Cluster").Set(500) }, lasts: time.Hour, want: []string{
+			"DroverQueueBacklog"},
 	},
 	"the serving certificate is not renewed": {
-		inject: func(f *fleet) { f.serving = f.now.Add(13 * 24 * time.Hour) }, lasts: 2 * time.Hour, want: []string{"DroverCertificateExpires"},
+		inject: func(f *fleet) { f.serving = f.now.Add(13 * 24 * time.Hour) }, lasts: 2 * time.Hour, want: []string{
+			"DroverCertificateExpires"},
 	},
 	"snapshots fail silently": {
 		inject: func(f *fleet) { f.snapshot.SnapshotFile.CreatedAt = new(metav1.NewTime(f.now.Add(-37 * time.Hour))) },
@@ -217,7 +226,8 @@ func TestRules_AreComplete(t *testing.T) {
 		want = append(want, rule.Alert+" "+rule.Labels["severity"])
 		known(t, rule.Alert, rule.Expr)
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(Drover[A-Za-z]+)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(Drover[A-Za-z]+)` \\| ([a-z]+) \\|").FindAllStringSubmatch(
+		string(text), -1) {
 		got = append(got, row[1]+" "+row[2])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -232,7 +242,8 @@ func known(t *testing.T, where, expression string) {
 	t.Helper()
 	for _, name := range metricName.FindAllString(expression, -1) {
 		if !slices.ContainsFunc(metrics.Definitions(), func(d metrics.Definition) bool {
-			return name == d.Name || d.Type == metrics.TypeHistogram && slices.Contains([]string{d.Name + "_count", d.Name + "_sum", d.Name + "_bucket"}, name)
+			return name == d.Name || d.Type == metrics.TypeHistogram &&
+				slices.Contains([]string{d.Name + "_count", d.Name + "_sum", d.Name + "_bucket"}, name)
 		}) {
 			t.Errorf("%s uses %s, which is not a metric", where, name)
 		}

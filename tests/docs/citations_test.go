@@ -26,22 +26,23 @@ const maxText = 1 << 20
 // TestCitations_PointToTheWireReference checks that every page and heading cited in code, scripts and documents exists.
 func TestCitations_PointToTheWireReference(t *testing.T) {
 	files, cited, pages := 0, 0, map[string]map[string]bool{}
-	eachFile(t, []string{"", ".go", ".md", ".sh", ".ps1", ".tpl", ".yaml"}, func(file, name string, entry fs.DirEntry) error {
-		info, err := entry.Info()
-		if err != nil || info.Size() > maxText || !info.Mode().IsRegular() {
-			return err
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		found, problems := citations(root, string(text), pages)
-		files, cited = files+1, cited+found
-		for _, problem := range problems {
-			t.Errorf("%s: %s", name, problem)
-		}
-		return nil
-	})
+	eachFile(t, []string{"", ".go", ".md", ".sh", ".ps1", ".tpl", ".yaml"},
+		func(file, name string, entry fs.DirEntry) error {
+			info, err := entry.Info()
+			if err != nil || info.Size() > maxText || !info.Mode().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			found, problems := citations(root, string(text), pages)
+			files, cited = files+1, cited+found
+			for _, problem := range problems {
+				t.Errorf("%s: %s", name, problem)
+			}
+			return nil
+		})
 	if files < 500 || cited < 100 {
 		t.Errorf("found only %d citations in %d files: the test looks in the wrong place", cited, files)
 	}
@@ -56,7 +57,8 @@ func eachFile(t *testing.T, extensions []string, visit func(file, name string, e
 			return err
 		}
 		switch name := entry.Name(); {
-		case entry.IsDir() && (slices.Contains([]string{"bin", "dist", "testdata"}, name) || name[0] == '.' && file != root):
+		case entry.IsDir() && (slices.Contains([]string{"bin", "dist", "testdata"}, name) || name[0] == '.' &&
+			file != root):
 			return filepath.SkipDir
 		case entry.IsDir() || !slices.Contains(extensions, filepath.Ext(name)):
 			return nil

@@ -137,7 +137,8 @@ func droverArgs(line string) ([]string, bool) {
 	for i, word := range words {
 		switch {
 		case word == "drover" || strings.HasSuffix(word, "/drover"):
-			if i > 0 && !strings.Contains(words[i-1], "=") && words[i-1] != "sudo" && words[i-1] != "--" && words[i-1] != "|" && words[i-1] != "&&" {
+			if i > 0 && !strings.Contains(words[i-1], "=") && words[i-1] != "sudo" && words[i-1] != "--" &&
+				words[i-1] != "|" && words[i-1] != "&&" {
 				return nil, false
 			}
 			args := words[i+1:]
@@ -173,7 +174,8 @@ func unknown(root *cobra.Command, args []string) string {
 			return ""
 		case strings.HasPrefix(name, "--") && command.Flag(name[2:]) == nil:
 			return "drover " + command.Name() + " has no flag " + name
-		case strings.HasPrefix(name, "-") && !strings.HasPrefix(name, "--") && len(name) == 2 && command.Flags().ShorthandLookup(name[1:]) == nil:
+		case strings.HasPrefix(name, "-") && !strings.HasPrefix(name, "--") && len(name) == 2 &&
+			command.Flags().ShorthandLookup(name[1:]) == nil:
 			return "drover " + command.Name() + " has no flag " + name
 		}
 	}

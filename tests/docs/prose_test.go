@@ -19,7 +19,8 @@ const mostWords = 30
 
 var (
 	// unclear matches words without a clear referent.
-	unclear = regexp.MustCompile(`(?i)\b(somebody|nobody|anybody|whoever|whomever|anew|thereby|wherefrom|what there is)\b`)
+	unclear = regexp.MustCompile(
+		`(?i)\b(somebody|nobody|anybody|whoever|whomever|anew|thereby|wherefrom|what there is)\b`)
 
 	sentenceEnd  = regexp.MustCompile(`[.!?:]\*{0,2}(?:\s|$)|\n\s*\n|\n\s*(?:[-*|•]|\d+\.)\s|\s\|\s`)
 	preformatted = regexp.MustCompile(`(?m)^(?:\t| {4}|\+).*$`)
@@ -99,12 +100,15 @@ func TestUnplain(t *testing.T) {
 		text string
 		want []string
 	}{
-		"short sentences":      {text: "Drover waits until the machine works. Then it goes on."},
-		"a long sentence":      {text: "Short. " + long + ".", want: []string{"31 words, want at most 30: one two one two one two …"}},
-		"a list of long items": {text: "- a\n- " + long, want: []string{"31 words, want at most 30: one two one two one two …"}},
-		"unclear words":        {text: "Nobody knows that somebody reads.", want: []string{`unclear word "Nobody"`, `unclear word "somebody"`}},
-		"code":                 {text: "```\n" + long + " somebody\n```\n`nobody`\n\tsomebody"},
-		"targets of links":     {text: "[a page](nobody.md)"},
+		"short sentences": {text: "Drover waits until the machine works. Then it goes on."},
+		"a long sentence": {text: "Short. " + long + ".",
+			want: []string{"31 words, want at most 30: one two one two one two …"}},
+		"a list of long items": {text: "- a\n- " + long,
+			want: []string{"31 words, want at most 30: one two one two one two …"}},
+		"unclear words": {text: "Nobody knows that somebody reads.",
+			want: []string{`unclear word "Nobody"`, `unclear word "somebody"`}},
+		"code":             {text: "```\n" + long + " somebody\n```\n`nobody`\n\tsomebody"},
+		"targets of links": {text: "[a page](nobody.md)"},
 	} {
 		if diff := cmp.Diff(test.want, unplain(test.text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -119,7 +123,8 @@ func unplain(text string) []string {
 	var problems []string
 	for _, sentence := range sentenceEnd.Split(text, -1) {
 		if words := strings.Fields(sentence); len(words) > mostWords {
-			problems = append(problems, fmt.Sprintf("%d words, want at most %d: %s …", len(words), mostWords, strings.Join(words[:6], " ")))
+			problems = append(problems, fmt.Sprintf("%d words, want at most %d: %s …", len(words), mostWords,
+				strings.Join(words[:6], " ")))
 		}
 	}
 	for _, word := range unclear.FindAllString(text, -1) {

@@ -43,7 +43,9 @@ func check(t *testing.T, err error) {
 func TestReference_MatchesTheProgram(t *testing.T) {
 	want := map[string]string{"settings.md": settings(t)}
 	dir := t.TempDir()
-	check(t, doc.GenMarkdownTreeCustom(program(), dir, func(string) string { return header }, func(name string) string { return name }))
+	check(t, doc.GenMarkdownTreeCustom(program(), dir, func(string) string { return header }, func(name string) string {
+		return name
+	}))
 	maps.Copy(want, pages(t, dir, "cli/"))
 
 	reference := filepath.Join(root, "docs", "reference")
@@ -83,7 +85,8 @@ func settings(t *testing.T) string {
 	check(t, err)
 	var b strings.Builder
 	b.WriteString(header + "# Settings of the server\n\n" +
-		"A setting comes from its flag, else from the environment, else from the file given with `--config` (YAML; a key is the flag's name\n" +
+		"A setting comes from its flag, else from the environment, else from the file given with `--config` (YAML; " +
+		"a key is the flag's name\n" +
 		"without dashes before it), else it has its default.\n\n" +
 		"| Flag | Environment | Default | What it is |\n|---|---|---|---|\n")
 	server.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -95,7 +98,8 @@ func settings(t *testing.T) string {
 		if f.DefValue != "" && f.DefValue != "[]" {
 			defaults = "`" + f.DefValue + "`"
 		}
-		fmt.Fprintf(&b, "| `--%s` %s | `DROVER_%s` | %s | %s |\n", f.Name, kind, strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")), defaults, strings.ReplaceAll(usage, "|", `\|`))
+		fmt.Fprintf(&b, "| `--%s` %s | `DROVER_%s` | %s | %s |\n", f.Name, kind,
+			strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")), defaults, strings.ReplaceAll(usage, "|", `\|`))
 	})
 	return b.String()
 }

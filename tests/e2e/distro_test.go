@@ -31,22 +31,29 @@ func TestStandInDistribution(t *testing.T) {
 			kubectl := kubectlOf(runtime)
 			server.eventually(kubectl+"get --raw /readyz", "ok")
 			t.Logf("API ready after %s", time.Since(start).Round(time.Millisecond))
-			server.eventually(kubectl+"get node "+server.Name+" -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status} {.status.nodeInfo.kubeletVersion} {.metadata.labels.a} {.spec.providerID}'",
+			server.eventually(kubectl+"get node "+server.Name+
+				" -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status} {.status.nodeInfo.kubeletVersion} "+
+				"{.metadata.labels.a} {.spec.providerID}'",
 				"True "+version+" b "+string(runtime)+"://"+server.Name)
-			server.eventually(kubectl+"get node "+server.Name+" -o jsonpath='{.metadata.labels.node-role\\.kubernetes\\.io/control-plane}'", "true")
+			server.eventually(kubectl+"get node "+server.Name+
+				" -o jsonpath='{.metadata.labels.node-role\\.kubernetes\\.io/control-plane}'", "true")
 			for _, probe := range probes(runtime) {
 				server.eventually("curl -fsS -o /dev/null -w '%{http_code}' "+probe, "200")
 			}
 
-			worker.configure(runtime, `{"server": "https://`+server.Address.String()+`:`+port(runtime)+`", "token": "t2"}`)
+			worker.configure(runtime, `{"server": "https://`+server.Address.String()+`:`+port(runtime)+
+				`", "token": "t2"}`)
 			worker.install(bin, runtime, version, "agent")
 			worker.eventually("curl -fsS http://localhost:10248/healthz", "ok")
-			server.eventually(kubectl+"get node "+worker.Name+" -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}'", "True")
+			server.eventually(kubectl+"get node "+worker.Name+
+				" -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}'", "True")
 
 			manifest := "/var/lib/rancher/" + string(runtime) + "/server/manifests/below/config.yaml"
 			object := func(of string) []byte {
-				return []byte("kind: ConfigMap\napiVersion: v1\nmetadata: {name: deployed, namespace: below}\ndata: {of: " + of + "}\n" +
-					"---\nkind: Namespace\napiVersion: v1\nmetadata: {name: below}\n")
+				return []byte(
+					"kind: ConfigMap\napiVersion: v1\nmetadata: {name: deployed, namespace: below}\ndata: {of: " + of +
+						"}\n" +
+						"---\nkind: Namespace\napiVersion: v1\nmetadata: {name: below}\n")
 			}
 			for _, of := range []string{"first", "second"} {
 				server.write(manifest, object(of), 0o600)
@@ -87,14 +94,18 @@ func openLab(t *testing.T, name string) (create func(*testing.T, string) machine
 
 // kubectlOf returns the kubectl command of a server's administrator.
 func kubectlOf(runtime distro.Runtime) string {
-	return distro.NewLayout(runtime, "").Data + "/bin/kubectl --kubeconfig /etc/rancher/" + string(runtime) + "/" + string(runtime) + ".yaml "
+	return distro.NewLayout(runtime, "").Data + "/bin/kubectl --kubeconfig /etc/rancher/" + string(runtime) + "/" +
+		string(runtime) + ".yaml "
 }
 
 func probes(runtime distro.Runtime) []string {
 	data := distro.NewLayout(runtime, "").Data
 	list := []string{
-		"--cacert " + data + "/server/tls/server-ca.crt --cert " + data + "/server/tls/client-kube-apiserver.crt --key " + data + "/server/tls/client-kube-apiserver.key https://localhost:6443/readyz",
-		"--cacert " + data + "/server/tls/kube-controller-manager/kube-controller-manager.crt https://localhost:10257/healthz",
+		"--cacert " + data + "/server/tls/server-ca.crt --cert " + data +
+			"/server/tls/client-kube-apiserver.crt --key " + data +
+			"/server/tls/client-kube-apiserver.key https://localhost:6443/readyz",
+		"--cacert " + data +
+			"/server/tls/kube-controller-manager/kube-controller-manager.crt https://localhost:10257/healthz",
 		"http://localhost:10248/healthz",
 	}
 	if runtime == distro.RKE2 {
@@ -149,7 +160,10 @@ func (m machine) eventually(command, want string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			journal, _ := m.try("journalctl -n 30 --no-pager -u k3s -u k3s-agent -u rke2-server -u rke2-agent; tail -n 5 /var/lib/rancher/*/server/logs/*.log; tail -n 15 /var/lib/rancher/*/server/logs/process-kubelet.log")
+			journal, _ := m.try(
+				"journalctl -n 30 --no-pager -u k3s -u k3s-agent -u rke2-server -u rke2-agent; tail -n 5 " +
+					"/var/lib/rancher/*/server/logs/*.log; tail -n 15 " +
+					"/var/lib/rancher/*/server/logs/process-kubelet.log")
 			m.t.Fatalf("%s: %s: got %q (%v), want %q\n%s", m.Name, command, out, err, want, journal)
 		}
 		select {
@@ -174,13 +188,15 @@ func (m machine) configure(runtime distro.Runtime, config string) {
 // install runs the installer image's script as the node agent would.
 func (m machine) install(bin string, runtime distro.Runtime, version, role string) {
 	m.t.Helper()
-	files, err := distro.ImageFiles(runtime, version, filepath.Join(bin, "drover-distro"), filepath.Join(bin, "drover-kube"))
+	files, err := distro.ImageFiles(runtime, version, filepath.Join(bin, "drover-distro"),
+		filepath.Join(bin, "drover-kube"))
 	must(m.t, err)
 	for _, file := range files {
 		m.write("/tmp/installer/"+file.Name, file.Data, file.Mode)
 	}
 	prefix := strings.ToUpper(string(runtime))
-	m.run("cd /tmp/installer && CATTLE_AGENT_EXECUTION_PWD=/tmp/installer RESTART_STAMP=1 INSTALL_" + prefix + "_EXEC=" + role + " sh ./run.sh && rm -r /tmp/installer")
+	m.run("cd /tmp/installer && CATTLE_AGENT_EXECUTION_PWD=/tmp/installer RESTART_STAMP=1 INSTALL_" + prefix +
+		"_EXEC=" + role + " sh ./run.sh && rm -r /tmp/installer")
 }
 
 func binFolder(t *testing.T) string {

@@ -54,7 +54,8 @@ func TestHighAvailability(t *testing.T) {
 	w.expectVersions("ha", after, 5)
 	reader.end()
 	budget.end()
-	t.Logf("%d requests during the upgrade, %d of them repeated at another server", reader.requests.Load(), reader.repeated.Load())
+	t.Logf("%d requests during the upgrade, %d of them repeated at another server", reader.requests.Load(),
+		reader.repeated.Load())
 	if requests := reader.requests.Load(); requests < 100 {
 		t.Errorf("only %d requests: the reader did not read", requests)
 	}
@@ -70,7 +71,8 @@ func TestHighAvailability(t *testing.T) {
 // change patches a Cluster.
 func (w *world) change(cluster, patch string) {
 	w.t.Helper()
-	_, err := w.objects.Resource(clustersResource).Namespace(namespace).Patch(w.t.Context(), cluster, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := w.objects.Resource(clustersResource).Namespace(namespace).Patch(w.t.Context(), cluster,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(w.t, err)
 }
 
@@ -99,9 +101,11 @@ func (w *world) runApplication(client kubernetes.Interface) {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: app},
 				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: "pause", Image: "drover.test/pause"}}, TerminationGracePeriodSeconds: new(int64(1)),
+					Containers:                    []corev1.Container{{Name: "pause", Image: "drover.test/pause"}},
+					TerminationGracePeriodSeconds: new(int64(1)),
 					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
-						MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: app},
+						MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: corev1.ScheduleAnyway,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: app},
 					}},
 				},
 			},
@@ -110,7 +114,8 @@ func (w *world) runApplication(client kubernetes.Interface) {
 	must(w.t, err)
 	_, err = client.PolicyV1().PodDisruptionBudgets("default").Create(w.t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "used"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: app}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: app}},
 	}, metav1.CreateOptions{})
 	must(w.t, err)
 	w.eventually("a running application", func() (bool, error) {
@@ -144,7 +149,8 @@ func (w *world) inBackground(run func(context.Context, *background)) *background
 func (w *world) readThroughAll(cluster string) *background {
 	w.t.Helper()
 	base := w.administrator()
-	nodes, err := w.downstream(cluster).CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{LabelSelector: "node-role.kubernetes.io/control-plane=true"})
+	nodes, err := w.downstream(cluster).CoreV1().Nodes().List(w.t.Context(),
+		metav1.ListOptions{LabelSelector: "node-role.kubernetes.io/control-plane=true"})
 	must(w.t, err)
 	var servers []kubernetes.Interface
 	for i := range nodes.Items {

@@ -22,8 +22,10 @@ import (
 // The command can be repeated, and a host leaves the cluster when its Machine is deleted.
 func TestHosts(t *testing.T) {
 	w := newWorld(t, "hosts", "v1.36.3+k3s1")
-	must(t, w.Apply(t.Context(), []byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: hosts, namespace: fleet-default}, "+
-		"spec: {kubernetesVersion: v1.36.3+k3s1, rkeConfig: {}}}")))
+	must(t, w.Apply(t.Context(),
+		[]byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: hosts, namespace: "+
+			"fleet-default}, "+
+			"spec: {kubernetesVersion: v1.36.3+k3s1, rkeConfig: {}}}")))
 	id := ""
 	w.within(time.Minute, "the cluster has its identifier", func() error {
 		if id = w.idOf("hosts"); id == "" {
@@ -55,7 +57,9 @@ func TestHosts(t *testing.T) {
 	}
 	second, err := client.CoreV1().Nodes().Get(t.Context(), worker.Name, metav1.GetOptions{})
 	must(t, err)
-	if !slices.ContainsFunc(second.Spec.Taints, func(taint corev1.Taint) bool { return taint.ToString() == "example.com/edge=yes:NoSchedule" }) {
+	if !slices.ContainsFunc(second.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.ToString() == "example.com/edge=yes:NoSchedule"
+	}) {
 		t.Errorf("taints of the worker's node: %v", second.Spec.Taints)
 	}
 
@@ -66,11 +70,13 @@ func TestHosts(t *testing.T) {
 	}
 	for _, machine := range w.machines() {
 		if machine.GetLabels()[rkev1.EtcdRoleLabel] == "" {
-			must(t, w.objects.Resource(machinesResource).Namespace(namespace).Delete(t.Context(), machine.GetName(), metav1.DeleteOptions{}))
+			must(t, w.objects.Resource(machinesResource).Namespace(namespace).Delete(t.Context(), machine.GetName(),
+				metav1.DeleteOptions{}))
 		}
 	}
 	w.within(2*time.Minute, "the worker has left", func() error {
-		if _, err := client.CoreV1().Nodes().Get(t.Context(), worker.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := client.CoreV1().Nodes().Get(t.Context(), worker.Name, metav1.GetOptions{}); !apierrors.IsNotFound(
+			err) {
 			return fmt.Errorf("its node still exists: %w", err)
 		}
 		return w.hostsAre("first")

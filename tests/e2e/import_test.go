@@ -22,7 +22,8 @@ import (
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
-var registrationTokensResource = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: "clusterregistrationtokens"}
+var registrationTokensResource = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3",
+	Resource: "clusterregistrationtokens"}
 
 // TestImport imports a manually installed cluster with the command that Drover shows, uses it and releases it.
 // Afterwards the cluster contains no object of Drover.
@@ -40,7 +41,9 @@ func TestImport(t *testing.T) {
 		t.Fatalf("objects exist before the import: %v", found)
 	}
 
-	must(t, w.Apply(t.Context(), []byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: imported, namespace: fleet-default}, spec: {}}")))
+	must(t, w.Apply(t.Context(),
+		[]byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: imported, namespace: "+
+			"fleet-default}, spec: {}}")))
 	id := ""
 	w.within(time.Minute, "the cluster has its identifier", func() error {
 		if id = w.idOf("imported"); id == "" {
@@ -51,19 +54,24 @@ func TestImport(t *testing.T) {
 	command := w.commandOf(id, "command")
 	server.trusts("https://" + lab.Gateway.String() + ":8443")
 	began := time.Now()
-	t.Log(server.run("export KUBECONFIG=/etc/rancher/rke2/rke2.yaml PATH=$PATH:" + distro.NewLayout(distro.RKE2, "").Data + "/bin; " + command))
+	t.Log(server.run("export KUBECONFIG=/etc/rancher/rke2/rke2.yaml PATH=$PATH:" +
+		distro.NewLayout(distro.RKE2, "").Data + "/bin; " + command))
 	w.awaitLink(id, "True", time.Minute)
 	t.Logf("ready %s after the command", time.Since(began).Round(time.Millisecond))
-	w.within(time.Minute, "the kubeconfig leads through the agent", func() error { return w.leadsTo("imported", "/k8s/clusters/"+id) })
+	w.within(time.Minute, "the kubeconfig leads through the agent", func() error {
+		return w.leadsTo("imported", "/k8s/clusters/"+id)
+	})
 	kubectl := w.kubectlOf("imported")
-	if nodes := kubectl.ok("", "get", "nodes", "--no-headers"); strings.Count(nodes, " Ready ") != 1 || !strings.HasPrefix(nodes, server.Name) {
+	if nodes := kubectl.ok("", "get", "nodes", "--no-headers"); strings.Count(nodes, " Ready ") != 1 ||
+		!strings.HasPrefix(nodes, server.Name) {
 		t.Errorf("nodes: %s", nodes)
 	}
 	kubectl.use()
 
 	w.deleteCluster("imported")
 	// Users may have objects in the namespace, so the namespace and Kubernetes' own objects in it stay.
-	stays := []string{"configmaps. cattle-system/kube-root-ca.crt", "namespaces. /cattle-system", "serviceaccounts. cattle-system/default"}
+	stays := []string{"configmaps. cattle-system/kube-root-ca.crt", "namespaces. /cattle-system",
+		"serviceaccounts. cattle-system/default"}
 	awaitSame(t, "Drover's objects in the imported cluster", stays, func() []string { return w.drovers(there) })
 	w.within(time.Minute, "the deletion of the namespace with the cluster's tokens", func() error {
 		found, err := w.objects.Resource(namespacesResource).Get(t.Context(), id, metav1.GetOptions{})
@@ -80,7 +88,9 @@ func TestImport(t *testing.T) {
 // drovers lists the objects of a cluster that belong to Drover by name or namespace.
 func (w *world) drovers(config *rest.Config) []string {
 	w.t.Helper()
-	return slices.DeleteFunc(w.inventoryOf(config), func(name string) bool { return !strings.Contains(name, "cattle") && !strings.Contains(name, "drover") })
+	return slices.DeleteFunc(w.inventoryOf(config), func(name string) bool {
+		return !strings.Contains(name, "cattle") && !strings.Contains(name, "drover")
+	})
 }
 
 // byHand installs a server on a machine that Drover does not know.
@@ -103,7 +113,8 @@ func (w *world) byHand(name string, runtime distro.Runtime, version string) mach
 // trusts adds the authority of a server to the machine's trusted authorities.
 func (m machine) trusts(server string) {
 	m.t.Helper()
-	m.run("curl -fsS --insecure -o /usr/local/share/ca-certificates/drover.crt " + server + "/cacerts && update-ca-certificates")
+	m.run("curl -fsS --insecure -o /usr/local/share/ca-certificates/drover.crt " + server +
+		"/cacerts && update-ca-certificates")
 }
 
 // commandOf returns a command for a cluster from a status field of its ClusterRegistrationToken, with the token.
@@ -113,7 +124,8 @@ func (w *world) commandOf(id, field string) string {
 	must(w.t, err)
 	command := ""
 	w.within(time.Minute, "a command", func() error {
-		registration, err := w.objects.Resource(registrationTokensResource).Namespace(id).Get(w.t.Context(), "default-token", metav1.GetOptions{})
+		registration, err := w.objects.Resource(registrationTokensResource).Namespace(id).Get(w.t.Context(),
+			"default-token", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -134,7 +146,8 @@ func (w *world) commandOf(id, field string) string {
 
 // leadsTo checks that the kubeconfig that Drover writes leads to a path.
 func (w *world) leadsTo(cluster, path string) error {
-	secret, err := w.objects.Resource(secretsResource).Namespace(namespace).Get(w.t.Context(), cluster+"-kubeconfig", metav1.GetOptions{})
+	secret, err := w.objects.Resource(secretsResource).Namespace(namespace).Get(w.t.Context(), cluster+"-kubeconfig",
+		metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

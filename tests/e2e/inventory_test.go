@@ -134,7 +134,8 @@ func (s hostScope) mounts(process string) []string {
 	var list []string
 	for line := range strings.Lines(string(content)) {
 		fields := strings.Fields(line)
-		if len(fields) > 4 && (strings.Contains(line, s.dir) || strings.HasPrefix(fields[4], "/run/netns/") && s.isLabs(filepath.Base(fields[4]))) {
+		if len(fields) > 4 && (strings.Contains(line, s.dir) || strings.HasPrefix(fields[4], "/run/netns/") &&
+			s.isLabs(filepath.Base(fields[4]))) {
 			list = append(list, fields[3]+" at "+fields[4])
 		}
 	}
@@ -144,7 +145,8 @@ func (s hostScope) mounts(process string) []string {
 // belongs returns the sign by which a process belongs to the rig, or "".
 func (s hostScope) belongs(process string, namespaces map[uint64]string, own uint64) string {
 	for _, file := range []string{"cmdline", "environ"} {
-		if content, err := os.ReadFile(filepath.Join(process, file)); err == nil && bytes.Contains(content, []byte(s.dir)) {
+		if content, err := os.ReadFile(filepath.Join(process, file)); err == nil &&
+			bytes.Contains(content, []byte(s.dir)) {
 			return "the folder in its " + file
 		}
 	}
@@ -197,7 +199,8 @@ func (s hostScope) files(t *testing.T) []string {
 	home, err := os.UserHomeDir()
 	must(t, err)
 	for _, pattern := range []string{
-		filepath.Join(os.TempDir(), "drivers-*"), filepath.Join(os.TempDir(), "machine-*"), filepath.Join(os.TempDir(), "drover-e2e-*"),
+		filepath.Join(os.TempDir(), "drivers-*"), filepath.Join(os.TempDir(), "machine-*"),
+		filepath.Join(os.TempDir(), "drover-e2e-*"),
 		filepath.Join(home, ".docker", "machine*"), "/run/systemd/nspawn/*/*", "/etc/rancher", "/var/lib/rancher",
 	} {
 		found, err := filepath.Glob(pattern)

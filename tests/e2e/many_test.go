@@ -24,7 +24,8 @@ func TestManyNodes(t *testing.T) {
 // TestSplitRoles creates a cluster whose servers have one role each.
 func TestSplitRoles(t *testing.T) {
 	w := newWorld(t, "split")
-	must(t, w.Apply(t.Context(), manifest("split", "v1.36.3+rke2r1", pool{"etcd", 3, "e"}, pool{"api", 2, "c"}, pool{"worker", 1, "w"})))
+	must(t, w.Apply(t.Context(), manifest("split", "v1.36.3+rke2r1", pool{"etcd", 3, "e"}, pool{"api", 2, "c"},
+		pool{"worker", 1, "w"})))
 	w.awaitReady("split")
 	w.expectRoles("split", []string{"api", "api", "etcd", "etcd", "etcd", "worker"})
 }

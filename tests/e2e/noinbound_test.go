@@ -52,7 +52,8 @@ func (w *world) closed() string {
 	machine := w.Lab.List()[0]
 	drop := func(except string) {
 		w.t.Helper()
-		rules := "flush ruleset\ntable inet closed {\nchain input {\ntype filter hook input priority 0; policy drop;\niif lo accept\n" +
+		rules := "flush ruleset\ntable inet closed {\nchain input {\ntype filter hook input priority 0; policy " +
+			"drop;\niif lo accept\n" +
 			"ct state established,related accept\n" + except + "\n}\n}\n"
 		command := inNetns(w.t.Context(), w.Lab.MachineNamespace(machine.Name), "nft", "-f", "-")
 		command.Stdin = strings.NewReader(rules)
@@ -66,7 +67,8 @@ func (w *world) closed() string {
 		if err != nil || len(machines) != 1 {
 			return false, err
 		}
-		provisioned, _, _ := unstructured.NestedBool(machines[0].Object, "status", "initialization", "infrastructureProvisioned")
+		provisioned, _, _ := unstructured.NestedBool(machines[0].Object, "status", "initialization",
+			"infrastructureProvisioned")
 		return provisioned, nil
 	})
 	drop("")
@@ -103,7 +105,8 @@ func (w *world) kubectlWith(kubeconfig []byte) caller {
 }
 
 func (c caller) command(ctx context.Context, args ...string) *exec.Cmd {
-	return inNetns(ctx, c.Lab.Namespace(), append([]string{filepath.Join(binFolder(c.t), "kubectl"), "--kubeconfig=" + c.kubeconfig}, args...)...)
+	return inNetns(ctx, c.Lab.Namespace(),
+		append([]string{filepath.Join(binFolder(c.t), "kubectl"), "--kubeconfig=" + c.kubeconfig}, args...)...)
 }
 
 func (c caller) ok(stdin string, args ...string) string {
@@ -160,7 +163,8 @@ func (c caller) use() {
 		c.t.Errorf("exec answers %q", out)
 	}
 	c.follow("line 3", func() {}, "-n", "work", "logs", "-f", "p")
-	c.follow("made-while-watching", func() { c.ok("", "-n", "work", "create", "configmap", "made-while-watching") }, "-n", "work", "get", "configmaps", "--watch", "-o", "name")
+	c.follow("made-while-watching", func() { c.ok("", "-n", "work", "create", "configmap", "made-while-watching") },
+		"-n", "work", "get", "configmaps", "--watch", "-o", "name")
 	c.forward()
 	c.ok("", "delete", "namespace", "work", "--wait=false")
 }
@@ -206,15 +210,19 @@ func (w *world) clusterctl(cluster string) {
 		}
 		return out
 	}
-	inOrder := regexp.MustCompile(`(?s)^[^\n]*\nCluster [^\n]* True [^\n]*\n.*RKEControlPlane [^\n]* True [^\n]*\n.*Machine [^\n]* True `)
+	inOrder := regexp.MustCompile(
+		`(?s)^[^\n]*\nCluster [^\n]* True [^\n]*\n.*RKEControlPlane [^\n]* True [^\n]*\n.*Machine [^\n]* True `)
 	w.eventually("clusterctl describe shows all conditions as True", func() (bool, error) {
 		described := string(run("describe", "cluster", cluster))
-		if !inOrder.MatchString(described) || strings.Contains(described, "False") || strings.Contains(described, "Unknown") {
-			return false, fmt.Errorf("some conditions are not True:\n%s\n%s", described, run("describe", "cluster", cluster, "--show-conditions=all"))
+		if !inOrder.MatchString(described) || strings.Contains(described, "False") ||
+			strings.Contains(described, "Unknown") {
+			return false, fmt.Errorf("some conditions are not True:\n%s\n%s", described,
+				run("describe", "cluster", cluster, "--show-conditions=all"))
 		}
 		return true, nil
 	})
-	if nodes := w.kubectlWith(run("get", "kubeconfig", cluster)).ok("", "get", "nodes", "--no-headers"); strings.Count(nodes, " Ready ") != 1 {
+	if nodes := w.kubectlWith(run("get", "kubeconfig", cluster)).ok("", "get", "nodes", "--no-headers"); strings.Count(
+		nodes, " Ready ") != 1 {
 		w.t.Errorf("nodes: %s", nodes)
 	}
 }

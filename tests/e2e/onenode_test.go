@@ -116,8 +116,14 @@ func TestOneNodeKilled(t *testing.T) {
 				machine := w.onlyMachine()
 				before := w.ServerPID()
 				kill(w, hold.away)
-				w.eventually("a new server process", func() (bool, error) { pid := w.ServerPID(); return pid != 0 && pid != before, nil })
-				w.eventually("a server that answers", func() (bool, error) { err := w.Answers(w.t.Context()); return err == nil, err })
+				w.eventually("a new server process", func() (bool, error) {
+					pid := w.ServerPID()
+					return pid != 0 && pid != before, nil
+				})
+				w.eventually("a server that answers", func() (bool, error) {
+					err := w.Answers(w.t.Context())
+					return err == nil, err
+				})
 				hold.back()
 				w.awaitReady("one")
 				if got := w.creates(); got != 1 {
@@ -288,8 +294,9 @@ func TestAgentRestart(t *testing.T) {
 		process = "systemctl show -p InvocationID -p ActiveEnterTimestampMonotonic -p NRestarts -p ExecMainPID k3s"
 		// The number of times that systemd began to start the unit in this boot. The ID is systemd's
 		// SD_MESSAGE_UNIT_STARTING.
-		starts = "journalctl --sync; journalctl --boot --quiet --output=cat UNIT=k3s.service MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5 | wc -l"
-		boot   = "cat /proc/sys/kernel/random/boot_id"
+		starts = "journalctl --sync; journalctl --boot --quiet --output=cat UNIT=k3s.service " +
+			"MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5 | wc -l"
+		boot = "cat /proc/sys/kernel/random/boot_id"
 	)
 	w.want(machine, "the install instruction before any restart", installs, "1")
 	w.want(machine, "starts of k3s before any restart", starts, "1")
@@ -337,7 +344,8 @@ func (w *world) forgetProbes() {
 		w.t.Fatal("the plan Secret has no probe statuses to rewrite")
 	}
 	patch := fmt.Appendf(nil, `{"data":{%q:null}}`, nodeplan.KeyProbeStatuses)
-	patched, err := w.objects.Resource(secretsResource).Namespace(namespace).Patch(w.t.Context(), secret.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	patched, err := w.objects.Resource(secretsResource).Namespace(namespace).Patch(w.t.Context(), secret.GetName(),
+		types.MergePatchType, patch, metav1.PatchOptions{})
 	must(w.t, err)
 	if data(*patched, nodeplan.KeyProbeStatuses) != "" {
 		w.t.Fatal("the plan Secret still has probe statuses")

@@ -26,8 +26,10 @@ import (
 const restoreTimeout = 10 * time.Minute
 
 var (
-	snapshotsResource     = schema.GroupVersionResource{Group: "rke.cattle.io", Version: "v1", Resource: "etcdsnapshots"}
-	snapshotFilesResource = schema.GroupVersionResource{Group: "k3s.cattle.io", Version: "v1", Resource: "etcdsnapshotfiles"}
+	snapshotsResource = schema.GroupVersionResource{Group: "rke.cattle.io", Version: "v1",
+		Resource: "etcdsnapshots"}
+	snapshotFilesResource = schema.GroupVersionResource{Group: "k3s.cattle.io", Version: "v1",
+		Resource: "etcdsnapshotfiles"}
 )
 
 // Ways to name a snapshot for a restore.
@@ -154,9 +156,11 @@ func (r *restored) nodes() []string {
 func (r *restored) make(name string) {
 	r.t.Helper()
 	meta := metav1.ObjectMeta{Name: name}
-	_, err := r.client().CoreV1().ConfigMaps("default").Create(r.t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
+	_, err := r.client().CoreV1().ConfigMaps("default").Create(r.t.Context(), &corev1.ConfigMap{ObjectMeta: meta},
+		metav1.CreateOptions{})
 	must(r.t, err)
-	_, err = r.client().CoreV1().Secrets("default").Create(r.t.Context(), &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"of": name}}, metav1.CreateOptions{})
+	_, err = r.client().CoreV1().Secrets("default").Create(r.t.Context(),
+		&corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"of": name}}, metav1.CreateOptions{})
 	must(r.t, err)
 }
 
@@ -194,16 +198,19 @@ func (r *restored) takeSnapshot(generation int) {
 // restore requests a restore and waits until it is done.
 func (r *restored) restore(name string, generation int) {
 	r.t.Helper()
-	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`, name, generation))
+	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`,
+		name, generation))
 	r.operation(restoreTimeout, "etcdSnapshotRestore", "ETCDSnapshotRestored", generation)
 }
 
 // failToRestore requests the restore of a missing snapshot. It waits until that has failed without touching the data.
 func (r *restored) failToRestore(name string, generation int) {
 	r.t.Helper()
-	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`, name, generation))
+	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`,
+		name, generation))
 	r.within(restoreTimeout, "a restore with a wrong name has failed", func() error {
-		controlPlane, err := r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "restore", metav1.GetOptions{})
+		controlPlane, err := r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(),
+			"restore", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -231,7 +238,8 @@ func (r *restored) operation(length time.Duration, field, condition string, gene
 	r.t.Helper()
 	start, last := time.Now(), ""
 	r.within(length, fmt.Sprintf("%s %d has succeeded", field, generation), func() error {
-		controlPlane, err := r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "restore", metav1.GetOptions{})
+		controlPlane, err := r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(),
+			"restore", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -248,7 +256,8 @@ func (r *restored) operation(length time.Duration, field, condition string, gene
 			conditions, _, _ := unstructured.NestedSlice(controlPlane.Object, "status", "conditions")
 			r.t.Fatalf("%s %d has failed: %v", field, generation, conditions)
 		}
-		if got := conditionOf(controlPlane, condition); phase != string(rkev1.ETCDSnapshotPhaseFinished) || got != "True" {
+		if got := conditionOf(controlPlane, condition); phase != string(rkev1.ETCDSnapshotPhaseFinished) ||
+			got != "True" {
 			return fmt.Errorf("it is in %s, and %s is %q", phase, condition, got)
 		}
 		return nil
@@ -272,7 +281,8 @@ func (r *restored) snapshotFiles(nodes int) map[string]string {
 			if ready, _, _ := unstructured.NestedBool(object, "status", "readyToUse"); !ready {
 				continue
 			}
-			if spec, _, _ := unstructured.NestedString(object, "spec", "metadata", "provisioning-cluster-spec"); spec == "" {
+			if spec, _, _ := unstructured.NestedString(object, "spec", "metadata", "provisioning-cluster-spec"); spec ==
+				"" {
 				return fmt.Errorf("%s does not contain the Cluster", list.Items[i].GetName())
 			}
 			node, _, _ := unstructured.NestedString(object, "spec", "nodeName")
@@ -307,7 +317,8 @@ func (r *restored) listed(files map[string]string) map[string]string {
 	r.t.Helper()
 	names := map[string]string{}
 	r.within(2*time.Minute, "Drover lists the snapshots", func() error {
-		list, err := r.objects.Resource(snapshotsResource).Namespace(namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: rkev1.ClusterNameLabel + "=restore"})
+		list, err := r.objects.Resource(snapshotsResource).Namespace(namespace).List(r.t.Context(),
+			metav1.ListOptions{LabelSelector: rkev1.ClusterNameLabel + "=restore"})
 		if err != nil {
 			return err
 		}
@@ -315,7 +326,8 @@ func (r *restored) listed(files map[string]string) map[string]string {
 		for i := range list.Items {
 			file, _, _ := unstructured.NestedString(list.Items[i].Object, "snapshotFile", "name")
 			node, _, _ := unstructured.NestedString(list.Items[i].Object, "snapshotFile", "nodeName")
-			if modes := list.Items[i].GetAnnotations()[rkev1.SnapshotRestoreModesAnnotation]; files[node] == file && modes == "none,kubernetesVersion,all" {
+			if modes := list.Items[i].GetAnnotations()[rkev1.SnapshotRestoreModesAnnotation]; files[node] == file &&
+				modes == "none,kubernetesVersion,all" {
 				names[file] = list.Items[i].GetName()
 			}
 		}
@@ -330,13 +342,15 @@ func (r *restored) listed(files map[string]string) map[string]string {
 // write writes the ETCDSnapshot of a file on a machine, as docs/operations.md describes.
 func (r *restored) write(name string, machine unstructured.Unstructured, file string) {
 	r.t.Helper()
-	_, err := r.objects.Resource(snapshotsResource).Namespace(namespace).Create(r.t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "rke.cattle.io/v1", "kind": "ETCDSnapshot",
-		"metadata": map[string]any{"name": name, "namespace": namespace, "ownerReferences": []any{map[string]any{
-			"apiVersion": machine.GetAPIVersion(), "kind": machine.GetKind(), "name": machine.GetName(), "uid": string(machine.GetUID()),
-		}}},
-		"spec":         map[string]any{"clusterName": "restore"},
-		"snapshotFile": map[string]any{"name": file},
-	}}, metav1.CreateOptions{})
+	_, err := r.objects.Resource(snapshotsResource).Namespace(namespace).Create(r.t.Context(),
+		&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "rke.cattle.io/v1", "kind": "ETCDSnapshot",
+			"metadata": map[string]any{"name": name, "namespace": namespace, "ownerReferences": []any{map[string]any{
+				"apiVersion": machine.GetAPIVersion(), "kind": machine.GetKind(), "name": machine.GetName(),
+				"uid": string(machine.GetUID()),
+			}}},
+			"spec":         map[string]any{"clusterName": "restore"},
+			"snapshotFile": map[string]any{"name": file},
+		}}, metav1.CreateOptions{})
 	must(r.t, err)
 }

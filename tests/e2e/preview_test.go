@@ -30,8 +30,10 @@ import (
 const truth = "truth"
 
 var (
-	deploymentsResource   = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machinedeployments"}
-	controlPlanesResource = schema.GroupVersionResource{Group: "rke.cattle.io", Version: "v1", Resource: "rkecontrolplanes"}
+	deploymentsResource = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2",
+		Resource: "machinedeployments"}
+	controlPlanesResource = schema.GroupVersionResource{Group: "rke.cattle.io", Version: "v1",
+		Resource: "rkecontrolplanes"}
 )
 
 // edit is a user's change of a cluster's file, and its effect on the machines of its two pools.
@@ -46,28 +48,37 @@ type edit struct {
 
 // editsOf returns edits that are made one after the other, each in the file that the previous one left.
 func editsOf(upgrade string) []edit {
-	const none, inPlace, restart, replace = planner.ClassNone, planner.ClassInPlace, planner.ClassRestart, planner.ClassReplace
+	const none, inPlace, restart, replace = planner.ClassNone, planner.ClassInPlace, planner.ClassRestart,
+		planner.ClassReplace
 	return []edit{
-		{"a strategy", func(f *manifestFile) { f.set("upgradeStrategy", map[string]any{"workerConcurrency": "1"}) }, none, none, 3},
-		{"a key of the configuration", func(f *manifestFile) { f.set("machineGlobalConfig", map[string]any{"debug": true}) }, restart, restart, 3},
+		{"a strategy", func(f *manifestFile) { f.set("upgradeStrategy", map[string]any{"workerConcurrency": "1"}) },
+			none, none, 3},
+		{"a key of the configuration", func(f *manifestFile) {
+			f.set("machineGlobalConfig", map[string]any{"debug": true})
+		}, restart, restart, 3},
 		{"a manifest", func(f *manifestFile) {
 			f.set("additionalManifest", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: told, namespace: default}\n")
 		}, inPlace, none, 3},
 		{"a key for workers", func(f *manifestFile) {
 			f.set("machineSelectorConfig", []any{map[string]any{
-				"machineLabelSelector": map[string]any{"matchLabels": map[string]any{"rke.cattle.io/worker-role": "true"}},
-				"config":               map[string]any{"kubelet-arg": []any{"max-pods=200"}},
+				"machineLabelSelector": map[string]any{
+					"matchLabels": map[string]any{"rke.cattle.io/worker-role": "true"}},
+				"config": map[string]any{"kubelet-arg": []any{"max-pods=200"}},
 			}})
 		}, none, restart, 3},
 		{"a mirror of a registry", func(f *manifestFile) {
-			f.set("registries", map[string]any{"mirrors": map[string]any{"docker.io": map[string]any{"endpoint": []any{"https://mirror.test"}}}})
+			f.set("registries",
+				map[string]any{
+					"mirrors": map[string]any{"docker.io": map[string]any{"endpoint": []any{"https://mirror.test"}}}})
 		}, restart, restart, 3},
 		{"a file for servers", func(f *manifestFile) {
 			f.set("machineSelectorFiles", []any{map[string]any{
-				"machineLabelSelector": map[string]any{"matchLabels": map[string]any{"rke.cattle.io/control-plane-role": "true"}},
-				"fileSources": []any{map[string]any{"configMap": map[string]any{"name": truth, "items": []any{map[string]any{
-					"key": "text", "path": "/etc/told", "dynamic": true,
-				}}}}},
+				"machineLabelSelector": map[string]any{
+					"matchLabels": map[string]any{"rke.cattle.io/control-plane-role": "true"}},
+				"fileSources": []any{
+					map[string]any{"configMap": map[string]any{"name": truth, "items": []any{map[string]any{
+						"key": "text", "path": "/etc/told", "dynamic": true,
+					}}}}},
 			}})
 		}, inPlace, none, 3},
 		{"an upgrade with drain", func(f *manifestFile) {
@@ -129,7 +140,8 @@ type manifestFile struct{ cluster, serverConfig, machineConfig map[string]any }
 
 func newManifestFile(version string) *manifestFile {
 	config := func(name string) map[string]any {
-		return map[string]any{"apiVersion": "rke-machine-config.cattle.io/v1", "kind": "NspawnConfig", "metadata": map[string]any{"name": name, "namespace": namespace}}
+		return map[string]any{"apiVersion": "rke-machine-config.cattle.io/v1", "kind": "NspawnConfig",
+			"metadata": map[string]any{"name": name, "namespace": namespace}}
 	}
 	poolOf := func(name string, quantity int64, server bool) any {
 		return map[string]any{
@@ -140,10 +152,12 @@ func newManifestFile(version string) *manifestFile {
 	return &manifestFile{
 		serverConfig: config(truth + "-server"), machineConfig: config(truth + "-worker"),
 		cluster: map[string]any{
-			"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"name": truth, "namespace": namespace},
+			"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster",
+			"metadata": map[string]any{"name": truth, "namespace": namespace},
 			"spec": map[string]any{
 				"kubernetesVersion": version, "cloudCredentialSecretName": "cattle-global-data:cc-lab",
-				"rkeConfig": map[string]any{"machinePools": []any{poolOf("server", 1, true), poolOf("worker", 2, false)}},
+				"rkeConfig": map[string]any{"machinePools": []any{poolOf("server", 1, true),
+					poolOf("worker", 2, false)}},
 			},
 		},
 	}
@@ -178,9 +192,11 @@ func (w *world) makeTextOf(text string) {
 	w.t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"text": text},
-		"metadata": map[string]any{"name": truth, "namespace": namespace, "annotations": map[string]any{rkev1.AuthorizedObjectAnnotation: truth}},
+		"metadata": map[string]any{"name": truth, "namespace": namespace,
+			"annotations": map[string]any{rkev1.AuthorizedObjectAnnotation: truth}},
 	}}
-	_, err := w.objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
+	_, err := w.objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(namespace).Create(
+		w.t.Context(), object, metav1.CreateOptions{})
 	must(w.t, err)
 }
 
@@ -189,7 +205,8 @@ func (w *world) preview(f *manifestFile) preview.Report {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "cluster.yaml")
 	must(w.t, os.WriteFile(path, f.bytes(w.t), 0o600))
-	cmd := inNetns(w.t.Context(), w.Lab.Namespace(), filepath.Join(w.Bin, "drover"), "preview", "--filename="+path, "--output=json",
+	cmd := inNetns(w.t.Context(), w.Lab.Namespace(), filepath.Join(w.Bin, "drover"), "preview", "--filename="+path,
+		"--output=json",
 		"--kubeconfig="+filepath.Join(w.DataDir(), "kubeconfig"))
 	out, err := cmd.Output()
 	var ended *exec.ExitError
@@ -237,13 +254,15 @@ type fact struct {
 func (w *world) facts() map[string]fact {
 	w.t.Helper()
 	// The ID is systemd's SD_MESSAGE_UNIT_STARTING.
-	const starts = "journalctl --sync; journalctl --quiet --output=cat UNIT=k3s.service UNIT=k3s-agent.service MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5 | wc -l"
+	const starts = "journalctl --sync; journalctl --quiet --output=cat UNIT=k3s.service UNIT=k3s-agent.service " +
+		"MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5 | wc -l"
 	machines, err := w.list(machinesResource)
 	must(w.t, err)
 	out := map[string]fact{}
 	for i := range machines {
 		name := machines[i].GetName()
-		secret, err := w.objects.Resource(secretsResource).Namespace(namespace).Get(w.t.Context(), name+"-machine-plan", metav1.GetOptions{})
+		secret, err := w.objects.Resource(secretsResource).Namespace(namespace).Get(w.t.Context(), name+"-machine-plan",
+			metav1.GetOptions{})
 		must(w.t, err)
 		raw, err := base64.StdEncoding.DecodeString(data(*secret, nodeplan.KeyPlan))
 		must(w.t, err)
@@ -315,7 +334,8 @@ func (w *world) carriedOut(machines int, f *manifestFile) (bool, error) {
 			return false, err
 		}
 		observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
-		if observed != object.GetGeneration() || conditionOf(object, "Ready") != "True" || conditionOf(object, "Reconciled") == "False" {
+		if observed != object.GetGeneration() || conditionOf(object, "Ready") != "True" ||
+			conditionOf(object, "Reconciled") == "False" {
 			return false, fmt.Errorf("%s: generation %d of %d", resource.Resource, observed, object.GetGeneration())
 		}
 	}

@@ -105,8 +105,9 @@ func (q *quickstart) checkLastScreen(r *run) {
 // applyEdited applies the example with an edit. That is an ordinary change and must print no warning.
 func (q *quickstart) applyEdited() {
 	q.t.Helper()
-	out := q.shell("sed '/kind: Cluster/,$s/^metadata:/metadata:\\n  labels: {edited: yes-it-is}/' docs/examples/quickstart.yaml |" +
-		" bin/kubectl --context " + q.management() + " apply -f - 2>&1")
+	out := q.shell(
+		"sed '/kind: Cluster/,$s/^metadata:/metadata:\\n  labels: {edited: yes-it-is}/' docs/examples/quickstart.yaml |" +
+			" bin/kubectl --context " + q.management() + " apply -f - 2>&1")
 	if strings.Contains(out, "Warning") || !strings.Contains(out, "/quickstart configured") {
 		q.t.Errorf("kubectl apply of the edited example says:\n%s", out)
 	}
@@ -163,7 +164,8 @@ func newQuickstart(t *testing.T) *quickstart {
 	machineImage(t)
 	root, err := filepath.Abs("../..")
 	must(t, err)
-	q := &quickstart{hostScope: hostScope{name: "quicktest", dir: filepath.Join(os.TempDir(), "drover-e2e-quickstart")}, t: t, root: root}
+	q := &quickstart{hostScope: hostScope{name: "quicktest", dir: filepath.Join(os.TempDir(), "drover-e2e-quickstart")},
+		t: t, root: root}
 	q.environment = append(os.Environ(), "KUBECONFIG="+filepath.Join(t.TempDir(), "kubeconfig"))
 	// A killed run left its state under the same names.
 	q.down()
@@ -257,7 +259,8 @@ func (r *run) interrupt() {
 // readyNode reads the nodes once, because the quickstart reported the cluster as Ready.
 func (q *quickstart) readyNode() {
 	q.t.Helper()
-	if out := q.shell("bin/kubectl --context " + q.context() + " get nodes --no-headers"); !readyNode.MatchString(out) || strings.Count(out, "\n") != 1 {
+	if out := q.shell("bin/kubectl --context " + q.context() + " get nodes --no-headers"); !readyNode.MatchString(
+		out) || strings.Count(out, "\n") != 1 {
 		q.t.Errorf("no node is Ready:\n%s", out)
 	}
 }
@@ -266,7 +269,8 @@ func (q *quickstart) readyNode() {
 func (q *quickstart) clusterctl() {
 	q.t.Helper()
 	management := filepath.Join(q.t.TempDir(), "management")
-	must(q.t, os.WriteFile(management, []byte(q.shell("bin/kubectl config view --raw --minify --context "+q.management())), 0o600))
+	must(q.t, os.WriteFile(management,
+		[]byte(q.shell("bin/kubectl config view --raw --minify --context "+q.management())), 0o600))
 	kubeconfig := clusterctlKubeconfig(q.t, "", management, "quickstart")
 	if out := nodesWith(q.t, q.lab(), kubeconfig); !readyNode.MatchString(out) {
 		q.t.Errorf("with the kubeconfig of clusterctl, no node is Ready:\n%s", out)
@@ -289,7 +293,8 @@ func clusterctlKubeconfig(t *testing.T, netns, managementKubeconfig, cluster str
 // nodesWith lists the nodes of a cluster from the network namespace in which its kubeconfig works.
 func nodesWith(t *testing.T, netns, kubeconfig string) string {
 	t.Helper()
-	return output(t, inNetns(t.Context(), netns, filepath.Join(binFolder(t), "kubectl"), "--kubeconfig="+kubeconfig, "get", "nodes", "--no-headers"))
+	return output(t, inNetns(t.Context(), netns, filepath.Join(binFolder(t), "kubectl"), "--kubeconfig="+kubeconfig,
+		"get", "nodes", "--no-headers"))
 }
 
 func inNetns(ctx context.Context, netns string, command ...string) *exec.Cmd {
@@ -351,7 +356,9 @@ func (q *quickstart) everything() []string {
 // running lists the quickstart's processes.
 func (q *quickstart) running() []string {
 	q.t.Helper()
-	return slices.DeleteFunc(q.processes(q.t, networkNamespaces(q.t)), func(found string) bool { return !strings.HasPrefix(found, "process ") })
+	return slices.DeleteFunc(q.processes(q.t, networkNamespaces(q.t)), func(found string) bool {
+		return !strings.HasPrefix(found, "process ")
+	})
 }
 
 // runs reports whether one of its processes runs a program.

@@ -32,7 +32,8 @@ var (
 	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	secretsResource    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	jobsResource       = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
-	machinesResource   = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
+	machinesResource   = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2",
+		Resource: "machines"}
 )
 
 // world is a rig with helpers for tests.
@@ -56,7 +57,8 @@ func newWorld(t *testing.T, name string, versions ...string) *world {
 	log, err := os.Create(filepath.Join(t.TempDir(), "rig.log"))
 	must(t, err)
 	options := rig.Options{
-		Name: name, Dir: filepath.Join(os.TempDir(), "drover-e2e-"+name), Bin: binFolder(t), Cache: filepath.Join(cache, "drover", "images"),
+		Name: name, Dir: filepath.Join(os.TempDir(), "drover-e2e-"+name), Bin: binFolder(t),
+		Cache:    filepath.Join(cache, "drover", "images"),
 		Versions: versions, Log: log,
 	}
 	// A killed run left its rig. The folder always has the same name, so that the next run finds it.
@@ -141,7 +143,9 @@ spec:
 `, name, version)
 	for _, p := range pools {
 		has := func(role string) bool { return strings.Contains(p.roles, role) }
-		text = fmt.Appendf(text, "      - {name: %s, quantity: %d, etcdRole: %t, controlPlaneRole: %t, workerRole: %t, machineConfigRef: {kind: NspawnConfig, name: %s}}\n",
+		text = fmt.Appendf(text,
+			"      - {name: %s, quantity: %d, etcdRole: %t, controlPlaneRole: %t, workerRole: %t, machineConfigRef: "+
+				"{kind: NspawnConfig, name: %s}}\n",
 			p.name, p.quantity, has("e"), has("c"), has("w"), name)
 	}
 	return text
@@ -228,7 +232,8 @@ func (w *world) namespacesAreComplete() (bool, error) {
 			{Version: "v1", Resource: "serviceaccounts"}: "default",
 			{Version: "v1", Resource: "configmaps"}:      "kube-root-ca.crt",
 		} {
-			if _, err := w.objects.Resource(resource).Namespace(found.GetName()).Get(w.t.Context(), name, metav1.GetOptions{}); err != nil {
+			if _, err := w.objects.Resource(resource).Namespace(found.GetName()).Get(w.t.Context(), name,
+				metav1.GetOptions{}); err != nil {
 				return false, err
 			}
 		}

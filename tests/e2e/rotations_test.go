@@ -39,7 +39,8 @@ func TestRotations(t *testing.T) {
 		pools   []pool
 	}{
 		"RKE2, servers with all their roles": {"v1.36.3+rke2r1", []pool{{"server", 3, "ec"}, {"worker", 1, "w"}}},
-		"K3s, servers with one role each":    {"v1.36.3+k3s1", []pool{{"etcd", 1, "e"}, {"api", 2, "c"}, {"worker", 1, "w"}}},
+		"K3s, servers with one role each": {"v1.36.3+k3s1",
+			[]pool{{"etcd", 1, "e"}, {"api", 2, "c"}, {"worker", 1, "w"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +48,8 @@ func TestRotations(t *testing.T) {
 			text := string(manifest("rotate", test.version, test.pools...))
 			if strings.Contains(test.version, "k3s") {
 				r.runtime = distro.K3s
-				text = replaceOnce(t, text, "  rkeConfig:\n", "  rkeConfig:\n    machineGlobalConfig: {secrets-encryption: true}\n")
+				text = replaceOnce(t, text, "  rkeConfig:\n",
+					"  rkeConfig:\n    machineGlobalConfig: {secrets-encryption: true}\n")
 			}
 			must(t, r.Apply(t.Context(), []byte(text)))
 			r.awaitReady("rotate")
@@ -56,7 +58,9 @@ func TestRotations(t *testing.T) {
 
 			r.rotateCertificates(`{"generation": 1}`, func(string) bool { return true })
 			known.stillGood(r)
-			r.rotateCertificates(`{"generation": 2, "services": ["kubelet"]}`, func(file string) bool { return strings.HasPrefix(file, "agent/") })
+			r.rotateCertificates(`{"generation": 2, "services": ["kubelet"]}`, func(file string) bool {
+				return strings.HasPrefix(file, "agent/")
+			})
 			known.stillGood(r)
 			r.rotateKeys()
 			known.stillGood(r)
@@ -112,7 +116,8 @@ func (r *rotating) asKnownNow() knowledge {
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(file))
 	must(r.t, err)
 	config.Dial, config.Host = r.Dial, "https://"+net.JoinHostPort(server.Address.String(), "6443")
-	return knowledge{"Drover's kubeconfig": r.downstreamConfig("rotate"), "the kubeconfig of server " + server.Name: config}
+	return knowledge{"Drover's kubeconfig": r.downstreamConfig("rotate"), "the kubeconfig of server " +
+		server.Name: config}
 }
 
 func (k knowledge) stillGood(r *rotating) {
@@ -151,7 +156,8 @@ func (r *rotating) request(field, value, condition string, done func(status map[
 }
 
 func (r *rotating) controlPlane() (*unstructured.Unstructured, error) {
-	return r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "rotate", metav1.GetOptions{})
+	return r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "rotate",
+		metav1.GetOptions{})
 }
 
 // rotateCertificates rotates certificates. On all machines, the files for which renewed returns true must change, and
@@ -193,13 +199,16 @@ func (r *rotating) refused() {
 	starts := func() map[string]string {
 		found := map[string]string{}
 		for _, server := range r.having("server/tls/server-ca.crt") {
-			found[server.Name] = r.command(server.Name, "systemctl show -p InvocationID -p ActiveState "+unit(r.runtime))
+			found[server.Name] = r.command(server.Name, "systemctl show -p InvocationID -p ActiveState "+
+				unit(r.runtime))
 		}
 		return found
 	}
 	before, certificates := starts(), r.certificates()
 	other := map[distro.Runtime]string{distro.RKE2: "k3s-server", distro.K3s: "rke2-server"}[r.runtime]
-	r.change("rotate", fmt.Sprintf(`{"spec": {"rkeConfig": {"rotateCertificates": {"generation": 3, "services": ["scheduler", %q]}}}}`, other))
+	r.change("rotate",
+		fmt.Sprintf(`{"spec": {"rkeConfig": {"rotateCertificates": {"generation": 3, "services": ["scheduler", %q]}}}}`,
+			other))
 	r.within(rotationTimeout, "a failed rotation", func() error {
 		controlPlane, err := r.controlPlane()
 		if err == nil && conditionOf(controlPlane, "CertificatesRotated") != "False" {
@@ -225,7 +234,8 @@ func (r *rotating) certificates() map[string]map[string]*x509.Certificate {
 	r.t.Helper()
 	found := map[string]map[string]*x509.Certificate{}
 	for _, machine := range r.Lab.List() {
-		out := r.command(machine.Name, "cd "+r.data()+` && for f in $(find server/tls agent -name "*.crt" -not -path "agent/tls-*" 2>/dev/null); do echo "FILE $f"; cat "$f"; done`)
+		out := r.command(machine.Name, "cd "+r.data()+
+			` && for f in $(find server/tls agent -name "*.crt" -not -path "agent/tls-*" 2>/dev/null); do echo "FILE $f"; cat "$f"; done`)
 		files := map[string]*x509.Certificate{}
 		for _, part := range strings.Split(out, "FILE ")[1:] {
 			name, text, _ := strings.Cut(part, "\n")
@@ -304,7 +314,8 @@ func (r *rotating) rotateKeys() {
 	for _, server := range r.apiServers() {
 		status := r.command(server.Name, "/usr/local/bin/"+string(r.runtime)+" secrets-encrypt status")
 		lines := strings.Split(status, "\n")
-		for _, want := range []string{"Encryption Status: Enabled", "Current Rotation Stage: reencrypt_finished", "Server Encryption Hashes: All hashes match"} {
+		for _, want := range []string{"Encryption Status: Enabled", "Current Rotation Stage: reencrypt_finished",
+			"Server Encryption Hashes: All hashes match"} {
 			if !slices.Contains(lines, want) {
 				r.t.Errorf("%s: the status has no line %q:\n%s", server.Name, want, status)
 			}
@@ -321,7 +332,8 @@ func (r *rotating) rotateKeys() {
 	if got := string(secret.Data["key"]); got != "value" {
 		r.t.Errorf("the older Secret has %q", got)
 	}
-	if out, err := r.Lab.Exec(r.t.Context(), r.apiServers()[0].Name, "/usr/local/bin/"+string(r.runtime)+" secrets-encrypt rotate"); err == nil || !strings.Contains(out, "incorrect stage") {
+	if out, err := r.Lab.Exec(r.t.Context(), r.apiServers()[0].Name, "/usr/local/bin/"+string(r.runtime)+
+		" secrets-encrypt rotate"); err == nil || !strings.Contains(out, "incorrect stage") {
 		r.t.Errorf("a rotation without preparation was not refused: %s", out)
 	}
 }
@@ -331,8 +343,10 @@ func (r *rotating) expectStored(key string) {
 	r.t.Helper()
 	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	folder := r.data() + "/server/tls/etcd/"
-	out := r.command(r.etcdMember().Name, fmt.Sprintf(`curl -fsS --cacert %[1]sserver-ca.crt --cert %[1]sclient.crt --key %[1]sclient.key -d '{"key": %[2]q, "range_end": %[3]q}' https://127.0.0.1:2379/v3/kv/range`,
-		folder, encoded("/registry/secrets/"), encoded("/registry/secrets0")))
+	out := r.command(r.etcdMember().Name,
+		fmt.Sprintf(
+			`curl -fsS --cacert %[1]sserver-ca.crt --cert %[1]sclient.crt --key %[1]sclient.key -d '{"key": %[2]q, "range_end": %[3]q}' https://127.0.0.1:2379/v3/kv/range`,
+			folder, encoded("/registry/secrets/"), encoded("/registry/secrets0")))
 	var reply struct {
 		Kvs []struct{ Key, Value []byte }
 	}

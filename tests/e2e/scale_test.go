@@ -25,11 +25,13 @@ func TestScaleUpDown(t *testing.T) {
 		w.awaitNodes("scale", servers)
 		client := w.downstream("scale")
 		_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: "step-" + strconv.Itoa(i)}, Data: map[string]string{"servers": strconv.Itoa(servers)},
+			ObjectMeta: metav1.ObjectMeta{Name: "step-" + strconv.Itoa(i)},
+			Data:       map[string]string{"servers": strconv.Itoa(servers)},
 		}, metav1.CreateOptions{})
 		must(t, err)
 		for earlier := range i + 1 {
-			got, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "step-"+strconv.Itoa(earlier), metav1.GetOptions{})
+			got, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "step-"+strconv.Itoa(earlier),
+				metav1.GetOptions{})
 			must(t, err)
 			if got.Data["servers"] != strconv.Itoa(sizes[earlier]) {
 				t.Errorf("with %d servers, the value that was written with %d is %v", servers, sizes[earlier], got.Data)
@@ -50,7 +52,9 @@ func TestLostInitNode(t *testing.T) {
 	must(t, w.Lab.SetPower(t.Context(), first, lab.Off, true))
 	w.eventually("a new machine in place of "+first, func() (bool, error) {
 		machines, err := w.list(machinesResource)
-		return err == nil && !slices.ContainsFunc(machines, func(m unstructured.Unstructured) bool { return m.GetName() == first }), err
+		return err == nil && !slices.ContainsFunc(machines, func(m unstructured.Unstructured) bool {
+			return m.GetName() == first
+		}), err
 	})
 	w.awaitNodes("lost", 4)
 	if now := w.initNode(); now == first {
@@ -74,7 +78,8 @@ func TestDeadWorkerDoesNotBlock(t *testing.T) {
 	}
 	must(t, w.Lab.SetPower(t.Context(), dead, lab.Off, true))
 	w.eventually(dead+" missed", func() (bool, error) {
-		machine, err := w.objects.Resource(machinesResource).Namespace(namespace).Get(t.Context(), dead, metav1.GetOptions{})
+		machine, err := w.objects.Resource(machinesResource).Namespace(namespace).Get(t.Context(), dead,
+			metav1.GetOptions{})
 		return err == nil && conditionOf(machine, "NodeReady") == "Unknown", err
 	})
 	w.change("dead", fmt.Sprintf(`{"spec": {"kubernetesVersion": %q}}`, after))
@@ -138,7 +143,8 @@ func conditionOf(object *unstructured.Unstructured, kind string) string {
 
 func (w *world) labelOf(machine, label string) (value string, has bool) {
 	w.t.Helper()
-	found, err := w.objects.Resource(machinesResource).Namespace(namespace).Get(w.t.Context(), machine, metav1.GetOptions{})
+	found, err := w.objects.Resource(machinesResource).Namespace(namespace).Get(w.t.Context(), machine,
+		metav1.GetOptions{})
 	must(w.t, err)
 	value, has = found.GetLabels()[label]
 	return value, has

@@ -88,12 +88,14 @@ func (s *severed) cutLink() {
 	must(s.t, s.Lab.Partition(s.t.Context(), s.machine, false))
 	s.awaitLink(s.id, "True", backWithin)
 	back := s.probes.awaitSuccess(up, backWithin)
-	s.t.Logf("link cut: conditions changed after %s; after the link was up again, an answer came after %s", noticed.Sub(cut).Round(time.Millisecond), back.Sub(up).Round(time.Millisecond))
+	s.t.Logf("link cut: conditions changed after %s; after the link was up again, an answer came after %s",
+		noticed.Sub(cut).Round(time.Millisecond), back.Sub(up).Round(time.Millisecond))
 	s.watch.await("made-while-cut", backWithin)
 	s.create("made-after-the-cut")
 	s.watch.await("made-after-the-cut", atOnce)
 
-	s.probes.expect("until the cut is detected", cut, noticed, noticedWithin+time.Second, 0, http.StatusServiceUnavailable)
+	s.probes.expect("until the cut is detected", cut, noticed, noticedWithin+time.Second, 0,
+		http.StatusServiceUnavailable)
 	s.probes.expect("during the cut", noticed, up, atOnce, http.StatusServiceUnavailable)
 	s.probes.expect("afterwards", back, time.Now(), atOnce, http.StatusOK)
 }
@@ -104,12 +106,19 @@ func (s *severed) killServer() {
 	before, killed := s.ServerPID(), time.Now()
 	must(s.t, syscall.Kill(before, syscall.SIGKILL))
 	s.makeThere("made-while-there-was-no-server")
-	s.eventually("a new server process", func() (bool, error) { pid := s.ServerPID(); return pid != 0 && pid != before, nil })
-	s.eventually("a server that answers", func() (bool, error) { err := s.Answers(s.t.Context()); return err == nil, err })
+	s.eventually("a new server process", func() (bool, error) {
+		pid := s.ServerPID()
+		return pid != 0 && pid != before, nil
+	})
+	s.eventually("a server that answers", func() (bool, error) {
+		err := s.Answers(s.t.Context())
+		return err == nil, err
+	})
 	started := time.Now()
 	back := s.probes.awaitSuccess(killed.Add(atOnce), backWithin)
 	s.awaitLink(s.id, "True", backWithin)
-	s.t.Logf("server killed: it answered after %s; an answer of the cluster came after %s", started.Sub(killed).Round(time.Millisecond), back.Sub(killed).Round(time.Millisecond))
+	s.t.Logf("server killed: it answered after %s; an answer of the cluster came after %s",
+		started.Sub(killed).Round(time.Millisecond), back.Sub(killed).Round(time.Millisecond))
 	s.watch.await("made-while-there-was-no-server", backWithin)
 	s.create("made-after-the-server")
 	s.watch.await("made-after-the-server", atOnce)
@@ -123,7 +132,8 @@ func (s *severed) create(name string) {
 	s.t.Helper()
 	client, err := kubernetes.NewForConfig(s.config)
 	must(s.t, err)
-	_, err = client.CoreV1().ConfigMaps("default").Create(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err = client.CoreV1().ConfigMaps("default").Create(s.t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	must(s.t, err)
 }
 
@@ -139,7 +149,8 @@ var linkConditions = []string{"Connected", "Ready"}
 // idOf returns the name of the cluster's management Cluster.
 func (w *world) idOf(cluster string) string {
 	w.t.Helper()
-	found, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.t.Context(), cluster, metav1.GetOptions{})
+	found, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.t.Context(), cluster,
+		metav1.GetOptions{})
 	must(w.t, err)
 	id, _, _ := unstructured.NestedString(found.Object, "status", "clusterName")
 	return id
@@ -207,7 +218,8 @@ func (w *world) watchConfigMaps(config *rest.Config) *watching {
 	must(w.t, err)
 	watch := &watching{world: w}
 	w.inBackground(func(ctx context.Context, _ *background) {
-		from := cache.ToWatcherWithContext(cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", fields.Everything()))
+		from := cache.ToWatcherWithContext(cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps",
+			"default", fields.Everything()))
 		events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, from)
 		if err != nil {
 			w.t.Error(err)
@@ -334,10 +346,12 @@ func (p *prober) expect(when string, from, to time.Time, longest time.Duration, 
 		found[one.code]++
 		slowest = max(slowest, one.took)
 		if !slices.Contains(codes, one.code) || one.took > longest {
-			p.t.Errorf("%s: a request ended after %s with %d (%v), want %s and %v", when, one.took, one.code, one.err, longest, codes)
+			p.t.Errorf("%s: a request ended after %s with %d (%v), want %s and %v", when, one.took, one.code, one.err,
+				longest, codes)
 		}
 	}
-	p.t.Logf("%s: %v answers by status code within %s, the slowest took %s", when, found, to.Sub(from).Round(time.Millisecond), slowest.Round(time.Millisecond))
+	p.t.Logf("%s: %v answers by status code within %s, the slowest took %s", when, found,
+		to.Sub(from).Round(time.Millisecond), slowest.Round(time.Millisecond))
 	if len(found) == 0 {
 		p.t.Errorf("%s: no request was sent", when)
 	}

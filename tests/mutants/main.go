@@ -97,7 +97,8 @@ func baseline(ctx context.Context, root string, mutants []mutant, out io.Writer)
 }
 
 // tryAll tries mutants in parallel. Results are in the order of the mutants.
-func tryAll(ctx context.Context, root string, mutants []mutant, programs map[string][]string, jobs int, done func(outcome)) []outcome {
+func tryAll(ctx context.Context, root string, mutants []mutant, programs map[string][]string, jobs int,
+	done func(outcome)) []outcome {
 	results := make([]outcome, len(mutants))
 	slots := make(chan struct{}, max(1, jobs))
 	var wait sync.WaitGroup

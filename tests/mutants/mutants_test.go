@@ -68,7 +68,9 @@ func hasTest(t *testing.T, dir string, run *regexp.Regexp) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(testFunction.FindAllSubmatch(content, -1), func(found [][]byte) bool { return run.Match(found[1]) })
+		return slices.ContainsFunc(testFunction.FindAllSubmatch(content, -1), func(found [][]byte) bool {
+			return run.Match(found[1])
+		})
 	})
 }
 

@@ -79,10 +79,13 @@ func measure(t *testing.T, st *stage.Stage, name string, clusters, machines int)
 		if i%2 == 1 {
 			version = stage.K3s
 		}
-		st.Cluster(namespace, fmt.Sprintf("%s-%02d", name, i), version, stage.Pool("server", "ec", 1), stage.Pool("worker", "w", int32(machines-1)))
+		st.Cluster(namespace, fmt.Sprintf("%s-%02d", name, i), version, stage.Pool("server", "ec", 1),
+			stage.Pool("worker", "w", int32(machines-1)))
 	}
 	for i := range clusters {
-		plane.Until(t, 10*time.Minute, func() string { return st.WaitingFor(namespace, fmt.Sprintf("%s-%02d", name, i)) })
+		plane.Until(t, 10*time.Minute, func() string {
+			return st.WaitingFor(namespace, fmt.Sprintf("%s-%02d", name, i))
+		})
 	}
 	ready := time.Since(begin)
 	st.AwaitMachines(namespace, clusters*machines)

@@ -49,13 +49,15 @@ func TestSoak(t *testing.T) {
 	// This makes the server's heap profile exact enough to attribute memory.
 	t.Setenv("GODEBUG", "memprofilerate=4096")
 	profiler := "127.0.0.1:" + stage.FreePort(t)
-	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--profiler-address="+profiler)
+	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--profiler-address="+
+		profiler)
 	st := stage.Start(t, stage.Settings{
 		Machines: func(o *fakeagent.Options) { o.Dial = replica.Dial(server) },
 		Drover:   func(*testing.T) { server.Start(); server.AwaitReady() },
 	})
 	replica.Leader(t, time.Minute, server)
-	s := &soak{T: t, Stage: st, server: server, namespace: plane.Namespace(t), begin: time.Now(), series: figures(), profiler: profiler}
+	s := &soak{T: t, Stage: st, server: server, namespace: plane.Namespace(t), begin: time.Now(), series: figures(),
+		profiler: profiler}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for range laps {
@@ -85,7 +87,8 @@ const (
 // cluster. Resident memory is what the runtime has not returned to the system, so it depends on the peak.
 func figures() []*trend.Series {
 	return []*trend.Series{
-		{Name: "goroutines", Allowed: 20}, {Name: "live heap", Unit: "MiB", Allowed: keptOfOne}, {Name: "resident memory", Unit: "MiB", Allowed: 24},
+		{Name: "goroutines", Allowed: 20}, {Name: "live heap", Unit: "MiB", Allowed: keptOfOne},
+		{Name: "resident memory", Unit: "MiB", Allowed: 24},
 		{Name: "open files", Allowed: 5}, {Name: "core's caches", Unit: "MiB", Allowed: cachedOfOne},
 	}
 }
@@ -196,7 +199,8 @@ func (s *soak) rest() {
 			same = 0
 		}
 		if same < calm || values[cycles] < begun+collections {
-			return fmt.Sprintf("%v goroutines and %v files, unchanged in %d looks; %v garbage collections", last[goroutines], last[openFiles], same, values[cycles]-begun)
+			return fmt.Sprintf("%v goroutines and %v files, unchanged in %d looks; %v garbage collections",
+				last[goroutines], last[openFiles], same, values[cycles]-begun)
 		}
 		return ""
 	})
@@ -260,7 +264,9 @@ func (s *soak) metrics() map[string]float64 {
 func (s *soak) report(duration time.Duration) {
 	s.Helper()
 	out := &strings.Builder{}
-	fmt.Fprintf(out, "soak: %s, %d clusters created, %d of them ready and deleted; when idle, in the last two thirds of the run:\n", duration, s.made, s.lives)
+	fmt.Fprintf(out,
+		"soak: %s, %d clusters created, %d of them ready and deleted; when idle, in the last two thirds of the run:\n",
+		duration, s.made, s.lives)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "figure\tfirst\tmean\tlast\tgrowth\tallowed\tunit\tverdict\t")
 	for _, i := range []int{liveHeap, coreCached} {
@@ -272,7 +278,8 @@ func (s *soak) report(duration time.Duration) {
 			verdict = "growing"
 			s.Errorf("%s: %.1f %s more in the last two thirds of the run", one.Name, found.Growth, one.Unit)
 		}
-		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.1f\t%+.1f\t%.1f\t%s\t%s\t\n", one.Name, found.First, found.Mean, found.Last, found.Growth, one.Allowed, one.Unit, verdict)
+		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.1f\t%+.1f\t%.1f\t%s\t%s\t\n", one.Name, found.First, found.Mean,
+			found.Last, found.Growth, one.Allowed, one.Unit, verdict)
 	}
 	_ = table.Flush()
 	fmt.Fprintln(out, "after each lap:")

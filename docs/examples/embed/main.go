@@ -40,7 +40,9 @@ func main() {
 	})
 	exitOn(err)
 	mux := http.NewServeMux()
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the host's own page\n")) })
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("the host's own page\n"))
+	})
 	for _, path := range server.Paths() {
 		mux.Handle(path, drover.Handler())
 	}

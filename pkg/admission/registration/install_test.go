@@ -21,13 +21,16 @@ func TestInstall_AllowsDroverToDeleteMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
-			client.PrependReactor("create", "selfsubjectreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				if tc.user == "" {
-					return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "selfsubjectreviews"}, "")
-				}
-				asked := action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
-				return true, asked, unstructured.SetNestedField(asked.Object, tc.user, "status", "userInfo", "username")
-			})
+			client.PrependReactor("create", "selfsubjectreviews",
+				func(action clienttesting.Action) (bool, runtime.Object, error) {
+					if tc.user == "" {
+						return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "selfsubjectreviews"},
+							"")
+					}
+					asked := action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
+					return true, asked, unstructured.SetNestedField(asked.Object, tc.user, "status", "userInfo",
+						"username")
+				})
 			listed := map[string]string{}
 			client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				patch := action.(clienttesting.PatchAction)

@@ -40,7 +40,8 @@ var (
 )
 
 func program(namespace, name string) user.Info {
-	return &user.DefaultInfo{Name: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}}
+	return &user.DefaultInfo{Name: "system:serviceaccount:" + namespace + ":" + name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}}
 }
 
 // judge evaluates requests against the policies as an API server does.
@@ -55,7 +56,8 @@ func newJudge(t *testing.T, parameters ...*unstructured.Unstructured) judge {
 	scheme := runtime.NewScheme()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []schema.GroupVersionKind{
-		{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster"}, {Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster"},
+		{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster"},
+		{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster"},
 	} {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind("ClusterList"), &unstructured.UnstructuredList{})
@@ -63,8 +65,10 @@ func newJudge(t *testing.T, parameters ...*unstructured.Unstructured) judge {
 	}
 	known := []runtime.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "home"}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quiet", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"kubernetes"}}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"kubernetes"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quiet",
+			DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"kubernetes"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed",
+			DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"kubernetes"}}},
 	}
 	objects, err := Objects()
 	check(t, err)
@@ -95,13 +99,16 @@ func newJudge(t *testing.T, parameters ...*unstructured.Unstructured) judge {
 	plugin.SetRESTMapper(mapper)
 	plugin.SetDynamicClient(dynamic)
 	plugin.SetDrainedNotification(t.Context().Done())
-	plugin.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, asked authorizer.Attributes) (authorizer.Decision, string, error) {
-		mayName := asked.GetVerb() == "create" && asked.GetAPIGroup() == "management.cattle.io" && asked.GetResource() == "clusters" && asked.GetNamespace() == ""
-		if asked.GetUser().GetName() == tenant.GetName() || !mayName {
-			return authorizer.DecisionNoOpinion, "", nil
-		}
-		return authorizer.DecisionAllow, "", nil
-	}))
+	plugin.SetAuthorizer(
+		authorizer.AuthorizerFunc(func(_ context.Context, asked authorizer.Attributes) (authorizer.Decision, string,
+			error) {
+			mayName := asked.GetVerb() == "create" && asked.GetAPIGroup() == "management.cattle.io" &&
+				asked.GetResource() == "clusters" && asked.GetNamespace() == ""
+			if asked.GetUser().GetName() == tenant.GetName() || !mayName {
+				return authorizer.DecisionNoOpinion, "", nil
+			}
+			return authorizer.DecisionAllow, "", nil
+		}))
 	check(t, plugin.ValidateInitialization())
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
@@ -115,7 +122,8 @@ func newJudge(t *testing.T, parameters ...*unstructured.Unstructured) judge {
 func defaulted(object runtime.Object) runtime.Object {
 	if policy, ok := object.(*admissionregistrationv1.ValidatingAdmissionPolicy); ok {
 		all, equivalent := admissionregistrationv1.AllScopes, admissionregistrationv1.Equivalent
-		policy.Spec.MatchConstraints.NamespaceSelector, policy.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
+		policy.Spec.MatchConstraints.NamespaceSelector, policy.Spec.MatchConstraints.ObjectSelector =
+			&metav1.LabelSelector{}, &metav1.LabelSelector{}
 		policy.Spec.MatchConstraints.MatchPolicy = &equivalent
 		for i := range policy.Spec.MatchConstraints.ResourceRules {
 			if rule := &policy.Spec.MatchConstraints.ResourceRules[i]; rule.Scope == nil {
@@ -144,9 +152,11 @@ func (j judge) ask(who user.Info, before, after *unstructured.Unstructured) (ref
 	default:
 		old, object = before, after
 	}
-	attributes := admission.NewAttributesRecord(object, old, of.GroupVersionKind(), of.GetNamespace(), of.GetName(), resourceOf(of), "", operation, options, false, who)
+	attributes := admission.NewAttributesRecord(object, old, of.GroupVersionKind(), of.GetNamespace(), of.GetName(),
+		resourceOf(of), "", operation, options, false, who)
 	var heard recorder
-	err := j.plugin.Validate(warning.WithWarningRecorder(context.Background(), &heard), attributes, admission.NewObjectInterfacesFromScheme(j.scheme))
+	err := j.plugin.Validate(warning.WithWarningRecorder(context.Background(), &heard), attributes,
+		admission.NewObjectInterfacesFromScheme(j.scheme))
 	if err != nil {
 		refusal = err.Error()
 	}
@@ -196,16 +206,18 @@ const protect = "drover.io/protect"
 
 // demo is a Cluster with one pool.
 func demo(namespace string) *unstructured.Unstructured {
-	return object("provisioning.cattle.io/v1", "Cluster", namespace, "demo", map[string]any{"rkeConfig": map[string]any{"machinePools": []any{
-		map[string]any{"name": "all", "machineConfigRef": map[string]any{"kind": "SimConfig", "name": "all"}},
-	}}})
+	return object("provisioning.cattle.io/v1", "Cluster", namespace, "demo",
+		map[string]any{"rkeConfig": map[string]any{"machinePools": []any{
+			map[string]any{"name": "all", "machineConfigRef": map[string]any{"kind": "SimConfig", "name": "all"}},
+		}}})
 }
 
 // parts returns the objects of the cluster demo, by their names in the tests.
 func parts(namespace string) map[string]*unstructured.Unstructured {
-	pooled := map[string]any{"clusterName": "demo", "replicas": int64(1), "template": map[string]any{"metadata": map[string]any{
-		"labels": map[string]any{"rke.cattle.io/rke-machine-pool-name": "all"},
-	}}}
+	pooled := map[string]any{"clusterName": "demo", "replicas": int64(1),
+		"template": map[string]any{"metadata": map[string]any{
+			"labels": map[string]any{"rke.cattle.io/rke-machine-pool-name": "all"},
+		}}}
 	ofDemo := func(apiVersion, kind string) *unstructured.Unstructured {
 		return labelled(object(apiVersion, kind, namespace, "demo-x", nil), "cluster.x-k8s.io/cluster-name", "demo")
 	}
@@ -214,12 +226,13 @@ func parts(namespace string) map[string]*unstructured.Unstructured {
 		"RKEControlPlane":     object("rke.cattle.io/v1", "RKEControlPlane", namespace, "demo", nil),
 		"MachineDeployment":   object("cluster.x-k8s.io/v1beta2", "MachineDeployment", namespace, "demo-all", pooled),
 		"MachineSet":          object("cluster.x-k8s.io/v1beta2", "MachineSet", namespace, "demo-all-x", pooled),
-		"Machine":             object("cluster.x-k8s.io/v1beta2", "Machine", namespace, "demo-x", map[string]any{"clusterName": "demo"}),
-		"machine config":      object("rke-machine-config.cattle.io/v1", "SimConfig", namespace, "all", nil),
-		"host":                ofDemo("rke-machine.cattle.io/v1", "SimMachine"),
-		"machine template":    ofDemo("rke-machine.cattle.io/v1", "SimMachineTemplate"),
-		"bootstrap":           ofDemo("rke.cattle.io/v1", "RKEBootstrap"),
-		"registered machine":  ofDemo("rke.cattle.io/v1", "CustomMachine"),
+		"Machine": object("cluster.x-k8s.io/v1beta2", "Machine", namespace, "demo-x",
+			map[string]any{"clusterName": "demo"}),
+		"machine config":     object("rke-machine-config.cattle.io/v1", "SimConfig", namespace, "all", nil),
+		"host":               ofDemo("rke-machine.cattle.io/v1", "SimMachine"),
+		"machine template":   ofDemo("rke-machine.cattle.io/v1", "SimMachineTemplate"),
+		"bootstrap":          ofDemo("rke.cattle.io/v1", "RKEBootstrap"),
+		"registered machine": ofDemo("rke.cattle.io/v1", "CustomMachine"),
 	}
 }
 
@@ -229,13 +242,16 @@ func TestPolicies_ProtectAllPartsOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	j := newJudge(t, annotated(demo("home"), protect, "true"))
 	free := newJudge(t, demo("home"))
-	machines := map[string]bool{"Machine": true, "host": true, "machine template": true, "bootstrap": true, "registered machine": true}
+	machines := map[string]bool{"Machine": true, "host": true, "machine template": true, "bootstrap": true,
+		"registered machine": true}
 	for what, part := range parts("home") {
-		for _, who := range []user.Info{alice, garbageCollector, namespaceController, controllerManager, clusterAPI, drover, neighbour, deployer, embedded, installer} {
+		for _, who := range []user.Info{alice, garbageCollector, namespaceController, controllerManager, clusterAPI,
+			drover, neighbour, deployer, embedded, installer} {
 			by := fmt.Sprintf("%s by %s", what, who.GetName())
 			refusal, _ := j.ask(who, part, nil)
 			may := machines[what] && (who == clusterAPI || who == drover || who == embedded || who == installer)
-			if (refusal == "") != may || !may && !strings.Contains(refusal, "rotected Cluster demo") && !strings.Contains(refusal, "rotected Cluster: remove") {
+			if (refusal == "") != may || !may && !strings.Contains(refusal, "rotected Cluster demo") &&
+				!strings.Contains(refusal, "rotected Cluster: remove") {
 				t.Errorf("%s: refusal %q", by, refusal)
 			}
 			if refusal, _ = free.ask(who, part, nil); refusal != "" {
@@ -279,7 +295,8 @@ func TestPolicies_ProtectTheNamespaceOfAProtectedCluster(t *testing.T) {
 		"the controller manager in a namespace without a Cluster":   {controllerManager, "quiet", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if refusal, _ := j.ask(tc.who, theirs(tc.namespace), nil); (refusal != "") != tc.kept || tc.kept && !strings.Contains(refusal, "the namespace has a protected Cluster") {
+			if refusal, _ := j.ask(tc.who, theirs(tc.namespace), nil); (refusal != "") != tc.kept || tc.kept &&
+				!strings.Contains(refusal, "the namespace has a protected Cluster") {
 				t.Errorf("refusal %q", refusal)
 			}
 		})
@@ -304,11 +321,13 @@ func TestPolicies_ProtectTheCreator(t *testing.T) {
 		"added":                         {plain, made, "creatorId]: Invalid value"},
 		"changed":                       {made, annotated(made, creator, "bob"), "creatorId]: Invalid value"},
 		"marked as without a creator":   {made, annotated(made, none, "true"), "no-creator-rbac]: Forbidden"},
-		"both annotations unchanged":    {annotated(made, none, "true"), annotated(annotated(made, none, "true"), "a", "b"), ""},
-		"without a creator and a name":  {plain, annotated(plain, none, "true"), ""},
+		"both annotations unchanged": {annotated(made, none, "true"),
+			annotated(annotated(made, none, "true"), "a", "b"), ""},
+		"without a creator and a name": {plain, annotated(plain, none, "true"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if refusal, _ := j.ask(alice, tc.before, tc.after); (refusal == "") != (tc.refused == "") || !strings.Contains(refusal, tc.refused) {
+			if refusal, _ := j.ask(alice, tc.before, tc.after); (refusal == "") != (tc.refused == "") ||
+				!strings.Contains(refusal, tc.refused) {
 				t.Errorf("refusal %q", refusal)
 			}
 		})
@@ -343,7 +362,8 @@ func TestPolicies_ReserveNamesOfManagementClusters(t *testing.T) {
 				}
 			}
 			refusal, _ := j.ask(tenant, tc.before, tc.after)
-			if (refusal == "") != tc.tenantMay || !tc.tenantMay && !strings.Contains(refusal, "tenant may not create clusters.management.cattle.io; remove it") {
+			if (refusal == "") != tc.tenantMay || !tc.tenantMay &&
+				!strings.Contains(refusal, "tenant may not create clusters.management.cattle.io; remove it") {
 				t.Errorf("a tenant: refusal %q", refusal)
 			}
 		})
@@ -362,17 +382,19 @@ func TestPolicies_WarnAboutWaitingDeletions(t *testing.T) {
 		who           user.Info
 		warned        bool
 	}{
-		"a Cluster":                   {core, demo("home"), alice, true},
-		"a Machine":                   {core, machine, alice, true},
-		"a Cluster that is running":   {running, demo("home"), alice, false},
-		"another Cluster":             {core, other, alice, false},
-		"a Machine, by Cluster API":   {core, machine, clusterAPI, false},
-		"while an operation pauses":   {annotated(core, "drover.io/paused-by-operation", "restore"), machine, alice, false},
+		"a Cluster":                 {core, demo("home"), alice, true},
+		"a Machine":                 {core, machine, alice, true},
+		"a Cluster that is running": {running, demo("home"), alice, false},
+		"another Cluster":           {core, other, alice, false},
+		"a Machine, by Cluster API": {core, machine, clusterAPI, false},
+		"while an operation pauses": {annotated(core, "drover.io/paused-by-operation", "restore"), machine, alice,
+			false},
 		"the Cluster API Cluster too": {core, core, alice, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusal, warnings := newJudge(t, tc.core).ask(tc.who, tc.deleted, nil)
-			if told := strings.Contains(strings.Join(warnings, ""), "Cluster demo is paused: deleted objects remain"); refusal != "" || told != tc.warned {
+			if told := strings.Contains(strings.Join(warnings, ""),
+				"Cluster demo is paused: deleted objects remain"); refusal != "" || told != tc.warned {
 				t.Errorf("refusal %q, warnings %q", refusal, warnings)
 			}
 		})

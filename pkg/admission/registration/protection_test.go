@@ -16,7 +16,8 @@ import (
 // leaves the mark as the only annotation.
 func marked(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	patch, err := jsonpatch.DecodePatch([]byte(`[{"op": "add", "path":"/metadata/annotations", "value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]`))
+	patch, err := jsonpatch.DecodePatch(
+		[]byte(`[{"op": "add", "path":"/metadata/annotations", "value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]`))
 	check(t, err)
 	data, err := o.MarshalJSON()
 	check(t, err)
@@ -57,7 +58,8 @@ func TestPolicies_AllowReleasedClustersToMove(t *testing.T) {
 	}
 	// The patch removes all annotations, and with them the protection of single objects and of the Cluster.
 	j := newJudge(t, released)
-	for _, single := range []*unstructured.Unstructured{released, annotated(parts("home")["machine config"], protect, "true")} {
+	for _, single := range []*unstructured.Unstructured{released, annotated(parts("home")["machine config"], protect,
+		"true")} {
 		if refusal, _ := j.ask(alice, marked(t, single), nil); refusal != "" {
 			t.Errorf("%s: refusal %q", single.GetKind(), refusal)
 		}
@@ -85,24 +87,29 @@ func TestPolicies_ProtectTheFinalizersOfAProtectedCluster(t *testing.T) {
 		before, after *unstructured.Unstructured
 		kept          string
 	}{
-		"all finalizers, by a user":                     {alice, guarded, finalized(guarded), first + ", " + second},
-		"all finalizers of a deleted Cluster":           {alice, deleted, finalized(deleted), first + ", " + second},
-		"one finalizer, by a user":                      {alice, deleted, finalized(deleted, first), second},
-		"by a deployment tool":                          {deployer, guarded, finalized(guarded), first + ", " + second},
-		"by the garbage collector":                      {garbageCollector, deleted, finalized(deleted), first + ", " + second},
-		"with the protection":                           {alice, guarded, finalized(annotated(guarded, protect, "false")), first + ", " + second},
-		"by Drover":                                     {drover, deleted, finalized(deleted, first), ""},
-		"by the server that installed the object":       {installer, deleted, finalized(deleted, first), ""},
-		"by clusterctl, in a move":                      {alice, moved, finalized(moved), ""},
-		"after the protection":                          {alice, free, finalized(free), ""},
-		"another finalizer":                             {alice, finalized(guarded, first, theirs, second), guarded, ""},
-		"no finalizer, and a new one":                   {alice, guarded, finalized(guarded, theirs, second, first), ""},
-		"no finalizer, with a change":                   {alice, guarded, annotated(guarded, "a", "b"), ""},
-		"no finalizer, of a Cluster without finalizers": {alice, finalized(guarded), annotated(finalized(guarded), "a", "b"), ""},
+		"all finalizers, by a user":           {alice, guarded, finalized(guarded), first + ", " + second},
+		"all finalizers of a deleted Cluster": {alice, deleted, finalized(deleted), first + ", " + second},
+		"one finalizer, by a user":            {alice, deleted, finalized(deleted, first), second},
+		"by a deployment tool":                {deployer, guarded, finalized(guarded), first + ", " + second},
+		"by the garbage collector": {garbageCollector, deleted, finalized(deleted), first + ", " +
+			second},
+		"with the protection": {alice, guarded, finalized(annotated(guarded, protect, "false")), first + ", " + second},
+		"by Drover":           {drover, deleted, finalized(deleted, first), ""},
+		"by the server that installed the object": {installer, deleted, finalized(deleted, first), ""},
+		"by clusterctl, in a move":                {alice, moved, finalized(moved), ""},
+		"after the protection":                    {alice, free, finalized(free), ""},
+		"another finalizer": {alice, finalized(guarded, first, theirs, second), guarded,
+			""},
+		"no finalizer, and a new one": {alice, guarded, finalized(guarded, theirs, second, first),
+			""},
+		"no finalizer, with a change": {alice, guarded, annotated(guarded, "a", "b"), ""},
+		"no finalizer, of a Cluster without finalizers": {alice, finalized(guarded),
+			annotated(finalized(guarded), "a", "b"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusal, _ := j.ask(tc.who, tc.before, tc.after)
-			if (refusal == "") != (tc.kept == "") || tc.kept != "" && !strings.HasSuffix(refusal, "keep in metadata.finalizers: "+tc.kept) {
+			if (refusal == "") != (tc.kept == "") || tc.kept != "" &&
+				!strings.HasSuffix(refusal, "keep in metadata.finalizers: "+tc.kept) {
 				t.Errorf("refusal %q", refusal)
 			}
 		})

@@ -94,8 +94,10 @@ func Install(ctx context.Context, client dynamic.Interface, url string, caCerts 
 			return err
 		}
 		object.SetLabels(map[string]string{rkev1.ManagedByLabel: rkev1.ManagedByDrover})
-		resource := schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: resources[object.GetKind()]}
-		if _, err := client.Resource(resource).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "drover", Force: true}); err != nil {
+		resource := schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1",
+			Resource: resources[object.GetKind()]}
+		if _, err := client.Resource(resource).Apply(ctx, object.GetName(), object,
+			metav1.ApplyOptions{FieldManager: "drover", Force: true}); err != nil {
 			return fmt.Errorf("install %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
@@ -107,7 +109,8 @@ func whoami(ctx context.Context, client dynamic.Interface) (string, error) {
 	version := authenticationv1.SchemeGroupVersion
 	question := &unstructured.Unstructured{Object: map[string]any{}}
 	question.SetGroupVersionKind(version.WithKind("SelfSubjectReview"))
-	answer, err := client.Resource(version.WithResource("selfsubjectreviews")).Create(ctx, question, metav1.CreateOptions{})
+	answer, err := client.Resource(version.WithResource("selfsubjectreviews")).Create(ctx, question,
+		metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -155,7 +158,8 @@ func direct(object *unstructured.Unstructured, url string, caCerts []byte, word 
 		if entry["name"] == wordedWebhook {
 			path = webhook.GrantsPath + word
 		}
-		entry["clientConfig"] = map[string]any{"url": url + path, "caBundle": base64.StdEncoding.EncodeToString(caCerts)}
+		entry["clientConfig"] = map[string]any{"url": url + path,
+			"caBundle": base64.StdEncoding.EncodeToString(caCerts)}
 	}
 	return unstructured.SetNestedSlice(object.Object, list, "webhooks")
 }
@@ -171,10 +175,12 @@ func Fill(ctx context.Context, client kubernetes.Interface, caCerts []byte, word
 	}
 	var missing []edit
 	for i := range validating.Webhooks {
-		missing = append(missing, differs(i, validating.Webhooks[i].Name, validating.Webhooks[i].ClientConfig, caCerts, word)...)
+		missing = append(missing, differs(i, validating.Webhooks[i].Name, validating.Webhooks[i].ClientConfig, caCerts,
+			word)...)
 	}
 	if err := write(missing, func(patch []byte) error {
-		_, err := registered.ValidatingWebhookConfigurations().Patch(ctx, Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		_, err := registered.ValidatingWebhookConfigurations().Patch(ctx, Name, types.JSONPatchType, patch,
+			metav1.PatchOptions{})
 		return err
 	}); err != nil {
 		return fmt.Errorf("complete ValidatingWebhookConfiguration %s: %w", Name, err)
@@ -185,10 +191,12 @@ func Fill(ctx context.Context, client kubernetes.Interface, caCerts []byte, word
 	}
 	missing = nil
 	for i := range mutating.Webhooks {
-		missing = append(missing, differs(i, mutating.Webhooks[i].Name, mutating.Webhooks[i].ClientConfig, caCerts, word)...)
+		missing = append(missing, differs(i, mutating.Webhooks[i].Name, mutating.Webhooks[i].ClientConfig, caCerts,
+			word)...)
 	}
 	if err := write(missing, func(patch []byte) error {
-		_, err := registered.MutatingWebhookConfigurations().Patch(ctx, Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		_, err := registered.MutatingWebhookConfigurations().Patch(ctx, Name, types.JSONPatchType, patch,
+			metav1.PatchOptions{})
 		return err
 	}); err != nil {
 		return fmt.Errorf("complete MutatingWebhookConfiguration %s: %w", Name, err)
@@ -205,13 +213,15 @@ type edit struct {
 
 // differs returns the edits that set the authorities of a webhook, and the path with the word where it belongs. The
 // edits test the name first, because others may change the list in the meantime.
-func differs(i int, name string, config admissionregistrationv1.WebhookClientConfig, caCerts []byte, word string) []edit {
+func differs(i int, name string, config admissionregistrationv1.WebhookClientConfig, caCerts []byte,
+	word string) []edit {
 	at := fmt.Sprintf("/webhooks/%d/", i)
 	var edits []edit
 	if !slices.Equal(config.CABundle, caCerts) {
 		edits = append(edits, edit{"add", at + "clientConfig/caBundle", caCerts})
 	}
-	if path := webhook.GrantsPath + word; name == wordedWebhook && config.Service != nil && (config.Service.Path == nil || *config.Service.Path != path) {
+	if path := webhook.GrantsPath + word; name == wordedWebhook && config.Service != nil &&
+		(config.Service.Path == nil || *config.Service.Path != path) {
 		edits = append(edits, edit{"add", at + "clientConfig/service/path", path})
 	}
 	if len(edits) == 0 {

@@ -22,15 +22,18 @@ func check(t *testing.T, err error) {
 }
 
 // installed returns the webhook configurations as the chart creates them.
-func installed(t *testing.T) (*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration) {
+func installed(t *testing.T) (*admissionregistrationv1.ValidatingWebhookConfiguration,
+	*admissionregistrationv1.MutatingWebhookConfiguration) {
 	t.Helper()
 	objects, err := Objects()
 	check(t, err)
-	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}
+	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfiguration{},
+		&admissionregistrationv1.MutatingWebhookConfiguration{}
 	for _, object := range objects {
 		switch object.GetKind() {
 		case "ValidatingWebhookConfiguration":
-			check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, validating, true))
+			check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, validating,
+				true))
 		case "MutatingWebhookConfiguration":
 			check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, mutating, true))
 		}
@@ -41,16 +44,19 @@ func installed(t *testing.T) (*admissionregistrationv1.ValidatingWebhookConfigur
 // While Drover is down, its webhooks block no request: none fails closed or has a long timeout.
 func TestObjects_WebhooksFailOpenAndFast(t *testing.T) {
 	validating, mutating := installed(t)
-	if len(validating.Webhooks) == 0 || len(mutating.Webhooks) == 0 || validating.Name != Name || mutating.Name != Name {
+	if len(validating.Webhooks) == 0 || len(mutating.Webhooks) == 0 || validating.Name != Name ||
+		mutating.Name != Name {
 		t.Fatalf("%+v %+v", validating, mutating)
 	}
 	for _, w := range validating.Webhooks {
-		if *w.FailurePolicy != admissionregistrationv1.Ignore || *w.TimeoutSeconds > 5 || *w.SideEffects != admissionregistrationv1.SideEffectClassNone {
+		if *w.FailurePolicy != admissionregistrationv1.Ignore || *w.TimeoutSeconds > 5 ||
+			*w.SideEffects != admissionregistrationv1.SideEffectClassNone {
 			t.Errorf("%s: %+v", w.Name, w)
 		}
 	}
 	for _, w := range mutating.Webhooks {
-		if *w.FailurePolicy != admissionregistrationv1.Ignore || *w.TimeoutSeconds > 5 || *w.SideEffects != admissionregistrationv1.SideEffectClassNone {
+		if *w.FailurePolicy != admissionregistrationv1.Ignore || *w.TimeoutSeconds > 5 ||
+			*w.SideEffects != admissionregistrationv1.SideEffectClassNone {
 			t.Errorf("%s: %+v", w.Name, w)
 		}
 	}
@@ -81,14 +87,17 @@ func TestFill_WritesOnlyDifferences(t *testing.T) {
 	client := fake.NewClientset(validating, mutating)
 	for _, authority := range []string{"one", "one", "two"} {
 		check(t, Fill(t.Context(), client, []byte(authority), "word"))
-		got, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), Name, metav1.GetOptions{})
+		got, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), Name,
+			metav1.GetOptions{})
 		check(t, err)
 		for _, w := range got.Webhooks {
-			if string(w.ClientConfig.CABundle) != authority || w.ClientConfig.Service == nil || w.ClientConfig.Service.Name != Service {
+			if string(w.ClientConfig.CABundle) != authority || w.ClientConfig.Service == nil ||
+				w.ClientConfig.Service.Name != Service {
 				t.Errorf("%s: %+v", w.Name, w.ClientConfig)
 			}
 		}
-		other, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), Name, metav1.GetOptions{})
+		other, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), Name,
+			metav1.GetOptions{})
 		check(t, err)
 		if string(other.Webhooks[0].ClientConfig.CABundle) != authority {
 			t.Errorf("%+v", other.Webhooks[0].ClientConfig)
@@ -118,7 +127,8 @@ func TestDirect_SetsAnAddress(t *testing.T) {
 	check(t, direct(object, "https://127.0.0.1:9443", []byte("pem"), "word"))
 	list, _, err := unstructured.NestedSlice(object.Object, "webhooks")
 	check(t, err)
-	want := map[string]any{"url": "https://127.0.0.1:9443/admission/mutate", "caBundle": base64.StdEncoding.EncodeToString([]byte("pem"))}
+	want := map[string]any{"url": "https://127.0.0.1:9443/admission/mutate",
+		"caBundle": base64.StdEncoding.EncodeToString([]byte("pem"))}
 	if diff := cmp.Diff(want, list[0].(map[string]any)["clientConfig"]); diff != "" {
 		t.Error(diff)
 	}

@@ -91,7 +91,8 @@ const reviewsLast = 3 * time.Second
 // to every request and to the Clusters of all instances. A grant in the result either was there before or is made here.
 // The exception is a released Cluster that a trusted user brings.
 func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest) (ctrladmission.Response, error) {
-	if asked.Resource.Group != provv1.SchemeGroupVersion.Group || asked.Resource.Resource != "clusters" || asked.SubResource != "" {
+	if asked.Resource.Group != provv1.SchemeGroupVersion.Group || asked.Resource.Resource != "clusters" ||
+		asked.SubResource != "" {
 		return ctrladmission.Allowed(""), nil
 	}
 	before, after, err := clustersOf(asked)
@@ -179,7 +180,8 @@ func (r *reviewer) reviewNew(ctx context.Context, found *references, before, aft
 		case may && after.Name == "" && !offered:
 			found.refuse("%s: a grant for Secret %s of another namespace needs the name of the Cluster: set "+
 				"metadata.name instead of "+
-				"metadata.generateName, or list %s/* in annotation %s of the Secret", ref.Field, ref, after.Namespace, rkev1.AuthorizedObjectAnnotation)
+				"metadata.generateName, or list %s/* in annotation %s of the Secret", ref.Field, ref, after.Namespace,
+				rkev1.AuthorizedObjectAnnotation)
 		case may && after.Name != "":
 			found.allowed = append(found.allowed, ref)
 		case !may && !offered:
@@ -191,7 +193,8 @@ func (r *reviewer) reviewNew(ctx context.Context, found *references, before, aft
 // denied refuses a reference that its author may not write. A released Cluster passes with a warning: it cannot be
 // corrected in the middle of a restore or a move, and Drover uses nothing without a grant.
 func (f *references) denied(ref tenancy.Reference, before, after *provv1.Cluster) {
-	offer := fmt.Sprintf("list %s/%s in annotation %s of the Secret", after.Namespace, cmp.Or(after.Name, "*"), rkev1.AuthorizedObjectAnnotation)
+	offer := fmt.Sprintf("list %s/%s in annotation %s of the Secret", after.Namespace, cmp.Or(after.Name, "*"),
+		rkev1.AuthorizedObjectAnnotation)
 	if admission.Released(before, after) {
 		f.warn("%s: %s may not get Secret %s, so Drover does not use it yet: after the adoption, a user who may get "+
 			"the Secret must %s; or %s",
@@ -241,7 +244,9 @@ func (r *reviewer) renew(ctx context.Context, found *references, before, after *
 // existingReferences returns the references that the request does not add.
 func existingReferences(before, after *provv1.Cluster) []tenancy.Reference {
 	added := tenancy.NewReferences(before, after)
-	return slices.DeleteFunc(tenancy.References(after), func(ref tenancy.Reference) bool { return slices.Contains(added, ref) })
+	return slices.DeleteFunc(tenancy.References(after), func(ref tenancy.Reference) bool {
+		return slices.Contains(added, ref)
+	})
 }
 
 func (r *reviewer) renewOne(ctx context.Context, found *references, ref tenancy.Reference, cluster *provv1.Cluster) {
@@ -322,7 +327,8 @@ func readable(asked admissionv1.AdmissionRequest, before, after *provv1.Cluster)
 // offered reports whether a Secret offers itself to the Cluster, whichever user wrote the reference.
 func (r *reviewer) offered(ref tenancy.Reference, cluster *provv1.Cluster) bool {
 	secret, err := r.Secrets.Get(ref.Namespace, ref.Name)
-	return err == nil && tenancy.Offered(secret.Annotations, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name})
+	return err == nil &&
+		tenancy.Offered(secret.Annotations, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name})
 }
 
 func refused(asked admissionv1.AdmissionRequest, because []error) ctrladmission.Response {
@@ -341,7 +347,8 @@ func patched(after *provv1.Cluster, want string) ctrladmission.Response {
 	case want == has:
 		return ctrladmission.Allowed("")
 	case after.Annotations == nil:
-		return ctrladmission.Patched("", jsonpatch.NewOperation("add", "/metadata/annotations", map[string]string{tenancy.GrantsAnnotation: want}))
+		return ctrladmission.Patched("", jsonpatch.NewOperation("add", "/metadata/annotations",
+			map[string]string{tenancy.GrantsAnnotation: want}))
 	}
 	return ctrladmission.Patched("", jsonpatch.NewOperation("add", at, want))
 }

@@ -43,7 +43,8 @@ func (s secrets) Get(namespace, name string) (*corev1.Secret, error) {
 	if !ok {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
 	}
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: offer}}}, nil
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: offer}}}, nil
 }
 
 func handler(t *testing.T, synced bool) http.Handler {
@@ -51,7 +52,9 @@ func handler(t *testing.T, synced bool) http.Handler {
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	return webhook.New(webhook.Options{
-		InstanceID: "ours", Now: func() time.Time { return now }, Synced: func() bool { return synced }, Key: func() []byte { return key }, Log: log,
+		InstanceID: "ours", Now: func() time.Time {
+			return now
+		}, Synced: func() bool { return synced }, Key: func() []byte { return key }, Log: log,
 		Secrets: secrets{"cattle-global-data/offered": build.Namespace + "/*"},
 		Review: func(_ context.Context, author tenancy.Author, secret types.NamespacedName) (bool, error) {
 			if secret.Name == "unknown" {
@@ -185,7 +188,8 @@ func TestGrants_FollowTheRightsOfTheUser(t *testing.T) {
 		wantWarned    string
 		wantAuthor    string
 	}{
-		"a reference that its author may get": {user: "alice", after: wanting("cattle-global-data:hers"), wantAuthor: "alice"},
+		"a reference that its author may get": {user: "alice", after: wanting("cattle-global-data:hers"),
+			wantAuthor: "alice"},
 		"a reference that its author may not get": {
 			user: "alice", after: wanting("cattle-global-data:bobs"),
 			wantRefused: "spec.cloudCredentialSecretName: alice may not get Secret cattle-global-data/bobs",
@@ -193,18 +197,22 @@ func TestGrants_FollowTheRightsOfTheUser(t *testing.T) {
 		"a reference that its Secret offers":     {user: "alice", after: wanting("cattle-global-data:offered")},
 		"a reference to the cluster's namespace": {user: "alice", after: wanting("mine")},
 		"another edit by a user without the right": {
-			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"), after: granted(t, "cattle-global-data:hers", "alice"), wantAuthor: "alice",
+			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"),
+			after: granted(t, "cattle-global-data:hers", "alice"), wantAuthor: "alice",
 		},
 		"another edit by an administrator": {
 			user: "admin", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers"),
 		},
 		"another reference": {
-			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"), after: wanting("cattle-global-data:other"), wantRefused: "bob may not get",
+			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"),
+			after: wanting("cattle-global-data:other"), wantRefused: "bob may not get",
 		},
 		"the annotation is removed": {
-			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"), after: wanting("cattle-global-data:hers"), wantAuthor: "alice",
+			user: "bob", before: granted(t, "cattle-global-data:hers", "alice"),
+			after: wanting("cattle-global-data:hers"), wantAuthor: "alice",
 		},
-		"the request contains the annotation": {user: "alice", before: wanting("cattle-global-data:hers"), after: granted(t, "cattle-global-data:hers", "admin")},
+		"the request contains the annotation": {user: "alice", before: wanting("cattle-global-data:hers"),
+			after: granted(t, "cattle-global-data:hers", "admin")},
 		"a cluster of another manager": {
 			user: "bob", after: wanting("cattle-global-data:hers", annotated(rkev1.InstanceAnnotation, "theirs")),
 		},
@@ -215,25 +223,33 @@ func TestGrants_FollowTheRightsOfTheUser(t *testing.T) {
 		"a cluster that is deleted": {
 			user: "bob", before: wanting("x"), after: wanting("cattle-global-data:hers", deleted),
 		},
-		"a cluster of Rancher": {user: "bob", before: wanting("x", finalized), after: wanting("cattle-global-data:hers", finalized)},
+		"a cluster of Rancher": {user: "bob", before: wanting("x", finalized),
+			after: wanting("cattle-global-data:hers", finalized)},
 		"the right of its author is unknown": {
-			user: "alice", after: wanting("cattle-global-data:unknown"), wantWarned: ", so it does not use the Secret yet: set annotation",
+			user: "alice", after: wanting("cattle-global-data:unknown"),
+			wantWarned: ", so it does not use the Secret yet: set annotation",
 		},
 		"a generated name": {
-			user: "alice", after: wanting("cattle-global-data:hers", func(c *provv1.Cluster) { c.Name, c.GenerateName = "", "demo-" }),
+			user: "alice", after: wanting("cattle-global-data:hers", func(c *provv1.Cluster) {
+				c.Name, c.GenerateName = "", "demo-"
+			}),
 			wantRefused: "needs the name",
 		},
 		"a generated name, and an offer": {
-			user: "alice", after: wanting("cattle-global-data:offered", func(c *provv1.Cluster) { c.Name, c.GenerateName = "", "demo-" }),
+			user: "alice", after: wanting("cattle-global-data:offered", func(c *provv1.Cluster) {
+				c.Name, c.GenerateName = "", "demo-"
+			}),
 		},
 		"old grants for a new reference": {
-			user: "bob", before: wanting("x"), after: granted(t, "cattle-global-data:hers", "alice"), wantRefused: "bob may not get",
+			user: "bob", before: wanting("x"), after: granted(t, "cattle-global-data:hers", "alice"),
+			wantRefused: "bob may not get",
 		},
 		"old grants while the cluster is given away": {
 			user: "bob", before: wanting("x", annotated(rkev1.InstanceAnnotation, "ours")),
 			after: granted(t, "cattle-global-data:hers", "alice", annotated(rkev1.InstanceAnnotation, "x")),
 		},
-		"old grants while the cluster is deleted": {user: "bob", before: wanting("x"), after: granted(t, "cattle-global-data:hers", "alice", deleted)},
+		"old grants while the cluster is deleted": {user: "bob", before: wanting("x"),
+			after: granted(t, "cattle-global-data:hers", "alice", deleted)},
 		"the cluster is adopted again": {
 			user: "bob", before: wanting("cattle-global-data:hers", annotated(rkev1.InstanceAnnotation, "x")),
 			after: granted(t, "cattle-global-data:hers", "alice", annotated(rkev1.InstanceAnnotation, "ours")),
@@ -280,29 +296,38 @@ func TestGrants_AreRenewedForTheRequestingUser(t *testing.T) {
 		wantWarned    string
 		wantAuthor    string
 	}{
-		"no author": {user: "alice", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice"},
+		"no author": {user: "alice", before: wanting("cattle-global-data:hers"),
+			after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice"},
 		"the author lost the right": {
-			user: "admin", before: granted(t, "cattle-global-data:hers", "bob"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "admin",
+			user: "admin", before: granted(t, "cattle-global-data:hers", "bob"),
+			after: wanting("cattle-global-data:hers", renew), wantAuthor: "admin",
 		},
 		"the author still has the right": {
-			user: "admin", before: granted(t, "cattle-global-data:hers", "alice"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice",
+			user: "admin", before: granted(t, "cattle-global-data:hers", "alice"),
+			after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice",
 		},
 		"the requesting user has no right": {
 			user: "bob", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers", renew),
-			wantWarned: "spec.cloudCredentialSecretName: bob may not get Secret cattle-global-data/hers, so Drover does not grant it",
+			wantWarned: "spec.cloudCredentialSecretName: bob may not get Secret cattle-global-data/hers, so Drover " +
+				"does not grant it",
 		},
-		"the Secret offers it": {user: "bob", before: wanting("cattle-global-data:offered"), after: wanting("cattle-global-data:offered", renew)},
+		"the Secret offers it": {user: "bob", before: wanting("cattle-global-data:offered"),
+			after: wanting("cattle-global-data:offered", renew)},
 		"unknown": {
-			user: "alice", before: wanting("cattle-global-data:unknown"), after: wanting("cattle-global-data:unknown", renew), wantWarned: "try again",
+			user: "alice", before: wanting("cattle-global-data:unknown"),
+			after: wanting("cattle-global-data:unknown", renew), wantWarned: "try again",
 		},
 		"another user edits a Cluster with the request": {
-			user: "admin", before: wanting("cattle-global-data:hers", renew), after: wanting("cattle-global-data:hers", renew), wantWarned: "set it again",
+			user: "admin", before: wanting("cattle-global-data:hers", renew),
+			after: wanting("cattle-global-data:hers", renew), wantWarned: "set it again",
 		},
 		"with the mark of an adoption": {
-			user: "alice", before: wanting("cattle-global-data:hers", finalized), after: wanting("cattle-global-data:hers", finalized, ours, renew), wantAuthor: "alice",
+			user: "alice", before: wanting("cattle-global-data:hers", finalized),
+			after: wanting("cattle-global-data:hers", finalized, ours, renew), wantAuthor: "alice",
 		},
 		"a cluster of another manager": {
-			user: "alice", before: wanting("cattle-global-data:hers", finalized), after: wanting("cattle-global-data:hers", finalized, renew),
+			user: "alice", before: wanting("cattle-global-data:hers", finalized),
+			after:      wanting("cattle-global-data:hers", finalized, renew),
 			wantWarned: "this Drover does not manage the Cluster",
 		},
 		"of a new cluster": {user: "alice", after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice"},
@@ -323,7 +348,8 @@ func TestGrants_KeepTheAuthor(t *testing.T) {
 	t.Parallel()
 	got := ask(t, "alice", nil, wanting("cattle-global-data:hers"))
 	for _, author := range tenancy.Grants(got.stored, key) {
-		if diff := cmp.Diff(tenancy.Author{Username: "alice", Extra: map[string][]string{"example.com/tenant": {"a"}}}, author); diff != "" {
+		if diff := cmp.Diff(tenancy.Author{Username: "alice", Extra: map[string][]string{"example.com/tenant": {"a"}}},
+			author); diff != "" {
 			t.Errorf("the author (-want +got):\n%s", diff)
 		}
 	}
@@ -336,7 +362,8 @@ func TestGrants_LeaveUnreadableObjectsToTheSchema(t *testing.T) {
 		request := &admissionv1.AdmissionRequest{
 			UID: "1", Namespace: "ns", Name: "demo", Operation: admissionv1.Update,
 			Resource: metav1.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"},
-			UserInfo: authenticationv1.UserInfo{Username: "alice"}, Object: runtime.RawExtension{Raw: []byte(object)}, OldObject: runtime.RawExtension{Raw: []byte(old)},
+			UserInfo: authenticationv1.UserInfo{Username: "alice"}, Object: runtime.RawExtension{Raw: []byte(object)},
+			OldObject: runtime.RawExtension{Raw: []byte(old)},
 		}
 		return request
 	}
@@ -364,7 +391,8 @@ func TestGrants_RequireThePathWord(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, got.Code, want)
 		}
 	}
-	if got := post(t, handler(t, false), webhook.GrantsPath+word(nil, 0), nil); got.Code != http.StatusServiceUnavailable {
+	if got := post(t, handler(t, false), webhook.GrantsPath+word(nil, 0), nil); got.Code !=
+		http.StatusServiceUnavailable {
 		t.Errorf("before there is a key: %d", got.Code)
 	}
 }
@@ -372,9 +400,12 @@ func TestGrants_RequireThePathWord(t *testing.T) {
 func TestGrants_AcceptTheWordsOfAdjacentHours(t *testing.T) {
 	t.Parallel()
 	hour := now.Truncate(time.Hour)
-	for minutes, want := range map[time.Duration]int{-11: http.StatusNotFound, -9: http.StatusOK, 0: http.StatusOK, 69: http.StatusOK, 71: http.StatusNotFound} {
+	for minutes, want := range map[time.Duration]int{-11: http.StatusNotFound, -9: http.StatusOK, 0: http.StatusOK,
+		69: http.StatusOK, 71: http.StatusNotFound} {
 		handler := webhook.New(webhook.Options{
-			Synced: func() bool { return true }, Key: func() []byte { return key }, Now: func() time.Time { return hour.Add(minutes * time.Minute) },
+			Synced: func() bool { return true }, Key: func() []byte { return key }, Now: func() time.Time {
+				return hour.Add(minutes * time.Minute)
+			},
 		})
 		if got := post(t, handler, webhook.GrantsPath+webhook.Word(key, hour), nil); got.Code != want {
 			t.Errorf("%d minutes after the hour: %d, want %d", minutes, got.Code, want)

@@ -31,20 +31,23 @@ func TestLookUp_FindsReferencedObjects(t *testing.T) {
 		return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
 	}).AnyTimes()
 	log, _ := test.NewNullLogger()
-	r := &reviewer{Options{Log: log, Snapshots: snapshots, HasSecret: func(_ context.Context, secret types.NamespacedName) (bool, error) {
-		if secret.Name == "unreachable" {
-			return false, errors.New("no answer")
-		}
-		return secret.Name == "known", nil
-	}}}
+	r := &reviewer{Options{Log: log, Snapshots: snapshots,
+		HasSecret: func(_ context.Context, secret types.NamespacedName) (bool, error) {
+			if secret.Name == "unreachable" {
+				return false, errors.New("no answer")
+			}
+			return secret.Name == "known", nil
+		}}}
 	of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 	for name, tc := range map[string]struct {
 		named admission.Named
 		want  admission.Facts
 	}{
-		"nothing":                         {admission.Named{}, admission.Facts{}},
-		"both":                            {admission.Named{Snapshot: of("known"), Credential: of("known")}, admission.Facts{Snapshot: known}},
-		"missing objects":                 {admission.Named{Snapshot: of("gone"), Credential: of("gone")}, admission.Facts{CredentialMissing: true}},
+		"nothing": {admission.Named{}, admission.Facts{}},
+		"both": {admission.Named{Snapshot: of("known"), Credential: of("known")},
+			admission.Facts{Snapshot: known}},
+		"missing objects": {admission.Named{Snapshot: of("gone"), Credential: of("gone")},
+			admission.Facts{CredentialMissing: true}},
 		"a Secret that cannot be checked": {admission.Named{Credential: of("unreachable")}, admission.Facts{}},
 	} {
 		var got admission.Facts

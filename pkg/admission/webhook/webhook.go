@@ -106,7 +106,8 @@ func (r *reviewer) webhook(d decision) http.Handler {
 
 // answers serves reviews. An AdmissionReview can only allow or refuse. Only an HTTP error status makes the API server
 // apply the failure policy.
-func (r *reviewer) answers(review func(context.Context, admissionv1.AdmissionRequest) (ctrladmission.Response, error)) http.Handler {
+func (r *reviewer) answers(review func(context.Context, admissionv1.AdmissionRequest) (ctrladmission.Response,
+	error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		served := &ctrladmission.Webhook{LogConstructor: silent, Handler: ctrladmission.HandlerFunc(
 			func(ctx context.Context, asked ctrladmission.Request) ctrladmission.Response {
@@ -125,7 +126,8 @@ func (r *reviewer) answers(review func(context.Context, admissionv1.AdmissionReq
 
 func silent(logr.Logger, *ctrladmission.Request) logr.Logger { return logr.Discard() }
 
-func (r *reviewer) review(ctx context.Context, d decision, asked admissionv1.AdmissionRequest) (admission.Answer, error) {
+func (r *reviewer) review(ctx context.Context, d decision, asked admissionv1.AdmissionRequest) (admission.Answer,
+	error) {
 	request, err := r.request(ctx, asked)
 	if err != nil {
 		return admission.Answer{}, err
@@ -143,9 +145,10 @@ func (r *reviewer) request(ctx context.Context, asked admissionv1.AdmissionReque
 		return admission.Request{}, err
 	}
 	request := admission.Request{
-		Operation: admission.Operation(asked.Operation),
-		Resource:  schema.GroupResource{Group: asked.Resource.Group, Resource: asked.Resource.Resource}, Subresource: asked.SubResource,
-		Namespace: asked.Namespace, Name: asked.Name, Old: asked.OldObject.Raw, New: asked.Object.Raw,
+		Operation:   admission.Operation(asked.Operation),
+		Resource:    schema.GroupResource{Group: asked.Resource.Group, Resource: asked.Resource.Resource},
+		Subresource: asked.SubResource,
+		Namespace:   asked.Namespace, Name: asked.Name, Old: asked.OldObject.Raw, New: asked.Object.Raw,
 		User: asked.UserInfo, DryRun: asked.DryRun != nil && *asked.DryRun, Facts: facts,
 	}
 	if facts.Known {
@@ -209,7 +212,8 @@ func (r *reviewer) facts() (admission.Facts, error) {
 }
 
 func response(asked admissionv1.AdmissionRequest, answer admission.Answer) ctrladmission.Response {
-	out := ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: answer.Allowed(), Warnings: answer.Warnings}}
+	out := ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: answer.Allowed(),
+		Warnings: answer.Warnings}}
 	for _, patch := range answer.Patches {
 		out.Patches = append(out.Patches, jsonpatch.NewOperation(patch.Op, patch.Path, patch.Value))
 	}
@@ -218,7 +222,8 @@ func response(asked admissionv1.AdmissionRequest, answer admission.Answer) ctrla
 		status := apierrors.NewForbidden(resource, asked.Name, fmt.Errorf("%s", answer.Forbidden)).Status()
 		out.Result = &status
 	case len(answer.Errors) > 0:
-		status := apierrors.NewInvalid(schema.GroupKind{Group: asked.Kind.Group, Kind: asked.Kind.Kind}, asked.Name, answer.Errors).Status()
+		status := apierrors.NewInvalid(schema.GroupKind{Group: asked.Kind.Group, Kind: asked.Kind.Kind}, asked.Name,
+			answer.Errors).Status()
 		out.Result = &status
 	default:
 		out.Result = &metav1.Status{Code: http.StatusOK}

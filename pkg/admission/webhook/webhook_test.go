@@ -35,12 +35,14 @@ func ask(t *testing.T, path string, synced bool, before, after any) *admissionv1
 	machines := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
 	if synced {
 		clusters.EXPECT().List("", gomock.Any()).Return(nil, nil)
-		machines.EXPECT().List("", gomock.Any()).Return([]*clusterv1.Machine{build.Machine("demo", "registered", "ec")}, nil)
+		machines.EXPECT().List("", gomock.Any()).Return([]*clusterv1.Machine{build.Machine("demo", "registered", "ec")},
+			nil)
 	}
 	table, err := releases.Embedded()
 	check(t, err)
 	log, _ := test.NewNullLogger()
-	handler := New(Options{InstanceID: "this", Releases: table, Clusters: clusters, Machines: machines, Synced: func() bool { return synced }, Log: log})
+	handler := New(Options{InstanceID: "this", Releases: table, Clusters: clusters, Machines: machines,
+		Synced: func() bool { return synced }, Log: log})
 	review := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
@@ -87,7 +89,8 @@ func check(t *testing.T, err error) {
 func TestValidate_AnswersLikeTheAPIServer(t *testing.T) {
 	wrong := build.Cluster("demo", build.Pool("all", "", 1))
 	got := ask(t, ValidatePath, true, nil, wrong)
-	if got.Allowed || got.Result.Code != http.StatusUnprocessableEntity || got.Result.Reason != metav1.StatusReasonInvalid {
+	if got.Allowed || got.Result.Code != http.StatusUnprocessableEntity ||
+		got.Result.Reason != metav1.StatusReasonInvalid {
 		t.Errorf("answer %+v", got)
 	}
 	if causes := got.Result.Details.Causes; len(causes) != 1 || causes[0].Field != "spec.rkeConfig.machinePools[0]" {
@@ -113,10 +116,12 @@ func TestValidate_ReadsTheCaches(t *testing.T) {
 }
 
 func TestMutate_ReturnsAPatch(t *testing.T) {
-	before, after := build.Cluster("demo", build.Pool("all", "ecw", 1)), build.Cluster("demo", build.Pool("all", "ecw", 2))
+	before, after := build.Cluster("demo", build.Pool("all", "ecw", 1)),
+		build.Cluster("demo", build.Pool("all", "ecw", 2))
 	before.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec = "{}"
 	got := ask(t, MutatePath, true, before, after)
-	if want := `[{"op":"add","path":"/spec/rkeConfig/machinePools/0/dynamicSchemaSpec","value":"{}"}]`; !got.Allowed || string(got.Patch) != want {
+	if want := `[{"op":"add","path":"/spec/rkeConfig/machinePools/0/dynamicSchemaSpec","value":"{}"}]`; !got.Allowed ||
+		string(got.Patch) != want {
 		t.Errorf("answer %+v, patch %s", got, got.Patch)
 	}
 }
@@ -126,7 +131,8 @@ func TestMutate_ChecksTrustInTheUserOfAReleasedCluster(t *testing.T) {
 	t.Parallel()
 	by := func(creator, released string) *provv1.Cluster {
 		cluster := build.Cluster("demo", build.Pool("all", "ecw", 1))
-		cluster.Annotations = map[string]string{provv1.CreatorIDAnnotation: creator, rkev1.ReleasedByAnnotation: released}
+		cluster.Annotations = map[string]string{provv1.CreatorIDAnnotation: creator,
+			rkev1.ReleasedByAnnotation: released}
 		return cluster
 	}
 	for name, tc := range map[string]struct {
@@ -145,18 +151,21 @@ func TestMutate_ChecksTrustInTheUserOfAReleasedCluster(t *testing.T) {
 	} {
 		log, _ := test.NewNullLogger()
 		asked := 0
-		r := &reviewer{Options{InstanceID: "this", Log: log, Synced: func() bool { return false }, Trust: func(_ context.Context, who tenancy.Author) (bool, error) {
-			asked++
-			if diff := cmp.Diff(tenancy.Author{Username: "operator", Groups: []string{"team"}}, who); diff != "" {
-				t.Errorf("%s: %s", name, diff)
-			}
-			return tc.trusted, tc.err
-		}}}
-		answer, err := r.review(t.Context(), decision{admission.Complete, admission.TrustMatters}, admissionv1.AdmissionRequest{
-			Operation: admissionv1.Create, Namespace: build.Namespace, Name: "demo", Object: raw(t, tc.cluster),
-			Resource: metav1.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"},
-			UserInfo: authenticationv1.UserInfo{Username: "operator", Groups: []string{"team"}},
-		})
+		r := &reviewer{Options{InstanceID: "this", Log: log, Synced: func() bool { return false },
+			Trust: func(_ context.Context, who tenancy.Author) (bool, error) {
+				asked++
+				if diff := cmp.Diff(tenancy.Author{Username: "operator", Groups: []string{"team"}}, who); diff != "" {
+					t.Errorf("%s: %s", name, diff)
+				}
+				return tc.trusted, tc.err
+			}}}
+		answer, err := r.review(t.Context(), decision{admission.Complete, admission.TrustMatters},
+			admissionv1.AdmissionRequest{
+				Operation: admissionv1.Create, Namespace: build.Namespace, Name: "demo", Object: raw(t, tc.cluster),
+				Resource: metav1.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1",
+					Resource: "clusters"},
+				UserInfo: authenticationv1.UserInfo{Username: "operator", Groups: []string{"team"}},
+			})
 		check(t, err)
 		if asked != tc.asked || len(answer.Patches) != tc.patches || (len(answer.Warnings) > 0) != tc.warned {
 			t.Errorf("%s: %d reviews, answer %+v", name, asked, answer)
@@ -167,7 +176,8 @@ func TestMutate_ChecksTrustInTheUserOfAReleasedCluster(t *testing.T) {
 // An unreadable object causes an error instead of a refusal, so that the failure policy applies.
 func TestValidate_FailsOnUnreadableObjects(t *testing.T) {
 	for _, path := range []string{ValidatePath, MutatePath} {
-		if got := ask(t, path, true, build.Cluster("demo"), map[string]any{"spec": "none"}); got.UID != "" || got.Result.Code != http.StatusInternalServerError {
+		if got := ask(t, path, true, build.Cluster("demo"), map[string]any{"spec": "none"}); got.UID != "" ||
+			got.Result.Code != http.StatusInternalServerError {
 			t.Errorf("%s: answer %+v", path, got)
 		}
 	}
@@ -175,7 +185,8 @@ func TestValidate_FailsOnUnreadableObjects(t *testing.T) {
 
 func TestHandler_AcceptsOnlyReviews(t *testing.T) {
 	handler := New(Options{})
-	for path, want := range map[string]int{ValidatePath: http.StatusMethodNotAllowed, "/admission": http.StatusNotFound, "/": http.StatusNotFound} {
+	for path, want := range map[string]int{ValidatePath: http.StatusMethodNotAllowed, "/admission": http.StatusNotFound,
+		"/": http.StatusNotFound} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != want {

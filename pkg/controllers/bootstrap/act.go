@@ -26,7 +26,8 @@ func (h *handler) adoptName(bootstrap *rkev1.RKEBootstrap, cluster string) (*rke
 	if err == nil {
 		h.written.Replaced(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
 	} else {
-		return bootstrap, fmt.Errorf("write spec.clusterName of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)
+		return bootstrap, fmt.Errorf("write spec.clusterName of RKEBootstrap %s/%s: %w", bootstrap.Namespace,
+			bootstrap.Name, err)
 	}
 	return updated, nil
 }
@@ -145,9 +146,11 @@ const (
 // data returns the machine's script in the format of its infrastructure.
 func (h *handler) data(s snapshot, token string) (string, error) {
 	script := bootstrapdata.Script{
-		Installer: h.Settings.LinuxInstaller, ServerURL: strings.TrimRight(h.Settings.ServerURL, "/"), CAChecksum: naming.CAChecksum(h.Settings.CACerts),
-		AccountToken: token, Env: s.controlPlane.Spec.AgentEnvVars, AgentDataDir: s.controlPlane.Spec.DataDirectories.SystemAgent,
-		ServesAgent: h.Settings.ServesAgent,
+		Installer: h.Settings.LinuxInstaller, ServerURL: strings.TrimRight(h.Settings.ServerURL, "/"),
+		CAChecksum:   naming.CAChecksum(h.Settings.CACerts),
+		AccountToken: token, Env: s.controlPlane.Spec.AgentEnvVars,
+		AgentDataDir: s.controlPlane.Spec.DataDirectories.SystemAgent,
+		ServesAgent:  h.Settings.ServesAgent,
 	}
 	own := ownInfrastructure(s.machine.Spec.InfrastructureRef.APIGroup)
 	if s.machine.Labels[rkev1.CattleOSLabel] == windows {
@@ -157,7 +160,8 @@ func (h *handler) data(s snapshot, token string) (string, error) {
 		}
 		runtime := distro.RuntimeOf(s.controlPlane.Spec.KubernetesVersion)
 		script.Installer = h.Settings.WindowsInstaller
-		script.CSIProxy.KubeletPath = "C:" + distro.DirsFor(runtime, s.controlPlane.Spec.DataDirectories).Data + "/bin/kubelet.exe"
+		script.CSIProxy.KubeletPath = "C:" + distro.DirsFor(runtime, s.controlPlane.Spec.DataDirectories).Data +
+			"/bin/kubelet.exe"
 		text, err := bootstrapdata.Windows(script)
 		return text, refuse(err)
 	}

@@ -134,9 +134,11 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		d.Log = logrus.StandardLogger()
 	}
 	h := &handler{
-		Deps: d, ctx: ctx, bootstraps: d.Bootstraps.Cache(), controlPlanes: d.ControlPlanes.Cache(), machines: d.Machines.Cache(),
-		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), serviceAccounts: d.ServiceAccounts.Cache(),
-		written: ownwrites.New(),
+		Deps: d, ctx: ctx, bootstraps: d.Bootstraps.Cache(), controlPlanes: d.ControlPlanes.Cache(),
+		machines:     d.Machines.Cache(),
+		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(),
+		serviceAccounts: d.ServiceAccounts.Cache(),
+		written:         ownwrites.New(),
 	}
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	return h
@@ -147,15 +149,21 @@ func (h *handler) wake(ctx context.Context) error {
 	token := wakeup.ByLabel[*corev1.Secret](rkev1.BootstrapNameLabel)
 	return errors.Join(
 		wakeup.On(ctx, h.Bootstraps, ofMachine, h.Machines),
-		wakeup.On(ctx, h.Bootstraps, func(c *clusterv1.Cluster) []wakeup.Key { return h.ofCluster(c.Namespace, c.Name) }, h.CAPIClusters),
-		wakeup.On(ctx, h.Bootstraps, func(c *provv1.Cluster) []wakeup.Key { return h.ofCluster(c.Namespace, c.Name) }, h.Clusters),
+		wakeup.On(ctx, h.Bootstraps, func(c *clusterv1.Cluster) []wakeup.Key {
+			return h.ofCluster(c.Namespace, c.Name)
+		}, h.CAPIClusters),
+		wakeup.On(ctx, h.Bootstraps, func(c *provv1.Cluster) []wakeup.Key { return h.ofCluster(c.Namespace, c.Name) },
+			h.Clusters),
 		wakeup.On(ctx, h.Bootstraps, func(cp *rkev1.RKEControlPlane) []wakeup.Key {
 			return h.ofCluster(cp.Namespace, cp.Spec.ClusterName)
 		}, h.ControlPlanes),
 		wakeup.On(ctx, h.Bootstraps, wakeup.Any(owned, token), h.Secrets),
-		wakeup.On(ctx, h.Bootstraps, wakeup.ByLabel[*corev1.ServiceAccount](rkev1.BootstrapNameLabel), h.ServiceAccounts),
+		wakeup.On(ctx, h.Bootstraps, wakeup.ByLabel[*corev1.ServiceAccount](rkev1.BootstrapNameLabel),
+			h.ServiceAccounts),
 		wakeup.On(ctx, h.Secrets, tokenOfMachine, h.Machines),
-		wakeup.On(ctx, h.Secrets, func(c *provv1.Cluster) []wakeup.Key { return tokens(h.ofCluster(c.Namespace, c.Name)) }, h.Clusters),
+		wakeup.On(ctx, h.Secrets, func(c *provv1.Cluster) []wakeup.Key {
+			return tokens(h.ofCluster(c.Namespace, c.Name))
+		}, h.Clusters),
 		wakeup.On(ctx, h.Secrets, tokenOfPlan, h.Secrets),
 		h.wakeWithRights(ctx),
 	)
@@ -165,10 +173,13 @@ func (h *handler) wake(ctx context.Context) error {
 func (h *handler) wakeWithRights(ctx context.Context) error {
 	var errs []error
 	if h.Roles != nil {
-		errs = append(errs, wakeup.On(ctx, h.Bootstraps, wakeup.ByOwner[*rbacv1.Role](rkev1.Kind("RKEBootstrap")), h.Roles))
+		errs = append(errs, wakeup.On(ctx, h.Bootstraps, wakeup.ByOwner[*rbacv1.Role](rkev1.Kind("RKEBootstrap")),
+			h.Roles))
 	}
 	if h.RoleBindings != nil {
-		errs = append(errs, wakeup.On(ctx, h.Bootstraps, wakeup.ByOwner[*rbacv1.RoleBinding](rkev1.Kind("RKEBootstrap")), h.RoleBindings))
+		errs = append(errs,
+			wakeup.On(ctx, h.Bootstraps, wakeup.ByOwner[*rbacv1.RoleBinding](rkev1.Kind("RKEBootstrap")),
+				h.RoleBindings))
 	}
 	return errors.Join(errs...)
 }

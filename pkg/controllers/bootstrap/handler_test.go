@@ -51,7 +51,8 @@ type applier struct {
 
 func (*applier) Watch(...schema.GroupVersionKind) error { return nil }
 
-func (a *applier) Apply(_ context.Context, _ string, _ runtime.Object, _ applyset.OwnerRefs, _ []schema.GroupVersionKind,
+func (a *applier) Apply(_ context.Context, _ string, _ runtime.Object, _ applyset.OwnerRefs,
+	_ []schema.GroupVersionKind,
 	objs []runtime.Object,
 ) (applyset.Result, error) {
 	a.applied++
@@ -68,7 +69,8 @@ func newFakes(t *testing.T) *fakes {
 		boots:   fake.NewMockControllerInterface[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList](control),
 	}
 	store := func(kind string) cache.Indexer {
-		f.stores[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		f.stores[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		return f.stores[kind]
 	}
 	log := logrus.New()
@@ -76,26 +78,37 @@ func newFakes(t *testing.T) *fakes {
 	f.handler = handler{
 		ctx: t.Context(), written: ownwrites.New(),
 		Deps: Deps{
-			Secrets: f.secrets, Bootstraps: f.boots, Apply: f.apply, InstanceID: "me", Log: log, Now: func() time.Time { return noon },
-			Settings: Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "echo install\n", ReusedTTL: time.Minute},
+			Secrets: f.secrets, Bootstraps: f.boots, Apply: f.apply, InstanceID: "me", Log: log, Now: func() time.Time {
+				return noon
+			},
+			Settings: Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "echo install\n",
+				ReusedTTL: time.Minute},
 		},
-		machines:        generic.NewCache[*clusterv1.Machine](store("machines"), schema.GroupResource{Resource: "machines"}),
-		capiClusters:    generic.NewCache[*clusterv1.Cluster](store("capi"), schema.GroupResource{Resource: "clusters"}),
-		clusters:        generic.NewCache[*provv1.Cluster](store("clusters"), schema.GroupResource{Resource: "clusters"}),
-		controlPlanes:   generic.NewCache[*rkev1.RKEControlPlane](store("planes"), schema.GroupResource{Resource: "rkecontrolplanes"}),
-		secrets:         generic.NewCache[*corev1.Secret](store("secrets"), schema.GroupResource{Resource: "secrets"}),
-		serviceAccounts: generic.NewCache[*corev1.ServiceAccount](store("accounts"), schema.GroupResource{Resource: "serviceaccounts"}),
+		machines: generic.NewCache[*clusterv1.Machine](store("machines"),
+			schema.GroupResource{Resource: "machines"}),
+		capiClusters: generic.NewCache[*clusterv1.Cluster](store("capi"),
+			schema.GroupResource{Resource: "clusters"}),
+		clusters: generic.NewCache[*provv1.Cluster](store("clusters"),
+			schema.GroupResource{Resource: "clusters"}),
+		controlPlanes: generic.NewCache[*rkev1.RKEControlPlane](store("planes"),
+			schema.GroupResource{Resource: "rkecontrolplanes"}),
+		secrets: generic.NewCache[*corev1.Secret](store("secrets"), schema.GroupResource{Resource: "secrets"}),
+		serviceAccounts: generic.NewCache[*corev1.ServiceAccount](store("accounts"),
+			schema.GroupResource{Resource: "serviceaccounts"}),
 	}
 	f.add(t, "machines", &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "m-uid"}, Spec: clusterv1.MachineSpec{ClusterName: "demo",
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "PodMachine", Name: "m"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "m-uid"},
+		Spec: clusterv1.MachineSpec{ClusterName: "demo",
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io",
+				Kind: "PodMachine", Name: "m"}},
 	})
 	f.add(t, "capi", &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"},
 		Spec: clusterv1.ClusterSpec{ControlPlaneRef: clusterv1.ContractVersionedObjectReference{
 			APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "demo",
 		}},
-		Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: new(true)}},
+		Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{
+			InfrastructureProvisioned: new(true)}},
 	})
 	f.add(t, "planes", &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}})
 	return f
@@ -112,30 +125,38 @@ func boot() *rkev1.RKEBootstrap {
 	return &rkev1.RKEBootstrap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "b", UID: "b-uid", ResourceVersion: "1",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m-uid"}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine",
+				Name: "m", UID: "m-uid"}},
 		},
 		Spec: rkev1.RKEBootstrapSpec{ClusterName: "demo"},
 	}
 }
 
 func account() *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b-machine-bootstrap", UID: "sa-uid"}}
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b-machine-bootstrap",
+		UID: "sa-uid"}}
 }
 
 func planSecret() *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b-machine-plan", Labels: map[string]string{
-		rkev1.MachineNameLabel: "m", rkev1.ClusterNameLabel: "demo", rkev1.BackupLabel: "true",
-		rkev1.PlanMachineGroupLabel: "cluster.x-k8s.io", rkev1.PlanMachineKindLabel: "Machine", rkev1.PlanMachineNameLabel: "m",
-		rkev1.PlanClusterGroupLabel: "cluster.x-k8s.io", rkev1.PlanClusterKindLabel: "Cluster", rkev1.PlanClusterNameLabel: "demo",
-	}}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b-machine-plan",
+		Labels: map[string]string{
+			rkev1.MachineNameLabel: "m", rkev1.ClusterNameLabel: "demo", rkev1.BackupLabel: "true",
+			rkev1.PlanMachineGroupLabel: "cluster.x-k8s.io", rkev1.PlanMachineKindLabel: "Machine",
+			rkev1.PlanMachineNameLabel:  "m",
+			rkev1.PlanClusterGroupLabel: "cluster.x-k8s.io", rkev1.PlanClusterKindLabel: "Cluster",
+			rkev1.PlanClusterNameLabel: "demo",
+		}}}
 }
 
 // token returns the Secret of the bootstrap account's token, for an account with that UID.
 func token(uid, value string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "b-machine-bootstrap-token", Labels: map[string]string{rkev1.MachineNameLabel: "m", rkev1.BootstrapNameLabel: "b"},
-			Annotations: map[string]string{rkev1.BootstrapTokenAnnotation: "true", corev1.ServiceAccountUIDKey: uid}, CreationTimestamp: metav1.Time{Time: noon},
+			Namespace: "ns", Name: "b-machine-bootstrap-token", Labels: map[string]string{rkev1.MachineNameLabel: "m",
+				rkev1.BootstrapNameLabel: "b"},
+			Annotations: map[string]string{rkev1.BootstrapTokenAnnotation: "true",
+				corev1.ServiceAccountUIDKey: uid},
+			CreationTimestamp: metav1.Time{Time: noon},
 		},
 		Type: corev1.SecretTypeServiceAccountToken,
 	}
@@ -154,14 +175,22 @@ func TestOnChange_OneWriteAtATime(t *testing.T) {
 		want     string // name of the created Secret
 		wantDone bool
 	}{
-		"no object exists":                           {want: "b-machine-plan"},
-		"the account does not exist yet":             {secrets: []*corev1.Secret{planSecret()}},
-		"the account exists":                         {secrets: []*corev1.Secret{planSecret()}, account: true, want: "b-machine-bootstrap-token"},
-		"the token is empty":                         {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "")}, account: true},
-		"the token has no UID of the account yet":    {secrets: []*corev1.Secret{planSecret(), token("", "")}, account: true},
-		"the token belongs to a former account":      {secrets: []*corev1.Secret{planSecret(), token("old-uid", "secret-token")}, account: true},
-		"the token exists":                           {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "secret-token")}, account: true, want: "b-machine-bootstrap", wantDone: true},
-		"all objects exist, but the status is empty": {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "secret-token"), {ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b-machine-bootstrap"}}}, account: true, wantDone: true},
+		"no object exists":               {want: "b-machine-plan"},
+		"the account does not exist yet": {secrets: []*corev1.Secret{planSecret()}},
+		"the account exists": {secrets: []*corev1.Secret{planSecret()}, account: true,
+			want: "b-machine-bootstrap-token"},
+		"the token is empty": {secrets: []*corev1.Secret{planSecret(), token("sa-uid", "")},
+			account: true},
+		"the token has no UID of the account yet": {secrets: []*corev1.Secret{planSecret(), token("", "")},
+			account: true},
+		"the token belongs to a former account": {secrets: []*corev1.Secret{planSecret(),
+			token("old-uid", "secret-token")}, account: true},
+		"the token exists": {secrets: []*corev1.Secret{planSecret(),
+			token("sa-uid", "secret-token")}, account: true, want: "b-machine-bootstrap", wantDone: true},
+		"all objects exist, but the status is empty": {secrets: []*corev1.Secret{planSecret(),
+			token("sa-uid", "secret-token"),
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b-machine-bootstrap"}}}, account: true,
+			wantDone: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +210,8 @@ func TestOnChange_OneWriteAtATime(t *testing.T) {
 				return s, nil
 			}).AnyTimes()
 			done := false
-			f.boots.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(b *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
+			f.boots.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(b *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap,
+				error) {
 				done = *b.Status.Initialization.DataSecretCreated && *b.Status.DataSecretName == "b-machine-bootstrap"
 				return b, nil
 			}).MaxTimes(1)
@@ -209,14 +239,21 @@ func TestOnChange_RetriesErrors(t *testing.T) {
 	}{
 		"accounts": {fail: func(f *fakes) { f.apply.err = errUnavailable }, want: errUnavailable.Error()},
 		"plan Secret": {
-			fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errUnavailable).Times(2) }, want: "create Secret ns/b-machine-plan",
+			fail: func(f *fakes) {
+				f.secrets.EXPECT().Create(gomock.Any()).Return(nil,
+					errUnavailable).Times(2)
+			}, want: "create Secret ns/b-machine-plan",
 		},
 		"token": {
-			secrets: full[:1], fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errUnavailable).Times(2) },
+			secrets: full[:1], fail: func(f *fakes) {
+				f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errUnavailable).Times(2)
+			},
 			want: "create Secret ns/b-machine-bootstrap-token",
 		},
 		"data": {
-			secrets: full, fail: func(f *fakes) { f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errUnavailable).Times(2) },
+			secrets: full, fail: func(f *fakes) {
+				f.secrets.EXPECT().Create(gomock.Any()).Return(nil, errUnavailable).Times(2)
+			},
 			want: "create Secret ns/b-machine-bootstrap",
 		},
 		"status": {
@@ -238,7 +275,8 @@ func TestOnChange_RetriesErrors(t *testing.T) {
 			c.fail(f)
 			for range 2 { // the second run is the retry
 				_, err := f.onChange("", boot())
-				if err == nil || !errors.Is(err, errUnavailable) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret-token") {
+				if err == nil || !errors.Is(err, errUnavailable) || !strings.Contains(err.Error(), c.want) ||
+					strings.Contains(err.Error(), "secret-token") {
 					t.Fatalf("error is %v, want one with %q", err, c.want)
 				}
 			}
@@ -258,7 +296,8 @@ func TestOnChange_RepeatsNoWriteOfItsOwn(t *testing.T) {
 		}
 	}
 	f.Now = func() time.Time { return noon.Add(ownwrites.BelievedAfter) }
-	f.secrets.EXPECT().Create(gomock.Any()).Return(nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, "b-machine-plan")).Times(1)
+	f.secrets.EXPECT().Create(gomock.Any()).Return(nil,
+		apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, "b-machine-plan")).Times(1)
 	if _, err := f.onChange("", boot()); err != nil {
 		t.Fatalf("a Secret that already exists: %v", err)
 	}
@@ -277,8 +316,9 @@ func TestOnToken_Writes(t *testing.T) {
 		want   time.Duration // timer
 		over   bool
 	}{
-		"never used":    {secret: token("u", "t")},
-		"used":          {secret: used(token("u", "t"), noon.Add(-20*time.Second).Format(time.RFC3339)), want: 40 * time.Second},
+		"never used": {secret: token("u", "t")},
+		"used": {secret: used(token("u", "t"), noon.Add(-20*time.Second).Format(time.RFC3339)),
+			want: 40 * time.Second},
 		"used long ago": {secret: used(token("u", "t"), noon.Add(-time.Minute).Format(time.RFC3339)), over: true},
 		"used, and the agent has not reported": {
 			secret: used(token("u", "t"), noon.Add(-time.Hour).Format(time.RFC3339)), silent: true,
@@ -290,8 +330,12 @@ func TestOnToken_Writes(t *testing.T) {
 			s.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] = "true"
 			return s
 		}()},
-		"another Secret":    {secret: planSecret()},
-		"without a machine": {secret: func() *corev1.Secret { s := used(token("u", "t"), "never"); s.Labels = nil; return s }()},
+		"another Secret": {secret: planSecret()},
+		"without a machine": {secret: func() *corev1.Secret {
+			s := used(token("u", "t"), "never")
+			s.Labels = nil
+			return s
+		}()},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

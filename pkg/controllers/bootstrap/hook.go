@@ -53,7 +53,8 @@ func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBoo
 }
 
 // removal carries out the decision about an etcd machine's member.
-func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, removal bootstrapdata.Removal) (*rkev1.RKEBootstrap, error) {
+func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, removal bootstrapdata.Removal) (
+	*rkev1.RKEBootstrap, error) {
 	action, wait, after := bootstrapdata.DecideHook(removal)
 	if action == bootstrapdata.HookLook {
 		// Between reading the members and asking one to leave, no other machine of the cluster may be asked.
@@ -67,8 +68,11 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 		if err != nil {
 			return h.down(bootstrap, machine, err)
 		}
-		removal.NodeName, removal.Member, removal.OtherLeaving = cmp.Or(found.node, removal.NodeName), found.state, found.otherLeaving
-		removal.Last = !slices.ContainsFunc(removal.Keepers, func(node string) bool { return slices.Contains(found.stay, node) })
+		removal.NodeName, removal.Member, removal.OtherLeaving = cmp.Or(found.node, removal.NodeName), found.state,
+			found.otherLeaving
+		removal.Last = !slices.ContainsFunc(removal.Keepers, func(node string) bool {
+			return slices.Contains(found.stay, node)
+		})
 		action, wait, after = bootstrapdata.DecideHook(removal)
 	}
 	if after > 0 {
@@ -78,7 +82,8 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 }
 
 // carryOut carries out one action on the hook, and reports what it waits for.
-func (h *handler) carryOut(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, action bootstrapdata.HookAction, wait, node string) (*rkev1.RKEBootstrap, error) {
+func (h *handler) carryOut(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, action bootstrapdata.HookAction,
+	wait, node string) (*rkev1.RKEBootstrap, error) {
 	if action == bootstrapdata.HookAsk {
 		if err := h.askToLeave(machine, node); err != nil {
 			return h.down(bootstrap, machine, err)
@@ -97,9 +102,12 @@ func (h *handler) carryOut(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mac
 
 // down waits for a cluster that does not answer. It returns no error: the work queue's growing back-off would hold the
 // machine long after the cluster answers again. The reported text is the same for every error.
-func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, err error) (*rkev1.RKEBootstrap, error) {
-	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("machine", machine.Name).
-		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info("The Machine waits for its etcd member, but the cluster does not answer")
+func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, err error) (*rkev1.RKEBootstrap,
+	error) {
+	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("machine",
+		machine.Name).
+		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info(
+		"The Machine waits for its etcd member, but the cluster does not answer")
 	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, downAgain)
 	return h.reportWait(bootstrap, bootstrapdata.WaitDown)
 }
@@ -108,9 +116,11 @@ func isEtcd(labels map[string]string) bool {
 	return labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue
 }
 
-func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine) (bootstrapdata.Removal, error) {
+func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine) (bootstrapdata.Removal,
+	error) {
 	r := bootstrapdata.Removal{
-		Etcd: isEtcd(bootstrap.Labels), Forced: strings.EqualFold(bootstrap.Annotations[rkev1.ForceRemoveEtcdAnnotation], "true"),
+		Etcd:            isEtcd(bootstrap.Labels),
+		Forced:          strings.EqualFold(bootstrap.Annotations[rkev1.ForceRemoveEtcdAnnotation], "true"),
 		MachineDeleting: machine.DeletionTimestamp != nil, BootstrapDeleting: bootstrap.DeletionTimestamp != nil,
 		NodeName: machine.Status.NodeRef.Name, Now: h.Now(),
 	}
@@ -195,11 +205,14 @@ func (h *handler) guard(bootstrap *rkev1.RKEBootstrap, present bool) (*rkev1.RKE
 	if present {
 		next.Finalizers = append(next.Finalizers, rkev1.BootstrapEtcdRemovalFinalizer)
 	} else {
-		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == rkev1.BootstrapEtcdRemovalFinalizer })
+		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool {
+			return f == rkev1.BootstrapEtcdRemovalFinalizer
+		})
 	}
 	updated, err := h.Bootstraps.Update(next)
 	if err != nil {
-		return bootstrap, fmt.Errorf("write finalizer of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)
+		return bootstrap, fmt.Errorf("write finalizer of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name,
+			err)
 	}
 	h.written.Replaced(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
 	return updated, nil
@@ -233,11 +246,13 @@ func (h *handler) askToLeave(machine *clusterv1.Machine, node string) error {
 	remove, _ := memberAnnotations(version)
 	ctx, cancel := context.WithTimeout(h.ctx, downstreamTimeout)
 	defer cancel()
-	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
+	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace,
+		Name: machine.Spec.ClusterName})
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{remove: "true"}}})
+	patch, err := json.Marshal(
+		map[string]any{"metadata": map[string]any{"annotations": map[string]string{remove: "true"}}})
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}

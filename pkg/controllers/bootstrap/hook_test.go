@@ -152,7 +152,8 @@ func TestHook_MemberThatWasAskedAlreadyLeavesFirstWhereverTheProcessIsKilled(t *
 func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]func(w *world){
 		"a member with the force-remove annotation": func(w *world) {
-			content := map[string]any{"metadata": map[string]any{"annotations": map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"}}}
+			content := map[string]any{
+				"metadata": map[string]any{"annotations": map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"}}}
 			_, err := w.c.RKE.RKEBootstrap().Patch(namespace, "m1", types.MergePatchType, encode(w.T, content))
 			must(w.T, err)
 		},
@@ -164,7 +165,9 @@ func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 			must(w.T, err)
 			must(w.T, w.c.CAPI.Cluster().Delete(namespace, "demo", nil))
 		},
-		"a deleted control plane": func(w *world) { must(w.T, w.c.RKE.RKEControlPlane().Delete(namespace, "demo", nil)) },
+		"a deleted control plane": func(w *world) {
+			must(w.T, w.c.RKE.RKEControlPlane().Delete(namespace, "demo", nil))
+		},
 		"a cluster that was never initialized": func(w *world) {
 			found, err := w.c.RKE.RKEControlPlane().Get(namespace, "demo", metav1.GetOptions{})
 			must(w.T, err)
@@ -220,7 +223,10 @@ func (w *world) loseReference(name string) {
 // pretend writes the machine's UID label to a node, as a kubelet does.
 func (w *world) pretend(node, machine string) {
 	w.Helper()
-	patch := encode(w.T, map[string]any{"metadata": map[string]any{"labels": map[string]string{rkev1.MachineUIDLabel: string(w.machine(machine).UID)}}})
+	patch := encode(w.T,
+		map[string]any{
+			"metadata": map[string]any{
+				"labels": map[string]string{rkev1.MachineUIDLabel: string(w.machine(machine).UID)}}})
 	_, err := w.down.nodes.CoreV1().Nodes().Patch(w.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{})
 	must(w.T, err)
 }

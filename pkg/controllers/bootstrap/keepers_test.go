@@ -62,7 +62,8 @@ func TestHook_MovesOthersToAMemberThatStays(t *testing.T) {
 		w.delete("m2")
 		w.elapse(time.Hour)
 		w.wantKept("m1", "m2")
-		if why := w.why("m1"); !strings.Contains(why, "use this machine as their server") || !strings.Contains(why, "Ready of the Cluster") {
+		if why := w.why("m1"); !strings.Contains(why, "use this machine as their server") ||
+			!strings.Contains(why, "Ready of the Cluster") {
 			t.Errorf("the machine waits for %q", why)
 		}
 		w.planNone("m3")
@@ -105,7 +106,8 @@ func TestHook_ServersWithAnotherDatastoreHaveNoMember(t *testing.T) {
 		wantHeld bool
 	}{
 		"in a database": {config: `{"datastore-endpoint":"postgres://db"}`},
-		"in etcd, with a database in the configuration": {config: `{"datastore-endpoint":"postgres://db"}`, label: "true", wantHeld: true},
+		"in etcd, with a database in the configuration": {config: `{"datastore-endpoint":"postgres://db"}`,
+			label: "true", wantHeld: true},
 		"in etcd": {config: `{"token":"t"}`, wantHeld: true},
 		"unknown": {wantHeld: true},
 	} {
@@ -118,7 +120,8 @@ func TestHook_ServersWithAnotherDatastoreHaveNoMember(t *testing.T) {
 					secret.Data = map[string][]byte{nodeplan.KeyPlan: []byte("{}")}
 					if tc.config != "" {
 						secret.Data[nodeplan.KeyPlan] = encode(t, map[string]any{"files": []any{map[string]any{
-							"path": "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml", "content": base64.StdEncoding.EncodeToString([]byte(tc.config)),
+							"path":    "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml",
+							"content": base64.StdEncoding.EncodeToString([]byte(tc.config)),
 						}}})
 					}
 					_, err := w.c.Core.Secret().Update(secret)
@@ -156,7 +159,8 @@ func TestHook_LeavingMemberKeepsNoData(t *testing.T) {
 		w.delete("m1")
 		w.elapse(time.Minute)
 		w.wantKept("m1")
-		if why := w.why("m1"); !strings.Contains(why, "no other healthy etcd member") || !strings.Contains(why, rkev1.ForceRemoveEtcdAnnotation) {
+		if why := w.why("m1"); !strings.Contains(why, "no other healthy etcd member") ||
+			!strings.Contains(why, rkev1.ForceRemoveEtcdAnnotation) {
 			t.Errorf("the machine waits for %q", why)
 		}
 		w.wantQuiet(10 * time.Minute)
@@ -170,13 +174,18 @@ func TestHook_WorkingMembersKeepTheData(t *testing.T) {
 		plan, failedAt string
 		wantKept       bool
 	}{
-		"the other member works":                              {plan: `{}`},
-		"the other member refuses its plan":                   {plan: `{"instructions":[{"name":"etcd-healthy"}]}`, failedAt: "etcd-healthy"},
-		"the plan of the other member fails":                  {plan: `{"instructions":[{"name":"etcd-healthy"}]}`, failedAt: "install", wantKept: true},
-		"a restore has stopped the other member":              {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore-stop"]}]}`, wantKept: true},
-		"a restore has replaced the data of the other member": {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore"]}]}`, wantKept: true},
-		"the other member has not reported":                   {wantKept: true},
-		"a rotation has restarted the other member":           {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=certificate-rotation"]}]}`},
+		"the other member works": {plan: `{}`},
+		"the other member refuses its plan": {plan: `{"instructions":[{"name":"etcd-healthy"}]}`,
+			failedAt: "etcd-healthy"},
+		"the plan of the other member fails": {plan: `{"instructions":[{"name":"etcd-healthy"}]}`,
+			failedAt: "install", wantKept: true},
+		"a restore has stopped the other member": {
+			plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore-stop"]}]}`, wantKept: true},
+		"a restore has replaced the data of the other member": {
+			plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore"]}]}`, wantKept: true},
+		"the other member has not reported": {wantKept: true},
+		"a rotation has restarted the other member": {
+			plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=certificate-rotation"]}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
@@ -190,9 +199,12 @@ func TestHook_WorkingMembersKeepTheData(t *testing.T) {
 				if checksum := []byte(nodeplan.Checksum(secret.Data[nodeplan.KeyPlan])); tc.failedAt == "" {
 					secret.Data[nodeplan.KeyAppliedChecksum] = checksum
 				} else {
-					output, err := nodeplan.EncodeOutput(map[string][]byte{nodeplan.OutputFailure: nodeplan.Failure{Instruction: tc.failedAt, ExitCode: 1}.Encode()})
+					output, err := nodeplan.EncodeOutput(
+						map[string][]byte{nodeplan.OutputFailure: nodeplan.Failure{Instruction: tc.failedAt,
+							ExitCode: 1}.Encode()})
 					must(t, err)
-					secret.Data[nodeplan.KeyFailedChecksum], secret.Data[nodeplan.KeyFailureCount], secret.Data[nodeplan.KeyFailedOutput] = checksum, []byte("1"), output
+					secret.Data[nodeplan.KeyFailedChecksum], secret.Data[nodeplan.KeyFailureCount] = checksum, []byte("1")
+					secret.Data[nodeplan.KeyFailedOutput] = output
 				}
 				_, err := w.c.Core.Secret().Update(secret)
 				must(t, err)
@@ -216,7 +228,12 @@ func TestHook_ReportsMembersThatMustLeaveFirst(t *testing.T) {
 	}{
 		"a worker": {add: func(w *world) { w.add(machine{name: "x"}); w.settle(); w.join("x") }},
 		"another member": {
-			add: func(w *world) { w.add(machine{name: "x", etcd: true}); w.settle(); w.join("x") }, wantKept: "the etcd member of node x must leave first",
+			add: func(w *world) {
+				w.add(machine{name: "x", etcd: true})
+				w.settle()
+				w.join(
+					"x")
+			}, wantKept: "the etcd member of node x must leave first",
 		},
 		"without a machine": {
 			add: func(w *world) {
@@ -243,7 +260,8 @@ func TestHook_ReportsMembersThatMustLeaveFirst(t *testing.T) {
 					return
 				}
 				w.wantKept("m1")
-				if why := w.why("m1"); !strings.HasPrefix(why, tc.wantKept) || !strings.Contains(why, "delete the Node in the cluster") {
+				if why := w.why("m1"); !strings.HasPrefix(why, tc.wantKept) ||
+					!strings.Contains(why, "delete the Node in the cluster") {
 					t.Errorf("the machine waits for %q", why)
 				}
 				w.leaves("x")
@@ -263,12 +281,14 @@ func TestHook_DoesNotWaitForFailedMachines(t *testing.T) {
 		kind, reason string
 		wantKept     bool
 	}{
-		"its host is being created":            {clusterv1.MachineInfrastructureReadyCondition, "Creating", true},
-		"its host cannot be created":           {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonCreateError, false},
+		"its host is being created": {clusterv1.MachineInfrastructureReadyCondition, "Creating", true},
+		"its host cannot be created": {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonCreateError,
+			false},
 		"it has no bootstrap data":             {clusterv1.MachineBootstrapConfigReadyCondition, "BadInput", false},
 		"its bootstrap data are being written": {clusterv1.MachineBootstrapConfigReadyCondition, "NotReady", true},
 		"it has no condition yet":              {"Other", "Other", true},
-		"its infrastructure reports an error":  {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonError, false},
+		"its infrastructure reports an error": {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonError,
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
@@ -330,7 +350,8 @@ func TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled(t *testin
 // say adds a condition that Cluster API copies from the infrastructure or bootstrap of a machine.
 func (w *world) say(name, kind, reason string) {
 	w.Helper()
-	must(w.T, clients.RetryOnConflict(retry.DefaultRetry, func() error { // the controller writes the hook of new machines
+	// the controller writes the hook of new machines
+	must(w.T, clients.RetryOnConflict(retry.DefaultRetry, func() error {
 		found := w.machine(name)
 		found.Status.Conditions = append(found.Status.Conditions, metav1.Condition{
 			Type: kind, Status: metav1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.Now(),

@@ -46,7 +46,8 @@ func retell(t *testing.T, most int, before, part func(t *testing.T, w *world)) {
 func (w *world) objects() map[string]any {
 	w.Helper()
 	var objects []*unstructured.Unstructured
-	for _, gvk := range append(madeKinds(), rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"), clusterv1.GroupVersion.WithKind("Machine")) {
+	for _, gvk := range append(madeKinds(), rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"),
+		clusterv1.GroupVersion.WithKind("Machine")) {
 		objects = append(objects, w.api.Objects(gvk)...)
 	}
 	out := crashpoints.Bare(objects)
@@ -100,11 +101,13 @@ func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.
 			for range 2 { // an answer may be lost
 				answer := w.introduces(name, "id-of-"+name)
 				token := w.secret(name + "-machine-plan-token").Data[corev1.ServiceAccountTokenKey]
-				if answer.SecretName != name+"-machine-plan" || len(token) == 0 || !strings.Contains(answer.KubeConfig, string(token)) {
+				if answer.SecretName != name+"-machine-plan" || len(token) == 0 ||
+					!strings.Contains(answer.KubeConfig, string(token)) {
 					t.Errorf("%s gets plan Secret %s and a kubeconfig without its token", name, answer.SecretName)
 				}
 			}
-			if code, _ := introduceAs(t, w.served, tokenInScript.FindStringSubmatch(w.data(name))[1], "id-of-somebody-else"); code != http.StatusConflict {
+			if code, _ := introduceAs(t, w.served, tokenInScript.FindStringSubmatch(w.data(name))[1],
+				"id-of-somebody-else"); code != http.StatusConflict {
 				t.Errorf("the endpoint answers another identity with %d", code)
 			}
 			w.settle()
@@ -117,7 +120,8 @@ func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.
 		for _, name := range names {
 			token := w.secret(name + "-machine-bootstrap-token").Annotations
 			got[name] = []any{
-				w.machine(name).Labels, w.machine(name).Annotations, token[rkev1.LastAccessAnnotation] != "", token[rkev1.BootstrapTokenInvalidatedAnnotation],
+				w.machine(name).Labels, w.machine(name).Annotations, token[rkev1.LastAccessAnnotation] != "",
+				token[rkev1.BootstrapTokenInvalidatedAnnotation],
 			}
 		}
 		if want == nil {
@@ -204,7 +208,8 @@ func TestHook_KilledAfterEveryWrite(t *testing.T) {
 					}
 				}
 				if hook, _ := w.held(name); !hook || !w.asked(name) {
-					t.Fatalf("%s: hook %v, asked %v, want the member asked and the machine held", name, hook, w.asked(name))
+					t.Fatalf("%s: hook %v, asked %v, want the member asked and the machine held", name, hook,
+						w.asked(name))
 				}
 				if name == "m1" && w.asked("m2") {
 					t.Fatal("both members are asked to leave at once")

@@ -62,7 +62,8 @@ func (h *handler) member(machine *clusterv1.Machine, elsewhere bool) (member, er
 	}
 	ctx, cancel := context.WithTimeout(h.ctx, downstreamTimeout)
 	defer cancel()
-	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
+	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace,
+		Name: machine.Spec.ClusterName})
 	if err != nil {
 		return member{}, fmt.Errorf("reach the cluster: %w", err)
 	}
@@ -71,7 +72,9 @@ func (h *handler) member(machine *clusterv1.Machine, elsewhere bool) (member, er
 		return member{}, err
 	}
 	if elsewhere {
-		nodes = slices.DeleteFunc(nodes, func(node corev1.Node) bool { return node.Labels[etcdNodeLabel] != rkev1.RoleLabelValue })
+		nodes = slices.DeleteFunc(nodes, func(node corev1.Node) bool {
+			return node.Labels[etcdNodeLabel] != rkev1.RoleLabelValue
+		})
 	}
 	remove, removed := memberAnnotations(version)
 	found := memberOf(nodes, remove, removed)
@@ -83,8 +86,10 @@ func (h *handler) member(machine *clusterv1.Machine, elsewhere bool) (member, er
 }
 
 // others reads the members of the other nodes: which stay, and whether one is leaving.
-func (h *handler) others(ctx context.Context, client kubernetes.Interface, machine *clusterv1.Machine, found *member, remove, removed string) error {
-	all, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: etcdNodeLabel + "=" + rkev1.RoleLabelValue})
+func (h *handler) others(ctx context.Context, client kubernetes.Interface, machine *clusterv1.Machine, found *member,
+	remove, removed string) error {
+	all, err := client.CoreV1().Nodes().List(ctx,
+		metav1.ListOptions{LabelSelector: etcdNodeLabel + "=" + rkev1.RoleLabelValue})
 	if err != nil {
 		return fmt.Errorf("list nodes with etcd: %w", err)
 	}
@@ -128,7 +133,8 @@ func (h *handler) withEtcd(machine *clusterv1.Machine, nodes []corev1.Node) ([]c
 // nodesOf returns the nodes that may belong to a machine. It prefers the node that Cluster API found. Otherwise it
 // returns nodes with the machine's UID label that belong to no other machine. The kubelet can write that label, so a
 // node may impersonate the machine. That only holds the machine, which a user can force, and loses no member.
-func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, machine *clusterv1.Machine) ([]corev1.Node, error) {
+func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, machine *clusterv1.Machine) ([]corev1.Node,
+	error) {
 	if name := machine.Status.NodeRef.Name; name != "" {
 		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -139,7 +145,8 @@ func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, mach
 		}
 		return []corev1.Node{*node}, nil
 	}
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: rkev1.MachineUIDLabel + "=" + string(planstore.UID(machine))})
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: rkev1.MachineUIDLabel + "=" +
+		string(planstore.UID(machine))})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes of machine %s: %w", machine.Name, err)
 	}

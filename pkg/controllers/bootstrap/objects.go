@@ -53,7 +53,8 @@ func (s snapshot) objects() []runtime.Object {
 		&rbacv1.RoleBinding{
 			ObjectMeta: s.meta(n.plan, nil, nil),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: n.plan},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: n.plan, Namespace: s.bootstrap.Namespace}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: n.plan,
+				Namespace: s.bootstrap.Namespace}},
 		},
 	}
 	if s.controlPlane == nil {
@@ -84,10 +85,12 @@ func (s snapshot) planSecret() *corev1.Secret {
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "objectset.rio.cattle.io/") })
 	annotations := maps.Clone(s.bootstrap.Annotations)
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
-		return key == rkev1.AgentCredentialAnnotation || strings.HasPrefix(key, "objectset.rio.cattle.io/") || strings.HasPrefix(key, "kubectl.kubernetes.io/")
+		return key == rkev1.AgentCredentialAnnotation || strings.HasPrefix(key, "objectset.rio.cattle.io/") ||
+			strings.HasPrefix(key, "kubectl.kubernetes.io/")
 	})
 	return &corev1.Secret{
-		ObjectMeta: s.owned(s.meta(namesOf(s.bootstrap.Name).plan, labels, annotations)), Type: rkev1.SecretTypeMachinePlan,
+		ObjectMeta: s.owned(s.meta(namesOf(s.bootstrap.Name).plan, labels, annotations)),
+		Type:       rkev1.SecretTypeMachinePlan,
 	}
 }
 
@@ -95,7 +98,8 @@ func (s snapshot) planSecret() *corev1.Secret {
 func (s snapshot) tokenSecret() *corev1.Secret {
 	n := namesOf(s.bootstrap.Name)
 	meta := s.meta(n.token, map[string]string{
-		rkev1.ServiceAccountNameLabel: n.bootstrap, rkev1.BootstrapNameLabel: s.bootstrap.Name, rkev1.MachineNameLabel: s.machine.Name,
+		rkev1.ServiceAccountNameLabel: n.bootstrap, rkev1.BootstrapNameLabel: s.bootstrap.Name,
+		rkev1.MachineNameLabel: s.machine.Name,
 	}, map[string]string{
 		corev1.ServiceAccountNameKey: n.bootstrap, rkev1.BootstrapTokenAnnotation: "true",
 	})
@@ -113,9 +117,10 @@ const formatKey = "format"
 // (docs/wire/secrets.md#bootstrap-data).
 func (s snapshot) dataSecret(data string) *corev1.Secret {
 	secret := &corev1.Secret{
-		ObjectMeta: s.owned(s.meta(namesOf(s.bootstrap.Name).bootstrap, map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name}, nil)),
-		Type:       rkev1.SecretTypeBootstrap,
-		Data:       map[string][]byte{rkev1.BootstrapDataKey: []byte(data)},
+		ObjectMeta: s.owned(s.meta(namesOf(s.bootstrap.Name).bootstrap,
+			map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name}, nil)),
+		Type: rkev1.SecretTypeBootstrap,
+		Data: map[string][]byte{rkev1.BootstrapDataKey: []byte(data)},
 	}
 	if !ownInfrastructure(s.machine.Spec.InfrastructureRef.APIGroup) {
 		secret.Data[formatKey] = []byte("cloud-config")
@@ -126,7 +131,8 @@ func (s snapshot) dataSecret(data string) *corev1.Secret {
 // owned makes the bootstrap object the owner.
 func (s snapshot) owned(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	meta.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap", Name: s.bootstrap.Name, UID: s.bootstrap.UID,
+		APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap", Name: s.bootstrap.Name,
+		UID:        s.bootstrap.UID,
 		Controller: new(true), BlockOwnerDeletion: new(true),
 	}}
 	return meta

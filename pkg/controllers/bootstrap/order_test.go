@@ -75,9 +75,11 @@ func drawLeavers(r *rapid.T, kept bool) []leaver {
 	for i := range rapid.IntRange(1, 5).Draw(r, "leavers") {
 		machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%d", i)}}
 		if i > 0 || rapid.Bool().Draw(r, "the machine is deleted") {
-			machine.DeletionTimestamp = &metav1.Time{Time: start.Add(time.Duration(rapid.IntRange(0, 2).Draw(r, "at")) * time.Second)}
+			machine.DeletionTimestamp = &metav1.Time{
+				Time: start.Add(time.Duration(rapid.IntRange(0, 2).Draw(r, "at")) * time.Second)}
 		}
-		out = append(out, newLeaver(machine, rapid.Bool().Draw(r, "broken"), rapid.Bool().Draw(r, "works"), rapid.Bool().Draw(r, "joined"), kept))
+		out = append(out, newLeaver(machine, rapid.Bool().Draw(r, "broken"), rapid.Bool().Draw(r, "works"),
+			rapid.Bool().Draw(r, "joined"), kept))
 	}
 	return out
 }

@@ -35,7 +35,9 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 		return err
 	}
 	staying, going := peersOf(machine, machines)
-	members := slices.DeleteFunc(slices.Clone(staying), func(peer *clusterv1.Machine) bool { return !isEtcd(peer.Labels) })
+	members := slices.DeleteFunc(slices.Clone(staying), func(peer *clusterv1.Machine) bool {
+		return !isEtcd(peer.Labels)
+	})
 	if r.Keepers, err = h.keepers(members); err != nil {
 		return err
 	}
@@ -55,7 +57,8 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 
 // gatherGoing finds out whether other deleted machines leave before this one. It adds those that leave later to
 // Keepers, because they keep the data until then. On entry, Keepers holds those that stay.
-func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, staying, going []*clusterv1.Machine) (leaver, error) {
+func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, staying,
+	going []*clusterv1.Machine) (leaver, error) {
 	kept := len(r.Keepers) > 0
 	self, err := h.leaverOf(machine, staying, kept)
 	if err != nil {
@@ -103,12 +106,14 @@ func (h *handler) works(machine *clusterv1.Machine) (bool, error) {
 
 // coming reports that a machine is new, has no node yet, and is not known to have failed.
 func (h *handler) coming(machine *clusterv1.Machine) bool {
-	return machine.Status.NodeRef.Name == "" && h.Now().Sub(machine.CreationTimestamp.Time) < comingTime && !hasFailed(machine)
+	return machine.Status.NodeRef.Name == "" && h.Now().Sub(machine.CreationTimestamp.Time) < comingTime &&
+		!hasFailed(machine)
 }
 
 // hasFailed reports that the machine gets no host until it is replaced or a person fixes it.
 func hasFailed(machine *clusterv1.Machine) bool {
-	for _, kind := range []string{clusterv1.MachineInfrastructureReadyCondition, clusterv1.MachineBootstrapConfigReadyCondition} {
+	for _, kind := range []string{clusterv1.MachineInfrastructureReadyCondition,
+		clusterv1.MachineBootstrapConfigReadyCondition} {
 		c := conditions.GetMeta(machine.Status.Conditions, kind)
 		if c != nil && c.Status == metav1.ConditionFalse && slices.Contains(failures, c.Reason) {
 			return true
@@ -123,7 +128,9 @@ var failures = []string{rkev1.ReasonCreateError, rkev1.ReasonError, bootstrapdat
 // joinedBy reports that one of the machines is joined to a server.
 func joinedBy(machines []*clusterv1.Machine, server *clusterv1.Machine) bool {
 	joinURL := planstore.ReadMarks(server).JoinURL
-	return joinURL != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return planstore.ReadMarks(m).JoinedTo == joinURL })
+	return joinURL != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
+		return planstore.ReadMarks(m).JoinedTo == joinURL
+	})
 }
 
 // peersOf returns the other machines that stay, and the deleted etcd machines that are held.

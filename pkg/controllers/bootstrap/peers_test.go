@@ -15,7 +15,8 @@ func (w *world) lose(name string) {
 	w.Helper()
 	found := w.machine(name)
 	found.Status.Conditions = append(found.Status.Conditions, metav1.Condition{
-		Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionUnknown, Reason: clusterv1.MachineNodeReadyUnknownReason,
+		Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionUnknown,
+		Reason:             clusterv1.MachineNodeReadyUnknownReason,
 		LastTransitionTime: metav1.Now(),
 	})
 	_, err := w.c.CAPI.Machine().UpdateStatus(found)
@@ -90,21 +91,22 @@ func TestHook_MemberWithANewPlanCountsAsWorking(t *testing.T) {
 // TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled: of two deleted members, the one without
 // joined machines leaves first, because joined machines move only while no member is leaving.
 func TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled(t *testing.T) {
-	retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2", "m3", "m4", "m5") }, func(t *testing.T, w *world) {
-		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
-		for _, other := range []string{"m2", "m3", "m4", "m5"} {
-			w.noteOnMachine(other, rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
-		}
-		w.settle()
-		w.delete("m1")
-		w.delete("m2")
-		w.elapse(10 * time.Second)
-		if w.asked("m1") || !w.asked("m2") {
-			t.Errorf("asked to leave: m1 %v, m2 %v", w.asked("m1"), w.asked("m2"))
-		}
-		w.leaves("m2")
-		w.wantReleased("m2")
-	})
+	retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2", "m3", "m4", "m5") },
+		func(t *testing.T, w *world) {
+			w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
+			for _, other := range []string{"m2", "m3", "m4", "m5"} {
+				w.noteOnMachine(other, rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
+			}
+			w.settle()
+			w.delete("m1")
+			w.delete("m2")
+			w.elapse(10 * time.Second)
+			if w.asked("m1") || !w.asked("m2") {
+				t.Errorf("asked to leave: m1 %v, m2 %v", w.asked("m1"), w.asked("m2"))
+			}
+			w.leaves("m2")
+			w.wantReleased("m2")
+		})
 }
 
 // TestHook_MemberThatDoesNotWorkGoesFirstWhereverTheProcessIsKilled: a broken member leaves first, because etcd removes

@@ -66,16 +66,20 @@ func (h *handler) reportProblem(bootstrap *rkev1.RKEBootstrap, problem error) (*
 func (h *handler) reportWait(bootstrap *rkev1.RKEBootstrap, wait string) (*rkev1.RKEBootstrap, error) {
 	status := bootstrap.Status.DeepCopy()
 	if wait == "" {
-		status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == rkev1.ConditionEtcdMemberLeft })
+		status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool {
+			return c.Type == rkev1.ConditionEtcdMemberLeft
+		})
 	} else {
 		conditions.SetMeta(&status.Conditions, conditions.Condition{
-			Type: rkev1.ConditionEtcdMemberLeft, Status: rkev1.ConditionFalse, Reason: bootstrapdata.ReasonEtcdMemberHeld, Message: wait,
+			Type: rkev1.ConditionEtcdMemberLeft, Status: rkev1.ConditionFalse,
+			Reason: bootstrapdata.ReasonEtcdMemberHeld, Message: wait,
 		}, bootstrap.Generation, h.Now())
 	}
 	return h.writeStatus(bootstrap, status)
 }
 
-func (h *handler) writeStatus(bootstrap *rkev1.RKEBootstrap, status *rkev1.RKEBootstrapStatus) (*rkev1.RKEBootstrap, error) {
+func (h *handler) writeStatus(bootstrap *rkev1.RKEBootstrap, status *rkev1.RKEBootstrapStatus) (*rkev1.RKEBootstrap,
+	error) {
 	if equality.Semantic.DeepEqual(&bootstrap.Status, status) {
 		return bootstrap, nil
 	}

@@ -37,7 +37,8 @@ import (
 // ofMachine returns the names of all objects of one machine.
 func ofMachine(name string) []string {
 	return []string{
-		"Secret " + name + "-machine-bootstrap", "Secret " + name + "-machine-bootstrap-token", "Secret " + name + "-machine-plan",
+		"Secret " + name + "-machine-bootstrap", "Secret " + name + "-machine-bootstrap-token", "Secret " + name +
+			"-machine-plan",
 		"ServiceAccount " + name + "-machine-bootstrap", "ServiceAccount " + name + "-machine-plan",
 		"Role " + name + "-machine-plan", "RoleBinding " + name + "-machine-plan",
 	}
@@ -66,7 +67,8 @@ func TestStory_MachineGetsChannelIdentityAndData(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{
 			name: "m1", labels: map[string]string{"env": "prod"},
-			annotations: map[string]string{rkev1.TaintsAnnotation: "[]", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+			annotations: map[string]string{rkev1.TaintsAnnotation: "[]",
+				"kubectl.kubernetes.io/last-applied-configuration": "{}"},
 		})
 		w.settle()
 		w.wantMade("m1")
@@ -74,9 +76,12 @@ func TestStory_MachineGetsChannelIdentityAndData(t *testing.T) {
 
 		plan := w.secret("m1-machine-plan")
 		wantLabels := map[string]string{
-			"rke.cattle.io/machine-name": "m1", "rke.cattle.io/cluster-name": "demo", "resources.cattle.io/backup": "true",
-			"plan.cattle.io/machine-group": "cluster.x-k8s.io", "plan.cattle.io/machine-kind": "Machine", "plan.cattle.io/machine-name": "m1",
-			"plan.cattle.io/cluster-group": "cluster.x-k8s.io", "plan.cattle.io/cluster-kind": "Cluster", "plan.cattle.io/cluster-name": "demo",
+			"rke.cattle.io/machine-name": "m1", "rke.cattle.io/cluster-name": "demo",
+			"resources.cattle.io/backup":   "true",
+			"plan.cattle.io/machine-group": "cluster.x-k8s.io", "plan.cattle.io/machine-kind": "Machine",
+			"plan.cattle.io/machine-name":  "m1",
+			"plan.cattle.io/cluster-group": "cluster.x-k8s.io", "plan.cattle.io/cluster-kind": "Cluster",
+			"plan.cattle.io/cluster-name":   "demo",
 			"cluster.x-k8s.io/cluster-name": "demo", "env": "prod",
 		}
 		if diff := cmp.Diff(wantLabels, plan.Labels); diff != "" {
@@ -97,7 +102,8 @@ func TestStory_MachineGetsChannelIdentityAndData(t *testing.T) {
 			t.Error("a script has a cloud-init format")
 		}
 		owner := []metav1.OwnerReference{{
-			APIVersion: "rke.cattle.io/v1", Kind: "RKEBootstrap", Name: "m1", UID: boot.UID, Controller: new(true), BlockOwnerDeletion: new(true),
+			APIVersion: "rke.cattle.io/v1", Kind: "RKEBootstrap", Name: "m1", UID: boot.UID, Controller: new(true),
+			BlockOwnerDeletion: new(true),
 		}}
 		for _, secret := range []*corev1.Secret{plan, data} {
 			if diff := cmp.Diff(owner, secret.OwnerReferences); diff != "" {
@@ -105,10 +111,13 @@ func TestStory_MachineGetsChannelIdentityAndData(t *testing.T) {
 			}
 		}
 		status := rkev1.RKEBootstrapStatus{
-			DataSecretName: new("m1-machine-bootstrap"), Initialization: rkev1.RKEBootstrapInitialization{DataSecretCreated: new(true)},
-			Conditions: []metav1.Condition{{Type: rkev1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready", ObservedGeneration: 1}},
+			DataSecretName: new("m1-machine-bootstrap"),
+			Initialization: rkev1.RKEBootstrapInitialization{DataSecretCreated: new(true)},
+			Conditions: []metav1.Condition{{Type: rkev1.ConditionReady, Status: metav1.ConditionTrue,
+				Reason: "Ready", ObservedGeneration: 1}},
 		}
-		if diff := cmp.Diff(status, boot.Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+		if diff := cmp.Diff(status, boot.Status,
+			cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 			t.Errorf("status (-want +got):\n%s", diff)
 		}
 		w.checkAccounts()
@@ -130,7 +139,8 @@ func (w *world) checkAccounts() {
 		key, want string
 	}{
 		{plan, "rke.cattle.io/machine-name", "m1"}, {plan, "rke.cattle.io/rkebootstrap-name", "m1"},
-		{plan, "rke.cattle.io/service-account-role", "plan"}, {plan, "rke.cattle.io/plan-secret-name", "m1-machine-plan"},
+		{plan, "rke.cattle.io/service-account-role", "plan"},
+		{plan, "rke.cattle.io/plan-secret-name", "m1-machine-plan"},
 		{account, "rke.cattle.io/machine-name", "m1"}, {account, "rke.cattle.io/rkebootstrap-name", "m1"},
 		{account, "rke.cattle.io/service-account-role", "bootstrap"},
 	} {
@@ -139,7 +149,8 @@ func (w *world) checkAccounts() {
 		}
 	}
 	rules := []rbacv1.PolicyRule{{
-		Verbs: []string{"watch", "get", "update", "list"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"m1-machine-plan"},
+		Verbs: []string{"watch", "get", "update", "list"}, APIGroups: []string{""}, Resources: []string{"secrets"},
+		ResourceNames: []string{"m1-machine-plan"},
 	}}
 	if diff := cmp.Diff(rules, role.Rules); diff != "" {
 		w.Errorf("rules of the agent (-want +got):\n%s", diff)
@@ -149,14 +160,16 @@ func (w *world) checkAccounts() {
 		w.Errorf("the RoleBinding has the wrong subject (-want +got):\n%s", diff)
 	}
 	token := w.secret("m1-machine-bootstrap-token")
-	if token.Type != corev1.SecretTypeServiceAccountToken || token.Annotations["rke.cattle.io/bootstrap-token"] != "true" ||
+	if token.Type != corev1.SecretTypeServiceAccountToken || token.Annotations["rke.cattle.io/bootstrap-token"] !=
+		"true" ||
 		token.Labels["cattle.io/service-account.name"] != "m1-machine-bootstrap" {
 		w.Errorf("token is %s with labels %v and annotations %v", token.Type, token.Labels, token.Annotations)
 	}
 	if owner := metav1.GetControllerOf(token); owner == nil || owner.UID != account.UID {
 		w.Errorf("token belongs to %+v, not to its account", owner)
 	}
-	if got, want := account.Annotations["rancher.io/service-account.secret-ref"], namespace+"/"+token.Name; got != want {
+	if got, want := account.Annotations["rancher.io/service-account.secret-ref"], namespace+"/"+
+		token.Name; got != want {
 		w.Errorf("account refers to token %q, want %q", got, want)
 	}
 }
@@ -168,7 +181,8 @@ func (w *world) checkScript() {
 	if len(token) == 0 || strings.Contains(script, string(token)) {
 		w.Errorf("the script contains the account's token of %d bytes", len(token))
 	}
-	for _, want := range []string{naming.TokenHash(string(token)), "https://drover.example.org'", "CATTLE_CA_CHECKSUM", "echo install", "STRICT_VERIFY"} {
+	for _, want := range []string{naming.TokenHash(string(token)), "https://drover.example.org'", "CATTLE_CA_CHECKSUM",
+		"echo install", "STRICT_VERIFY"} {
 		if !strings.Contains(script, want) {
 			w.Errorf("the script lacks %q", want)
 		}
@@ -197,7 +211,8 @@ func TestStory_EndpointForMachinesTakesTheToken(t *testing.T) {
 		if code != http.StatusOK || connection.SecretName != "m1-machine-plan" || connection.Namespace != namespace {
 			t.Fatalf("answer %d with plan Secret %s/%s", code, connection.Namespace, connection.SecretName)
 		}
-		if !strings.Contains(connection.KubeConfig, string(w.secret("m1-machine-plan-token").Data[corev1.ServiceAccountTokenKey])) {
+		if !strings.Contains(connection.KubeConfig,
+			string(w.secret("m1-machine-plan-token").Data[corev1.ServiceAccountTokenKey])) {
 			t.Error("the connection does not carry the token of the plan account")
 		}
 		w.settle()
@@ -221,9 +236,12 @@ func (w *world) endpoint() (http.Handler, func()) {
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager-endpoint"})
 	must(w.T, err)
 	handler, err := connect.New(connect.Options{
-		ServerURL: "https://drover.example.org", Upstream: &rest.Config{Host: "https://127.0.0.1:1"}, Binary: "/bin/true",
-		SecretCache: c.Core.Secret().Cache(), SecretClient: c.Core.Secret(), ServiceAccountCache: c.Core.ServiceAccount().Cache(),
-		MachineCache: c.CAPI.Machine().Cache(), MachineClient: c.CAPI.Machine(), BootstrapCache: c.RKE.RKEBootstrap().Cache(), BootstrapClient: c.RKE.RKEBootstrap(),
+		ServerURL: "https://drover.example.org", Upstream: &rest.Config{Host: "https://127.0.0.1:1"},
+		Binary:      "/bin/true",
+		SecretCache: c.Core.Secret().Cache(), SecretClient: c.Core.Secret(),
+		ServiceAccountCache: c.Core.ServiceAccount().Cache(),
+		MachineCache:        c.CAPI.Machine().Cache(), MachineClient: c.CAPI.Machine(),
+		BootstrapCache: c.RKE.RKEBootstrap().Cache(), BootstrapClient: c.RKE.RKEBootstrap(),
 	})
 	must(w.T, err)
 	running, cancel := context.WithCancel(w.Context())
@@ -246,7 +264,8 @@ func introduce(t *testing.T, handler http.Handler, token string) (int, connectio
 
 func introduceAs(t *testing.T, handler http.Handler, token, id string) (int, connection) {
 	t.Helper()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://drover.example.org/v3/connect/agent", nil)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+		"https://drover.example.org/v3/connect/agent", nil)
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("X-Cattle-Id", id)
 	answer := httptest.NewRecorder()
@@ -369,8 +388,9 @@ func TestStory_ClustersOfOthersAreLeftAlone(t *testing.T) {
 			must(w.T, w.api.Add(&corev1.Secret{
 				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 				ObjectMeta: metav1.ObjectMeta{
-					Namespace: namespace, Name: "m1-machine-bootstrap-token-x7z2p", Annotations: map[string]string{rkev1.BootstrapTokenAnnotation: "true"},
-					Labels: map[string]string{rkev1.MachineNameLabel: "m1"},
+					Namespace: namespace, Name: "m1-machine-bootstrap-token-x7z2p",
+					Annotations: map[string]string{rkev1.BootstrapTokenAnnotation: "true"},
+					Labels:      map[string]string{rkev1.MachineNameLabel: "m1"},
 				},
 			}))
 		},
@@ -402,10 +422,14 @@ func TestStory_WaitsForEverythingThatIsMissingWhereverTheProcessIsKilled(t *test
 	cases := map[string]struct{ before, after func(w *world) }{
 		"infrastructure of the cluster": {
 			before: func(w *world) {
-				capi(w, map[string]any{"status": map[string]any{"initialization": map[string]any{"infrastructureProvisioned": false}}}, "status")
+				capi(w, map[string]any{
+					"status": map[string]any{"initialization": map[string]any{"infrastructureProvisioned": false}}},
+					"status")
 			},
 			after: func(w *world) {
-				capi(w, map[string]any{"status": map[string]any{"initialization": map[string]any{"infrastructureProvisioned": true}}}, "status")
+				capi(w, map[string]any{
+					"status": map[string]any{"initialization": map[string]any{"infrastructureProvisioned": true}}},
+					"status")
 			},
 		},
 		"the cluster is paused": {
@@ -437,7 +461,8 @@ func TestStory_WaitsForEverythingThatIsMissingWhereverTheProcessIsKilled(t *test
 
 func (w *world) mark(cluster, instance string) {
 	w.Helper()
-	content := map[string]any{"metadata": map[string]any{"annotations": map[string]string{rkev1.InstanceAnnotation: instance}}}
+	content := map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{rkev1.InstanceAnnotation: instance}}}
 	_, err := w.c.Provisioning.Cluster().Patch(namespace, cluster, types.MergePatchType, encode(w.T, content))
 	must(w.T, err)
 }
@@ -453,7 +478,8 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 	}{
 		"userdata without YAML": {
 			func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "a: [b"}) },
-			"spec.userdata.inlineUserdata: must be a cloud-config: a YAML map, without a script or a multi-part archive; see line 1",
+			"spec.userdata.inlineUserdata: must be a cloud-config: a YAML map, without a script or a multi-part " +
+				"archive; see line 1",
 		},
 		"userdata with a runcmd that is not a list": {
 			func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "runcmd: reboot"}) },
@@ -554,7 +580,8 @@ func TestStory_OtherInfrastructureGetsCloudConfig(t *testing.T) {
 		if got := string(data.Data["format"]); got != "cloud-config" {
 			t.Errorf("format is %q", got)
 		}
-		if got := w.data("m1"); !strings.HasPrefix(got, "## template: jinja\n#cloud-config\n") || !strings.Contains(got, "- reboot") {
+		if got := w.data("m1"); !strings.HasPrefix(got, "## template: jinja\n#cloud-config\n") ||
+			!strings.Contains(got, "- reboot") {
 			t.Errorf("bootstrap data are:\n%s", got)
 		}
 	})
@@ -585,7 +612,8 @@ func TestStory_DataAreWrittenOnce(t *testing.T) {
 		w.settle()
 		before := w.data("m1")
 		_, err := w.c.RKE.RKEControlPlane().Patch(namespace, "demo", types.MergePatchType, encode(t, map[string]any{
-			"spec": map[string]any{"agentEnvVars": []map[string]string{{"name": "HTTPS_PROXY", "value": "http://proxy"}}},
+			"spec": map[string]any{
+				"agentEnvVars": []map[string]string{{"name": "HTTPS_PROXY", "value": "http://proxy"}}},
 		}))
 		must(t, err)
 		w.setup.LinuxInstaller = "echo newer\n"
@@ -605,7 +633,8 @@ func TestStory_WhatIsTakenAwayComesBackWhereverTheProcessIsKilled(t *testing.T) 
 		w.settle()
 	}, func(t *testing.T, w *world) {
 		plan := w.secret("m1-machine-plan")
-		plan.Labels = map[string]string{rkev1.ControlPlaneRoleLabel: "true", rkev1.EtcdRoleLabel: "false", rkev1.MachineNameLabel: "m2"}
+		plan.Labels = map[string]string{rkev1.ControlPlaneRoleLabel: "true", rkev1.EtcdRoleLabel: "false",
+			rkev1.MachineNameLabel: "m2"}
 		plan.Data = map[string][]byte{"applied-checksum": []byte("abc")}
 		_, err := w.c.Core.Secret().Update(plan)
 		must(t, err)
@@ -632,7 +661,8 @@ func TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled(t *testing.T
 			mu.Lock()
 			defer mu.Unlock()
 			key := r.Verb + " " + r.Resource.Resource + " " + r.Subresource + " " + string(r.Body)
-			if !strings.HasPrefix(r.Agent, manager) || r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" || refused[key] {
+			if !strings.HasPrefix(r.Agent, manager) || r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" ||
+				refused[key] {
 				return nil
 			}
 			refused[key] = true

@@ -30,7 +30,8 @@ func tokens(keys []wakeup.Key) []wakeup.Key {
 // tokenOfPlan returns the token of the machine whose agent has reported.
 func tokenOfPlan(secret *corev1.Secret) []wakeup.Key {
 	owner := metav1.GetControllerOf(secret)
-	if secret.Type != rkev1.SecretTypeMachinePlan || owner == nil || owner.Kind != "RKEBootstrap" || !nodeplan.Heard(secret.Data) {
+	if secret.Type != rkev1.SecretTypeMachinePlan || owner == nil || owner.Kind != "RKEBootstrap" ||
+		!nodeplan.Heard(secret.Data) {
 		return nil
 	}
 	return []wakeup.Key{{Namespace: secret.Namespace, Name: namesOf(owner.Name).token}}
@@ -78,11 +79,13 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 
 // use gathers the facts about a token's use.
 func (h *handler) use(secret *corev1.Secret, machine *clusterv1.Machine) (bootstrapdata.Token, error) {
-	plan, err := clients.Optional(h.secrets.Get(secret.Namespace, namesOf(secret.Labels[rkev1.BootstrapNameLabel]).plan))
+	plan, err := clients.Optional(h.secrets.Get(secret.Namespace,
+		namesOf(secret.Labels[rkev1.BootstrapNameLabel]).plan))
 	if err != nil {
 		return bootstrapdata.Token{}, err
 	}
-	token := bootstrapdata.Token{Joined: machine.Status.NodeRef.IsDefined(), Heard: plan != nil && nodeplan.Heard(plan.Data), Now: h.Now()}
+	token := bootstrapdata.Token{Joined: machine.Status.NodeRef.IsDefined(), Heard: plan != nil &&
+		nodeplan.Heard(plan.Data), Now: h.Now()}
 	if used := secret.Annotations[rkev1.LastAccessAnnotation]; used != "" {
 		last, err := time.Parse(time.RFC3339, used)
 		token.LastUse, token.BadLastUse = last, err != nil

@@ -20,11 +20,17 @@ func TestToken_ExpiresOnce(t *testing.T) {
 		forever  bool
 	}{
 		"a slow machine": {happens: func(*world) {}, forever: true},
-		"a machine that has registered, and has not reported": {happens: func(w *world) { used(w, now()) }, forever: true},
-		"a machine whose agent has reported":                  {happens: func(w *world) { used(w, now()); w.reports("m1") }, good: 9 * time.Minute},
-		"a machine whose agent reports late":                  {happens: func(w *world) { used(w, now()); w.elapse(time.Hour); w.reports("m1") }},
-		"a machine that is a node":                            {happens: func(w *world) { w.join("m1") }},
-		"an invalid time of use":                              {happens: func(w *world) { used(w, "yesterday") }},
+		"a machine that has registered, and has not reported": {happens: func(w *world) { used(w, now()) },
+			forever: true},
+		"a machine whose agent has reported": {happens: func(w *world) { used(w, now()); w.reports("m1") },
+			good: 9 * time.Minute},
+		"a machine whose agent reports late": {happens: func(w *world) {
+			used(w, now())
+			w.elapse(time.Hour)
+			w.reports("m1")
+		}},
+		"a machine that is a node": {happens: func(w *world) { w.join("m1") }},
+		"an invalid time of use":   {happens: func(w *world) { used(w, "yesterday") }},
 		"without a TTL": {
 			settings: func(w *world) { w.setup.ReusedTTL = 0 },
 			happens:  func(w *world) { used(w, now()); w.reports("m1") }, forever: true,
@@ -39,7 +45,9 @@ func TestToken_ExpiresOnce(t *testing.T) {
 				}
 				w.add(machine{name: "m1"})
 				w.settle()
-				over := func() bool { return w.secret(name).Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] == "true" }
+				over := func() bool {
+					return w.secret(name).Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] == "true"
+				}
 				if over() {
 					t.Fatal("the token is invalid from the start")
 				}
@@ -66,7 +74,8 @@ func TestToken_ExpiresWithoutAnEvent(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{name: "m1"})
 		w.settle()
-		w.annotateSecret("m1-machine-bootstrap-token", rkev1.LastAccessAnnotation, time.Now().UTC().Format(time.RFC3339))
+		w.annotateSecret("m1-machine-bootstrap-token", rkev1.LastAccessAnnotation,
+			time.Now().UTC().Format(time.RFC3339))
 		w.reports("m1")
 		w.stop()
 		w.elapse(time.Hour)

@@ -92,11 +92,13 @@ func newWorld(t *testing.T) *world {
 	definitions, err := crds.All()
 	must(t, err)
 	w := &world{
-		T: t, stop: func() {}, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}, Permit: rights.Permit(t, manager)}),
+		T: t, stop: func() {}, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions,
+			Namespaces: []string{namespace}, Permit: rights.Permit(t, manager)}),
 		down: &downstream{nodes: fake.NewClientset()},
 		setup: bootstrap.Settings{
-			ServerURL: "https://drover.example.org/", CACerts: memkube.CACertificate, LinuxInstaller: "#!/bin/sh\necho install\n",
-			ServesAgent: true, ReusedTTL: 10 * time.Minute,
+			ServerURL: "https://drover.example.org/", CACerts: memkube.CACertificate,
+			LinuxInstaller: "#!/bin/sh\necho install\n",
+			ServesAgent:    true, ReusedTTL: 10 * time.Minute,
 		},
 	}
 	w.c, err = clients.New(w.api.Config("players"), clients.Options{Version: "players"})
@@ -110,8 +112,9 @@ func (w *world) addCluster(name, mark string) {
 	w.Helper()
 	must(w.T, w.api.Add(
 		&provv1.Cluster{
-			TypeMeta:   metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: mark}},
+			TypeMeta: metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+				Annotations: map[string]string{rkev1.InstanceAnnotation: mark}},
 		},
 		&clusterv1.Cluster{
 			TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
@@ -119,12 +122,14 @@ func (w *world) addCluster(name, mark string) {
 			Spec: clusterv1.ClusterSpec{ControlPlaneRef: clusterv1.ContractVersionedObjectReference{
 				APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "RKEControlPlane", Name: name,
 			}},
-			Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: new(true)}},
+			Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{
+				InfrastructureProvisioned: new(true)}},
 		},
 		&rkev1.RKEControlPlane{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEControlPlane"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Spec:       rkev1.RKEControlPlaneSpec{ClusterName: name, ManagementClusterName: "c-m-abcdefgh", KubernetesVersion: "v1.36.2+k3s1"},
+			Spec: rkev1.RKEControlPlaneSpec{ClusterName: name, ManagementClusterName: "c-m-abcdefgh",
+				KubernetesVersion: "v1.36.2+k3s1"},
 		},
 	))
 }
@@ -154,13 +159,15 @@ func (w *world) add(m machine) {
 		labels[rkev1.CattleOSLabel] = "windows"
 	}
 	made, err := w.c.CAPI.Machine().Create(&clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.name, Labels: labels, Finalizers: []string{clusterv1.MachineFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.name, Labels: labels,
+			Finalizers: []string{clusterv1.MachineFinalizer}},
 		Spec: clusterv1.MachineSpec{
 			ClusterName: m.cluster,
 			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
 				APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "RKEBootstrap", Name: m.name,
 			}},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: m.infraGroup, Kind: "ThingMachine", Name: m.name},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: m.infraGroup, Kind: "ThingMachine",
+				Name: m.name},
 		},
 	})
 	must(w.T, err)
@@ -168,7 +175,8 @@ func (w *world) add(m machine) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: m.name, Labels: labels, Annotations: m.annotations,
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: made.Name, UID: made.UID, Controller: new(true),
+				APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: made.Name, UID: made.UID,
+				Controller: new(true),
 			}},
 		},
 		Spec: rkev1.RKEBootstrapSpec{ClusterName: m.cluster},
@@ -189,7 +197,8 @@ func (w *world) join(name string) {
 	if found.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue {
 		labels["node-role.kubernetes.io/etcd"] = "true"
 	}
-	_, err := w.down.nodes.CoreV1().Nodes().Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+	_, err := w.down.nodes.CoreV1().Nodes().Create(w.Context(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 	must(w.T, err)
 	found.Status.NodeRef.Name = name
 	_, err = w.c.CAPI.Machine().UpdateStatus(found)
@@ -200,7 +209,8 @@ func (w *world) join(name string) {
 func (w *world) kubeconfig(cluster string) {
 	w.Helper()
 	must(w.T, w.api.Add(&corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster + "-kubeconfig"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: cluster + "-kubeconfig"},
 	}))
 }
 
@@ -210,9 +220,12 @@ func (w *world) start() {
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager"})
 	must(w.T, err)
 	must(w.T, bootstrap.Register(c.HandlerContext(), bootstrap.Deps{
-		Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
-		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply,
-		Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: w.down, Settings: w.setup, InstanceID: instance,
+		Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(),
+		CAPIClusters: c.CAPI.Cluster(),
+		Clusters:     c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(),
+		Apply: c.Apply,
+		Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: w.down, Settings: w.setup,
+		InstanceID: instance,
 	}))
 	running, cancel := context.WithCancel(w.Context())
 	if err := c.Start(running); err != nil {

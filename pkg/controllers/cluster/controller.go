@@ -136,7 +136,8 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	switch {
 	case secret.Type == rkev1.SecretTypeMachinePlan && len(secret.Data[nodeplan.KeyAppliedPeriodicOutput]) > 0:
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
-	case secret.Labels[clusterv1.ClusterNameLabel] != "" && secret.Name == naming.Kubeconfig(secret.Labels[clusterv1.ClusterNameLabel]):
+	case secret.Labels[clusterv1.ClusterNameLabel] != "" &&
+		secret.Name == naming.Kubeconfig(secret.Labels[clusterv1.ClusterNameLabel]):
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[clusterv1.ClusterNameLabel]}}
 	case secret.Type == clusterproxy.TokenSecretType:
 		return h.keysOf(secret.Labels[clusterproxy.TokenClusterLabel])

@@ -58,19 +58,29 @@ func TestChooseKubeconfig(t *testing.T) {
 		moveOn   bool
 		want     string
 	}{
-		"nothing printed, nothing stored":        {},
-		"nothing printed any more":               {current: of(a, "10.0.0.1")},
-		"the first server's best address":        {captured: []capture{a, b}, want: "a https://10.0.0.1:6443"},
-		"the second address stays":               {current: of(a, "10.0.0.2"), captured: []capture{a, b}, want: "a https://10.0.0.2:6443"},
-		"the second server stays":                {current: of(b, "10.0.0.3"), captured: []capture{a, b}, want: "b https://10.0.0.3:6443"},
-		"a server that is gone is given up":      {current: of(b, "10.0.0.3"), captured: []capture{a}, want: "a https://10.0.0.1:6443"},
-		"the server that printed it is gone":     {current: of(a, "10.0.0.1"), servers: []string{"10.0.0.3"}, want: "a https://10.0.0.3:6443"},
-		"another server stands for it":           {current: of(a, "10.0.0.3"), servers: []string{"10.0.0.2", "10.0.0.3"}, want: "a https://10.0.0.3:6443"},
-		"no answer: the next server":             {current: of(a, "10.0.0.2"), captured: []capture{a}, servers: []string{"10.0.0.2", "10.0.0.4"}, moveOn: true, want: "a https://10.0.0.4:6443"},
-		"no answer from the last: the first":     {current: of(a, "10.0.0.4"), captured: []capture{a}, servers: []string{"10.0.0.4"}, moveOn: true, want: "a https://10.0.0.1:6443"},
-		"no answer, and no other server":         {current: of(b, "10.0.0.3"), captured: []capture{b}, moveOn: true, want: "b https://10.0.0.3:6443"},
-		"a server without an address is no help": {captured: []capture{captured(t, "c"), b}, want: "b https://10.0.0.3:6443"},
-		"an address that is none is left out":    {captured: []capture{captured(t, "c", "not an address"), b}, want: "b https://10.0.0.3:6443"},
+		"nothing printed, nothing stored": {},
+		"nothing printed any more":        {current: of(a, "10.0.0.1")},
+		"the first server's best address": {captured: []capture{a, b}, want: "a https://10.0.0.1:6443"},
+		"the second address stays": {current: of(a, "10.0.0.2"), captured: []capture{a, b},
+			want: "a https://10.0.0.2:6443"},
+		"the second server stays": {current: of(b, "10.0.0.3"), captured: []capture{a, b},
+			want: "b https://10.0.0.3:6443"},
+		"a server that is gone is given up": {current: of(b, "10.0.0.3"), captured: []capture{a},
+			want: "a https://10.0.0.1:6443"},
+		"the server that printed it is gone": {current: of(a, "10.0.0.1"), servers: []string{"10.0.0.3"},
+			want: "a https://10.0.0.3:6443"},
+		"another server stands for it": {current: of(a, "10.0.0.3"),
+			servers: []string{"10.0.0.2", "10.0.0.3"}, want: "a https://10.0.0.3:6443"},
+		"no answer: the next server": {current: of(a, "10.0.0.2"), captured: []capture{a},
+			servers: []string{"10.0.0.2", "10.0.0.4"}, moveOn: true, want: "a https://10.0.0.4:6443"},
+		"no answer from the last: the first": {current: of(a, "10.0.0.4"), captured: []capture{a},
+			servers: []string{"10.0.0.4"}, moveOn: true, want: "a https://10.0.0.1:6443"},
+		"no answer, and no other server": {current: of(b, "10.0.0.3"), captured: []capture{b}, moveOn: true,
+			want: "b https://10.0.0.3:6443"},
+		"a server without an address is no help": {captured: []capture{captured(t, "c"), b},
+			want: "b https://10.0.0.3:6443"},
+		"an address that is none is left out": {captured: []capture{captured(t, "c", "not an address"), b},
+			want: "b https://10.0.0.3:6443"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -103,17 +113,20 @@ func TestGatherCaptured_AddressesAreThoseOfTheMachine(t *testing.T) {
 		want        []string
 	}{
 		"the planner noted none": {},
-		"the planner noted one":  {annotations: map[string]string{rkev1.JoinURLAnnotation: "https://[fd00::7]:9345"}, want: []string{"fd00::7"}},
+		"the planner noted one": {annotations: map[string]string{rkev1.JoinURLAnnotation: "https://[fd00::7]:9345"},
+			want: []string{"fd00::7"}},
 		"addresses come first": {
 			annotations: map[string]string{rkev1.JoinURLAnnotation: "https://10.0.0.7:9345"},
 			addresses: []clusterv1.MachineAddress{
-				{Type: clusterv1.MachineInternalIP, Address: "10.0.0.7"}, {Type: clusterv1.MachineExternalIP, Address: "192.0.2.7"},
+				{Type: clusterv1.MachineInternalIP, Address: "10.0.0.7"},
+				{Type: clusterv1.MachineExternalIP, Address: "192.0.2.7"},
 			},
 			want: []string{"192.0.2.7", "10.0.0.7", "10.0.0.7"},
 		},
 	}
 	output, err := nodeplan.EncodePeriodicOutput(map[string]plan.PeriodicInstructionOutput{
-		render.CaptureKubeconfig: {Name: render.CaptureKubeconfig, Stdout: []byte(strings.Replace(printedKubeconfig, "TOKEN", "t", 1))},
+		render.CaptureKubeconfig: {Name: render.CaptureKubeconfig,
+			Stdout: []byte(strings.Replace(printedKubeconfig, "TOKEN", "t", 1))},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -125,13 +138,15 @@ func TestGatherCaptured_AddressesAreThoseOfTheMachine(t *testing.T) {
 			machines := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
 			machines.EXPECT().List("n", gomock.Any()).Return([]*clusterv1.Machine{{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m", Annotations: c.annotations},
-				Spec:       clusterv1.MachineSpec{Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Name: "m"}}},
-				Status:     clusterv1.MachineStatus{Addresses: c.addresses},
+				Spec: clusterv1.MachineSpec{
+					Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Name: "m"}}},
+				Status: clusterv1.MachineStatus{Addresses: c.addresses},
 			}}, nil)
 			secrets := fake.NewMockCacheInterface[*corev1.Secret](ctrl)
 			secrets.EXPECT().Get("n", naming.PlanSecret("m")).Return(&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.JoinURLAnnotation: forged}},
-				Type:       rkev1.SecretTypeMachinePlan, Data: map[string][]byte{nodeplan.KeyAppliedPeriodicOutput: output},
+				Type:       rkev1.SecretTypeMachinePlan,
+				Data:       map[string][]byte{nodeplan.KeyAppliedPeriodicOutput: output},
 			}, nil)
 			h := &handler{machines: machines, secrets: secrets}
 			seen := &Facts{cluster: &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo"}}}
@@ -162,15 +177,25 @@ func TestWakeUps(t *testing.T) {
 			Type:       "rke.cattle.io/machine-plan", Data: map[string][]byte{"applied-periodic-output": {1}},
 		}), demo},
 		"a plan Secret without": {(&handler{}).ofSecret(&corev1.Secret{
-			ObjectMeta: meta("p", map[string]string{"rke.cattle.io/cluster-name": "demo"}), Type: "rke.cattle.io/machine-plan",
+			ObjectMeta: meta("p", map[string]string{"rke.cattle.io/cluster-name": "demo"}),
+			Type:       "rke.cattle.io/machine-plan",
 		}), nil},
-		"a kubeconfig":                  {(&handler{}).ofSecret(&corev1.Secret{ObjectMeta: meta("demo-kubeconfig", map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})}), demo},
-		"another Secret of the cluster": {(&handler{}).ofSecret(&corev1.Secret{ObjectMeta: meta("demo-other", map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})}), nil},
-		"any Secret":                    {(&handler{}).ofSecret(&corev1.Secret{ObjectMeta: meta("x", nil)}), nil},
+		"a kubeconfig": {
+			(&handler{}).ofSecret(
+				&corev1.Secret{ObjectMeta: meta("demo-kubeconfig",
+					map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})}), demo},
+		"another Secret of the cluster": {
+			(&handler{}).ofSecret(
+				&corev1.Secret{ObjectMeta: meta("demo-other",
+					map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})}), nil},
+		"any Secret": {(&handler{}).ofSecret(&corev1.Secret{ObjectMeta: meta("x", nil)}), nil},
 		"a server": {ofServer(&clusterv1.Machine{
-			ObjectMeta: meta("m", map[string]string{"rke.cattle.io/control-plane-role": "true"}), Spec: clusterv1.MachineSpec{ClusterName: "demo"},
+			ObjectMeta: meta("m", map[string]string{"rke.cattle.io/control-plane-role": "true"}),
+			Spec:       clusterv1.MachineSpec{ClusterName: "demo"},
 		}), demo},
-		"a worker": {ofServer(&clusterv1.Machine{ObjectMeta: meta("m", nil), Spec: clusterv1.MachineSpec{ClusterName: "demo"}}), nil},
+		"a worker": {
+			ofServer(&clusterv1.Machine{ObjectMeta: meta("m", nil), Spec: clusterv1.MachineSpec{ClusterName: "demo"}}),
+			nil},
 	}
 	for name, c := range cases {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {

@@ -105,7 +105,8 @@ func (h *handler) keysOf(id string) []wakeup.Key {
 // letGo removes a connected agent from an imported cluster. Later that is impossible, and the agent would try to
 // connect for as long as the cluster exists. In other clusters, the machines are removed anyway.
 func (h *handler) letGo(cluster *provv1.Cluster) error {
-	if h.Uninstall == nil || h.Tunnel == nil || cluster.Spec.RKEConfig != nil || !h.Tunnel.Connected(cluster.Status.ClusterName) {
+	if h.Uninstall == nil || h.Tunnel == nil || cluster.Spec.RKEConfig != nil ||
+		!h.Tunnel.Connected(cluster.Status.ClusterName) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(h.ctx, uninstallTimeout)

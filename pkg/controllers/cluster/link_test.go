@@ -21,7 +21,8 @@ import (
 
 // made returns a cluster that Drover created.
 func made() *provv1.Cluster {
-	return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo"}, Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}}
+	return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo"},
+		Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}}
 }
 
 type tunnels map[string]bool
@@ -48,11 +49,16 @@ func TestLink(t *testing.T) {
 		"no tunnel, and the API server has answered":      {noTunnel: true, answered: true, want: []string{connected}},
 		"an agent that was never there is not missed":     {after: time.Hour},
 		"the API server answers before there is an agent": {answered: true, want: []string{connected}},
-		"an agent dials in":                               {session: true, want: []string{"AgentDeployed=True", connected}},
-		"an agent of before may come back":                {before: deployed(), after: 20 * time.Second, awaits: 40 * time.Second, want: []string{"AgentDeployed=True"}},
-		"an agent of before has not come back":            {before: deployed(), after: time.Minute, want: []string{"AgentDeployed=True", disconnected, "Ready=False"}},
-		"an agent that came in this term goes":            {before: deployed(), came: true, after: time.Second, want: []string{"AgentDeployed=True", disconnected, "Ready=False"}},
-		"that the API server answered once is no agent":   {before: deployed(), came: true, answered: true, want: []string{"AgentDeployed=True", disconnected, "Ready=False"}},
+		"an agent dials in": {session: true,
+			want: []string{"AgentDeployed=True", connected}},
+		"an agent of before may come back": {before: deployed(), after: 20 * time.Second,
+			awaits: 40 * time.Second, want: []string{"AgentDeployed=True"}},
+		"an agent of before has not come back": {before: deployed(), after: time.Minute,
+			want: []string{"AgentDeployed=True", disconnected, "Ready=False"}},
+		"an agent that came in this term goes": {before: deployed(), came: true, after: time.Second,
+			want: []string{"AgentDeployed=True", disconnected, "Ready=False"}},
+		"that the API server answered once is no agent": {before: deployed(), came: true, answered: true,
+			want: []string{"AgentDeployed=True", disconnected, "Ready=False"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -68,18 +74,21 @@ func TestLink(t *testing.T) {
 			if c.came {
 				h.met.add("c-m-1")
 			}
-			management := &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}, Status: mgmtv3.ClusterStatus{Conditions: c.before}}
+			management := &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"},
+				Status: mgmtv3.ClusterStatus{Conditions: c.before}}
 			seen := &Facts{
 				cluster:    made(),
 				management: management, now: began.Add(c.after),
-				controlPlane: &rkev1.RKEControlPlane{Status: rkev1.RKEControlPlaneStatus{Conditions: []rkev1.GenericCondition{
-					{Type: rkev1.ConditionStable, Status: rkev1.ConditionTrue},
-				}}},
+				controlPlane: &rkev1.RKEControlPlane{
+					Status: rkev1.RKEControlPlaneStatus{Conditions: []rkev1.GenericCondition{
+						{Type: rkev1.ConditionStable, Status: rkev1.ConditionTrue},
+					}}},
 			}
 			seen.link = h.linkOf(seen.cluster, management, seen.now)
 			status := seen.managementStatus(c.answered)
 			var got []string
-			for _, kind := range []string{mgmtv3.ClusterConditionAgentDeployed, mgmtv3.ClusterConditionConnected, mgmtv3.ClusterConditionReady} {
+			for _, kind := range []string{mgmtv3.ClusterConditionAgentDeployed, mgmtv3.ClusterConditionConnected,
+				mgmtv3.ClusterConditionReady} {
 				if condition := conditions.Get(status.Conditions, kind); condition != nil {
 					got = append(got, kind+"="+condition.Status)
 				}
@@ -100,12 +109,14 @@ func TestLink(t *testing.T) {
 func TestLink_ReadyAgain(t *testing.T) {
 	t.Parallel()
 	plane := &rkev1.RKEControlPlane{Status: rkev1.RKEControlPlaneStatus{Conditions: []rkev1.GenericCondition{
-		{Type: rkev1.ConditionStable, Status: rkev1.ConditionTrue}, {Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue},
+		{Type: rkev1.ConditionStable, Status: rkev1.ConditionTrue},
+		{Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue},
 	}}}
 	seen := &Facts{cluster: made(), management: &mgmtv3.Cluster{}, controlPlane: plane}
 	seen.link = link{agent: true, lost: true}
 	seen.management.Status = seen.managementStatus(false)
-	if ready := conditions.Get(seen.management.Status.Conditions, mgmtv3.ClusterConditionReady); ready == nil || ready.Reason != reasonDisconnected {
+	if ready := conditions.Get(seen.management.Status.Conditions, mgmtv3.ClusterConditionReady); ready == nil ||
+		ready.Reason != reasonDisconnected {
 		t.Fatalf("Ready is %v", ready)
 	}
 	seen.link = link{agent: true, connected: true}
@@ -133,9 +144,12 @@ func TestLink_Imported(t *testing.T) {
 		}
 	}
 	expect("no user has run the command", link{})
-	expect("the agent is there", link{agent: true, connected: true}, "AgentDeployed=True", "Connected=True", "Provisioned=True", "Ready=True")
-	expect("it may come back", link{agent: true}, "AgentDeployed=True", "Connected=True", "Provisioned=True", "Ready=True")
-	expect("it is gone", link{agent: true, lost: true}, "AgentDeployed=True", "Connected=False", "Provisioned=True", "Ready=False")
+	expect("the agent is there", link{agent: true, connected: true}, "AgentDeployed=True", "Connected=True",
+		"Provisioned=True", "Ready=True")
+	expect("it may come back", link{agent: true}, "AgentDeployed=True", "Connected=True", "Provisioned=True",
+		"Ready=True")
+	expect("it is gone", link{agent: true, lost: true}, "AgentDeployed=True", "Connected=False", "Provisioned=True",
+		"Ready=False")
 }
 
 // TestLetGo: the agent of an imported cluster is removed with it, and a failing removal does not keep the Cluster
@@ -149,11 +163,13 @@ func TestLetGo(t *testing.T) {
 		after           time.Duration
 		asked, tryAgain bool
 	}{
-		"an agent that is connected":               {session: true, asked: true},
-		"an agent that is not connected":           {},
-		"a cluster whose machines are removed":     {made: true, session: true},
-		"it fails":                                 {session: true, fails: errors.New("busy"), after: uninstallTries, asked: true, tryAgain: true},
-		"it has failed for long enough":            {session: true, fails: errors.New("busy"), after: uninstallTries + time.Second, asked: true},
+		"an agent that is connected":           {session: true, asked: true},
+		"an agent that is not connected":       {},
+		"a cluster whose machines are removed": {made: true, session: true},
+		"it fails": {session: true, fails: errors.New("busy"), after: uninstallTries,
+			asked: true, tryAgain: true},
+		"it has failed for long enough": {session: true, fails: errors.New("busy"), after: uninstallTries +
+			time.Second, asked: true},
 		"it succeeds at last, long after it began": {session: true, after: time.Hour, asked: true},
 	} {
 		t.Run(name, func(t *testing.T) {

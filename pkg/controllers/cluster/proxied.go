@@ -76,7 +76,8 @@ func (h *handler) storeProxied(facts *Facts) error {
 	written, err := h.writeProxied(facts, way, token.Name)
 	if !written {
 		// The token is still unused. Without this deletion, each failed attempt would leave one.
-		err = errors.Join(err, client.IgnoreNotFound(h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{})))
+		err = errors.Join(err,
+			client.IgnoreNotFound(h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{})))
 	}
 	return err
 }
@@ -155,7 +156,8 @@ func (h *handler) writeKubeconfig(facts *Facts, desired *corev1.Secret) (written
 	}
 	updated := facts.kubeconfig.DeepCopy()
 	updated.Data = desired.Data
-	updated.Labels, updated.Annotations = with(updated.Labels, desired.Labels), with(updated.Annotations, desired.Annotations)
+	updated.Labels, updated.Annotations = with(updated.Labels, desired.Labels),
+		with(updated.Annotations, desired.Annotations)
 	isOwner := func(ref metav1.OwnerReference) bool { return ref.UID == facts.cluster.UID }
 	if !slices.ContainsFunc(updated.OwnerReferences, isOwner) {
 		updated.OwnerReferences = append(updated.OwnerReferences, desired.OwnerReferences...)
@@ -197,7 +199,8 @@ func (h *handler) removeTokens(id string, which func(token *corev1.Secret) bool)
 	if h.TokenNamespace == "" {
 		return nil // no tokens are created
 	}
-	tokens, err := h.secrets.List(h.TokenNamespace, labels.SelectorFromSet(labels.Set{clusterproxy.TokenClusterLabel: id}))
+	tokens, err := h.secrets.List(h.TokenNamespace,
+		labels.SelectorFromSet(labels.Set{clusterproxy.TokenClusterLabel: id}))
 	if err != nil {
 		return fmt.Errorf("list tokens of %s: %w", id, err)
 	}
@@ -205,7 +208,8 @@ func (h *handler) removeTokens(id string, which func(token *corev1.Secret) bool)
 		if token.DeletionTimestamp != nil || !clusterproxy.ForMachine(token) || !which(token) {
 			continue
 		}
-		if err := h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove token %s/%s: %w", token.Namespace, token.Name, err)
 		}
 	}

@@ -48,8 +48,11 @@ func newProxiedWorld(t *testing.T) *proxiedWorld {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
 	}
 	cache := fake.NewMockCacheInterface[*corev1.Secret](ctrl)
-	cache.EXPECT().Get("drover-system", gomock.Any()).DoAndReturn(func(_, name string) (*corev1.Secret, error) { return get(name, true) }).AnyTimes()
-	cache.EXPECT().List("drover-system", gomock.Any()).DoAndReturn(func(_ string, selector labels.Selector) ([]*corev1.Secret, error) {
+	cache.EXPECT().Get("drover-system", gomock.Any()).DoAndReturn(func(_, name string) (*corev1.Secret, error) {
+		return get(name, true)
+	}).AnyTimes()
+	cache.EXPECT().List("drover-system",
+		gomock.Any()).DoAndReturn(func(_ string, selector labels.Selector) ([]*corev1.Secret, error) {
 		var found []*corev1.Secret
 		for _, name := range slices.Sorted(maps.Keys(w.secrets)) {
 			if selector.Matches(labels.Set(w.secrets[name].Labels)) && !w.unseen[name] {
@@ -59,7 +62,8 @@ func newProxiedWorld(t *testing.T) *proxiedWorld {
 		return found, nil
 	}).AnyTimes()
 	live := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](ctrl)
-	live.EXPECT().Get(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
+	live.EXPECT().Get(gomock.Any(), gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
 		return get(name, false)
 	}).AnyTimes()
 	store := func(verb string) func(*corev1.Secret) (*corev1.Secret, error) {
@@ -78,16 +82,20 @@ func newProxiedWorld(t *testing.T) *proxiedWorld {
 	}
 	live.EXPECT().Create(gomock.Any()).DoAndReturn(store("create")).AnyTimes()
 	live.EXPECT().Update(gomock.Any()).DoAndReturn(store("update")).AnyTimes()
-	live.EXPECT().Delete("drover-system", gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ *metav1.DeleteOptions) error {
+	live.EXPECT().Delete("drover-system", gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, name string, _ *metav1.DeleteOptions) error {
 		w.writes = append(w.writes, "delete token")
 		delete(w.secrets, name)
 		return nil
 	}).AnyTimes()
 	clusters := fake.NewMockControllerInterface[*provv1.Cluster, *provv1.ClusterList](ctrl)
-	clusters.EXPECT().EnqueueAfter("n", "demo", gomock.Any()).Do(func(_, _ string, after time.Duration) { w.again = after }).AnyTimes()
+	clusters.EXPECT().EnqueueAfter("n", "demo", gomock.Any()).Do(func(_, _ string, after time.Duration) {
+		w.again = after
+	}).AnyTimes()
 	w.handler = &handler{
 		Deps: Deps{
-			Clusters: clusters, Secrets: live, Endpoints: Endpoints{Server: "https://drover.example.com", Authority: []byte("authority\n")},
+			Clusters: clusters, Secrets: live, Endpoints: Endpoints{Server: "https://drover.example.com",
+				Authority: []byte("authority\n")},
 			TokenNamespace: "drover-system",
 		},
 		secrets: cache,
@@ -119,8 +127,10 @@ func (w *proxiedWorld) current(t *testing.T) (bearer string, token *corev1.Secre
 		t.Fatal(err)
 	}
 	bearer, token = config.AuthInfos["user"].Token, w.secrets[kubeconfig.Annotations[rkev1.ProxyTokenAnnotation]]
-	if bearer != string(kubeconfig.Data[proxy.TokenKey]) || config.Clusters["cluster"].Server != "https://drover.example.com/k8s/clusters/c-m-1" {
-		t.Errorf("the kubeconfig leads to %s, and its token differs from that of the Secret: %v", config.Clusters["cluster"].Server, bearer != string(kubeconfig.Data[proxy.TokenKey]))
+	if bearer != string(kubeconfig.Data[proxy.TokenKey]) || config.Clusters["cluster"].Server !=
+		"https://drover.example.com/k8s/clusters/c-m-1" {
+		t.Errorf("the kubeconfig leads to %s, and its token differs from that of the Secret: %v",
+			config.Clusters["cluster"].Server, bearer != string(kubeconfig.Data[proxy.TokenKey]))
 	}
 	return bearer, token
 }
@@ -165,21 +175,33 @@ func TestProxied_WhatDoesNotStandIsMadeAnew(t *testing.T) {
 		happens func(w *proxiedWorld, token string)
 		want    []string
 	}{
-		"a user revokes the token":              {func(w *proxiedWorld, token string) { delete(w.secrets, token) }, replaced},
+		"a user revokes the token": {func(w *proxiedWorld, token string) { delete(w.secrets, token) },
+			replaced},
 		"the cache does not have the token yet": {func(w *proxiedWorld, token string) { w.unseen[token] = true }, nil},
-		"a user deletes the kubeconfig":         {func(w *proxiedWorld, _ string) { delete(w.secrets, "demo-kubeconfig") }, []string{"delete token", "create token", "create kubeconfig"}},
-		"the server has another address":        {func(w *proxiedWorld, _ string) { w.Endpoints.Server = "https://other.example.com" }, replaced},
-		"the server has another authority":      {func(w *proxiedWorld, _ string) { w.Endpoints.Authority = []byte("other") }, replaced},
-		"another line break is no change":       {func(w *proxiedWorld, _ string) { w.Endpoints.Authority = []byte("authority\n\n") }, nil},
+		"a user deletes the kubeconfig": {func(w *proxiedWorld, _ string) {
+			delete(w.secrets, "demo-kubeconfig")
+		}, []string{"delete token", "create token", "create kubeconfig"}},
+		"the server has another address": {func(w *proxiedWorld, _ string) {
+			w.Endpoints.Server = "https://other.example.com"
+		}, replaced},
+		"the server has another authority": {func(w *proxiedWorld, _ string) {
+			w.Endpoints.Authority = []byte("other")
+		}, replaced},
+		"another line break is no change": {func(w *proxiedWorld, _ string) {
+			w.Endpoints.Authority = []byte("authority\n\n")
+		}, nil},
 		"a user writes another token there": {func(w *proxiedWorld, _ string) {
 			w.edit(func(s string) string { return strings.ReplaceAll(s, "drover-token-", "drover-token-x") })
 		}, replaced},
 		"a user writes a program there": {func(w *proxiedWorld, _ string) {
 			w.edit(func(s string) string {
-				return strings.Replace(s, "    token:", "    exec: {command: x, apiVersion: client.authentication.k8s.io/v1}\n    token:", 1)
+				return strings.Replace(s, "    token:",
+					"    exec: {command: x, apiVersion: client.authentication.k8s.io/v1}\n    token:", 1)
 			})
 		}, replaced},
-		"a user writes nonsense there": {func(w *proxiedWorld, _ string) { w.edit(func(string) string { return "nonsense" }) }, replaced},
+		"a user writes nonsense there": {func(w *proxiedWorld, _ string) {
+			w.edit(func(string) string { return "nonsense" })
+		}, replaced},
 		"the kubeconfig comes from a node": {func(w *proxiedWorld, _ string) {
 			delete(w.secrets["demo-kubeconfig"].Annotations, rkev1.ProxyTokenAnnotation)
 		}, replaced},
@@ -209,15 +231,18 @@ func TestProxied_TokensThatNobodyGetsAreNotLeftBehind(t *testing.T) {
 		exists  bool
 		fails   bool
 	}{
-		"the API server is away":               {apierrors.NewInternalError(errors.New("away")), false, true},
-		"another process has written it":       {apierrors.NewConflict(kubeconfigs, "demo-kubeconfig", errors.New("changed")), true, false},
-		"another process was faster to create": {apierrors.NewAlreadyExists(kubeconfigs, "demo-kubeconfig"), false, false},
+		"the API server is away": {apierrors.NewInternalError(errors.New("away")), false, true},
+		"another process has written it": {apierrors.NewConflict(kubeconfigs, "demo-kubeconfig",
+			errors.New("changed")), true, false},
+		"another process was faster to create": {apierrors.NewAlreadyExists(kubeconfigs, "demo-kubeconfig"), false,
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newProxiedWorld(t)
 			if c.exists {
-				w.secrets["demo-kubeconfig"] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo-kubeconfig"}}
+				w.secrets["demo-kubeconfig"] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n",
+					Name: "demo-kubeconfig"}}
 			}
 			w.refused = c.refused
 			for range 3 {
@@ -240,7 +265,8 @@ func TestProxied_CacheBehindMakesNoToken(t *testing.T) {
 	w := newProxiedWorld(t)
 	w.reconcile(t)
 	w.secrets["demo-kubeconfig"].ResourceVersion = "2"
-	for name, behind := range map[string]*corev1.Secret{"not there": nil, "an older one": {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}} {
+	for name, behind := range map[string]*corev1.Secret{"not there": nil,
+		"an older one": {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}} {
 		w.writes, w.seen.kubeconfig = nil, behind
 		if err := w.storeKubeconfig(w.seen); err != nil || len(w.writes) > 0 {
 			t.Errorf("%s: error %v, writes %v", name, err, w.writes)

@@ -23,11 +23,12 @@ func TestReport_Reconciling(t *testing.T) {
 		end            error
 		want           string
 	}{
-		"it is not reached":                       {want: "True Reconciling " + waiting},
-		"it is reached":                           {ready: true, want: "False  "},
-		"it is stalled":                           {stalled: true, want: "False  "},
-		"its kubeconfig cannot be written":        {end: errors.New("forbidden"), want: "True Error forbidden"},
-		"a token cannot be renewed when it works": {ready: true, end: errors.New("forbidden"), want: "True Error forbidden"},
+		"it is not reached":                {want: "True Reconciling " + waiting},
+		"it is reached":                    {ready: true, want: "False  "},
+		"it is stalled":                    {stalled: true, want: "False  "},
+		"its kubeconfig cannot be written": {end: errors.New("forbidden"), want: "True Error forbidden"},
+		"a token cannot be renewed when it works": {ready: true, end: errors.New("forbidden"),
+			want: "True Error forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +39,8 @@ func TestReport_Reconciling(t *testing.T) {
 			facts := &Facts{cluster: made(), now: time.Unix(0, 0)}
 			facts.cluster.Status.Ready = tc.ready
 			if tc.stalled {
-				stalled := conditions.Condition{Type: provv1.ConditionStalled, Status: rkev1.ConditionTrue, Reason: "InvalidSpec"}
+				stalled := conditions.Condition{Type: provv1.ConditionStalled, Status: rkev1.ConditionTrue,
+					Reason: "InvalidSpec"}
 				conditions.Set(&facts.cluster.Status.Conditions, stalled, facts.now)
 			}
 			h := &handler{Deps: Deps{Clusters: clusters}}

@@ -23,7 +23,8 @@ import (
 const fieldManager = "drover"
 
 // applyAll applies a manifest over the installed one, which found belongs to.
-func applyAll(ctx context.Context, client kubernetes.Interface, found *appsv1.Deployment, objects []runtime.Object) error {
+func applyAll(ctx context.Context, client kubernetes.Interface, found *appsv1.Deployment,
+	objects []runtime.Object) error {
 	if err := takeOver(ctx, client, found); err != nil {
 		return err
 	}
@@ -52,7 +53,8 @@ func takeOver(ctx context.Context, client kubernetes.Interface, found *appsv1.De
 	if patch == nil {
 		return nil
 	}
-	_, err = client.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = client.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.JSONPatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
 		return fmt.Errorf("take over Deployment %s/%s: %w", clustermanifest.Namespace, found.Name, err)
 	}

@@ -17,19 +17,23 @@ import (
 // scalers and status writers.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
-	entry := func(manager, subresource, fields string, operation metav1.ManagedFieldsOperationType) metav1.ManagedFieldsEntry {
+	entry := func(manager, subresource, fields string,
+		operation metav1.ManagedFieldsOperationType) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "apps/v1", FieldsType: "FieldsV1",
-			FieldsV1: metav1.NewFieldsV1(fields),
+			Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "apps/v1",
+			FieldsType: "FieldsV1",
+			FieldsV1:   metav1.NewFieldsV1(fields),
 		}
 	}
 	const spec = `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"cluster-register\"}":{".":{},"f:ports":{}}}}}}}`
-	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-system", Name: "cattle-cluster-agent", ResourceVersion: "7", ManagedFields: []metav1.ManagedFieldsEntry{
-		entry("deploy@server-1", "", spec, metav1.ManagedFieldsOperationUpdate),
-		entry("kubectl", "scale", `{"f:spec":{"f:replicas":{}}}`, metav1.ManagedFieldsOperationUpdate),
-		entry("kube-controller-manager", "status", `{"f:status":{"f:replicas":{}}}`, metav1.ManagedFieldsOperationUpdate),
-		entry(fieldManager, "", `{"f:spec":{"f:strategy":{}}}`, metav1.ManagedFieldsOperationApply),
-	}}}
+	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-system", Name: "cattle-cluster-agent",
+		ResourceVersion: "7", ManagedFields: []metav1.ManagedFieldsEntry{
+			entry("deploy@server-1", "", spec, metav1.ManagedFieldsOperationUpdate),
+			entry("kubectl", "scale", `{"f:spec":{"f:replicas":{}}}`, metav1.ManagedFieldsOperationUpdate),
+			entry("kube-controller-manager", "status", `{"f:status":{"f:replicas":{}}}`,
+				metav1.ManagedFieldsOperationUpdate),
+			entry(fieldManager, "", `{"f:spec":{"f:strategy":{}}}`, metav1.ManagedFieldsOperationApply),
+		}}}
 	client := fake.NewClientset()
 	var patch []byte
 	client.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -54,7 +58,8 @@ func TestTakeOver(t *testing.T) {
 	for _, e := range entries {
 		managers[e.Manager+"/"+e.Subresource] = e.FieldsV1.GetRawString()
 	}
-	if len(managers) != 3 || !strings.Contains(managers["drover/"], "f:ports") || !strings.Contains(managers["drover/"], "f:strategy") || managers["kubectl/scale"] == "" {
+	if len(managers) != 3 || !strings.Contains(managers["drover/"], "f:ports") ||
+		!strings.Contains(managers["drover/"], "f:strategy") || managers["kubectl/scale"] == "" {
 		t.Errorf("the owners are %v", managers)
 	}
 	if string(operations[1].Value) != `"7"` {

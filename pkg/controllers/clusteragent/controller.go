@@ -74,7 +74,9 @@ type handler struct {
 func Register(ctx context.Context, d Deps) error {
 	h := newHandler(ctx, d)
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
-	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, func(c *mgmtv3.Cluster) string { return c.Name })
+	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, func(c *mgmtv3.Cluster) string {
+		return c.Name
+	})
 	if err := errors.Join(
 		wakeup.On(ctx, d.Clusters, byManagement, d.ManagementClusters),
 		wakeup.On(ctx, d.Clusters, wakeup.BySameName[*rkev1.RKEControlPlane](), d.ControlPlanes),
@@ -90,7 +92,8 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		d.Log = logrus.StandardLogger()
 	}
 	h := &handler{
-		Deps: d, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(), secrets: d.Secrets.Cache(),
+		Deps: d, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(),
+		controlPlanes: d.ControlPlanes.Cache(), secrets: d.Secrets.Cache(),
 	}
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	h.clusters.AddIndexer(indexKeys, byKeys)
@@ -106,7 +109,8 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	if secret.Type == rkev1.SecretTypeClusterAgent {
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
 	}
-	if name, ok := registration.IsSecretName(secret.Name); !ok || name != naming.SystemRegistrationToken && name != naming.DefaultRegistrationToken {
+	if name, ok := registration.IsSecretName(secret.Name); !ok || name != naming.SystemRegistrationToken &&
+		name != naming.DefaultRegistrationToken {
 		return nil
 	}
 	return h.of(secret.Namespace)
@@ -183,7 +187,8 @@ func (h *handler) ours(cluster *provv1.Cluster) bool {
 func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error) {
 	facts := &clustermanifest.Facts{Cluster: cluster}
 	var err error
-	if facts.Stored, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err != nil {
+	if facts.Stored, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err !=
+		nil {
 		return nil, err
 	}
 	if facts.Stored != nil && !topology.Belongs(facts.Stored, cluster) {
@@ -205,15 +210,18 @@ func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error
 // complete adds what every manifest of a cluster needs, except pull secrets. It returns nil while an object is missing.
 func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts, error) {
 	var err error
-	if facts.Management, err = clients.Optional(h.management.Get(facts.Cluster.Status.ClusterName)); err != nil || facts.Management == nil {
+	if facts.Management, err = clients.Optional(h.management.Get(facts.Cluster.Status.ClusterName)); err != nil ||
+		facts.Management == nil {
 		return nil, err
 	}
-	token, err := clients.Optional(h.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
+	token, err := clients.Optional(h.secrets.Get(facts.Management.Name,
+		naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
 	if err != nil || token == nil {
 		return nil, err
 	}
 	facts.Token = string(token.Data[registration.KeyToken])
-	facts.EndpointKeys, err = clients.Optional(h.secrets.Get(facts.Cluster.Namespace, naming.EndpointKeys(facts.Cluster.Name)))
+	facts.EndpointKeys, err = clients.Optional(h.secrets.Get(facts.Cluster.Namespace,
+		naming.EndpointKeys(facts.Cluster.Name)))
 	return facts, err
 }
 

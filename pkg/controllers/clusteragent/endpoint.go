@@ -99,16 +99,19 @@ func (u *updates) rotateKeys(stored *corev1.Secret, keys endpointtoken.Keys) (en
 // applyAuth applies the keys, and then the token authenticator, if they differ. It replaces an existing authenticator
 // only if settled.
 func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.AuthObjects, settled bool) error {
-	keys, err := client.CoreV1().ConfigMaps(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
+	keys, err := client.CoreV1().ConfigMaps(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth,
+		metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read the token authenticator: %w", err)
 	}
-	if err != nil || keys.Data[clustermanifest.TrustKey] != wanted.Keys.Data[clustermanifest.TrustKey] || digest(keys) != digest(wanted.Keys) {
+	if err != nil || keys.Data[clustermanifest.TrustKey] != wanted.Keys.Data[clustermanifest.TrustKey] ||
+		digest(keys) != digest(wanted.Keys) {
 		if err := applyTo(u.ctx, client.CoreV1().RESTClient(), wanted.Keys); err != nil {
 			return err
 		}
 	}
-	server, err := client.AppsV1().DaemonSets(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
+	server, err := client.AppsV1().DaemonSets(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth,
+		metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read the token authenticator: %w", err)
 	}
@@ -124,7 +127,8 @@ func digest(object metav1.Object) string {
 
 // withoutEndpoint removes the token authenticator from a cluster, if Drover installed it, and then deletes the keys.
 func (u *updates) withoutEndpoint(client kubernetes.Interface, keys *corev1.Secret) error {
-	servers, maps := client.AppsV1().DaemonSets(clustermanifest.Namespace), client.CoreV1().ConfigMaps(clustermanifest.Namespace)
+	servers, maps := client.AppsV1().DaemonSets(clustermanifest.Namespace),
+		client.CoreV1().ConfigMaps(clustermanifest.Namespace)
 	err := errors.Join(
 		remove(u, servers.Get, servers.Delete),
 		remove(u, maps.Get, maps.Delete),
@@ -132,7 +136,8 @@ func (u *updates) withoutEndpoint(client kubernetes.Interface, keys *corev1.Secr
 	if err != nil {
 		return err
 	}
-	err = u.Secrets.Delete(keys.Namespace, keys.Name, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(keys.UID))})
+	err = u.Secrets.Delete(keys.Namespace, keys.Name,
+		&metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(keys.UID))})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete secret %s/%s: %w", keys.Namespace, keys.Name, err)
 	}
@@ -151,7 +156,8 @@ func remove[T metav1.Object](u *updates, get getter[T], gone deleter) error {
 		return nil
 	}
 	if err == nil {
-		err = gone(u.ctx, clustermanifest.Auth, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.GetUID()))})
+		err = gone(u.ctx, clustermanifest.Auth,
+			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.GetUID()))})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the token authenticator: %w", err)
@@ -168,5 +174,6 @@ func endpointVersion(facts *clustermanifest.Facts) string {
 	if config := facts.Cluster.Spec.RKEConfig; config != nil {
 		loopback = distro.LoopbackHost(config.Networking)
 	}
-	return fmt.Sprint(endpointtoken.Wanted(facts.Cluster), "/", loopback, "/", facts.EndpointKeys.UID, "/", facts.EndpointKeys.ResourceVersion)
+	return fmt.Sprint(endpointtoken.Wanted(facts.Cluster), "/", loopback, "/", facts.EndpointKeys.UID, "/",
+		facts.EndpointKeys.ResourceVersion)
 }

@@ -41,7 +41,8 @@ func (w *world) keys() *endpointtoken.Keys {
 	if !exists {
 		return nil
 	}
-	if secret.Labels[rkev1.ClusterNameLabel] != "demo" || secret.Labels[rkev1.BackupLabel] == "" || len(secret.OwnerReferences) != 1 {
+	if secret.Labels[rkev1.ClusterNameLabel] != "demo" || secret.Labels[rkev1.BackupLabel] == "" ||
+		len(secret.OwnerReferences) != 1 {
 		w.Errorf("the Secret has labels %v and owners %v", secret.Labels, secret.OwnerReferences)
 	}
 	keys, err := endpointtoken.KeysOf(secret)
@@ -52,7 +53,8 @@ func (w *world) keys() *endpointtoken.Keys {
 // trusts returns whether the cluster trusts a key, and whether it has the token authenticator.
 func (w *world) trusts(keys *endpointtoken.Keys) (trusted, served bool) {
 	w.Helper()
-	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth}}
+	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace,
+		Name: clustermanifest.Auth}}
 	exists, err := w.agents.cluster.Get(found)
 	must(w.T, err)
 	if exists && keys != nil {
@@ -61,13 +63,16 @@ func (w *world) trusts(keys *endpointtoken.Keys) (trusted, served bool) {
 		trust, err := endpointtoken.ParseTrust([]byte(found.Data[clustermanifest.TrustKey]))
 		must(w.T, err)
 		token, err := keys.Sign(endpointtoken.Claims{
-			ID: "1", Audience: endpointtoken.Audience(id, management.UID), Issued: time.Now(), Expires: time.Now().Add(time.Hour), User: authenticationv1.UserInfo{Username: "jane"},
+			ID: "1", Audience: endpointtoken.Audience(id, management.UID), Issued: time.Now(),
+			Expires: time.Now().Add(time.Hour), User: authenticationv1.UserInfo{Username: "jane"},
 		})
 		must(w.T, err)
 		_, err = trust.Verify(token, time.Now())
 		trusted = err == nil
 	}
-	served, err = w.agents.cluster.Get(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth}})
+	served, err = w.agents.cluster.Get(
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace,
+			Name: clustermanifest.Auth}})
 	must(w.T, err)
 	return trusted, served
 }
@@ -183,7 +188,9 @@ func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
 	tell(t, func(w *world) {
 		for _, name := range []string{"a", "b", "c"} {
 			must(t, w.api.Add(&corev1.Secret{
-				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name + "-endpoint-keys"}, Type: corev1.SecretTypeOpaque,
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name + "-endpoint-keys"},
+				Type:       corev1.SecretTypeOpaque,
 			}))
 			w.another(name, true)
 			replaced, err := w.user.Core.Secret().Get("c-m-"+name, token().Name, metav1.GetOptions{})
@@ -210,7 +217,9 @@ func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
 			t.Error("the former token stays valid although the agent has the new one")
 		}
 		log := w.log.String()
-		if strings.Contains(log, "The agent of a cluster cannot be") || !strings.Contains(log, "The authorized endpoint of a cluster cannot be") || !strings.Contains(log, "delete the Secret, and Drover creates it again") {
+		if strings.Contains(log, "The agent of a cluster cannot be") ||
+			!strings.Contains(log, "The authorized endpoint of a cluster cannot be") ||
+			!strings.Contains(log, "delete the Secret, and Drover creates it again") {
 			t.Errorf("log %s", log)
 		}
 	})
@@ -245,16 +254,19 @@ func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
 		former := map[string]string{clustermanifest.DigestAnnotation: "of another release"}
 		must(t, w.agents.cluster.Add(
 			&appsv1.Deployment{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: former}, Status: done,
+				TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment,
+					Annotations: former}, Status: done,
 			},
 			&appsv1.DaemonSet{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth, Annotations: former},
+				TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth,
+					Annotations: former},
 			},
 		))
 		replaced := func() bool {
-			found := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth}}
+			found := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace,
+				Name: clustermanifest.Auth}}
 			_, err := w.agents.cluster.Get(found)
 			must(t, err)
 			return found.Annotations[clustermanifest.DigestAnnotation] != former[clustermanifest.DigestAnnotation]
@@ -266,11 +278,13 @@ func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
 		}
 		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
 		must(t, err)
-		agent, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(t.Context(), clustermanifest.Deployment, metav1.GetOptions{})
+		agent, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(t.Context(),
+			clustermanifest.Deployment, metav1.GetOptions{})
 		must(t, err)
 		done.ObservedGeneration = agent.Generation
 		agent.Status = done
-		_, err = client.AppsV1().Deployments(clustermanifest.Namespace).UpdateStatus(t.Context(), agent, metav1.UpdateOptions{})
+		_, err = client.AppsV1().Deployments(clustermanifest.Namespace).UpdateStatus(t.Context(), agent,
+			metav1.UpdateOptions{})
 		must(t, err)
 		w.elapse(time.Minute)
 		if !replaced() {
@@ -320,10 +334,12 @@ func TestStory_AnEndpointWaitsForTheAgent(t *testing.T) {
 		}
 		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
 		must(t, err)
-		server, err := client.AppsV1().DaemonSets(clustermanifest.Namespace).Get(t.Context(), clustermanifest.Auth, metav1.GetOptions{})
+		server, err := client.AppsV1().DaemonSets(clustermanifest.Namespace).Get(t.Context(), clustermanifest.Auth,
+			metav1.GetOptions{})
 		must(t, err)
 		server.Annotations = nil
-		_, err = client.AppsV1().DaemonSets(clustermanifest.Namespace).Update(t.Context(), server, metav1.UpdateOptions{})
+		_, err = client.AppsV1().DaemonSets(clustermanifest.Namespace).Update(t.Context(), server,
+			metav1.UpdateOptions{})
 		must(t, err)
 		w.enable(false)
 		w.elapse(time.Minute)

@@ -39,8 +39,10 @@ func lives(w *world) {
 func (w *world) objects() map[string]any {
 	objects := w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret"))
 	for _, kind := range []schema.GroupVersionKind{
-		{Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Secret"}, {Group: "apps", Version: "v1", Kind: "Deployment"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+		{Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Secret"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
 	} {
 		objects = append(objects, w.agents.cluster.Objects(kind)...)
 	}
@@ -56,7 +58,8 @@ func TestStory_AgentWhereverTheProcessIsKilled(t *testing.T) {
 		name string
 	}{
 		"between writes in the management cluster": {func(w *world) *memkube.Server { return w.api }, agent},
-		"between writes in the cluster":            {func(w *world) *memkube.Server { return w.agents.cluster }, inside},
+		"between writes in the cluster": {func(w *world) *memkube.Server { return w.agents.cluster },
+			inside},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

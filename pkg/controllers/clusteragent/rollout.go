@@ -177,5 +177,6 @@ type rolloutState struct {
 // connect. Old pods may still be available, so it needs more available pods than old ones.
 func isRolledOut(d *appsv1.Deployment) bool {
 	s := d.Status
-	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas > 0 && s.AvailableReplicas > s.Replicas-s.UpdatedReplicas
+	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas > 0 &&
+		s.AvailableReplicas > s.Replicas-s.UpdatedReplicas
 }

@@ -57,11 +57,20 @@ func TestRollout_LostAgentsStopTheRollout(t *testing.T) {
 		"three agents do not connect":              {back: 0, want: false},
 		"three of twenty agents do not connect":    {back: 20, want: false},
 		"three of a hundred agents do not connect": {back: 100, want: true},
-		"one agent connects":                       {back: 0, then: func(r *rollout, now time.Time) { r.succeeded(cluster(1000), now) }, want: true},
-		"one cluster is deleted":                   {back: 0, then: func(r *rollout, _ time.Time) { r.forget(cluster(1000)) }, want: true},
-		"one target changes":                       {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(1000), "better", now); r.succeeded(cluster(1000), now) }, want: true},
-		"one cluster is checked again":             {back: 0, then: func(r *rollout, now time.Time) { r.watch(cluster(1000), "v", now) }, want: false},
-		"one more cluster waits":                   {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(2000), "v", now) }, want: false},
+		"one agent connects": {back: 0, then: func(r *rollout, now time.Time) {
+			r.succeeded(cluster(1000), now)
+		}, want: true},
+		"one cluster is deleted": {back: 0, then: func(r *rollout, _ time.Time) { r.forget(cluster(1000)) },
+			want: true},
+		"one target changes": {back: 0, then: func(r *rollout, now time.Time) {
+			r.take(cluster(1000), "better", now)
+			r.succeeded(cluster(1000), now)
+		}, want: true},
+		"one cluster is checked again": {back: 0, then: func(r *rollout, now time.Time) {
+			r.watch(cluster(1000), "v", now)
+		}, want: false},
+		"one more cluster waits": {back: 0, then: func(r *rollout, now time.Time) { r.take(cluster(2000), "v", now) },
+			want: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +107,8 @@ func TestRollout_LostAgentsStopTheRollout(t *testing.T) {
 func TestIsRolledOut(t *testing.T) {
 	t.Parallel()
 	status := func(observed int64, replicas, updated, available int32) appsv1.DeploymentStatus {
-		return appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated, AvailableReplicas: available}
+		return appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated,
+			AvailableReplicas: available}
 	}
 	for name, c := range map[string]struct {
 		status appsv1.DeploymentStatus
@@ -112,7 +122,8 @@ func TestIsRolledOut(t *testing.T) {
 		"one of two pods is connected":                               {status(2, 3, 1, 3), true},
 		"no pod is connected":                                        {status(2, 1, 1, 0), false},
 	} {
-		if got := isRolledOut(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: c.status}); got != c.want {
+		if got := isRolledOut(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2},
+			Status: c.status}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

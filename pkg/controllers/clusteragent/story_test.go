@@ -68,14 +68,17 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		w := &world{T: t, log: &bytes.Buffer{}, agents: newAgents(t)}
 		w.api = memkube.New(memkube.Options{
-			Scheme: scheme, CRDs: definitions, Namespaces: []string{fleet, id, "drover-system"}, Permit: rights.Permit(t, agent),
+			Scheme: scheme, CRDs: definitions, Namespaces: []string{fleet, id, "drover-system"},
+			Permit: rights.Permit(t, agent),
 		})
 		cluster := &provv1.Cluster{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
-			Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: id},
+			TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo",
+				Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
+			Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: id},
 		}
-		management := &mgmtv3.Cluster{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Name: id}}
+		management := &mgmtv3.Cluster{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Name: id}}
 		must(t, w.api.Add(cluster, management))
 		w.user, err = clients.New(w.api.Config("ignored"), clients.Options{Version: "user", WithoutDynamic: true})
 		must(t, err)
@@ -93,7 +96,8 @@ func (w *world) start() {
 	log := logrus.New()
 	log.SetOutput(w.log)
 	must(w.T, clusteragent.Register(c.HandlerContext(), clusteragent.Deps{
-		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
+		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(),
+		ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
 		InstanceID: instance, Log: log, Tunnel: w.agents, Downstream: w.agents, Source: clustermanifest.Source{
 			ServerURL: "https://drover.example.com", Image: "drover-io/drover:v1", Registry: "r.example.com",
 			PullSecrets: []types.NamespacedName{{Namespace: "drover-system", Name: "pull"}},
@@ -143,7 +147,8 @@ func (w *world) manifest() string {
 	if !exists {
 		return ""
 	}
-	if secret.Labels[rkev1.ClusterNameLabel] != "demo" || secret.Labels[rkev1.BackupLabel] == "" || len(secret.OwnerReferences) != 1 {
+	if secret.Labels[rkev1.ClusterNameLabel] != "demo" || secret.Labels[rkev1.BackupLabel] == "" ||
+		len(secret.OwnerReferences) != 1 {
 		w.Errorf("the Secret has labels %v and owners %v", secret.Labels, secret.OwnerReferences)
 	}
 	return string(secret.Data["manifest"])
@@ -158,8 +163,9 @@ func must(t *testing.T, err error) {
 
 func token() *corev1.Secret {
 	return &corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: "crt-token-system"},
-		Data: map[string][]byte{"token": []byte("hunter2")},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: "crt-token-system"},
+		Data:       map[string][]byte{"token": []byte("hunter2")},
 	}
 }
 
@@ -188,7 +194,8 @@ func (w *world) deployed() {
 func controlPlane(initialized bool) *rkev1.RKEControlPlane {
 	return &rkev1.RKEControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo"}, Status: rkev1.RKEControlPlaneStatus{Initialized: initialized},
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo"},
+		Status:     rkev1.RKEControlPlaneStatus{Initialized: initialized},
 	}
 }
 
@@ -196,8 +203,10 @@ func controlPlane(initialized bool) *rkev1.RKEControlPlane {
 func TestStory_NewClusterGetsItsManifestOnce(t *testing.T) {
 	pull := func() *corev1.Secret {
 		return &corev1.Secret{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: "pull"},
-			Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: "pull"},
+			Type:       corev1.SecretTypeDockerConfigJson,
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
 		}
 	}
 	for name, objects := range map[string][]runtime.Object{
@@ -212,7 +221,8 @@ func TestStory_NewClusterGetsItsManifestOnce(t *testing.T) {
 				}
 				w.add(objects[2])
 				made := w.manifest()
-				if !strings.Contains(made, "image: r.example.com/drover-io/drover:v1") || !strings.Contains(made, "kubernetes.io/dockerconfigjson") {
+				if !strings.Contains(made, "image: r.example.com/drover-io/drover:v1") ||
+					!strings.Contains(made, "kubernetes.io/dockerconfigjson") {
 					t.Fatalf("manifest %s", made)
 				}
 				w.edit(func(c *mgmtv3.Cluster) {
@@ -262,8 +272,10 @@ func TestStory_LostManifestComesBack(t *testing.T) {
 
 func TestStory_OnlyOurClustersGetOne(t *testing.T) {
 	for name, edit := range map[string]func(c *provv1.Cluster){
-		"another instance's cluster": func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "instance-2" },
-		"an imported cluster":        func(c *provv1.Cluster) { c.Spec.RKEConfig = nil },
+		"another instance's cluster": func(c *provv1.Cluster) {
+			c.Annotations[rkev1.InstanceAnnotation] = "instance-2"
+		},
+		"an imported cluster": func(c *provv1.Cluster) { c.Spec.RKEConfig = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
@@ -290,9 +302,10 @@ func TestStory_ManifestOfAClusterBeforeIsNotTaken(t *testing.T) {
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: fleet, Name: "demo-cluster-agent", Finalizers: []string{"example.org/slow"},
-				Labels:          map[string]string{rkev1.ClusterNameLabel: "demo", rkev1.BackupLabel: "true"},
-				Annotations:     map[string]string{rkev1.ReachedByAgentAnnotation: "true"},
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "former"}},
+				Labels:      map[string]string{rkev1.ClusterNameLabel: "demo", rkev1.BackupLabel: "true"},
+				Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster",
+					Name: "demo", UID: "former"}},
 			},
 			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{"manifest": []byte("former")},
 		}
@@ -306,7 +319,8 @@ func TestStory_ManifestOfAClusterBeforeIsNotTaken(t *testing.T) {
 		_, err = w.user.Core.Secret().Update(found)
 		must(t, err)
 		w.pass()
-		if err := w.user.Core.Secret().Delete(fleet, "demo-cluster-agent", &metav1.DeleteOptions{}); err == nil && w.manifest() != "" {
+		if err := w.user.Core.Secret().Delete(fleet, "demo-cluster-agent", &metav1.DeleteOptions{}); err == nil &&
+			w.manifest() != "" {
 			t.Fatal("the Secret still exists")
 		}
 		w.pass()

@@ -28,7 +28,8 @@ func Uninstall(ctx context.Context, downstream proxy.ClientGetter, cluster types
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	deployment, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(ctx, clustermanifest.Deployment, metav1.GetOptions{})
+	deployment, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(ctx, clustermanifest.Deployment,
+		metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // it was deleted, or Drover has lost its rights
 		return nil
@@ -49,7 +50,8 @@ func Uninstall(ctx context.Context, downstream proxy.ClientGetter, cluster types
 		return err
 	}
 	err = client.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(binding.UID)), PropagationPolicy: new(metav1.DeletePropagationBackground),
+		Preconditions:     metav1.NewUIDPreconditions(string(binding.UID)),
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete ClusterRoleBinding %s: %w", binding.Name, err)

@@ -23,9 +23,12 @@ func inCluster(t *testing.T, a *agents) []string {
 	names := []string{}
 	for _, kind := range []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Namespace"}, {Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Secret"},
-		{Version: "v1", Kind: "ConfigMap"}, {Group: "apps", Version: "v1", Kind: "DaemonSet"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+		{Version: "v1", Kind: "ConfigMap"}, {Group: "apps", Version: "v1", Kind: "DaemonSet"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 		{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
 	} {
 		for _, object := range a.cluster.Objects(kind) {
 			names = append(names, kind.Kind+" "+object.GetName())
@@ -41,10 +44,12 @@ func everything(t *testing.T, a *agents) {
 	priority, budget := &provv1.PriorityClassSpec{Value: 7}, &provv1.PodDisruptionBudgetSpec{MaxUnavailable: "1"}
 	management := &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}}
 	management.Spec.ClusterAgentDeploymentCustomization = &provv1.AgentDeploymentCustomization{
-		SchedulingCustomization: &provv1.AgentSchedulingCustomization{PriorityClass: priority, PodDisruptionBudget: budget},
+		SchedulingCustomization: &provv1.AgentSchedulingCustomization{PriorityClass: priority,
+			PodDisruptionBudget: budget},
 	}
 	source := clustermanifest.Source{ServerURL: "https://drover.example.com", Image: "drover-io/drover:v1"}
-	objects, err := clustermanifest.Render(source.Input(management, "hunter2", []clustermanifest.PullSecret{{Name: "pull", DockerConfigJSON: []byte("{}")}}))
+	objects, err := clustermanifest.Render(source.Input(management, "hunter2",
+		[]clustermanifest.PullSecret{{Name: "pull", DockerConfigJSON: []byte("{}")}}))
 	must(t, err)
 	must(t, a.cluster.Add(objects[1:]...)) // the namespace exists
 	auth, err := clustermanifest.RenderAuth(source.Input(management, "hunter2", nil), "localhost", []byte("{}"))
@@ -55,14 +60,17 @@ func everything(t *testing.T, a *agents) {
 func TestUninstall_DeletesOnlyObjectsOfTheAgent(t *testing.T) {
 	a := newAgents(t)
 	must(t, a.cluster.Add(
-		&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "somebody-elses"}},
-		&rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin"}},
+		&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "somebody-elses"}},
+		&rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+			ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin"}},
 	))
 	before := inCluster(t, a)
 	everything(t, a)
 	// The agents' updates leave a credential that was replaced.
 	must(t, a.cluster.Add(&corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "cattle-credentials-former"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "cattle-credentials-former"},
 	}))
 	if got := len(inCluster(t, a)) - len(before); got != 12 {
 		t.Fatalf("the agent has %d objects, want 12: %v", got, inCluster(t, a))

@@ -60,7 +60,8 @@ func newUpdates(ctx context.Context, h *handler) *updates {
 	if h.Tunnel == nil || h.Downstream == nil {
 		return u
 	}
-	u.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](againFirst, againLast))
+	u.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](againFirst, againLast))
 	context.AfterFunc(ctx, u.queue.ShutDown)
 	for range updaters {
 		go u.work()
@@ -86,14 +87,16 @@ func (u *updates) changed(cluster *provv1.Cluster) {
 		return
 	}
 	name := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
-	if facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster}); err == nil && facts != nil && u.seenFor(name, version(facts)) <= 0 {
+	if facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster}); err == nil && facts != nil &&
+		u.seenFor(name, version(facts)) <= 0 {
 		u.queue.Add(name)
 	}
 }
 
 // version changes with every fact in the management cluster that an agent's manifest is made from.
 func version(facts *clustermanifest.Facts) string {
-	return fmt.Sprint(facts.Management.UID, "/", facts.Management.Generation, "/", facts.Token, "/", endpointVersion(facts))
+	return fmt.Sprint(facts.Management.UID, "/", facts.Management.Generation, "/", facts.Token, "/",
+		endpointVersion(facts))
 }
 
 // seenFor returns how long a cluster need not be checked for that version. It returns 0 or less if a check is due.
@@ -135,7 +138,8 @@ func (u *updates) warn(name types.NamespacedName, err error) {
 	if errors.As(err, &endpointError{}) {
 		what = "The authorized endpoint of a cluster"
 	}
-	u.Log.WithError(err).WithField("namespace", name.Namespace).WithField("cluster", name.Name).Warn(what + " cannot be updated; Drover retries")
+	u.Log.WithError(err).WithField("namespace", name.Namespace).WithField("cluster", name.Name).Warn(what +
+		" cannot be updated; Drover retries")
 }
 
 // update brings a cluster's agent up to date, if one is connected.
@@ -174,7 +178,8 @@ func (u *updates) update(name types.NamespacedName) error {
 
 // conclude handles the result of an attempt, and reconciles the endpoint. It does so even if the attempt failed,
 // because the old agent also reaches the cluster. A problem of the endpoint delays no agent.
-func (u *updates) conclude(client kubernetes.Interface, name types.NamespacedName, facts *clustermanifest.Facts, done outcome, err error) error {
+func (u *updates) conclude(client kubernetes.Interface, name types.NamespacedName, facts *clustermanifest.Facts,
+	done outcome, err error) error {
 	settled := err == nil && done != waits
 	endpointErr := u.endpoint(client, facts, settled)
 	if settled {
@@ -211,7 +216,8 @@ func (u *updates) wanted(cluster *provv1.Cluster) (*clustermanifest.Facts, []run
 // recordToken records that a cluster's agent has connected with its current token, so that the old one is no longer
 // needed.
 func (u *updates) recordToken(facts *clustermanifest.Facts) error {
-	secret, err := clients.Optional(u.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
+	secret, err := clients.Optional(u.secrets.Get(facts.Management.Name,
+		naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
 	if err != nil || secret == nil {
 		return err
 	}
@@ -227,7 +233,8 @@ func (u *updates) recordToken(facts *clustermanifest.Facts) error {
 // revoked. It keeps the manifest in that Secret, because it is part of plans.
 func (u *updates) keepToken(facts *clustermanifest.Facts) error {
 	stored, err := clients.Optional(u.secrets.Get(facts.Cluster.Namespace, naming.ClusterAgent(facts.Cluster.Name)))
-	if err != nil || stored == nil || !topology.Belongs(stored, facts.Cluster) || string(stored.Data[rkev1.ClusterAgentTokenKey]) == facts.Token {
+	if err != nil || stored == nil || !topology.Belongs(stored, facts.Cluster) ||
+		string(stored.Data[rkev1.ClusterAgentTokenKey]) == facts.Token {
 		return err
 	}
 	kept := stored.DeepCopy()
@@ -252,8 +259,10 @@ const (
 
 // apply applies a manifest, unless it is already applied or it is not the cluster's turn. It returns whether an agent
 // of that manifest is connected. The Deployment comes last, so that its pods find what they need.
-func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, version string, objects []runtime.Object) (outcome, error) {
-	found, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Deployment, metav1.GetOptions{})
+func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, version string,
+	objects []runtime.Object) (outcome, error) {
+	found, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Deployment,
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return foreign, nil // the agent is deployed in another way
 	}
@@ -300,8 +309,11 @@ func (u *updates) follow(name types.NamespacedName) {
 	}
 	log := u.Log.WithField("waiting", state.waiting)
 	if state.stopped {
-		log.WithField("clusters", state.lost).Warn("The new agents of several clusters do not connect. Drover updates no other agents until they connect or get another version. " +
-			"Check that the clusters can pull the image and reach the server")
+		log.WithField("clusters",
+			state.lost).Warn(
+			"The new agents of several clusters do not connect. Drover updates no other agents until they connect " +
+				"or get another version. " +
+				"Check that the clusters can pull the image and reach the server")
 	} else {
 		log.Info("The new agents connect again, and Drover updates other agents")
 	}

@@ -76,8 +76,9 @@ func (a *agents) set(connected bool) {
 func (w *world) installed(annotations map[string]string) {
 	w.Helper()
 	must(w.T, w.agents.cluster.Add(&appsv1.Deployment{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: annotations},
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment,
+			Annotations: annotations},
 		Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: "cluster-register", Image: "drover-io/drover:v0"}},
 		}}},
@@ -87,7 +88,8 @@ func (w *world) installed(annotations map[string]string) {
 // image returns the image of the cluster's agent.
 func (w *world) image() string {
 	w.Helper()
-	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
+	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace,
+		Name: clustermanifest.Deployment}}
 	_, err := w.agents.cluster.Get(found)
 	must(w.T, err)
 	return found.Spec.Template.Spec.Containers[0].Image
@@ -133,12 +135,14 @@ func TestStory_WhatWasUndoneIsDoneAgain(t *testing.T) {
 		w.installed(map[string]string{clustermanifest.DigestAnnotation: "of another release"})
 		w.agents.set(true)
 		w.pass()
-		found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
+		found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace,
+			Name: clustermanifest.Deployment}}
 		_, err := w.agents.cluster.Get(found)
 		must(t, err)
 		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
 		must(t, err)
-		found.Annotations[clustermanifest.DigestAnnotation], found.Spec.Template.Spec.Containers[0].Image = "the first one", "drover-io/drover:v0"
+		found.Annotations[clustermanifest.DigestAnnotation], found.Spec.Template.Spec.Containers[0].Image =
+			"the first one", "drover-io/drover:v0"
 		_, err = client.AppsV1().Deployments(found.Namespace).Update(t.Context(), found, metav1.UpdateOptions{})
 		must(t, err)
 		time.Sleep(20 * time.Minute)
@@ -156,8 +160,10 @@ func TestStory_TheTokenThatAnAgentHasIsNoted(t *testing.T) {
 		replaced := token()
 		replaced.Data["previousToken"] = []byte("hunter1")
 		stored := &corev1.Secret{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-cluster-agent"},
-			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{"manifest": []byte("the first token"), "token": []byte("hunter1")},
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-cluster-agent"},
+			Type:       rkev1.SecretTypeClusterAgent, Data: map[string][]byte{"manifest": []byte("the first token"),
+				"token": []byte("hunter1")},
 		}
 		w.add(replaced, stored, controlPlane(false))
 		noted := func() bool {
@@ -254,21 +260,26 @@ func (w *world) another(name string, endpoint bool) {
 	w.Helper()
 	other := memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})
 	must(w.T, other.Add(&appsv1.Deployment{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: map[string]string{clustermanifest.DigestAnnotation: "before"}},
-		Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment,
+			Annotations: map[string]string{clustermanifest.DigestAnnotation: "before"}},
+		Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
 	}))
 	w.agents.join(name, other)
 	credential := token()
 	credential.Namespace = "c-m-" + name
 	must(w.T, w.api.Add(
-		&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}}, credential,
-		&mgmtv3.Cluster{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}},
+		&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}}, credential,
+		&mgmtv3.Cluster{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}},
 		&provv1.Cluster{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
-			Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: rkev1.LocalClusterAuthEndpoint{Enabled: endpoint}},
-			Status:     provv1.ClusterStatus{ClusterName: "c-m-" + name},
+			TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name,
+				Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
+			Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{},
+				LocalClusterAuthEndpoint: rkev1.LocalClusterAuthEndpoint{Enabled: endpoint}},
+			Status: provv1.ClusterStatus{ClusterName: "c-m-" + name},
 		},
 	))
 }
@@ -276,12 +287,14 @@ func (w *world) another(name string, endpoint bool) {
 // comes connects the new agent of another cluster.
 func (w *world) comes(name string) {
 	w.Helper()
-	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
+	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace,
+		Name: clustermanifest.Deployment}}
 	_, err := w.agents.others[name].Get(found)
 	must(w.T, err)
 	client, err := w.agents.Client(w.Context(), types.NamespacedName{Name: name})
 	must(w.T, err)
-	found.Status = appsv1.DeploymentStatus{ObservedGeneration: found.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+	found.Status = appsv1.DeploymentStatus{ObservedGeneration: found.Generation, Replicas: 1, UpdatedReplicas: 1,
+		AvailableReplicas: 1}
 	_, err = client.AppsV1().Deployments(found.Namespace).UpdateStatus(w.Context(), found, metav1.UpdateOptions{})
 	must(w.T, err)
 	for _, listener := range w.agents.listeners {
@@ -295,7 +308,8 @@ func (w *world) replaced() []string {
 	w.Helper()
 	var replaced []string
 	for name, other := range w.agents.others {
-		found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
+		found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace,
+			Name: clustermanifest.Deployment}}
 		_, err := other.Get(found)
 		must(w.T, err)
 		if found.Annotations[clustermanifest.DigestAnnotation] != "before" {
@@ -307,5 +321,6 @@ func (w *world) replaced() []string {
 
 func newAgents(t *testing.T) *agents {
 	t.Helper()
-	return &agents{connected: map[string]bool{}, others: map[string]*memkube.Server{}, cluster: memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})}
+	return &agents{connected: map[string]bool{}, others: map[string]*memkube.Server{},
+		cluster: memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})}
 }

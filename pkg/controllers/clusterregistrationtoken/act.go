@@ -23,7 +23,8 @@ func (h *handler) act(facts *registration.Facts, decided registration.Decision) 
 	switch {
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 		return false, nil
-	case facts.Secret != nil && apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case facts.Secret != nil && apierrors.IsNotFound(err),
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("write secret %s/%s: %w", decided.Secret.Namespace, decided.Secret.Name, err)
@@ -34,7 +35,8 @@ func (h *handler) act(facts *registration.Facts, decided registration.Decision) 
 		h.written.Replaced(facts.Secret.UID, facts.Secret.ResourceVersion, h.Now())
 	}
 	if decided.Event != "" {
-		h.Log.WithField("namespace", decided.Secret.Namespace).WithField("secret", decided.Secret.Name).Infof("Registration token was %s", decided.Event)
+		h.Log.WithField("namespace", decided.Secret.Namespace).WithField("secret",
+			decided.Secret.Name).Infof("Registration token was %s", decided.Event)
 	}
 	return true, nil
 }

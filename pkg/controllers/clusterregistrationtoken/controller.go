@@ -60,7 +60,8 @@ func Register(ctx context.Context, d Deps) error {
 	if err := errors.Join(
 		wakeup.On(ctx, d.Tokens, ofSecret, d.Secrets),
 		wakeup.On(ctx, d.Tokens, func(c *mgmtv3.Cluster) []wakeup.Key { return h.of(c.Name) }, d.ManagementClusters),
-		wakeup.On(ctx, d.Tokens, func(c *provv1.Cluster) []wakeup.Key { return h.of(c.Status.ClusterName) }, d.Clusters),
+		wakeup.On(ctx, d.Tokens, func(c *provv1.Cluster) []wakeup.Key { return h.of(c.Status.ClusterName) },
+			d.Clusters),
 	); err != nil {
 		return fmt.Errorf("watch for registration tokens: %w", err)
 	}
@@ -78,7 +79,8 @@ func newHandler(d Deps) *handler {
 		d.Log = logrus.StandardLogger()
 	}
 	h := &handler{
-		Deps: d, tokens: d.Tokens.Cache(), management: d.ManagementClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(),
+		Deps: d, tokens: d.Tokens.Cache(), management: d.ManagementClusters.Cache(), clusters: d.Clusters.Cache(),
+		secrets: d.Secrets.Cache(),
 		written: ownwrites.New(),
 	}
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)

@@ -20,7 +20,8 @@ import (
 func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.Facts, error) {
 	if token.Spec.ClusterName != token.Namespace {
 		h.Log.WithField("namespace", token.Namespace).WithField("token", token.Name).Warnf(
-			"ClusterRegistrationToken is ignored: spec.clusterName is %q, but must be the token's namespace", token.Spec.ClusterName)
+			"ClusterRegistrationToken is ignored: spec.clusterName is %q, but must be the token's namespace",
+			token.Spec.ClusterName)
 		return nil, nil
 	}
 	cluster, err := h.management.Get(token.Namespace)
@@ -34,7 +35,8 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 	if err != nil || owner == nil {
 		return nil, err
 	}
-	facts := &registration.Facts{Registration: token, Environment: cluster.Spec.AgentEnvVars, Settings: h.Settings, Now: h.Now()}
+	facts := &registration.Facts{Registration: token, Environment: cluster.Spec.AgentEnvVars, Settings: h.Settings,
+		Now: h.Now()}
 	name := naming.RegistrationTokenSecret(token.Name)
 	secret, err := h.secrets.Get(token.Namespace, name)
 	switch {
@@ -65,7 +67,8 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 // such a Cluster have the token in their plans, and etcd has it in its snapshots. Drover therefore replaces it only if
 // spec.ttl asks for it.
 func (h *handler) gatherGiven(facts *registration.Facts, cluster *provv1.Cluster) error {
-	if facts.Registration.Name != clustermanifest.RegistrationToken(cluster) || !registration.Serves(facts.Registration.Labels, registration.ForAgent) {
+	if facts.Registration.Name != clustermanifest.RegistrationToken(cluster) ||
+		!registration.Serves(facts.Registration.Labels, registration.ForAgent) {
 		return nil
 	}
 	secret, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name)))

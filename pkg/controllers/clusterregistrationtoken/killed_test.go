@@ -23,7 +23,8 @@ func (w *world) told(token string) string {
 		return "without a Secret"
 	}
 	return fmt.Sprintf("keys %v labels %v owners %d, status names it %v, expires %v, has a grace period %v",
-		slices.Sorted(maps.Keys(secret.Data)), secret.Labels, len(secret.OwnerReferences), status.TokenSecretName == secret.Name,
+		slices.Sorted(maps.Keys(secret.Data)), secret.Labels, len(secret.OwnerReferences),
+		status.TokenSecretName == secret.Name,
 		status.ExpiresAt == string(secret.Data["expiresAt"]), status.GracePeriodExpiresAt != "")
 }
 
@@ -51,7 +52,8 @@ func TestStory_TokenWhereverTheProcessIsKilled(t *testing.T) {
 			w.pass(2 * time.Minute)
 			look()
 			replaced := w.secret("default-token")
-			if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) == string(made.Data["token"]) {
+			if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) ==
+				string(made.Data["token"]) {
 				w.Errorf("killed after write %d: the token is not new, or the former one is no longer valid", n)
 			}
 			w.pass(registration.DefaultGracePeriod)

@@ -62,9 +62,11 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t, log: &bytes.Buffer{}, settings: registration.Settings{ServerURL: "https://drover.example.com"}}
+		w := &world{T: t, log: &bytes.Buffer{},
+			settings: registration.Settings{ServerURL: "https://drover.example.com"}}
 		w.api = memkube.New(memkube.Options{
-			Scheme: scheme, CRDs: definitions, Namespaces: []string{"fleet-default", id}, Permit: rights.Permit(t, "drover/test"),
+			Scheme: scheme, CRDs: definitions, Namespaces: []string{"fleet-default", id},
+			Permit: rights.Permit(t, "drover/test"),
 		})
 		must(t, w.api.Add(management(), cluster(instance)))
 		w.user, err = clients.New(w.api.Config("ignored"), clients.Options{Version: "user", WithoutDynamic: true})
@@ -77,22 +79,25 @@ func inWorld(t *testing.T, f func(w *world)) {
 
 func management() *mgmtv3.Cluster {
 	return &mgmtv3.Cluster{
-		TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Name: id},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: id},
 	}
 }
 
 func cluster(mark string) *provv1.Cluster {
 	return &provv1.Cluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: mark}},
-		Status:     provv1.ClusterStatus{ClusterName: id},
+		TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo",
+			Annotations: map[string]string{rkev1.InstanceAnnotation: mark}},
+		Status: provv1.ClusterStatus{ClusterName: id},
 	}
 }
 
 func registrationToken(name, purpose string) *mgmtv3.ClusterRegistrationToken {
 	token := &mgmtv3.ClusterRegistrationToken{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "ClusterRegistrationToken"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: name}, Spec: mgmtv3.ClusterRegistrationTokenSpec{ClusterName: id},
+		ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: name},
+		Spec:       mgmtv3.ClusterRegistrationTokenSpec{ClusterName: id},
 	}
 	if purpose != "" {
 		token.Labels = map[string]string{mgmtv3.TokenPurposeLabel: purpose}
@@ -108,8 +113,9 @@ func (w *world) start() {
 	log := logrus.New()
 	log.SetOutput(w.log)
 	must(w.T, clusterregistrationtoken.Register(c.HandlerContext(), clusterregistrationtoken.Deps{
-		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(), Clusters: c.Provisioning.Cluster(),
-		Secrets: c.Core.Secret(), InstanceID: instance, Settings: w.settings, Log: log,
+		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(),
+		Clusters: c.Provisioning.Cluster(),
+		Secrets:  c.Core.Secret(), InstanceID: instance, Settings: w.settings, Log: log,
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	if err := c.Start(workers); err != nil {
@@ -196,10 +202,12 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 		must(w.T, w.api.Add(registrationToken("default-token", mgmtv3.TokenPurposeNode)))
 		w.pass(time.Second)
 		made := w.secret("default-token")
-		if made == nil || len(made.Data["token"]) < 43 || made.Labels[mgmtv3.TokenPurposeLabel] != mgmtv3.TokenPurposeNode {
+		if made == nil || len(made.Data["token"]) < 43 || made.Labels[mgmtv3.TokenPurposeLabel] !=
+			mgmtv3.TokenPurposeNode {
 			t.Fatalf("Secret %v", made)
 		}
-		if status := w.status("default-token"); status.TokenSecretName != made.Name || status.ExpiresAt != string(made.Data["expiresAt"]) ||
+		if status := w.status("default-token"); status.TokenSecretName != made.Name ||
+			status.ExpiresAt != string(made.Data["expiresAt"]) ||
 			!strings.Contains(status.NodeCommand, "{token}") || status.Command != "" {
 			t.Errorf("status %+v", status)
 		}
@@ -214,14 +222,16 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 		must(w.T, err)
 		w.pass(time.Until(expires) + time.Second)
 		replaced := w.secret("default-token")
-		if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) == string(made.Data["token"]) {
+		if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) ==
+			string(made.Data["token"]) {
 			t.Fatal("the token is not new, or the former one is no longer valid")
 		}
 		if w.status("default-token").GracePeriodExpiresAt == "" {
 			t.Error("the status has no end of the former token")
 		}
 		w.pass(registration.DefaultGracePeriod)
-		if left := w.secret("default-token").Data["previousToken"]; len(left) > 0 || w.status("default-token").GracePeriodExpiresAt != "" {
+		if left := w.secret("default-token").Data["previousToken"]; len(left) > 0 ||
+			w.status("default-token").GracePeriodExpiresAt != "" {
 			t.Error("the former token still exists")
 		}
 		w.quiet(24 * time.Hour)
@@ -247,7 +257,8 @@ func TestStory_TokensOfAgentsWaitForThem(t *testing.T) {
 			w.sleep(35 * 24 * time.Hour)
 			w.pass(time.Second)
 			content := registration.Read(w.secret("system"))
-			if accepted := content.Accepted(time.Now()); len(accepted) != 2 || accepted[1] != first || accepted[0] == first {
+			if accepted := content.Accepted(time.Now()); len(accepted) != 2 || accepted[1] != first ||
+				accepted[0] == first {
 				t.Fatalf("%d tokens are valid, and the disconnected agent has the first of them", len(accepted))
 			}
 		}
@@ -286,7 +297,8 @@ func TestStory_DamageIsRepaired(t *testing.T) {
 		_, err := w.user.Core.Secret().Update(damaged)
 		must(w.T, err)
 		w.pass(time.Second)
-		if got := w.secret("system"); got.Labels[mgmtv3.TokenPurposeLabel] != mgmtv3.TokenPurposeAgent || len(got.OwnerReferences) != 1 ||
+		if got := w.secret("system"); got.Labels[mgmtv3.TokenPurposeLabel] != mgmtv3.TokenPurposeAgent ||
+			len(got.OwnerReferences) != 1 ||
 			string(got.Data["token"]) != string(made.Data["token"]) {
 			t.Errorf("Secret has labels %v and owners %v", got.Labels, got.OwnerReferences)
 		}
@@ -309,7 +321,9 @@ func TestStory_OnlyTokensOfOurClustersAreKept(t *testing.T) {
 		"without a management cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) {
 			must(w.T, w.user.Management.Cluster().Delete(id, &metav1.DeleteOptions{}))
 		},
-		"a token with another cluster's name": func(_ *world, token *mgmtv3.ClusterRegistrationToken) { token.Spec.ClusterName = "c-m-other" },
+		"a token with another cluster's name": func(_ *world, token *mgmtv3.ClusterRegistrationToken) {
+			token.Spec.ClusterName = "c-m-other"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
@@ -346,14 +360,16 @@ func TestStory_WakeUps(t *testing.T) {
 		_, err = w.user.Management.Cluster().Update(edited)
 		must(w.T, err)
 		w.pass(time.Second)
-		if command := w.status("default-token").NodeCommand; !strings.HasPrefix(command, `HTTPS_PROXY="http://proxy" curl`) {
+		if command := w.status("default-token").NodeCommand; !strings.HasPrefix(command,
+			`HTTPS_PROXY="http://proxy" curl`) {
 			t.Errorf("command %q", command)
 		}
 		var verbs []string
 		for _, write := range w.api.Writes(agent) {
 			verbs = append(verbs, write.Verb+" "+write.Resource)
 		}
-		if want := []string{"create secrets", "update clusterregistrationtokens.management.cattle.io/status", "update clusterregistrationtokens.management.cattle.io/status"}; !slices.Equal(verbs, want) {
+		if want := []string{"create secrets", "update clusterregistrationtokens.management.cattle.io/status",
+			"update clusterregistrationtokens.management.cattle.io/status"}; !slices.Equal(verbs, want) {
 			t.Errorf("writes %v", verbs)
 		}
 		must(w.T, w.user.Management.ClusterRegistrationToken().Delete(id, "default-token", &metav1.DeleteOptions{}))
@@ -375,11 +391,14 @@ func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
 		ours := cluster(instance)
 		ours.Spec.RKEConfig = &provv1.RKEConfig{}
 		must(t, w.api.Add(ours, &corev1.Secret{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo-cluster-agent"},
-			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{rkev1.ClusterAgentTokenKey: []byte(brought)},
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo-cluster-agent"},
+			Type:       rkev1.SecretTypeClusterAgent,
+			Data:       map[string][]byte{rkev1.ClusterAgentTokenKey: []byte(brought)},
 		}))
 		w.pass(time.Second)
-		must(t, w.api.Add(registrationToken("system", mgmtv3.TokenPurposeAgent), registrationToken("default-token", mgmtv3.TokenPurposeNode)))
+		must(t, w.api.Add(registrationToken("system", mgmtv3.TokenPurposeAgent),
+			registrationToken("default-token", mgmtv3.TokenPurposeNode)))
 		w.pass(time.Second)
 		if got := string(w.secret("system").Data["token"]); got != brought {
 			t.Errorf("the agent's token is %q", got)
@@ -407,9 +426,10 @@ func TestStory_ATokenOfAFormerClusterIsNotTakenOver(t *testing.T) {
 		ours.Spec.RKEConfig = &provv1.RKEConfig{}
 		must(t, w.api.Add(ours, &corev1.Secret{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo-cluster-agent", OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "former"},
-			}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo-cluster-agent",
+				OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "former"},
+				}},
 			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{rkev1.ClusterAgentTokenKey: []byte(brought)},
 		}))
 		w.pass(time.Second)

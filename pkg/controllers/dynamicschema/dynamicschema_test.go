@@ -41,9 +41,11 @@ type world struct {
 
 func (w *world) Watch(...schema.GroupVersionKind) error { return nil }
 
-func (w *world) Apply(_ context.Context, setID string, _ runtime.Object, refs applyset.OwnerRefs, _ []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error) {
+func (w *world) Apply(_ context.Context, setID string, _ runtime.Object, refs applyset.OwnerRefs,
+	_ []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error) {
 	if refs != applyset.NoOwnerRef {
-		return applyset.Result{}, errors.New("the CRDs have an owner, so the garbage collector would delete them with their schema")
+		return applyset.Result{},
+			errors.New("the CRDs have an owner, so the garbage collector would delete them with their schema")
 	}
 	for _, obj := range objs {
 		crd, ok := obj.(*unstructured.Unstructured)
@@ -55,7 +57,8 @@ func (w *world) Apply(_ context.Context, setID string, _ runtime.Object, refs ap
 	return applyset.Result{}, w.applyErr
 }
 
-func (w *world) Purge(_ context.Context, setID string, owner schema.GroupVersionKind, _, name string, _ []schema.GroupVersionKind) (applyset.Result, error) {
+func (w *world) Purge(_ context.Context, setID string, owner schema.GroupVersionKind, _, name string,
+	_ []schema.GroupVersionKind) (applyset.Result, error) {
 	w.writes = append(w.writes, setID+" purge "+owner.Kind+" "+name)
 	return applyset.Result{}, w.applyErr
 }
@@ -79,7 +82,9 @@ func (w *world) register(t *testing.T) generic.ObjectHandler[*mgmtv3.DynamicSche
 	schemas := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.DynamicSchema, *mgmtv3.DynamicSchemaList](ctrl)
 	schemas.EXPECT().OnChange(gomock.Any(), "dynamic-driver-crd", gomock.Any()).Do(
 		func(_ context.Context, _ string, h generic.ObjectHandler[*mgmtv3.DynamicSchema]) { handle = h })
-	schemas.EXPECT().EnqueueAfter(gomock.Any(), gomock.Any()).Do(func(_ string, after time.Duration) { w.enqueued = after }).AnyTimes()
+	schemas.EXPECT().EnqueueAfter(gomock.Any(), gomock.Any()).Do(func(_ string, after time.Duration) {
+		w.enqueued = after
+	}).AnyTimes()
 	schemas.EXPECT().Informer().Return(informer).AnyTimes()
 	schemaCache := fake.NewMockNonNamespacedCacheInterface[*mgmtv3.DynamicSchema](ctrl)
 	schemaCache.EXPECT().Get("nodetemplateconfig").DoAndReturn(func(string) (*mgmtv3.DynamicSchema, error) {
@@ -90,9 +95,13 @@ func (w *world) register(t *testing.T) generic.ObjectHandler[*mgmtv3.DynamicSche
 	}).AnyTimes()
 	schemas.EXPECT().Cache().Return(schemaCache).AnyTimes()
 
-	crds := fake.NewMockNonNamespacedControllerInterface[*apiextv1.CustomResourceDefinition, *apiextv1.CustomResourceDefinitionList](ctrl)
+	crds := fake.NewMockNonNamespacedControllerInterface[*apiextv1.CustomResourceDefinition,
+		*apiextv1.CustomResourceDefinitionList](ctrl)
 	crdCache := fake.NewMockNonNamespacedCacheInterface[*apiextv1.CustomResourceDefinition](ctrl)
-	crdCache.EXPECT().List(gomock.Any()).DoAndReturn(func(labels.Selector) ([]*apiextv1.CustomResourceDefinition, error) { return w.crds, nil }).AnyTimes()
+	crdCache.EXPECT().List(gomock.Any()).DoAndReturn(func(labels.Selector) ([]*apiextv1.CustomResourceDefinition,
+		error) {
+		return w.crds, nil
+	}).AnyTimes()
 	crds.EXPECT().Cache().Return(crdCache).AnyTimes()
 	crds.EXPECT().Informer().Return(informer).AnyTimes()
 
@@ -130,7 +139,8 @@ func newWorld(edits ...func(*world)) *world {
 func TestOnChange(t *testing.T) {
 	t.Parallel()
 	installs := []string{
-		"dynamic-driver-crd simconfigs.rke-machine-config.cattle.io", "dynamic-driver-crd simmachines.rke-machine.cattle.io",
+		"dynamic-driver-crd simconfigs.rke-machine-config.cattle.io",
+		"dynamic-driver-crd simmachines.rke-machine.cattle.io",
 		"dynamic-driver-crd simmachinetemplates.rke-machine.cattle.io",
 	}
 	purge := []string{"dynamic-driver-crd purge DynamicSchema simconfig"}
@@ -144,19 +154,30 @@ func TestOnChange(t *testing.T) {
 		wantEnqueued time.Duration
 		wantErr      string
 	}{
-		"an active driver has kinds":                                               {wantWrites: installs},
-		"an active driver with machines has kinds":                                 {edits: []func(*world){used}, wantWrites: installs},
-		"a driver that was never active has no kinds":                              {edits: []func(*world){inactive, notInstalled}},
-		"without a list, no driver is active":                                      {edits: []func(*world){func(w *world) { w.list = nil }, notInstalled}},
-		"a deactivated driver loses its kinds":                                     {edits: []func(*world){inactive}, wantWrites: purge},
-		"a deactivated driver with objects keeps its kinds":                        {edits: []func(*world){inactive, used}, wantEnqueued: lookAgain},
-		"a deactivated driver keeps its kinds until the caches are synced":         {edits: []func(*world){inactive, func(w *world) { w.synced = false }}, wantEnqueued: lookSoon},
-		"a deactivated driver with an object that the caches lack keeps its kinds": {edits: []func(*world){inactive, func(w *world) { w.live = true }}, wantEnqueued: lookAgain},
-		"a deactivated driver keeps its kinds when the API server fails":           {edits: []func(*world){inactive, func(w *world) { w.liveErr = errors.New("busy") }}, wantErr: "busy"},
-		"a deleted driver loses its kinds":                                         {gone: true, wantWrites: purge},
-		"a deleted driver with objects keeps its kinds":                            {gone: true, edits: []func(*world){used}, wantEnqueued: lookAgain},
-		"a driver with another spelling in the list has no kinds":                  {edits: []func(*world){notInstalled, badName}},
-		"a write that the API server refuses returns an error":                     {edits: []func(*world){func(w *world) { w.applyErr = errors.New("refused") }}, wantWrites: installs, wantErr: "refused"},
+		"an active driver has kinds": {wantWrites: installs},
+		"an active driver with machines has kinds": {edits: []func(*world){used},
+			wantWrites: installs},
+		"a driver that was never active has no kinds": {edits: []func(*world){inactive,
+			notInstalled}},
+		"without a list, no driver is active": {
+			edits: []func(*world){func(w *world) { w.list = nil }, notInstalled}},
+		"a deactivated driver loses its kinds": {edits: []func(*world){inactive},
+			wantWrites: purge},
+		"a deactivated driver with objects keeps its kinds": {edits: []func(*world){inactive,
+			used}, wantEnqueued: lookAgain},
+		"a deactivated driver keeps its kinds until the caches are synced": {edits: []func(*world){inactive,
+			func(w *world) { w.synced = false }}, wantEnqueued: lookSoon},
+		"a deactivated driver with an object that the caches lack keeps its kinds": {edits: []func(*world){inactive,
+			func(w *world) { w.live = true }}, wantEnqueued: lookAgain},
+		"a deactivated driver keeps its kinds when the API server fails": {edits: []func(*world){inactive,
+			func(w *world) { w.liveErr = errors.New("busy") }}, wantErr: "busy"},
+		"a deleted driver loses its kinds": {gone: true, wantWrites: purge},
+		"a deleted driver with objects keeps its kinds": {gone: true, edits: []func(*world){used},
+			wantEnqueued: lookAgain},
+		"a driver with another spelling in the list has no kinds": {edits: []func(*world){notInstalled, badName}},
+		"a write that the API server refuses returns an error": {edits: []func(*world){func(w *world) {
+			w.applyErr = errors.New("refused")
+		}}, wantWrites: installs, wantErr: "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

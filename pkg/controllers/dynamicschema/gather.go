@@ -90,7 +90,8 @@ func (h *handler) useOf(crd *apiextv1.CustomResourceDefinition) use {
 func servedKinds(crd *apiextv1.CustomResourceDefinition) (kinds []schema.GroupVersionKind) {
 	for _, version := range crd.Spec.Versions {
 		if version.Served {
-			kinds = append(kinds, schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind})
+			kinds = append(kinds, schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name,
+				Kind: crd.Spec.Names.Kind})
 		}
 	}
 	return kinds
@@ -99,7 +100,8 @@ func servedKinds(crd *apiextv1.CustomResourceDefinition) (kinds []schema.GroupVe
 // ownerOf returns the name of the schema that a CRD was made from. It reads the annotations of an apply set
 // (docs/wire/names.md#apply-sets).
 func ownerOf(crd *apiextv1.CustomResourceDefinition) string {
-	if crd.Annotations[applyset.SetIDAnnotation] != handlerName || crd.Annotations[applyset.OwnerKindAnnotation] != schemaKind.String() {
+	if crd.Annotations[applyset.SetIDAnnotation] != handlerName || crd.Annotations[applyset.OwnerKindAnnotation] !=
+		schemaKind.String() {
 		return ""
 	}
 	return crd.Annotations[applyset.OwnerNameAnnotation]

@@ -96,7 +96,8 @@ func (h *handler) run(ctx context.Context, machine *clusterv1.Machine, what task
 	if name == "" {
 		return nil
 	}
-	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
+	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace,
+		Name: machine.Spec.ClusterName})
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
@@ -117,7 +118,8 @@ func cordon(ctx context.Context, client kubernetes.Interface, name string, on bo
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", name, err)
 	}
-	if err := drain.RunCordonOrUncordon(&drain.Helper{Ctx: ctx, Client: client, Out: io.Discard, ErrOut: io.Discard}, node, on); err != nil {
+	if err := drain.RunCordonOrUncordon(&drain.Helper{Ctx: ctx, Client: client, Out: io.Discard, ErrOut: io.Discard},
+		node, on); err != nil {
 		return fmt.Errorf("cordon or uncordon node %s: %w", name, err)
 	}
 	return nil

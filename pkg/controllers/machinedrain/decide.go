@@ -99,7 +99,8 @@ func (v view) end(d decision) decision {
 		d.start = taskUncordon
 	default:
 		d.remove = []string{
-			rkev1.PreDrainAnnotation, rkev1.PostDrainAnnotation, rkev1.DrainAnnotation, rkev1.DrainDoneAnnotation, rkev1.UncordonAnnotation,
+			rkev1.PreDrainAnnotation, rkev1.PostDrainAnnotation, rkev1.DrainAnnotation, rkev1.DrainDoneAnnotation,
+			rkev1.UncordonAnnotation,
 			rkev1.DrainErrorAnnotation, rkev1.DrainSinceAnnotation,
 		}
 		for _, hook := range slices.Concat(d.options.PreDrainHooks, d.options.PostDrainHooks) {
@@ -113,5 +114,7 @@ func (v view) end(d decision) decision {
 
 // answered reports whether all hooks have answered this request.
 func (v view) answered(hooks []rkev1.DrainHook, request string) bool {
-	return !slices.ContainsFunc(hooks, func(h rkev1.DrainHook) bool { return h.Annotation != "" && v.annotations[h.Annotation] != request })
+	return !slices.ContainsFunc(hooks, func(h rkev1.DrainHook) bool {
+		return h.Annotation != "" && v.annotations[h.Annotation] != request
+	})
 }

@@ -53,7 +53,8 @@ func (j *jobs) state(key, request string) (last task, finished bool, err error) 
 
 // start starts a task in the background and calls wake at its end. It does nothing if the task already runs. If the
 // task failed recently, start returns when to retry. It first cancels another task of the same node.
-func (j *jobs) start(key string, next task, request string, run func(context.Context) error, wake func()) (again time.Duration) {
+func (j *jobs) start(key string, next task, request string, run func(context.Context) error,
+	wake func()) (again time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	attempts := 0

@@ -63,24 +63,29 @@ func newStory(t *testing.T, owner string) *story {
 	must(t, err)
 	definitions, err := crds.All()
 	must(t, err)
-	s := &story{T: t, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}, Permit: rights.Permit(t, "drover/manager")})}
+	s := &story{T: t,
+		api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace},
+			Permit: rights.Permit(t, "drover/manager")})}
 	s.world, err = clients.New(s.api.Config("world"), clients.Options{Version: "world"})
 	must(t, err)
 	t.Cleanup(s.world.Stop)
 	s.downstream = fake.NewClientset(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}},
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}, Spec: corev1.PodSpec{NodeName: "node"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"},
+			Spec: corev1.PodSpec{NodeName: "node"}},
 	)
 	// Without the eviction API, pods are deleted.
 	s.downstream.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}}
 	_, err = s.world.Provisioning.Cluster().Create(&provv1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo", Annotations: map[string]string{"drover.io/instance": owner}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo",
+			Annotations: map[string]string{"drover.io/instance": owner}},
 	})
 	must(t, err)
 	machine, err := s.world.CAPI.Machine().Create(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"},
 		Spec: clusterv1.MachineSpec{ClusterName: "demo", Bootstrap: clusterv1.Bootstrap{
-			ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "boot"},
+			ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap",
+				Name: "boot"},
 		}},
 	})
 	must(t, err)
@@ -88,8 +93,9 @@ func newStory(t *testing.T, owner string) *story {
 	_, err = s.world.CAPI.Machine().UpdateStatus(machine)
 	must(t, err)
 	_, err = s.world.Core.Secret().Create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.PlanSecret("boot"), Annotations: map[string]string{"other": "kept"}},
-		Type:       rkev1.SecretTypeMachinePlan,
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.PlanSecret("boot"),
+			Annotations: map[string]string{"other": "kept"}},
+		Type: rkev1.SecretTypeMachinePlan,
 	})
 	must(t, err)
 	return s
@@ -101,7 +107,8 @@ func (s *story) start() (stop func()) {
 	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
 	must(s.T, err)
 	must(s.T, machinedrain.Register(c.HandlerContext(), machinedrain.Deps{
-		InstanceID: "me", Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(), ProvisioningClusters: c.Provisioning.Cluster().Cache(), Downstream: s,
+		InstanceID: "me", Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
+		ProvisioningClusters: c.Provisioning.Cluster().Cache(), Downstream: s,
 	}))
 	ctx, cancel := context.WithCancel(s.Context())
 	must(s.T, c.Start(ctx))
@@ -148,11 +155,13 @@ func TestStory_ANodeIsDrainedAndComesBack(t *testing.T) {
 		s := newStory(t, "me")
 		defer s.start()()
 		s.say(rkev1.DrainAnnotation, options)
-		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
+		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] !=
+			options {
 			t.Fatalf("cordoned %v, %d pods, annotations %v", cordoned, pods, s.secret().Annotations)
 		}
 		s.say(rkev1.UncordonAnnotation, options)
-		if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] != "kept" {
+		if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] !=
+			"kept" {
 			t.Errorf("cordoned %v, annotations %v", cordoned, s.secret().Annotations)
 		}
 		s.api.ResetLog()
@@ -178,7 +187,8 @@ func TestStory_AClusterThatDoesNotAnswer(t *testing.T) {
 		}
 		s.down.Store(false)
 		s.elapse(6 * time.Minute)
-		if got := s.secret().Annotations; got[rkev1.DrainDoneAnnotation] != options || got[rkev1.DrainErrorAnnotation] != "" {
+		if got := s.secret().Annotations; got[rkev1.DrainDoneAnnotation] != options ||
+			got[rkev1.DrainErrorAnnotation] != "" {
 			t.Errorf("annotations are %v", got)
 		}
 	})
@@ -195,7 +205,8 @@ func TestStory_TheNextManagerGoesOn(t *testing.T) {
 		s.down.Store(false)
 		defer s.start()()
 		s.elapse(time.Minute)
-		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
+		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] !=
+			options {
 			t.Errorf("cordoned %v, %d pods, annotations %v", cordoned, pods, s.secret().Annotations)
 		}
 	})
@@ -267,8 +278,10 @@ func (s *story) drainedAndBack(n int, request string) {
 		}
 		s.hooksAnswer(rkev1.PreDrainAnnotation, "example.org/before")
 	}
-	if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != request {
-		s.Errorf("killed after write %d: cordoned %v, %d pods, annotations %v", n, cordoned, pods, s.secret().Annotations)
+	if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] !=
+		request {
+		s.Errorf("killed after write %d: cordoned %v, %d pods, annotations %v", n, cordoned, pods,
+			s.secret().Annotations)
 	}
 	s.say(rkev1.UncordonAnnotation, request)
 	s.elapse(10 * time.Minute)
@@ -278,7 +291,8 @@ func (s *story) drainedAndBack(n int, request string) {
 		}
 		s.hooksAnswer(rkev1.PostDrainAnnotation, "example.org/after")
 	}
-	if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] != "kept" {
+	if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] !=
+		"kept" {
 		s.Errorf("killed after write %d: cordoned %v, annotations %v", n, cordoned, s.secret().Annotations)
 	}
 }

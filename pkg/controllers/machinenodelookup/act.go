@@ -15,7 +15,8 @@ import (
 // act copies the addresses and then the provider ID. Cluster API waits for the provider ID, so the addresses must come
 // first. Each patch contains only its fields, because other programs write the rest of the object.
 func (h *handler) act(s snapshot, node *corev1.Node) error {
-	if err := h.patch(s, map[string]any{"status": map[string]any{"addresses": addressesOf(node)}}, "status"); err != nil {
+	if err := h.patch(s, map[string]any{"status": map[string]any{"addresses": addressesOf(node)}}, "status"); err !=
+		nil {
 		return err
 	}
 	return h.patch(s, map[string]any{"spec": map[string]any{"providerID": node.Spec.ProviderID}})
@@ -29,12 +30,14 @@ func addressesOf(node *corev1.Node) []clusterv1.MachineAddress {
 	addresses := make([]clusterv1.MachineAddress, 0, len(node.Status.Addresses))
 	for _, address := range node.Status.Addresses {
 		switch address.Type {
-		case corev1.NodeHostName, corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
+		case corev1.NodeHostName, corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeInternalDNS,
+			corev1.NodeExternalDNS:
 		default:
 			continue
 		}
 		if address.Address != "" && len(address.Address) <= maxAddress {
-			addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineAddressType(address.Type), Address: address.Address})
+			addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineAddressType(address.Type),
+				Address: address.Address})
 		}
 	}
 	return addresses

@@ -87,7 +87,8 @@ func Register(ctx context.Context, d Deps) error {
 	if d.Log == nil {
 		d.Log = logrus.StandardLogger()
 	}
-	h := &handler{Deps: d, ctx: ctx, machines: d.Machines.Cache(), customMachines: d.CustomMachines.Cache(), secrets: d.Secrets.Cache()}
+	h := &handler{Deps: d, ctx: ctx, machines: d.Machines.Cache(), customMachines: d.CustomMachines.Cache(),
+		secrets: d.Secrets.Cache()}
 	h.lookout, h.written = newLookout(d.Downstream, d.Now, d.Log), ownwrites.New()
 	h.lookout.belongsToOther = h.belongsToOther
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
@@ -97,7 +98,8 @@ func Register(ctx context.Context, d Deps) error {
 			return
 		}
 		if err := wakeup.OnInformer(ctx, d.Bootstraps, h.ofInfra, informer); err != nil {
-			d.Log.WithError(err).WithField("controller", handlerName).WithField("kind", gvk.Kind).Warn("Cannot watch this kind of machines")
+			d.Log.WithError(err).WithField("controller", handlerName).WithField("kind",
+				gvk.Kind).Warn("Cannot watch this kind of machines")
 		}
 	})
 	return errors.Join(

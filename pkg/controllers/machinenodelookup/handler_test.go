@@ -35,12 +35,14 @@ func newFakes(t *testing.T, nodes ...runtime.Object) *fakes {
 		bootstraps: fake.NewMockControllerInterface[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList](control),
 		customs:    fake.NewMockControllerInterface[*rkev1.CustomMachine, *rkev1.CustomMachineList](control),
 	}
-	machines, customs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	machines, customs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil),
+		cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	must(t, machines.Add(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: demo.Namespace, Name: "m", UID: "u1", CreationTimestamp: metav1.Now()},
-		Spec: clusterv1.MachineSpec{ClusterName: demo.Name, InfrastructureRef: clusterv1.ContractVersionedObjectReference{
-			APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "CustomMachine", Name: "m",
-		}},
+		Spec: clusterv1.MachineSpec{ClusterName: demo.Name,
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "CustomMachine", Name: "m",
+			}},
 	}))
 	must(t, customs.Add(&rkev1.CustomMachine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: demo.Namespace, Name: "m"},
@@ -53,10 +55,12 @@ func newFakes(t *testing.T, nodes ...runtime.Object) *fakes {
 	}))
 	f.handler = &handler{
 		secrets: generic.NewCache[*corev1.Secret](secrets, schema.GroupResource{Resource: "secrets"}),
-		ctx:     t.Context(), Deps: Deps{Bootstraps: f.bootstraps, CustomMachines: f.customs, Log: quiet(), Now: time.Now},
-		machines:       generic.NewCache[*clusterv1.Machine](machines, schema.GroupResource{Resource: "machines"}),
-		customMachines: generic.NewCache[*rkev1.CustomMachine](customs, schema.GroupResource{Resource: "custommachines"}),
-		lookout:        newLookout(newCloud(nodes...), time.Now, quiet()), written: ownwrites.New(),
+		ctx:     t.Context(), Deps: Deps{Bootstraps: f.bootstraps, CustomMachines: f.customs, Log: quiet(),
+			Now: time.Now},
+		machines: generic.NewCache[*clusterv1.Machine](machines, schema.GroupResource{Resource: "machines"}),
+		customMachines: generic.NewCache[*rkev1.CustomMachine](customs,
+			schema.GroupResource{Resource: "custommachines"}),
+		lookout: newLookout(newCloud(nodes...), time.Now, quiet()), written: ownwrites.New(),
 	}
 	return f
 }
@@ -65,10 +69,12 @@ func boot() *rkev1.RKEBootstrap {
 	return &rkev1.RKEBootstrap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: demo.Namespace, Name: "b",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "u1"}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine",
+				Name: "m", UID: "u1"}},
 		},
 		Status: rkev1.RKEBootstrapStatus{
-			DataSecretName: new("b-machine-bootstrap"), Initialization: rkev1.RKEBootstrapInitialization{DataSecretCreated: new(true)},
+			DataSecretName: new("b-machine-bootstrap"),
+			Initialization: rkev1.RKEBootstrapInitialization{DataSecretCreated: new(true)},
 		},
 	}
 }
@@ -78,8 +84,10 @@ func boot() *rkev1.RKEBootstrap {
 func TestOnChange_IgnoresAStaleCache(t *testing.T) {
 	f := newFakes(t, node("n1", "u1"))
 	gomock.InOrder(
-		f.customs.EXPECT().Patch(demo.Namespace, "m", types.MergePatchType, gomock.Any(), "status").Return(nil, nil).Times(1),
-		f.customs.EXPECT().Patch(demo.Namespace, "m", types.MergePatchType, []byte(`{"spec":{"providerID":"k3s://n1"}}`)).Return(nil, nil).Times(1),
+		f.customs.EXPECT().Patch(demo.Namespace, "m", types.MergePatchType, gomock.Any(), "status").Return(nil,
+			nil).Times(1),
+		f.customs.EXPECT().Patch(demo.Namespace, "m", types.MergePatchType,
+			[]byte(`{"spec":{"providerID":"k3s://n1"}}`)).Return(nil, nil).Times(1),
 	)
 	f.bootstraps.EXPECT().EnqueueAfter(demo.Namespace, "b", gomock.Any()).Times(1)
 	for range 2 {
@@ -114,7 +122,9 @@ func TestOnChange_NoNodeYet(t *testing.T) {
 		"without data":         func(b *rkev1.RKEBootstrap) { b.Status = rkev1.RKEBootstrapStatus{} },
 		"without a machine":    func(b *rkev1.RKEBootstrap) { b.OwnerReferences = nil },
 		"of a missing machine": func(b *rkev1.RKEBootstrap) { b.OwnerReferences[0].Name = "gone" },
-		"paused":               func(b *rkev1.RKEBootstrap) { b.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
+		"paused": func(b *rkev1.RKEBootstrap) {
+			b.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		},
 	} {
 		changed := boot()
 		edit(changed)

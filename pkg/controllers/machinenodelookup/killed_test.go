@@ -29,7 +29,8 @@ func retell(t *testing.T, most int, story func(t *testing.T, w *world)) {
 			writes = w.api.Written(manager)
 			w.elapse(time.Minute) // restarts the controller if it was killed at the very end
 			var objects []*unstructured.Unstructured
-			for _, gvk := range []schema.GroupVersionKind{driverKind, custom, clusterv1.GroupVersion.WithKind("Machine")} {
+			for _, gvk := range []schema.GroupVersionKind{driverKind, custom,
+				clusterv1.GroupVersion.WithKind("Machine")} {
 				objects = append(objects, w.api.Objects(gvk)...)
 			}
 			got := crashpoints.Bare(objects)

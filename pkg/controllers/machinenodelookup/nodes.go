@@ -72,7 +72,8 @@ func newLookout(downstream proxy.ClientGetter, now func() time.Time, log logrus.
 
 // find returns the node of a machine, nil until one is ready and has a provider ID. The duration is the earliest time
 // for a retry; zero leaves it to the caller.
-func (l *lookout) find(ctx context.Context, cluster types.NamespacedName, machine types.UID) (*corev1.Node, time.Duration, error) {
+func (l *lookout) find(ctx context.Context, cluster types.NamespacedName, machine types.UID) (*corev1.Node,
+	time.Duration, error) {
 	uids, v, again := l.turn(cluster, machine)
 	if again > 0 {
 		return nil, again, nil
@@ -99,7 +100,9 @@ func (l *lookout) free(cluster types.NamespacedName, machine types.UID, nodes []
 	if l.belongsToOther == nil {
 		return nodes
 	}
-	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return l.belongsToOther(cluster, machine, &node) })
+	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool {
+		return l.belongsToOther(cluster, machine, &node)
+	})
 }
 
 // turn decides whether the caller queries the cluster. If it returns machines, the caller must query them and call
@@ -127,7 +130,9 @@ func (l *lookout) turn(cluster types.NamespacedName, machine types.UID) ([]types
 	if len(uids) > maxLooked {
 		// The latest requests come first. An omitted machine queries in its own turn.
 		slices.SortStableFunc(uids, func(a, b types.UID) int { return v.looking[b].Compare(v.looking[a]) })
-		uids = append([]types.UID{machine}, slices.DeleteFunc(uids, func(uid types.UID) bool { return uid == machine })...)[:maxLooked]
+		uids = append([]types.UID{machine}, slices.DeleteFunc(uids, func(uid types.UID) bool {
+			return uid == machine
+		})...)[:maxLooked]
 	}
 	return uids, v, 0
 }
@@ -138,7 +143,8 @@ func (l *lookout) take(cluster types.NamespacedName, v *view, uids []types.UID, 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v.busy = false
-	log := l.log.WithField("controller", handlerName).WithField("namespace", cluster.Namespace).WithField("cluster", cluster.Name)
+	log := l.log.WithField("controller", handlerName).WithField("namespace", cluster.Namespace).WithField("cluster",
+		cluster.Name)
 	switch {
 	case errors.Is(err, proxy.ErrNotAvailable):
 		v.err, v.failures, v.until = nil, 0, time.Time{}
@@ -207,12 +213,16 @@ func (l *lookout) ask(ctx context.Context, cluster types.NamespacedName, machine
 // machine under an earlier name. A younger one may be the machine itself, starting while another node impersonates it.
 // Kubelets cannot set creation times.
 func choose(nodes []corev1.Node) (*corev1.Node, error) {
-	ready := slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return node.Spec.ProviderID == "" || !isReady(&node) })
+	ready := slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool {
+		return node.Spec.ProviderID == "" || !isReady(&node)
+	})
 	switch len(ready) {
 	case 0:
 		return nil, nil
 	case 1:
-		if slices.ContainsFunc(nodes, func(node corev1.Node) bool { return ready[0].CreationTimestamp.Before(&node.CreationTimestamp) }) {
+		if slices.ContainsFunc(nodes, func(node corev1.Node) bool {
+			return ready[0].CreationTimestamp.Before(&node.CreationTimestamp)
+		}) {
 			return nil, errYounger
 		}
 		return &ready[0], nil

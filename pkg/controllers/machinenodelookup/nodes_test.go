@@ -38,7 +38,8 @@ type cloud struct {
 
 func newCloud(nodes ...runtime.Object) *cloud {
 	return &cloud{
-		nodes: fake.NewClientset(nodes...), calls: map[types.NamespacedName]int{}, down: map[types.NamespacedName]error{},
+		nodes: fake.NewClientset(nodes...), calls: map[types.NamespacedName]int{},
+		down: map[types.NamespacedName]error{},
 		hang: map[types.NamespacedName]bool{},
 	}
 }
@@ -96,17 +97,22 @@ func TestChoose(t *testing.T) {
 		want    string
 		wantErr error
 	}{
-		"no node":                                    {},
-		"a ready node":                               {nodes: []corev1.Node{*node("a", "u")}, want: "a"},
-		"a node that is not ready":                   {nodes: []corev1.Node{*node("a", "u", notReady)}},
-		"a node without a Ready condition":           {nodes: []corev1.Node{*node("a", "u", func(n *corev1.Node) { n.Status.Conditions = nil })}},
-		"a node without a provider ID":               {nodes: []corev1.Node{*node("a", "u", noProviderID)}},
-		"a node that is gone, and the machine's own": {nodes: []corev1.Node{*node("old", "u", notReady), *node("new", "u")}, want: "new"},
+		"no node":                  {},
+		"a ready node":             {nodes: []corev1.Node{*node("a", "u")}, want: "a"},
+		"a node that is not ready": {nodes: []corev1.Node{*node("a", "u", notReady)}},
+		"a node without a Ready condition": {nodes: []corev1.Node{*node("a", "u", func(n *corev1.Node) {
+			n.Status.Conditions = nil
+		})}},
+		"a node without a provider ID": {nodes: []corev1.Node{*node("a", "u", noProviderID)}},
+		"a node that is gone, and the machine's own": {nodes: []corev1.Node{*node("old", "u", notReady),
+			*node("new", "u")}, want: "new"},
 		"a ready node, and a younger one that is not ready": {
-			nodes: []corev1.Node{*node("a", "u", age(time.Hour)), *node("b", "u", notReady, age(time.Minute))}, wantErr: errYounger,
+			nodes:   []corev1.Node{*node("a", "u", age(time.Hour)), *node("b", "u", notReady, age(time.Minute))},
+			wantErr: errYounger,
 		},
 		"a ready node, and an older one that is gone": {
-			nodes: []corev1.Node{*node("a", "u", notReady, age(time.Hour)), *node("b", "u", age(time.Minute))}, want: "b",
+			nodes: []corev1.Node{*node("a", "u", notReady, age(time.Hour)), *node("b", "u", age(time.Minute))},
+			want:  "b",
 		},
 		"two ready nodes": {nodes: []corev1.Node{*node("a", "u"), *node("b", "u")}, wantErr: errAmbiguous},
 	}
@@ -315,7 +321,8 @@ func TestLookout_NewKubeconfig(t *testing.T) {
 	cloud.set(fmt.Errorf("demo: %w", proxy.ErrNotAvailable), false)
 	look := newLookout(cloud, time.Now, quiet())
 	for range 3 {
-		if got, after, err := look.find(t.Context(), demo, "u1"); got != nil || after != 0 || !errors.Is(err, proxy.ErrNotAvailable) {
+		if got, after, err := look.find(t.Context(), demo, "u1"); got != nil || after != 0 ||
+			!errors.Is(err, proxy.ErrNotAvailable) {
 			t.Fatalf("node %v, retry after %s, error %v", got, after, err)
 		}
 	}

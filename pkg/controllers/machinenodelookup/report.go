@@ -12,7 +12,8 @@ import (
 // host program's own connection has none. It writes no status, because the planner's conditions show what the machine
 // waits for.
 func (h *handler) wait(bootstrap *rkev1.RKEBootstrap, s snapshot, again time.Duration, err error) {
-	log := h.Log.WithField("controller", handlerName).WithField("namespace", s.machine.Namespace).WithField("machine", s.machine.Name).
+	log := h.Log.WithField("controller", handlerName).WithField("namespace", s.machine.Namespace).WithField("machine",
+		s.machine.Name).
 		WithField("cluster", s.machine.Spec.ClusterName)
 	if err != nil {
 		log.WithError(err).Debug("Cannot find the node of a machine")
@@ -22,5 +23,6 @@ func (h *handler) wait(bootstrap *rkev1.RKEBootstrap, s snapshot, again time.Dur
 	if errors.Is(err, proxy.ErrNotAvailable) {
 		again = rarely
 	}
-	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, waitFor(again, h.Now().Sub(s.machine.CreationTimestamp.Time)))
+	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name,
+		waitFor(again, h.Now().Sub(s.machine.CreationTimestamp.Time)))
 }

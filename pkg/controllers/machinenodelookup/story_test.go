@@ -73,7 +73,8 @@ func tell(t *testing.T, f func(t *testing.T, w *world)) {
 		must(t, err)
 		w := &world{
 			T: t, stop: func() {}, down: &downstream{nodes: fake.NewClientset()},
-			api: memkube.New(memkube.Options{Scheme: scheme, CRDs: append(definitions, podMachines()), Namespaces: []string{namespace}, Permit: rights.Permit(t, manager)}),
+			api: memkube.New(memkube.Options{Scheme: scheme, CRDs: append(definitions, podMachines()),
+				Namespaces: []string{namespace}, Permit: rights.Permit(t, manager)}),
 		}
 		w.c, err = clients.New(w.api.Config("players"), clients.Options{Version: "players"})
 		must(t, err)
@@ -95,7 +96,8 @@ func podMachines() *apiextv1.CustomResourceDefinition {
 		ObjectMeta: metav1.ObjectMeta{Name: "podmachines." + clients.MachineGroup},
 		Spec: apiextv1.CustomResourceDefinitionSpec{
 			Group: clients.MachineGroup, Scope: apiextv1.NamespaceScoped,
-			Names: apiextv1.CustomResourceDefinitionNames{Kind: "PodMachine", ListKind: "PodMachineList", Plural: "podmachines", Singular: "podmachine"},
+			Names: apiextv1.CustomResourceDefinitionNames{Kind: "PodMachine", ListKind: "PodMachineList",
+				Plural: "podmachines", Singular: "podmachine"},
 			Versions: []apiextv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
 				Subresources: &apiextv1.CustomResourceSubresources{Status: &apiextv1.CustomResourceSubresourceStatus{}},
@@ -112,8 +114,10 @@ func (w *world) start() {
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager"})
 	must(w.T, err)
 	must(w.T, machinenodelookup.Register(c.HandlerContext(), machinenodelookup.Deps{
-		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(), Secrets: c.Core.Secret(),
-		Dynamic: c.Dynamic, Downstream: w.down, Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), InstanceID: instance,
+		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(),
+		Secrets: c.Core.Secret(),
+		Dynamic: c.Dynamic, Downstream: w.down, Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(),
+		InstanceID: instance,
 	}))
 	running, cancel := context.WithCancel(w.Context())
 	if err := c.Start(running); err != nil {
@@ -150,8 +154,9 @@ func (w *world) addCluster(name, mark string) {
 	w.Helper()
 	must(w.T, w.api.Add(
 		&provv1.Cluster{
-			TypeMeta:   metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: mark}},
+			TypeMeta: metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+				Annotations: map[string]string{rkev1.InstanceAnnotation: mark}},
 		},
 		&clusterv1.Cluster{
 			TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
@@ -172,24 +177,28 @@ func (w *world) add(name, cluster string, kind schema.GroupVersionKind, ready bo
 			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
 				APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "RKEBootstrap", Name: name,
 			}},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind,
+				Name: name},
 		},
 	})
 	must(w.T, err)
-	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: made.UID, Controller: new(true)}}
+	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name,
+		UID: made.UID, Controller: new(true)}}
 	must(w.T, w.api.Add(&rkev1.RKEBootstrap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: owner},
 		Spec:       rkev1.RKEBootstrapSpec{ClusterName: cluster},
 		Status: rkev1.RKEBootstrapStatus{
-			DataSecretName: new(name + "-machine-bootstrap"), Initialization: rkev1.RKEBootstrapInitialization{DataSecretCreated: new(true)},
+			DataSecretName: new(name + "-machine-bootstrap"),
+			Initialization: rkev1.RKEBootstrapInitialization{DataSecretCreated: new(true)},
 		},
 	}))
 	must(w.T, w.api.Add(&corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Type: rkev1.SecretTypeMachinePlan,
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-machine-plan", OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap", Name: name, UID: "b-" + made.UID,
-		}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-machine-plan",
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap", Name: name, UID: "b-" + made.UID,
+			}}},
 		Data: map[string][]byte{"applied-checksum": []byte("x")},
 	}))
 	infra := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}, "status": readyStatus(ready)}}
@@ -210,7 +219,8 @@ func readyStatus(ready bool) map[string]any {
 }
 
 // infra returns the provider ID and the addresses of an infrastructure machine.
-func (w *world) infra(kind schema.GroupVersionKind, name string) (providerID string, addresses []clusterv1.MachineAddress) {
+func (w *world) infra(kind schema.GroupVersionKind, name string) (providerID string,
+	addresses []clusterv1.MachineAddress) {
 	w.Helper()
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
@@ -237,7 +247,8 @@ func (w *world) join(name string, uid types.UID, edits ...func(*corev1.Node)) {
 		Spec:       corev1.NodeSpec{ProviderID: "k3s://" + name},
 		Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.9"}, {Type: corev1.NodeHostName, Address: name}},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.9"},
+				{Type: corev1.NodeHostName, Address: name}},
 		},
 	}
 	for _, edit := range edits {
@@ -306,12 +317,15 @@ func TestStory_MachineGetsItsNode(t *testing.T) {
 				}
 				w.join("other", "another-uid")
 				w.join("m1", uid, func(n *corev1.Node) {
-					n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: "Telephone", Address: "112"},
-						corev1.NodeAddress{Type: corev1.NodeExternalIP}, corev1.NodeAddress{Type: corev1.NodeExternalDNS, Address: strings.Repeat("x", 300)})
+					n.Status.Addresses = append(n.Status.Addresses,
+						corev1.NodeAddress{Type: "Telephone", Address: "112"},
+						corev1.NodeAddress{Type: corev1.NodeExternalIP},
+						corev1.NodeAddress{Type: corev1.NodeExternalDNS, Address: strings.Repeat("x", 300)})
 				})
 				w.elapse(10 * time.Second)
 				id, addresses := w.infra(kind, "m1")
-				want := []clusterv1.MachineAddress{{Type: "InternalIP", Address: "10.0.0.9"}, {Type: "Hostname", Address: "m1"}}
+				want := []clusterv1.MachineAddress{{Type: "InternalIP", Address: "10.0.0.9"},
+					{Type: "Hostname", Address: "m1"}}
 				if diff := cmp.Diff(want, addresses); diff != "" || id != "k3s://m1" {
 					t.Errorf("provider ID %q, addresses (-want +got):\n%s", id, diff)
 				}
@@ -339,14 +353,20 @@ func TestStory_LeavesAlone(t *testing.T) {
 		ready  bool
 		after  func(w *world)
 	}{
-		"a cluster of another instance": {kind: driverKind, ready: true, before: func(w *world) { w.mark("them") }, after: func(w *world) { w.mark(instance) }},
+		"a cluster of another instance": {kind: driverKind, ready: true, before: func(w *world) { w.mark("them") },
+			after: func(w *world) { w.mark(instance) }},
 		"a paused cluster": {
-			kind: driverKind, ready: true, before: func(w *world) { w.patchCluster(map[string]any{"spec": map[string]any{"paused": true}}) },
+			kind: driverKind, ready: true, before: func(w *world) {
+				w.patchCluster(map[string]any{"spec": map[string]any{"paused": true}})
+			},
 			after: func(w *world) { w.patchCluster(map[string]any{"spec": map[string]any{"paused": nil}}) },
 		},
-		"a machine of a driver without a host yet": {kind: driverKind, before: func(*world) {}, after: func(w *world) { w.makeReady("m1") }},
+		"a machine of a driver without a host yet": {kind: driverKind, before: func(*world) {}, after: func(w *world) {
+			w.makeReady("m1")
+		}},
 		"a machine of another provider": {
-			kind: schema.GroupVersionKind{Group: rkev1.SchemeGroupVersion.Group, Version: "v1", Kind: "RKECluster"}, ready: true, before: func(*world) {},
+			kind: schema.GroupVersionKind{Group: rkev1.SchemeGroupVersion.Group, Version: "v1",
+				Kind: "RKECluster"}, ready: true, before: func(*world) {},
 		},
 	}
 	for name, c := range cases {
@@ -501,7 +521,8 @@ func TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled(t *testing.T
 		if id, addresses := w.infra(custom, "m1"); id != "k3s://m1" || len(addresses) != 2 || len(refused) != 2 {
 			t.Fatalf("provider ID %q, addresses %v, %d writes refused", id, addresses, len(refused))
 		}
-		_, err := w.c.RKE.CustomMachine().Patch(namespace, "m1", types.MergePatchType, []byte(`{"spec":{"providerID":null}}`))
+		_, err := w.c.RKE.CustomMachine().Patch(namespace, "m1", types.MergePatchType,
+			[]byte(`{"spec":{"providerID":null}}`))
 		must(t, err)
 		w.elapse(time.Minute)
 		if id, _ := w.infra(custom, "m1"); id != "k3s://m1" {

@@ -23,7 +23,8 @@ func TestStory_NodeOfAnotherMachineIsNotBelievedWhereverTheProcessIsKilled(t *te
 			t.Fatalf("provider ID is %q", id)
 		}
 		// Cluster API copies the provider ID and finds the node.
-		_, err := w.c.CAPI.Machine().Patch(namespace, "bad", types.MergePatchType, []byte(`{"spec":{"providerID":"k3s://bad"}}`))
+		_, err := w.c.CAPI.Machine().Patch(namespace, "bad", types.MergePatchType,
+			[]byte(`{"spec":{"providerID":"k3s://bad"}}`))
 		must(t, err)
 		found, err := w.c.CAPI.Machine().Get(namespace, "bad", metav1.GetOptions{})
 		must(t, err)
@@ -81,7 +82,8 @@ func TestStory_NodeBeforeItsMachineHasReportedWhereverTheProcessIsKilled(t *test
 				w.down.set(nil, false)
 				w.elapse(10 * time.Minute)
 				if id, addresses := w.infra(driverKind, "m1"); id != "" || len(addresses) > 0 || w.down.count() > 0 {
-					t.Fatalf("provider ID %q and addresses %v after %d requests, before the machine has reported", id, addresses, w.down.count())
+					t.Fatalf("provider ID %q and addresses %v after %d requests, before the machine has reported", id,
+						addresses, w.down.count())
 				}
 				must(t, w.down.nodes.CoreV1().Nodes().Delete(t.Context(), "impostor", metav1.DeleteOptions{}))
 				w.join("m1", uid)
@@ -107,8 +109,9 @@ func TestStory_NodeThatIsEvidentlyAnotherMachineWhereverTheProcessIsKilled(t *te
 		own              func(*corev1.Node)
 	}{
 		"by the host name from its driver": {node: "bad", own: plain},
-		"by the name from its user":        {impostor: map[string]string{rkev1.NodeNameLabel: "Web-1"}, node: "web-1", own: plain},
-		"by the missing role of a server":  {victim: server, node: "unknown", own: serves},
+		"by the name from its user": {impostor: map[string]string{rkev1.NodeNameLabel: "Web-1"}, node: "web-1",
+			own: plain},
+		"by the missing role of a server": {victim: server, node: "unknown", own: serves},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -100,7 +100,8 @@ func (h *handler) ensure(obj *unstructured.Unstructured, objects machinejob.Obje
 			return fmt.Errorf("create the state Secret: %w", err)
 		}
 	}
-	if _, err := h.ApplySecrets.Apply(h.ctx, handlerName, obj, applyset.OwnerRef, withoutOwner(objects.Secrets())); err != nil {
+	if _, err := h.ApplySecrets.Apply(h.ctx, handlerName, obj, applyset.OwnerRef,
+		withoutOwner(objects.Secrets())); err != nil {
 		return err
 	}
 	set := []runtime.Object{objects.ServiceAccount, objects.Role}
@@ -134,13 +135,15 @@ func (h *handler) run(obj *unstructured.Unstructured, job *batchv1.Job) error {
 		return fmt.Errorf("read Job %s: %w", job.Name, err)
 	}
 	if !belongsTo(existing, string(obj.GetUID())) {
-		return fmt.Errorf("wait for the deletion of Job %s, which belongs to another machine of the same name", job.Name)
+		return fmt.Errorf("wait for the deletion of Job %s, which belongs to another machine of the same name",
+			job.Name)
 	}
 	return nil
 }
 
 func (h *handler) deleteJob(namespace, name string) error {
-	err := h.Jobs.Delete(namespace, name, &metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	err := h.Jobs.Delete(namespace, name,
+		&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Job %s: %w", name, err)
 	}
@@ -166,7 +169,8 @@ func (h *handler) takeBack(namespace, name string) (bool, error) {
 		return false, nil
 	}
 	err = h.Jobs.Delete(namespace, name, &metav1.DeleteOptions{
-		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion},
+		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &job.UID,
+			ResourceVersion: &job.ResourceVersion},
 	})
 	if apierrors.IsConflict(err) {
 		return false, nil
@@ -198,7 +202,8 @@ func (h *handler) tidy(obj *unstructured.Unstructured) error {
 	if _, err := h.ApplySecrets.Apply(h.ctx, handlerName, obj, applyset.OwnerRef, nil); err != nil {
 		return err
 	}
-	if _, err := h.Apply.Purge(h.ctx, handlerName, obj.GroupVersionKind(), obj.GetNamespace(), obj.GetName(), setKinds()); err != nil {
+	if _, err := h.Apply.Purge(h.ctx, handlerName, obj.GroupVersionKind(), obj.GetNamespace(), obj.GetName(),
+		setKinds()); err != nil {
 		return err
 	}
 	h.written.Did(done, h.Now())
@@ -212,7 +217,8 @@ func (h *handler) replace(obj *unstructured.Unstructured, name string) error {
 		return err
 	}
 	uid := machine.UID
-	err = h.Machines.Delete(machine.Namespace, machine.Name, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err = h.Machines.Delete(machine.Namespace, machine.Name,
+		&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Machine %s: %w", name, err)
 	}
@@ -259,7 +265,9 @@ func (h *handler) release(obj *unstructured.Unstructured, action machinejob.Acti
 			return false, nil
 		}
 	}
-	obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return f == rkev1.MachineProvisionFinalizer }))
+	obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool {
+		return f == rkev1.MachineProvisionFinalizer
+	}))
 	replaced := obj.GetResourceVersion()
 	_, err := h.Dynamic.Update(h.ctx, obj)
 	if err != nil && !apierrors.IsNotFound(err) {

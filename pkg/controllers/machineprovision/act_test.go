@@ -54,7 +54,8 @@ func (s *server) handler(t *testing.T) *handler {
 	ctrl := gomock.NewController(t)
 	absent := apierrors.NewNotFound(schema.GroupResource{}, "x")
 	jobs := fake.NewMockControllerInterface[*batchv1.Job, *batchv1.JobList](ctrl)
-	jobs.EXPECT().Get("ns", gomock.Any(), gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*batchv1.Job, error) {
+	jobs.EXPECT().Get("ns", gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*batchv1.Job, error) {
 		if s.readErr != nil || s.job != nil {
 			return s.job, s.readErr
 		}
@@ -67,7 +68,8 @@ func (s *server) handler(t *testing.T) *handler {
 		s.writes = append(s.writes, "create "+job.Name)
 		return job, nil
 	}).AnyTimes()
-	jobs.EXPECT().Delete("ns", gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, options *metav1.DeleteOptions) error {
+	jobs.EXPECT().Delete("ns", gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, name string, options *metav1.DeleteOptions) error {
 		if options.Preconditions == nil || options.Preconditions.ResourceVersion == nil {
 			return errors.New("the Job may have changed")
 		}
@@ -79,13 +81,15 @@ func (s *server) handler(t *testing.T) *handler {
 		return &corev1.PodList{Items: s.pods}, nil
 	}).AnyTimes()
 	secrets := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](ctrl)
-	secrets.EXPECT().Get("ns", gomock.Any(), gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*corev1.Secret, error) {
+	secrets.EXPECT().Get("ns", gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*corev1.Secret, error) {
 		if s.state != nil {
 			return s.state, nil
 		}
 		return nil, absent
 	}).AnyTimes()
-	return &handler{Deps: Deps{Dynamic: s, Jobs: jobs, Pods: pods, Secrets: secrets, Now: time.Now}, ctx: t.Context(), written: ownwrites.New()}
+	return &handler{Deps: Deps{Dynamic: s, Jobs: jobs, Pods: pods, Secrets: secrets, Now: time.Now}, ctx: t.Context(),
+		written: ownwrites.New()}
 }
 
 func guarded() *unstructured.Unstructured {
@@ -101,7 +105,8 @@ func guarded() *unstructured.Unstructured {
 // jobOf returns a Job of the machine with that UID.
 func jobOf(uid string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "j", OwnerReferences: []metav1.OwnerReference{{Kind: "SimMachine", Name: "m1", UID: types.UID(uid)}},
+		Namespace: "ns", Name: "j",
+		OwnerReferences: []metav1.OwnerReference{{Kind: "SimMachine", Name: "m1", UID: types.UID(uid)}},
 	}}
 }
 
@@ -122,24 +127,32 @@ func TestAct_AsksTheServerBeforeARelease(t *testing.T) {
 		wantWrites []string
 		wantErr    bool
 	}{
-		"without objects: released":                     {action: release, wantDone: true, wantWrites: []string{"update other"}},
-		"its Job exists":                                {server: server{job: jobOf("1")}, action: release},
-		"a Job of another machine with the same name":   {server: server{job: jobOf("2")}, action: release, wantDone: true, wantWrites: []string{"update other"}},
-		"its state is empty":                            {server: server{state: &corev1.Secret{}}, action: release, wantDone: true, wantWrites: []string{"update other"}},
-		"its state may hold a machine":                  {server: server{state: broken}, action: release},
-		"the server does not answer":                    {server: server{readErr: errors.New("timeout")}, action: release, wantErr: true},
-		"a deleted Job is confirmed":                    {action: gone, wantDone: true},
-		"a Job that the caches lack is not confirmed":   {server: server{job: jobOf("1")}, action: gone},
-		"a deleted state is confirmed":                  {action: machinejob.Action{Kind: machinejob.ActionConfirmGone, StateSecret: "s"}, wantDone: true},
+		"without objects: released": {action: release, wantDone: true,
+			wantWrites: []string{"update other"}},
+		"its Job exists": {server: server{job: jobOf("1")}, action: release},
+		"a Job of another machine with the same name": {server: server{job: jobOf("2")}, action: release,
+			wantDone: true, wantWrites: []string{"update other"}},
+		"its state is empty": {server: server{state: &corev1.Secret{}}, action: release,
+			wantDone: true, wantWrites: []string{"update other"}},
+		"its state may hold a machine": {server: server{state: broken}, action: release},
+		"the server does not answer": {server: server{readErr: errors.New("timeout")},
+			action: release, wantErr: true},
+		"a deleted Job is confirmed":                  {action: gone, wantDone: true},
+		"a Job that the caches lack is not confirmed": {server: server{job: jobOf("1")}, action: gone},
+		"a deleted state is confirmed": {action: machinejob.Action{Kind: machinejob.ActionConfirmGone,
+			StateSecret: "s"}, wantDone: true},
 		"a state that the caches lack is not confirmed": {server: server{state: &corev1.Secret{}}, action: gone},
-		"the Job of a waiting pod is deleted":           {server: server{job: active, pods: []corev1.Pod{waiting}}, action: back, wantDone: true, wantWrites: []string{"delete j"}},
+		"the Job of a waiting pod is deleted": {server: server{job: active, pods: []corev1.Pod{waiting}},
+			action: back, wantDone: true, wantWrites: []string{"delete j"}},
 		"the Job of a pod that the caches lack is kept": {server: server{job: active}, action: back},
-		"the Job of a running pod is kept":              {server: server{job: active, pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}}, action: back},
-		"a missing Job is done":                         {action: back, wantDone: true},
-		"an unknown action is an error":                 {action: machinejob.Action{Kind: "Sing"}, wantErr: true},
+		"the Job of a running pod is kept": {server: server{job: active,
+			pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}}, action: back},
+		"a missing Job is done":         {action: back, wantDone: true},
+		"an unknown action is an error": {action: machinejob.Action{Kind: "Sing"}, wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			done, err := test.server.handler(t).act(guarded(), machinejob.Decision{Actions: []machinejob.Action{test.action}})
+			done, err := test.server.handler(t).act(guarded(),
+				machinejob.Decision{Actions: []machinejob.Action{test.action}})
 			if done != test.wantDone || (err != nil) != test.wantErr {
 				t.Errorf("done %v, error %v; want %v, %v", done, err, test.wantDone, test.wantErr)
 			}

@@ -111,10 +111,12 @@ type news struct{ started, failed, made, released bool }
 func newsOf(s machinejob.Snapshot, d machinejob.Decision) news {
 	before := s.Machine.Status
 	return news{
-		started:  d.Status.JobName != "" && before.JobName == "",
-		failed:   d.Status.FailureReason == rkev1.ReasonCreateError && before.FailureReason != rkev1.ReasonCreateError,
-		made:     machinejob.Made(d.Status) && !machinejob.Made(before),
-		released: slices.ContainsFunc(d.Actions, func(a machinejob.Action) bool { return a.Kind == machinejob.ActionRelease }),
+		started: d.Status.JobName != "" && before.JobName == "",
+		failed:  d.Status.FailureReason == rkev1.ReasonCreateError && before.FailureReason != rkev1.ReasonCreateError,
+		made:    machinejob.Made(d.Status) && !machinejob.Made(before),
+		released: slices.ContainsFunc(d.Actions, func(a machinejob.Action) bool {
+			return a.Kind == machinejob.ActionRelease
+		}),
 	}
 }
 
@@ -177,7 +179,9 @@ func latest(ways map[way]*failures) *failures {
 // machines causes no event here.
 func (b *backoff) forget(now time.Time) {
 	maps.DeleteFunc(b.failed, func(name pool, ways map[way]*failures) bool {
-		maps.DeleteFunc(ways, func(_ way, found *failures) bool { return now.Sub(found.last) > forgotten || !b.isThere(name, found) })
+		maps.DeleteFunc(ways, func(_ way, found *failures) bool {
+			return now.Sub(found.last) > forgotten || !b.isThere(name, found)
+		})
 		return len(ways) == 0
 	})
 }

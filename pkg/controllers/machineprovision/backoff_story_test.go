@@ -20,7 +20,8 @@ func (w *world) isPutOff(name string) bool {
 	for range 8 {
 		w.step()
 		w.sleep(500 * time.Millisecond)
-		if ready := conditions.Get(w.status(name).Conditions, rkev1.ConditionReady); ready != nil && ready.Reason == machinejob.ReasonBackOff {
+		if ready := conditions.Get(w.status(name).Conditions, rkev1.ConditionReady); ready != nil &&
+			ready.Reason == machinejob.ReasonBackOff {
 			return true
 		}
 	}

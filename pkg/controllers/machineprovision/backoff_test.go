@@ -35,12 +35,14 @@ func one(namespace, pool, template string) *unstructured.Unstructured {
 
 var (
 	hasFailed = rkev1.RKEMachineStatus{FailureReason: rkev1.ReasonCreateError}
-	isMade    = rkev1.RKEMachineStatus{Conditions: []rkev1.GenericCondition{{Type: rkev1.ConditionCreateJob, Status: rkev1.ConditionTrue}}}
+	isMade    = rkev1.RKEMachineStatus{
+		Conditions: []rkev1.GenericCondition{{Type: rkev1.ConditionCreateJob, Status: rkev1.ConditionTrue}}}
 )
 
 // became notes a machine's change from one status to another.
 func (k *kept) became(obj *unstructured.Unstructured, before, after rkev1.RKEMachineStatus) {
-	k.note(obj, machinejob.Snapshot{Now: k.now, Machine: machinejob.Machine{Status: before}}, machinejob.Decision{Status: after})
+	k.note(obj, machinejob.Snapshot{Now: k.now, Machine: machinejob.Machine{Status: before}},
+		machinejob.Decision{Status: after})
 }
 
 func (k *kept) fails(obj *unstructured.Unstructured, times int) {
@@ -79,7 +81,8 @@ func TestBackoff_CountsFailuresPerPoolAndTemplate(t *testing.T) {
 }
 
 func TestBackoff_DelayGrowsWithFailures(t *testing.T) {
-	for failures, want := range map[int]time.Duration{1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second, 8: 10 * time.Minute, 500: 10 * time.Minute} {
+	for failures, want := range map[int]time.Duration{1: 0, 2: 10 * time.Second, 3: 20 * time.Second,
+		6: 160 * time.Second, 8: 10 * time.Minute, 500: 10 * time.Minute} {
 		k, obj := newKept(), one("ns", "pool", "t")
 		k.fails(obj, failures)
 		k.expect(t, "alone", obj, failures, want)
@@ -93,7 +96,8 @@ func TestBackoff_NewCredentialIsTriedAtOnce(t *testing.T) {
 	for i := range 5 {
 		obj := one("ns", "pool", "t")
 		obj.SetUID(types.UID(strconv.Itoa(i)))
-		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: wrong}, machinejob.Decision{Status: rkev1.RKEMachineStatus{JobName: "job"}})
+		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: wrong},
+			machinejob.Decision{Status: rkev1.RKEMachineStatus{JobName: "job"}})
 		machines = append(machines, obj)
 	}
 	for _, obj := range machines { // the credential was corrected while they were created
@@ -115,7 +119,8 @@ func TestBackoff_CountsTheLastCredentials(t *testing.T) {
 	k, obj := newKept(), one("ns", "pool", "t")
 	for i := range 100 {
 		k.now = k.now.Add(time.Millisecond)
-		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: map[string][]byte{"token": []byte(strconv.Itoa(i))}}, machinejob.Decision{Status: hasFailed})
+		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: map[string][]byte{"token": []byte(strconv.Itoa(i))}},
+			machinejob.Decision{Status: hasFailed})
 	}
 	if kept := len(k.failed[poolOf(obj)]); kept != keptWays {
 		t.Errorf("%d credentials are stored, want %d", kept, keptWays)

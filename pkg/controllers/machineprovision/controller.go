@@ -66,7 +66,8 @@ type Applier interface {
 
 // SecretApplier applies the set of a machine's Secrets; applyset.Secrets implements it.
 type SecretApplier interface {
-	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error)
+	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
+		desired []*corev1.Secret) (applyset.Result, error)
 }
 
 // Access decides which Secrets of other namespaces a cluster may use; access.Checker implements it.
@@ -137,7 +138,8 @@ func Register(ctx context.Context, d Deps) error {
 	}
 	d.Dynamic.OnChange(handlerName, isMachine, h.onChange)
 	d.Access.OnChange(func(cluster types.NamespacedName) {
-		for _, key := range h.ofCluster(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name}}) {
+		for _, key := range h.ofCluster(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace,
+			Name: cluster.Name}}) {
 			target{d.Dynamic}.EnqueueAfter(key.Namespace, key.Name, 0)
 		}
 	})
@@ -149,15 +151,18 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		d.Now = time.Now
 	}
 	h := &handler{
-		Deps: d, ctx: ctx, machines: d.Machines.Cache(), capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(),
-		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(), pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
+		Deps: d, ctx: ctx, machines: d.Machines.Cache(), capiClusters: d.CAPIClusters.Cache(),
+		clusters:   d.Clusters.Cache(),
+		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(),
+		pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
 		written: ownwrites.New(),
 	}
 	h.backoff.clusterUID = h.clusterUID
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	h.jobs.AddIndexer(indexJobsByMachine, func(job *batchv1.Job) ([]string, error) { return jobKeys(job), nil })
 	h.pods.AddIndexer(indexPodsByJob, func(pod *corev1.Pod) ([]string, error) {
-		if name := pod.Labels[batchv1.JobNameLabel]; name != "" && pod.Annotations[machinejob.InfraMachineAnnotation] != "" {
+		if name := pod.Labels[batchv1.JobNameLabel]; name != "" && pod.Annotations[machinejob.InfraMachineAnnotation] !=
+			"" {
 			return []string{pod.Namespace + "/" + name}, nil
 		}
 		return nil, nil
@@ -220,10 +225,12 @@ func (h *handler) wake(ctx context.Context) error {
 		wakeup.On(ctx, to, h.ofCluster, h.CAPIClusters),
 		wakeup.On(ctx, to, h.ofMark, h.Clusters),
 		wakeup.On(ctx, to, func(job *batchv1.Job) []wakeup.Key {
-			return keyOf(job.Namespace, job.Labels[rkev1.InfraMachineKindLabel], job.Annotations[machinejob.InfraMachineAnnotation])
+			return keyOf(job.Namespace, job.Labels[rkev1.InfraMachineKindLabel],
+				job.Annotations[machinejob.InfraMachineAnnotation])
 		}, h.Jobs),
 		wakeup.On(ctx, to, func(pod *corev1.Pod) []wakeup.Key {
-			return keyOf(pod.Namespace, pod.Labels[rkev1.InfraMachineKindLabel], pod.Annotations[machinejob.InfraMachineAnnotation])
+			return keyOf(pod.Namespace, pod.Labels[rkev1.InfraMachineKindLabel],
+				pod.Annotations[machinejob.InfraMachineAnnotation])
 		}, h.Pods),
 		wakeup.On(ctx, to, ofState, h.Secrets),
 	)

@@ -80,7 +80,8 @@ func orUnknown(cluster *provv1.Cluster, namespace, name string) *provv1.Cluster 
 func machineOf(obj *unstructured.Unstructured) (machinejob.Machine, error) {
 	spec, _, err := unstructured.NestedMap(obj.Object, "spec")
 	if err != nil {
-		return machinejob.Machine{}, fmt.Errorf("read spec of %s %s/%s: %w", obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
+		return machinejob.Machine{}, fmt.Errorf("read spec of %s %s/%s: %w", obj.GetKind(), obj.GetNamespace(),
+			obj.GetName(), err)
 	}
 	status, err := statusOf(obj)
 	if err != nil {
@@ -89,10 +90,12 @@ func machineOf(obj *unstructured.Unstructured) (machinejob.Machine, error) {
 	annotations := obj.GetAnnotations()
 	limit, _ := strconv.Atoi(annotations[rkev1.HostnameLengthLimitAnnotation]) // an invalid limit means no limit
 	return machinejob.Machine{
-		APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()),
+		APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(),
+		UID:  string(obj.GetUID()),
 		Spec: spec, Status: status, HostnameLimit: limit, CAPIMachineName: obj.GetLabels()[rkev1.CAPIMachineNameLabel],
-		Deleting: obj.GetDeletionTimestamp() != nil, Guarded: slices.Contains(obj.GetFinalizers(), rkev1.MachineProvisionFinalizer),
-		Paused: topology.IsPaused(nil, obj), Forced: annotations[rkev1.ForceMachineRemoveAnnotation] == "true",
+		Deleting: obj.GetDeletionTimestamp() != nil,
+		Guarded:  slices.Contains(obj.GetFinalizers(), rkev1.MachineProvisionFinalizer),
+		Paused:   topology.IsPaused(nil, obj), Forced: annotations[rkev1.ForceMachineRemoveAnnotation] == "true",
 		Protection: annotations[rkev1.ProtectAnnotation],
 	}, nil
 }
@@ -120,7 +123,8 @@ func (h *handler) gatherCAPI(obj *unstructured.Unstructured, s *machinejob.Snaps
 	if err != nil || machine == nil {
 		return nil, err
 	}
-	s.CAPI = &machinejob.CAPIMachine{Name: machine.Name, Deleting: machine.DeletionTimestamp != nil, Protection: machine.Annotations[rkev1.ProtectAnnotation]}
+	s.CAPI = &machinejob.CAPIMachine{Name: machine.Name, Deleting: machine.DeletionTimestamp != nil,
+		Protection: machine.Annotations[rkev1.ProtectAnnotation]}
 	if secret := machine.Spec.Bootstrap.DataSecretName; secret != nil {
 		s.CAPI.BootstrapSecret = *secret
 	}
@@ -143,7 +147,8 @@ func protects(cluster *provv1.Cluster, capi *clusterv1.Cluster, machine *machine
 	if cluster == nil || !admission.Protected(cluster.Annotations) {
 		return false
 	}
-	return cluster.DeletionTimestamp != nil || capi == nil || capi.DeletionTimestamp != nil || machine != nil && !machine.Deleting
+	return cluster.DeletionTimestamp != nil || capi == nil || capi.DeletionTimestamp != nil || machine != nil &&
+		!machine.Deleting
 }
 
 func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, provisioning *provv1.Cluster) error {
@@ -196,7 +201,8 @@ func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
 	}
 	s.Driver.Aliases = aliases
 	if !driverschema.IsLocal(driver.Spec.URL) {
-		s.Driver.URL, s.Driver.SHA256 = driver.Status.AppliedURL, driver.Annotations[driverschema.DriverSHA256Annotation]
+		s.Driver.URL, s.Driver.SHA256 = driver.Status.AppliedURL,
+			driver.Annotations[driverschema.DriverSHA256Annotation]
 	}
 	return nil
 }
@@ -235,7 +241,8 @@ func (h *handler) gatherPullSecrets(s *machinejob.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		if secret == nil || secret.Type != corev1.SecretTypeDockerConfigJson || len(secret.Data[corev1.DockerConfigJsonKey]) == 0 {
+		if secret == nil || secret.Type != corev1.SecretTypeDockerConfigJson ||
+			len(secret.Data[corev1.DockerConfigJsonKey]) == 0 {
 			continue
 		}
 		if s.PullSecrets == nil {
@@ -261,7 +268,8 @@ func (h *handler) gatherCredential(s *machinejob.Snapshot, cluster *provv1.Clust
 		if credential != nil {
 			annotations = credential.Annotations
 		}
-		switch verdict, because := h.Access.Check(cluster, types.NamespacedName{Namespace: namespace, Name: name}, annotations); verdict {
+		switch verdict, because := h.Access.Check(cluster, types.NamespacedName{Namespace: namespace, Name: name},
+			annotations); verdict {
 		case access.Unknown:
 			return false, nil
 		case access.Denied:
@@ -326,5 +334,7 @@ func (h *handler) secretsOf(s *machinejob.Snapshot) *redact.Secrets {
 }
 
 func belongsTo(job *batchv1.Job, uid string) bool {
-	return slices.ContainsFunc(job.OwnerReferences, func(owner metav1.OwnerReference) bool { return string(owner.UID) == uid })
+	return slices.ContainsFunc(job.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return string(owner.UID) == uid
+	})
 }

@@ -10,7 +10,8 @@ import (
 // Failures have the same result after whichever write the process is killed.
 func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 	for name, story := range map[string]func(*world){
-		"a create that fails": failedCreate, "a removal that fails": failedRemoval, "a deletion during the create": deletionDuringCreate,
+		"a create that fails": failedCreate, "a removal that fails": failedRemoval,
+		"a deletion during the create": deletionDuringCreate,
 	} {
 		t.Run(name, func(t *testing.T) {
 			total := 0
@@ -40,7 +41,8 @@ func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 func TestStory_WaitsAreCutOffAfterEveryWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	for name, story := range map[string]func(*world){
-		"a pod that never starts": podThatNeverStarts, "a missing credential": missingCredential, "drivers become kinds": driversBecomeKinds,
+		"a pod that never starts": podThatNeverStarts, "a missing credential": missingCredential,
+		"drivers become kinds": driversBecomeKinds,
 	} {
 		t.Run(name, func(t *testing.T) {
 			crashpoints.Each(t, 4, func(t *testing.T, n int) (writes int) {

@@ -34,7 +34,8 @@ func (w *world) playJobs() error {
 			kind, message = batchv1.JobFailed, w.fail
 		}
 		job.Status.Conditions = []batchv1.JobCondition{{
-			Type: kind, Status: corev1.ConditionTrue, Reason: "Told", Message: message, LastTransitionTime: metav1.Now(),
+			Type: kind, Status: corev1.ConditionTrue, Reason: "Told", Message: message,
+			LastTransitionTime: metav1.Now(),
 		}}
 		if _, err := w.c.Batch.Job().UpdateStatus(job); err != nil {
 			return err
@@ -132,7 +133,8 @@ func (w *world) playAgent(machine *clusterv1.Machine) error {
 	if err != nil || len(found.Data[nodeplan.KeyPlan]) > 0 {
 		return err
 	}
-	found.Data = map[string][]byte{nodeplan.KeyPlan: []byte("{}"), nodeplan.KeyAppliedChecksum: []byte(nodeplan.Checksum([]byte("{}")))}
+	found.Data = map[string][]byte{nodeplan.KeyPlan: []byte("{}"),
+		nodeplan.KeyAppliedChecksum: []byte(nodeplan.Checksum([]byte("{}")))}
 	_, err = w.c.Core.Secret().Update(found)
 	return err
 }
@@ -160,7 +162,8 @@ func (w *world) playDeletion(machine *clusterv1.Machine) error {
 // addMember adds a machine that works as an etcd member, and has no other role in the test.
 func (w *world) addMember(name string) {
 	w.Helper()
-	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo", rkev1.EtcdRoleLabel: "true"}
+	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo",
+		rkev1.EtcdRoleLabel: "true"}
 	plan := []byte("{}")
 	_, err := w.nodes.CoreV1().Nodes().Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{"node-role.kubernetes.io/etcd": "true"},
@@ -169,14 +172,18 @@ func (w *world) addMember(name string) {
 	must(w.T, w.api.Add(
 		&corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.PlanSecret(name)}, Type: rkev1.SecretTypeMachinePlan,
-			Data: map[string][]byte{nodeplan.KeyPlan: plan, nodeplan.KeyAppliedChecksum: []byte(nodeplan.Checksum(plan))},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.PlanSecret(name)},
+			Type:       rkev1.SecretTypeMachinePlan,
+			Data: map[string][]byte{nodeplan.KeyPlan: plan,
+				nodeplan.KeyAppliedChecksum: []byte(nodeplan.Checksum(plan))},
 		},
 		&clusterv1.Machine{
 			TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
 			Spec: clusterv1.MachineSpec{
-				ClusterName: "demo", Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
+				ClusterName: "demo",
+				Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+					APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
 			},
 			Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: name}},
 		}))

@@ -28,7 +28,8 @@ func TestStory_HostOfAProtectedClusterStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(w *world) {
 				cluster, err := w.c.Provisioning.Cluster().Create(&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{
-					Namespace: namespace, Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: "ours", rkev1.ProtectAnnotation: "true"},
+					Namespace: namespace, Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: "ours",
+						rkev1.ProtectAnnotation: "true"},
 				}, Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+k3s1", RKEConfig: &provv1.RKEConfig{}}})
 				must(w.T, err)
 				w.run()

@@ -17,8 +17,10 @@ func TestStory_ImagesArePulledWithCopies(t *testing.T) {
 	tell(t, func(w *world) {
 		const login = `{"auths":{"r.example.com":{"auth":"eA=="}}}`
 		must(t, w.api.Add(&corev1.Secret{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "login"},
-			Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(login)},
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "login"},
+			Type:       corev1.SecretTypeDockerConfigJson,
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(login)},
 		}))
 		w.settings.Registry, w.settings.Image = "r.example.com", "r.example.com/rancher/machine:test"
 		w.settings.PullSecrets = []types.NamespacedName{{Namespace: "cattle-global-data", Name: "login"}}
@@ -39,7 +41,8 @@ func TestStory_ImagesArePulledWithCopies(t *testing.T) {
 		}
 		copied, err := w.c.Core.Secret().Get(namespace, pulled[0].Name, metav1.GetOptions{})
 		must(t, err)
-		if string(copied.Data[corev1.DockerConfigJsonKey]) != login || copied.Type != corev1.SecretTypeDockerConfigJson || len(copied.OwnerReferences) != 1 {
+		if string(copied.Data[corev1.DockerConfigJsonKey]) != login ||
+			copied.Type != corev1.SecretTypeDockerConfigJson || len(copied.OwnerReferences) != 1 {
 			t.Errorf("the pod has the pull secrets %+v", copied)
 		}
 

@@ -9,5 +9,6 @@ import (
 // Rehearse runs the handler once for a machine. With Deps from a stage (package rehearsal), it only lists what it would
 // write.
 func Rehearse(ctx context.Context, d Deps, machine *unstructured.Unstructured) error {
-	return newHandler(ctx, d).onChange(machine.GroupVersionKind(), machine.GetNamespace()+"/"+machine.GetName(), machine)
+	return newHandler(ctx, d).onChange(machine.GroupVersionKind(), machine.GetNamespace()+"/"+machine.GetName(),
+		machine)
 }

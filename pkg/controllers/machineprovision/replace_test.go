@@ -47,14 +47,16 @@ func TestAct_CountsAReplacedMachineOnce(t *testing.T) {
 			ctrl, pass := gomock.NewController(t), 0
 			cache := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
 			cache.EXPECT().Get("ns", "m1").DoAndReturn(func(string, string) (*clusterv1.Machine, error) {
-				machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m1", UID: tc.seen[pass]}}
+				machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m1",
+					UID: tc.seen[pass]}}
 				if tc.deleting {
 					machine.DeletionTimestamp = &now
 				}
 				return machine, nil
 			}).AnyTimes()
 			machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](ctrl)
-			machines.EXPECT().Delete("ns", "m1", gomock.Any()).DoAndReturn(func(string, string, *metav1.DeleteOptions) error {
+			machines.EXPECT().Delete("ns", "m1",
+				gomock.Any()).DoAndReturn(func(string, string, *metav1.DeleteOptions) error {
 				if tc.failing[pass] {
 					return errors.New("timeout")
 				}
@@ -63,7 +65,8 @@ func TestAct_CountsAReplacedMachineOnce(t *testing.T) {
 			h := (&server{}).handler(t)
 			h.machines, h.Machines, h.Disruptions = cache, machines, counter
 			for pass = range tc.seen {
-				_, err := h.act(guarded(), machinejob.Decision{Actions: []machinejob.Action{{Kind: machinejob.ActionReplace, Name: "m1"}}})
+				_, err := h.act(guarded(),
+					machinejob.Decision{Actions: []machinejob.Action{{Kind: machinejob.ActionReplace, Name: "m1"}}})
 				if (err != nil) != tc.failing[pass] {
 					t.Errorf("pass %d: error %v", pass, err)
 				}
@@ -89,7 +92,8 @@ func TestAct_CountsAnUnhealthyReplacedMachineOnce(t *testing.T) {
 	}
 	ctrl := gomock.NewController(t)
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m1", UID: "a"}}
-	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "HealthCheckSucceeded", Status: "False", Reason: "NodeStartupTimeout"}, 1, time.Now())
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "HealthCheckSucceeded", Status: "False",
+		Reason: "NodeStartupTimeout"}, 1, time.Now())
 	cache := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
 	cache.EXPECT().Get("ns", "m1").Return(machine, nil).AnyTimes()
 	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](ctrl)

@@ -14,7 +14,9 @@ import (
 
 // report writes the status if it changed. A released object has none.
 func (h *handler) report(obj *unstructured.Unstructured, s machinejob.Snapshot, d machinejob.Decision) error {
-	released := slices.ContainsFunc(d.Actions, func(a machinejob.Action) bool { return a.Kind == machinejob.ActionRelease })
+	released := slices.ContainsFunc(d.Actions, func(a machinejob.Action) bool {
+		return a.Kind == machinejob.ActionRelease
+	})
 	if released || equality.Semantic.DeepEqual(s.Machine.Status, d.Status) {
 		return nil
 	}

@@ -23,14 +23,17 @@ import (
 // afterJoin lists what remains of a machine that has become a node: the plan channel, the identity and the driver's
 // state.
 var afterJoin = []string{
-	"Secret m1-machine-bootstrap", "Secret m1-machine-bootstrap-token", "Secret m1-machine-plan", "Secret m1-machine-state",
-	"ServiceAccount m1-machine-bootstrap", "ServiceAccount m1-machine-plan", "Role m1-machine-plan", "RoleBinding m1-machine-plan",
+	"Secret m1-machine-bootstrap", "Secret m1-machine-bootstrap-token", "Secret m1-machine-plan",
+	"Secret m1-machine-state",
+	"ServiceAccount m1-machine-bootstrap", "ServiceAccount m1-machine-plan", "Role m1-machine-plan",
+	"RoleBinding m1-machine-plan",
 }
 
 func TestStory_MachineBecomesANodeAndGoes(t *testing.T) {
 	tell(t, func(w *world) {
 		w.run() // creates the drivers' kinds
-		_, err := w.c.Core.Secret().Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-kubeconfig"}})
+		_, err := w.c.Core.Secret().Create(
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-kubeconfig"}})
 		must(t, err)
 		before := w.owned()
 		w.api.ResetLog()
@@ -38,10 +41,12 @@ func TestStory_MachineBecomesANodeAndGoes(t *testing.T) {
 		w.run()
 
 		status := w.status("m1")
-		if !conditions.IsTrue(status.Conditions, rkev1.ConditionReady) || !conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob) {
+		if !conditions.IsTrue(status.Conditions, rkev1.ConditionReady) ||
+			!conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob) {
 			t.Errorf("conditions are %+v", status.Conditions)
 		}
-		if status.Initialization.Provisioned == nil || !*status.Initialization.Provisioned || len(status.Addresses) != 1 {
+		if status.Initialization.Provisioned == nil || !*status.Initialization.Provisioned || len(status.Addresses) !=
+			1 {
 			t.Errorf("Cluster API does not learn that the machine exists: %+v", status)
 		}
 		if diff := cmp.Diff(afterJoin, w.owned()); diff != "" {
@@ -107,7 +112,8 @@ func (w *world) leaveEtcd(node string) {
 // checkSecrets checks that secrets exist where needed, and appear nowhere else.
 func (w *world) checkSecrets() {
 	w.Helper()
-	for _, gvk := range []schema.GroupVersionKind{jobKind, machineKind, {Group: "rke.cattle.io", Version: "v1", Kind: "RKEBootstrap"}} {
+	for _, gvk := range []schema.GroupVersionKind{jobKind, machineKind,
+		{Group: "rke.cattle.io", Version: "v1", Kind: "RKEBootstrap"}} {
 		for _, obj := range w.api.Objects(gvk) {
 			if strings.Contains(fmt.Sprint(obj.Object), "top-secret") {
 				w.Errorf("the credential is in %s %s", gvk.Kind, obj.GetName())
@@ -119,7 +125,8 @@ func (w *world) checkSecrets() {
 	token, err := w.c.Core.Secret().Get(namespace, "m1-machine-bootstrap-token", metav1.GetOptions{})
 	must(w.T, err)
 	script := string(data.Data["value"])
-	for _, want := range []string{"export HTTPS_PROXY='http://proxy:3128'", "export CATTLE_SERVER='https://drover.example.org'", "echo install"} {
+	for _, want := range []string{"export HTTPS_PROXY='http://proxy:3128'",
+		"export CATTLE_SERVER='https://drover.example.org'", "echo install"} {
 		if !strings.Contains(script, want) {
 			w.Errorf("the script lacks %q:\n%s", want, script)
 		}
@@ -133,7 +140,8 @@ func (w *world) checkSecrets() {
 	plan, err := w.c.Core.Secret().Get(namespace, "m1-machine-plan", metav1.GetOptions{})
 	must(w.T, err)
 	// The Secret holds a plan and a report, by the simulated planner and agent.
-	if plan.Type != rkev1.SecretTypeMachinePlan || plan.Labels[rkev1.EtcdRoleLabel] != "true" || plan.Labels[rkev1.MachineNameLabel] != "m1" || len(plan.Data) > 2 {
+	if plan.Type != rkev1.SecretTypeMachinePlan || plan.Labels[rkev1.EtcdRoleLabel] != "true" ||
+		plan.Labels[rkev1.MachineNameLabel] != "m1" || len(plan.Data) > 2 {
 		w.Errorf("plan Secret: type %s, labels %v, %d keys", plan.Type, plan.Labels, len(plan.Data))
 	}
 }
@@ -204,7 +212,8 @@ func (w *world) live(name string, cut <-chan struct{}) {
 // settled reports whether the machine has joined and its Job is cleaned up.
 func (w *world) settled(name string) bool {
 	status := w.status(name)
-	return status.Initialization.Provisioned != nil && *status.Initialization.Provisioned && len(w.api.Objects(jobKind)) == 0
+	return status.Initialization.Provisioned != nil && *status.Initialization.Provisioned &&
+		len(w.api.Objects(jobKind)) == 0
 }
 
 // The bootstrap data wake a Machine that already shows their name, as happens when two caches fill one after the other.
@@ -300,13 +309,15 @@ func failedRemoval(w *world) {
 	w.fail = "forbidden by the cloud"
 	machine, err := w.c.CAPI.Machine().Get(namespace, "m1", metav1.GetOptions{})
 	must(w.T, err)
-	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "HealthCheckSucceeded", Status: "False", Reason: "NodeUnhealthy"}, 1, time.Now())
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "HealthCheckSucceeded", Status: "False",
+		Reason: "NodeUnhealthy"}, 1, time.Now())
 	_, err = w.c.CAPI.Machine().UpdateStatus(machine)
 	must(w.T, err)
 	must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
 	w.run()
 	status := w.status("m1")
-	if status.FailureReason != rkev1.ReasonDeleteError || !strings.Contains(status.FailureMessage, "forbidden by the cloud") {
+	if status.FailureReason != rkev1.ReasonDeleteError ||
+		!strings.Contains(status.FailureMessage, "forbidden by the cloud") {
 		w.Errorf("failure is %s: %s", status.FailureReason, status.FailureMessage)
 	}
 	w.fail = ""
@@ -375,8 +386,9 @@ func missingCredential(w *world) {
 		}
 	}
 	_, err := w.c.Core.Secret().Create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort, Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"}},
-		Data:       map[string][]byte{"x-accessToken": []byte("y")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort,
+			Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"}},
+		Data: map[string][]byte{"x-accessToken": []byte("y")},
 	})
 	must(w.T, err)
 	w.run()
@@ -394,8 +406,10 @@ func driversBecomeKinds(w *world) {
 	must(w.T, nodedriver.Seed(w.c.Management.NodeDriver()))
 	w.run()
 	want := []string{
-		"Amazonec2Config", "Amazonec2Machine", "Amazonec2MachineTemplate", "AzureConfig", "AzureMachine", "AzureMachineTemplate",
-		"DigitaloceanConfig", "DigitaloceanMachine", "DigitaloceanMachineTemplate", "VmwarevsphereConfig", "VmwarevsphereMachine", "VmwarevsphereMachineTemplate",
+		"Amazonec2Config", "Amazonec2Machine", "Amazonec2MachineTemplate", "AzureConfig", "AzureMachine",
+		"AzureMachineTemplate",
+		"DigitaloceanConfig", "DigitaloceanMachine", "DigitaloceanMachineTemplate", "VmwarevsphereConfig",
+		"VmwarevsphereMachine", "VmwarevsphereMachineTemplate",
 	}
 	if diff := cmp.Diff(want, w.kinds()); diff != "" {
 		w.Errorf("kinds (-want +got):\n%s", diff)
@@ -425,14 +439,17 @@ func driversBecomeKinds(w *world) {
 
 func (w *world) activate(driver string, active bool) {
 	w.Helper()
-	_, err := w.c.Management.NodeDriver().Patch(driver, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"active":%v}}`, active))
+	_, err := w.c.Management.NodeDriver().Patch(driver, types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"active":%v}}`, active))
 	must(w.T, err)
 }
 
 func (w *world) kinds() []string {
 	var out []string
-	for _, crd := range w.api.Objects(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}) {
-		if group, _, _ := unstructured.NestedString(crd.Object, "spec", "group"); strings.HasPrefix(group, "rke-machine") {
+	for _, crd := range w.api.Objects(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"}) {
+		if group, _, _ := unstructured.NestedString(crd.Object, "spec", "group"); strings.HasPrefix(group,
+			"rke-machine") {
 			kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 			out = append(out, kind)
 		}

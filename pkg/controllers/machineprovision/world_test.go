@@ -129,10 +129,12 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	definitions, err := crds.All()
 	must(t, err)
-	api := memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, "cattle-global-data"}, Permit: rights.Permit(t, manager)})
+	api := memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions,
+		Namespaces: []string{namespace, "cattle-global-data"}, Permit: rights.Permit(t, manager)})
 	w := &world{
 		T: t, api: api, patience: 45, nodes: fake.NewClientset(), made: map[string]int{}, removed: map[string]int{},
-		settings: machinejob.Settings{Image: "rancher/machine:test", CreateDeadline: time.Hour, RemoveDeadline: time.Hour},
+		settings: machinejob.Settings{Image: "rancher/machine:test", CreateDeadline: time.Hour,
+			RemoveDeadline: time.Hour},
 	}
 	w.c, err = clients.New(api.Config("players"), clients.Options{Version: "players"})
 	must(t, err)
@@ -159,7 +161,8 @@ func (w *world) addCluster() {
 			Spec: clusterv1.ClusterSpec{ControlPlaneRef: clusterv1.ContractVersionedObjectReference{
 				APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "demo",
 			}},
-			Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: &yes}},
+			Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{
+				InfrastructureProvisioned: &yes}},
 		},
 		&rkev1.RKEControlPlane{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEControlPlane"},
@@ -170,9 +173,10 @@ func (w *world) addCluster() {
 			},
 		},
 		&corev1.Secret{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort, Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"}},
-			Data:       map[string][]byte{"digitaloceancredentialConfig-accessToken": []byte("top-secret")},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort,
+				Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"}},
+			Data: map[string][]byte{"digitaloceancredentialConfig-accessToken": []byte("top-secret")},
 		},
 	))
 }
@@ -180,23 +184,29 @@ func (w *world) addCluster() {
 // addMachine creates what Cluster API creates for a replica of a pool.
 func (w *world) addMachine(name string, etcd bool) {
 	w.Helper()
-	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo", rkev1.WorkerRoleLabel: "true"}
+	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo",
+		rkev1.WorkerRoleLabel: "true"}
 	if etcd {
 		labels[rkev1.EtcdRoleLabel] = "true"
 	}
 	machine := &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Finalizers: []string{clusterv1.MachineFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels,
+			Finalizers: []string{clusterv1.MachineFinalizer}},
 		Spec: clusterv1.MachineSpec{
-			ClusterName:       "demo",
-			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: machineKind.Group, Kind: machineKind.Kind, Name: name},
+			ClusterName: "demo",
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: machineKind.Group,
+				Kind: machineKind.Kind, Name: name},
 		},
 	}
 	machine, err := w.c.CAPI.Machine().Create(machine)
 	must(w.T, err)
-	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: machine.UID, Controller: new(true)}}
+	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name,
+		UID: machine.UID, Controller: new(true)}}
 	_, err = w.c.RKE.RKEBootstrap().Create(&rkev1.RKEBootstrap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, OwnerReferences: owner}, Spec: rkev1.RKEBootstrapSpec{ClusterName: "demo"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, OwnerReferences: owner},
+		Spec:       rkev1.RKEBootstrapSpec{ClusterName: "demo"},
 	})
 	must(w.T, err)
 	infra := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -225,13 +235,17 @@ func (w *world) start() {
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager"})
 	must(w.T, err)
 	ctx, to := c.HandlerContext(), downstream{w.nodes}
-	must(w.T, nodedriver.Register(ctx, nodedriver.Deps{NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Directory: w.TempDir()}))
+	must(w.T, nodedriver.Register(ctx, nodedriver.Deps{NodeDrivers: c.Management.NodeDriver(),
+		DynamicSchemas: c.Management.DynamicSchema(), Directory: w.TempDir()}))
 	must(w.T, dynamicschema.Register(ctx, dynamicschema.Deps{
-		DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic, Apply: c.Apply,
+		DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic,
+		Apply: c.Apply,
 	}))
 	must(w.T, bootstrap.Register(ctx, bootstrap.Deps{
-		Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
-		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply, Downstream: to,
+		Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(),
+		CAPIClusters: c.CAPI.Cluster(),
+		Clusters:     c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(),
+		Apply: c.Apply, Downstream: to,
 		InstanceID: "ours",
 		Settings: bootstrap.Settings{
 			ServerURL: "https://drover.example.org/", LinuxInstaller: "#!/bin/sh\necho install\n", ServesAgent: true,
@@ -244,12 +258,15 @@ func (w *world) start() {
 		Access:      access.New(access.Options{}),
 		InstanceID:  "ours",
 		Disruptions: counter,
-		Dynamic:     c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
-		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(), Secrets: c.Core.Secret(),
+		Dynamic:     c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
+		Clusters:   c.Provisioning.Cluster(),
+		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(),
+		Pods: c.Core.Pod(), Secrets: c.Core.Secret(),
 		Apply: c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
 	}))
 	must(w.T, machinenodelookup.Register(ctx, machinenodelookup.Deps{
-		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(), Secrets: c.Core.Secret(),
+		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(),
+		Secrets: c.Core.Secret(),
 		Dynamic: c.Dynamic, Downstream: to,
 	}))
 	running, cancel := context.WithCancel(w.Context())
@@ -349,10 +366,12 @@ func (w *world) owned() []string {
 	var out []string
 	for _, gvk := range []schema.GroupVersionKind{
 		jobKind, {Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "ServiceAccount"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 	} {
 		for _, obj := range w.api.Objects(gvk) {
-			if obj.GetNamespace() == namespace && obj.GetName() != "default" && obj.GetName() != "demo-kubeconfig" && obj.GetName() != naming.PlanSecret("m0") {
+			if obj.GetNamespace() == namespace && obj.GetName() != "default" && obj.GetName() != "demo-kubeconfig" &&
+				obj.GetName() != naming.PlanSecret("m0") {
 				out = append(out, gvk.Kind+" "+obj.GetName())
 			}
 		}

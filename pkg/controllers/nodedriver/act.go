@@ -23,7 +23,8 @@ func (h *handler) writeSchemas(s snapshot, res result) error {
 	return h.writeSchema(s.driver, driverschema.CredentialSchema(res.name), nil, credential)
 }
 
-func (h *handler) writeSchema(driver *mgmtv3.NodeDriver, name string, labels map[string]string, fields map[string]mgmtv3.Field) error {
+func (h *handler) writeSchema(driver *mgmtv3.NodeDriver, name string, labels map[string]string,
+	fields map[string]mgmtv3.Field) error {
 	existing, err := h.schema(name)
 	if err != nil {
 		return err
@@ -69,7 +70,8 @@ func (h *handler) embed() error {
 		driverschema.Embedding
 		fields map[string]string
 	}{
-		{driverschema.NodeConfigs, configs}, {driverschema.NodeTemplateConfigs, configs}, {driverschema.CredentialConfigs, credentials},
+		{driverschema.NodeConfigs, configs}, {driverschema.NodeTemplateConfigs, configs},
+		{driverschema.CredentialConfigs, credentials},
 	} {
 		if err := h.writeEmbedding(list.Embedding, list.fields); err != nil {
 			return err
@@ -104,7 +106,8 @@ func (h *handler) writeEmbedding(e driverschema.Embedding, fields map[string]str
 	return nil
 }
 
-func (h *handler) updateEmbedding(e driverschema.Embedding, existing *mgmtv3.DynamicSchema, fields map[string]string) error {
+func (h *handler) updateEmbedding(e driverschema.Embedding, existing *mgmtv3.DynamicSchema,
+	fields map[string]string) error {
 	spec, changed := e.Embedded(existing.Spec, fields)
 	if !changed {
 		return nil

@@ -64,11 +64,14 @@ func Register(ctx context.Context, d Deps) error {
 	if err != nil {
 		return err
 	}
-	h := &handler{Deps: d, drivers: d.NodeDrivers.Cache(), schemas: d.DynamicSchemas.Cache(), core: core, embedding: &sync.Mutex{}}
+	h := &handler{Deps: d, drivers: d.NodeDrivers.Cache(), schemas: d.DynamicSchemas.Cache(), core: core,
+		embedding: &sync.Mutex{}}
 	d.NodeDrivers.OnChange(ctx, handlerName, h.onChange)
-	owner := wakeup.ByOwner[*mgmtv3.DynamicSchema](schema.GroupKind{Group: mgmtv3.SchemeGroupVersion.Group, Kind: "NodeDriver"})
+	owner := wakeup.ByOwner[*mgmtv3.DynamicSchema](schema.GroupKind{Group: mgmtv3.SchemeGroupVersion.Group,
+		Kind: "NodeDriver"})
 	target := wakeup.ClusterScoped(d.NodeDrivers)
-	if err := errors.Join(wakeup.On(ctx, target, owner, d.DynamicSchemas), wakeup.On(ctx, target, h.ofList, d.DynamicSchemas)); err != nil {
+	if err := errors.Join(wakeup.On(ctx, target, owner, d.DynamicSchemas),
+		wakeup.On(ctx, target, h.ofList, d.DynamicSchemas)); err != nil {
 		return fmt.Errorf("watch schemas of drivers: %w", err)
 	}
 	return nil

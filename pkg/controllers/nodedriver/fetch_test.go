@@ -84,8 +84,11 @@ func TestFetch(t *testing.T) {
 	v := newVendor(t)
 	v.files = map[string][]byte{
 		"docker-machine-driver-sim-linux": program, "sim.zip": zipOf(t, "dist/docker-machine-driver-sim", program),
-		"sim.tgz": packed.Archive(map[string]string{"./docker-machine-driver-sim.v2": string(program)}), "page": []byte("<html>"), "plain": program,
-		"empty.zip": zipOf(t, "docker-machine-driver-sim", []byte("text")), "broken.tgz": packed.Archive(map[string]string{"docker-machine-driver-sim": string(program)})[:30], "empty": nil,
+		"sim.tgz": packed.Archive(map[string]string{"./docker-machine-driver-sim.v2": string(program)}),
+		"page":    []byte("<html>"), "plain": program,
+		"empty.zip":  zipOf(t, "docker-machine-driver-sim", []byte("text")),
+		"broken.tgz": packed.Archive(map[string]string{"docker-machine-driver-sim": string(program)})[:30],
+		"empty":      nil,
 	}
 	digest := func(file, kind string) string {
 		content := v.files[file]
@@ -105,14 +108,15 @@ func TestFetch(t *testing.T) {
 	}
 	const raw = "docker-machine-driver-sim-linux"
 	for name, test := range map[string]struct{ file, checksum, wantErr string }{
-		"without a checksum":          {file: raw},
-		"SHA-256":                     {file: raw, checksum: digest(raw, "sha256")},
-		"SHA-512 in capitals":         {file: raw, checksum: strings.ToUpper(digest(raw, "sha512"))},
-		"SHA-1":                       {file: raw, checksum: digest(raw, "sha1")},
-		"MD5 with spaces":             {file: raw, checksum: " " + digest(raw, "md5") + " "},
-		"a zip":                       {file: "sim.zip"},
-		"a tar":                       {file: "sim.tgz"},
-		"a wrong checksum":            {file: raw, checksum: digest("page", "sha256"), wantErr: "spec.checksum: the driver's checksum is"},
+		"without a checksum":  {file: raw},
+		"SHA-256":             {file: raw, checksum: digest(raw, "sha256")},
+		"SHA-512 in capitals": {file: raw, checksum: strings.ToUpper(digest(raw, "sha512"))},
+		"SHA-1":               {file: raw, checksum: digest(raw, "sha1")},
+		"MD5 with spaces":     {file: raw, checksum: " " + digest(raw, "md5") + " "},
+		"a zip":               {file: "sim.zip"},
+		"a tar":               {file: "sim.tgz"},
+		"a wrong checksum": {file: raw, checksum: digest("page", "sha256"),
+			wantErr: "spec.checksum: the driver's checksum is"},
 		"a page":                      {file: "page", wantErr: "an ELF program, a zip or a gzipped tar"},
 		"nothing":                     {file: "empty", wantErr: "an ELF program, a zip or a gzipped tar"},
 		"a program with another name": {file: "plain", wantErr: `file name is "plain"`},
@@ -133,7 +137,8 @@ func TestFetch(t *testing.T) {
 				t.Fatal(err)
 			}
 			content, err := os.ReadFile(got.program)
-			if err != nil || !bytes.Equal(content, program) || got.name != "sim" || got.sha256 != digest(test.file, "sha256") {
+			if err != nil || !bytes.Equal(content, program) || got.name != "sim" ||
+				got.sha256 != digest(test.file, "sha256") {
 				t.Errorf("fetched %+v with %q, %v", got, content, err)
 			}
 			before := v.requests.Load()
@@ -149,8 +154,9 @@ func TestFetch_HidesSignatures(t *testing.T) {
 	v := newVendor(t)
 	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
 	for name, location := range map[string]string{
-		"an answer": v.URL + "/missing?sig=hunter2", "without an answer": "http://127.0.0.1:1/x?sig=hunter2", "an invalid URL": "http://x y/?sig=hunter2",
-		"a password": strings.Replace(v.URL, "http://", "http://u:hunter2@", 1) + "/missing",
+		"an answer": v.URL + "/missing?sig=hunter2", "without an answer": "http://127.0.0.1:1/x?sig=hunter2",
+		"an invalid URL": "http://x y/?sig=hunter2",
+		"a password":     strings.Replace(v.URL, "http://", "http://u:hunter2@", 1) + "/missing",
 	} {
 		if _, err := h.fetch(location, ""); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
@@ -169,9 +175,11 @@ func TestOnChange_DownloadEndsWithTheWorkers(t *testing.T) {
 	defer vendor.Close()
 	working, stop := context.WithCancel(t.Context())
 	// Without clients the handler cannot report, but it must not get that far.
-	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: vendor.Client(), Working: working, Now: time.Now}, schemas: noSchemas{}}
+	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: vendor.Client(), Working: working, Now: time.Now},
+		schemas: noSchemas{}}
 	ended := make(chan error, 1)
-	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "slow"}, Spec: mgmtv3.NodeDriverSpec{Active: true, URL: vendor.URL + "/docker-machine-driver-slow"}}
+	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "slow"},
+		Spec: mgmtv3.NodeDriverSpec{Active: true, URL: vendor.URL + "/docker-machine-driver-slow"}}
 	go func() {
 		_, err := h.onChange(driver.Name, driver)
 		ended <- err
@@ -195,7 +203,8 @@ func (noSchemas) Get(name string) (*mgmtv3.DynamicSchema, error) {
 func TestFetch_MarksTransientErrors(t *testing.T) {
 	v := newVendor(t)
 	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
-	for status, wantRetry := range map[int32]bool{http.StatusServiceUnavailable: true, http.StatusNotFound: false, http.StatusForbidden: true} {
+	for status, wantRetry := range map[int32]bool{http.StatusServiceUnavailable: true, http.StatusNotFound: false,
+		http.StatusForbidden: true} {
 		v.status.Store(status)
 		_, err := h.fetch(v.URL+"/x", "")
 		res := failure(mgmtv3.NodeDriverConditionDownloaded, err)
@@ -211,7 +220,8 @@ func TestFetch_MarksTransientErrors(t *testing.T) {
 	if err := outcome.CheckStable(err.Error()); err != nil {
 		t.Error(err)
 	}
-	broken := failure("x", &transientError{errors.New("read tcp 10.0.0.1:41234->10.0.0.2:443: read: connection reset by peer")})
+	broken := failure("x",
+		&transientError{errors.New("read tcp 10.0.0.1:41234->10.0.0.2:443: read: connection reset by peer")})
 	if err := outcome.CheckStable(broken.message); err != nil {
 		t.Error(err)
 	}

@@ -72,7 +72,9 @@ func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
 		flags, ok := h.core.Drivers[s.name]
 		if !ok {
 			return failure(mgmtv3.NodeDriverConditionInstalled,
-				fmt.Errorf("spec.url: rancher-machine has no driver %q; set the URL of the driver's program", s.name)), nil
+					fmt.Errorf("spec.url: rancher-machine has no driver %q; set the URL of the driver's program",
+						s.name)),
+				nil
 		}
 		return result{installed: true, name: s.name}, flags
 	}

@@ -47,7 +47,8 @@ type story struct {
 
 // RoundTrip serves the program under every URL. It uses no socket, because waiting for one would stop virtual time.
 func (s *story) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{Status: "200 OK", StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(s.program)), Request: r}, nil
+	return &http.Response{Status: "200 OK", StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(s.program)),
+		Request: r}, nil
 }
 
 func must(t *testing.T, err error) {
@@ -63,12 +64,15 @@ func newStory(t *testing.T, program []byte, directory string) *story {
 	must(t, err)
 	scheme, err := clients.NewScheme()
 	must(t, err)
-	s := &story{T: t, program: program, directory: directory, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{tenant}, Permit: rights.Permit(t, manager)})}
+	s := &story{T: t, program: program, directory: directory,
+		api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{tenant},
+			Permit: rights.Permit(t, manager)})}
 	s.user, err = clients.New(s.api.Config("user"), clients.Options{Version: "user"})
 	must(t, err)
 	live, err := dynamic.NewForConfig(s.api.Config("user"))
 	must(t, err)
-	s.configs = live.Resource(schema.GroupVersionResource{Group: clients.MachineConfigGroup, Version: "v1", Resource: "simconfigs"}).Namespace(tenant)
+	s.configs = live.Resource(schema.GroupVersionResource{Group: clients.MachineConfigGroup, Version: "v1",
+		Resource: "simconfigs"}).Namespace(tenant)
 	return s
 }
 
@@ -84,10 +88,12 @@ func (s *story) start() {
 		return
 	}
 	must(s.T, Register(c.HandlerContext(), Deps{
-		NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Directory: s.directory, HTTP: &http.Client{Transport: s},
+		NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Directory: s.directory,
+		HTTP: &http.Client{Transport: s},
 	}))
 	must(s.T, dynamicschema.Register(c.HandlerContext(), dynamicschema.Deps{
-		DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic, Apply: c.Apply,
+		DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic,
+		Apply: c.Apply,
 	}))
 	ctx, cancel := context.WithCancel(s.Context())
 	if err := c.Start(ctx); err != nil {
@@ -168,11 +174,13 @@ func (s *story) objects() map[string]any {
 	must(s.T, err)
 	for i := range schemas.Items {
 		schema := &schemas.Items[i]
-		out["DynamicSchema "+schema.Name] = []any{schema.Labels, schema.Annotations, owners(schema.OwnerReferences), schema.Spec}
+		out["DynamicSchema "+schema.Name] = []any{schema.Labels, schema.Annotations, owners(schema.OwnerReferences),
+			schema.Spec}
 	}
 	for _, crd := range s.api.Objects(apiextv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
 		if strings.HasPrefix(crd.GetAnnotations()["objectset.rio.cattle.io/id"], "dynamic-driver") {
-			out["Definition "+crd.GetName()] = []any{crd.GetLabels(), crd.GetAnnotations(), owners(crd.GetOwnerReferences()), crd.Object["spec"]}
+			out["Definition "+crd.GetName()] = []any{crd.GetLabels(), crd.GetAnnotations(),
+				owners(crd.GetOwnerReferences()), crd.Object["spec"]}
 		}
 	}
 	return out
@@ -201,7 +209,8 @@ func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 			look := func() { got = append(got, s.objects()) }
 			_, err := s.user.Management.NodeDriver().Create(&mgmtv3.NodeDriver{
 				ObjectMeta: metav1.ObjectMeta{Name: "theirs", Annotations: map[string]string{
-					mgmtv3.PrivateCredentialFieldsAnnotation: "token", mgmtv3.FileToFieldAliasesAnnotation: "cpuFile:cpuCount",
+					mgmtv3.PrivateCredentialFieldsAnnotation: "token",
+					mgmtv3.FileToFieldAliasesAnnotation:      "cpuFile:cpuCount",
 				}},
 				Spec: mgmtv3.NodeDriverSpec{Active: true, URL: "https://example.org/v1/docker-machine-driver-sim"},
 			})
@@ -212,10 +221,12 @@ func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 			look()
 			driver, err := s.user.Management.NodeDriver().Get("theirs", metav1.GetOptions{})
 			must(s.T, err)
-			if driver.Status.AppliedURL != driver.Spec.URL || !conditions.IsTrue(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled) || len(s.kinds("sim")) != 3 {
+			if driver.Status.AppliedURL != driver.Spec.URL || !conditions.IsTrue(driver.Status.Conditions,
+				mgmtv3.NodeDriverConditionInstalled) || len(s.kinds("sim")) != 3 {
 				s.Errorf("status is %+v, kinds are %v", driver.Status, s.kinds("sim"))
 			}
-			config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": clients.MachineConfigGroup + "/v1", "kind": "SimConfig", "token": "t"}}
+			config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": clients.MachineConfigGroup +
+				"/v1", "kind": "SimConfig", "token": "t"}}
 			config.SetName("nc")
 			_, err = s.configs.Create(s.Context(), config, metav1.CreateOptions{})
 			must(s.T, err)
@@ -240,7 +251,8 @@ func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 		}
 		for i := range got {
 			if diff := cmp.Diff(want[i], got[i]); diff != "" {
-				t.Errorf("killed after write %d, after part %d the objects differ (-never killed +killed):\n%s", n, i+1, diff)
+				t.Errorf("killed after write %d, after part %d the objects differ (-never killed +killed):\n%s", n, i+1,
+					diff)
 			}
 		}
 		return writes

@@ -34,7 +34,8 @@ func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 			if len(s.kinds("digitalocean")) != 3 {
 				t.Errorf("kinds are %v", s.kinds("digitalocean"))
 			}
-			for _, list := range []driverschema.Embedding{driverschema.NodeConfigs, driverschema.NodeTemplateConfigs, driverschema.CredentialConfigs} {
+			for _, list := range []driverschema.Embedding{driverschema.NodeConfigs, driverschema.NodeTemplateConfigs,
+				driverschema.CredentialConfigs} {
 				must(t, s.user.Management.DynamicSchema().Delete(list.Name, nil))
 			}
 			s.elapse(3 * time.Minute)

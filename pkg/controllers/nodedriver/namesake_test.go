@@ -22,7 +22,8 @@ func TestStory_TwoDriversOfOneName(t *testing.T) {
 		s.start()
 		s.elapse(time.Minute)
 		_, err := s.user.Management.NodeDriver().Create(&mgmtv3.NodeDriver{
-			ObjectMeta: metav1.ObjectMeta{Name: "again"}, Spec: mgmtv3.NodeDriverSpec{Active: true, DisplayName: "digitalocean", URL: "local://"},
+			ObjectMeta: metav1.ObjectMeta{Name: "again"},
+			Spec:       mgmtv3.NodeDriverSpec{Active: true, DisplayName: "digitalocean", URL: "local://"},
 		})
 		must(t, err)
 		s.elapse(time.Minute)
@@ -31,7 +32,8 @@ func TestStory_TwoDriversOfOneName(t *testing.T) {
 			must(t, err)
 			return conditions.Get(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled)
 		}
-		if c := installed(); c == nil || c.Status != "False" || !strings.Contains(c.Message, "NodeDriver digitalocean") {
+		if c := installed(); c == nil || c.Status != "False" ||
+			!strings.Contains(c.Message, "NodeDriver digitalocean") {
 			t.Errorf("the second driver has status %+v", c)
 		}
 		s.api.ResetLog()
@@ -42,7 +44,8 @@ func TestStory_TwoDriversOfOneName(t *testing.T) {
 		must(t, s.user.Management.NodeDriver().Delete("digitalocean", nil))
 		s.elapse(time.Hour)
 		if c := installed(); c == nil || c.Status != "True" || len(s.kinds("digitalocean")) != 3 {
-			t.Errorf("after the deletion of the first driver, the second has status %+v, and the kinds are %v", c, s.kinds("digitalocean"))
+			t.Errorf("after the deletion of the first driver, the second has status %+v, and the kinds are %v", c,
+				s.kinds("digitalocean"))
 		}
 		s.stop()
 		s.user.Stop()

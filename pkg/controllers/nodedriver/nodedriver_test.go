@@ -58,7 +58,8 @@ func playDriver(name string) {
 		<-time.After(time.Hour)
 	}
 	served := &flags{version: 1, list: []mcnflag.Flag{
-		&mcnflag.StringFlag{Name: name + "-token", Usage: "Token", EnvVar: "TOKEN"}, &mcnflag.IntFlag{Name: name + "-cpu-count", Value: 2},
+		&mcnflag.StringFlag{Name: name + "-token", Usage: "Token", EnvVar: "TOKEN"},
+		&mcnflag.IntFlag{Name: name + "-cpu-count", Value: 2},
 		&mcnflag.BoolFlag{Name: name + "-fast"}, &mcnflag.StringSliceFlag{Name: name + "-tags", Value: []string{"a"}},
 	}}
 	service := "RPCServerDriver"
@@ -122,12 +123,15 @@ func TestAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []driverschema.Flag{
-		{Name: "sim-token", Type: driverschema.FlagString, Usage: "Token", EnvVar: "TOKEN"}, {Name: "sim-cpu-count", Type: driverschema.FlagInt, Default: "2"},
-		{Name: "sim-fast", Type: driverschema.FlagBool}, {Name: "sim-tags", Type: driverschema.FlagList, List: []string{"a"}},
+		{Name: "sim-token", Type: driverschema.FlagString, Usage: "Token", EnvVar: "TOKEN"},
+		{Name: "sim-cpu-count", Type: driverschema.FlagInt, Default: "2"},
+		{Name: "sim-fast", Type: driverschema.FlagBool},
+		{Name: "sim-tags", Type: driverschema.FlagList, List: []string{"a"}},
 	}
 	for name, wantErr := range map[string]string{
-		"sim": "", "ancient": "", "silent": "in time", "chatty": "not a local address", "elsewhere": "not a local address",
-		"closed": "does not answer", "future": "version 2", "other": "does not know the plugin protocol",
+		"sim": "", "ancient": "", "silent": "in time", "chatty": "not a local address",
+		"elsewhere": "not a local address",
+		"closed":    "does not answer", "future": "version 2", "other": "does not know the plugin protocol",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +154,8 @@ func TestAsk(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ask(t.Context(), filepath.Join(t.TempDir(), "missing"), "sim"); err == nil || strings.Contains(err.Error(), "/") {
+	if _, err := ask(t.Context(), filepath.Join(t.TempDir(), "missing"), "sim"); err == nil ||
+		strings.Contains(err.Error(), "/") {
 		t.Errorf("a missing program: %v, want an error without the path", err)
 	}
 }
@@ -163,8 +168,10 @@ func TestAsk_ForeignListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, answer := range map[string]string{
-		"silent": "", "silent after the handshake": "HTTP/1.0 200 Connected to Go RPC\n\n", "stops in the middle": "HTTP/1.0 200",
-		"sends without end": "HTTP/1.0 200 OK\n" + strings.Repeat("Header: x\n", 1000), "refuses": "HTTP/1.0 405 Must CONNECT\n\n",
+		"silent": "", "silent after the handshake": "HTTP/1.0 200 Connected to Go RPC\n\n",
+		"stops in the middle": "HTTP/1.0 200",
+		"sends without end":   "HTTP/1.0 200 OK\n" + strings.Repeat("Header: x\n", 1000),
+		"refuses":             "HTTP/1.0 405 Must CONNECT\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -214,11 +221,14 @@ func newInstallation(t *testing.T) *installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := clients.New(memkube.New(memkube.Options{CRDs: definitions}).Config("test"), clients.Options{Version: "test"})
+	c, err := clients.New(memkube.New(memkube.Options{CRDs: definitions}).Config("test"),
+		clients.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Register(c.HandlerContext(), Deps{NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Directory: t.TempDir()})
+	err = Register(c.HandlerContext(),
+		Deps{NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(),
+			Directory: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +243,8 @@ func newInstallation(t *testing.T) *installation {
 func (i *installation) add(name string, spec mgmtv3.NodeDriverSpec, annotations map[string]string) {
 	i.Helper()
 	spec.Active = true
-	_, err := i.c.Management.NodeDriver().Create(&mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: spec})
+	_, err := i.c.Management.NodeDriver().Create(
+		&mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: spec})
 	if err != nil {
 		i.Fatal(err)
 	}
@@ -268,20 +279,24 @@ func TestInstall_AThirdPartyDriver(t *testing.T) {
 	})
 	driver := i.await("sim", mgmtv3.NodeDriverConditionInstalled, "True")
 	sum := sha256.Sum256(self(t))
-	if driver.Annotations[driverschema.DriverSHA256Annotation] != hex.EncodeToString(sum[:]) || driver.Spec.DisplayName != "sim" ||
-		driver.Status.AppliedURL != driver.Spec.URL || driver.Annotations[mgmtv3.UIFieldHintsAnnotation] != `{"cpuFile":{"type":"multiline"}}` {
+	if driver.Annotations[driverschema.DriverSHA256Annotation] != hex.EncodeToString(sum[:]) ||
+		driver.Spec.DisplayName != "sim" ||
+		driver.Status.AppliedURL != driver.Spec.URL || driver.Annotations[mgmtv3.UIFieldHintsAnnotation] !=
+		`{"cpuFile":{"type":"multiline"}}` {
 		t.Errorf("driver is %+v %+v", driver.ObjectMeta, driver.Status)
 	}
 	schema, err := i.c.Management.DynamicSchema().Get("simconfig", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if schema.Spec.ResourceFields["token"].Type != "password" || schema.Spec.ResourceFields["cpuFile"].Default.StringValue != "2" ||
+	if schema.Spec.ResourceFields["token"].Type != "password" ||
+		schema.Spec.ResourceFields["cpuFile"].Default.StringValue != "2" ||
 		schema.Labels["io.cattle.node_driver.name"] != "sim" || schema.OwnerReferences[0].UID != driver.UID {
 		t.Errorf("schema is %+v %+v", schema.ObjectMeta, schema.Spec.ResourceFields)
 	}
 	credential, err := i.c.Management.DynamicSchema().Get("simcredentialconfig", metav1.GetOptions{})
-	if err != nil || len(credential.Spec.ResourceFields) != 1 || !credential.Spec.ResourceFields["token"].Required || len(credential.Labels) > 0 {
+	if err != nil || len(credential.Spec.ResourceFields) != 1 || !credential.Spec.ResourceFields["token"].Required ||
+		len(credential.Labels) > 0 {
 		t.Errorf("schema of the credential is %+v, %v", credential, err)
 	}
 	i.awaitField("nodetemplateconfig", "simConfig", true)
@@ -325,14 +340,17 @@ func TestInstall_FailuresAffectOneDriver(t *testing.T) {
 		annotations     map[string]string
 		wantFalse, want string
 	}{
-		"page":     {url: v.URL + "/page", wantFalse: "Downloaded", want: "must be an ELF program"},
-		"checksum": {url: v.URL + "/docker-machine-driver-good", checksum: strings.Repeat("0", 64), wantFalse: "Downloaded", want: "spec.checksum"},
-		"chatty":   {url: v.URL + "/docker-machine-driver-chatty", wantFalse: "Installed", want: "is not a driver"},
-		"nameless": {url: v.URL + "/docker-machine-driver-nameless", wantFalse: "Installed", want: `flag "url" has no driver prefix`},
-		"local":    {url: "local://", wantFalse: "Installed", want: `no driver "local"`},
+		"page": {url: v.URL + "/page", wantFalse: "Downloaded", want: "must be an ELF program"},
+		"checksum": {url: v.URL + "/docker-machine-driver-good", checksum: strings.Repeat("0", 64),
+			wantFalse: "Downloaded", want: "spec.checksum"},
+		"chatty": {url: v.URL + "/docker-machine-driver-chatty", wantFalse: "Installed", want: "is not a driver"},
+		"nameless": {url: v.URL + "/docker-machine-driver-nameless", wantFalse: "Installed",
+			want: `flag "url" has no driver prefix`},
+		"local": {url: "local://", wantFalse: "Installed", want: `no driver "local"`},
 		"aliases": {
-			url: v.URL + "/docker-machine-driver-good", annotations: map[string]string{mgmtv3.FileToFieldAliasesAnnotation: "broken"},
-			wantFalse: "Installed", want: mgmtv3.FileToFieldAliasesAnnotation,
+			url:         v.URL + "/docker-machine-driver-good",
+			annotations: map[string]string{mgmtv3.FileToFieldAliasesAnnotation: "broken"},
+			wantFalse:   "Installed", want: mgmtv3.FileToFieldAliasesAnnotation,
 		},
 	} {
 		i.add(name, mgmtv3.NodeDriverSpec{URL: test.url, Checksum: test.checksum}, test.annotations)
@@ -341,7 +359,8 @@ func TestInstall_FailuresAffectOneDriver(t *testing.T) {
 		if !strings.Contains(c.Message, test.want) || !strings.HasPrefix(c.Message, "NodeDriver "+name) {
 			t.Errorf("%s: message is %q, want %q", name, c.Message, test.want)
 		}
-		if err := outcome.CheckStable(strings.ReplaceAll(strings.ReplaceAll(c.Message, v.URL, ""), strings.Repeat("0", 64), "")); err != nil && name != "checksum" {
+		if err := outcome.CheckStable(strings.ReplaceAll(strings.ReplaceAll(c.Message, v.URL, ""),
+			strings.Repeat("0", 64), "")); err != nil && name != "checksum" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -349,7 +368,8 @@ func TestInstall_FailuresAffectOneDriver(t *testing.T) {
 	i.await("good", mgmtv3.NodeDriverConditionInstalled, "True")
 	i.add("thief", mgmtv3.NodeDriverSpec{URL: v.URL + "/docker-machine-driver-good"}, nil)
 	driver := i.await("thief", mgmtv3.NodeDriverConditionInstalled, "False")
-	if c := conditions.Get(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled); !strings.Contains(c.Message, "NodeDriver good has installed") {
+	if c := conditions.Get(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled); !strings.Contains(c.Message,
+		"NodeDriver good has installed") {
 		t.Errorf("a second driver of the same name: %q", c.Message)
 	}
 }

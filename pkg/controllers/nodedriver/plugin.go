@@ -159,7 +159,8 @@ func handshake(conn net.Conn) error {
 	if _, err := io.WriteString(conn, "CONNECT "+rpc.DefaultRPCPath+" HTTP/1.0\n\n"); err != nil {
 		return err
 	}
-	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxHandshake)), &http.Request{Method: http.MethodConnect})
+	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxHandshake)),
+		&http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return err
 	}
@@ -183,13 +184,16 @@ func call(ctx context.Context, client *rpc.Client, method string, reply any) err
 func convert(flag mcnflag.Flag) (driverschema.Flag, error) {
 	switch f := flag.(type) {
 	case *mcnflag.StringFlag:
-		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagString, Usage: f.Usage, EnvVar: f.EnvVar, Default: f.Value}, nil
+		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagString, Usage: f.Usage, EnvVar: f.EnvVar,
+			Default: f.Value}, nil
 	case *mcnflag.IntFlag:
-		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagInt, Usage: f.Usage, EnvVar: f.EnvVar, Default: strconv.Itoa(f.Value)}, nil
+		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagInt, Usage: f.Usage, EnvVar: f.EnvVar,
+			Default: strconv.Itoa(f.Value)}, nil
 	case *mcnflag.BoolFlag:
 		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagBool, Usage: f.Usage, EnvVar: f.EnvVar}, nil
 	case *mcnflag.StringSliceFlag:
-		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagList, Usage: f.Usage, EnvVar: f.EnvVar, List: f.Value}, nil
+		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagList, Usage: f.Usage, EnvVar: f.EnvVar,
+			List: f.Value}, nil
 	default:
 		return driverschema.Flag{}, errors.New("the driver has a flag of an unknown type")
 	}

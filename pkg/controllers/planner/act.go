@@ -63,13 +63,17 @@ func (a *actor) one(effect planner.Effect) error {
 	case planner.DeliverPlan:
 		return a.deliver(e)
 	case planner.PublishJoinURL:
-		return a.secret(e.Machine, "", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.PublishJoinURL(found, e) })
+		return a.secret(e.Machine, "", func(found *corev1.Secret) (*corev1.Secret, error) {
+			return a.plans.PublishJoinURL(found, e)
+		})
 	case planner.WithdrawInitLabel:
 		return a.withdraw(e)
 	case planner.RequestDrain:
 		return a.drain(e)
 	case planner.RequestUncordon:
-		return a.secret(e.Machine, "requested an uncordon", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.RequestUncordon(found, e) })
+		return a.secret(e.Machine, "requested an uncordon", func(found *corev1.Secret) (*corev1.Secret, error) {
+			return a.plans.RequestUncordon(found, e)
+		})
 	case planner.SetMachineCondition:
 		return a.setCondition(e)
 	case planner.ResetClusterInitialized:
@@ -165,7 +169,9 @@ func (a *actor) secret(machine, news string, change func(*corev1.Secret) (*corev
 
 // withdraw is part of replacing the init node, like the mark.
 func (a *actor) withdraw(e planner.WithdrawInitLabel) error {
-	err := a.secret(e.Machine, "", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.WithdrawInitLabel(found, e) })
+	err := a.secret(e.Machine, "", func(found *corev1.Secret) (*corev1.Secret, error) {
+		return a.plans.WithdrawInitLabel(found, e)
+	})
 	a.twoInits = a.twoInits || err != nil
 	return err
 }
@@ -213,7 +219,8 @@ func (a *actor) setPaused(operation string) error {
 	paused := update.Spec.Paused != nil && *update.Spec.Paused
 	switch {
 	case operation != "" && !owned && !paused:
-		update.Annotations = labels.Merge(update.Annotations, map[string]string{rkev1.PausedByOperationAnnotation: operation})
+		update.Annotations = labels.Merge(update.Annotations,
+			map[string]string{rkev1.PausedByOperationAnnotation: operation})
 		update.Spec.Paused = new(true)
 	case operation == "" && owned:
 		delete(update.Annotations, rkev1.PausedByOperationAnnotation)
@@ -243,7 +250,8 @@ func (a *actor) forceRemove(e planner.ForceRemoveMachine) error {
 	}
 	a.note(kindMachine, stored)
 	bootstrap := a.view.boots[e.Machine].DeepCopy()
-	bootstrap.Annotations = labels.Merge(bootstrap.Annotations, map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"})
+	bootstrap.Annotations = labels.Merge(bootstrap.Annotations,
+		map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"})
 	kept, err := a.Bootstraps.Update(bootstrap)
 	if err != nil {
 		return fmt.Errorf("annotate the RKEBootstrap of machine %s for removal: %w", e.Machine, err)

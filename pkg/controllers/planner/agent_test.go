@@ -32,16 +32,19 @@ func TestGatherAgent_OnlyOfTheCluster(t *testing.T) {
 			f.provisioning.UID = "present"
 			f.secrets = append(f.secrets, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "ns", Name: "demo-cluster-agent", OwnerReferences: tc.owners, Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"},
+					Namespace: "ns", Name: "demo-cluster-agent", OwnerReferences: tc.owners,
+					Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"},
 				},
-				Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{rkev1.ClusterAgentManifestKey: []byte("manifest")},
+				Type: rkev1.SecretTypeClusterAgent,
+				Data: map[string][]byte{rkev1.ClusterAgentManifestKey: []byte("manifest")},
 			})
 			f.deps.ClusterAgents = func() bool { return true }
 			v := &view{}
 			if err := newHandler(f.deps).gatherAgent(f.cp, v); err != nil {
 				t.Fatal(err)
 			}
-			if got := v.snapshot.ClusterAgent; got.OnlyWay != tc.want || strings.Contains(got.Manifest, "manifest") != tc.want || v.snapshot.AwaitsAgent == tc.want {
+			if got := v.snapshot.ClusterAgent; got.OnlyWay != tc.want || strings.Contains(got.Manifest, "manifest") !=
+				tc.want || v.snapshot.AwaitsAgent == tc.want {
 				t.Errorf("agent %+v, awaited: %v", got, v.snapshot.AwaitsAgent)
 			}
 		})

@@ -103,7 +103,9 @@ func Register(ctx context.Context, d Deps) error {
 	}
 	h := newHandler(d)
 	h.addIndexers()
-	d.Access.OnChange(func(cluster types.NamespacedName) { d.ControlPlanes.EnqueueAfter(cluster.Namespace, cluster.Name, 0) })
+	d.Access.OnChange(func(cluster types.NamespacedName) {
+		d.ControlPlanes.EnqueueAfter(cluster.Namespace, cluster.Name, 0)
+	})
 	if err := h.addWakeUps(ctx); err != nil {
 		return err
 	}

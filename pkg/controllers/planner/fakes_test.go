@@ -62,7 +62,8 @@ func informer(obj runtime.Object) cache.SharedIndexInformer {
 }
 
 // mockCache is a cache with the objects that get returns.
-func mockCache[T generic.RuntimeMetaObject](c *gomock.Controller, get func(namespace, name string) (T, error)) *fake.MockCacheInterface[T] {
+func mockCache[T generic.RuntimeMetaObject](c *gomock.Controller,
+	get func(namespace, name string) (T, error)) *fake.MockCacheInterface[T] {
 	m := fake.NewMockCacheInterface[T](c)
 	m.EXPECT().AddIndexer(gomock.Any(), gomock.Any()).AnyTimes()
 	m.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(get).AnyTimes()
@@ -77,20 +78,28 @@ func newFakes(t *testing.T) *fakes {
 	f := &fakes{fail: map[string]error{}}
 	yes := true
 	f.cp = &rkev1.RKEControlPlane{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "cp", ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "demo", Controller: &yes},
-		}},
-		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+k3s1", ClusterName: "demo", ManagementClusterName: "c-m-1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "cp", ResourceVersion: "1",
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "demo", Controller: &yes},
+			}},
+		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+k3s1", ClusterName: "demo",
+			ManagementClusterName: "c-m-1"},
 	}
 	f.machine = &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "machine", ResourceVersion: "1", Labels: map[string]string{
-			"rke.cattle.io/etcd-role": "true", "rke.cattle.io/control-plane-role": "true", "rke.cattle.io/worker-role": "true",
-		}},
-		Spec:   clusterv1.MachineSpec{ClusterName: "demo", Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: "RKEBootstrap", Name: "boot"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "machine", ResourceVersion: "1",
+			Labels: map[string]string{
+				"rke.cattle.io/etcd-role": "true", "rke.cattle.io/control-plane-role": "true",
+				"rke.cattle.io/worker-role": "true",
+			}},
+		Spec: clusterv1.MachineSpec{ClusterName: "demo",
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: "RKEBootstrap",
+				Name: "boot"}}},
 		Status: clusterv1.MachineStatus{Conditions: []metav1.Condition{{Type: "InfrastructureReady", Status: "True"}}},
 	}
-	f.provisioning = &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "me"}}}
-	f.plan = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan", ResourceVersion: "1"}, Type: "rke.cattle.io/machine-plan"}
+	f.provisioning = &provv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "me"}}}
+	f.plan = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan",
+		ResourceVersion: "1"}, Type: "rke.cattle.io/machine-plan"}
 	f.state = &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-rke-state"}, Type: "rke.cattle.io/cluster-state",
 		Data: map[string][]byte{"serverToken": []byte("s"), "agentToken": []byte("a")},
@@ -114,10 +123,14 @@ func newFakes(t *testing.T) *fakes {
 
 func (f *fakes) mockControlPlanes(c *gomock.Controller) {
 	m := fake.NewMockControllerInterface[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](c)
-	m.EXPECT().Cache().Return(mockCache(c, func(_, _ string) (*rkev1.RKEControlPlane, error) { return f.cp, nil })).AnyTimes()
+	m.EXPECT().Cache().Return(mockCache(c, func(_, _ string) (*rkev1.RKEControlPlane, error) {
+		return f.cp, nil
+	})).AnyTimes()
 	m.EXPECT().OnChange(gomock.Any(), "planner", gomock.Any()).Do(
 		func(_ context.Context, _ string, h generic.ObjectHandler[*rkev1.RKEControlPlane]) { f.handler = h })
-	m.EXPECT().EnqueueAfter("ns", "demo", gomock.Any()).Do(func(_, _ string, after time.Duration) { f.enqueued = append(f.enqueued, after) }).AnyTimes()
+	m.EXPECT().EnqueueAfter("ns", "demo", gomock.Any()).Do(func(_, _ string, after time.Duration) {
+		f.enqueued = append(f.enqueued, after)
+	}).AnyTimes()
 	m.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(cp *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
 		name := "status"
 		if cp.Status.Ticket != nil && f.cp.Status.Ticket == nil {
@@ -135,7 +148,8 @@ func (f *fakes) mockControlPlanes(c *gomock.Controller) {
 func (f *fakes) mockMachines(c *gomock.Controller) {
 	m := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](c)
 	machines := mockCache(c, func(_, _ string) (*clusterv1.Machine, error) { return f.machine, nil })
-	machines.EXPECT().GetByIndex(indexMachinesByCluster, "ns/demo").DoAndReturn(func(_, _ string) ([]*clusterv1.Machine, error) {
+	machines.EXPECT().GetByIndex(indexMachinesByCluster, "ns/demo").DoAndReturn(func(_, _ string) ([]*clusterv1.Machine,
+		error) {
 		return []*clusterv1.Machine{f.machine}, nil
 	}).AnyTimes()
 	m.EXPECT().Cache().Return(machines).AnyTimes()
@@ -145,7 +159,9 @@ func (f *fakes) mockMachines(c *gomock.Controller) {
 		func(_, _ string, _ types.PatchType, _ []byte, _ ...string) (*clusterv1.Machine, error) {
 			return f.machine.DeepCopy(), f.write("mark")
 		}).AnyTimes()
-	m.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(m *clusterv1.Machine) (*clusterv1.Machine, error) { return m, f.write("condition") }).AnyTimes()
+	m.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(m *clusterv1.Machine) (*clusterv1.Machine, error) {
+		return m, f.write("condition")
+	}).AnyTimes()
 	f.deps.Machines = m
 }
 
@@ -160,8 +176,12 @@ func (f *fakes) mockSecrets(c *gomock.Controller) {
 		return nil, notFound(name)
 	})).AnyTimes()
 	m.EXPECT().Informer().Return(informer(&corev1.Secret{})).AnyTimes()
-	m.EXPECT().Update(gomock.Any()).DoAndReturn(func(s *corev1.Secret) (*corev1.Secret, error) { return s, f.write("plan") }).AnyTimes()
-	m.EXPECT().Create(gomock.Any()).DoAndReturn(func(s *corev1.Secret) (*corev1.Secret, error) { return s, f.write("tokens") }).AnyTimes()
+	m.EXPECT().Update(gomock.Any()).DoAndReturn(func(s *corev1.Secret) (*corev1.Secret, error) {
+		return s, f.write("plan")
+	}).AnyTimes()
+	m.EXPECT().Create(gomock.Any()).DoAndReturn(func(s *corev1.Secret) (*corev1.Secret, error) {
+		return s, f.write("tokens")
+	}).AnyTimes()
 	f.deps.Secrets = m
 }
 
@@ -176,7 +196,8 @@ func (f *fakes) mockOthers(c *gomock.Controller) {
 	clusters.EXPECT().Cache().Return(mockCache(c, func(_, _ string) (*clusterv1.Cluster, error) {
 		return &clusterv1.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"},
-			Status:     clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: &yes}},
+			Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{
+				InfrastructureProvisioned: &yes}},
 		}, nil
 	})).AnyTimes()
 	clusters.EXPECT().Informer().Return(informer(&clusterv1.Cluster{})).AnyTimes()
@@ -187,11 +208,15 @@ func (f *fakes) mockOthers(c *gomock.Controller) {
 	boots.EXPECT().Informer().Return(informer(&rkev1.RKEBootstrap{})).AnyTimes()
 	mgmt := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList](c)
 	mgmtCache := fake.NewMockNonNamespacedCacheInterface[*mgmtv3.Cluster](c)
-	mgmtCache.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (*mgmtv3.Cluster, error) { return nil, notFound(name) }).AnyTimes()
+	mgmtCache.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (*mgmtv3.Cluster, error) {
+		return nil, notFound(name)
+	}).AnyTimes()
 	mgmt.EXPECT().Cache().Return(mgmtCache).AnyTimes()
 	mgmt.EXPECT().Informer().Return(informer(&mgmtv3.Cluster{})).AnyTimes()
 	configMaps := fake.NewMockControllerInterface[*corev1.ConfigMap, *corev1.ConfigMapList](c)
-	configMaps.EXPECT().Cache().Return(mockCache(c, func(_, name string) (*corev1.ConfigMap, error) { return nil, notFound(name) })).AnyTimes()
+	configMaps.EXPECT().Cache().Return(mockCache(c, func(_, name string) (*corev1.ConfigMap, error) {
+		return nil, notFound(name)
+	})).AnyTimes()
 	configMaps.EXPECT().Informer().Return(informer(&corev1.ConfigMap{})).AnyTimes()
 	snapshots := fake.NewMockControllerInterface[*rkev1.ETCDSnapshot, *rkev1.ETCDSnapshotList](c)
 	snapshots.EXPECT().Cache().Return(mockCache(c, func(_, name string) (*rkev1.ETCDSnapshot, error) {
@@ -225,8 +250,9 @@ func TestHandler_WritesInOrder(t *testing.T) {
 		wantMessage string
 	}{
 		"the first plan": {
-			wantWrites: []string{"ticket", "mark", "plan", "condition"},
-			wantReady:  "Unknown", wantMessage: "configuring bootstrap node(s) m: waiting for agent to check in and apply initial plan",
+			wantWrites:  []string{"ticket", "mark", "plan", "condition"},
+			wantReady:   "Unknown",
+			wantMessage: "configuring bootstrap node(s) m: waiting for agent to check in and apply initial plan",
 		},
 		"without tokens": {
 			given:      func(f *fakes) { f.state = nil },
@@ -251,17 +277,20 @@ func TestHandler_WritesInOrder(t *testing.T) {
 		"the mark is refused: no plan is delivered": {
 			given:      func(f *fakes) { f.fail["mark"] = refused },
 			wantWrites: []string{"ticket", "mark", "condition", "status"},
-			wantErr:    refused, wantReady: "False", wantMessage: "Cannot carry out the decision: the API server answered Forbidden",
+			wantErr:    refused, wantReady: "False",
+			wantMessage: "Cannot carry out the decision: the API server answered Forbidden",
 		},
 		"the agent wrote first: the status reports nothing": {
 			given:      func(f *fakes) { f.fail["plan"] = conflict },
 			wantWrites: []string{"ticket", "mark", "plan", "condition"},
-			wantRetry:  true, wantReady: "Unknown", wantMessage: "configuring bootstrap node(s) m: waiting for agent to check in and apply initial plan",
+			wantRetry:  true, wantReady: "Unknown",
+			wantMessage: "configuring bootstrap node(s) m: waiting for agent to check in and apply initial plan",
 		},
 		"the plan is refused: the status reports it": {
 			given:      func(f *fakes) { f.fail["plan"] = refused },
 			wantWrites: []string{"ticket", "mark", "plan", "condition", "status"},
-			wantErr:    refused, wantReady: "False", wantMessage: "Cannot carry out the decision: the API server answered Forbidden",
+			wantErr:    refused, wantReady: "False",
+			wantMessage: "Cannot carry out the decision: the API server answered Forbidden",
 		},
 		"a cluster that is being deleted": {
 			given: func(f *fakes) { f.cp.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
@@ -308,7 +337,8 @@ func TestHandler_DoesNothingWhileACacheIsBehind(t *testing.T) {
 		}
 		return nil
 	}
-	if got := h.written.behind("ns/demo", f.deps.Now(), cached); !slices.Equal(got, []string{"Secret ns/boot-machine-plan"}) {
+	if got := h.written.behind("ns/demo", f.deps.Now(), cached); !slices.Equal(got,
+		[]string{"Secret ns/boot-machine-plan"}) {
 		t.Errorf("outdated objects: %v", got)
 	}
 	f.plan.ResourceVersion = "10"
@@ -320,7 +350,8 @@ func TestHandler_DoesNothingWhileACacheIsBehind(t *testing.T) {
 // Nothing is rendered while the caches show the mark of an adopted cluster but not yet the notes on its machines.
 func TestHandler_WaitsForTheNotesOfAnAdoption(t *testing.T) {
 	other := func(version string) *clusterv1.Machine {
-		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", ResourceVersion: version}}
+		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other",
+			ResourceVersion: version}}
 	}
 	for name, tc := range map[string]struct {
 		noted, machine, seen string
@@ -361,7 +392,8 @@ func TestHandler_WaitsForTheNotesOfAnAdoption(t *testing.T) {
 func TestWritten(t *testing.T) {
 	now := time.Unix(1000, 0)
 	object := func(uid, version string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: types.UID(uid), ResourceVersion: version}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: types.UID(uid),
+			ResourceVersion: version}}
 	}
 	for name, tc := range map[string]struct {
 		cached     *corev1.Secret
@@ -379,7 +411,9 @@ func TestWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWritten()
 			w.note("ns/demo", kindSecret, object("a", "10"), now)
-			got := w.behind("ns/demo", now.Add(tc.later), func(_, _, _ string) metav1.Object { return found(tc.cached, nil) })
+			got := w.behind("ns/demo", now.Add(tc.later), func(_, _, _ string) metav1.Object {
+				return found(tc.cached, nil)
+			})
 			if (len(got) > 0) != tc.wantBehind {
 				t.Errorf("outdated objects: %v", got)
 			}
@@ -401,10 +435,13 @@ func TestHealthOf(t *testing.T) {
 		wantNotReady bool
 		wantMessage  string
 	}{
-		"without conditions":         {},
-		"ready":                      {conditions: []metav1.Condition{condition("Ready", "True", "Ready", "")}},
-		"not ready yet":              {conditions: []metav1.Condition{condition("Ready", "False", "NotReady", "* NodeHealthy: no node\n* Other: x")}, wantNotReady: true, wantMessage: "NodeHealthy: no node"},
-		"a plan failed":              {conditions: []metav1.Condition{condition("Ready", "True", "Ready", ""), condition("PlanApplied", "False", "Error", "no")}, wantFailing: true, wantMessage: "no"},
+		"without conditions": {},
+		"ready":              {conditions: []metav1.Condition{condition("Ready", "True", "Ready", "")}},
+		"not ready yet": {
+			conditions: []metav1.Condition{condition("Ready", "False", "NotReady",
+				"* NodeHealthy: no node\n* Other: x")}, wantNotReady: true, wantMessage: "NodeHealthy: no node"},
+		"a plan failed": {conditions: []metav1.Condition{condition("Ready", "True", "Ready", ""),
+			condition("PlanApplied", "False", "Error", "no")}, wantFailing: true, wantMessage: "no"},
 		"a condition of the planner": {conditions: []metav1.Condition{condition("Reconciled", "False", "Error", "no")}},
 	} {
 		t.Run(name, func(t *testing.T) {

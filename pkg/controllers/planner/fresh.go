@@ -42,7 +42,8 @@ func (w *written) note(cluster, kind string, obj metav1.Object, now time.Time) {
 	if w.byKey[cluster] == nil {
 		w.byKey[cluster] = map[object]write{}
 	}
-	w.byKey[cluster][object{kind, obj.GetNamespace(), obj.GetName()}] = write{uid: obj.GetUID(), version: obj.GetResourceVersion(), at: now}
+	w.byKey[cluster][object{kind, obj.GetNamespace(), obj.GetName()}] = write{uid: obj.GetUID(),
+		version: obj.GetResourceVersion(), at: now}
 }
 
 // forget drops the writes of a cluster.
@@ -78,7 +79,8 @@ func nameOf(kind, namespace, name string) string { return kind + " " + namespace
 
 // behind returns the sorted names of objects whose cached form is older than the last write. cached returns the object
 // from the cache, nil if it is absent.
-func (w *written) behind(cluster string, now time.Time, cached func(kind, namespace, name string) metav1.Object) []string {
+func (w *written) behind(cluster string, now time.Time,
+	cached func(kind, namespace, name string) metav1.Object) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var names []string

@@ -56,7 +56,8 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 		snapshot: planner.Snapshot{
 			Now: h.Now(),
 			ControlPlane: planner.ControlPlane{
-				Namespace: cp.Namespace, Name: cp.Name, Generation: cp.Generation, Deleting: cp.DeletionTimestamp != nil,
+				Namespace: cp.Namespace, Name: cp.Name, Generation: cp.Generation, Deleting: cp.DeletionTimestamp !=
+					nil,
 				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: planner.Recall(cp),
 			},
 			Settings: h.Settings(),
@@ -68,7 +69,8 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 	// Check the caches before reading them. A cache that catches up in between is then at worst newer than assumed.
 	v.snapshot.Behind = h.written.behind(cp.Namespace+"/"+cp.Name, v.snapshot.Now, h.cached(cp))
 	for _, read := range []func(*rkev1.RKEControlPlane, *view) error{
-		h.gatherCluster, h.gatherConnected, h.gatherPools, h.gatherMachines, h.gatherTokens, h.gatherAgent, h.gatherSnapshots, h.gatherObjects,
+		h.gatherCluster, h.gatherConnected, h.gatherPools, h.gatherMachines, h.gatherTokens, h.gatherAgent,
+		h.gatherSnapshots, h.gatherObjects,
 	} {
 		if err := read(cp, v); err != nil {
 			return nil, err
@@ -133,7 +135,8 @@ func (h *handler) gatherCluster(cp *rkev1.RKEControlPlane, v *view) error {
 		Paused:                    topology.IsPaused(cluster, cp),
 		PausedBy:                  cluster.Annotations[rkev1.PausedByOperationAnnotation],
 		InfrastructureProvisioned: provisioned != nil && *provisioned,
-		Initialized:               conditions.IsTrueMeta(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition),
+		Initialized: conditions.IsTrueMeta(cluster.Status.Conditions,
+			clusterv1.ClusterControlPlaneInitializedCondition),
 	}
 	return nil
 }
@@ -237,23 +240,24 @@ func (h *handler) gatherMachines(cp *rkev1.RKEControlPlane, v *view) error {
 
 func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Machine, error) {
 	out := planner.Machine{
-		Name:                machine.Name,
-		UID:                 planstore.UID(machine),
-		Labels:              machine.Labels,
-		Deleting:            machine.DeletionTimestamp != nil,
-		CreatedAt:           machine.CreationTimestamp.Time,
-		Phase:               machine.Status.Phase,
-		InfrastructureReady: conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition) || cameAlong(machine),
-		NodeName:            machine.Status.NodeRef.Name,
-		HasNode:             machine.Status.NodeRef.Name != "" && machine.Status.NodeInfo != nil,
-		Provisioned:         machine.Spec.InfrastructureRef.APIGroup == "rke-machine.cattle.io",
-		Health:              healthOf(machine),
-		Reconciled:          planstore.ReadCondition(machine, rkev1.ConditionReconciled),
-		Marks:               planstore.ReadMarks(machine),
-		NodeLostSince:       planstore.NodeMissedSince(machine, v.cluster),
-		NodeUnknown:         planstore.NodeUnknown(machine, v.cluster),
-		PoolPaused:          v.pausedPools[machine.Labels[rkev1.MachinePoolNameLabel]],
-		Skip:                strings.EqualFold(machine.Annotations[rkev1.RollOutSkipAnnotation], "true"),
+		Name:      machine.Name,
+		UID:       planstore.UID(machine),
+		Labels:    machine.Labels,
+		Deleting:  machine.DeletionTimestamp != nil,
+		CreatedAt: machine.CreationTimestamp.Time,
+		Phase:     machine.Status.Phase,
+		InfrastructureReady: conditions.IsTrueMeta(machine.Status.Conditions,
+			clusterv1.MachineInfrastructureReadyCondition) || cameAlong(machine),
+		NodeName:      machine.Status.NodeRef.Name,
+		HasNode:       machine.Status.NodeRef.Name != "" && machine.Status.NodeInfo != nil,
+		Provisioned:   machine.Spec.InfrastructureRef.APIGroup == "rke-machine.cattle.io",
+		Health:        healthOf(machine),
+		Reconciled:    planstore.ReadCondition(machine, rkev1.ConditionReconciled),
+		Marks:         planstore.ReadMarks(machine),
+		NodeLostSince: planstore.NodeMissedSince(machine, v.cluster),
+		NodeUnknown:   planstore.NodeUnknown(machine, v.cluster),
+		PoolPaused:    v.pausedPools[machine.Labels[rkev1.MachinePoolNameLabel]],
+		Skip:          strings.EqualFold(machine.Annotations[rkev1.RollOutSkipAnnotation], "true"),
 	}
 	out.NodeUnknownSince = planstore.NodeUnknownSince(machine, v.cluster)
 	out.SkipDrain = strings.EqualFold(machine.Annotations[rkev1.DrainSkipAnnotation], "true")

@@ -19,7 +19,8 @@ import (
 
 // gatherObjects reads the objects that the cluster's configuration, its snapshots and the server's settings refer to.
 func (h *handler) gatherObjects(cp *rkev1.RKEControlPlane, v *view) error {
-	own := append(render.References(cp.Namespace, &cp.Spec, render.Settings{}), snapshotReferences(cp, v.snapshot.Snapshots)...)
+	own := append(render.References(cp.Namespace, &cp.Spec, render.Settings{}),
+		snapshotReferences(cp, v.snapshot.Snapshots)...)
 	refs := render.References(cp.Namespace, &cp.Spec, v.snapshot.Settings)
 	for _, ref := range own {
 		if !slices.Contains(refs, ref) {
@@ -76,7 +77,8 @@ func (h *handler) gatherObject(ref render.Reference) (*planner.Object, error) {
 
 // judge checks whether the cluster may use a Secret in another namespace. If not, it hides the data and whether the
 // Secret exists. It keeps the data if the server's own settings name the same Secret.
-func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference, found *planner.Object) (*planner.Object, error) {
+func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference,
+	found *planner.Object) (*planner.Object, error) {
 	if h.Access == nil {
 		return found, nil
 	}
@@ -114,6 +116,8 @@ func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference
 // replaced reports that the Cluster no longer names the Secret, and its control plane is about to be updated. The grant
 // ended with the reference, so rendering has not failed.
 func replaced(cp *rkev1.RKEControlPlane, cluster *provv1.Cluster, ref render.Reference) bool {
-	stands := slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool { return r.NamespacedName == ref.NamespacedName })
+	stands := slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool {
+		return r.NamespacedName == ref.NamespacedName
+	})
 	return !stands && slices.Contains(render.References(cp.Namespace, &cp.Spec, render.Settings{}), ref)
 }

@@ -123,7 +123,8 @@ func (h *handler) bySnapshot(snapshot *rkev1.ETCDSnapshot) []wakeup.Key {
 
 // bySnapshotCredential wakes the control planes with a restore of a snapshot whose credential is the Secret.
 func (h *handler) bySnapshotCredential(secret *corev1.Secret) []wakeup.Key {
-	snapshots, err := h.Snapshots.Cache().GetByIndex(indexSnapshotsByObject, keyOf(render.KindSecret, secret.Namespace, secret.Name))
+	snapshots, err := h.Snapshots.Cache().GetByIndex(indexSnapshotsByObject,
+		keyOf(render.KindSecret, secret.Namespace, secret.Name))
 	if err != nil {
 		return nil
 	}

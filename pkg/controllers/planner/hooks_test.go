@@ -36,7 +36,8 @@ func (s *story) registerDrains(c *clients.Clients) {
 		return
 	}
 	must(s.T, machinedrain.Register(c.HandlerContext(), machinedrain.Deps{
-		InstanceID: instance, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(), ProvisioningClusters: c.Provisioning.Cluster().Cache(), Downstream: s,
+		InstanceID: instance, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
+		ProvisioningClusters: c.Provisioning.Cluster().Cache(), Downstream: s,
 	}))
 }
 
@@ -46,7 +47,8 @@ func (s *story) makeNodes() {
 	s.nodes.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}} // without the eviction API, pods are deleted
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
 		must(s.T, s.nodes.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-		must(s.T, s.nodes.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-" + name}, Spec: corev1.PodSpec{NodeName: name}}))
+		must(s.T, s.nodes.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-" +
+			name}, Spec: corev1.PodSpec{NodeName: name}}))
 	}
 }
 
@@ -56,7 +58,8 @@ func (s *story) hooksAnswer() (asked []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
 		secret, err := s.world.Core.Secret().Get(namespace, naming.PlanSecret(name+"-boot"), metav1.GetOptions{})
 		must(s.T, err)
-		for question, answer := range map[string]string{rkev1.PreDrainAnnotation: hookBefore, rkev1.PostDrainAnnotation: hookAfter} {
+		for question, answer := range map[string]string{rkev1.PreDrainAnnotation: hookBefore,
+			rkev1.PostDrainAnnotation: hookAfter} {
 			if request := secret.Annotations[question]; request != "" && secret.Annotations[answer] != request {
 				secret.Annotations[answer] = request
 				asked = append(asked, answer+" "+name)
@@ -83,35 +86,38 @@ func (s *story) wantHeld(agreed []string) {
 
 // Hooks are asked once before a node is drained and once before it is uncordoned, wherever the manager is killed.
 func TestStory_HooksOfDrainsAreAskedOnceWhereverTheManagerIsKilled(t *testing.T) {
-	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "w": "worker"}, 3, func(s *story) {
-		s.restarted() // records the current state
-		cp := s.controlPlane()
-		cp.Spec.ProvisionGeneration = 7
-		options := rkev1.DrainOptions{
-			Enabled: true, Force: true, PreDrainHooks: []rkev1.DrainHook{{Annotation: hookBefore}}, PostDrainHooks: []rkev1.DrainHook{{Annotation: hookAfter}},
-		}
-		cp.Spec.UpgradeStrategy.ControlPlaneDrainOptions, cp.Spec.UpgradeStrategy.WorkerDrainOptions = options, options
-		_, err := s.world.RKE.RKEControlPlane().Update(cp)
-		must(s.T, err)
-		var asked []string
-		s.until("the change is complete", func() bool {
-			if busy := s.outOfSync(); len(busy) > 1 {
-				s.Fatalf("%v change at the same time", busy)
-			}
-			s.wantHeld(asked)
-			asked = append(asked, s.hooksAnswer()...)
+	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "w": "worker"},
+		3, func(s *story) {
+			s.restarted() // records the current state
 			cp := s.controlPlane()
-			return s.ready() && cp.Status.AppliedSpec != nil && cp.Status.AppliedSpec.ProvisionGeneration == 7
-		})
-		var want []string
-		for _, name := range []string{"a", "b", "w"} {
-			want = append(want, hookBefore+" "+name, hookAfter+" "+name)
-		}
-		if !slices.Equal(asked, want) {
-			s.Errorf("the hooks got %v, want %v", asked, want)
-		}
-		s.wantNodes()
-	}, (*story).makeNodes)
+			cp.Spec.ProvisionGeneration = 7
+			options := rkev1.DrainOptions{
+				Enabled: true, Force: true, PreDrainHooks: []rkev1.DrainHook{{Annotation: hookBefore}},
+				PostDrainHooks: []rkev1.DrainHook{{Annotation: hookAfter}},
+			}
+			cp.Spec.UpgradeStrategy.ControlPlaneDrainOptions, cp.Spec.UpgradeStrategy.WorkerDrainOptions = options,
+				options
+			_, err := s.world.RKE.RKEControlPlane().Update(cp)
+			must(s.T, err)
+			var asked []string
+			s.until("the change is complete", func() bool {
+				if busy := s.outOfSync(); len(busy) > 1 {
+					s.Fatalf("%v change at the same time", busy)
+				}
+				s.wantHeld(asked)
+				asked = append(asked, s.hooksAnswer()...)
+				cp := s.controlPlane()
+				return s.ready() && cp.Status.AppliedSpec != nil && cp.Status.AppliedSpec.ProvisionGeneration == 7
+			})
+			var want []string
+			for _, name := range []string{"a", "b", "w"} {
+				want = append(want, hookBefore+" "+name, hookAfter+" "+name)
+			}
+			if !slices.Equal(asked, want) {
+				s.Errorf("the hooks got %v, want %v", asked, want)
+			}
+			s.wantNodes()
+		}, (*story).makeNodes)
 }
 
 // wantNodes fails unless all nodes are schedulable and their old pods are gone.

@@ -18,7 +18,8 @@ import (
 // retell runs part once without a kill, and then again for several points at which the manager is killed and replaced.
 // part starts when the cluster is ready. At the end, the API must hold the same objects in all runs. before runs before
 // the first manager.
-func retell(t *testing.T, version string, roles map[string]string, most int, part func(s *story), before ...func(s *story)) {
+func retell(t *testing.T, version string, roles map[string]string, most int, part func(s *story),
+	before ...func(s *story)) {
 	t.Helper()
 	crashpoints.SkipRaced(t)
 	var want map[string]any
@@ -78,26 +79,33 @@ func TestStory_ARestoreIsKilledAfterAnyWrite(t *testing.T) {
 			}
 			return s.phase() == rkev1.ETCDSnapshotPhaseFinished && s.ready()
 		})
-		if machines, secrets := s.initNodes(); !slices.Equal(machines, []string{"b"}) || !slices.Equal(secrets, []string{"b"}) {
+		if machines, secrets := s.initNodes(); !slices.Equal(machines, []string{"b"}) ||
+			!slices.Equal(secrets, []string{"b"}) {
 			s.Errorf("init nodes are %v, of the plan secrets %v", machines, secrets)
 		}
 		cp := s.controlPlane()
-		i := slices.IndexFunc(cp.Status.Operations, func(r rkev1.OperationRecord) bool { return r.Name == "etcd-restore" })
+		i := slices.IndexFunc(cp.Status.Operations, func(r rkev1.OperationRecord) bool {
+			return r.Name == "etcd-restore"
+		})
 		if i < 0 || cp.Status.Operations[i].Attempt != 1 || cp.Status.ConfigGeneration != 1 {
-			s.Errorf("operations are %+v, the generation of the configuration is %d", cp.Status.Operations, cp.Status.ConfigGeneration)
+			s.Errorf("operations are %+v, the generation of the configuration is %d", cp.Status.Operations,
+				cp.Status.ConfigGeneration)
 		}
 	})
 }
 
 // Certificates are rotated once, and the rotation's pause ends, wherever the manager is killed.
 func TestStory_ARotationIsKilledAfterAnyWrite(t *testing.T) {
-	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "c": "etcd,control-plane", "w": "worker"}, 8, func(s *story) {
+	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane",
+		"c": "etcd,control-plane", "w": "worker"}, 8, func(s *story) {
 		cp := s.controlPlane()
 		cp.Spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
 		_, err := s.world.RKE.RKEControlPlane().Update(cp)
 		must(s.T, err)
 		s.until("the rotation is over", func() bool {
-			busy := slices.DeleteFunc(s.outOfSync(), func(name string) bool { return render.OperationOf(s.planOf(name)) != render.OperationCertificates })
+			busy := slices.DeleteFunc(s.outOfSync(), func(name string) bool {
+				return render.OperationOf(s.planOf(name)) != render.OperationCertificates
+			})
 			if len(busy) > 1 {
 				s.Fatalf("%v rotate at the same time", busy)
 			}
@@ -105,7 +113,8 @@ func TestStory_ARotationIsKilledAfterAnyWrite(t *testing.T) {
 		})
 		capi, err := s.world.CAPI.Cluster().Get(namespace, cluster, metav1.GetOptions{})
 		must(s.T, err)
-		if _, owned := capi.Annotations[rkev1.PausedByOperationAnnotation]; owned || capi.Spec.Paused != nil && *capi.Spec.Paused {
+		if _, owned := capi.Annotations[rkev1.PausedByOperationAnnotation]; owned || capi.Spec.Paused != nil &&
+			*capi.Spec.Paused {
 			s.Errorf("the cluster stays paused: %v", capi.Annotations)
 		}
 	})
@@ -126,7 +135,8 @@ func TestStory_TheInitNodeIsReplacedWhereverTheManagerIsKilled(t *testing.T) {
 			}
 			s.agentsPass()
 		}
-		if machines, secrets := s.initNodes(); !slices.Equal(machines, []string{"b"}) || !slices.Equal(secrets, []string{"b"}) || len(s.outOfSync()) > 0 {
+		if machines, secrets := s.initNodes(); !slices.Equal(machines, []string{"b"}) ||
+			!slices.Equal(secrets, []string{"b"}) || len(s.outOfSync()) > 0 {
 			s.Errorf("init nodes are %v, of the plan secrets %v; out of sync are %v", machines, secrets, s.outOfSync())
 		}
 	})
@@ -146,7 +156,8 @@ func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
 			return s.phase() == rkev1.ETCDSnapshotPhaseFinished && s.ready()
 		})
 		if cp := s.controlPlane(); len(restored) > 1 || cp.Status.ConfigGeneration != 1 {
-			s.Errorf("etcd was restored on %v, the generation of the configuration is %d", restored, cp.Status.ConfigGeneration)
+			s.Errorf("etcd was restored on %v, the generation of the configuration is %d", restored,
+				cp.Status.ConfigGeneration)
 		}
 	})
 }
@@ -223,7 +234,8 @@ func TestStory_ARollIsKilledAfterAnyWrite(t *testing.T) {
 // A change skips a paused pool and an excluded machine, and reaches the pool after it resumes, wherever the manager is
 // killed.
 func TestStory_PausedPoolsWhereverTheManagerIsKilled(t *testing.T) {
-	retell(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}, 3, func(s *story) {
+	retell(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker",
+		"w3": "worker"}, 3, func(s *story) {
 		s.restarted() // records the current state
 		s.pause(true)
 		s.elapse(time.Minute)

@@ -23,7 +23,8 @@ func TestStory_LostServersAreLetGo(t *testing.T) {
 		s.untilReady()
 		owner, err := s.world.CAPI.Cluster().Get(namespace, cluster, metav1.GetOptions{})
 		must(t, err)
-		conditions.SetMeta(&owner.Status.Conditions, conditions.Condition{Type: initialized, Status: "True", Reason: "Initialized"}, 1, time.Now())
+		conditions.SetMeta(&owner.Status.Conditions, conditions.Condition{Type: initialized, Status: "True",
+			Reason: "Initialized"}, 1, time.Now())
 		owner.Status.Initialization.ControlPlaneInitialized = new(true)
 		_, err = s.world.CAPI.Cluster().UpdateStatus(owner)
 		must(t, err)

@@ -42,7 +42,9 @@ func (s *story) objects() map[string]any {
 	for i := range cp.Status.Conditions {
 		cp.Status.Conditions[i].LastUpdateTime, cp.Status.Conditions[i].LastTransitionTime = "", ""
 	}
-	slices.SortFunc(cp.Status.Conditions, func(a, b rkev1.GenericCondition) int { return strings.Compare(a.Type, b.Type) })
+	slices.SortFunc(cp.Status.Conditions, func(a, b rkev1.GenericCondition) int {
+		return strings.Compare(a.Type, b.Type)
+	})
 	bare := s.withoutProofs()
 	if cp.Status.Ticket != nil {
 		for i, m := range cp.Status.Ticket.Machines {
@@ -64,7 +66,8 @@ func (s *story) objects() map[string]any {
 		}
 		secret, err := s.world.Core.Secret().Get(namespace, naming.PlanSecret(name+"-boot"), metav1.GetOptions{})
 		must(s.T, err)
-		if secret.Annotations[rkev1.PlanProbesPassedAnnotation] == "" || secret.Annotations[rkev1.PlanUpdatedTimeAnnotation] == "" {
+		if secret.Annotations[rkev1.PlanProbesPassedAnnotation] == "" ||
+			secret.Annotations[rkev1.PlanUpdatedTimeAnnotation] == "" {
 			s.Errorf("the plan Secret of %s has no times", name)
 		}
 		delete(secret.Annotations, rkev1.PlanProbesPassedAnnotation)

@@ -25,18 +25,28 @@ func TestAct_PausesAreOwned(t *testing.T) {
 		wantNote    string
 		wantPaused  bool
 	}{
-		"an operation pauses":            {effect: planner.PauseCluster{Operation: "x"}, wantWrite: true, wantNote: "x", wantPaused: true},
-		"the user paused it first":       {paused: new(true), effect: planner.PauseCluster{Operation: "x"}, wantPaused: true},
-		"an operation has paused it":     {annotations: map[string]string{note: "x"}, paused: new(true), effect: planner.PauseCluster{Operation: "x"}, wantNote: "x", wantPaused: true},
-		"an operation ends its pause":    {annotations: map[string]string{note: "x"}, paused: new(true), effect: planner.ResumeCluster{}, wantWrite: true},
-		"the user's pause stays":         {paused: new(true), effect: planner.ResumeCluster{}, wantPaused: true},
-		"the user ended the pause first": {annotations: map[string]string{note: "x"}, effect: planner.ResumeCluster{}, wantWrite: true},
+		"an operation pauses": {effect: planner.PauseCluster{Operation: "x"}, wantWrite: true, wantNote: "x",
+			wantPaused: true},
+		"the user paused it first": {paused: new(true), effect: planner.PauseCluster{Operation: "x"},
+			wantPaused: true},
+		"an operation has paused it": {annotations: map[string]string{note: "x"}, paused: new(true),
+			effect: planner.PauseCluster{Operation: "x"}, wantNote: "x", wantPaused: true},
+		"an operation ends its pause": {annotations: map[string]string{note: "x"}, paused: new(true),
+			effect: planner.ResumeCluster{}, wantWrite: true},
+		"the user's pause stays": {paused: new(true), effect: planner.ResumeCluster{}, wantPaused: true},
+		"the user ended the pause first": {annotations: map[string]string{note: "x"}, effect: planner.ResumeCluster{},
+			wantWrite: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Annotations: tc.annotations}, Spec: clusterv1.ClusterSpec{Paused: tc.paused}}
-			clusters := fake.NewMockControllerInterface[*clusterv1.Cluster, *clusterv1.ClusterList](gomock.NewController(t))
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Annotations: tc.annotations},
+				Spec: clusterv1.ClusterSpec{Paused: tc.paused}}
+			clusters := fake.NewMockControllerInterface[*clusterv1.Cluster,
+				*clusterv1.ClusterList](gomock.NewController(t))
 			writes := 0
-			clusters.EXPECT().Update(gomock.Any()).DoAndReturn(func(c *clusterv1.Cluster) (*clusterv1.Cluster, error) { writes++; return c, nil }).AnyTimes()
+			clusters.EXPECT().Update(gomock.Any()).DoAndReturn(func(c *clusterv1.Cluster) (*clusterv1.Cluster, error) {
+				writes++
+				return c, nil
+			}).AnyTimes()
 			h := &handler{Deps: Deps{Clusters: clusters, Now: time.Now}, written: newWritten()}
 			a := &actor{handler: h, cp: &rkev1.RKEControlPlane{}, view: &view{cluster: cluster}}
 			if err := a.one(tc.effect); err != nil {
@@ -44,7 +54,8 @@ func TestAct_PausesAreOwned(t *testing.T) {
 			}
 			got := a.view.cluster
 			paused := got.Spec.Paused != nil && *got.Spec.Paused
-			if diff := cmp.Diff([]any{tc.wantWrite, tc.wantNote, tc.wantPaused}, []any{writes == 1, got.Annotations[note], paused}); diff != "" {
+			if diff := cmp.Diff([]any{tc.wantWrite, tc.wantNote, tc.wantPaused},
+				[]any{writes == 1, got.Annotations[note], paused}); diff != "" {
 				t.Errorf("written, note, paused (-want +got):\n%s", diff)
 			}
 		})

@@ -33,7 +33,8 @@ func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 						if tries++; tries > 1000 {
 							return nil // far too many, but a failing test must end
 						}
-						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook refuses"))
+						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name,
+							errors.New("a webhook refuses"))
 					}
 					return nil
 				})
@@ -41,7 +42,8 @@ func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 				defer stop()
 				s.elapse(time.Minute)
 				ready := conditions.Get(s.controlPlane().Status.Conditions, "Ready")
-				if ready == nil || ready.Status != "False" || ready.Message != "Cannot carry out the decision: the API server answered Forbidden" {
+				if ready == nil || ready.Status != "False" ||
+					ready.Message != "Cannot carry out the decision: the API server answered Forbidden" {
 					t.Errorf("Ready is %+v", ready)
 				}
 				if writes > 5 {
@@ -106,29 +108,32 @@ func TestStory_RefusedChangesWhereverTheManagerIsKilled(t *testing.T) {
 		"the init node refuses": func(secret string) bool { return secret == naming.PlanSecret("a-boot") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker"}, 2, func(s *story) {
-				s.restarted() // records the current state
-				s.api.Intercept(func(r memkube.Request) error {
-					if strings.HasPrefix(r.Agent, manager) && r.Verb == "update" && r.Resource.Resource == "secrets" && refuses(r.Name) {
-						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook refuses"))
+			retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker"}, 2,
+				func(s *story) {
+					s.restarted() // records the current state
+					s.api.Intercept(func(r memkube.Request) error {
+						if strings.HasPrefix(r.Agent, manager) && r.Verb == "update" &&
+							r.Resource.Resource == "secrets" && refuses(r.Name) {
+							return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name,
+								errors.New("a webhook refuses"))
+						}
+						return nil
+					})
+					s.restartAsked()
+					for range 30 {
+						s.elapse(10 * time.Second)
+						s.agentsPass()
 					}
-					return nil
-				})
-				s.restartAsked()
-				for range 30 {
-					s.elapse(10 * time.Second)
-					s.agentsPass()
-				}
-				for _, machine := range s.restarted() {
-					if refuses(naming.PlanSecret(machine + "-boot")) {
-						s.Errorf("%s has a plan that was refused", machine)
+					for _, machine := range s.restarted() {
+						if refuses(naming.PlanSecret(machine + "-boot")) {
+							s.Errorf("%s has a plan that was refused", machine)
+						}
 					}
-				}
-				s.api.Intercept(nil)
-				s.until("all machines have the change", func() bool {
-					return len(s.restarted()) == len(s.roles) && len(s.outOfSync()) == 0 && s.ready()
+					s.api.Intercept(nil)
+					s.until("all machines have the change", func() bool {
+						return len(s.restarted()) == len(s.roles) && len(s.outOfSync()) == 0 && s.ready()
+					})
 				})
-			})
 		})
 	}
 }

@@ -27,7 +27,8 @@ func TestGather_WaitsForReplacedReferences(t *testing.T) {
 	}
 	ref := render.StorageReferences("ns", f.cp.Spec.ETCD.S3)[0]
 	for credential, want := range map[string]bool{"cattle-global-data:former": false, "cattle-global-data:next": true} {
-		cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}, Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}}
+		cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"},
+			Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}}
 		cluster.Spec.RKEConfig.ETCD = storing(credential)
 		if got := replaced(f.cp, cluster, ref); got != want {
 			t.Errorf("the cluster refers to %s: replaced %t", credential, got)

@@ -80,7 +80,8 @@ func concluded(decided, stored []rkev1.GenericCondition, acted error, now time.T
 	out := keepFailure(decided, stored)
 	if errs := hard(acted); len(errs) > 0 {
 		outcome.Record(&out, conditions.Condition{
-			Type: rkev1.ConditionReady, Status: rkev1.ConditionFalse, Reason: rkev1.ReasonError, Message: problem(errs[0]),
+			Type: rkev1.ConditionReady, Status: rkev1.ConditionFalse, Reason: rkev1.ReasonError,
+			Message: problem(errs[0]),
 		}, outcome.Retry{Err: errs[0]}, now)
 	}
 	return out
@@ -97,7 +98,8 @@ func keepFailure(decided, stored []rkev1.GenericCondition) []rkev1.GenericCondit
 }
 
 // writeStatus writes the status if it changed, at the resource version that the decision used.
-func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControlPlaneStatus) (*rkev1.RKEControlPlane, error) {
+func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControlPlaneStatus) (*rkev1.RKEControlPlane,
+	error) {
 	if equality.Semantic.DeepEqual(cp.Status, status) {
 		return cp, nil
 	}

@@ -36,12 +36,18 @@ func TestConcluded_AFailureStaysUntilTheEffectsSucceed(t *testing.T) {
 		acted  error
 		want   []rkev1.GenericCondition
 	}{
-		"no failure":                       {stored: ready("False", told, began), want: ready("Unknown", "decided", later)},
-		"the first failure":                {stored: ready("Unknown", "decided", began), acted: reset(1), want: ready("False", told, later)},
-		"the same failure, another port":   {stored: ready("False", told, began), acted: reset(2), want: ready("False", told, began)},
-		"a conflict after a failure":       {stored: ready("False", told, began), acted: conflict, want: ready("False", told, began)},
-		"a conflict":                       {stored: ready("Unknown", "decided", began), acted: conflict, want: ready("Unknown", "decided", later)},
-		"a conflict and a failure at once": {stored: ready("Unknown", "decided", began), acted: errors.Join(conflict, reset(3)), want: ready("False", told, later)},
+		"no failure": {stored: ready("False", told, began),
+			want: ready("Unknown", "decided", later)},
+		"the first failure": {stored: ready("Unknown", "decided", began), acted: reset(1),
+			want: ready("False", told, later)},
+		"the same failure, another port": {stored: ready("False", told, began), acted: reset(2),
+			want: ready("False", told, began)},
+		"a conflict after a failure": {stored: ready("False", told, began), acted: conflict,
+			want: ready("False", told, began)},
+		"a conflict": {stored: ready("Unknown", "decided", began), acted: conflict,
+			want: ready("Unknown", "decided", later)},
+		"a conflict and a failure at once": {stored: ready("Unknown", "decided", began),
+			acted: errors.Join(conflict, reset(3)), want: ready("False", told, later)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			decided := ready("Unknown", "decided", later)

@@ -48,7 +48,8 @@ func (s *story) addSnapshot(name, machine string, edit func(*rkev1.ETCDSnapshot)
 	if machine != "" {
 		owner, err := s.world.CAPI.Machine().Get(namespace, machine, metav1.GetOptions{})
 		must(s.T, err)
-		snapshot.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: machine, UID: owner.UID}}
+		snapshot.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(),
+			Kind: "Machine", Name: machine, UID: owner.UID}}
 	}
 	if edit != nil {
 		edit(snapshot)
@@ -89,7 +90,9 @@ func (s *story) restoring() (machine, command string) {
 		}
 		machine = name
 		for _, i := range current.Instructions {
-			if slices.ContainsFunc(i.Args, func(arg string) bool { return strings.HasPrefix(arg, "--cluster-reset-restore-path=") }) {
+			if slices.ContainsFunc(i.Args, func(arg string) bool {
+				return strings.HasPrefix(arg, "--cluster-reset-restore-path=")
+			}) {
 				command = strings.Join(slices.Concat(i.Env, i.Args), " ")
 			}
 		}
@@ -124,7 +127,8 @@ func (s *story) addCredential(in, name, key string) *corev1.Secret {
 	s.Helper()
 	secret, err := s.world.Core.Secret().Create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
-		Data:       map[string][]byte{"s3credentialConfig-accessKey": []byte(key), "s3credentialConfig-secretKey": []byte("secret-of-" + key)},
+		Data: map[string][]byte{"s3credentialConfig-accessKey": []byte(key),
+			"s3credentialConfig-secretKey": []byte("secret-of-" + key)},
 	})
 	must(s.T, err)
 	return secret
@@ -143,17 +147,23 @@ func TestStory_RestoreOnTheMachineThatHoldsTheSnapshot(t *testing.T) {
 				s.askRestore("snap-" + holder)
 				s.until("a machine restores", func() bool { m, _ := s.restoring(); return m != "" })
 				machine, command := s.restoring()
-				if machine != holder || !strings.Contains(command, "--cluster-reset-restore-path=db/snapshots/file-of-snap-"+holder+" --etcd-s3=false") {
+				if machine != holder ||
+					!strings.Contains(command, "--cluster-reset-restore-path=db/snapshots/file-of-snap-"+holder+
+						" --etcd-s3=false") {
 					t.Errorf("%s runs %q", machine, command)
 				}
-				s.until("the restore is over", func() bool { return s.phase() == rkev1.ETCDSnapshotPhaseFinished && s.ready() })
+				s.until("the restore is over", func() bool {
+					return s.phase() == rkev1.ETCDSnapshotPhaseFinished && s.ready()
+				})
 				s.agentsPass()
 				s.elapse(time.Minute)
 				s.api.ResetLog()
 				s.snapshotsComeAndGo("snap-" + holder)
 				requests := s.api.Count(manager)
 				// Ignore renewed watches.
-				maps.DeleteFunc(requests, func(request string, _ int) bool { return strings.HasPrefix(request, "watch ") })
+				maps.DeleteFunc(requests, func(request string, _ int) bool {
+					return strings.HasPrefix(request, "watch ")
+				})
 				if len(requests) > 0 {
 					t.Errorf("a settled cluster causes the writes %v", requests)
 				}
@@ -189,7 +199,8 @@ func TestStory_RestoreFromTheStorageOfTheSnapshot(t *testing.T) {
 		s.until("a machine restores", func() bool { m, _ := s.restoring(); return m != "" })
 		_, command := s.restoring()
 		for _, want := range []string{
-			"--cluster-reset-restore-path=file-of-snap", "--etcd-s3-bucket=of-the-snapshot", "--etcd-s3-access-key=AK", "AWS_SECRET_ACCESS_KEY=secret-of-AK",
+			"--cluster-reset-restore-path=file-of-snap", "--etcd-s3-bucket=of-the-snapshot", "--etcd-s3-access-key=AK",
+			"AWS_SECRET_ACCESS_KEY=secret-of-AK",
 		} {
 			if !strings.Contains(command, want) {
 				t.Errorf("the restore runs %q, without %s", command, want)
@@ -226,7 +237,8 @@ var refusedRestores = map[string]struct {
 		func(s *story) {
 			s.addSnapshot("snap", "", func(snapshot *rkev1.ETCDSnapshot) {
 				inS3(&rkev1.ETCDSnapshotS3{Bucket: "b"})(snapshot)
-				snapshot.Spec.ClusterName, snapshot.Labels = "", map[string]string{"rke.cattle.io/cluster-name": "other"}
+				snapshot.Spec.ClusterName, snapshot.Labels = "",
+					map[string]string{"rke.cattle.io/cluster-name": "other"}
 			})
 		}, "snapshot snap is of cluster other",
 	},
@@ -237,7 +249,8 @@ var refusedRestores = map[string]struct {
 			})
 		}, "snapshot snap was not taken: disk full",
 	},
-	"a snapshot of an unknown machine": {func(s *story) { s.addSnapshot("snap", "", nil) }, "the machine that holds snapshot snap cannot start etcd or is gone"},
+	"a snapshot of an unknown machine": {func(s *story) { s.addSnapshot("snap", "", nil) },
+		"the machine that holds snapshot snap cannot start etcd or is gone"},
 	"a missing credential": {
 		func(s *story) {
 			s.addSnapshot("snap", "", inS3(&rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}))
@@ -245,7 +258,8 @@ var refusedRestores = map[string]struct {
 		"a: the snapshot's storage: spec.rkeConfig.etcd.s3.cloudCredentialName: Secret fleet-default/cc does not exist",
 	},
 	"an unknown name": {
-		func(*story) {}, "snapshot snap is not known; to restore from a file of that name there must be exactly one machine with etcd",
+		func(*story) {}, "snapshot snap is not known; to restore from a file of that name there must be exactly one " +
+			"machine with etcd",
 	},
 }
 
@@ -261,7 +275,8 @@ func TestStory_RestoreIsRefusedBeforeAnythingStops(t *testing.T) {
 				s.askRestore("snap")
 				s.elapse(time.Minute)
 				c := conditions.Get(s.controlPlane().Status.Conditions, "ETCDSnapshotRestored")
-				if c == nil || c.Status != "False" || c.Message != tc.want || s.phase() != rkev1.ETCDSnapshotPhaseFailed {
+				if c == nil || c.Status != "False" || c.Message != tc.want ||
+					s.phase() != rkev1.ETCDSnapshotPhaseFailed {
 					t.Errorf("phase is %s, condition %+v, want %q", s.phase(), c, tc.want)
 				}
 				for _, write := range s.api.Writes(manager) {

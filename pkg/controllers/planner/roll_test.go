@@ -84,7 +84,8 @@ func TestStory_AManagerUpgradeChangesNothingUntilACommandDoes(t *testing.T) {
 			machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
 			must(t, err)
 			if after == before[name] || machine.Annotations[rkev1.RenderVersionAnnotation] != "next" {
-				t.Errorf("%s has not moved, it is pinned to %q", name, machine.Annotations[rkev1.RenderVersionAnnotation])
+				t.Errorf("%s has not moved, it is pinned to %q", name,
+					machine.Annotations[rkev1.RenderVersionAnnotation])
 			}
 		}
 		counts, err := disruptions.Gathered(s.metrics)

@@ -55,7 +55,8 @@ func (s *story) outOfSync() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
 		secret, err := s.world.Core.Secret().Get(namespace, naming.PlanSecret(name+"-boot"), metav1.GetOptions{})
 		must(s.T, err)
-		if nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]) != string(secret.Data[nodeplan.KeyAppliedChecksum]) || secret.Annotations[rkev1.DrainAnnotation] != "" {
+		if nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]) != string(secret.Data[nodeplan.KeyAppliedChecksum]) ||
+			secret.Annotations[rkev1.DrainAnnotation] != "" {
 			names = append(names, name)
 		}
 	}
@@ -71,7 +72,8 @@ func (s *story) rollOut() (drained []string) {
 		if busy := s.outOfSync(); len(busy) > 1 {
 			s.Fatalf("%v change at the same time", busy)
 		}
-		if cp := s.controlPlane(); s.ready() && cp.Status.AppliedSpec != nil && cp.Status.AppliedSpec.ProvisionGeneration == 7 {
+		if cp := s.controlPlane(); s.ready() && cp.Status.AppliedSpec != nil &&
+			cp.Status.AppliedSpec.ProvisionGeneration == 7 {
 			return drained
 		}
 		if time.Since(begin) > 15*time.Minute {
@@ -96,7 +98,8 @@ func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 			s.api.ResetLog()
 			cp := s.controlPlane()
 			cp.Spec.ProvisionGeneration = 7
-			cp.Spec.UpgradeStrategy.ControlPlaneDrainOptions.Enabled, cp.Spec.UpgradeStrategy.WorkerDrainOptions.Enabled = true, true
+			cp.Spec.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = true
+			cp.Spec.UpgradeStrategy.WorkerDrainOptions.Enabled = true
 			if n > 0 {
 				s.api.CutAfter(manager, n, func() {
 					go func() { // the interrupted write belongs to the manager that is stopped
@@ -161,7 +164,8 @@ func TestStory_ThereAreNeverTwoInitNodes(t *testing.T) {
 		s.agentsPass()
 		s.elapse(time.Minute)
 		s.api.Intercept(func(r memkube.Request) error {
-			if strings.HasPrefix(r.Agent, manager) && r.Verb == "patch" && r.Resource.Resource == "machines" && r.Name == "a" {
+			if strings.HasPrefix(r.Agent, manager) && r.Verb == "patch" && r.Resource.Resource == "machines" &&
+				r.Name == "a" {
 				return apierrors.NewForbidden(corev1.Resource("machines"), r.Name, errors.New("a webhook refuses"))
 			}
 			return nil
@@ -190,7 +194,8 @@ func TestStory_ThereAreNeverTwoInitNodes(t *testing.T) {
 // A pool that is paused in the Cluster and a machine that is excluded by its annotation are both respected at once.
 func TestStory_PausedPoolsAndMachinesLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStory(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"})
+		s := newStory(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker",
+			"w3": "worker"})
 		s.leaveOut()
 		defer s.startManager()()
 		s.untilReady()
@@ -237,7 +242,9 @@ func (s *story) pause(paused bool) {
 	s.Helper()
 	found, err := s.world.Provisioning.Cluster().Get(namespace, cluster, metav1.GetOptions{})
 	must(s.T, err)
-	found.Spec.RKEConfig = &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{{Name: "paused", Paused: paused, WorkerRole: true, NodeConfig: &corev1.ObjectReference{Kind: "x", Name: "x"}}}}
+	found.Spec.RKEConfig = &provv1.RKEConfig{
+		MachinePools: []provv1.RKEMachinePool{{Name: "paused", Paused: paused, WorkerRole: true,
+			NodeConfig: &corev1.ObjectReference{Kind: "x", Name: "x"}}}}
 	_, err = s.world.Provisioning.Cluster().Update(found)
 	must(s.T, err)
 }

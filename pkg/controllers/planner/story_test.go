@@ -84,7 +84,9 @@ func newStory(t *testing.T, version string, roles map[string]string) *story {
 	must(t, err)
 	definitions, err := crds.All()
 	must(t, err)
-	s := &story{T: t, roles: roles, metrics: prometheus.NewRegistry(), api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}, Permit: rights.Permit(t, manager)})}
+	s := &story{T: t, roles: roles, metrics: prometheus.NewRegistry(),
+		api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace},
+			Permit: rights.Permit(t, manager)})}
 	s.world, err = clients.New(s.api.Config("world"), clients.Options{Version: "world"})
 	must(t, err)
 	t.Cleanup(s.world.Stop)
@@ -106,13 +108,15 @@ func must(t *testing.T, err error) {
 func (s *story) createCluster(version string) {
 	s.Helper()
 	_, err := s.world.Provisioning.Cluster().Create(&provv1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster, Annotations: map[string]string{"drover.io/instance": instance}},
-		Spec:       provv1.ClusterSpec{KubernetesVersion: version},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster,
+			Annotations: map[string]string{"drover.io/instance": instance}},
+		Spec: provv1.ClusterSpec{KubernetesVersion: version},
 	})
 	must(s.T, err)
 	_, err = s.world.Management.Cluster().Create(&mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}})
 	must(s.T, err)
-	owner, err := s.world.CAPI.Cluster().Create(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster}})
+	owner, err := s.world.CAPI.Cluster().Create(
+		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster}})
 	must(s.T, err)
 	yes := true
 	owner.Status.Initialization.InfrastructureProvisioned = &yes
@@ -121,9 +125,11 @@ func (s *story) createCluster(version string) {
 	_, err = s.world.RKE.RKEControlPlane().Create(&rkev1.RKEControlPlane{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: cluster,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster, UID: owner.UID, Controller: &yes}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster",
+				Name: cluster, UID: owner.UID, Controller: &yes}},
 		},
-		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: version, ClusterName: cluster, ManagementClusterName: "c-m-1"},
+		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: version, ClusterName: cluster,
+			ManagementClusterName: "c-m-1"},
 	})
 	must(s.T, err)
 }
@@ -138,17 +144,21 @@ func (s *story) createMachine(name string) {
 	machine, err := s.world.CAPI.Machine().Create(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
 		Spec: clusterv1.MachineSpec{
-			ClusterName:       cluster,
-			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name + "-boot"}},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "CustomMachine", Name: name},
+			ClusterName: cluster,
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name + "-boot"}},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io",
+				Kind: "CustomMachine", Name: name},
 		},
 	})
 	must(s.T, err)
-	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "InfrastructureReady", Status: "True"}, 1, time.Now())
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "InfrastructureReady", Status: "True"}, 1,
+		time.Now())
 	_, err = s.world.CAPI.Machine().UpdateStatus(machine)
 	must(s.T, err)
 	_, err = s.world.RKE.RKEBootstrap().Create(&rkev1.RKEBootstrap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-boot"}, Spec: rkev1.RKEBootstrapSpec{ClusterName: cluster},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-boot"},
+		Spec:       rkev1.RKEBootstrapSpec{ClusterName: cluster},
 	})
 	must(s.T, err)
 	_, err = s.world.Core.Secret().Create(&corev1.Secret{
@@ -260,12 +270,14 @@ func (s *story) findNode(name string) error {
 	}
 	machine.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: cp.Spec.KubernetesVersion}
 	serial := slices.Index(slices.Sorted(maps.Keys(s.roles)), name)
-	machine.Status.Addresses = clusterv1.MachineAddresses{{Type: "InternalIP", Address: fmt.Sprintf("10.0.0.%d", serial+1)}}
+	machine.Status.Addresses = clusterv1.MachineAddresses{
+		{Type: "InternalIP", Address: fmt.Sprintf("10.0.0.%d", serial+1)}}
 	if _, err = s.world.CAPI.Machine().UpdateStatus(machine); err != nil {
 		return err
 	}
 	mgmt, err := s.world.Management.Cluster().Get("c-m-1", metav1.GetOptions{})
-	if err != nil || !conditions.Set(&mgmt.Status.Conditions, conditions.Condition{Type: "Connected", Status: "True"}, time.Now()) {
+	if err != nil || !conditions.Set(&mgmt.Status.Conditions, conditions.Condition{Type: "Connected", Status: "True"},
+		time.Now()) {
 		return err
 	}
 	_, err = s.world.Management.Cluster().UpdateStatus(mgmt)
@@ -311,8 +323,10 @@ var topologies = map[string]struct {
 	version string
 	roles   map[string]string
 }{
-	"one K3s server":               {"v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane,worker"}},
-	"three RKE2 servers, 2 worker": {"v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "c": "etcd,control-plane", "w1": "worker", "w2": "worker"}},
+	"one K3s server": {"v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane,worker"}},
+	"three RKE2 servers, 2 worker": {"v1.36.2+rke2r1",
+		map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "c": "etcd,control-plane",
+			"w1": "worker", "w2": "worker"}},
 }
 
 func TestStory_NewClusterGetsReadyAndThenNothingIsWritten(t *testing.T) {

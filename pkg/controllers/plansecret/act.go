@@ -25,7 +25,8 @@ func decide(v *view) decision {
 	switch {
 	case !v.state.PlanExists:
 	case failedForGood(&v.state):
-		d.condition = planner.Condition{Status: corev1.ConditionFalse, Reason: rkev1.ReasonError, Message: failure(v.unit)}
+		d.condition = planner.Condition{Status: corev1.ConditionFalse, Reason: rkev1.ReasonError,
+			Message: failure(v.unit)}
 	case v.state.InSync:
 		d.condition = planner.Condition{Status: corev1.ConditionTrue, Reason: rkev1.ConditionPlanApplied}
 	}
@@ -49,7 +50,8 @@ func failedForGood(s *nodeplan.State) bool {
 		return true
 	}
 	threshold := s.FailureThreshold > 0 && s.FailureCount >= s.FailureThreshold
-	return s.FailedChecksum == s.Checksum && (s.MaxFailures == nodeplan.NoLimit || s.FailureCount == s.MaxFailures || threshold)
+	return s.FailedChecksum == s.Checksum && (s.MaxFailures == nodeplan.NoLimit || s.FailureCount == s.MaxFailures ||
+		threshold)
 }
 
 // failure returns the message of a failed plan. Users and their scripts depend on its text.
@@ -57,7 +59,8 @@ func failure(unit string) string {
 	if unit == "" {
 		return "error applying plan -- check rancher-system-agent.service logs on node for more information"
 	}
-	return "error applying plan -- check rancher-system-agent.service and " + unit + ".service logs on node for more information"
+	return "error applying plan -- check rancher-system-agent.service and " + unit +
+		".service logs on node for more information"
 }
 
 // act records the decision in the Secret and on the Machine. After a conflict, the event of the newer object retries.

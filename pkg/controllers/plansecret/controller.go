@@ -99,7 +99,8 @@ func Rehearse(d Deps, secret *corev1.Secret) error {
 
 // onChange reconciles one plan Secret.
 func (h *handler) onChange(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
-	if secret == nil || secret.DeletionTimestamp != nil || secret.Type != rkev1.SecretTypeMachinePlan || len(secret.Data) == 0 {
+	if secret == nil || secret.DeletionTimestamp != nil || secret.Type != rkev1.SecretTypeMachinePlan ||
+		len(secret.Data) == 0 {
 		return secret, nil
 	}
 	v, err := h.gather(secret)

@@ -48,7 +48,9 @@ func newFakes(t *testing.T) *fakes {
 		instance: "me", fail: map[string]error{},
 		machine: &clusterv1.Machine{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u", Labels: map[string]string{}},
-			Spec:       clusterv1.MachineSpec{ClusterName: "demo", Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: "RKEBootstrap", Name: "boot"}}},
+			Spec: clusterv1.MachineSpec{ClusterName: "demo",
+				Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+					Kind: "RKEBootstrap", Name: "boot"}}},
 		},
 		cp: &rkev1.RKEControlPlane{Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+rke2r1"}},
 	}
@@ -63,21 +65,24 @@ func newFakes(t *testing.T) *fakes {
 	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](c)
 	machineCache := fake.NewMockCacheInterface[*clusterv1.Machine](c)
 	machineCache.EXPECT().AddIndexer(planstore.ByPlanSecret, gomock.Any())
-	machineCache.EXPECT().GetByIndex(planstore.ByPlanSecret, gomock.Any()).DoAndReturn(func(_, key string) ([]*clusterv1.Machine, error) {
+	machineCache.EXPECT().GetByIndex(planstore.ByPlanSecret,
+		gomock.Any()).DoAndReturn(func(_, key string) ([]*clusterv1.Machine, error) {
 		if keys, _ := planstore.IndexByPlanSecret(f.machine); !slices.Contains(keys, key) {
 			return nil, nil
 		}
 		return []*clusterv1.Machine{f.machine}, nil
 	}).AnyTimes()
 	machines.EXPECT().Cache().Return(machineCache).AnyTimes()
-	machines.EXPECT().Informer().Return(cache.NewSharedIndexInformer(&cache.ListWatch{}, &clusterv1.Machine{}, 0, cache.Indexers{})).AnyTimes()
+	machines.EXPECT().Informer().Return(cache.NewSharedIndexInformer(&cache.ListWatch{}, &clusterv1.Machine{}, 0,
+		cache.Indexers{})).AnyTimes()
 	machines.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(m *clusterv1.Machine) (*clusterv1.Machine, error) {
 		f.writes, f.machine = append(f.writes, "condition"), m
 		return m, f.fail["condition"]
 	}).AnyTimes()
 	clusters := fake.NewMockCacheInterface[*provv1.Cluster](c)
 	clusters.EXPECT().Get("ns", "demo").DoAndReturn(func(_, _ string) (*provv1.Cluster, error) {
-		return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": f.instance}}}, nil
+		return &provv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": f.instance}}}, nil
 	}).AnyTimes()
 	controlPlanes := fake.NewMockCacheInterface[*rkev1.RKEControlPlane](c)
 	controlPlanes.EXPECT().Get("ns", "demo").DoAndReturn(func(_, name string) (*rkev1.RKEControlPlane, error) {
@@ -87,8 +92,9 @@ func newFakes(t *testing.T) *fakes {
 		return f.cp, nil
 	}).AnyTimes()
 	err := Register(t.Context(), Deps{
-		InstanceID: "me", Secrets: secrets, Machines: machines, ControlPlanes: controlPlanes, ProvisioningClusters: clusters,
-		Now: func() time.Time { return time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC) },
+		InstanceID: "me", Secrets: secrets, Machines: machines, ControlPlanes: controlPlanes,
+		ProvisioningClusters: clusters,
+		Now:                  func() time.Time { return time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -111,13 +117,15 @@ func report(t *testing.T, with map[string]string) *corev1.Secret {
 		data[key] = []byte(strings.ReplaceAll(value, "CHECKSUM", nodeplan.Checksum(raw)))
 	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan", Labels: map[string]string{"rke.cattle.io/machine-name": "somebody-else"}},
-		Type:       "rke.cattle.io/machine-plan", Data: data,
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan",
+			Labels: map[string]string{"rke.cattle.io/machine-name": "somebody-else"}},
+		Type: "rke.cattle.io/machine-plan", Data: data,
 	}
 }
 
 func TestHandler(t *testing.T) {
-	const onBoth = "error applying plan -- check rancher-system-agent.service and rke2-server.service logs on node for more information"
+	const onBoth = "error applying plan -- check rancher-system-agent.service and rke2-server.service logs on node " +
+		"for more information"
 	healthy := `{"etcd":{"healthy":true},"kubelet":{"healthy":true}}`
 	for name, tc := range map[string]struct {
 		report        map[string]string
@@ -129,47 +137,62 @@ func TestHandler(t *testing.T) {
 	}{
 		"the agent has not reported": {},
 		"applied": {
-			report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{},"kubelet":{}}`}, wantWrites: []string{"secret", "condition"}, wantCondition: "True",
+			report:     map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{},"kubelet":{}}`},
+			wantWrites: []string{"secret", "condition"}, wantCondition: "True",
 		},
 		"applied and healthy": {
-			report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": healthy}, wantWrites: []string{"secret", "condition"}, wantCondition: "True", wantPassed: true,
+			report:     map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": healthy},
+			wantWrites: []string{"secret", "condition"}, wantCondition: "True", wantPassed: true,
 		},
 		"a probe without a report": {
-			report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{"healthy":true}}`}, wantWrites: []string{"secret", "condition"}, wantCondition: "True",
+			report: map[string]string{"applied-checksum": "CHECKSUM",
+				"probe-statuses": `{"etcd":{"healthy":true}}`},
+			wantWrites: []string{"secret", "condition"}, wantCondition: "True",
 		},
 		"healthy with the former plan": {
 			report: map[string]string{"applied-checksum": "before", "probe-statuses": healthy},
 		},
 		"failed on a server": {
-			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "failed-output": "secret words"},
+			report: map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1",
+				"failed-output": "secret words"},
 			given:      func(f *fakes) { f.machine.Labels["rke.cattle.io/etcd-role"] = "true" },
 			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: onBoth,
 		},
 		"failed on a worker": {
 			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1"},
-			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
+			wantWrites: []string{"condition"}, wantCondition: "False",
+			wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
 		},
 		"failed, without a control plane": {
 			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1"},
 			given:      func(f *fakes) { f.cp = nil },
-			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: "error applying plan -- check rancher-system-agent.service logs on node for more information",
+			wantWrites: []string{"condition"}, wantCondition: "False",
+			wantMessage: "error applying plan -- check rancher-system-agent.service logs on node for more information",
 		},
-		"failed once of three times": {report: map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "3", "failure-threshold": "3"}},
+		"failed once of three times": {report: map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1",
+			"max-failures": "3", "failure-threshold": "3"}},
 		"failed once of 100 allowed times": {
 			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "100"},
-			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
+			wantWrites: []string{"condition"}, wantCondition: "False",
+			wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
 		},
 		"failed three of three times": {
 			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "3", "max-failures": "3"},
-			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
+			wantWrites: []string{"condition"}, wantCondition: "False",
+			wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
 		},
 		"an agent in state mode gave up": {
 			report:     map[string]string{"plan-state": "failed", "applied-checksum": "CHECKSUM"},
-			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
+			wantWrites: []string{"condition"}, wantCondition: "False",
+			wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
 		},
-		"an invalid report":             {report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": "{"}, wantWrites: []string{"secret", "condition"}, wantCondition: "True"},
-		"a cluster of another instance": {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) { f.instance = "you" }},
-		"without a machine":             {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) { f.machine.Spec.Bootstrap.ConfigRef.Kind = "KubeadmConfig" }},
+		"an invalid report": {report: map[string]string{"applied-checksum": "CHECKSUM",
+			"probe-statuses": "{"}, wantWrites: []string{"secret", "condition"}, wantCondition: "True"},
+		"a cluster of another instance": {report: map[string]string{"applied-checksum": "CHECKSUM"},
+			given: func(f *fakes) { f.instance = "you" }},
+		"without a machine": {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) {
+			f.machine.Spec.Bootstrap.ConfigRef.Kind = "KubeadmConfig"
+		}},
 		"a conflict": {
 			report: map[string]string{"applied-checksum": "CHECKSUM"},
 			given: func(f *fakes) {
@@ -198,10 +221,12 @@ func TestHandler(t *testing.T) {
 			switch {
 			case tc.wantCondition == "" && got != nil:
 				t.Errorf("condition is %+v", got)
-			case tc.wantCondition != "" && (got == nil || string(got.Status) != tc.wantCondition || got.Message != tc.wantMessage):
+			case tc.wantCondition != "" && (got == nil || string(got.Status) != tc.wantCondition ||
+				got.Message != tc.wantMessage):
 				t.Errorf("condition is %+v", got)
 			}
-			if passed := f.stored != nil && f.stored.Annotations["rke.cattle.io/plan-probes-passed"] != ""; passed != tc.wantPassed {
+			if passed := f.stored != nil && f.stored.Annotations["rke.cattle.io/plan-probes-passed"] != ""; passed !=
+				tc.wantPassed {
 				t.Errorf("probes passed: %v", passed)
 			}
 			if f.stored != nil && tc.wantPassed {
@@ -217,11 +242,13 @@ func TestHandler(t *testing.T) {
 func TestHandler_ReturnsErrors(t *testing.T) {
 	f := newFakes(t)
 	f.fail["secret"] = apierrors.NewForbidden(gr, "x", errors.New("no"))
-	if _, err := f.handler("ns/boot-machine-plan", report(t, map[string]string{"applied-checksum": "CHECKSUM"})); !apierrors.IsForbidden(err) {
+	if _, err := f.handler("ns/boot-machine-plan",
+		report(t, map[string]string{"applied-checksum": "CHECKSUM"})); !apierrors.IsForbidden(err) {
 		t.Errorf("error is %v", err)
 	}
 	f = newFakes(t)
-	for _, secret := range []*corev1.Secret{nil, {Type: "Opaque", Data: map[string][]byte{"plan": nil}}, {Type: "rke.cattle.io/machine-plan"}} {
+	for _, secret := range []*corev1.Secret{nil, {Type: "Opaque", Data: map[string][]byte{"plan": nil}},
+		{Type: "rke.cattle.io/machine-plan"}} {
 		if _, err := f.handler("ns/x", secret); err != nil || len(f.writes) > 0 {
 			t.Errorf("writes %v, error %v for %v", f.writes, err, secret)
 		}
@@ -230,7 +257,8 @@ func TestHandler_ReturnsErrors(t *testing.T) {
 
 // The output of commands may hold secrets, so it is not copied from the node's report to where other users read.
 func TestHandler_CopiesNoOutput(t *testing.T) {
-	output, err := nodeplan.EncodeOutput(map[string][]byte{"install": []byte("the-password"), nodeplan.OutputAgentError: []byte("the-password")})
+	output, err := nodeplan.EncodeOutput(map[string][]byte{"install": []byte("the-password"),
+		nodeplan.OutputAgentError: []byte("the-password")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,9 +306,11 @@ func TestOfTaken_WakesOnceForEachMark(t *testing.T) {
 		mark    string
 		deleted *metav1.Time
 		want    int
-	}{{mark: "them"}, {mark: "me", want: 1}, {mark: "me"}, {mark: ""}, {mark: "me", want: 1}, {mark: "me", deleted: &now}, {mark: "me", want: 1}} {
+	}{{mark: "them"}, {mark: "me", want: 1}, {mark: "me"}, {mark: ""}, {mark: "me", want: 1},
+		{mark: "me", deleted: &now}, {mark: "me", want: 1}} {
 		cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "demo", UID: "u", Annotations: map[string]string{"drover.io/instance": step.mark}, DeletionTimestamp: step.deleted,
+			Namespace: "ns", Name: "demo", UID: "u", Annotations: map[string]string{"drover.io/instance": step.mark},
+			DeletionTimestamp: step.deleted,
 		}}
 		if keys := h.ofTaken(cluster); len(keys) != step.want {
 			t.Errorf("%+v wakes %v", step, keys)

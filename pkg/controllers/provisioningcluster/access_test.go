@@ -19,7 +19,8 @@ func sharedCredential(annotation string) func(*world) {
 	return func(w *world) {
 		w.cluster.Spec.CloudCredentialSecretName = "cattle-global-data:cc"
 		w.secrets = map[string]*corev1.Secret{"cattle-global-data/cc": {ObjectMeta: metav1.ObjectMeta{
-			Namespace: "cattle-global-data", Name: "cc", Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: annotation},
+			Namespace: "cattle-global-data", Name: "cc",
+			Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: annotation},
 		}}}
 	}
 }
@@ -43,12 +44,14 @@ func TestOnChange_SecretsOfOtherNamespaces(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, sharedCredential(tc.annotation), func(w *world) {
 				w.controlPlane = &rkev1.RKEControlPlane{}
-				conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{Type: "Ready", Status: "True"}, now)
+				conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{Type: "Ready", Status: "True"},
+					now)
 			})
 			if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
 				t.Fatal(err)
 			}
-			want := map[string]string{"RKECluster": "False AccessDenied", "Updated": "False AccessDenied", "Ready": "True "}
+			want := map[string]string{"RKECluster": "False AccessDenied", "Updated": "False AccessDenied",
+				"Ready": "True "}
 			if tc.allowed {
 				want = map[string]string{"RKECluster": "True ", "Updated": "True ", "Ready": "True "}
 			}
@@ -79,7 +82,8 @@ func (unanswered) OnChange(func(types.NamespacedName)) {}
 // Without an answer nothing is done, and a long wait is reported.
 func TestOnChange_SaysThatNobodyKnows(t *testing.T) {
 	t.Parallel()
-	for because, want := range map[unanswered]string{"": "", "the API server does not answer": "Unknown the API server does not answer"} {
+	for because, want := range map[unanswered]string{"": "",
+		"the API server does not answer": "Unknown the API server does not answer"} {
 		w := newWorld(t, sharedCredential(""), func(w *world) { w.access = because })
 		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
 			t.Fatal(err)

@@ -221,7 +221,9 @@ func (h *handler) templateKinds(cluster *provv1.Cluster) (kinds []schema.GroupVe
 			kinds = append(kinds, gvk)
 		}
 	}
-	return kinds, !slices.ContainsFunc(kinds, func(gvk schema.GroupVersionKind) bool { return !h.DynamicKinds.Synced(gvk) }), nil
+	return kinds, !slices.ContainsFunc(kinds, func(gvk schema.GroupVersionKind) bool {
+		return !h.DynamicKinds.Synced(gvk)
+	}), nil
 }
 
 // isTemplate matches the kinds of node drivers' machine templates.
@@ -232,7 +234,8 @@ func isTemplate(gvk schema.GroupVersionKind) bool {
 // sweep deletes what Cluster API does not: objects that it never saw, and old machine templates, which the set itself
 // keeps. They have no owner that deletes them. So sweep asks the API server, because a cache may lack the newest ones.
 func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVersionKind) error {
-	if err := h.Apply.PurgeLive(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
+	if err := h.Apply.PurgeLive(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err !=
+		nil {
 		return err
 	}
 	return h.Apply.PurgeKept(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, templateKinds)

@@ -47,8 +47,10 @@ type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
 		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
-	PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error
-	PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error
+	PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+		kinds []schema.GroupVersionKind) error
+	PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+		kinds []schema.GroupVersionKind) error
 }
 
 // Access decides which Secrets of other namespaces a cluster may use; access.Checker implements it.
@@ -128,7 +130,9 @@ func Register(ctx context.Context, d Deps) error {
 		return fmt.Errorf("register %s: %w", handlerName, err)
 	}
 	h.index()
-	d.Access.OnChange(func(cluster types.NamespacedName) { d.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, 0) })
+	d.Access.OnChange(func(cluster types.NamespacedName) {
+		d.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, 0)
+	})
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
 	return h.wake(ctx)
 }

@@ -45,7 +45,8 @@ func TestOnChange_Writes(t *testing.T) {
 		},
 		"a settled cluster writes nothing but what apply finds": {
 			func(w *world) {
-				conditions.Set(&w.cluster.Status.Conditions, conditions.Condition{Type: "RKECluster", Status: "True"}, now)
+				conditions.Set(&w.cluster.Status.Conditions, conditions.Condition{Type: "RKECluster", Status: "True"},
+					now)
 			}, []string{"apply management", "apply"},
 		},
 		"a new cluster beside Rancher": {
@@ -153,10 +154,16 @@ func TestOnChange_BadInput(t *testing.T) {
 		wantField string
 	}{
 		"pool without a role": {
-			func(w *world) { pool(w).EtcdRole, pool(w).ControlPlaneRole = false, false }, "spec.rkeConfig.machinePools[0]",
+			func(w *world) {
+				pool(w).EtcdRole, pool(w).ControlPlaneRole = false,
+					false
+			}, "spec.rkeConfig.machinePools[0]",
 		},
 		"unknown driver kind": {
-			func(w *world) { pool(w).NodeConfig.Kind = "NopeConfig" }, "spec.rkeConfig.machinePools[0].machineConfigRef.kind",
+			func(w *world) {
+				pool(
+					w).NodeConfig.Kind = "NopeConfig"
+			}, "spec.rkeConfig.machinePools[0].machineConfigRef.kind",
 		},
 		"missing machine config": {
 			func(w *world) { w.configs = nil }, "spec.rkeConfig.machinePools[0].machineConfigRef.name",
@@ -179,7 +186,10 @@ func TestOnChange_BadInput(t *testing.T) {
 			}, "metadata.name",
 		},
 		"rkeConfig taken away": {
-			func(w *world) { w.cluster.Spec.RKEConfig = nil; w.controlPlane = &rkev1.RKEControlPlane{} }, "spec.rkeConfig",
+			func(w *world) {
+				w.cluster.Spec.RKEConfig = nil
+				w.controlPlane = &rkev1.RKEControlPlane{}
+			}, "spec.rkeConfig",
 		},
 	}
 	for name, c := range cases {
@@ -211,10 +221,12 @@ func TestOnChange_BadInput(t *testing.T) {
 					t.Errorf("the cluster is more than claimed: %+v", w.cluster)
 				}
 				condition := conditions.Get(w.cluster.Status.Conditions, "RKECluster")
-				if condition.Status != "False" || condition.Reason != "InvalidSpec" || !strings.HasPrefix(condition.Message, c.wantField+": ") {
+				if condition.Status != "False" || condition.Reason != "InvalidSpec" ||
+					!strings.HasPrefix(condition.Message, c.wantField+": ") {
 					t.Errorf("condition %+v", condition)
 				}
-				if err := outcome.CheckStable(condition.Message); err != nil && !strings.Contains(condition.Message, "v1.36.2") {
+				if err := outcome.CheckStable(condition.Message); err != nil &&
+					!strings.Contains(condition.Message, "v1.36.2") {
 					t.Error(err)
 				}
 				for kind, want := range map[string]string{"Ready": "False", "Stalled": "True", "Created": created} {
@@ -242,7 +254,8 @@ func TestOnChange_BadEditKeepsWhatRuns(t *testing.T) {
 	if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if !conditions.IsTrue(w.cluster.Status.Conditions, "Ready") || !conditions.IsFalse(w.cluster.Status.Conditions, "Updated") {
+	if !conditions.IsTrue(w.cluster.Status.Conditions, "Ready") || !conditions.IsFalse(w.cluster.Status.Conditions,
+		"Updated") {
 		t.Errorf("conditions %+v", w.cluster.Status.Conditions)
 	}
 }
@@ -261,7 +274,8 @@ func TestOnChange_AtRestNothingIsWritten(t *testing.T) {
 		"a running cluster":               {running},
 		"a cluster that is deleted": {running, func(w *world) {
 			w.cluster.DeletionTimestamp = &metav1.Time{Time: now}
-			w.capiCluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
+			w.capiCluster = &clusterv1.Cluster{
+				ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -330,7 +344,8 @@ func TestOnChange_RefusesClustersWithoutServers(t *testing.T) {
 		}
 		return condition.Status, condition.Message
 	}
-	if status, text := message(); status != "False" || !strings.Contains(text, "no pool has machines with etcd") || len(w.applied) > 0 {
+	if status, text := message(); status != "False" || !strings.Contains(text, "no pool has machines with etcd") ||
+		len(w.applied) > 0 {
 		t.Fatalf("RKECluster is %q: %s; applied %d objects", status, text, len(w.applied))
 	}
 	server := machine("s")
@@ -361,10 +376,12 @@ func TestOnChange_HealthChecksCountRegisteredMembers(t *testing.T) {
 		machines []*clusterv1.Machine
 		want     string
 	}{
-		"none":                        {want: "49%"},
-		"one with etcd":               {machines: []*clusterv1.Machine{machine("s", registeredEtcd)}, want: "25%"},
-		"one with etcd that goes":     {machines: []*clusterv1.Machine{machine("s", registeredEtcd, deletedFor(0))}, want: "49%"},
-		"a worker, and one of a pool": {machines: []*clusterv1.Machine{machine("w"), machine("p", pooled)}, want: "49%"},
+		"none":          {want: "49%"},
+		"one with etcd": {machines: []*clusterv1.Machine{machine("s", registeredEtcd)}, want: "25%"},
+		"one with etcd that goes": {machines: []*clusterv1.Machine{machine("s", registeredEtcd, deletedFor(0))},
+			want: "49%"},
+		"a worker, and one of a pool": {machines: []*clusterv1.Machine{machine("w"), machine("p", pooled)},
+			want: "49%"},
 	} {
 		w := newWorld(t, healthChecked, func(w *world) { w.machines = tc.machines })
 		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
@@ -386,11 +403,14 @@ func TestOnChange_HealthChecksCountRegisteredMembers(t *testing.T) {
 func TestOnChange_HealthChecksPauseForARestore(t *testing.T) {
 	t.Parallel()
 	for phase, want := range map[rkev1.ETCDSnapshotPhase]bool{
-		"": false, rkev1.ETCDSnapshotPhaseStarted: true, rkev1.ETCDSnapshotPhaseShutdown: true, rkev1.ETCDSnapshotPhaseInitialRestartCluster: true,
-		rkev1.ETCDSnapshotPhaseRestartCluster: true, rkev1.ETCDSnapshotPhaseFinished: false, rkev1.ETCDSnapshotPhaseFailed: false,
+		"": false, rkev1.ETCDSnapshotPhaseStarted: true, rkev1.ETCDSnapshotPhaseShutdown: true,
+		rkev1.ETCDSnapshotPhaseInitialRestartCluster: true,
+		rkev1.ETCDSnapshotPhaseRestartCluster:        true, rkev1.ETCDSnapshotPhaseFinished: false,
+		rkev1.ETCDSnapshotPhaseFailed: false,
 	} {
 		w := newWorld(t, healthChecked, func(w *world) {
-			w.controlPlane = &rkev1.RKEControlPlane{Status: rkev1.RKEControlPlaneStatus{ETCDSnapshotRestorePhase: phase}}
+			w.controlPlane = &rkev1.RKEControlPlane{
+				Status: rkev1.RKEControlPlaneStatus{ETCDSnapshotRestorePhase: phase}}
 		})
 		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
 			t.Fatal(err)
@@ -418,7 +438,8 @@ func TestOnChange_RepeatsWarnings(t *testing.T) {
 	warnings := []string{"ConfigurationUnderstood", "EtcdQuorum", "RenderVersionsKnown"}
 	for _, warning := range warnings {
 		w := newWorld(t, func(w *world) { w.controlPlane = &rkev1.RKEControlPlane{} })
-		conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{Type: warning, Status: "False", Reason: "Odd", Message: "look at it"}, now)
+		conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{Type: warning, Status: "False",
+			Reason: "Odd", Message: "look at it"}, now)
 		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
@@ -451,7 +472,8 @@ func TestOnChange_ScaledBySomebodyElse(t *testing.T) {
 	w := newWorld(t, func(w *world) {
 		replicas := int32(4)
 		w.deployments = []*clusterv1.MachineDeployment{{
-			ObjectMeta: metav1.ObjectMeta{Name: "demo-pool1"}, Spec: clusterv1.MachineDeploymentSpec{Replicas: &replicas},
+			ObjectMeta: metav1.ObjectMeta{Name: "demo-pool1"},
+			Spec:       clusterv1.MachineDeploymentSpec{Replicas: &replicas},
 		}}
 	})
 	if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
@@ -481,18 +503,23 @@ func TestWakeUps(t *testing.T) {
 		"a machine of a pool, of checked etcd":      {machine: machine("a", pooled), cluster: checked},
 	} {
 		cache := fake.NewMockCacheInterface[*provv1.Cluster](gomock.NewController(t))
-		cache.EXPECT().Get(gomock.Any(), "demo").DoAndReturn(func(_, name string) (*provv1.Cluster, error) { return get(tc.cluster, name) }).AnyTimes()
+		cache.EXPECT().Get(gomock.Any(), "demo").DoAndReturn(func(_, name string) (*provv1.Cluster, error) {
+			return get(tc.cluster, name)
+		}).AnyTimes()
 		tc.machine.Spec.ClusterName = "demo"
 		if keys := (&handler{clusters: cache}).ofMachine(tc.machine); (len(keys) > 0) != tc.want {
 			t.Errorf("%s wakes %v", name, keys)
 		}
 	}
 	cache := fake.NewMockCacheInterface[*provv1.Cluster](gomock.NewController(t))
-	cache.EXPECT().Get("n", "demo").DoAndReturn(func(_, _ string) (*provv1.Cluster, error) { return checked, nil }).AnyTimes()
+	cache.EXPECT().Get("n", "demo").DoAndReturn(func(_, _ string) (*provv1.Cluster, error) {
+		return checked, nil
+	}).AnyTimes()
 	h := &handler{clusters: cache}
 	scaled := &clusterv1.MachineDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Annotations: map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "1"}},
-		Spec:       clusterv1.MachineDeploymentSpec{ClusterName: "demo"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n",
+			Annotations: map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "1"}},
+		Spec: clusterv1.MachineDeploymentSpec{ClusterName: "demo"},
 	}
 	scaled.Spec.Template.Labels = map[string]string{rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true"}
 	if keys := h.ofMachineDeployment(scaled); len(keys) != 1 {
@@ -518,7 +545,8 @@ func TestOnChange_KindIsNotServedYet(t *testing.T) {
 			t.Fatal(err)
 		}
 		condition := conditions.Get(w.cluster.Status.Conditions, "RKECluster")
-		if condition.Status != "Unknown" || condition.Message != "Waiting for kind PodConfig to be served" || w.after == 0 {
+		if condition.Status != "Unknown" || condition.Message != "Waiting for kind PodConfig to be served" ||
+			w.after == 0 {
 			t.Errorf("condition %+v, again after %v", condition, w.after)
 		}
 	})

@@ -184,31 +184,37 @@ func (w *world) managementClusters(
 	return controller
 }
 
-func (w *world) capiClusters(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.Cluster, *clusterv1.ClusterList] {
+func (w *world) capiClusters(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.Cluster,
+	*clusterv1.ClusterList] {
 	controller := fake.NewMockControllerInterface[*clusterv1.Cluster, *clusterv1.ClusterList](ctrl)
 	reader := fake.NewMockCacheInterface[*clusterv1.Cluster](ctrl)
 	reader.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string) (*clusterv1.Cluster, error) {
 		return get(w.capiCluster, name)
 	}).AnyTimes()
 	controller.EXPECT().Cache().Return(reader).AnyTimes()
-	controller.EXPECT().Get(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*clusterv1.Cluster, error) {
+	controller.EXPECT().Get(gomock.Any(), gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*clusterv1.Cluster, error) {
 		if w.uncached {
-			return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"objectset.rio.cattle.io/hash": ownSet}}}, nil
+			return &clusterv1.Cluster{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"objectset.rio.cattle.io/hash": ownSet}}}, nil
 		}
 		return get(w.capiCluster, name)
 	}).AnyTimes()
 	controller.EXPECT().Informer().Return(informer()).AnyTimes()
-	controller.EXPECT().Delete(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, _ string, _ *metav1.DeleteOptions) error {
+	controller.EXPECT().Delete(gomock.Any(), gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, _ string, _ *metav1.DeleteOptions) error {
 		w.writes = append(w.writes, "delete capi cluster")
 		return nil
 	}).AnyTimes()
 	return controller
 }
 
-func (w *world) machineController(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList] {
+func (w *world) machineController(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.Machine,
+	*clusterv1.MachineList] {
 	controller := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](ctrl)
 	reader := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
-	reader.EXPECT().List(gomock.Any(), gomock.Any()).DoAndReturn(func(string, labels.Selector) ([]*clusterv1.Machine, error) {
+	reader.EXPECT().List(gomock.Any(), gomock.Any()).DoAndReturn(func(string, labels.Selector) ([]*clusterv1.Machine,
+		error) {
 		return w.machines, nil
 	}).AnyTimes()
 	controller.EXPECT().Cache().Return(reader).AnyTimes()
@@ -216,10 +222,13 @@ func (w *world) machineController(ctrl *gomock.Controller) *fake.MockControllerI
 	return controller
 }
 
-func (w *world) deploymentController(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.MachineDeployment, *clusterv1.MachineDeploymentList] {
+func (w *world) deploymentController(
+	ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.MachineDeployment,
+	*clusterv1.MachineDeploymentList] {
 	controller := fake.NewMockControllerInterface[*clusterv1.MachineDeployment, *clusterv1.MachineDeploymentList](ctrl)
 	reader := fake.NewMockCacheInterface[*clusterv1.MachineDeployment](ctrl)
-	reader.EXPECT().List(gomock.Any(), gomock.Any()).DoAndReturn(func(string, labels.Selector) ([]*clusterv1.MachineDeployment, error) {
+	reader.EXPECT().List(gomock.Any(),
+		gomock.Any()).DoAndReturn(func(string, labels.Selector) ([]*clusterv1.MachineDeployment, error) {
 		return w.deployments, nil
 	}).AnyTimes()
 	controller.EXPECT().Cache().Return(reader).AnyTimes()
@@ -227,9 +236,11 @@ func (w *world) deploymentController(ctrl *gomock.Controller) *fake.MockControll
 	return controller
 }
 
-func (w *world) controlPlaneController(ctrl *gomock.Controller) *fake.MockControllerInterface[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList] {
+func (w *world) controlPlaneController(ctrl *gomock.Controller) *fake.MockControllerInterface[*rkev1.RKEControlPlane,
+	*rkev1.RKEControlPlaneList] {
 	controller := fake.NewMockControllerInterface[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](ctrl)
-	controller.EXPECT().Get(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*rkev1.RKEControlPlane, error) {
+	controller.EXPECT().Get(gomock.Any(), gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*rkev1.RKEControlPlane, error) {
 		return get(w.controlPlane, name)
 	}).AnyTimes()
 	reader := fake.NewMockCacheInterface[*rkev1.RKEControlPlane](ctrl)
@@ -238,7 +249,8 @@ func (w *world) controlPlaneController(ctrl *gomock.Controller) *fake.MockContro
 	}).AnyTimes()
 	controller.EXPECT().Cache().Return(reader).AnyTimes()
 	controller.EXPECT().Informer().Return(informer()).AnyTimes()
-	controller.EXPECT().Delete(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, _ string, o *metav1.DeleteOptions) error {
+	controller.EXPECT().Delete(gomock.Any(), gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, _ string, o *metav1.DeleteOptions) error {
 		if o.Preconditions == nil || *o.Preconditions.UID != w.controlPlane.UID {
 			w.t.Errorf("preconditions %+v", o.Preconditions)
 		}
@@ -248,7 +260,9 @@ func (w *world) controlPlaneController(ctrl *gomock.Controller) *fake.MockContro
 	return controller
 }
 
-func (w *world) schemaController(ctrl *gomock.Controller) *fake.MockNonNamespacedControllerInterface[*mgmtv3.DynamicSchema, *mgmtv3.DynamicSchemaList] {
+func (w *world) schemaController(
+	ctrl *gomock.Controller) *fake.MockNonNamespacedControllerInterface[*mgmtv3.DynamicSchema,
+	*mgmtv3.DynamicSchemaList] {
 	controller := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.DynamicSchema, *mgmtv3.DynamicSchemaList](ctrl)
 	reader := fake.NewMockNonNamespacedCacheInterface[*mgmtv3.DynamicSchema](ctrl)
 	reader.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (*mgmtv3.DynamicSchema, error) {
@@ -259,7 +273,8 @@ func (w *world) schemaController(ctrl *gomock.Controller) *fake.MockNonNamespace
 	return controller
 }
 
-func (w *world) secretController(ctrl *gomock.Controller) *fake.MockControllerInterface[*corev1.Secret, *corev1.SecretList] {
+func (w *world) secretController(ctrl *gomock.Controller) *fake.MockControllerInterface[*corev1.Secret,
+	*corev1.SecretList] {
 	controller := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](ctrl)
 	reader := fake.NewMockCacheInterface[*corev1.Secret](ctrl)
 	reader.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(func(namespace, name string) (*corev1.Secret, error) {
@@ -334,7 +349,8 @@ func (a applier) PurgeLive(
 	return nil
 }
 
-func (a applier) PurgeKept(_ context.Context, _ string, _ schema.GroupVersionKind, _, _ string, kinds []schema.GroupVersionKind) error {
+func (a applier) PurgeKept(_ context.Context, _ string, _ schema.GroupVersionKind, _, _ string,
+	kinds []schema.GroupVersionKind) error {
 	for _, gvk := range kinds {
 		a.writes = append(a.writes, "purge "+gvk.Kind)
 	}
@@ -350,7 +366,8 @@ func newWorld(t *testing.T, edits ...func(*world)) *world {
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "fleet-default", Name: "demo", UID: "u", Generation: 1,
 				Annotations: map[string]string{
-					"drover.io/instance": instance, rkev1.BlockMoveAnnotation: "true", "provisioning.cattle.io/management-cluster-display-name": "demo",
+					"drover.io/instance": instance, rkev1.BlockMoveAnnotation: "true",
+					"provisioning.cattle.io/management-cluster-display-name": "demo",
 				},
 				Finalizers: []string{provv1.ProvisioningClusterFinalizer, provv1.RKEClusterFinalizer},
 			},
@@ -375,7 +392,8 @@ func newWorld(t *testing.T, edits ...func(*world)) *world {
 			"metadata": map[string]any{
 				"namespace": "fleet-default", "name": "nc",
 				"ownerReferences": []any{map[string]any{
-					"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "name": "demo", "uid": "u", "controller": true,
+					"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "name": "demo", "uid": "u",
+					"controller": true,
 				}},
 			},
 		}}},

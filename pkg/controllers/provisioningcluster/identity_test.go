@@ -55,7 +55,8 @@ func newOffice(t *testing.T) *office {
 	clusters.EXPECT().GetByIndex(provv1.IndexByCluster, gomock.Any()).Return(nil, nil).AnyTimes()
 	records := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList](ctrl)
 	records.EXPECT().Create(gomock.Any()).DoAndReturn(o.create).AnyTimes()
-	records.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(func(name string, _ metav1.GetOptions) (*mgmtv3.Cluster, error) {
+	records.EXPECT().Get(gomock.Any(),
+		gomock.Any()).DoAndReturn(func(name string, _ metav1.GetOptions) (*mgmtv3.Cluster, error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.records[name], nil
@@ -65,7 +66,8 @@ func newOffice(t *testing.T) *office {
 		return c, o.refuse
 	}).AnyTimes()
 	o.handler = handler{
-		Deps:       Deps{InstanceID: instance, Clusters: writer, ManagementClusters: records, Namespaces: o.namespaces, Now: func() time.Time { return time.Unix(0, 0) }},
+		Deps: Deps{InstanceID: instance, Clusters: writer, ManagementClusters: records, Namespaces: o.namespaces,
+			Now: func() time.Time { return time.Unix(0, 0) }},
 		management: management, clusters: clusters,
 	}
 	return o
@@ -105,9 +107,10 @@ func (o *office) create(record *mgmtv3.Cluster) (*mgmtv3.Cluster, error) {
 
 func asking(name string) *provv1.Cluster {
 	return &provv1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: name, UID: "uid", Annotations: map[string]string{
-			provv1.ManagementClusterNameAnnotation: claimed,
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: name, UID: "uid",
+			Annotations: map[string]string{
+				provv1.ManagementClusterNameAnnotation: claimed,
+			}},
 		Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}},
 	}
 }
@@ -132,7 +135,8 @@ func TestName_TwoClustersAskForOneName(t *testing.T) {
 			t.Fatalf("the winner is %+v, errors %v", winner, errs)
 		}
 		stalled := outcome.AsStalled(refused)
-		if stalled == nil || stalled.Reason != reasonNameTaken || !strings.Contains(stalled.Message, "remove the annotation or choose another name") {
+		if stalled == nil || stalled.Reason != reasonNameTaken ||
+			!strings.Contains(stalled.Message, "remove the annotation or choose another name") {
 			t.Errorf("the loser says %v", refused)
 		}
 		if got := o.records[claimed].Spec.DisplayName; got != winner.Name {
@@ -223,20 +227,24 @@ func TestChooseName(t *testing.T) {
 				return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
 			}).AnyTimes()
 			clusters := fake.NewMockCacheInterface[*provv1.Cluster](ctrl)
-			clusters.EXPECT().GetByIndex(provv1.IndexByCluster, gomock.Any()).DoAndReturn(func(_, name string) ([]*provv1.Cluster, error) {
+			clusters.EXPECT().GetByIndex(provv1.IndexByCluster,
+				gomock.Any()).DoAndReturn(func(_, name string) ([]*provv1.Cluster, error) {
 				if name == "c-m-takenbyp" {
 					return []*provv1.Cluster{{}}, nil
 				}
 				return nil, nil
 			}).AnyTimes()
 			records := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList](ctrl)
-			records.EXPECT().Create(gomock.Any()).DoAndReturn(func(made *mgmtv3.Cluster) (*mgmtv3.Cluster, error) { return made, nil }).AnyTimes()
+			records.EXPECT().Create(gomock.Any()).DoAndReturn(func(made *mgmtv3.Cluster) (*mgmtv3.Cluster, error) {
+				return made, nil
+			}).AnyTimes()
 			var plane *rkev1.RKEControlPlane
 			if c.moved != "" {
 				plane = &rkev1.RKEControlPlane{Spec: rkev1.RKEControlPlaneSpec{ManagementClusterName: c.moved}}
 			}
 			h := &handler{
-				Deps: Deps{Token: c.tokens, ManagementClusters: records, Namespaces: namespaces{}}, management: management, clusters: clusters,
+				Deps:       Deps{Token: c.tokens, ManagementClusters: records, Namespaces: namespaces{}},
+				management: management, clusters: clusters,
 			}
 			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}
 			if c.asked != "" {
@@ -246,7 +254,8 @@ func TestChooseName(t *testing.T) {
 			if err != nil {
 				got = ""
 			}
-			if got != c.want || (outcome.AsStalled(err) != nil) != c.stalled || (err != nil) != (c.stalled || c.failed) {
+			if got != c.want || (outcome.AsStalled(err) != nil) != c.stalled ||
+				(err != nil) != (c.stalled || c.failed) {
 				t.Errorf("name %q, error %v", got, err)
 			}
 		})
@@ -275,7 +284,8 @@ type sets struct{ done []string }
 
 func (s *sets) Watch(...schema.GroupVersionKind) error { return nil }
 
-func (s *sets) Apply(_ context.Context, _ string, _ runtime.Object, _ applyset.OwnerRefs, kinds []schema.GroupVersionKind, objects []runtime.Object) (applyset.Result, error) {
+func (s *sets) Apply(_ context.Context, _ string, _ runtime.Object, _ applyset.OwnerRefs,
+	kinds []schema.GroupVersionKind, objects []runtime.Object) (applyset.Result, error) {
 	for _, object := range objects {
 		record := object.(*mgmtv3.Cluster)
 		s.done = append(s.done, "apply "+record.Name+" protect="+record.Annotations[rkev1.ProtectAnnotation])
@@ -286,12 +296,14 @@ func (s *sets) Apply(_ context.Context, _ string, _ runtime.Object, _ applyset.O
 	return applyset.Result{}, nil
 }
 
-func (s *sets) PurgeLive(context.Context, string, schema.GroupVersionKind, string, string, []schema.GroupVersionKind) error {
+func (s *sets) PurgeLive(context.Context, string, schema.GroupVersionKind, string, string,
+	[]schema.GroupVersionKind) error {
 	s.done = append(s.done, "purge")
 	return nil
 }
 
-func (s *sets) PurgeKept(context.Context, string, schema.GroupVersionKind, string, string, []schema.GroupVersionKind) error {
+func (s *sets) PurgeKept(context.Context, string, schema.GroupVersionKind, string, string,
+	[]schema.GroupVersionKind) error {
 	return nil
 }
 
@@ -303,9 +315,11 @@ func TestRemoveIdentity_TakesTheCopyOfTheProtectionOff(t *testing.T) {
 		management metav1.ObjectMeta
 		want       []string
 	}{
-		"a copy":                {metav1.ObjectMeta{Annotations: protected}, []string{"apply " + claimed + " protect=", "purge"}},
-		"no copy":               {metav1.ObjectMeta{}, []string{"purge"}},
-		"one that goes already": {metav1.ObjectMeta{Annotations: protected, DeletionTimestamp: &metav1.Time{}}, []string{"purge"}},
+		"a copy": {metav1.ObjectMeta{Annotations: protected},
+			[]string{"apply " + claimed + " protect=", "purge"}},
+		"no copy": {metav1.ObjectMeta{}, []string{"purge"}},
+		"one that goes already": {metav1.ObjectMeta{Annotations: protected, DeletionTimestamp: &metav1.Time{}},
+			[]string{"purge"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -313,7 +327,8 @@ func TestRemoveIdentity_TakesTheCopyOfTheProtectionOff(t *testing.T) {
 			o.cached = &mgmtv3.Cluster{ObjectMeta: tc.management}
 			o.Apply = done
 			cluster := &provv1.Cluster{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}, Status: provv1.ClusterStatus{ClusterName: claimed},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"},
+				Status:     provv1.ClusterStatus{ClusterName: claimed},
 			}
 			if err := o.removeIdentity(cluster); err != nil {
 				t.Fatal(err)

@@ -22,7 +22,11 @@ func (r *Reader) Input(cluster *provv1.Cluster) (topology.Input, error) {
 	in := topology.Input{Cluster: cluster}
 	for _, gather := range []func(*topology.Input) error{
 		r.handler.gatherSchemas, r.handler.gatherConfigs, r.handler.gatherCredentials,
-		func(in *topology.Input) error { _, err := r.handler.gatherReplicas(in); return err }, r.handler.gatherRegistered, r.handler.gatherRestore,
+		func(in *topology.Input) error {
+			_,
+				err := r.handler.gatherReplicas(in)
+			return err
+		}, r.handler.gatherRegistered, r.handler.gatherRestore,
 	} {
 		if err := gather(&in); err != nil {
 			return in, err

@@ -39,7 +39,8 @@ var wholeRemoval = []string{"purge", "purge PodMachineTemplate", "disconnect", "
 
 func TestRemove(t *testing.T) {
 	t.Parallel()
-	ours := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"objectset.rio.cattle.io/hash": ownSet}}}
+	ours := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"objectset.rio.cattle.io/hash": ownSet}}}
 	deleting := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
 	cases := map[string]struct {
 		edit        func(*world)
@@ -52,7 +53,8 @@ func TestRemove(t *testing.T) {
 		"Cluster API's cluster is deleted first": {
 			edit:       func(w *world) { w.capiCluster = ours },
 			wantWrites: []string{"delete capi cluster", "update cluster status"},
-			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantStatus: "Unknown", wantReason: "Waiting",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
 		"a protected cluster keeps everything": {
 			edit: func(w *world) {
@@ -61,7 +63,8 @@ func TestRemove(t *testing.T) {
 			},
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "False", wantReason: "Protected",
-			wantMessage: "the cluster is protected and nothing of it is deleted: remove annotation drover.io/protect to go on with the deletion, which cannot be taken back",
+			wantMessage: "the cluster is protected and nothing of it is deleted: remove annotation " +
+				"drover.io/protect to go on with the deletion, which cannot be taken back",
 		},
 		"the first machine by name is waited for": {
 			edit: func(w *world) {
@@ -69,7 +72,8 @@ func TestRemove(t *testing.T) {
 				w.machines = []*clusterv1.Machine{machine("b"), machine("a", deletedFor(10*time.Minute))}
 			},
 			wantWrites: []string{"update cluster status"},
-			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete", wantAfter: 20 * time.Minute,
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete",
+			wantAfter: 20 * time.Minute,
 		},
 		"a machine is overdue": {
 			edit: func(w *world) {
@@ -78,17 +82,20 @@ func TestRemove(t *testing.T) {
 			},
 			wantWrites: []string{"update cluster status"},
 			wantStatus: "False", wantReason: "DeletionOverdue",
-			wantMessage: "waiting for machine [a] to delete: it should be gone by now; its condition Deleting and its finalizers say what holds it",
+			wantMessage: "waiting for machine [a] to delete: it should be gone by now; its condition Deleting and " +
+				"its finalizers say what holds it",
 		},
 		"a machine cannot be deleted": {
 			edit: func(w *world) {
 				w.capiCluster = deleting
 				w.machines = []*clusterv1.Machine{machine("a", func(m *clusterv1.Machine) {
-					m.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: "True", Reason: "InternalError"}}
+					m.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: "True",
+						Reason: "InternalError"}}
 				})}
 			},
 			wantWrites: []string{"update cluster status"},
-			wantStatus: "False", wantReason: "Error", wantMessage: "error deleting machine [a], machine must be deleted manually",
+			wantStatus: "False", wantReason: "Error",
+			wantMessage: "error deleting machine [a], machine must be deleted manually",
 		},
 		"the control plane is waited for while it goes": {
 			edit: func(w *world) {
@@ -96,44 +103,54 @@ func TestRemove(t *testing.T) {
 				w.controlPlane.DeletionTimestamp = &metav1.Time{Time: now}
 			},
 			wantWrites: []string{"update cluster status"},
-			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantStatus: "Unknown", wantReason: "Waiting",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
 		"Drover deletes the control plane": {
 			edit:       func(w *world) { w.controlPlane = controlPlane(ownSet) },
 			wantWrites: []string{"delete control plane", "update cluster status"},
-			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantStatus: "Unknown", wantReason: "Waiting",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
 		"Cluster API deletes the control plane": {
 			edit:       func(w *world) { w.capiCluster, w.controlPlane = deleting, controlPlane(ownSet) },
 			wantWrites: []string{"update cluster status"},
-			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantStatus: "Unknown", wantReason: "Waiting",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
 		"machines go before the control plane": {
 			edit: func(w *world) {
-				w.controlPlane, w.machines = controlPlane(ownSet), []*clusterv1.Machine{machine("a", deletedFor(10*time.Minute))}
+				w.controlPlane, w.machines = controlPlane(ownSet),
+					[]*clusterv1.Machine{machine("a", deletedFor(10*time.Minute))}
 			},
 			wantWrites: []string{"update cluster status"},
-			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete", wantAfter: 20 * time.Minute,
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete",
+			wantAfter: 20 * time.Minute,
 		},
 		"the control plane of another manager stays": {
 			edit:       func(w *world) { w.controlPlane = controlPlane("x") },
 			wantWrites: wholeRemoval,
 		},
 		"the Cluster API cluster of another manager keeps its machines": {
-			edit:       func(w *world) { w.capiCluster, w.machines = &clusterv1.Cluster{}, []*clusterv1.Machine{machine("a")} },
+			edit: func(w *world) {
+				w.capiCluster, w.machines = &clusterv1.Cluster{}, []*clusterv1.Machine{machine("a")}
+			},
 			wantWrites: wholeRemoval,
 		},
 		"a control plane of Drover and a Cluster API cluster of another manager": {
 			edit: func(w *world) {
-				w.capiCluster, w.controlPlane, w.machines = &clusterv1.Cluster{}, controlPlane(ownSet), []*clusterv1.Machine{machine("a")}
+				w.capiCluster, w.controlPlane, w.machines = &clusterv1.Cluster{}, controlPlane(ownSet),
+					[]*clusterv1.Machine{machine("a")}
 			},
 			wantWrites: []string{"delete control plane", "update cluster status"},
-			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantStatus: "Unknown", wantReason: "Waiting",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
 		"Cluster API's cluster was made a moment ago": {
 			edit:       func(w *world) { w.uncached = true },
 			wantWrites: []string{"delete capi cluster", "update cluster status"},
-			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+			wantStatus: "Unknown", wantReason: "Waiting",
+			wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
 		"nothing is left": {
 			edit:       func(*world) {},
@@ -171,7 +188,8 @@ func TestRemove(t *testing.T) {
 			switch {
 			case c.wantStatus == "" && removed != nil:
 				t.Errorf("condition %+v", removed)
-			case c.wantStatus != "" && (removed.Status != c.wantStatus || removed.Reason != c.wantReason || removed.Message != c.wantMessage):
+			case c.wantStatus != "" && (removed.Status != c.wantStatus || removed.Reason != c.wantReason ||
+				removed.Message != c.wantMessage):
 				t.Errorf("condition %+v", removed)
 			}
 		})

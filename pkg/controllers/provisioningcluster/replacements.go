@@ -37,9 +37,11 @@ func (r *replacements) first(of topology.Replacement) bool {
 const maxCounted = 10000
 
 // machineTemplate returns a function that reads a machine template from the cache, nil if it is absent.
-func (h *handler) machineTemplate(namespace string) func(clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured {
+func (h *handler) machineTemplate(namespace string) func(
+	clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured {
 	return func(ref clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured {
-		found, err := h.DynamicKinds.Get(schema.GroupVersionKind{Group: ref.APIGroup, Version: "v1", Kind: ref.Kind}, namespace, ref.Name)
+		found, err := h.DynamicKinds.Get(schema.GroupVersionKind{Group: ref.APIGroup, Version: "v1", Kind: ref.Kind},
+			namespace, ref.Name)
 		if err != nil {
 			return nil
 		}

@@ -16,10 +16,12 @@ func TestOnChange_CountsWhomItReplaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) {
 		replicas := int32(3)
-		old := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo-pool1", UID: "md"}}
+		old := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default",
+			Name: "demo-pool1", UID: "md"}}
 		old.Spec.Replicas = &replicas
 		old.Spec.Template.Labels = map[string]string{rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true"}
-		old.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "PodMachineTemplate", Name: "demo-pool1-old"}
+		old.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+			APIGroup: "rke-machine.cattle.io", Kind: "PodMachineTemplate", Name: "demo-pool1-old"}
 		w.deployments = []*clusterv1.MachineDeployment{old}
 	})
 	handle := w.register()

@@ -76,10 +76,12 @@ func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Con
 		ready = conditions.Get(controlPlane.Status.Conditions, rkev1.ConditionReady)
 	}
 	var out []conditions.Condition
-	for _, conditionType := range []string{provv1.ConditionUpdated, provv1.ConditionProvisioned, provv1.ConditionReady} {
+	for _, conditionType := range []string{provv1.ConditionUpdated, provv1.ConditionProvisioned,
+		provv1.ConditionReady} {
 		line := conditions.Condition{Type: conditionType}
 		switch {
-		case stalled && (conditionType == provv1.ConditionUpdated || conditionType == provv1.ConditionReady && ready == nil):
+		case stalled && (conditionType == provv1.ConditionUpdated || conditionType == provv1.ConditionReady &&
+			ready == nil):
 			line.Status, line.Reason, line.Message = rkev1.ConditionFalse, end.Reason, end.Message
 		case ready != nil:
 			line.Status, line.Reason, line.Message = ready.Status, ready.Reason, ready.Message
@@ -95,7 +97,8 @@ func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Con
 func forget(list *[]rkev1.GenericCondition, said []conditions.Condition) {
 	for _, conditionType := range []string{provv1.ConditionUpdated, provv1.ConditionReady} {
 		known := slices.ContainsFunc(said, func(c conditions.Condition) bool { return c.Type == conditionType })
-		if old := conditions.Get(*list, conditionType); !known && old != nil && (old.Reason == reasonInvalid || old.Reason == tenancy.ReasonAccessDenied) {
+		if old := conditions.Get(*list, conditionType); !known && old != nil &&
+			(old.Reason == reasonInvalid || old.Reason == tenancy.ReasonAccessDenied) {
 			conditions.Remove(list, conditionType)
 		}
 	}
@@ -110,7 +113,8 @@ func warnings(controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
 	var out []conditions.Condition
 	for _, conditionType := range []string{planner.ConditionEtcdQuorum, planner.ConditionRenderVersions} {
 		if found := conditions.Get(controlPlane.Status.Conditions, conditionType); found != nil {
-			out = append(out, conditions.Condition{Type: conditionType, Status: found.Status, Reason: found.Reason, Message: found.Message})
+			out = append(out, conditions.Condition{Type: conditionType, Status: found.Status, Reason: found.Reason,
+				Message: found.Message})
 		}
 	}
 	return out
@@ -136,7 +140,8 @@ func understood(
 		line.Message += "; " + text
 	case text != "":
 		line.Status, line.Reason, line.Message = rkev1.ConditionFalse, reason, text
-	case line.Status == "" && old != nil && (old.Reason == topology.ReasonWithoutEffect || old.Reason == topology.ReasonSafeValue):
+	case line.Status == "" && old != nil &&
+		(old.Reason == topology.ReasonWithoutEffect || old.Reason == topology.ReasonSafeValue):
 		line.Status = rkev1.ConditionTrue // the fields are gone
 	case line.Status == "":
 		return nil

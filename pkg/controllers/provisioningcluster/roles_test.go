@@ -22,7 +22,8 @@ func TestOnChange_MachinesKeepTheirRoles(t *testing.T) {
 		wanted, there int32
 		had, refused  string
 	}{
-		"a pool with machines":                     {wanted: 3, there: 3, had: rkev1.EtcdRoleLabel, refused: "etcdRole"},
+		"a pool with machines": {wanted: 3, there: 3, had: rkev1.EtcdRoleLabel,
+			refused: "etcdRole"},
 		"a pool whose machines still go":           {there: 1, had: rkev1.EtcdRoleLabel, refused: "etcdRole"},
 		"a pool whose machines are all gone":       {had: rkev1.EtcdRoleLabel},
 		"a pool of workers that becomes a server":  {wanted: 3, there: 3, refused: "controlPlaneRole"},
@@ -49,7 +50,8 @@ func TestOnChange_MachinesKeepTheirRoles(t *testing.T) {
 			}
 			_, err := w.register()("", w.cluster.DeepCopy())
 			condition := conditions.Get(w.cluster.Status.Conditions, "RKECluster")
-			if got := fmt.Sprint(err, condition); strings.Contains(got, "Forbidden") != (tc.refused != "") || !strings.Contains(got, tc.refused) {
+			if got := fmt.Sprint(err, condition); strings.Contains(got, "Forbidden") != (tc.refused != "") ||
+				!strings.Contains(got, tc.refused) {
 				t.Errorf("error %v, condition %+v", err, condition)
 			}
 			if (tc.refused != "") != (len(w.applied) == 0) {

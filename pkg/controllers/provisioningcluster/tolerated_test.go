@@ -24,12 +24,14 @@ func TestOnChange_NewChecksDoNotStopClustersThatAreThere(t *testing.T) {
 		told string
 	}{
 		"most members may be deleted first": {func(c *provv1.Cluster) {
-			c.Spec.RKEConfig.MachinePools[0].RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
+			c.Spec.RKEConfig.MachinePools[0].RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{
+				MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
 		}, "rollingUpdate.maxUnavailable"},
 		"a budget with both amounts": {func(c *provv1.Cluster) {
-			c.Spec.ClusterAgentDeploymentCustomization = &provv1.AgentDeploymentCustomization{SchedulingCustomization: &provv1.AgentSchedulingCustomization{
-				PodDisruptionBudget: &provv1.PodDisruptionBudgetSpec{MinAvailable: "1", MaxUnavailable: "1"},
-			}}
+			c.Spec.ClusterAgentDeploymentCustomization = &provv1.AgentDeploymentCustomization{
+				SchedulingCustomization: &provv1.AgentSchedulingCustomization{
+					PodDisruptionBudget: &provv1.PodDisruptionBudgetSpec{MinAvailable: "1", MaxUnavailable: "1"},
+				}}
 		}, "podDisruptionBudget.maxUnavailable"},
 		"a range that cannot be read": {func(c *provv1.Cluster) {
 			pool := &c.Spec.RKEConfig.MachinePools[0]
@@ -43,7 +45,8 @@ func TestOnChange_NewChecksDoNotStopClustersThatAreThere(t *testing.T) {
 			if _, err := handle("", w.cluster.DeepCopy()); err != nil {
 				t.Fatal(err)
 			}
-			if got := conditions.Get(w.cluster.Status.Conditions, "RKECluster"); got == nil || got.Reason != "InvalidSpec" || len(w.applied) > 0 {
+			if got := conditions.Get(w.cluster.Status.Conditions, "RKECluster"); got == nil ||
+				got.Reason != "InvalidSpec" || len(w.applied) > 0 {
 				t.Fatalf("a new cluster: condition %+v, %d objects", got, len(w.applied))
 			}
 
@@ -56,12 +59,14 @@ func TestOnChange_NewChecksDoNotStopClustersThatAreThere(t *testing.T) {
 				if _, err := handle("", w.cluster.DeepCopy()); err != nil {
 					t.Fatal(err)
 				}
-				if got := conditions.Get(w.cluster.Status.Conditions, "RKECluster"); got == nil || got.Status != "True" {
+				if got := conditions.Get(w.cluster.Status.Conditions, "RKECluster"); got == nil ||
+					got.Status != "True" {
 					t.Errorf("condition RKECluster %+v", got)
 				}
 				return conditions.Get(w.cluster.Status.Conditions, "ConfigurationUnderstood")
 			}
-			if got := pass(); got == nil || got.Status != "False" || got.Reason != "SafeValueUsed" || !strings.Contains(got.Message, tc.told+": ") {
+			if got := pass(); got == nil || got.Status != "False" || got.Reason != "SafeValueUsed" ||
+				!strings.Contains(got.Message, tc.told+": ") {
 				t.Errorf("condition ConfigurationUnderstood %+v", got)
 			}
 			restored := false

@@ -29,7 +29,8 @@ func TestOnChange_TellsOfFieldsWithoutEffect(t *testing.T) {
 		return conditions.Get(w.cluster.Status.Conditions, "ConfigurationUnderstood")
 	}
 	const field = "spec.redeploySystemAgentGeneration: has no effect"
-	if got := pass(); got == nil || got.Status != "False" || got.Reason != "FieldWithoutEffect" || !strings.HasPrefix(got.Message, field) {
+	if got := pass(); got == nil || got.Status != "False" || got.Reason != "FieldWithoutEffect" ||
+		!strings.HasPrefix(got.Message, field) {
 		t.Fatalf("condition %+v", got)
 	}
 	if pass(); slices.Contains(w.writes, "status") {
@@ -56,7 +57,9 @@ func TestOnChange_TellsOfSafeValuesWhileAccessIsNotAnswered(t *testing.T) {
 			w.cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": name}
 		}
 	}
-	w := newWorld(t, sharedCredential("fleet-default/*"), registry("https://registry.example.com"), func(w *world) { w.controlPlane = &rkev1.RKEControlPlane{} })
+	w := newWorld(t, sharedCredential("fleet-default/*"), registry("https://registry.example.com"), func(w *world) {
+		w.controlPlane = &rkev1.RKEControlPlane{}
+	})
 	pass := func(handle func(string, *provv1.Cluster) (*provv1.Cluster, error)) *rkev1.GenericCondition {
 		t.Helper()
 		w.clock = w.clock.Add(time.Hour)
@@ -71,7 +74,8 @@ func TestOnChange_TellsOfSafeValuesWhileAccessIsNotAnswered(t *testing.T) {
 		t.Fatalf("condition %+v", before)
 	}
 	w.access = unanswered("the API server does not answer")
-	if got := pass(w.register()); got.Status != "False" || got.Reason != "SafeValueUsed" || got.Message != before.Message {
+	if got := pass(w.register()); got.Status != "False" || got.Reason != "SafeValueUsed" ||
+		got.Message != before.Message {
 		t.Errorf("condition %+v", got)
 	}
 	if got := conditions.Get(w.cluster.Status.Conditions, "RKECluster"); got == nil || got.Status != "Unknown" {

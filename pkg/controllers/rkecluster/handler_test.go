@@ -78,7 +78,8 @@ func (w *world) register(t *testing.T) generic.ObjectHandler[*rkev1.RKECluster] 
 	clusters.EXPECT().Cache().Return(clusterCache).AnyTimes()
 	clusters.EXPECT().Informer().Return(informer).AnyTimes()
 
-	if err := Register(t.Context(), Deps{RKEClusters: infra, CAPIClusters: capi, Clusters: clusters, InstanceID: "instance-1"}); err != nil {
+	if err := Register(t.Context(), Deps{RKEClusters: infra, CAPIClusters: capi, Clusters: clusters,
+		InstanceID: "instance-1"}); err != nil {
 		t.Fatal(err)
 	}
 	return handle
@@ -89,10 +90,12 @@ func newWorld(edits ...func(*world)) *world {
 	w := &world{
 		infra: &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "fleet-default", Name: "demo",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "demo"}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster",
+				Name: "demo"}},
 		}},
-		capiCluster:  &clusterv1.Cluster{},
-		provisioning: &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "instance-1"}}},
+		capiCluster: &clusterv1.Cluster{},
+		provisioning: &provv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "instance-1"}}},
 	}
 	for _, edit := range edits {
 		edit(w)
@@ -113,33 +116,48 @@ func TestOnChange_Writes(t *testing.T) {
 	}{
 		"a new object":     {func(*world) {}, []string{"update", "update status"}},
 		"a settled object": {done, nil},
-		"an endpoint that another program has set": {func(w *world) { w.infra.Spec.ControlPlaneEndpoint = &clusterv1.APIEndpoint{Host: "lb", Port: 443} }, []string{"update status"}},
-		"an endpoint without a port":               {func(w *world) { done(w); w.infra.Spec.ControlPlaneEndpoint.Port = 0 }, []string{"update"}},
-		"conditions of earlier versions":           {func(w *world) { done(w); w.infra.Status.Conditions = []rkev1.GenericCondition{{Type: "Ready"}} }, []string{"update status"}},
-		"created by hand":                          {func(w *world) { w.provisioning = nil }, []string{"update", "update status"}},
-		"created by hand, and settled":             {func(w *world) { done(w); w.provisioning = nil }, nil},
+		"an endpoint that another program has set": {func(w *world) {
+			w.infra.Spec.ControlPlaneEndpoint = &clusterv1.APIEndpoint{Host: "lb", Port: 443}
+		}, []string{"update status"}},
+		"an endpoint without a port": {func(w *world) { done(w); w.infra.Spec.ControlPlaneEndpoint.Port = 0 },
+			[]string{"update"}},
+		"conditions of earlier versions": {func(w *world) {
+			done(w)
+			w.infra.Status.Conditions = []rkev1.GenericCondition{{Type: "Ready"}}
+		}, []string{"update status"}},
+		"created by hand":              {func(w *world) { w.provisioning = nil }, []string{"update", "update status"}},
+		"created by hand, and settled": {func(w *world) { done(w); w.provisioning = nil }, nil},
 		"its provisioning cluster is not cached yet": {func(w *world) {
 			w.provisioning = nil
-			w.infra.Annotations = map[string]string{"objectset.rio.cattle.io/owner-gvk": "provisioning.cattle.io/v1, Kind=Cluster"}
+			w.infra.Annotations = map[string]string{
+				"objectset.rio.cattle.io/owner-gvk": "provisioning.cattle.io/v1, Kind=Cluster"}
 		}, nil},
 		"created by another program's apply set": {func(w *world) {
 			w.provisioning = nil
 			w.infra.Annotations = map[string]string{"objectset.rio.cattle.io/owner-gvk": "example.org/v1, Kind=Cluster"}
 		}, []string{"update", "update status"}},
-		"another instance's cluster": {func(w *world) { w.provisioning.Annotations["drover.io/instance"] = "instance-2" }, nil},
-		"another manager's cluster":  {func(w *world) { w.provisioning.Annotations = nil }, nil},
-		"not adopted yet":            {func(w *world) { w.infra.OwnerReferences = nil }, nil},
-		"an owner of another group":  {func(w *world) { w.infra.OwnerReferences[0].APIVersion = "provisioning.cattle.io/v1" }, nil},
+		"another instance's cluster": {func(w *world) {
+			w.provisioning.Annotations["drover.io/instance"] = "instance-2"
+		}, nil},
+		"another manager's cluster": {func(w *world) { w.provisioning.Annotations = nil }, nil},
+		"not adopted yet":           {func(w *world) { w.infra.OwnerReferences = nil }, nil},
+		"an owner of another group": {func(w *world) {
+			w.infra.OwnerReferences[0].APIVersion = "provisioning.cattle.io/v1"
+		}, nil},
 		"the controller wins over other owners": {func(w *world) {
 			first := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "other"}
 			w.infra.OwnerReferences[0].Controller = &yes
 			w.infra.OwnerReferences = append([]metav1.OwnerReference{first}, w.infra.OwnerReferences...)
 		}, []string{"update", "update status"}},
-		"the owner is not cached yet":                {func(w *world) { w.capiCluster = nil }, nil},
-		"the cluster is paused":                      {func(w *world) { w.capiCluster.Spec.Paused = &yes }, nil},
-		"the object is paused":                       {func(w *world) { w.infra.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, nil},
-		"another program manages the infrastructure": {func(w *world) { w.infra.Annotations = map[string]string{"cluster.x-k8s.io/managed-by": "them"} }, nil},
-		"the object is being deleted":                {func(w *world) { w.infra.DeletionTimestamp = ptrNow() }, nil},
+		"the owner is not cached yet": {func(w *world) { w.capiCluster = nil }, nil},
+		"the cluster is paused":       {func(w *world) { w.capiCluster.Spec.Paused = &yes }, nil},
+		"the object is paused": {func(w *world) {
+			w.infra.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
+		}, nil},
+		"another program manages the infrastructure": {func(w *world) {
+			w.infra.Annotations = map[string]string{"cluster.x-k8s.io/managed-by": "them"}
+		}, nil},
+		"the object is being deleted": {func(w *world) { w.infra.DeletionTimestamp = ptrNow() }, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +172,8 @@ func TestOnChange_Writes(t *testing.T) {
 			if len(c.want) == 0 {
 				return
 			}
-			if p := w.infra.Status.Initialization.Provisioned; p == nil || !*p || len(w.infra.Status.Conditions) > 0 || !w.infra.Spec.ControlPlaneEndpoint.IsValid() {
+			if p := w.infra.Status.Initialization.Provisioned; p == nil || !*p || len(w.infra.Status.Conditions) > 0 ||
+				!w.infra.Spec.ControlPlaneEndpoint.IsValid() {
 				t.Errorf("object %+v", w.infra)
 			}
 		})

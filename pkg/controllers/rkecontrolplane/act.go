@@ -19,7 +19,8 @@ func (h *handler) protect(controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEContro
 	changed.Finalizers = append(changed.Finalizers, finalizer)
 	updated, err := h.ControlPlanes.Update(changed)
 	if err != nil {
-		return controlPlane, fmt.Errorf("protect control plane %s/%s: %w", controlPlane.Namespace, controlPlane.Name, err)
+		return controlPlane, fmt.Errorf("protect control plane %s/%s: %w", controlPlane.Namespace, controlPlane.Name,
+			err)
 	}
 	return updated, nil
 }
@@ -51,7 +52,8 @@ func (h *handler) remove(controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEControl
 		return controlPlane, nil
 	}
 	if err != nil {
-		return controlPlane, fmt.Errorf("release control plane %s/%s: %w", controlPlane.Namespace, controlPlane.Name, err)
+		return controlPlane, fmt.Errorf("release control plane %s/%s: %w", controlPlane.Namespace, controlPlane.Name,
+			err)
 	}
 	return updated, nil
 }

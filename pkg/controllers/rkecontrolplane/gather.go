@@ -50,5 +50,7 @@ func (h *handler) gatherServers(controlPlane *rkev1.RKEControlPlane) ([]*cluster
 			byName[machine.Name] = machine
 		}
 	}
-	return slices.SortedFunc(maps.Values(byName), func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) }), nil
+	return slices.SortedFunc(maps.Values(byName), func(a, b *clusterv1.Machine) int {
+		return cmp.Compare(a.Name, b.Name)
+	}), nil
 }

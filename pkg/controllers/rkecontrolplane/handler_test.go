@@ -56,7 +56,8 @@ func (w *world) register(t *testing.T) generic.ObjectHandler[*rkev1.RKEControlPl
 
 	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](ctrl)
 	machineCache := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
-	machineCache.EXPECT().List("fleet-default", gomock.Any()).DoAndReturn(func(_ string, selector labels.Selector) ([]*clusterv1.Machine, error) {
+	machineCache.EXPECT().List("fleet-default",
+		gomock.Any()).DoAndReturn(func(_ string, selector labels.Selector) ([]*clusterv1.Machine, error) {
 		var found []*clusterv1.Machine
 		for _, machine := range w.machines {
 			if selector.Matches(labels.Set(machine.Labels)) {
@@ -66,8 +67,10 @@ func (w *world) register(t *testing.T) generic.ObjectHandler[*rkev1.RKEControlPl
 		return found, nil
 	}).AnyTimes()
 	machines.EXPECT().Cache().Return(machineCache).AnyTimes()
-	machines.EXPECT().Informer().Return(cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, cache.Indexers{})).AnyTimes()
-	machines.EXPECT().Delete(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ *metav1.DeleteOptions) error {
+	machines.EXPECT().Informer().Return(cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0,
+		cache.Indexers{})).AnyTimes()
+	machines.EXPECT().Delete(gomock.Any(), gomock.Any(),
+		gomock.Any()).DoAndReturn(func(_, name string, _ *metav1.DeleteOptions) error {
 		w.writes = append(w.writes, "delete "+name)
 		return nil
 	}).AnyTimes()
@@ -81,16 +84,21 @@ func (w *world) register(t *testing.T) generic.ObjectHandler[*rkev1.RKEControlPl
 		return w.cluster, nil
 	}).AnyTimes()
 	clusters.EXPECT().Cache().Return(clusterCache).AnyTimes()
-	clusters.EXPECT().Informer().Return(cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, cache.Indexers{})).AnyTimes()
-	clusters.EXPECT().Get("fleet-default", "demo", gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*provv1.Cluster, error) {
+	clusters.EXPECT().Informer().Return(cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0,
+		cache.Indexers{})).AnyTimes()
+	clusters.EXPECT().Get("fleet-default", "demo",
+		gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*provv1.Cluster, error) {
 		if !w.uncached {
 			return nil, apierrors.NewNotFound(schema.GroupResource{}, "demo")
 		}
-		return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "instance-2"}}}, nil
+		return &provv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "instance-2"}}}, nil
 	}).AnyTimes()
 
 	if err := Register(t.Context(), Deps{
-		ControlPlanes: planes, Machines: machines, Clusters: clusters, InstanceID: "instance-1", Now: func() time.Time { return now },
+		ControlPlanes: planes, Machines: machines, Clusters: clusters, InstanceID: "instance-1", Now: func() time.Time {
+			return now
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +118,8 @@ func machine(name string, edits ...func(*clusterv1.Machine)) *clusterv1.Machine 
 }
 
 func custom(m *clusterv1.Machine) {
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "CustomMachine", Name: m.Name}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io",
+		Kind: "CustomMachine", Name: m.Name}
 }
 
 func deletedFor(d time.Duration) func(*clusterv1.Machine) {
@@ -121,12 +130,14 @@ func newWorld(edits ...func(*world)) *world {
 	w := &world{
 		controlPlane: &rkev1.RKEControlPlane{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "fleet-default", Name: "demo", Finalizers: []string{"another", "wrangler.cattle.io/rke-control-plane-remove"},
+				Namespace: "fleet-default", Name: "demo",
+				Finalizers:        []string{"another", "wrangler.cattle.io/rke-control-plane-remove"},
 				DeletionTimestamp: &metav1.Time{Time: now},
 			},
 			Spec: rkev1.RKEControlPlaneSpec{ClusterName: "demo"},
 		},
-		cluster: &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "instance-1"}}},
+		cluster: &provv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "instance-1"}}},
 	}
 	for _, edit := range edits {
 		edit(w)
@@ -152,9 +163,11 @@ func TestOnChange(t *testing.T) {
 		"a control plane of another manager gets no finalizer": {
 			edit: func(w *world) { alive(w); w.controlPlane.Finalizers = nil; w.cluster.Annotations = nil },
 		},
-		"a control plane of another instance is not removed": {edit: func(w *world) { w.cluster.Annotations["drover.io/instance"] = "instance-2" }},
-		"its cluster is deleted":                             {edit: func(w *world) { w.cluster = nil }, wantWrites: []string{"update"}},
-		"its cluster is not cached yet":                      {edit: func(w *world) { w.cluster = nil; w.uncached = true }},
+		"a control plane of another instance is not removed": {edit: func(w *world) {
+			w.cluster.Annotations["drover.io/instance"] = "instance-2"
+		}},
+		"its cluster is deleted":        {edit: func(w *world) { w.cluster = nil }, wantWrites: []string{"update"}},
+		"its cluster is not cached yet": {edit: func(w *world) { w.cluster = nil; w.uncached = true }},
 		"a new control plane whose cluster is not cached yet": {
 			edit: func(w *world) { alive(w); w.controlPlane.Finalizers = nil; w.cluster = nil },
 		},
@@ -163,30 +176,41 @@ func TestOnChange(t *testing.T) {
 			edit: func(w *world) {
 				w.machines = []*clusterv1.Machine{machine("b", custom), machine("a", custom), machine("c")}
 			},
-			wantWrites: []string{"delete a", "delete b", "update status"}, wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete",
+			wantWrites: []string{"delete a", "delete b", "update status"}, wantReason: "Waiting",
+			wantMessage: "waiting for machine [a] to delete",
 		},
 		"each server is deleted once": {
-			edit:       func(w *world) { w.machines = []*clusterv1.Machine{machine("a", custom, deletedFor(time.Minute))} },
-			wantWrites: []string{"update status"}, wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete", wantAfter: 29 * time.Minute,
+			edit: func(w *world) {
+				w.machines = []*clusterv1.Machine{machine("a", custom, deletedFor(time.Minute))}
+			},
+			wantWrites: []string{"update status"}, wantReason: "Waiting",
+			wantMessage: "waiting for machine [a] to delete", wantAfter: 29 * time.Minute,
 		},
 		"a deletion is overdue": {
 			edit:       func(w *world) { w.machines = []*clusterv1.Machine{machine("a", deletedFor(31*time.Minute))} },
 			wantWrites: []string{"update status"}, wantReason: "DeletionOverdue",
-			wantMessage: "waiting for machine [a] to delete: the deletion is overdue; the condition Deleting and the finalizers of the Machine show what delays it",
+			wantMessage: "waiting for machine [a] to delete: the deletion is overdue; the condition Deleting and " +
+				"the finalizers of the Machine show what delays it",
 		},
 		"machines with an old label count": {
 			edit: func(w *world) {
 				w.machines = []*clusterv1.Machine{machine("a", func(m *clusterv1.Machine) {
-					m.Labels = map[string]string{"rke.cattle.io/cluster-name": "demo", "rke.cattle.io/control-plane-role": "true"}
+					m.Labels = map[string]string{"rke.cattle.io/cluster-name": "demo",
+						"rke.cattle.io/control-plane-role": "true"}
 				})}
 			},
-			wantWrites: []string{"update status"}, wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete",
+			wantWrites: []string{"update status"}, wantReason: "Waiting",
+			wantMessage: "waiting for machine [a] to delete",
 		},
 		"workers and machines of other clusters do not count": {
 			edit: func(w *world) {
 				w.machines = []*clusterv1.Machine{
-					machine("worker", custom, func(m *clusterv1.Machine) { delete(m.Labels, "rke.cattle.io/control-plane-role") }),
-					machine("other", custom, func(m *clusterv1.Machine) { m.Labels["cluster.x-k8s.io/cluster-name"] = "other" }),
+					machine("worker", custom, func(m *clusterv1.Machine) {
+						delete(m.Labels, "rke.cattle.io/control-plane-role")
+					}),
+					machine("other", custom, func(m *clusterv1.Machine) {
+						m.Labels["cluster.x-k8s.io/cluster-name"] = "other"
+					}),
 				}
 			},
 			wantWrites: []string{"update"},
@@ -248,7 +272,9 @@ func TestOfMachine(t *testing.T) {
 	if keys := ofMachine(machine("a")); len(keys) != 0 {
 		t.Errorf("a machine that is not deleted wakes %v", keys)
 	}
-	if keys := ofMachine(machine("a", deletedFor(0), func(m *clusterv1.Machine) { m.Spec.ClusterName = "demo" })); len(keys) != 1 || keys[0].Name != "demo" {
+	if keys := ofMachine(machine("a", deletedFor(0), func(m *clusterv1.Machine) {
+		m.Spec.ClusterName = "demo"
+	})); len(keys) != 1 || keys[0].Name != "demo" {
 		t.Errorf("keys %v", keys)
 	}
 }

@@ -16,7 +16,8 @@ const reasonOverdue = "DeletionOverdue"
 
 // report sets condition Removed to the server that the removal waits for. User interfaces and scripts read the texts.
 // (docs/wire/capi.md#deletion.)
-func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.Machine) (*rkev1.RKEControlPlane, error) {
+func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.Machine) (*rkev1.RKEControlPlane,
+	error) {
 	now := h.Now()
 	waiting := outcome.Wait("", "waiting for machine ["+server.Name+"] to delete", "Machine")
 	var end error = waiting
@@ -25,7 +26,8 @@ func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.
 			waiting.After = left
 		} else {
 			end = outcome.Stall(reasonOverdue, waiting.Message+
-				": the deletion is overdue; the condition Deleting and the finalizers of the Machine show what delays it")
+				": the deletion is overdue; the condition Deleting and the finalizers of the Machine show what "+
+				"delays it")
 		}
 	}
 	status := controlPlane.Status.DeepCopy()
@@ -46,7 +48,8 @@ func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.
 	changed.Status = *status
 	updated, err := h.ControlPlanes.UpdateStatus(changed)
 	if err != nil {
-		return controlPlane, fmt.Errorf("write status of control plane %s/%s: %w", controlPlane.Namespace, controlPlane.Name, err)
+		return controlPlane, fmt.Errorf("write status of control plane %s/%s: %w", controlPlane.Namespace,
+			controlPlane.Name, err)
 	}
 	return updated, nil
 }

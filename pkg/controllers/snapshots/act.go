@@ -69,7 +69,8 @@ func (h *handler) logTaken(s, found *rkev1.ETCDSnapshot) {
 		found.Labels[rkev1.ClusterNameLabel] == s.Labels[rkev1.ClusterNameLabel] {
 		return
 	}
-	h.Log.WithField("controller", handlerName).WithField("namespace", s.Namespace).WithField("cluster", s.Spec.ClusterName).WithField("snapshot", s.Name).
+	h.Log.WithField("controller", handlerName).WithField("namespace", s.Namespace).WithField("cluster",
+		s.Spec.ClusterName).WithField("snapshot", s.Name).
 		Info("A snapshot gets no ETCDSnapshot, because another ETCDSnapshot has its name")
 }
 
@@ -82,7 +83,8 @@ const (
 
 // act writes the decision. A refused write delays no other. left is true if writes remain, for example because of the
 // rate limit.
-func (h *handler) act(ctx context.Context, name types.NamespacedName, v *view, decision snapshots.Decision) (changed, left bool, err error) {
+func (h *handler) act(ctx context.Context, name types.NamespacedName, v *view, decision snapshots.Decision) (changed,
+	left bool, err error) {
 	var errs []error
 	each := func(list []*rkev1.ETCDSnapshot, what string, write func(*rkev1.ETCDSnapshot) error) {
 		refused := 0
@@ -107,7 +109,9 @@ func (h *handler) act(ctx context.Context, name types.NamespacedName, v *view, d
 		}
 	}
 	each(decision.Delete, "delete", func(s *rkev1.ETCDSnapshot) error {
-		return h.Snapshots.Delete(s.Namespace, s.Name, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion}})
+		return h.Snapshots.Delete(s.Namespace, s.Name,
+			&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID,
+				ResourceVersion: &s.ResourceVersion}})
 	})
 	each(decision.Update, "update", func(s *rkev1.ETCDSnapshot) error {
 		_, err := h.Snapshots.Update(s)

@@ -60,8 +60,9 @@ func Register(ctx context.Context, d Deps) error {
 		d.Now = time.Now
 	}
 	h := &handler{
-		Deps: d, controlPlanes: d.ControlPlanes.Cache(), snapshots: d.Snapshots.Cache(), clusters: d.Clusters.Cache(), capiClusters: d.CAPIClusters.Cache(),
-		machines: d.Machines.Cache(), healthy: make(chan struct{}, atOnce), failing: make(chan struct{}, failing),
+		Deps: d, controlPlanes: d.ControlPlanes.Cache(), snapshots: d.Snapshots.Cache(), clusters: d.Clusters.Cache(),
+		capiClusters: d.CAPIClusters.Cache(),
+		machines:     d.Machines.Cache(), healthy: make(chan struct{}, atOnce), failing: make(chan struct{}, failing),
 	}
 	h.followers = &followers{ctx: ctx, look: h.look, log: d.Log, now: d.Now, of: map[types.NamespacedName]*follower{}}
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
@@ -86,7 +87,8 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 
 // markOf returns a value that changes when an operation may have changed the list of snapshots.
 func markOf(cp *rkev1.RKEControlPlane) string {
-	mark := fmt.Sprintf("%t/%s/%s", cp.Status.Initialized, cp.Status.ETCDSnapshotCreatePhase, cp.Status.ETCDSnapshotRestorePhase)
+	mark := fmt.Sprintf("%t/%s/%s", cp.Status.Initialized, cp.Status.ETCDSnapshotCreatePhase,
+		cp.Status.ETCDSnapshotRestorePhase)
 	if create := cp.Status.ETCDSnapshotCreate; create != nil {
 		mark += fmt.Sprintf("/%d", create.Generation)
 	}

@@ -81,7 +81,8 @@ func (f *followers) leave(cluster types.NamespacedName) {
 // run polls one cluster. Its first delay depends on the cluster's name, so that a new process does not poll all
 // clusters at once.
 func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick <-chan struct{}) {
-	log := f.log.WithField("controller", handlerName).WithField("namespace", cluster.Namespace).WithField("cluster", cluster.Name)
+	log := f.log.WithField("controller", handlerName).WithField("namespace", cluster.Namespace).WithField("cluster",
+		cluster.Name)
 	v := newView()
 	told, hurried := false, time.Time{}
 	for wait := offset(cluster); ; {

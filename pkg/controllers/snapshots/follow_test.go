@@ -45,9 +45,10 @@ func TestPages_Continue(t *testing.T) {
 		pages int
 		want  []string
 	}{
-		"one":                        {1, []string{"limit=1000"}},
-		"three":                      {3, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000"}},
-		"endless pages":              {1 << 20, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000", "continue=3&limit=1000", "continue=4&limit=1000"}},
+		"one":   {1, []string{"limit=1000"}},
+		"three": {3, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000"}},
+		"endless pages": {1 << 20, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000",
+			"continue=3&limit=1000", "continue=4&limit=1000"}},
 		"an error on the first page": {0, []string{"limit=1000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +95,8 @@ func TestPages_ReturnErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list snapshots.List
-	if err := pages(t.Context(), client.Discovery().RESTClient(), asFiles, 1000, list.Read); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := pages(t.Context(), client.Discovery().RESTClient(), asFiles, 1000, list.Read); !errors.Is(err,
+		io.ErrUnexpectedEOF) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -32,7 +32,8 @@ const (
 )
 
 // read returns a cluster's list. It returns nil if the cluster keeps none, or if the objects already match it.
-func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view, known [sha256.Size]byte) (list *snapshots.List, listed [sha256.Size]byte, err error) {
+func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view,
+	known [sha256.Size]byte) (list *snapshots.List, listed [sha256.Size]byte, err error) {
 	turns, timeout := h.healthy, askTimeout
 	if v.failures > 0 {
 		turns, timeout = h.failing, min(firstTimeout<<min(v.failures-1, 4), askTimeout)
@@ -56,7 +57,9 @@ func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view, 
 	versions := sha256.New()
 	first, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err = pages(first, api, asVersions, snapshots.VersionsPage, func(page io.Reader) (string, error) { return snapshots.WriteVersions(versions, page) })
+	err = pages(first, api, asVersions, snapshots.VersionsPage, func(page io.Reader) (string, error) {
+		return snapshots.WriteVersions(versions, page)
+	})
 	switch {
 	case apierrors.IsNotFound(err):
 		v.forget()
@@ -95,7 +98,8 @@ func dueOf(missing map[string]time.Time) time.Time {
 }
 
 // pages reads the list in pages of size entries, up to snapshots.MaxListed entries.
-func pages(ctx context.Context, api rest.Interface, accept string, size int, read func(io.Reader) (string, error)) error {
+func pages(ctx context.Context, api rest.Interface, accept string, size int,
+	read func(io.Reader) (string, error)) error {
 	next := ""
 	for range snapshots.MaxListed / size {
 		var err error
@@ -109,7 +113,8 @@ func pages(ctx context.Context, api rest.Interface, accept string, size int, rea
 	return nil
 }
 
-func page(ctx context.Context, api rest.Interface, accept string, size int, from string, read func(io.Reader) (string, error)) (next string, err error) {
+func page(ctx context.Context, api rest.Interface, accept string, size int, from string,
+	read func(io.Reader) (string, error)) (next string, err error) {
 	request := api.Get().AbsPath(snapshots.ListPath).SetHeader("Accept", accept).Param("limit", strconv.Itoa(size))
 	if from != "" {
 		request.Param("continue", from)

@@ -34,9 +34,11 @@ func TestStory_SnapshotsFollowTheList(t *testing.T) {
 		w.take("first-n1-1", "n1")
 		w.pass(2 * time.Minute)
 		w.expect("a minute after the first snapshot", "first-n1-1")
-		found, err := w.user.RKE.ETCDSnapshot().List(fleet, metav1.ListOptions{LabelSelector: rkev1.ClusterNameLabel + "=demo"})
+		found, err := w.user.RKE.ETCDSnapshot().List(fleet, metav1.ListOptions{LabelSelector: rkev1.ClusterNameLabel +
+			"=demo"})
 		must(w.T, err)
-		if len(found.Items) != 1 || found.Items[0].OwnerReferences[0].Name != "server-a" || found.Items[0].Spec.ClusterName != "demo" {
+		if len(found.Items) != 1 || found.Items[0].OwnerReferences[0].Name != "server-a" ||
+			found.Items[0].Spec.ClusterName != "demo" {
 			w.Errorf("the ETCDSnapshot has the wrong owner or cluster: %+v", found.Items)
 		}
 
@@ -84,7 +86,8 @@ func TestStory_ASnapshotThatWasAskedForIsThereSoon(t *testing.T) {
 		w.pass(5 * time.Minute)
 		w.take("on-demand-n1-1", "n1")
 		w.plane(func(cp *rkev1.RKEControlPlane) {
-			cp.Status.ETCDSnapshotCreate, cp.Status.ETCDSnapshotCreatePhase = &rkev1.ETCDSnapshotCreate{Generation: 1}, rkev1.ETCDSnapshotPhaseFinished
+			cp.Status.ETCDSnapshotCreate, cp.Status.ETCDSnapshotCreatePhase = &rkev1.ETCDSnapshotCreate{Generation: 1},
+				rkev1.ETCDSnapshotPhaseFinished
 		})
 		w.pass(time.Second)
 		w.expect("a second after the operation", "on-demand-n1-1")
@@ -135,7 +138,8 @@ func TestStory_AClusterWithoutAListIsLeftAlone(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n1-1", "n1")
 		w.pass(2 * time.Minute)
-		must(w.T, w.down.Discovery().RESTClient().Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/etcdsnapshotfiles.k3s.cattle.io").
+		must(w.T, w.down.Discovery().RESTClient().Delete().AbsPath(
+			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/etcdsnapshotfiles.k3s.cattle.io").
 			Do(w.Context()).Error())
 		w.pass(10 * time.Minute)
 		w.expect("without the list", "first-n1-1")
@@ -161,7 +165,9 @@ func TestStory_NothingChangesDuringARestore(t *testing.T) {
 		})
 		w.pass(30 * time.Minute)
 		w.expect("during the restore", "first-n1-1")
-		w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFinished })
+		w.plane(func(cp *rkev1.RKEControlPlane) {
+			cp.Status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFinished
+		})
 		w.pass(10 * time.Minute)
 		w.expect("while servers read their files", "first-n1-1")
 		w.pass(7 * time.Minute)
@@ -177,7 +183,8 @@ func TestStory_ARestoreThatIsOnlyAskedForKeepsItsSnapshot(t *testing.T) {
 		found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})
 		must(w.T, err)
 		found.Spec.KubernetesVersion = "v1.36.3+k3s1"
-		found.Spec.RKEConfig = &provv1.RKEConfig{ETCDSnapshotRestore: &rkev1.ETCDSnapshotRestore{Name: known(w, "first-n1-1"), Generation: 1}}
+		found.Spec.RKEConfig = &provv1.RKEConfig{
+			ETCDSnapshotRestore: &rkev1.ETCDSnapshotRestore{Name: known(w, "first-n1-1"), Generation: 1}}
 		_, err = w.user.Provisioning.Cluster().Update(found)
 		must(w.T, err)
 		w.drop("first-n1-1")
@@ -202,7 +209,9 @@ func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
 			_, err = w.user.CAPI.Cluster().Update(found)
 			must(w.T, err)
 		},
-		"a cluster that is not initialized": func(w *world) { w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.Initialized = false }) },
+		"a cluster that is not initialized": func(w *world) {
+			w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.Initialized = false })
+		},
 		"a cluster without a connection": func(w *world) {
 			w.unknown.Store(true)
 		},
@@ -224,8 +233,10 @@ func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
 // An object that a user wrote for a restore stays, even under a name that the list would produce.
 func TestStory_WrittenByHandStays(t *testing.T) {
 	tell(t, func(w *world) {
-		name := naming.ETCDSnapshot("demo", "local", "first-n1-1", "n1", "file:///var/lib/rancher/k3s/server/db/snapshots/first-n1-1", 0)
-		for of, labels := range map[string]map[string]string{name: nil, "demo-by-hand": {rkev1.ClusterNameLabel: "demo"}} {
+		name := naming.ETCDSnapshot("demo", "local", "first-n1-1", "n1",
+			"file:///var/lib/rancher/k3s/server/db/snapshots/first-n1-1", 0)
+		for of, labels := range map[string]map[string]string{name: nil,
+			"demo-by-hand": {rkev1.ClusterNameLabel: "demo"}} {
 			must(w.T, w.api.Add(&rkev1.ETCDSnapshot{
 				TypeMeta:     metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "ETCDSnapshot"},
 				ObjectMeta:   metav1.ObjectMeta{Namespace: fleet, Name: of, Labels: labels},

@@ -70,14 +70,16 @@ func inWorld(t *testing.T, f func(w *world)) {
 		definitions, err := crds.All()
 		must(t, err)
 		w := &world{T: t, log: &bytes.Buffer{}}
-		w.api = memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{fleet}, Permit: rights.Permit(t, agent)})
+		w.api = memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{fleet},
+			Permit: rights.Permit(t, agent)})
 		w.cluster = memkube.New(memkube.Options{CRDs: []*apiextensionsv1.CustomResourceDefinition{listKind()}})
 		w.down, err = kubernetes.NewForConfig(w.cluster.Config(inside))
 		must(t, err)
 		must(t, w.api.Add(
 			&provv1.Cluster{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-				ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
+				TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo",
+					Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
 			},
 			&clusterv1.Cluster{
 				TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
@@ -110,10 +112,13 @@ func listKind() *apiextensionsv1.CustomResourceDefinition {
 		ObjectMeta: metav1.ObjectMeta{Name: "etcdsnapshotfiles.k3s.cattle.io"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "k3s.cattle.io", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "etcdsnapshotfiles", Singular: "etcdsnapshotfile", Kind: "ETCDSnapshotFile", ListKind: "ETCDSnapshotFileList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
-			}}},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "etcdsnapshotfiles",
+				Singular: "etcdsnapshotfile", Kind: "ETCDSnapshotFile", ListKind: "ETCDSnapshotFileList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object",
+						XPreserveUnknownFields: &preserve},
+				}}},
 		},
 	}
 }
@@ -137,8 +142,9 @@ func (w *world) start() {
 	log := logrus.New()
 	log.SetOutput(w.log)
 	must(w.T, snapshots.Register(c.HandlerContext(), snapshots.Deps{
-		ControlPlanes: c.RKE.RKEControlPlane(), Snapshots: c.RKE.ETCDSnapshot(), Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(),
-		Machines: c.CAPI.Machine(), Downstream: w, InstanceID: instance, Log: log,
+		ControlPlanes: c.RKE.RKEControlPlane(), Snapshots: c.RKE.ETCDSnapshot(), Clusters: c.Provisioning.Cluster(),
+		CAPIClusters: c.CAPI.Cluster(),
+		Machines:     c.CAPI.Machine(), Downstream: w, InstanceID: instance, Log: log,
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	if err := c.Start(workers); err != nil {
@@ -180,9 +186,12 @@ func (w *world) addMachine(name, node string) {
 func (w *world) take(name, node string) {
 	w.Helper()
 	entry := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "k3s.cattle.io/v1", "kind": "ETCDSnapshotFile", "metadata": map[string]any{"name": "local-" + name},
-		"spec":   map[string]any{"snapshotName": name, "nodeName": node, "location": "file:///var/lib/rancher/k3s/server/db/snapshots/" + name},
-		"status": map[string]any{"size": "4096", "creationTime": time.Now().UTC().Format(time.RFC3339), "readyToUse": true},
+		"apiVersion": "k3s.cattle.io/v1", "kind": "ETCDSnapshotFile",
+		"metadata": map[string]any{"name": "local-" + name},
+		"spec": map[string]any{"snapshotName": name, "nodeName": node,
+			"location": "file:///var/lib/rancher/k3s/server/db/snapshots/" + name},
+		"status": map[string]any{"size": "4096", "creationTime": time.Now().UTC().Format(time.RFC3339),
+			"readyToUse": true},
 	}}
 	must(w.T, w.cluster.Add(entry))
 }

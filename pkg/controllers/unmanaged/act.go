@@ -42,7 +42,8 @@ func (h *handler) act(f facts, d decision) error {
 
 // remove deletes a request. It logs a request without an answer, because its host still waits or has given up.
 func (h *handler) remove(request *corev1.Secret) error {
-	err := h.Secrets.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(request.UID))})
+	err := h.Secrets.Delete(request.Namespace, request.Name,
+		&metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(request.UID))})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
@@ -96,7 +97,8 @@ func (h *handler) register(f facts) (bool, error) {
 	}
 	// Until Cluster API makes the Machine the owner. Without an owner, they would outlive the cluster if the Machine is
 	// never created.
-	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: f.capi.Name, UID: f.capi.UID}}
+	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: f.capi.Name,
+		UID: f.capi.UID}}
 	wanted.Bootstrap.OwnerReferences, wanted.Custom.OwnerReferences = owner, owner
 	for _, put := range []func() (bool, error){
 		func() (bool, error) {
@@ -149,7 +151,8 @@ func put[T interface {
 
 // correct updates an object from an earlier attempt to the host's current request, because a machine's roles are those
 // of all its objects. If the Machine exists but no cache shows it, the host keeps that Machine unchanged.
-func (h *handler) correct(f facts, kind string, there, wanted metav1.Object, write func(patch []byte) error) (bool, error) {
+func (h *handler) correct(f facts, kind string, there, wanted metav1.Object, write func(patch []byte) error) (bool,
+	error) {
 	if h.written.Behind(there, h.Now()) {
 		return h.later(f) // the cached object is outdated
 	}

@@ -78,11 +78,17 @@ func Register(ctx context.Context, d Deps) error {
 	d.CustomMachines.OnChange(ctx, machineHandler, h.onCustomMachine)
 	if err := errors.Join(
 		wakeup.On(ctx, d.Secrets, func(c *provv1.Cluster) []wakeup.Key { return h.requestsTo(c) }, d.Clusters),
-		wakeup.On(ctx, d.Secrets, func(c *clusterv1.Cluster) []wakeup.Key { return h.requestsTo(h.clusterOf(c.Namespace, c.Name)) }, d.CAPIClusters),
-		wakeup.On(ctx, d.Secrets, func(m *clusterv1.Machine) []wakeup.Key { return h.requestOf(m, m.Spec.ClusterName) }, d.Machines),
+		wakeup.On(ctx, d.Secrets, func(c *clusterv1.Cluster) []wakeup.Key {
+			return h.requestsTo(h.clusterOf(c.Namespace, c.Name))
+		}, d.CAPIClusters),
+		wakeup.On(ctx, d.Secrets, func(m *clusterv1.Machine) []wakeup.Key { return h.requestOf(m, m.Spec.ClusterName) },
+			d.Machines),
 		wakeup.On(ctx, d.Secrets, h.refusedFor, d.Machines),
-		wakeup.On(ctx, d.Secrets, func(b *rkev1.RKEBootstrap) []wakeup.Key { return h.requestOf(b, b.Spec.ClusterName) }, d.Bootstraps),
-		wakeup.On(ctx, d.Secrets, func(m *rkev1.CustomMachine) []wakeup.Key { return h.requestOf(m, clusterLabel(m)) }, d.CustomMachines),
+		wakeup.On(ctx, d.Secrets, func(b *rkev1.RKEBootstrap) []wakeup.Key {
+			return h.requestOf(b, b.Spec.ClusterName)
+		}, d.Bootstraps),
+		wakeup.On(ctx, d.Secrets, func(m *rkev1.CustomMachine) []wakeup.Key { return h.requestOf(m, clusterLabel(m)) },
+			d.CustomMachines),
 		wakeup.On(ctx, d.CustomMachines, func(c *provv1.Cluster) []wakeup.Key {
 			return wakeup.Found(h.customMachines, indexCustomMachines, c.Namespace+"/"+c.Name)
 		}, d.Clusters),
@@ -103,7 +109,8 @@ func newHandler(d Deps) *handler {
 		d.Log = logrus.StandardLogger()
 	}
 	h := &handler{
-		Deps: d, secrets: d.Secrets.Cache(), bootstraps: d.Bootstraps.Cache(), customMachines: d.CustomMachines.Cache(), machines: d.Machines.Cache(),
+		Deps: d, secrets: d.Secrets.Cache(), bootstraps: d.Bootstraps.Cache(), customMachines: d.CustomMachines.Cache(),
+		machines:     d.Machines.Cache(),
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), written: ownwrites.New(),
 	}
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
@@ -122,7 +129,8 @@ func newHandler(d Deps) *handler {
 	h.machines.AddIndexer(indexWaiting, func(m *clusterv1.Machine) ([]string, error) {
 		if isWaiting(m) {
 			cluster := types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.ClusterName}
-			return []string{waitingKey(cluster, m.Labels[rkev1.EtcdRoleLabel] != "" || m.Labels[rkev1.ControlPlaneRoleLabel] != "")}, nil
+			return []string{waitingKey(cluster, m.Labels[rkev1.EtcdRoleLabel] != "" ||
+				m.Labels[rkev1.ControlPlaneRoleLabel] != "")}, nil
 		}
 		return nil, nil
 	})

@@ -29,7 +29,9 @@ const keptFor = time.Minute
 const maxWaiting = 100
 
 // tooMany is the message to the administrator of a host beyond the limit.
-var tooMany = fmt.Sprintf("%d hosts like this one have registered with this cluster and have no node yet; delete the Machines of hosts that will not become nodes, or wait", maxWaiting)
+var tooMany = fmt.Sprintf(
+	"%d hosts like this one have registered with this cluster and have no node yet; delete the Machines of hosts "+
+		"that will not become nodes, or wait", maxWaiting)
 
 // facts holds the facts about one request.
 type facts struct {
@@ -92,17 +94,24 @@ type decision struct {
 
 // Messages to the administrator of a host.
 const (
-	noCluster      = "the cluster of this token no longer exists: copy the command of the cluster that the host should join"
-	manyClusters   = "more than one Cluster claims this token: ask the administrator of Drover to compare status.clusterName of the Clusters"
-	goingCluster   = "the cluster is being deleted"
-	importedOne    = "the cluster was imported, so Drover creates no machines for it: join the host with the tools that created the cluster"
-	wrongName      = "the name of the request does not match the identity of the host"
-	elsewhere      = "a machine of another cluster has the identity of this host: this host is registered there, or its disk is a copy of that machine's disk. " + newIdentity
-	twoMachines    = "several Machines of the cluster have the identity of this host: delete those of other hosts, and run the command again"
-	pooled         = "a machine of a pool has the identity of this host: its disk is a copy of that machine's disk. " + newIdentity
-	leaving        = "the Machine of this host is being deleted; run the command again after the deletion"
-	takenName      = "another object has the name of this host's Machine. " + newIdentity
-	newIdentity    = "To give the host its own identity, run the uninstall script, delete /etc/rancher/agent/cattle-id, and run the command again"
+	noCluster = "the cluster of this token no longer exists: copy the command of the cluster that the host " +
+		"should join"
+	manyClusters = "more than one Cluster claims this token: ask the administrator of Drover to compare " +
+		"status.clusterName of the Clusters"
+	goingCluster = "the cluster is being deleted"
+	importedOne  = "the cluster was imported, so Drover creates no machines for it: join the host with the tools " +
+		"that created the cluster"
+	wrongName = "the name of the request does not match the identity of the host"
+	elsewhere = "a machine of another cluster has the identity of this host: this host is registered there, or " +
+		"its disk is a copy of that machine's disk. " + newIdentity
+	twoMachines = "several Machines of the cluster have the identity of this host: delete those of other hosts, " +
+		"and run the command again"
+	pooled = "a machine of a pool has the identity of this host: its disk is a copy of that machine's disk. " +
+		newIdentity
+	leaving     = "the Machine of this host is being deleted; run the command again after the deletion"
+	takenName   = "another object has the name of this host's Machine. " + newIdentity
+	newIdentity = "To give the host its own identity, run the uninstall script, delete " +
+		"/etc/rancher/agent/cattle-id, and run the command again"
 	machineSetKind = "MachineSet"
 )
 
@@ -205,7 +214,8 @@ func (f *facts) known() (*clusterv1.Machine, string) {
 }
 
 func isCustom(machine *clusterv1.Machine) bool {
-	return registration.IsHost(machine) && machine.Labels[rkev1.MachinePoolNameLabel] == "" && !isOwnedBy(machine, machineSetKind)
+	return registration.IsHost(machine) && machine.Labels[rkev1.MachinePoolNameLabel] == "" &&
+		!isOwnedBy(machine, machineSetKind)
 }
 
 // isWaiting reports whether a Machine is a registered host without a node.
@@ -225,7 +235,8 @@ func waitingKey(cluster types.NamespacedName, servers bool) string {
 // isOwnedBy reports whether an object of that Cluster API kind owns the object.
 func isOwnedBy(object metav1.Object, kind string) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
-		return ref.Kind == kind && schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group == clusterv1.GroupVersion.Group
+		return ref.Kind == kind && schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group ==
+			clusterv1.GroupVersion.Group
 	})
 }
 

@@ -35,8 +35,9 @@ func asked(said map[string][]string) *corev1.Secret {
 		panic(err)
 	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "c-m-1", Name: name, UID: "request", CreationTimestamp: metav1.NewTime(noon)},
-		Type:       rkev1.SecretTypeMachineRequest, Data: map[string][]byte{rkev1.MachineRequestDataKey: data},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "c-m-1", Name: name, UID: "request",
+			CreationTimestamp: metav1.NewTime(noon)},
+		Type: rkev1.SecretTypeMachineRequest, Data: map[string][]byte{rkev1.MachineRequestDataKey: data},
 	}
 }
 
@@ -47,8 +48,9 @@ func world() *facts {
 	f := &facts{instanceID: us, since: noon, now: noon.Add(10 * time.Second)}
 	f.say(worker())
 	f.clusters = []*provv1.Cluster{{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: us}},
-		Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: "c-m-1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo",
+			Annotations: map[string]string{rkev1.InstanceAnnotation: us}},
+		Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: "c-m-1"},
 	}}
 	f.capi = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo", UID: "capi"}}
 	return f
@@ -111,20 +113,35 @@ func TestDecide(t *testing.T) {
 			f.half(func(*metav1.ObjectMeta) {})
 			f.say(map[string][]string{"id": {id}, "role-etcd": {"true"}})
 		}, makes},
-		"a host whose Machine was just created": {func(f *facts) { f.made = true; f.half(func(*metav1.ObjectMeta) {}) }, answers(here)},
-		"a host with a Machine":                 {func(f *facts) { f.has() }, answers(here)},
+		"a host whose Machine was just created": {func(f *facts) { f.made = true; f.half(func(*metav1.ObjectMeta) {}) },
+			answers(here)},
+		"a host with a Machine": {func(f *facts) { f.has() }, answers(here)},
 		"a host with a Machine of another name": {func(f *facts) {
 			f.has(func(m *clusterv1.Machine) { m.Name = "old" })
 		}, answers(registration.Answer{Namespace: "fleet-default", Name: "old"})},
-		"a host with a Machine, and a request without roles":  {func(f *facts) { f.say(map[string][]string{"id": {id}}); f.has() }, answers(here)},
-		"a host with a Machine, and one in another namespace": {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Namespace = "other" }); f.has() }, answers(here)},
+		"a host with a Machine, and a request without roles": {func(f *facts) {
+			f.say(map[string][]string{"id": {id}})
+			f.has()
+		}, answers(here)},
+		"a host with a Machine, and one in another namespace": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { m.Namespace = "other" })
+			f.has()
+		}, answers(here)},
 
-		"a cluster of another instance": {func(f *facts) { f.clusters[0].Annotations[rkev1.InstanceAnnotation] = "they" }, decision{do: leave}},
-		"a cluster of another manager":  {func(f *facts) { f.clusters[0].Annotations = nil; f.now = noon.Add(time.Hour) }, decision{do: leave}},
+		"a cluster of another instance": {func(f *facts) {
+			f.clusters[0].Annotations[rkev1.InstanceAnnotation] = "they"
+		}, decision{do: leave}},
+		"a cluster of another manager": {func(f *facts) {
+			f.clusters[0].Annotations = nil
+			f.now = noon.Add(time.Hour)
+		}, decision{do: leave}},
 		"one of two clusters is of another instance": {func(f *facts) {
 			f.clusters = append(f.clusters, &provv1.Cluster{Status: provv1.ClusterStatus{ClusterName: "c-m-1"}})
 		}, decision{do: leave}},
-		"a request of another program, without a cluster": {func(f *facts) { f.clusters = nil; f.request.Name = "imported-0123456789ab" }, decision{do: leave}},
+		"a request of another program, without a cluster": {func(f *facts) {
+			f.clusters = nil
+			f.request.Name = "imported-0123456789ab"
+		}, decision{do: leave}},
 		"too old": {func(f *facts) { f.now = noon.Add(time.Minute) }, decision{do: remove}},
 		"too old, and answered": {func(f *facts) {
 			f.has()
@@ -142,55 +159,111 @@ func TestDecide(t *testing.T) {
 			f.now = noon.Add(time.Minute)
 		}, decision{do: remove}},
 
-		"without a cluster":                    {func(f *facts) { f.clusters = nil }, refuses(noCluster)},
-		"two clusters":                         {func(f *facts) { f.clusters = append(f.clusters, f.clusters[0]) }, refuses(manyClusters)},
-		"a cluster that is being deleted":      {func(f *facts) { going(&f.clusters[0].ObjectMeta) }, refuses(goingCluster)},
+		"without a cluster": {func(f *facts) { f.clusters = nil }, refuses(noCluster)},
+		"two clusters": {func(f *facts) { f.clusters = append(f.clusters, f.clusters[0]) },
+			refuses(manyClusters)},
+		"a cluster that is being deleted": {func(f *facts) { going(&f.clusters[0].ObjectMeta) },
+			refuses(goingCluster)},
 		"a CAPI Cluster that is being deleted": {func(f *facts) { going(&f.capi.ObjectMeta) }, refuses(goingCluster)},
-		"an imported cluster":                  {func(f *facts) { f.clusters[0].Spec.RKEConfig = nil; f.capi = nil }, refuses(importedOne)},
+		"an imported cluster": {func(f *facts) { f.clusters[0].Spec.RKEConfig = nil; f.capi = nil },
+			refuses(importedOne)},
 		"a cluster without a CAPI Cluster yet": {func(f *facts) { f.capi = nil }, waits},
 		"a paused cluster":                     {func(f *facts) { f.capi.Spec.Paused = new(true) }, waits},
 
-		"a request without headers": {func(f *facts) { f.request.Data = nil; f.host, f.wrong = registration.ParseRequest(f.request) },
+		"a request without headers": {func(f *facts) {
+			f.request.Data = nil
+			f.host, f.wrong = registration.ParseRequest(f.request)
+		},
 			refuses("the machine request c-m-1/" + name + " must have headers in data")},
 		"a request without a role": {func(f *facts) { f.say(map[string][]string{"id": {id}}) },
 			refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},
 		"a request under another name": {func(f *facts) { f.request.Name = "custom-000000000000" }, refuses(wrongName)},
 
-		"a machine of another cluster":                        {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Namespace = "other" }) }, refuses(elsewhere)},
-		"a machine of a cluster in the same namespace":        {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Spec.ClusterName = "other" }) }, refuses(elsewhere)},
-		"a machine that is being created for another cluster": {func(f *facts) { f.claimed = true }, refuses(elsewhere)},
-		"a machine of another provider":                       {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Kind = "PodMachine" }) }, refuses(pooled)},
-		"a machine of a pool":                                 {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels[rkev1.MachinePoolNameLabel] = "a" }) }, refuses(pooled)},
-		"a machine of a MachineSet":                           {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.OwnerReferences = ofCAPI("MachineSet") }) }, refuses(pooled)},
-		"a machine that is being deleted":                     {func(f *facts) { f.has(func(m *clusterv1.Machine) { going(&m.ObjectMeta) }) }, refuses(leaving)},
-		"a machine of that name that is being deleted":        {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels = nil; going(&m.ObjectMeta) }) }, refuses(leaving)},
-		"a machine of that name with another identity":        {func(f *facts) { f.has(func(m *clusterv1.Machine) { m.Labels[rkev1.MachineIDLabel] = "x" }) }, refuses(takenName)},
-		"two machines, none of that name":                     {func(f *facts) { f.has(renamed("a")); f.has(renamed("b")) }, refuses(twoMachines)},
-		"two machines, one of that name":                      {func(f *facts) { f.has(renamed("a")); f.has() }, answers(here)},
-		"objects that are being deleted":                      {func(f *facts) { f.half(going) }, refuses(leaving)},
-		"objects of a deleted Machine":                        {func(f *facts) { f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Machine") }) }, refuses(leaving)},
+		"a machine of another cluster": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { m.Namespace = "other" })
+		}, refuses(elsewhere)},
+		"a machine of a cluster in the same namespace": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { m.Spec.ClusterName = "other" })
+		}, refuses(elsewhere)},
+		"a machine that is being created for another cluster": {func(f *facts) { f.claimed = true },
+			refuses(elsewhere)},
+		"a machine of another provider": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Kind = "PodMachine" })
+		}, refuses(pooled)},
+		"a machine of a pool": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { m.Labels[rkev1.MachinePoolNameLabel] = "a" })
+		}, refuses(pooled)},
+		"a machine of a MachineSet": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { m.OwnerReferences = ofCAPI("MachineSet") })
+		}, refuses(pooled)},
+		"a machine that is being deleted": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { going(&m.ObjectMeta) })
+		}, refuses(leaving)},
+		"a machine of that name that is being deleted": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { m.Labels = nil; going(&m.ObjectMeta) })
+		}, refuses(leaving)},
+		"a machine of that name with another identity": {func(f *facts) {
+			f.has(func(m *clusterv1.Machine) { m.Labels[rkev1.MachineIDLabel] = "x" })
+		}, refuses(takenName)},
+		"two machines, none of that name": {func(f *facts) { f.has(renamed("a")); f.has(renamed("b")) },
+			refuses(twoMachines)},
+		"two machines, one of that name": {func(f *facts) { f.has(renamed("a")); f.has() }, answers(here)},
+		"objects that are being deleted": {func(f *facts) { f.half(going) }, refuses(leaving)},
+		"objects of a deleted Machine": {func(f *facts) {
+			f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Machine") })
+		}, refuses(leaving)},
 		"objects of another host": {func(f *facts) {
 			f.half(func(m *metav1.ObjectMeta) { m.Labels = map[string]string{rkev1.MachineIDLabel: "x"} })
 		}, refuses(takenName)},
-		"objects of another cluster":         {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}); f.named.bootstrap.Spec.ClusterName = "other" }, refuses(takenName)},
-		"a CustomMachine of another cluster": {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}); f.named.custom.Labels = nil }, refuses(takenName)},
-		"objects with the cluster as owner":  {func(f *facts) { f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Cluster") }) }, makes},
+		"objects of another cluster": {func(f *facts) {
+			f.half(func(*metav1.ObjectMeta) {})
+			f.named.bootstrap.Spec.ClusterName = "other"
+		}, refuses(takenName)},
+		"a CustomMachine of another cluster": {func(f *facts) {
+			f.half(func(*metav1.ObjectMeta) {})
+			f.named.custom.Labels = nil
+		}, refuses(takenName)},
+		"objects with the cluster as owner": {func(f *facts) {
+			f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Cluster") })
+		}, makes},
 
-		"as many hosts without a node as allowed":             {func(f *facts) { f.waiting = 99 }, makes},
-		"too many hosts without a node":                       {func(f *facts) { f.waiting = 100 }, refuses(tooMany)},
-		"too many, including this one":                        {func(f *facts) { f.waiting = 100; f.has() }, answers(here)},
-		"too many, and this one was just created":             {func(f *facts) { f.waiting = 100; f.made = true }, answers(here)},
-		"too many, and this request is wrong":                 {func(f *facts) { f.waiting = 100; f.say(map[string][]string{"id": {id}}) }, refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},
-		"too many, and this one has no Machine yet":           {func(f *facts) { f.waiting = 100; f.half(func(*metav1.ObjectMeta) {}) }, refuses(tooMany)},
-		"refused as one of too many, and others became nodes": {func(f *facts) { f.waiting = 99; again(f, registration.Answer{Refusal: tooMany}) }, makes},
+		"as many hosts without a node as allowed": {func(f *facts) { f.waiting = 99 }, makes},
+		"too many hosts without a node":           {func(f *facts) { f.waiting = 100 }, refuses(tooMany)},
+		"too many, including this one": {func(f *facts) { f.waiting = 100; f.has() },
+			answers(here)},
+		"too many, and this one was just created": {func(f *facts) { f.waiting = 100; f.made = true },
+			answers(here)},
+		"too many, and this request is wrong": {func(f *facts) {
+			f.waiting = 100
+			f.say(map[string][]string{"id": {id}})
+		}, refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},
+		"too many, and this one has no Machine yet": {func(f *facts) {
+			f.waiting = 100
+			f.half(func(*metav1.ObjectMeta) {})
+		}, refuses(tooMany)},
+		"refused as one of too many, and others became nodes": {func(f *facts) {
+			f.waiting = 99
+			again(f, registration.Answer{Refusal: tooMany})
+		}, makes},
 
 		"answered":                              {func(f *facts) { f.has(); again(f, here) }, keeps},
 		"answered, and the Machine was deleted": {func(f *facts) { again(f, here) }, keeps},
-		"answered to another request":           {func(f *facts) { again(f, here); resay(f, "role-etcd"); f.has() }, answers(here)},
-		"answered to another request, and the Machine was deleted": {func(f *facts) { again(f, here); resay(f, "role-etcd") }, makes},
-		"refused":                             {func(f *facts) { f.claimed = true; again(f, registration.Answer{Refusal: elsewhere}) }, refuses(elsewhere)},
-		"refused for a reason that has ended": {func(f *facts) { again(f, registration.Answer{Refusal: leaving}) }, makes},
-		"refused for another request":         {func(f *facts) { again(f, registration.Answer{Refusal: "a role is missing"}); resay(f, "role-etcd") }, makes},
+		"answered to another request": {func(f *facts) { again(f, here); resay(f, "role-etcd"); f.has() },
+			answers(here)},
+		"answered to another request, and the Machine was deleted": {func(f *facts) {
+			again(f, here)
+			resay(f, "role-etcd")
+		}, makes},
+		"refused": {func(f *facts) {
+			f.claimed = true
+			again(f, registration.Answer{Refusal: elsewhere})
+		}, refuses(elsewhere)},
+		"refused for a reason that has ended": {func(f *facts) { again(f, registration.Answer{Refusal: leaving}) },
+			makes},
+		"refused for another request": {func(f *facts) {
+			again(f, registration.Answer{Refusal: "a role is missing"})
+			resay(f, "role-etcd")
+		}, makes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -269,7 +342,8 @@ func TestKnown(t *testing.T) {
 		uid  types.UID
 		at   time.Time
 		want time.Time
-	}{{"a/x", "1", noon, noon}, {"a/x", "1", later, noon}, {"b/x", "1", later, later}, {"a/x", "2", later, later}, {"a/x", "1", later, later}} {
+	}{{"a/x", "1", noon, noon}, {"a/x", "1", later, noon}, {"b/x", "1", later, later}, {"a/x", "2", later, later},
+		{"a/x", "1", later, later}} {
 		if got := h.known.firstSeen(met.key, met.uid, met.at); !got.Equal(met.want) {
 			t.Errorf("%d: first seen %s, want %s", i, got, met.want)
 		}

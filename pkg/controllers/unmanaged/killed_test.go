@@ -51,7 +51,8 @@ func TestStory_HostWhereverTheProcessIsKilled(t *testing.T) {
 			w.askAgain(demo, map[string]string{"role-etcd": "true", "node-name": "edge-1", "taints": "a=b:NoExecute"})
 			w.pass(5 * time.Second)
 			look()
-			_, err := w.user.RKE.CustomMachine().Patch(namespace, host, types.MergePatchType, []byte(`{"spec":{"providerID":"k3s://edge-1"}}`))
+			_, err := w.user.RKE.CustomMachine().Patch(namespace, host, types.MergePatchType,
+				[]byte(`{"spec":{"providerID":"k3s://edge-1"}}`))
 			must(t, err)
 			w.pass(5 * time.Second)
 			look()
@@ -73,7 +74,8 @@ func TestStory_HostWhereverTheProcessIsKilled(t *testing.T) {
 
 // server and agentOnly are two sets of flags of one host.
 var (
-	server    = map[string]string{"role-etcd": "true", "role-control-plane": "true", "role-worker": "true", "labels": "site=north", "taints": "a=b:NoExecute"}
+	server = map[string]string{"role-etcd": "true", "role-control-plane": "true", "role-worker": "true",
+		"labels": "site=north", "taints": "a=b:NoExecute"}
 	agentOnly = map[string]string{"role-worker": "true", "labels": "rack=1", "address": "203.0.113.7"}
 )
 
@@ -161,10 +163,13 @@ func TestStory_HostSaysSomethingElseAndWatchesThatLag(t *testing.T) {
 		"Machines":       {"machines.cluster.x-k8s.io": slow},
 		"RKEBootstraps":  {"rkebootstraps.rke.cattle.io": slow},
 		"CustomMachines": {"custommachines.rke.cattle.io": slow},
-		"both halves":    {"rkebootstraps.rke.cattle.io": slow, "custommachines.rke.cattle.io": slow, "machines.cluster.x-k8s.io": fast},
+		"both halves": {"rkebootstraps.rke.cattle.io": slow, "custommachines.rke.cattle.io": slow,
+			"machines.cluster.x-k8s.io": fast},
 	} {
-		for when, after := range map[string]time.Duration{"at once": 0, "a second later": time.Second, "four seconds later": 4 * time.Second} {
-			for holds, intercept := range map[string]func(memkube.Request) error{"created": nil, "refused at first": quota} {
+		for when, after := range map[string]time.Duration{"at once": 0, "a second later": time.Second,
+			"four seconds later": 4 * time.Second} {
+			for holds, intercept := range map[string]func(memkube.Request) error{"created": nil,
+				"refused at first": quota} {
 				t.Run(name+" "+when+" "+holds, func(t *testing.T) {
 					tell(t, func(w *world) {
 						w.stop()
@@ -217,7 +222,9 @@ func (w *world) saysOf(said map[string]string) {
 	if len(machines) != 1 {
 		w.Fatalf("%d machines", len(machines))
 	}
-	for _, object := range []struct{ got, want metav1.Object }{{bootstrap, want.Bootstrap}, {w.custom(), want.Custom}, {&machines[0], want.Machine}} {
+	for _, object := range []struct {
+		got, want metav1.Object
+	}{{bootstrap, want.Bootstrap}, {w.custom(), want.Custom}, {&machines[0], want.Machine}} {
 		if diff := cmp.Diff(object.want.GetLabels(), object.got.GetLabels()); diff != "" {
 			w.Errorf("labels of %T (-want +got):\n%s", object.got, diff)
 		}

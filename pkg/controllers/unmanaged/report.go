@@ -13,7 +13,8 @@ import (
 // report marks the host as ready from the start, and as provisioned once its node is known. It never reverts either.
 func (h *handler) report(machine *rkev1.CustomMachine) (*rkev1.CustomMachine, error) {
 	changed := machine.DeepCopy()
-	conditions.Set(&changed.Status.Conditions, conditions.Condition{Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue}, h.Now())
+	conditions.Set(&changed.Status.Conditions,
+		conditions.Condition{Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue}, h.Now())
 	if machine.Spec.ProviderID != "" {
 		changed.Status.Initialization.Provisioned, changed.Status.Ready = new(true), true
 	}

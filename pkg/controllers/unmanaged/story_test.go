@@ -19,17 +19,21 @@ const ours = namespace + "/"
 
 func TestStory_HostBecomesAMachine(t *testing.T) {
 	tell(t, func(w *world) {
-		flags := map[string]string{"role-etcd": "true", "role-control-plane": "true", "node-name": "edge-1", "address": "203.0.113.7", "labels": "site=north"}
+		flags := map[string]string{"role-etcd": "true", "role-control-plane": "true", "node-name": "edge-1",
+			"address": "203.0.113.7", "labels": "site=north"}
 		w.ask(demo, flags)
 		w.pass(time.Second)
 		w.answered(demo, ours+host)
-		w.wrote("create rkebootstraps.rke.cattle.io", "create custommachines.rke.cattle.io", "create machines.cluster.x-k8s.io",
+		w.wrote("create rkebootstraps.rke.cattle.io", "create custommachines.rke.cattle.io",
+			"create machines.cluster.x-k8s.io",
 			"update secrets", "update custommachines.rke.cattle.io/status")
 		machines := w.machines()
-		if len(machines) != 1 || machines[0].Labels[rkev1.EtcdRoleLabel] != "true" || machines[0].Labels[rkev1.MachineIDLabel] != identity {
+		if len(machines) != 1 || machines[0].Labels[rkev1.EtcdRoleLabel] != "true" ||
+			machines[0].Labels[rkev1.MachineIDLabel] != identity {
 			t.Errorf("the machines are %v", machines)
 		}
-		if status := w.custom().Status; len(status.Conditions) != 1 || status.Conditions[0].Status != "True" || status.Ready || status.Initialization.Provisioned != nil {
+		if status := w.custom().Status; len(status.Conditions) != 1 || status.Conditions[0].Status != "True" ||
+			status.Ready || status.Initialization.Provisioned != nil {
 			t.Errorf("a host without a node: %+v", status)
 		}
 		if log := w.log.String(); !strings.Contains(log, "Told a host that it is Machine "+ours+host) {
@@ -47,11 +51,13 @@ func TestStory_HostBecomesAMachine(t *testing.T) {
 		w.answered(demo, "gone")
 		w.wrote("delete secrets")
 
-		_, err := w.user.RKE.CustomMachine().Patch(namespace, host, types.MergePatchType, []byte(`{"spec":{"providerID":"k3s://edge-1"}}`))
+		_, err := w.user.RKE.CustomMachine().Patch(namespace, host, types.MergePatchType,
+			[]byte(`{"spec":{"providerID":"k3s://edge-1"}}`))
 		must(t, err)
 		w.pass(time.Second)
 		w.wrote("update custommachines.rke.cattle.io/status")
-		if status := w.custom().Status; !status.Ready || status.Initialization.Provisioned == nil || !*status.Initialization.Provisioned {
+		if status := w.custom().Status; !status.Ready || status.Initialization.Provisioned == nil ||
+			!*status.Initialization.Provisioned {
 			t.Errorf("a host with a node: %+v", status)
 		}
 		w.ask(demo, map[string]string{}) // a reinstalled agent sends no roles
@@ -126,7 +132,8 @@ func TestStory_TwoHostsWithOneIdentityAreOneMachine(t *testing.T) {
 		var refused error
 		for _, node := range []string{"edge-1", "edge-2"} {
 			together.Go(func() {
-				_, err := w.user.Core.Secret().Create(request(demo, identity, map[string]string{"role-worker": "true", "node-name": node}))
+				_, err := w.user.Core.Secret().Create(request(demo, identity,
+					map[string]string{"role-worker": "true", "node-name": node}))
 				if err != nil {
 					refused = err
 				}
@@ -192,7 +199,9 @@ func TestStory_WaitsAndGoesOn(t *testing.T) {
 			func(w *world) { must(w.T, w.api.Add(capi(namespace, "demo"))) },
 		},
 		"a paused cluster": {
-			func(w *world) { w.patchCAPI(`{"spec":{"paused":true}}`) }, func(w *world) { w.patchCAPI(`{"spec":{"paused":null}}`) },
+			func(w *world) { w.patchCAPI(`{"spec":{"paused":true}}`) }, func(w *world) {
+				w.patchCAPI(`{"spec":{"paused":null}}`)
+			},
 		},
 		"a cluster of another instance": {func(w *world) { w.mark("they") }, func(w *world) { w.mark(instance) }},
 	} {
@@ -268,7 +277,8 @@ func TestStory_HostThatComesBackTooEarly(t *testing.T) {
 	tell(t, func(w *world) {
 		w.ask(demo, role("worker"))
 		w.pass(time.Second)
-		_, err := w.user.CAPI.Machine().Patch(namespace, host, types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/drain"]}}`))
+		_, err := w.user.CAPI.Machine().Patch(namespace, host, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":["example.com/drain"]}}`))
 		must(t, err)
 		must(t, w.user.CAPI.Machine().Delete(namespace, host, &metav1.DeleteOptions{}))
 		must(t, w.user.Core.Secret().Delete(demo, host, &metav1.DeleteOptions{}))
@@ -278,7 +288,8 @@ func TestStory_HostThatComesBackTooEarly(t *testing.T) {
 		w.answered(demo, "is being deleted")
 		must(t, w.user.RKE.RKEBootstrap().Delete(namespace, host, &metav1.DeleteOptions{}))
 		must(t, w.user.RKE.CustomMachine().Delete(namespace, host, &metav1.DeleteOptions{}))
-		_, err = w.user.CAPI.Machine().Patch(namespace, host, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		_, err = w.user.CAPI.Machine().Patch(namespace, host, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`))
 		must(t, err)
 		w.pass(time.Second)
 		w.answered(demo, ours+host)

@@ -66,9 +66,10 @@ func TestStory_ObjectsThatNoCacheShows(t *testing.T) {
 				})
 				w.start()
 				must(t, w.api.Add(&rkev1.RKEBootstrap{
-					TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap"},
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: host, Labels: map[string]string{rkev1.MachineIDLabel: tt.id}},
-					Spec:       rkev1.RKEBootstrapSpec{ClusterName: "demo"},
+					TypeMeta: metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: host,
+						Labels: map[string]string{rkev1.MachineIDLabel: tt.id}},
+					Spec: rkev1.RKEBootstrapSpec{ClusterName: "demo"},
 				}))
 				w.ask(demo, role("worker"))
 				w.pass(20 * time.Second)
@@ -87,7 +88,8 @@ func TestStory_RefusedWritesAreTriedAgain(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			key := r.Verb + r.Resource.Resource + r.Subresource
-			if !strings.HasPrefix(r.Agent, agent) || r.Verb != "create" && r.Verb != "update" && r.Verb != "delete" || refused[key] {
+			if !strings.HasPrefix(r.Agent, agent) || r.Verb != "create" && r.Verb != "update" && r.Verb != "delete" ||
+				refused[key] {
 				return nil
 			}
 			refused[key] = true
@@ -117,14 +119,20 @@ func TestStory_CustomMachinesThatAreLeftAlone(t *testing.T) {
 		machine       *rkev1.CustomMachine
 		before, after func(w *world)
 	}{
-		"of another instance": {custom(of, nil), func(w *world) { w.mark("they") }, func(w *world) { w.mark(instance) }},
+		"of another instance": {custom(of, nil), func(w *world) { w.mark("they") }, func(w *world) {
+			w.mark(instance)
+		}},
 		"of a paused cluster": {
-			custom(of, nil), func(w *world) { w.patchCAPI(`{"spec":{"paused":true}}`) }, func(w *world) { w.patchCAPI(`{"spec":{"paused":null}}`) },
+			custom(of, nil), func(w *world) { w.patchCAPI(`{"spec":{"paused":true}}`) }, func(w *world) {
+				w.patchCAPI(`{"spec":{"paused":null}}`)
+			},
 		},
 		"paused": {custom(of, map[string]string{clusterv1.PausedAnnotation: ""}), func(*world) {}, func(w *world) {
 			w.patchCustom(`{"metadata":{"annotations":null}}`)
 		}},
-		"of no cluster": {custom(nil, nil), func(*world) {}, func(w *world) { w.patchCustom(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"demo"}}}`) }},
+		"of no cluster": {custom(nil, nil), func(*world) {}, func(w *world) {
+			w.patchCustom(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"demo"}}}`)
+		}},
 		"being deleted": {custom(of, map[string]string{}), func(*world) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,17 +209,20 @@ func TestStory_TooManyHostsWithoutANode(t *testing.T) {
 		if machines := w.machines(); len(machines) != 100 {
 			t.Fatalf("%d machines", len(machines))
 		}
-		const refusal = "100 hosts like this one have registered with this cluster and have no node yet; delete the Machines of hosts that will not become nodes, or wait"
+		const refusal = "100 hosts like this one have registered with this cluster and have no node yet; delete the " +
+			"Machines of hosts that will not become nodes, or wait"
 		w.ask(demo, role("worker"))
 		w.pass(time.Second)
 		w.answered(demo, refusal)
-		if custom, err := w.user.RKE.CustomMachine().Get(namespace, host, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if custom, err := w.user.RKE.CustomMachine().Get(namespace, host, metav1.GetOptions{}); !apierrors.IsNotFound(
+			err) {
 			t.Errorf("objects are created for a refused host: %v, %v", custom, err)
 		}
 		_, err := w.user.Core.Secret().Create(request(demo, "server", role("etcd")))
 		must(t, err)
 		w.pass(time.Second)
-		if _, err := w.user.CAPI.Machine().Get(namespace, naming.MachineRequest(naming.MachineRequestCustom, "server"), metav1.GetOptions{}); err != nil {
+		if _, err := w.user.CAPI.Machine().Get(namespace, naming.MachineRequest(naming.MachineRequestCustom, "server"),
+			metav1.GetOptions{}); err != nil {
 			t.Errorf("a server, for which the workers wait, is refused: %v", err)
 		}
 		w.ask(other, role("worker"))

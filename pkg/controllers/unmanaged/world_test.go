@@ -78,9 +78,11 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		w := &world{T: t, log: &bytes.Buffer{}}
 		w.api = memkube.New(memkube.Options{
-			Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, tenant, demo, other}, Permit: rights.Permit(t, agent),
+			Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, tenant, demo, other},
+			Permit: rights.Permit(t, agent),
 		})
-		must(t, w.api.Add(cluster(namespace, "demo", demo), capi(namespace, "demo"), cluster(tenant, "other", other), capi(tenant, "other")))
+		must(t, w.api.Add(cluster(namespace, "demo", demo), capi(namespace, "demo"), cluster(tenant, "other", other),
+			capi(tenant, "other")))
 		w.user, err = clients.New(w.api.Config("ignored"), clients.Options{Version: "user", WithoutDynamic: true})
 		must(t, err)
 		w.start()
@@ -91,9 +93,10 @@ func inWorld(t *testing.T, f func(w *world)) {
 
 func cluster(namespace, name, id string) *provv1.Cluster {
 	return &provv1.Cluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
-		Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: id},
+		TypeMeta: metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
+		Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: id},
 	}
 }
 
@@ -112,7 +115,8 @@ func (w *world) start() {
 	log := logrus.New()
 	log.SetOutput(w.log)
 	must(w.T, unmanaged.Register(c.HandlerContext(), unmanaged.Deps{
-		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(), Machines: c.CAPI.Machine(),
+		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(),
+		Machines:     c.CAPI.Machine(),
 		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance, Log: log,
 		Now: func() time.Time { return time.Now().Add(w.skew) },
 	}))
@@ -198,7 +202,8 @@ func (w *world) answer(in string) string {
 	case !found:
 		return "gone"
 	case secret.Labels[rkev1.MachineNameLabel] != "":
-		return secret.Labels[rkev1.MachineNamespaceLabel] + "/" + secret.Labels[rkev1.MachineNameLabel] + secret.Annotations[rkev1.RegistrationRefusedAnnotation]
+		return secret.Labels[rkev1.MachineNamespaceLabel] + "/" + secret.Labels[rkev1.MachineNameLabel] +
+			secret.Annotations[rkev1.RegistrationRefusedAnnotation]
 	}
 	return secret.Annotations[rkev1.RegistrationRefusedAnnotation]
 }

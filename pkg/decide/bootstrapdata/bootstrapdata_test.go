@@ -16,7 +16,8 @@ import (
 
 func example() bootstrapdata.Script {
 	return bootstrapdata.Script{
-		Installer: "#!/bin/sh\necho installing\n", ServerURL: "https://drover.example.org", CAChecksum: strings.Repeat("0a", 32),
+		Installer: "#!/bin/sh\necho installing\n", ServerURL: "https://drover.example.org",
+		CAChecksum:   strings.Repeat("0a", 32),
 		AccountToken: "eyJhbGciOi.example.sa-token", ServesAgent: true, AgentDataDir: "/data/agent",
 		Env: []rkev1.EnvVar{
 			{Name: "HTTPS_PROXY", Value: "http://it's:3128"}, {Name: "EMPTY"}, {Name: "no-name"},
@@ -50,7 +51,8 @@ func TestLinux_Strictness(t *testing.T) {
 			func(s *bootstrapdata.Script) { s.Env = []rkev1.EnvVar{{Name: "STRICT_VERIFY", Value: "false"}} },
 			"export STRICT_VERIFY='false'", "export STRICT_VERIFY='true'",
 		},
-		"the system's authorities": {func(s *bootstrapdata.Script) { s.CAChecksum = "" }, "CATTLE_SERVER", "STRICT_VERIFY"},
+		"the system's authorities": {func(s *bootstrapdata.Script) { s.CAChecksum = "" }, "CATTLE_SERVER",
+			"STRICT_VERIFY"},
 		"the agent comes from elsewhere": {
 			func(s *bootstrapdata.Script) { s.ServesAgent = false }, "CATTLE_SERVER", "CATTLE_AGENT_BINARY_BASE_URL",
 		},
@@ -91,7 +93,8 @@ func TestWindows(t *testing.T) {
 	s := example()
 	s.Installer = "param([String]$Token)\nfunction Invoke-WinsInstaller { }\n"
 	s.Env = append(s.Env, rkev1.EnvVar{Name: "$env:DEBUG", Value: "False"})
-	s.CSIProxy = bootstrapdata.CSIProxy{URL: "https://drover.example.org/assets/csi-proxy-v1.tar.gz", Version: "v1", KubeletPath: `C:/var/lib/rancher/rke2/bin/kubelet.exe`}
+	s.CSIProxy = bootstrapdata.CSIProxy{URL: "https://drover.example.org/assets/csi-proxy-v1.tar.gz", Version: "v1",
+		KubeletPath: `C:/var/lib/rancher/rke2/bin/kubelet.exe`}
 	script, err := bootstrapdata.Windows(s)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +132,8 @@ func TestCloudConfig(t *testing.T) {
 				t.Errorf("the script must be private and run first: %v %v", config.WriteFiles[0], config.RunCmd)
 			}
 			if name == "merged" {
-				if config.RunCmd[1] != "echo mine" || config.WriteFiles[1]["path"] != "/etc/mine" || !strings.Contains(text, "hostname: mine") {
+				if config.RunCmd[1] != "echo mine" || config.WriteFiles[1]["path"] != "/etc/mine" ||
+					!strings.Contains(text, "hostname: mine") {
 					t.Errorf("the user's configuration is lost:\n%s", text)
 				}
 			}
@@ -140,7 +144,8 @@ func TestCloudConfig(t *testing.T) {
 // TestVariables_NoneIsDroppedSilently checks that an invalid variable is an error: the user relies on it.
 func TestVariables_NoneIsDroppedSilently(t *testing.T) {
 	s := example()
-	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"}, rkev1.EnvVar{Name: "A=secret", Value: "secret"})
+	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"},
+		rkev1.EnvVar{Name: "A=secret", Value: "secret"})
 	for name, render := range map[string]func(bootstrapdata.Script) (string, error){
 		"Linux": bootstrapdata.Linux, "Windows": bootstrapdata.Windows,
 	} {
@@ -161,7 +166,8 @@ func TestVariables_NoneIsDroppedSilently(t *testing.T) {
 
 func TestValidVariable(t *testing.T) {
 	for name, want := range map[string]bool{
-		"HTTP_PROXY": true, "_a1": true, "$env:DEBUG": true, "": false, "a-b": false, "a.b": false, "1a": false, "$env:": false, "Ä": false,
+		"HTTP_PROXY": true, "_a1": true, "$env:DEBUG": true, "": false, "a-b": false, "a.b": false, "1a": false,
+		"$env:": false, "Ä": false,
 	} {
 		if got := bootstrapdata.ValidVariable(name); got != want {
 			t.Errorf("%q: got %v", name, got)
@@ -179,13 +185,15 @@ func TestCloudConfig_Refuses(t *testing.T) {
 		"? {password: hunter2}\n: x":     "must be a cloud-config",
 	} {
 		_, err := bootstrapdata.CloudConfig("", userdata)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "spec.userdata.inlineUserdata") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "spec.userdata.inlineUserdata") {
 			t.Fatalf("%q: error is %v, want %q with the field", userdata, err, want)
 		}
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %q contains a password", userdata, err)
 		}
-		if again := bootstrapdata.CheckUserdata(userdata); again == nil || !strings.HasSuffix(err.Error(), again.Error()) {
+		if again := bootstrapdata.CheckUserdata(userdata); again == nil ||
+			!strings.HasSuffix(err.Error(), again.Error()) {
 			t.Errorf("%q: the check returns %v, but the merge %v", userdata, again, err)
 		}
 	}

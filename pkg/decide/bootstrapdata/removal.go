@@ -96,7 +96,8 @@ const ReasonEtcdMemberHeld = "EtcdMemberHeld"
 const (
 	waitLast = "no other healthy etcd member has the cluster's data: another machine with etcd must join or become " +
 		"healthy first. To give up the data, " +
-		"annotate the RKEBootstrap " + rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines"
+		"annotate the RKEBootstrap " + rkev1.ForceRemoveEtcdAnnotation +
+		"=true, and restore a snapshot on other machines"
 	// WaitDown is the wait for a cluster that does not answer.
 	WaitDown = "the cluster does not answer, so Drover cannot check that the etcd member has left. If the cluster's " +
 		"hosts are gone, annotate the RKEBootstrap " +

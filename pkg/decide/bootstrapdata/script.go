@@ -99,7 +99,8 @@ func (s Script) serverVariables() []variable {
 	if s.CAChecksum != "" {
 		variables = append(variables, variable{"CATTLE_CA_CHECKSUM", s.CAChecksum})
 	}
-	return append(variables, variable{"CATTLE_ROLE_NONE", "true"}, variable{"CATTLE_TOKEN", naming.TokenHash(s.AccountToken)})
+	return append(variables, variable{"CATTLE_ROLE_NONE", "true"},
+		variable{"CATTLE_TOKEN", naming.TokenHash(s.AccountToken)})
 }
 
 const shebang = "#!/usr/bin/env sh"
@@ -141,7 +142,8 @@ func Windows(s Script) (string, error) {
 	}
 	variables := slices.Concat(user, s.serverVariables())
 	if s.CSIProxy.URL != "" {
-		variables = append(variables, variable{"CSI_PROXY_URL", s.CSIProxy.URL}, variable{"CSI_PROXY_VERSION", s.CSIProxy.Version},
+		variables = append(variables, variable{"CSI_PROXY_URL", s.CSIProxy.URL},
+			variable{"CSI_PROXY_VERSION", s.CSIProxy.Version},
 			variable{"CSI_PROXY_KUBELET_PATH", s.CSIProxy.KubeletPath})
 	}
 	var out strings.Builder

@@ -15,8 +15,9 @@ func TestToken_Expired(t *testing.T) {
 		want     bool
 		wantLeft time.Duration
 	}{
-		"never used":                {bootstrapdata.Token{}, reuse, false, 0},
-		"just used":                 {bootstrapdata.Token{LastUse: noon.Add(-10 * time.Second), Heard: true}, reuse, false, 20 * time.Second},
+		"never used": {bootstrapdata.Token{}, reuse, false, 0},
+		"just used": {bootstrapdata.Token{LastUse: noon.Add(-10 * time.Second), Heard: true}, reuse,
+			false, 20 * time.Second},
 		"used earlier":              {bootstrapdata.Token{LastUse: noon.Add(-reuse), Heard: true}, reuse, true, 0},
 		"its agent never connected": {bootstrapdata.Token{LastUse: noon.Add(-reuse)}, reuse, false, 0},
 		"its machine is a node":     {bootstrapdata.Token{Joined: true}, reuse, true, 0},

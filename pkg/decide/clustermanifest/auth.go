@@ -47,26 +47,31 @@ func RenderAuth(in Input, loopback string, trust []byte) (AuthObjects, error) {
 	named := in.named(Auth)
 	named.Labels = labels
 	keys := &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: *named.DeepCopy(), Data: map[string]string{TrustKey: string(trust)},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: *named.DeepCopy(),
+		Data: map[string]string{TrustKey: string(trust)},
 	}
 	one := intstr.FromInt32(1)
 	server := &appsv1.DaemonSet{
-		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "DaemonSet"}, ObjectMeta: *named.DeepCopy(),
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "DaemonSet"},
+		ObjectMeta: *named.DeepCopy(),
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			// Two pods cannot listen at one address. The old pod ends first, on one server after the other.
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
-				Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &one},
+				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &one},
 			},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: in.authPod(loopback)},
 		},
 	}
-	return AuthObjects{Keys: keys, Server: server}, errors.Join(mark(keys, &keys.ObjectMeta), mark(server, &server.ObjectMeta))
+	return AuthObjects{Keys: keys, Server: server},
+		errors.Join(mark(keys, &keys.ObjectMeta), mark(server, &server.ObjectMeta))
 }
 
 // DesiredAuth returns the token verification of a cluster that Drover makes.
 func DesiredAuth(source Source, f Facts, trust []byte) (AuthObjects, error) {
-	return RenderAuth(source.Input(f.Management, f.Token, f.PullSecrets), distro.LoopbackHost(f.Cluster.Spec.RKEConfig.Networking), trust)
+	return RenderAuth(source.Input(f.Management, f.Token, f.PullSecrets),
+		distro.LoopbackHost(f.Cluster.Spec.RKEConfig.Networking), trust)
 }
 
 // mark writes a digest on an object. It distinguishes the object from that of another release or of other keys.
@@ -85,15 +90,18 @@ func (in Input) authPod(loopback string) corev1.PodSpec {
 		AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 		HostNetwork: true, DNSPolicy: corev1.DNSDefault,
 		PriorityClassName: "system-node-critical",
-		Affinity:          &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: servers()}},
-		Tolerations:       []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		Affinity: &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: servers()}},
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id,
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{in.authContainer(loopback)},
-		Volumes: []corev1.Volume{{Name: "trust", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: Auth},
-		}}}},
+		Volumes: []corev1.Volume{
+			{Name: "trust", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: Auth},
+			}}}},
 	}
 	for i := range in.PullSecrets {
 		pod.ImagePullSecrets = append(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: pullSecretName(i)})
@@ -103,9 +111,10 @@ func (in Input) authPod(loopback string) corev1.PodSpec {
 
 // servers selects the nodes with an API server.
 func servers() *corev1.NodeSelector {
-	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-		{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.NodeSelectorOpExists},
-	}}}}
+	return &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.NodeSelectorOpExists},
+		}}}}
 }
 
 func (in Input) authContainer(loopback string) corev1.Container {
@@ -113,7 +122,8 @@ func (in Input) authContainer(loopback string) corev1.Container {
 	probe := func(path string, period, failures int32) *corev1.Probe {
 		return &corev1.Probe{
 			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-				Host: strings.Trim(loopback, "[]"), Port: intstr.FromInt32(distro.AuthnEndpointPort), Path: path, Scheme: corev1.URISchemeHTTP,
+				Host: strings.Trim(loopback, "[]"), Port: intstr.FromInt32(distro.AuthnEndpointPort), Path: path,
+				Scheme: corev1.URISchemeHTTP,
 			}},
 			PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 5,
 		}
@@ -121,7 +131,8 @@ func (in Input) authContainer(loopback string) corev1.Container {
 	return corev1.Container{
 		Name: "cluster-auth", Image: in.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Args: []string{
-			"cluster-auth", "--address=" + net.JoinHostPort(strings.Trim(loopback, "[]"), strconv.Itoa(distro.AuthnEndpointPort)),
+			"cluster-auth", "--address=" + net.JoinHostPort(strings.Trim(loopback, "[]"),
+				strconv.Itoa(distro.AuthnEndpointPort)),
 			"--trust-file=" + trustFolder + "/" + TrustKey,
 		},
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{

@@ -48,20 +48,25 @@ func TestAuth_HasNoRights(t *testing.T) {
 	t.Parallel()
 	objects := auth(t, minimal(everything, planFile), "localhost")
 	content, err := clustermanifest.YAML([]runtime.Object{objects.Keys, objects.Server})
-	if err != nil || strings.Contains(string(content), token) || strings.Contains(string(content), "cattle-credentials") || strings.Contains(string(content), "proxy:3128") {
+	if err != nil || strings.Contains(string(content), token) ||
+		strings.Contains(string(content), "cattle-credentials") || strings.Contains(string(content), "proxy:3128") {
 		t.Errorf("error %v, manifest %s", err, content)
 	}
 	pod := objects.Server.Spec.Template.Spec
 	security := pod.Containers[0].SecurityContext
-	if *pod.AutomountServiceAccountToken || pod.ServiceAccountName != "" || len(pod.Volumes) != 1 || pod.Volumes[0].ConfigMap == nil || len(pod.InitContainers) > 0 || len(pod.Containers) != 1 {
+	if *pod.AutomountServiceAccountToken || pod.ServiceAccountName != "" || len(pod.Volumes) != 1 ||
+		pod.Volumes[0].ConfigMap == nil || len(pod.InitContainers) > 0 || len(pod.Containers) != 1 {
 		t.Errorf("pod %+v", pod)
 	}
-	if *security.AllowPrivilegeEscalation || !*security.RunAsNonRoot || !*security.ReadOnlyRootFilesystem || *pod.SecurityContext.RunAsUser == 0 || security.Privileged != nil ||
-		security.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || !slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+	if *security.AllowPrivilegeEscalation || !*security.RunAsNonRoot || !*security.ReadOnlyRootFilesystem ||
+		*pod.SecurityContext.RunAsUser == 0 || security.Privileged != nil ||
+		security.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
+		!slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
 		len(security.Capabilities.Add) > 0 || pod.HostPID || pod.HostIPC {
 		t.Errorf("%+v", security)
 	}
-	if !pod.HostNetwork || len(pod.Tolerations) != 1 || pod.Tolerations[0] != (corev1.Toleration{Operator: corev1.TolerationOpExists}) {
+	if !pod.HostNetwork || len(pod.Tolerations) != 1 ||
+		pod.Tolerations[0] != (corev1.Toleration{Operator: corev1.TolerationOpExists}) {
 		t.Errorf("it must run on all nodes: host network %v, tolerations %v", pod.HostNetwork, pod.Tolerations)
 	}
 }
@@ -74,7 +79,8 @@ func TestAuth_OtherKeysRestartNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(one.Server, two.Server); diff != "" || one.Keys.Annotations[clustermanifest.DigestAnnotation] == two.Keys.Annotations[clustermanifest.DigestAnnotation] {
+	if diff := cmp.Diff(one.Server, two.Server); diff != "" || one.Keys.Annotations[clustermanifest.DigestAnnotation] ==
+		two.Keys.Annotations[clustermanifest.DigestAnnotation] {
 		t.Errorf("the server must not change with keys, and the keys must differ:\n%s", diff)
 	}
 }

@@ -133,7 +133,8 @@ func (in Input) addProbes(agent *corev1.Container) {
 
 func probe(path string, period, failures int32) *corev1.Probe {
 	get := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(healthPort), Scheme: corev1.URISchemeHTTP}
-	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}, PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 5}
+	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}, PeriodSeconds: period,
+		FailureThreshold: failures, TimeoutSeconds: 5}
 }
 
 // environment begins with the variables that the agent depends on. It drops the user's variables with the same names,
@@ -156,8 +157,11 @@ func (in Input) environment() []corev1.EnvVar {
 	}
 	own := len(variables)
 	for _, variable := range in.Environment {
-		reserved := strings.HasPrefix(variable.Name, "DROVER_") || strings.HasPrefix(variable.Name, "KUBERNETES_SERVICE_")
-		if !reserved && !slices.ContainsFunc(variables[:own], func(v corev1.EnvVar) bool { return v.Name == variable.Name }) {
+		reserved := strings.HasPrefix(variable.Name, "DROVER_") ||
+			strings.HasPrefix(variable.Name, "KUBERNETES_SERVICE_")
+		if !reserved && !slices.ContainsFunc(variables[:own], func(v corev1.EnvVar) bool {
+			return v.Name == variable.Name
+		}) {
 			variables = append(variables, variable)
 		}
 	}
@@ -167,19 +171,27 @@ func (in Input) environment() []corev1.EnvVar {
 func (in Input) volumes() []corev1.Volume {
 	mode, seconds := int32(0o440), tokenSeconds
 	volumes := []corev1.Volume{
-		{Name: "cattle-credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: in.credentialName(), DefaultMode: &mode}}},
-		{Name: "account", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode, Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
-			{ConfigMap: &corev1.ConfigMapProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
-			}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
-				Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
-			}}}},
-		}}}},
+		{Name: "cattle-credentials",
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: in.credentialName(),
+				DefaultMode: &mode}}},
+		{Name: "account",
+			VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode,
+				Sources: []corev1.VolumeProjection{
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token",
+						ExpirationSeconds: &seconds}},
+					{ConfigMap: &corev1.ConfigMapProjection{
+						LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+						Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+					}},
+					{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+						Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1",
+							FieldPath: "metadata.namespace"},
+					}}}},
+				}}}},
 	}
 	if in.HostNetwork {
-		volumes = append(volumes, corev1.Volume{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		volumes = append(volumes,
+			corev1.Volume{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	}
 	return volumes
 }
@@ -191,19 +203,22 @@ func (in Input) affinity() *corev1.Affinity {
 		return custom.DeepCopy()
 	}
 	prefer := func(weight int32, label string) corev1.PreferredSchedulingTerm {
-		return corev1.PreferredSchedulingTerm{Weight: weight, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: label, Operator: corev1.NodeSelectorOpIn, Values: []string{"true"}},
-		}}}
+		return corev1.PreferredSchedulingTerm{Weight: weight,
+			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: label, Operator: corev1.NodeSelectorOpIn, Values: []string{"true"}},
+			}}}
 	}
 	return &corev1.Affinity{
 		NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}},
-				},
-			}}},
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{
+						{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}},
+					},
+				}}},
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
-				prefer(100, "node-role.kubernetes.io/controlplane"), prefer(100, "node-role.kubernetes.io/control-plane"), prefer(1, "cattle.io/cluster-agent"),
+				prefer(100, "node-role.kubernetes.io/controlplane"),
+				prefer(100, "node-role.kubernetes.io/control-plane"), prefer(1, "cattle.io/cluster-agent"),
 			},
 		},
 		PodAntiAffinity: &corev1.PodAntiAffinity{

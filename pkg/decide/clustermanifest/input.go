@@ -56,7 +56,8 @@ type PullSecret struct {
 // pullSecretOf reads a Secret. The problem says why the Secret is unusable.
 func pullSecretOf(secret *corev1.Secret) (found PullSecret, problem string) {
 	if secret.Type != corev1.SecretTypeDockerConfigJson || len(secret.Data[corev1.DockerConfigJsonKey]) == 0 {
-		return PullSecret{}, "A pull secret of the default registry must have type " + string(corev1.SecretTypeDockerConfigJson)
+		return PullSecret{}, "A pull secret of the default registry must have type " +
+			string(corev1.SecretTypeDockerConfigJson)
 	}
 	return PullSecret{Name: secret.Name, DockerConfigJSON: secret.Data[corev1.DockerConfigJsonKey]}, ""
 }
@@ -88,11 +89,15 @@ var checksum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // check returns what is wrong with an input, and what would be right. The error never contains the token.
 func (in Input) check() error {
 	var problems []error
-	if server, err := url.Parse(in.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" || strings.Trim(server.Path, "/") != "" {
-		problems = append(problems, fmt.Errorf("server-url must be an https URL without a path, such as https://drover.example.com, not %q", redact.Address(in.ServerURL)))
+	if server, err := url.Parse(in.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" ||
+		strings.Trim(server.Path, "/") != "" {
+		problems = append(problems,
+			fmt.Errorf("server-url must be an https URL without a path, such as https://drover.example.com, not %q",
+				redact.Address(in.ServerURL)))
 	}
 	if in.CAChecksum != "" && !checksum.MatchString(in.CAChecksum) {
-		problems = append(problems, fmt.Errorf("the checksum of the authorities must be a SHA-256 in lower case, not %q", in.CAChecksum))
+		problems = append(problems,
+			fmt.Errorf("the checksum of the authorities must be a SHA-256 in lower case, not %q", in.CAChecksum))
 	}
 	if in.Token == "" || strings.ContainsAny(in.Token, " \t\r\n") {
 		problems = append(problems, errors.New("the registration token must be one word"))
@@ -119,7 +124,8 @@ func (in Input) checkImage() error {
 	case err == nil:
 		return nil
 	default:
-		return fmt.Errorf("the agent's image must be a reference such as drover-io/drover:v1.0.0, not %q", redact.Address(in.Image))
+		return fmt.Errorf("the agent's image must be a reference such as drover-io/drover:v1.0.0, not %q",
+			redact.Address(in.Image))
 	}
 }
 
@@ -132,7 +138,8 @@ func (in Input) checkBudget() error {
 	if set(budget.MinAvailable) && set(budget.MaxUnavailable) {
 		return fmt.Errorf("%s: set minAvailable or maxUnavailable, not both", field)
 	}
-	for child, value := range map[string]string{"minAvailable": budget.MinAvailable, "maxUnavailable": budget.MaxUnavailable} {
+	for child, value := range map[string]string{"minAvailable": budget.MinAvailable,
+		"maxUnavailable": budget.MaxUnavailable} {
 		if value != "" && !amount.MatchString(value) {
 			return fmt.Errorf("%s.%s: %q must be a number or a percentage", field, child, value)
 		}

@@ -159,7 +159,8 @@ func (s Source) Input(cluster *mgmtv3.Cluster, token string, pullSecrets []PullS
 // ReadPullSecrets reads the pull secrets for the image of a cluster's agent. An image from the default registry gets
 // all of them. An image from the registry that the installation's image names gets those that list this registry. It
 // skips a Secret that is missing or unusable, and passes the reason to warn.
-func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, name string) (*corev1.Secret, error), warn func(secret types.NamespacedName, problem string),
+func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, name string) (*corev1.Secret, error),
+	warn func(secret types.NamespacedName, problem string),
 ) ([]PullSecret, error) {
 	image := For(cluster, s.Image, s.Registry).Image
 	all := naming.InRegistry(s.Registry, image)

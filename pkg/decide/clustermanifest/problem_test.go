@@ -20,9 +20,10 @@ func TestProblem(t *testing.T) {
 		edit func(*clustermanifest.Source, *mgmtv3.Cluster)
 		want string
 	}{
-		"nothing":                  {func(*clustermanifest.Source, *mgmtv3.Cluster) {}, ""},
-		"a registry":               {registry("registry.example.com:5000/mirror"), ""},
-		"a registry with a scheme": {registry("https://registry.example.com"), `system-default-registry must be a host, optionally with a port and a path, and without a scheme such as https:// or a user, for example registry.example.com:5000, not "https://registry.example.com"`},
+		"nothing":    {func(*clustermanifest.Source, *mgmtv3.Cluster) {}, ""},
+		"a registry": {registry("registry.example.com:5000/mirror"), ""},
+		"a registry with a scheme": {registry("https://registry.example.com"),
+			`system-default-registry must be a host, optionally with a port and a path, and without a scheme such as https:// or a user, for example registry.example.com:5000, not "https://registry.example.com"`},
 		"a registry with a password": {
 			registry("https://me:hunter2@registry.example.com"), `system-default-registry must be a host`,
 		},
@@ -30,10 +31,12 @@ func TestProblem(t *testing.T) {
 			registry("me:hunter2@registry.example.com"), `system-default-registry must be a host`,
 		},
 		"a registry without the image": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
-			s.Image, c.Spec.ClusterSecrets.PrivateRegistryURL = "quay.io/drover-io/drover:v1", "https://registry.example.com"
+			s.Image, c.Spec.ClusterSecrets.PrivateRegistryURL = "quay.io/drover-io/drover:v1",
+				"https://registry.example.com"
 		}, ""},
 		"a registry in the image's name": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
-			s.Image, c.Spec.ClusterSecrets.PrivateRegistryURL = "registry.example.com/Mirror/drover:v1", "registry.example.com/Mirror/"
+			s.Image, c.Spec.ClusterSecrets.PrivateRegistryURL = "registry.example.com/Mirror/drover:v1",
+				"registry.example.com/Mirror/"
 		}, `system-default-registry must be a host`},
 		"an image with a password": {
 			func(s *clustermanifest.Source, _ *mgmtv3.Cluster) {
@@ -56,7 +59,8 @@ func TestProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, cluster := clustermanifest.Source{ServerURL: "https://drover.example.com", Image: "drover-io/drover:v1"}, &mgmtv3.Cluster{}
+			source, cluster := clustermanifest.Source{ServerURL: "https://drover.example.com",
+				Image: "drover-io/drover:v1"}, &mgmtv3.Cluster{}
 			tc.edit(&source, cluster)
 			got := clustermanifest.Problem(source, cluster)
 			if (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {

@@ -62,7 +62,8 @@ func Render(in Input) ([]runtime.Object, error) {
 	objects := []runtime.Object{
 		in.namespace(),
 		&corev1.ServiceAccount{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: in.named(ServiceAccount), AutomountServiceAccountToken: &no,
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: in.named(ServiceAccount),
+			AutomountServiceAccountToken: &no,
 		},
 	}
 	objects = append(objects, rights()...)
@@ -87,7 +88,8 @@ func Render(in Input) ([]runtime.Object, error) {
 
 // namespace permits the pod to use the host network where it has to, whatever the cluster's pod security standard is.
 func (in Input) namespace() *corev1.Namespace {
-	namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
+	namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
 	if in.HostNetwork {
 		namespace.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}
 	}
@@ -109,7 +111,8 @@ func rights() []runtime.Object {
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 			ObjectMeta: metav1.ObjectMeta{Name: AgentRole},
 			Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{""}, Resources: []string{"users", "groups", "serviceaccounts"}, Verbs: impersonate},
+				{APIGroups: []string{""}, Resources: []string{"users", "groups", "serviceaccounts"},
+					Verbs: impersonate},
 				{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"*"}, Verbs: impersonate},
 			},
 		},
@@ -132,8 +135,10 @@ func (in Input) credentialName() string { return CredentialName(in.ServerURL, in
 
 func (in Input) credential() *corev1.Secret {
 	return &corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: in.named(in.credentialName()), Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{"url": []byte(in.ServerURL), "token": []byte(in.Token), "namespace": []byte(in.Namespace)},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: in.named(in.credentialName()),
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{"url": []byte(in.ServerURL), "token": []byte(in.Token),
+			"namespace": []byte(in.Namespace)},
 	}
 }
 
@@ -146,7 +151,8 @@ func pullSecretName(i int) string {
 
 func (in Input) pullSecret(i int, secret PullSecret) *corev1.Secret {
 	made := &corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: in.named(pullSecretName(i)), Type: corev1.SecretTypeDockerConfigJson,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: in.named(pullSecretName(i)),
+		Type: corev1.SecretTypeDockerConfigJson,
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: secret.DockerConfigJSON},
 	}
 	made.Labels = map[string]string{PullSecretLabel: "true"}
@@ -165,8 +171,9 @@ func (in Input) priorityClass() *schedulingv1.PriorityClass {
 		policy = *wanted.PreemptionPolicy
 	}
 	return &schedulingv1.PriorityClass{
-		TypeMeta:    metav1.TypeMeta{APIVersion: schedulingv1.SchemeGroupVersion.String(), Kind: "PriorityClass"},
-		ObjectMeta:  metav1.ObjectMeta{Name: PriorityClass + "-" + naming.SHA256(fmt.Sprintf("%d %s", wanted.Value, policy))[:8]},
+		TypeMeta: metav1.TypeMeta{APIVersion: schedulingv1.SchemeGroupVersion.String(), Kind: "PriorityClass"},
+		ObjectMeta: metav1.ObjectMeta{Name: PriorityClass + "-" +
+			naming.SHA256(fmt.Sprintf("%d %s", wanted.Value, policy))[:8]},
 		Value:       int32(wanted.Value),
 		Description: "For the agent of this cluster.", PreemptionPolicy: &policy,
 	}

@@ -39,9 +39,11 @@ func minimal(edits ...func(*clustermanifest.Input)) clustermanifest.Input {
 func everything(in *clustermanifest.Input) {
 	in.CAChecksum = strings.Repeat("0123456789abcdef", 4)
 	in.Registry, in.Image = "registry.example.com:5000", "registry.example.com:5000/drover-io/drover:v1.0.0"
-	in.PullSecrets = []clustermanifest.PullSecret{{Name: "a", DockerConfigJSON: []byte(`{"auths":{"a":{}}}`)}, {Name: "b", DockerConfigJSON: []byte(`{}`)}}
+	in.PullSecrets = []clustermanifest.PullSecret{{Name: "a", DockerConfigJSON: []byte(`{"auths":{"a":{}}}`)},
+		{Name: "b", DockerConfigJSON: []byte(`{}`)}}
 	in.Environment = []corev1.EnvVar{
-		{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}, {Name: "STRICT_VERIFY", Value: "false"}, {Name: "CATTLE_SERVER", Value: "https://elsewhere"},
+		{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}, {Name: "STRICT_VERIFY", Value: "false"},
+		{Name: "CATTLE_SERVER", Value: "https://elsewhere"},
 	}
 	never := corev1.PreemptNever
 	in.Customization = &provv1.AgentDeploymentCustomization{
@@ -80,7 +82,8 @@ func text(t *testing.T, in clustermanifest.Input) []byte {
 // TestGolden records the manifests: a difference restarts every agent.
 func TestGolden(t *testing.T) {
 	for name, in := range map[string]clustermanifest.Input{
-		"import": minimal(), "import-everything": minimal(everything), "plan": minimal(planFile), "plan-everything": minimal(everything, planFile),
+		"import": minimal(), "import-everything": minimal(everything), "plan": minimal(planFile),
+		"plan-everything": minimal(everything, planFile),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := text(t, in)
@@ -97,7 +100,8 @@ func TestGolden(t *testing.T) {
 func TestYAML_IsValidForAnAPIServer(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, schedulingv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme,
+		policyv1.AddToScheme, schedulingv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +118,9 @@ func TestYAML_IsValidForAnAPIServer(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v in\n%s", err, document)
 			}
-			if diff := cmp.Diff(objects[i], got, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })); diff != "" {
+			if diff := cmp.Diff(objects[i], got, cmp.Comparer(func(a, b resource.Quantity) bool {
+				return a.Cmp(b) == 0
+			})); diff != "" {
 				t.Errorf("round trip (-want +got):\n%s", diff)
 			}
 		}
@@ -142,7 +148,8 @@ func TestRender_AgentMayOnlyImpersonate(t *testing.T) {
 		switch o := object.(type) {
 		case *rbacv1.ClusterRole:
 			for _, rule := range o.Rules {
-				if !slices.Equal(rule.Verbs, []string{"impersonate"}) || slices.Contains(rule.APIGroups, "*") || len(rule.NonResourceURLs) > 0 {
+				if !slices.Equal(rule.Verbs, []string{"impersonate"}) || slices.Contains(rule.APIGroups, "*") ||
+					len(rule.NonResourceURLs) > 0 {
 					t.Errorf("role %s allows %+v", o.Name, rule)
 				}
 			}
@@ -154,7 +161,8 @@ func TestRender_AgentMayOnlyImpersonate(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	want := map[string]string{"ServiceAccount cattle-system cattle": "drover-cluster-agent", "Group  system:drover:cluster-admin": "cluster-admin"}
+	want := map[string]string{"ServiceAccount cattle-system cattle": "drover-cluster-agent",
+		"Group  system:drover:cluster-admin": "cluster-admin"}
 	if diff := cmp.Diff(want, bound); diff != "" {
 		t.Errorf("bound (-want +got):\n%s", diff)
 	}
@@ -179,8 +187,10 @@ func TestRender_PodIsRestricted(t *testing.T) {
 			t.Fatalf("%s: containers %v", name, pod.Containers)
 		}
 		security := pod.Containers[0].SecurityContext
-		if *security.AllowPrivilegeEscalation || !*security.RunAsNonRoot || !*security.ReadOnlyRootFilesystem || *pod.SecurityContext.RunAsUser == 0 ||
-			security.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || !slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+		if *security.AllowPrivilegeEscalation || !*security.RunAsNonRoot || !*security.ReadOnlyRootFilesystem ||
+			*pod.SecurityContext.RunAsUser == 0 ||
+			security.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
+			!slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
 			len(security.Capabilities.Add) > 0 || security.Privileged != nil {
 			t.Errorf("%s: %+v", name, security)
 		}
@@ -208,7 +218,8 @@ func TestRender_AnAgentRunsUntilItsSuccessorIsConnected(t *testing.T) {
 		spec := find[*appsv1.Deployment](t, render(t, in)).Spec
 		rolling := spec.Strategy.RollingUpdate
 		if *spec.Replicas != replicas || rolling.MaxUnavailable.IntValue() != 0 || rolling.MaxSurge.IntValue() != 1 {
-			t.Errorf("%s: %d replicas, %s unavailable, %s more", name, *spec.Replicas, rolling.MaxUnavailable, rolling.MaxSurge)
+			t.Errorf("%s: %d replicas, %s unavailable, %s more", name, *spec.Replicas, rolling.MaxUnavailable,
+				rolling.MaxSurge)
 		}
 		agent := spec.Template.Spec.Containers[0]
 		if agent.ReadinessProbe == nil && agent.StartupProbe == nil {
@@ -236,10 +247,12 @@ func TestRender_UserCannotTurnOffWhatTheAgentDependsOn(t *testing.T) {
 			in.Environment = append(in.Environment, corev1.EnvVar{Name: name, Value: "https://elsewhere.example.com"})
 		}
 	}
-	for _, variable := range find[*appsv1.Deployment](t, render(t, minimal(everything, elsewhere))).Spec.Template.Spec.Containers[0].Env {
+	for _, variable := range find[*appsv1.Deployment](t,
+		render(t, minimal(everything, elsewhere))).Spec.Template.Spec.Containers[0].Env {
 		values[variable.Name] = append(values[variable.Name], variable.Value)
 	}
-	for name, want := range map[string]string{"STRICT_VERIFY": "true", "CATTLE_SERVER": "https://drover.example.com", "HTTPS_PROXY": "http://proxy:3128"} {
+	for name, want := range map[string]string{"STRICT_VERIFY": "true", "CATTLE_SERVER": "https://drover.example.com",
+		"HTTPS_PROXY": "http://proxy:3128"} {
 		if got := values[name]; len(got) != 1 || got[0] != want {
 			t.Errorf("%s is %v, want %s", name, got, want)
 		}
@@ -261,11 +274,13 @@ func TestRender_TokenIsInOneSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		secret, ok := object.(*corev1.Secret)
-		if holds := ok && strings.HasPrefix(secret.Name, name); holds != (ok && string(secret.Data["token"]) == token) || strings.Contains(string(content), token) {
+		if holds := ok && strings.HasPrefix(secret.Name, name); holds !=
+			(ok && string(secret.Data["token"]) == token) || strings.Contains(string(content), token) {
 			t.Errorf("the token is in %s", content)
 		}
 	}
-	if got := clustermanifest.CredentialName("https://drover.example.com", token, ""); len(got) != len(name)+10 || got == clustermanifest.CredentialName("https://drover.example.com", token, "c-m-1") {
+	if got := clustermanifest.CredentialName("https://drover.example.com", token, ""); len(got) != len(name)+10 ||
+		got == clustermanifest.CredentialName("https://drover.example.com", token, "c-m-1") {
 		t.Errorf("credential %s", got)
 	}
 	in := minimal(func(in *clustermanifest.Input) { in.Token, in.Image = "hunter2 hunter3", "not an image" })
@@ -281,18 +296,31 @@ func TestRender_Errors(t *testing.T) {
 	t.Parallel()
 	budget := func(least, most string) func(*clustermanifest.Input) {
 		return func(in *clustermanifest.Input) {
-			in.Customization = &provv1.AgentDeploymentCustomization{SchedulingCustomization: &provv1.AgentSchedulingCustomization{
-				PodDisruptionBudget: &provv1.PodDisruptionBudgetSpec{MinAvailable: least, MaxUnavailable: most},
-			}}
+			in.Customization = &provv1.AgentDeploymentCustomization{
+				SchedulingCustomization: &provv1.AgentSchedulingCustomization{
+					PodDisruptionBudget: &provv1.PodDisruptionBudgetSpec{MinAvailable: least, MaxUnavailable: most},
+				}}
 		}
 	}
 	for want, edit := range map[string]func(*clustermanifest.Input){
-		"server-url must be an https URL without a path":                    func(in *clustermanifest.Input) { in.ServerURL = "http://drover.example.com" },
-		`not "https://drover.example.com/path"`:                             func(in *clustermanifest.Input) { in.ServerURL += "/path" },
-		"must be a SHA-256 in lower case":                                   func(in *clustermanifest.Input) { in.CAChecksum = "C0FFEE" },
-		"the registration token must be one word":                           func(in *clustermanifest.Input) { in.Token = "" },
-		"a reference such as drover-io/drover:v1.0.0":                       func(in *clustermanifest.Input) { in.Image = "UPPER CASE" },
-		`spec.agentEnvVars[0].name: "a=***" must be the name of a variable`: func(in *clustermanifest.Input) { in.Environment = []corev1.EnvVar{{Name: "a=b"}} },
+		"server-url must be an https URL without a path": func(in *clustermanifest.Input) {
+			in.ServerURL = "http://drover.example.com"
+		},
+		`not "https://drover.example.com/path"`: func(in *clustermanifest.Input) {
+			in.ServerURL += "/path"
+		},
+		"must be a SHA-256 in lower case": func(in *clustermanifest.Input) {
+			in.CAChecksum = "C0FFEE"
+		},
+		"the registration token must be one word": func(in *clustermanifest.Input) {
+			in.Token = ""
+		},
+		"a reference such as drover-io/drover:v1.0.0": func(in *clustermanifest.Input) {
+			in.Image = "UPPER CASE"
+		},
+		`spec.agentEnvVars[0].name: "a=***" must be the name of a variable`: func(in *clustermanifest.Input) {
+			in.Environment = []corev1.EnvVar{{Name: "a=b"}}
+		},
 		"podDisruptionBudget: set minAvailable or maxUnavailable, not both": budget("1", "1"),
 		`podDisruptionBudget.minAvailable: "some" must be a number`:         budget("some", ""),
 	} {
@@ -308,9 +336,10 @@ func TestRender_PriorityClassesAreNeverChanged(t *testing.T) {
 	t.Parallel()
 	class := func(value int) *schedulingv1.PriorityClass {
 		objects := render(t, minimal(func(in *clustermanifest.Input) {
-			in.Customization = &provv1.AgentDeploymentCustomization{SchedulingCustomization: &provv1.AgentSchedulingCustomization{
-				PriorityClass: &provv1.PriorityClassSpec{Value: value},
-			}}
+			in.Customization = &provv1.AgentDeploymentCustomization{
+				SchedulingCustomization: &provv1.AgentSchedulingCustomization{
+					PriorityClass: &provv1.PriorityClassSpec{Value: value},
+				}}
 		}))
 		found := find[*schedulingv1.PriorityClass](t, objects)
 		if used := find[*appsv1.Deployment](t, objects).Spec.Template.Spec.PriorityClassName; used != found.Name {
@@ -326,14 +355,16 @@ func TestRender_PriorityClassesAreNeverChanged(t *testing.T) {
 func TestFor(t *testing.T) {
 	t.Parallel()
 	cluster := &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}, Spec: mgmtv3.ClusterSpec{
-		AgentEnvVars: []corev1.EnvVar{{Name: "A", Value: "b"}}, ClusterAgentDeploymentCustomization: &provv1.AgentDeploymentCustomization{},
+		AgentEnvVars:                        []corev1.EnvVar{{Name: "A", Value: "b"}},
+		ClusterAgentDeploymentCustomization: &provv1.AgentDeploymentCustomization{},
 		// the agent image of another program
 		DesiredAgentImage: "rancher/rancher-agent:v2.14.0",
 	}}
 	for name, tc := range map[string]struct{ own, others, want string }{
 		"no registry":                      {"", "", "drover-io/drover:v1"},
 		"the registry of the installation": {"", "r.example.com", "r.example.com/drover-io/drover:v1"},
-		"the registry of the cluster wins": {"own.example.com/", "r.example.com", "own.example.com/drover-io/drover:v1"},
+		"the registry of the cluster wins": {"own.example.com/", "r.example.com",
+			"own.example.com/drover-io/drover:v1"},
 	} {
 		cluster.Spec.ClusterSecrets.PrivateRegistryURL = tc.own
 		in := clustermanifest.For(cluster, "docker.io/drover-io/drover:v1", tc.others)

@@ -34,25 +34,32 @@ func TestSet(t *testing.T) {
 			set:  ready,
 			want: []rkev1.GenericCondition{
 				{Type: "Other", Status: "False"},
-				{Type: "Ready", Status: "True", Reason: "Ok", Message: "Cluster c is ready", LastUpdateTime: laterText, LastTransitionTime: laterText},
+				{Type: "Ready", Status: "True", Reason: "Ok", Message: "Cluster c is ready", LastUpdateTime: laterText,
+					LastTransitionTime: laterText},
 			},
 			wantChanged: true,
 		},
 		"the same condition changes no byte": {
-			list: []rkev1.GenericCondition{{Type: "Ready", Status: "True", Reason: "Ok", Message: "Cluster c is ready", LastUpdateTime: noonText, LastTransitionTime: noonText}},
-			set:  ready,
-			want: []rkev1.GenericCondition{{Type: "Ready", Status: "True", Reason: "Ok", Message: "Cluster c is ready", LastUpdateTime: noonText, LastTransitionTime: noonText}},
+			list: []rkev1.GenericCondition{{Type: "Ready", Status: "True", Reason: "Ok", Message: "Cluster c is ready",
+				LastUpdateTime: noonText, LastTransitionTime: noonText}},
+			set: ready,
+			want: []rkev1.GenericCondition{{Type: "Ready", Status: "True", Reason: "Ok", Message: "Cluster c is ready",
+				LastUpdateTime: noonText, LastTransitionTime: noonText}},
 		},
 		"a new message is an update, not a transition": {
-			list:        []rkev1.GenericCondition{{Type: "Ready", Status: "True", Message: "Old", LastUpdateTime: noonText, LastTransitionTime: noonText}},
-			set:         ready,
-			want:        []rkev1.GenericCondition{{Type: "Ready", Status: "True", Reason: "Ok", Message: "Cluster c is ready", LastUpdateTime: laterText, LastTransitionTime: noonText}},
+			list: []rkev1.GenericCondition{{Type: "Ready", Status: "True", Message: "Old",
+				LastUpdateTime: noonText, LastTransitionTime: noonText}},
+			set: ready,
+			want: []rkev1.GenericCondition{{Type: "Ready", Status: "True", Reason: "Ok",
+				Message: "Cluster c is ready", LastUpdateTime: laterText, LastTransitionTime: noonText}},
 			wantChanged: true,
 		},
 		"a new status is a transition": {
-			list:        []rkev1.GenericCondition{{Type: "Ready", Status: "Unknown", LastUpdateTime: noonText, LastTransitionTime: noonText}},
-			set:         ready,
-			want:        []rkev1.GenericCondition{{Type: "Ready", Status: "True", Reason: "Ok", Message: "Cluster c is ready", LastUpdateTime: laterText, LastTransitionTime: laterText}},
+			list: []rkev1.GenericCondition{{Type: "Ready", Status: "Unknown", LastUpdateTime: noonText,
+				LastTransitionTime: noonText}},
+			set: ready,
+			want: []rkev1.GenericCondition{{Type: "Ready", Status: "True", Reason: "Ok",
+				Message: "Cluster c is ready", LastUpdateTime: laterText, LastTransitionTime: laterText}},
 			wantChanged: true,
 		},
 	} {
@@ -89,7 +96,8 @@ func TestSetMeta_EdgeCondSettersPanicOnMetaConditions(t *testing.T) {
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
-	if !IsTrueMeta(list, "Reconciled") || IsFalseMeta(list, "Reconciled") || IsTrueMeta(list, "Absent") || IsFalseMeta(list, "Absent") {
+	if !IsTrueMeta(list, "Reconciled") || IsFalseMeta(list, "Reconciled") || IsTrueMeta(list, "Absent") ||
+		IsFalseMeta(list, "Absent") {
 		t.Error("predicates disagree with the list")
 	}
 }

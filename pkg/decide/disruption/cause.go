@@ -58,7 +58,8 @@ const (
 func Causes() []Cause {
 	return []Cause{
 		CommandRestore, CommandRoll, CommandSnapshot, CommandRotateCertificates, CommandRotateKeys,
-		EditVersion, EditReinstall, EditConfiguration, EditEtcd, EditRegistries, EditNetworking, EditObject, EditMachine, EditPool, EditSettings,
+		EditVersion, EditReinstall, EditConfiguration, EditEtcd, EditRegistries, EditNetworking, EditObject,
+		EditMachine, EditPool, EditSettings,
 		HealthServerLost, HealthCheckFailed, HealthMachineFailed,
 		Unknown,
 	}

@@ -13,7 +13,8 @@ func TestCauses_AllButOneAreRequested(t *testing.T) {
 			t.Errorf("%s is of kind %q", cause, cause.Kind())
 		}
 	}
-	for cause, want := range map[Cause]Kind{EditVersion: KindEdit, HealthServerLost: KindHealth, CommandRoll: KindCommand, "editor": KindNone, "": KindNone} {
+	for cause, want := range map[Cause]Kind{EditVersion: KindEdit, HealthServerLost: KindHealth,
+		CommandRoll: KindCommand, "editor": KindNone, "": KindNone} {
 		if got := cause.Kind(); got != want {
 			t.Errorf("%q is of kind %q, want %q", cause, got, want)
 		}

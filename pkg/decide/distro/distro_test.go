@@ -38,20 +38,23 @@ func TestWireFacts(t *testing.T) {
 		return facts{
 			"command": r.Command(), "server": r.ServerUnit(), "agent": r.AgentUnit(), "port": r.SupervisorPort(),
 			"data": r.DefaultDataDir(), "kubectl": r.Kubectl("/data"), "kubeconfig": r.AdminKubeconfig(),
-			"killall": r.KillAllScript(), "config": r.ConfigFile(), "registries": r.RegistriesFile(), "env": r.EnvPrefix(),
+			"killall": r.KillAllScript(), "config": r.ConfigFile(), "registries": r.RegistriesFile(),
+			"env": r.EnvPrefix(),
 		}
 	}
 	want := map[distro.Runtime]facts{
 		distro.RKE2: {
 			"command": "rke2", "server": "rke2-server", "agent": "rke2-agent", "port": 9345,
-			"data": "/var/lib/rancher/rke2", "kubectl": "/data/bin/kubectl", "kubeconfig": "/etc/rancher/rke2/rke2.yaml",
-			"killall": "rke2-killall.sh", "config": "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml",
+			"data": "/var/lib/rancher/rke2", "kubectl": "/data/bin/kubectl",
+			"kubeconfig": "/etc/rancher/rke2/rke2.yaml",
+			"killall":    "rke2-killall.sh", "config": "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml",
 			"registries": "/etc/rancher/rke2/registries.yaml", "env": "RKE2",
 		},
 		distro.K3s: {
 			"command": "k3s", "server": "k3s", "agent": "k3s-agent", "port": 6443,
-			"data": "/var/lib/rancher/k3s", "kubectl": "/usr/local/bin/kubectl", "kubeconfig": "/etc/rancher/k3s/k3s.yaml",
-			"killall": "k3s-killall.sh", "config": "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml",
+			"data": "/var/lib/rancher/k3s", "kubectl": "/usr/local/bin/kubectl",
+			"kubeconfig": "/etc/rancher/k3s/k3s.yaml",
+			"killall":    "k3s-killall.sh", "config": "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml",
 			"registries": "/etc/rancher/k3s/registries.yaml", "env": "K3S",
 		},
 	}
@@ -85,7 +88,8 @@ func TestDirsFor(t *testing.T) {
 			runtime: distro.K3s,
 			dirs:    rkev1.DataDirectories{SystemAgent: "/a", Provisioning: "/p", K8sDistro: "/d"},
 			want: map[string]string{
-				"agent": "/a", "part": "/d/etc/config-files/flannel-conf", "tls": "/d/etc/tls/registries/r.example:5000/ca.crt",
+				"agent": "/a", "part": "/d/etc/config-files/flannel-conf",
+				"tls":      "/d/etc/tls/registries/r.example:5000/ca.crt",
 				"manifest": "/d/server/manifests/rancher/addons.yaml", "cert": "/d/server/tls/kube-scheduler",
 				"webhook": "/d/kube-api-authn-webhook.yaml", "script": "/p/idempotence/idempotent.sh",
 				"name": "/d/server/db/etcd/name",
@@ -132,7 +136,8 @@ func TestLoopbackHost(t *testing.T) {
 
 func TestJoinURL(t *testing.T) {
 	t.Parallel()
-	for host, want := range map[string]string{"10.0.0.1": "https://10.0.0.1:9345", "fd00::1": "https://[fd00::1]:9345"} {
+	for host, want := range map[string]string{"10.0.0.1": "https://10.0.0.1:9345",
+		"fd00::1": "https://[fd00::1]:9345"} {
 		if got := distro.RKE2.JoinURL(host); got != want {
 			t.Errorf("JoinURL(%q) = %q, want %q", host, got, want)
 		}

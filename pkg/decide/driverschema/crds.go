@@ -40,7 +40,8 @@ var kindName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 // ValidName returns an error that says what is wrong with a driver's name.
 func ValidName(driver string) error {
 	if !kindName.MatchString(driver) {
-		return fmt.Errorf("driver name %q: want letters and digits only, a letter first, because kinds are named after it", driver)
+		return fmt.Errorf(
+			"driver name %q: want letters and digits only, a letter first, because kinds are named after it", driver)
 	}
 	return nil
 }
@@ -102,7 +103,8 @@ func upperFirst(s string) string {
 func definition(group, kind string, schema apiextv1.JSONSchemaProps, status bool) *apiextv1.CustomResourceDefinition {
 	singular := strings.ToLower(kind)
 	version := apiextv1.CustomResourceDefinitionVersion{
-		Name: Version, Served: true, Storage: true, Schema: &apiextv1.CustomResourceValidation{OpenAPIV3Schema: &schema},
+		Name: Version, Served: true, Storage: true,
+		Schema: &apiextv1.CustomResourceValidation{OpenAPIV3Schema: &schema},
 	}
 	if status {
 		version.Subresources = &apiextv1.CustomResourceSubresources{Status: &apiextv1.CustomResourceSubresourceStatus{}}
@@ -112,7 +114,8 @@ func definition(group, kind string, schema apiextv1.JSONSchemaProps, status bool
 		ObjectMeta: metav1.ObjectMeta{
 			Name: singular + "s." + group,
 			Labels: map[string]string{
-				contractLabel: Version, rkev1.ClusterIndexedLabel: "true", rkev1.BackupLabel: "true", rkev1.ClusterctlLabel: "",
+				contractLabel: Version, rkev1.ClusterIndexedLabel: "true", rkev1.BackupLabel: "true",
+				rkev1.ClusterctlLabel: "",
 			},
 		},
 		Spec: apiextv1.CustomResourceDefinitionSpec{
@@ -126,7 +129,8 @@ func definition(group, kind string, schema apiextv1.JSONSchemaProps, status bool
 	}
 }
 
-func root(description string, properties map[string]apiextv1.JSONSchemaProps, required ...string) apiextv1.JSONSchemaProps {
+func root(description string, properties map[string]apiextv1.JSONSchemaProps,
+	required ...string) apiextv1.JSONSchemaProps {
 	out := map[string]apiextv1.JSONSchemaProps{
 		"apiVersion": {Type: "string"}, "kind": {Type: "string"}, "metadata": {Type: "object"},
 	}
@@ -159,11 +163,13 @@ func machineSpec(spec mgmtv3.DynamicSchemaSpec) apiextv1.JSONSchemaProps {
 }
 
 func machineSchema(spec mgmtv3.DynamicSchemaSpec) apiextv1.JSONSchemaProps {
-	return root("One machine.", map[string]apiextv1.JSONSchemaProps{"spec": machineSpec(spec), "status": machineStatus()})
+	return root("One machine.", map[string]apiextv1.JSONSchemaProps{"spec": machineSpec(spec),
+		"status": machineStatus()})
 }
 
 func templateSchema(spec mgmtv3.DynamicSchemaSpec) apiextv1.JSONSchemaProps {
-	template := object("Template is what machines are cloned from.", map[string]apiextv1.JSONSchemaProps{"spec": machineSpec(spec)})
+	template := object("Template is what machines are cloned from.",
+		map[string]apiextv1.JSONSchemaProps{"spec": machineSpec(spec)})
 	return root("Template of machines.", map[string]apiextv1.JSONSchemaProps{
 		"spec": object("Spec is the template.", map[string]apiextv1.JSONSchemaProps{
 			"clusterName": text("ClusterName is the name of the Cluster API cluster."),

@@ -36,8 +36,9 @@ func TestLoadCore_KnowsEveryFlag(t *testing.T) {
 		t.Errorf("the table is of release %s", core.Version)
 	}
 	want := map[string]int{
-		"amazonec2": 39, "azure": 33, "digitalocean": 14, "exoscale": 12, "generic": 5, "google": 22, "noop": 1, "openstack": 45,
-		"pod": 2, "rackspace": 10, "softlayer": 16, "vmwarevsphere": 33,
+		"amazonec2": 39, "azure": 33, "digitalocean": 14, "exoscale": 12, "generic": 5, "google": 22, "noop": 1,
+		"openstack": 45,
+		"pod":       2, "rackspace": 10, "softlayer": 16, "vmwarevsphere": 33,
 	}
 	got := map[string]int{}
 	for name, flags := range core.Drivers {
@@ -113,7 +114,8 @@ func TestSeeds_AllBecomeKinds(t *testing.T) {
 func checkStructural(t *testing.T, crd *apiextv1.CustomResourceDefinition) {
 	t.Helper()
 	var internal apiext.JSONSchemaProps
-	if err := apiextv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+	if err := apiextv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &internal, nil); err != nil {
 		t.Fatal(err)
 	}
 	structural, err := schema.NewStructural(&internal)
@@ -164,13 +166,18 @@ func TestFields_Refuses(t *testing.T) {
 		flags   []driverschema.Flag
 		wantErr string
 	}{
-		"a flag without a prefix":        {[]driverschema.Flag{{Name: "url", Type: driverschema.FlagString}}, `flag "url" has no driver prefix`},
-		"an unknown type":                {[]driverschema.Flag{{Name: "sim-x", Type: "float"}}, `flag "sim-x" has the unknown type "float"`},
-		"two flags for one field":        {[]driverschema.Flag{{Name: "sim-a-b", Type: "string"}, {Name: "sim-a--b", Type: "int"}}, `maps to field "aB"`},
-		"an alias that hides a neighbor": {[]driverschema.Flag{{Name: "sim-path", Type: "string"}, {Name: "sim-content", Type: "string"}}, `maps to field "content"`},
+		"a flag without a prefix": {[]driverschema.Flag{{Name: "url", Type: driverschema.FlagString}},
+			`flag "url" has no driver prefix`},
+		"an unknown type": {[]driverschema.Flag{{Name: "sim-x", Type: "float"}},
+			`flag "sim-x" has the unknown type "float"`},
+		"two flags for one field": {[]driverschema.Flag{{Name: "sim-a-b", Type: "string"},
+			{Name: "sim-a--b", Type: "int"}}, `maps to field "aB"`},
+		"an alias that hides a neighbor": {[]driverschema.Flag{{Name: "sim-path", Type: "string"},
+			{Name: "sim-content", Type: "string"}}, `maps to field "content"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := driverschema.Fields(test.flags, driverschema.Metadata{Aliases: map[string]string{"content": "path"}})
+			_, err := driverschema.Fields(test.flags,
+				driverschema.Metadata{Aliases: map[string]string{"content": "path"}})
 			if err == nil || !strings.Contains(err.Error(), test.wantErr) {
 				t.Errorf("error is %v, want %q", err, test.wantErr)
 			}
@@ -188,8 +195,10 @@ func TestParseMetadata(t *testing.T) {
 		mgmtv3.FileToFieldAliasesAnnotation:       "key:keyPath,userdata:userdata",
 	})
 	want := driverschema.Metadata{
-		Public: []string{"user", "host"}, Private: []string{"token"}, Passwords: []string{"rootPass"}, Optional: []string{"host"},
-		Defaults: map[string]string{"host": "a:443"}, Aliases: map[string]string{"key": "keyPath", "userdata": "userdata"},
+		Public: []string{"user", "host"}, Private: []string{"token"}, Passwords: []string{"rootPass"},
+		Optional: []string{"host"},
+		Defaults: map[string]string{"host": "a:443"},
+		Aliases:  map[string]string{"key": "keyPath", "userdata": "userdata"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("metadata (-want +got), error %v:\n%s", err, diff)
@@ -203,7 +212,8 @@ func TestParseMetadata(t *testing.T) {
 }
 
 func TestBaseName(t *testing.T) {
-	embedding, changed := driverschema.NodeTemplateConfigs.With(mgmtv3.DynamicSchemaSpec{}, driverschema.ConfigField("myCloud"), "mycloudconfig", true)
+	embedding, changed := driverschema.NodeTemplateConfigs.With(mgmtv3.DynamicSchemaSpec{},
+		driverschema.ConfigField("myCloud"), "mycloudconfig", true)
 	if !changed {
 		t.Error("adding a driver must be a change")
 	}
@@ -215,10 +225,12 @@ func TestBaseName(t *testing.T) {
 			t.Errorf("%s has the base name %q, want none", other, got)
 		}
 	}
-	if _, changed := driverschema.NodeTemplateConfigs.With(embedding, driverschema.ConfigField("myCloud"), "mycloudconfig", true); changed {
+	if _, changed := driverschema.NodeTemplateConfigs.With(embedding, driverschema.ConfigField("myCloud"),
+		"mycloudconfig", true); changed {
 		t.Error("adding a driver twice must be no change")
 	}
-	without, changed := driverschema.NodeTemplateConfigs.With(embedding, driverschema.ConfigField("myCloud"), "mycloudconfig", false)
+	without, changed := driverschema.NodeTemplateConfigs.With(embedding, driverschema.ConfigField("myCloud"),
+		"mycloudconfig", false)
 	if _, ok := driverschema.BaseName("mycloudconfig", without); ok || !changed {
 		t.Error("a removed driver still has kinds")
 	}
@@ -228,7 +240,8 @@ func TestBaseName(t *testing.T) {
 }
 
 func TestDriverOf(t *testing.T) {
-	for kind, want := range map[string]string{"Amazonec2Machine": "amazonec2", "SimMachine": "sim", "CustomMachine": "", "Machine": "", "SimMachineTemplate": ""} {
+	for kind, want := range map[string]string{"Amazonec2Machine": "amazonec2", "SimMachine": "sim", "CustomMachine": "",
+		"Machine": "", "SimMachineTemplate": ""} {
 		got, ok := driverschema.DriverOf(kind)
 		if got != want || ok != (want != "") {
 			t.Errorf("driver of %s is %q, %v; want %q", kind, got, ok, want)
@@ -240,7 +253,8 @@ func TestDriverOf(t *testing.T) {
 }
 
 func TestValidName(t *testing.T) {
-	for name, wantOK := range map[string]bool{"sim": true, "myCloud2": true, "my-cloud": false, "2cloud": false, "": false, "a/b": false} {
+	for name, wantOK := range map[string]bool{"sim": true, "myCloud2": true, "my-cloud": false, "2cloud": false,
+		"": false, "a/b": false} {
 		if err := driverschema.ValidName(name); (err == nil) != wantOK {
 			t.Errorf("%q: %v, want valid %v", name, err, wantOK)
 		}
@@ -258,7 +272,8 @@ func TestReseed_KeepsTheAdministratorsChoice(t *testing.T) {
 	stored.Spec.URL = "https://example.org"
 	delete(stored.Annotations, mgmtv3.PrivateCredentialFieldsAnnotation)
 	got, changed := driverschema.Reseed(stored, seed)
-	if !changed || got.Spec.URL != driverschema.LocalURL || got.Annotations[mgmtv3.PrivateCredentialFieldsAnnotation] != "secretKey" {
+	if !changed || got.Spec.URL != driverschema.LocalURL || got.Annotations[mgmtv3.PrivateCredentialFieldsAnnotation] !=
+		"secretKey" {
 		t.Errorf("changed %v, URL %s, annotations %v; want those of the seed", changed, got.Spec.URL, got.Annotations)
 	}
 	if got.Spec.Active || got.Annotations["note"] != "mine" || got.Spec.Description != "ours" {
@@ -270,7 +285,8 @@ func TestReseed_KeepsTheAdministratorsChoice(t *testing.T) {
 func TestCRDs_StatusMatchesTheGoType(t *testing.T) {
 	machine := driverschema.CRDs("sim", mgmtv3.DynamicSchemaSpec{})[1].Spec.Versions[0].Schema.OpenAPIV3Schema
 	compare(t, "status", machine.Properties["status"], reflect.TypeFor[rkev1.RKEMachineStatus]())
-	compare(t, "spec.common", machine.Properties["spec"].Properties["common"], reflect.TypeFor[rkev1.RKECommonNodeConfig]())
+	compare(t, "spec.common", machine.Properties["spec"].Properties["common"],
+		reflect.TypeFor[rkev1.RKECommonNodeConfig]())
 }
 
 func compare(t *testing.T, path string, got apiextv1.JSONSchemaProps, want reflect.Type) {
@@ -304,11 +320,13 @@ func compare(t *testing.T, path string, got apiextv1.JSONSchemaProps, want refle
 func TestCRDs_AnyFieldsAreStructural(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		word := rapid.StringMatching(`[a-z][a-z0-9]{0,5}`)
-		types := rapid.SampledFrom([]driverschema.FlagType{driverschema.FlagString, driverschema.FlagInt, driverschema.FlagBool, driverschema.FlagList})
+		types := rapid.SampledFrom([]driverschema.FlagType{driverschema.FlagString, driverschema.FlagInt,
+			driverschema.FlagBool, driverschema.FlagList})
 		flags := rapid.SliceOfNDistinct(rapid.Custom(func(r *rapid.T) driverschema.Flag {
 			return driverschema.Flag{
 				Name: "sim-" + strings.Join(rapid.SliceOfN(word, 1, 3).Draw(r, "words"), "-"),
-				Type: types.Draw(r, "type"), Default: rapid.String().Draw(r, "default"), List: rapid.SliceOf(rapid.String()).Draw(r, "list"),
+				Type: types.Draw(r, "type"), Default: rapid.String().Draw(r, "default"),
+				List: rapid.SliceOf(rapid.String()).Draw(r, "list"),
 			}
 		}), 0, 8, func(f driverschema.Flag) string {
 			name, _ := driverschema.FieldName(f.Name)
@@ -322,7 +340,8 @@ func TestCRDs_AnyFieldsAreStructural(t *testing.T) {
 		for _, crd := range first {
 			checkStructural(t, crd)
 		}
-		if diff := cmp.Diff(first, driverschema.CRDs("sim", mgmtv3.DynamicSchemaSpec{ResourceFields: fields})); diff != "" {
+		if diff := cmp.Diff(first, driverschema.CRDs("sim", mgmtv3.DynamicSchemaSpec{ResourceFields: fields})); diff !=
+			"" {
 			r.Fatalf("not deterministic: %s", diff)
 		}
 	})

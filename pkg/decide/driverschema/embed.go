@@ -41,7 +41,8 @@ func CredentialField(driver string) string { return driver + "credentialConfig" 
 
 // With returns the spec of an embedding with or without a field for the given schema, and whether that is a change. It
 // does not modify the given spec. A zero spec is an embedding that does not exist yet.
-func (e Embedding) With(spec mgmtv3.DynamicSchemaSpec, field, schema string, present bool) (mgmtv3.DynamicSchemaSpec, bool) {
+func (e Embedding) With(spec mgmtv3.DynamicSchemaSpec, field, schema string, present bool) (mgmtv3.DynamicSchemaSpec,
+	bool) {
 	out := *spec.DeepCopy()
 	out.Embed, out.EmbedType = true, e.EmbedType
 	changed := !spec.Embed || spec.EmbedType != e.EmbedType
@@ -51,7 +52,8 @@ func (e Embedding) With(spec mgmtv3.DynamicSchemaSpec, field, schema string, pre
 		return out, changed || had
 	}
 	want := mgmtv3.Field{Type: schema, Create: true, Nullable: true, Update: e.Update}
-	if had && old.Type == want.Type && old.Create == want.Create && old.Nullable == want.Nullable && old.Update == want.Update {
+	if had && old.Type == want.Type && old.Create == want.Create && old.Nullable == want.Nullable &&
+		old.Update == want.Update {
 		return out, changed
 	}
 	if out.ResourceFields == nil {

@@ -73,7 +73,8 @@ func fieldOf(flag Flag) (mgmtv3.Field, error) {
 }
 
 func isSecret(field string, metadata Metadata) bool {
-	return slices.Contains(metadata.Private, field) || slices.Contains(metadata.Passwords, field) || slices.Contains(sshKeyFields, field)
+	return slices.Contains(metadata.Private, field) || slices.Contains(metadata.Passwords, field) ||
+		slices.Contains(sshKeyFields, field)
 }
 
 // CredentialFields returns the fields of a driver's cloud credential: copies of the configuration's fields that the

@@ -28,7 +28,8 @@ func NeedsInstall(driver *mgmtv3.NodeDriver, schema *mgmtv3.DynamicSchema, machi
 	if IsLocal(driver.Spec.URL) {
 		return driver.Status.AppliedDockerMachineVersion != machineVersion
 	}
-	return driver.Status.AppliedURL != driver.Spec.URL || !strings.EqualFold(driver.Status.AppliedChecksum, driver.Spec.Checksum) ||
+	return driver.Status.AppliedURL != driver.Spec.URL || !strings.EqualFold(driver.Status.AppliedChecksum,
+		driver.Spec.Checksum) ||
 		driver.Annotations[DriverSHA256Annotation] == ""
 }
 
@@ -65,9 +66,11 @@ func (e Embedding) Embedded(spec mgmtv3.DynamicSchemaSpec, fields map[string]str
 
 // FailedInstall returns the conditions of a driver that could not be downloaded (Downloaded) or used (Installed).
 func FailedInstall(failed, message string) []conditions.Condition {
-	out := []conditions.Condition{{Type: failed, Status: rkev1.ConditionFalse, Reason: rkev1.ReasonError, Message: message}}
+	out := []conditions.Condition{{Type: failed, Status: rkev1.ConditionFalse, Reason: rkev1.ReasonError,
+		Message: message}}
 	if failed == mgmtv3.NodeDriverConditionInstalled {
-		return append(out, conditions.Condition{Type: mgmtv3.NodeDriverConditionDownloaded, Status: rkev1.ConditionTrue})
+		return append(out, conditions.Condition{Type: mgmtv3.NodeDriverConditionDownloaded,
+			Status: rkev1.ConditionTrue})
 	}
 	return out
 }

@@ -45,13 +45,15 @@ func typed(fieldType string) apiextv1.JSONSchemaProps {
 	if item, ok := inBrackets(fieldType, "array"); ok {
 		items := typed(item)
 		items.Nullable = false
-		return apiextv1.JSONSchemaProps{Type: "array", Nullable: true, Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &items}}
+		return apiextv1.JSONSchemaProps{Type: "array", Nullable: true,
+			Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &items}}
 	}
 	if item, ok := inBrackets(fieldType, "map"); ok {
 		items := typed(item)
 		items.Nullable = false
 		return apiextv1.JSONSchemaProps{
-			Type: "object", Nullable: true, AdditionalProperties: &apiextv1.JSONSchemaPropsOrBool{Allows: true, Schema: &items},
+			Type: "object", Nullable: true, AdditionalProperties: &apiextv1.JSONSchemaPropsOrBool{Allows: true,
+				Schema: &items},
 		}
 	}
 	switch fieldType {
@@ -116,7 +118,8 @@ func defaultFits(field mgmtv3.Field) bool {
 	length, number := int64(len(field.Default.StringValue)), int64(field.Default.IntValue)
 	switch field.Type {
 	case fieldString, fieldPassword:
-		if len(field.Options) > 0 && field.Default.StringValue != "" && !slices.Contains(field.Options, field.Default.StringValue) {
+		if len(field.Options) > 0 && field.Default.StringValue != "" &&
+			!slices.Contains(field.Options, field.Default.StringValue) {
 			return false
 		}
 		return length >= field.MinLength && (field.MaxLength == 0 || length <= field.MaxLength) && charsFit(field)

@@ -29,15 +29,19 @@ var seeds = []seed{
 		name: "azure", active: true, addCloudCredential: true, public: "clientId,subscriptionId,tenantId,environment",
 		private: "clientSecret", optional: "tenantId", aliases: "customData:customData",
 	},
-	{name: "digitalocean", active: true, private: "accessToken", aliases: "sshKeyContents:sshKeyPath,userdata:userdata"},
+	{name: "digitalocean", active: true, private: "accessToken",
+		aliases: "sshKeyContents:sshKeyPath,userdata:userdata"},
 	{name: "exoscale", public: "apiKey", private: "apiSecretKey", aliases: "sshKey:sshKey,userdata:userdata"},
-	{name: "google", addCloudCredential: true, private: "authEncodedJson", aliases: "authEncodedJson:authEncodedJson,userdata:userdata"},
-	{name: "openstack", private: "password", aliases: "cacert:cacert,privateKeyFile:privateKeyFile,userDataFile:userDataFile"},
+	{name: "google", addCloudCredential: true, private: "authEncodedJson",
+		aliases: "authEncodedJson:authEncodedJson,userdata:userdata"},
+	{name: "openstack", private: "password",
+		aliases: "cacert:cacert,privateKeyFile:privateKeyFile,userDataFile:userDataFile"},
 	{name: "rackspace", private: "apiKey"},
 	{name: "softlayer", private: "apiKey"},
 	{
-		name: "vmwarevsphere", active: true, public: "username,vcenter,vcenterPort", private: "password", defaults: "vcenterPort:443",
-		aliases: "cloudConfig:cloud-config",
+		name: "vmwarevsphere", active: true, public: "username,vcenter,vcenterPort", private: "password",
+		defaults: "vcenterPort:443",
+		aliases:  "cloudConfig:cloud-config",
 	},
 }
 
@@ -60,7 +64,8 @@ func Seeds() []*mgmtv3.NodeDriver {
 		out = append(out, &mgmtv3.NodeDriver{
 			ObjectMeta: metav1.ObjectMeta{Name: s.name, Annotations: annotations},
 			Spec: mgmtv3.NodeDriverSpec{
-				Active: s.active, AddCloudCredential: s.addCloudCredential, Builtin: true, DisplayName: s.name, URL: LocalURL,
+				Active: s.active, AddCloudCredential: s.addCloudCredential, Builtin: true, DisplayName: s.name,
+				URL: LocalURL,
 			},
 		})
 	}
@@ -75,8 +80,10 @@ func Reseed(existing, seed *mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, bool) {
 	out.Spec.Builtin, out.Spec.AddCloudCredential = seed.Spec.Builtin, seed.Spec.AddCloudCredential
 	out.Spec.URL, out.Spec.Checksum, out.Spec.DisplayName = seed.Spec.URL, seed.Spec.Checksum, seed.Spec.DisplayName
 	out.Spec.Active = active
-	changed := existing.Spec.Builtin != out.Spec.Builtin || existing.Spec.AddCloudCredential != out.Spec.AddCloudCredential ||
-		existing.Spec.URL != out.Spec.URL || existing.Spec.Checksum != out.Spec.Checksum || existing.Spec.DisplayName != out.Spec.DisplayName
+	changed := existing.Spec.Builtin != out.Spec.Builtin || existing.Spec.AddCloudCredential !=
+		out.Spec.AddCloudCredential ||
+		existing.Spec.URL != out.Spec.URL || existing.Spec.Checksum != out.Spec.Checksum || existing.Spec.DisplayName !=
+		out.Spec.DisplayName
 	for key, value := range seed.Annotations {
 		if existing.Annotations[key] != value {
 			changed = true

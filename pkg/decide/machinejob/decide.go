@@ -31,7 +31,8 @@ const (
 
 // Blocked reports whether, for this reason, a host cannot be created until the user fixes what the message names.
 func Blocked(reason string) bool {
-	return reason == ReasonCredential || reason == ReasonDriver || reason == ReasonState || reason == tenancy.ReasonAccessDenied
+	return reason == ReasonCredential || reason == ReasonDriver || reason == ReasonState ||
+		reason == tenancy.ReasonAccessDenied
 }
 
 const (
@@ -157,7 +158,8 @@ func Made(status rkev1.RKEMachineStatus) bool {
 // InDoubt reports whether the Job that creates the machine may have failed. The status records a failure, or it records
 // the Job and no success. Drover may be replacing such a machine.
 func InDoubt(status rkev1.RKEMachineStatus) bool {
-	return status.FailureReason == rkev1.ReasonCreateError || conditions.Get(status.Conditions, rkev1.ConditionCreateJob) != nil && !Made(status)
+	return status.FailureReason == rkev1.ReasonCreateError ||
+		conditions.Get(status.Conditions, rkev1.ConditionCreateJob) != nil && !Made(status)
 }
 
 // recall restores the status of an existing machine whose status was lost, for example by a move to another management
@@ -180,7 +182,8 @@ func recall(s Snapshot, d Decision) Decision {
 func unknownHost(s Snapshot, d Decision) Decision {
 	message := fmt.Sprintf("%s exists, its provider ID is %s, but Secret %s, with which the driver finds it, is "+
 		"missing or empty: restore the Secret from a backup, or "+
-		"delete the Machine and remove the host in the cloud", describe(s.Machine), s.Machine.ProviderID(), s.Machine.StateSecretName())
+		"delete the Machine and remove the host in the cloud", describe(s.Machine), s.Machine.ProviderID(),
+		s.Machine.StateSecretName())
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonState, message)
 	d.Wait, d.After = "the Secret with the state of the machine", retry
 	return d
@@ -264,7 +267,8 @@ func (s Snapshot) credentialReason() string {
 }
 
 func (s Snapshot) input() Input {
-	in := Input{Machine: s.Machine, Driver: s.Driver, Credential: s.Credential, PullSecrets: s.PullSecrets, Settings: s.Settings}
+	in := Input{Machine: s.Machine, Driver: s.Driver, Credential: s.Credential, PullSecrets: s.PullSecrets,
+		Settings: s.Settings}
 	if s.Cluster != nil {
 		in.Cluster = s.Cluster.Cluster
 	}
@@ -283,7 +287,8 @@ func describe(m Machine) string {
 }
 
 func set(d *Decision, now time.Time, kind, status, reason, message string) {
-	conditions.Set(&d.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
+	conditions.Set(&d.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason,
+		Message: message}, now)
 }
 
 // StateSecretName is the name of the machine's state Secret.

@@ -59,7 +59,8 @@ func (s Snapshot) protected() bool {
 
 // hold keeps the host of a machine that was deleted past the policies that protect it.
 func hold(s Snapshot, d Decision) Decision {
-	message := "Removing " + describe(s.Machine) + " waits: it is protected by annotation " + rkev1.ProtectAnnotation + " of the machine or its cluster"
+	message := "Removing " + describe(s.Machine) + " waits: it is protected by annotation " + rkev1.ProtectAnnotation +
+		" of the machine or its cluster"
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonProtected, message)
 	d.Wait, d.After = "the end of the protection", retry
 	return d
@@ -80,7 +81,8 @@ func endCreate(s Snapshot, d Decision) Decision {
 // lostState handles a machine that was or may have been created, and whose state, with which the driver finds it, is
 // lost.
 func lostState(s Snapshot, d Decision) Decision {
-	cause := "Secret " + s.Machine.StateSecretName() + " is missing, so the driver cannot find the machine: remove it in the cloud, " +
+	cause := "Secret " + s.Machine.StateSecretName() +
+		" is missing, so the driver cannot find the machine: remove it in the cloud, " +
 		"then set annotation " + rkev1.ForceMachineRemoveAnnotation + " to true"
 	d.Actions = append(d.Actions, Action{Kind: ActionConfirmGone, StateSecret: s.Machine.StateSecretName()})
 	failed := failRemove(s, d, ReasonUnconfirmed, cause)

@@ -62,7 +62,8 @@ func TestDecide_MachineWithLostStatusIsNotCreatedAgain(t *testing.T) {
 	if len(d.Actions) > 0 {
 		t.Errorf("actions for an existing machine: %v", kinds(d))
 	}
-	if d.Status.DriverURL != want.DriverURL || d.Status.CloudCredentialSecretName != want.CloudCredentialSecretName || d.Status.FailureReason != "" {
+	if d.Status.DriverURL != want.DriverURL || d.Status.CloudCredentialSecretName != want.CloudCredentialSecretName ||
+		d.Status.FailureReason != "" {
 		t.Errorf("the status is %+v, was %+v", d.Status, want)
 	}
 	if condition(d, rkev1.ConditionReady) != "True/" || condition(d, rkev1.ConditionCreateJob) != "True/" {
@@ -84,11 +85,14 @@ func TestDecide_MachineWithLostStatus(t *testing.T) {
 	}{
 		"with its host and its state": {host, held, "True/", "True/", nil, false},
 		"with its host and a state Secret without a state": {
-			host, machinejob.StateSecret{Exists: true}, "False/StateMissing", "", []string{"Release machine-provision"}, false,
+			host, machinejob.StateSecret{Exists: true}, "False/StateMissing", "", []string{"Release machine-provision"},
+			false,
 		},
-		"with its host and no state Secret": {host, machinejob.StateSecret{}, "False/StateMissing", "", []string{"ConfirmGone"}, true},
-		"with a state and no host":          {"", held, "False/Creating", "Unknown/Creating", nil, false},
-		"with no host and no state":         {"", machinejob.StateSecret{}, "False/Creating", "Unknown/Creating", []string{"Release machine-provision"}, false},
+		"with its host and no state Secret": {host, machinejob.StateSecret{}, "False/StateMissing", "",
+			[]string{"ConfirmGone"}, true},
+		"with a state and no host": {"", held, "False/Creating", "Unknown/Creating", nil, false},
+		"with no host and no state": {"", machinejob.StateSecret{}, "False/Creating", "Unknown/Creating",
+			[]string{"Release machine-provision"}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -98,8 +102,10 @@ func TestDecide_MachineWithLostStatus(t *testing.T) {
 				s.Machine.Spec["providerID"] = c.providerID
 			}
 			d := machinejob.Decide(s)
-			if got := condition(d, rkev1.ConditionReady); got != c.ready || condition(d, rkev1.ConditionCreateJob) != c.create || len(d.Actions) > 0 {
-				t.Errorf("Ready is %s, CreateJob %s, want %s and %s, actions %v", got, condition(d, rkev1.ConditionCreateJob), c.ready, c.create, kinds(d))
+			if got := condition(d, rkev1.ConditionReady); got != c.ready || condition(d, rkev1.ConditionCreateJob) !=
+				c.create || len(d.Actions) > 0 {
+				t.Errorf("Ready is %s, CreateJob %s, want %s and %s, actions %v", got,
+					condition(d, rkev1.ConditionCreateJob), c.ready, c.create, kinds(d))
 			}
 			if strings.HasSuffix(c.ready, "Missing") && (d.Wait == "" || d.After == 0) {
 				t.Error("no check is scheduled")
@@ -111,7 +117,8 @@ func TestDecide_MachineWithLostStatus(t *testing.T) {
 			if diff := cmp.Diff(c.deleted, kinds(d)); diff != "" {
 				t.Errorf("deleted (-want +got):\n%s", diff)
 			}
-			if got := condition(d, rkev1.ConditionReady) == "False/"+machinejob.ReasonUnconfirmed; got != c.unconfirmedRemove {
+			if got := condition(d, rkev1.ConditionReady) == "False/"+machinejob.ReasonUnconfirmed; got !=
+				c.unconfirmedRemove {
 				t.Errorf("Ready is %s", condition(d, rkev1.ConditionReady))
 			}
 		})
@@ -166,7 +173,8 @@ func checkDecide(t *testing.T, tests map[string]decideCase) {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
 			for kind, want := range map[string]string{
-				rkev1.ConditionReady: test.wantReady, rkev1.ConditionCreateJob: test.wantCreate, rkev1.ConditionDeleteJob: test.wantDelete,
+				rkev1.ConditionReady: test.wantReady, rkev1.ConditionCreateJob: test.wantCreate,
+				rkev1.ConditionDeleteJob: test.wantDelete,
 			} {
 				if got := condition(d, kind); got != want {
 					t.Errorf("condition %s is %q, want %q", kind, got, want)
@@ -203,21 +211,41 @@ func with(s func() machinejob.Snapshot, change func(*machinejob.Snapshot)) func(
 
 func TestDecide_GatesCreation(t *testing.T) {
 	checkDecide(t, map[string]decideCase{
-		"it has no owner yet":    {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.CAPI = nil }), wantWait: "the Machine that owns"},
-		"its cluster is missing": {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster = nil }), wantWait: "the Cluster"},
-		"its cluster is paused":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster.Paused = true }), wantWait: "the pause"},
-		"it is paused itself":    {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.Paused = true }), wantWait: "the pause"},
-		"no infrastructure yet":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster.InfrastructureReady = false }), wantWait: "infrastructure"},
-		"no bootstrap data yet":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.CAPI.BootstrapSecret = "" }), wantWait: "bootstrap data"},
-		"bootstrap is not ready": {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.BootstrapReady = false }), wantWait: "the bootstrap object's data"},
-		"no finalizer":           {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.Guarded = false }), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "finalizer"},
-		"it has no owner label":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.CAPIMachineName = "" }), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "label"},
+		"it has no owner yet": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.CAPI = nil
+		}), wantWait: "the Machine that owns"},
+		"its cluster is missing": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.Cluster = nil
+		}), wantWait: "the Cluster"},
+		"its cluster is paused": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.Cluster.Paused = true
+		}), wantWait: "the pause"},
+		"it is paused itself": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.Machine.Paused = true
+		}), wantWait: "the pause"},
+		"no infrastructure yet": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.Cluster.InfrastructureReady = false
+		}), wantWait: "infrastructure"},
+		"no bootstrap data yet": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.CAPI.BootstrapSecret = ""
+		}), wantWait: "bootstrap data"},
+		"bootstrap is not ready": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.BootstrapReady = false
+		}), wantWait: "the bootstrap object's data"},
+		"no finalizer": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.Machine.Guarded = false
+		}), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "finalizer"},
+		"it has no owner label": {snapshot: with(fresh, func(s *machinejob.Snapshot) {
+			s.Machine.CAPIMachineName = ""
+		}), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "label"},
 		"its driver is inactive": {
 			snapshot:  with(fresh, func(s *machinejob.Snapshot) { s.DriverError = "NodeDriver sim is not active" }),
 			wantReady: "False/DriverUnavailable", wantWait: "NodeDriver sim", wantAfter: 15 * time.Second,
 		},
 		"its credential is missing": {
-			snapshot:  with(fresh, func(s *machinejob.Snapshot) { s.CredentialError = "Secret cattle-global-data/cc-abcde does not exist" }),
+			snapshot: with(fresh, func(s *machinejob.Snapshot) {
+				s.CredentialError = "Secret cattle-global-data/cc-abcde does not exist"
+			}),
 			wantReady: "False/CredentialMissing", wantWait: "cc-abcde", wantAfter: 15 * time.Second,
 		},
 	})
@@ -226,7 +254,8 @@ func TestDecide_GatesCreation(t *testing.T) {
 func TestDecide_CreatesOnce(t *testing.T) {
 	checkDecide(t, map[string]decideCase{
 		"first the intent, and no Job": {
-			snapshot: fresh, wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
+			snapshot: fresh, wantReady: "False/Creating", wantCreate: "Unknown/Creating",
+			wantWait: "the Job that creates",
 		},
 		"then the Job": {
 			snapshot: intended, wantActions: []string{"Ensure", "Run machine-provision"}, wantReady: "False/Creating",
@@ -234,23 +263,28 @@ func TestDecide_CreatesOnce(t *testing.T) {
 		},
 		"after a restart the Job is found and not created again": {
 			snapshot: with(intended, func(s *machinejob.Snapshot) {
-				s.Create = machinejob.JobState{Name: machinejob.CreateJobName(s.Machine.Name), Phase: machinejob.PhaseRunning}
+				s.Create = machinejob.JobState{Name: machinejob.CreateJobName(s.Machine.Name),
+					Phase: machinejob.PhaseRunning}
 			}),
 			wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
 		"a changed setting does not replace a running Job": {
-			snapshot:  with(running, func(s *machinejob.Snapshot) { s.Settings.Image, s.Driver.SHA256 = "other", "other" }),
+			snapshot: with(running, func(s *machinejob.Snapshot) {
+				s.Settings.Image, s.Driver.SHA256 = "other", "other"
+			}),
 			wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
 		"a recorded Job that disappears fails the machine": {
 			snapshot:    with(running, func(s *machinejob.Snapshot) { s.Create = machinejob.JobState{} }),
 			wantActions: []string{"ConfirmGone machine-provision"},
-			wantReady:   "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "replacement",
+			wantReady:   "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError",
+			wantWait: "replacement",
 		},
 		"a Job that disappears after it wrote its state fails the machine": {
 			snapshot:    with(intended, func(s *machinejob.Snapshot) { s.State.Written = true }),
 			wantActions: []string{"ConfirmGone machine-provision"},
-			wantReady:   "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "replacement",
+			wantReady:   "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError",
+			wantWait: "replacement",
 		},
 		"success": {
 			snapshot: created, wantReady: "True/", wantCreate: "True/", wantWait: "provider ID",
@@ -264,7 +298,8 @@ func TestDecide_CreatesOnce(t *testing.T) {
 
 func failed() machinejob.Snapshot {
 	s := running()
-	s.Create = machinejob.JobState{Name: s.Create.Name, Phase: machinejob.PhaseFailed, Started: true, Message: "no quota", Ended: now}
+	s.Create = machinejob.JobState{Name: s.Create.Name, Phase: machinejob.PhaseFailed, Started: true,
+		Message: "no quota", Ended: now}
 	s.Machine.Status = machinejob.Decide(s).Status
 	return s
 }
@@ -273,9 +308,11 @@ func TestDecide_FailedCreate(t *testing.T) {
 	checkDecide(t, map[string]decideCase{
 		"the cause is reported before anything is deleted": {
 			snapshot: with(running, func(s *machinejob.Snapshot) {
-				s.Create = machinejob.JobState{Name: s.Create.Name, Phase: machinejob.PhaseFailed, Message: "no quota", Ended: now}
+				s.Create = machinejob.JobState{Name: s.Create.Name, Phase: machinejob.PhaseFailed, Message: "no quota",
+					Ended: now}
 			}),
-			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "replacement",
+			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError",
+			wantWait: "replacement",
 		},
 		"then the Machine is replaced": {
 			snapshot: failed, wantActions: []string{"Replace demo-pool-a-7c9fd-x2k4q"}, wantReady: "False/CreateError",
@@ -285,11 +322,13 @@ func TestDecide_FailedCreate(t *testing.T) {
 			snapshot: with(failed, func(s *machinejob.Snapshot) {
 				s.Settings.DeleteFailedAfter, s.Now = 10*time.Minute, now.Add(4*time.Minute)
 			}),
-			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "grace period", wantAfter: 6 * time.Minute,
+			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError",
+			wantWait: "grace period", wantAfter: 6 * time.Minute,
 		},
 		"it is deleted only once": {
 			snapshot:  with(failed, func(s *machinejob.Snapshot) { s.CAPI.Deleting = true }),
-			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "deletion",
+			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError",
+			wantWait: "deletion",
 		},
 	})
 	message := conditions.Get(machinejob.Decide(failed()).Status.Conditions, rkev1.ConditionReady).Message
@@ -301,7 +340,8 @@ func TestDecide_FailedCreate(t *testing.T) {
 // removeJob adds a Job that removes the machine.
 func removeJob(s *machinejob.Snapshot, attempt int, phase machinejob.Phase, message string) {
 	s.Removes = append(s.Removes, machinejob.JobState{
-		Name: machinejob.RemoveJobName(s.Machine.Name, attempt), Attempt: attempt, Phase: phase, Started: true, Message: message, Ended: now,
+		Name: machinejob.RemoveJobName(s.Machine.Name, attempt), Attempt: attempt, Phase: phase, Started: true,
+		Message: message, Ended: now,
 	})
 }
 
@@ -318,20 +358,23 @@ func TestDecide_Removes(t *testing.T) {
 		},
 		"its cluster is protected: the host is kept": {
 			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Protected = true }),
-			wantReady: "False/Protected", wantCreate: "True/", wantWait: "the end of the protection", wantAfter: 15 * time.Second,
+			wantReady: "False/Protected", wantCreate: "True/", wantWait: "the end of the protection",
+			wantAfter: 15 * time.Second,
 		},
 		"it is exempt from the protection of its cluster": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
 				*s = deleting(*s)
 				s.Protected, s.Machine.Protection = true, "false"
 			}),
-			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"it is protected itself": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				s.CAPI = &machinejob.CAPIMachine{Protection: "true"}
 			}),
-			wantReady: "False/Protected", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the end of the protection", wantAfter: 15 * time.Second,
+			wantReady: "False/Protected", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the end of the protection", wantAfter: 15 * time.Second,
 		},
 		"a user gave up a protected machine": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
@@ -352,18 +395,22 @@ func TestDecide_Removes(t *testing.T) {
 				*s = deleting(*s)
 				s.Cluster = &machinejob.ClusterState{Paused: true}
 			}),
-			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"it is paused and being deleted": {
 			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Paused = true }),
 			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause", wantAfter: 15 * time.Second,
 		},
 		"nothing was intended": {
-			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s) }), wantActions: []string{"Release machine-provision"},
+			snapshot: with(fresh, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+			}), wantActions: []string{"Release machine-provision"},
 		},
 		"the intent exists, but no Job was created": {
 			snapshot:    with(intended, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
-			wantActions: []string{"Release machine-provision"}, wantReady: "False/Creating", wantCreate: "Unknown/Creating",
+			wantActions: []string{"Release machine-provision"}, wantReady: "False/Creating",
+			wantCreate: "Unknown/Creating",
 		},
 		"the create runs: the driver may be about to record the machine": {
 			snapshot:  with(running, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
@@ -371,58 +418,78 @@ func TestDecide_Removes(t *testing.T) {
 		},
 		"the create's pod never ran: the Job is deleted": {
 			snapshot:    with(running, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Create.Started = false }),
-			wantActions: []string{"TakeBack machine-provision"}, wantReady: "False/Deleting", wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
+			wantActions: []string{"TakeBack machine-provision"}, wantReady: "False/Deleting",
+			wantCreate: "Unknown/Creating", wantWait: "the Job that creates",
 		},
 		"the create failed before it created anything": {
 			snapshot:    with(failed, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
-			wantActions: []string{"Release"}, wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError",
+			wantActions: []string{"Release"}, wantReady: "False/CreateError", wantCreate: "False/CreateError",
+			wantFailure: "CreateError",
 		},
 		"the state is lost": {
-			snapshot:    with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.State = machinejob.StateSecret{} }),
+			snapshot: with(created, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+				s.State = machinejob.StateSecret{}
+			}),
 			wantActions: []string{"ConfirmGone"},
-			wantReady:   "False/RemovalUnconfirmed", wantCreate: "True/", wantDelete: "False/RemovalUnconfirmed", wantFailure: "DeleteError", wantWait: "another attempt", wantAfter: time.Minute,
+			wantReady:   "False/RemovalUnconfirmed", wantCreate: "True/", wantDelete: "False/RemovalUnconfirmed",
+			wantFailure: "DeleteError", wantWait: "another attempt", wantAfter: time.Minute,
 		},
 		"first the intent": {
 			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
-			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"then the Job": {
 			snapshot: removeIntended, wantActions: []string{"Ensure", "Run machine-provision-remove-1"},
-			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"the credential is missing": {
-			snapshot:  with(removeIntended, func(s *machinejob.Snapshot) { s.CredentialError = "Secret x/y does not exist" }),
-			wantReady: "False/CredentialMissing", wantCreate: "True/", wantDelete: "False/CredentialMissing", wantFailure: "DeleteError",
-			wantWait: "another attempt", wantAfter: 15 * time.Second,
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				s.CredentialError = "Secret x/y does not exist"
+			}),
+			wantReady: "False/CredentialMissing", wantCreate: "True/", wantDelete: "False/CredentialMissing",
+			wantFailure: "DeleteError",
+			wantWait:    "another attempt", wantAfter: 15 * time.Second,
 		},
 		"the Job runs": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 1, machinejob.PhaseRunning, "ImagePullBackOff: no such image")
 			}),
-			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"the Job runs and already removed the machine from the state": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 1, machinejob.PhaseRunning, "")
 				s.State.Holds = false
 			}),
-			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"the Job succeeded": {
-			snapshot:    with(removeIntended, func(s *machinejob.Snapshot) { removeJob(s, 1, machinejob.PhaseSucceeded, "") }),
-			wantActions: []string{"Release"}, wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 1, machinejob.PhaseSucceeded, "")
+			}),
+			wantActions: []string{"Release"}, wantReady: "False/Deleting", wantCreate: "True/",
+			wantDelete: "Unknown/Deleting",
 		},
 		"the Job was killed after it removed the machine": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				removeJob(s, 1, machinejob.PhaseFailed, "exit status 1")
 				s.State.Holds = false
 			}),
-			wantActions: []string{"Release"}, wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantActions: []string{"Release"}, wantReady: "False/Deleting", wantCreate: "True/",
+			wantDelete: "Unknown/Deleting",
 		},
 		"the Job failed": {
-			snapshot:  with(removeIntended, func(s *machinejob.Snapshot) { removeJob(s, 1, machinejob.PhaseFailed, "forbidden") }),
-			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError", wantFailure: "DeleteError",
-			wantWait: "another attempt", wantAfter: time.Minute,
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 1, machinejob.PhaseFailed, "forbidden")
+			}),
+			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError",
+			wantFailure: "DeleteError",
+			wantWait:    "another attempt", wantAfter: time.Minute,
 		},
 		"another attempt after the delay": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
@@ -430,12 +497,16 @@ func TestDecide_Removes(t *testing.T) {
 				s.Now = now.Add(4 * time.Minute)
 			}),
 			wantActions: []string{"Ensure", "Run machine-provision-remove-4", "DeleteJob machine-provision-remove-3"},
-			wantReady:   "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+			wantReady:   "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"no delay is longer than an hour": {
-			snapshot:  with(removeIntended, func(s *machinejob.Snapshot) { removeJob(s, 30, machinejob.PhaseFailed, "forbidden") }),
-			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError", wantFailure: "DeleteError",
-			wantWait: "another attempt", wantAfter: time.Hour,
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 30, machinejob.PhaseFailed, "forbidden")
+			}),
+			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError",
+			wantFailure: "DeleteError",
+			wantWait:    "another attempt", wantAfter: time.Hour,
 		},
 		"a deleted Job proves nothing": {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
@@ -444,10 +515,14 @@ func TestDecide_Removes(t *testing.T) {
 				s.Removes = nil
 			}),
 			wantActions: []string{"Ensure", "Run machine-provision-remove-1"}, wantFailure: "DeleteError",
-			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+			wantWait: "the Job that removes",
 		},
 		"forced": {
-			snapshot: with(running, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Forced = true }), wantActions: []string{"Release"},
+			snapshot: with(running, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+				s.Machine.Forced = true
+			}), wantActions: []string{"Release"},
 			wantReady: "False/Creating", wantCreate: "Unknown/Creating",
 		},
 	})
@@ -456,7 +531,8 @@ func TestDecide_Removes(t *testing.T) {
 func TestDecide_RemovalUsesTheOriginalDriver(t *testing.T) {
 	d := machinejob.Decide(removeIntended())
 	args := d.Actions[0].Objects.Job.Spec.Template.Spec.Containers[0].Args
-	for _, want := range []string{"--driver-download-url=https://example.org/docker-machine-driver-sim", "--driver-hash=" + strings.Repeat("ab", 32)} {
+	for _, want := range []string{"--driver-download-url=https://example.org/docker-machine-driver-sim",
+		"--driver-hash=" + strings.Repeat("ab", 32)} {
 		if !slices.Contains(args, want) {
 			t.Errorf("arguments %q must contain %s from the status, because the NodeDriver is deleted", args, want)
 		}

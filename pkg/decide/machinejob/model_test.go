@@ -141,7 +141,8 @@ func TestDecide_NeverForgetsOrRepeats(t *testing.T) {
 		w.Machine.Guarded, w.Machine.CAPIMachineName = false, ""
 		w.Settings.DeleteFailedAfter = time.Duration(rapid.IntRange(0, 2).Draw(r, "keep")) * time.Minute
 		for range rapid.IntRange(1, 40).Draw(r, "events") {
-			switch rapid.SampledFrom([]string{"pass", "crash", "progress", "kill", "remove", "delete", "join", "meddle"}).Draw(r, "event") {
+			switch rapid.SampledFrom([]string{"pass", "crash", "progress", "kill", "remove", "delete", "join",
+				"meddle"}).Draw(r, "event") {
 			case "pass":
 				w.pass(r, 10)
 			case "crash":

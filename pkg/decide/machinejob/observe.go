@@ -56,7 +56,8 @@ func Observe(job *batchv1.Job, pods []*corev1.Pod) JobState {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
-	state := JobState{Name: job.Name, Phase: PhaseRunning, Deleting: job.DeletionTimestamp != nil, Started: started(job, pods)}
+	state := JobState{Name: job.Name, Phase: PhaseRunning, Deleting: job.DeletionTimestamp != nil,
+		Started: started(job, pods)}
 	state.Attempt, _ = strconv.Atoi(job.Annotations[AttemptAnnotation])
 	for _, condition := range job.Status.Conditions {
 		if condition.Status != corev1.ConditionTrue {
@@ -86,9 +87,10 @@ func started(job *batchv1.Job, pods []*corev1.Pod) bool {
 		return true
 	}
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return pod.Status.Phase != corev1.PodPending || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-			return s.State.Waiting == nil
-		})
+		return pod.Status.Phase != corev1.PodPending || slices.ContainsFunc(pod.Status.ContainerStatuses,
+			func(s corev1.ContainerStatus) bool {
+				return s.State.Waiting == nil
+			})
 	})
 }
 
@@ -123,7 +125,8 @@ func blocker(pods []*corev1.Pod) string {
 	}
 	pod := pods[len(pods)-1]
 	for _, status := range pod.Status.ContainerStatuses {
-		if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" {
+		if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "" &&
+			waiting.Reason != "ContainerCreating" {
 			return strings.TrimSpace(waiting.Reason + ": " + waiting.Message)
 		}
 	}

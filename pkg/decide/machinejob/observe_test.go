@@ -21,47 +21,56 @@ func pod(name string, age time.Duration, phase corev1.PodPhase, state corev1.Con
 }
 
 func terminated(code int32, message string) corev1.ContainerState {
-	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, Reason: "Error"}}
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message,
+		Reason: "Error"}}
 }
 
 func ended(kind batchv1.JobConditionType) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "j", Annotations: map[string]string{machinejob.AttemptAnnotation: "2"}},
 		Status: batchv1.JobStatus{Failed: 1, Conditions: []batchv1.JobCondition{
-			{Type: kind, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "Job was active longer than specified deadline", LastTransitionTime: metav1.NewTime(now)},
+			{Type: kind, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded",
+				Message: "Job was active longer than specified deadline", LastTransitionTime: metav1.NewTime(now)},
 		}},
 	}
 }
 
 func TestObserve(t *testing.T) {
-	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+		Message: "not found"}}
 	active := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Status: batchv1.JobStatus{Active: 1}}
 	for name, test := range map[string]struct {
 		job  *batchv1.Job
 		pods []*corev1.Pod
 		want machinejob.JobState
 	}{
-		"no Job":          {nil, nil, machinejob.JobState{}},
-		"just created":    {&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning}},
+		"no Job": {nil, nil, machinejob.JobState{}},
+		"just created": {&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, nil,
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning}},
 		"its pod unknown": {active, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Started: true}},
 		"its image is missing": {
 			active, []*corev1.Pod{pod("a", 0, corev1.PodPending, waiting)},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Message: "ImagePullBackOff: not found"},
 		},
 		"its container is being created": {
-			active, []*corev1.Pod{pod("a", 0, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})},
+			active, []*corev1.Pod{pod("a", 0, corev1.PodPending,
+				corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning},
 		},
 		"it runs": {
-			active, []*corev1.Pod{pod("a", 0, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})},
+			active, []*corev1.Pod{pod("a", 0, corev1.PodRunning,
+				corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})},
 			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Started: true},
 		},
 		"it succeeded": {
-			ended(batchv1.JobComplete), nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseSucceeded, Attempt: 2, Started: true, Ended: now},
+			ended(batchv1.JobComplete), nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseSucceeded,
+				Attempt: 2, Started: true, Ended: now},
 		},
 		"the newest pod has the reason of the failure": {
-			ended(batchv1.JobFailed), []*corev1.Pod{pod("b", 0, corev1.PodFailed, terminated(1, " newest \n")), pod("a", time.Hour, corev1.PodFailed, terminated(1, "oldest"))},
-			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now, Message: "newest"},
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("b", 0, corev1.PodFailed, terminated(1, " newest \n")),
+				pod("a", time.Hour, corev1.PodFailed, terminated(1, "oldest"))},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
+				Message: "newest"},
 		},
 		"the check before creation failed": {
 			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(3, "no such zone"))},
@@ -72,7 +81,8 @@ func TestObserve(t *testing.T) {
 		},
 		"it failed without a message": {
 			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(137, ""))},
-			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now, Message: "Error, exit status 137"},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
+				Message: "Error, exit status 137"},
 		},
 		"its pods were deleted": {
 			ended(batchv1.JobFailed), nil,
@@ -103,7 +113,8 @@ func archive(names ...string) []byte {
 }
 
 func TestStateHolds(t *testing.T) {
-	made := archive("/home/machine/.docker/machine/machines/m1/id_rsa", "/home/machine/.docker/machine/machines/m1/config.json")
+	made := archive("/home/machine/.docker/machine/machines/m1/id_rsa",
+		"/home/machine/.docker/machine/machines/m1/config.json")
 	for name, test := range map[string]struct {
 		content []byte
 		want    bool

@@ -54,7 +54,9 @@ type Objects struct {
 
 // Secrets returns the Secrets that Drover may update, without nil ones.
 func (o Objects) Secrets() []*corev1.Secret {
-	return slices.DeleteFunc(append([]*corev1.Secret{o.Env, o.Files, o.Certs}, o.Pull...), func(s *corev1.Secret) bool { return s == nil })
+	return slices.DeleteFunc(append([]*corev1.Secret{o.Env, o.Files, o.Certs}, o.Pull...), func(s *corev1.Secret) bool {
+		return s == nil
+	})
 }
 
 // RenderCreate renders the objects that create the machine.
@@ -131,7 +133,8 @@ func shared(in Input) Objects {
 // registry is copied.
 func (in Input) copies(key types.NamespacedName) bool {
 	content, there := in.PullSecrets[key]
-	return there && (naming.InRegistry(in.Settings.Registry, in.Settings.Image) || naming.ListsRegistry(content, in.Settings.Image))
+	return there && (naming.InRegistry(in.Settings.Registry, in.Settings.Image) ||
+		naming.ListsRegistry(content, in.Settings.Image))
 }
 
 // meta makes the machine an owner, so that garbage collection deletes the object with it. The machine is not the
@@ -140,7 +143,8 @@ func meta(in Input, name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: in.Machine.Namespace, Name: name, Labels: labels,
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: in.Machine.APIVersion, Kind: in.Machine.Kind, Name: in.Machine.Name, UID: types.UID(in.Machine.UID),
+			APIVersion: in.Machine.APIVersion, Kind: in.Machine.Kind, Name: in.Machine.Name,
+			UID: types.UID(in.Machine.UID),
 		}},
 	}
 }
@@ -154,7 +158,8 @@ func binding(in Input, name, role string) *rbacv1.RoleBinding {
 		ObjectMeta: meta(in, name, nil),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
 		Subjects: []rbacv1.Subject{{
-			Kind: rbacv1.ServiceAccountKind, Name: naming.MachineProvision(in.Machine.Name), Namespace: in.Machine.Namespace,
+			Kind: rbacv1.ServiceAccountKind, Name: naming.MachineProvision(in.Machine.Name),
+			Namespace: in.Machine.Namespace,
 		}},
 	}
 }
@@ -194,9 +199,10 @@ func podSpec(in Input, args []string) corev1.PodSpec {
 				LocalObjectReference: corev1.LocalObjectReference{Name: naming.MachineDriverSecret(in.Machine.Name)},
 			}}},
 			SecurityContext: &corev1.SecurityContext{
-				RunAsUser: new(user), RunAsGroup: new(user), RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false),
-				Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				RunAsUser: new(user), RunAsGroup: new(user), RunAsNonRoot: new(true),
+				AllowPrivilegeEscalation: new(false),
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 		}},
 	}

@@ -24,10 +24,12 @@ func pullSecret(name string) types.NamespacedName {
 func simInput() machinejob.Input {
 	return machinejob.Input{
 		Machine: machinejob.Machine{
-			APIVersion: "rke-machine.cattle.io/v1", Kind: "SimMachine", Namespace: "fleet-default", Name: "demo-pool-a-7c9fd-x2k4q",
-			UID: "0d1b9b1c", CAPIMachineName: "demo-pool-a-7c9fd-x2k4q",
+			APIVersion: "rke-machine.cattle.io/v1", Kind: "SimMachine", Namespace: "fleet-default",
+			Name: "demo-pool-a-7c9fd-x2k4q",
+			UID:  "0d1b9b1c", CAPIMachineName: "demo-pool-a-7c9fd-x2k4q",
 			Spec: map[string]any{
-				"size": "small", "tags": []any{"a=1", "b=2"}, "monitoring": true, "backups": false, "count": "3", "empty": "", "none": nil,
+				"size": "small", "tags": []any{"a=1", "b=2"}, "monitoring": true, "backups": false, "count": "3",
+				"empty": "", "none": nil,
 				"sshKeyContents": "-----BEGIN KEY-----", "userdata": "#cloud-config\n",
 				"common": map[string]any{"cloudCredentialSecretName": "cattle-global-data:cc-abcde"},
 			},
@@ -39,10 +41,13 @@ func simInput() machinejob.Input {
 		Cluster:         machinejob.Cluster{Name: "demo", ProvisioningName: "demo", ManagementName: "c-m-abcdefgh"},
 		BootstrapSecret: "demo-pool-a-7c9fd-x2k4q-machine-bootstrap",
 		Credential:      map[string][]byte{"simcredentialConfig-apiToken": []byte("s3cret")},
-		PullSecrets:     map[types.NamespacedName][]byte{pullSecret("pull"): []byte(`{"auths":{"https://index.docker.io/v1/":{"auth":"eA=="}}}`)},
+		PullSecrets: map[types.NamespacedName][]byte{
+			pullSecret("pull"): []byte(`{"auths":{"https://index.docker.io/v1/":{"auth":"eA=="}}}`)},
 		Settings: machinejob.Settings{
-			Image: "rancher/machine:v1", PullPolicy: "Whenever", PullSecrets: []types.NamespacedName{pullSecret("gone"), pullSecret("pull")}, Proxy: map[string]string{"HTTPS_PROXY": "http://proxy:3128"},
-			Certificates: map[string]string{"tls.crt": "PEM\n", "extra.crt": "PEM\n"}, CreateDeadline: time.Hour, RemoveDeadline: 30 * time.Minute,
+			Image: "rancher/machine:v1", PullPolicy: "Whenever", PullSecrets: []types.NamespacedName{pullSecret("gone"),
+				pullSecret("pull")}, Proxy: map[string]string{"HTTPS_PROXY": "http://proxy:3128"},
+			Certificates: map[string]string{"tls.crt": "PEM\n", "extra.crt": "PEM\n"}, CreateDeadline: time.Hour,
+			RemoveDeadline: 30 * time.Minute,
 		},
 	}
 }
@@ -74,7 +79,8 @@ func TestRender_Golden(t *testing.T) {
 	golden.Check(t, "testdata/remove.yaml", string(text(t, machinejob.RenderRemove(simInput(), 2))))
 	bare := simInput()
 	bare.Driver = machinejob.Driver{Name: "sim"}
-	bare.Machine.Spec, bare.Credential, bare.Settings = nil, nil, machinejob.Settings{Image: "rancher/machine:v1", PullPolicy: "IfNotPresent"}
+	bare.Machine.Spec, bare.Credential, bare.Settings = nil, nil,
+		machinejob.Settings{Image: "rancher/machine:v1", PullPolicy: "IfNotPresent"}
 	golden.Check(t, "testdata/create-bare.yaml", string(text(t, machinejob.RenderCreate(bare))))
 }
 
@@ -91,8 +97,9 @@ func TestRender_CopiesPullSecretsOfTheImage(t *testing.T) {
 		registry, image, content string // content: of the Secret in drover-system; empty: there is none
 		want                     string
 	}{
-		"of the default registry":                   {"r.example.com", "r.example.com/rancher/machine:v1", r, copied},
-		"of the default registry, with any content": {"r.example.com", "r.example.com/rancher/machine:v1", other, copied},
+		"of the default registry": {"r.example.com", "r.example.com/rancher/machine:v1", r, copied},
+		"of the default registry, with any content": {"r.example.com", "r.example.com/rancher/machine:v1", other,
+			copied},
 		"missing":                          {"r.example.com", "r.example.com/rancher/machine:v1", "", named},
 		"for an image of another registry": {"r.example.com", "quay.io/rancher/machine:v1", r, named},
 		"without a default registry, for a listed registry":    {"", "r.example.com/rancher/machine:v1", r, copied},
@@ -101,18 +108,23 @@ func TestRender_CopiesPullSecretsOfTheImage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := simInput()
-			in.Settings.Registry, in.Settings.Image, in.Settings.PullSecrets = tc.registry, tc.image, []types.NamespacedName{pullSecret(named)}
+			in.Settings.Registry, in.Settings.Image, in.Settings.PullSecrets = tc.registry, tc.image,
+				[]types.NamespacedName{pullSecret(named)}
 			in.PullSecrets = nil
 			if tc.content != "" {
 				in.PullSecrets = map[types.NamespacedName][]byte{pullSecret(named): []byte(tc.content)}
 			}
-			for job, o := range map[string]machinejob.Objects{"create": machinejob.RenderCreate(in), "remove": machinejob.RenderRemove(in, 1)} {
-				if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: tc.want}}, o.Job.Spec.Template.Spec.ImagePullSecrets); diff != "" {
+			for job, o := range map[string]machinejob.Objects{"create": machinejob.RenderCreate(in),
+				"remove": machinejob.RenderRemove(in, 1)} {
+				if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: tc.want}},
+					o.Job.Spec.Template.Spec.ImagePullSecrets); diff != "" {
 					t.Errorf("%s: the pod names (-want +got):\n%s", job, diff)
 				}
-				if want := tc.want == copied; want != (len(o.Pull) == 1) || want && !strings.Contains(string(text(t, o)), "kubernetes.io/dockerconfigjson") {
+				if want := tc.want == copied; want != (len(o.Pull) == 1) || want &&
+					!strings.Contains(string(text(t, o)), "kubernetes.io/dockerconfigjson") {
 					t.Errorf("%s: %d copies", job, len(o.Pull))
-				} else if want && (o.Pull[0].Name != copied || string(o.Pull[0].Data[corev1.DockerConfigJsonKey]) != tc.content) {
+				} else if want && (o.Pull[0].Name != copied || string(o.Pull[0].Data[corev1.DockerConfigJsonKey]) !=
+					tc.content) {
 					t.Errorf("%s: the copy is %s with %s", job, o.Pull[0].Name, o.Pull[0].Data)
 				}
 			}
@@ -126,10 +138,11 @@ func TestRender_LongNames(t *testing.T) {
 	in.Machine.CAPIMachineName = in.Machine.Name
 	o := machinejob.RenderCreate(in)
 	for what, got := range map[string][2]string{
-		"state Secret":        {o.State.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-d2a9b"},
-		"env Secret":          {o.Env.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-21f11"},
-		"Job":                 {o.Job.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-43a2d"},
-		"extension's binding": {o.RoleBindings[1].Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-ec295"},
+		"state Secret": {o.State.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-d2a9b"},
+		"env Secret":   {o.Env.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-21f11"},
+		"Job":          {o.Job.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-43a2d"},
+		"extension's binding": {o.RoleBindings[1].Name,
+			"north-europe-production-cluster-large-memory-pool-7c9fd6b-ec295"},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s is named %s, want %s", what, got[0], got[1])
@@ -160,40 +173,50 @@ func TestArguments(t *testing.T) {
 		want    []string
 		wantKey string
 	}{
-		"an empty spec means the driver's defaults": {driver: machinejob.Driver{Name: "digitalocean"}, want: []string{"m1"}},
+		"an empty spec means the driver's defaults": {driver: machinejob.Driver{Name: "digitalocean"},
+			want: []string{"m1"}},
 		"amazonec2 tags what belongs to the cluster": {
 			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"region": "eu-1"},
-			want: []string{"--amazonec2-region=eu-1", "--amazonec2-tags=kubernetes.io/cluster/c-m-abcdefgh,owned", "m1"},
+			want: []string{"--amazonec2-region=eu-1", "--amazonec2-tags=kubernetes.io/cluster/c-m-abcdefgh,owned",
+				"m1"},
 		},
 		"amazonec2 adds its tag to the user's": {
 			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "owner,me"},
 			want: []string{"--amazonec2-tags=owner,me,kubernetes.io/cluster/c-m-abcdefgh,owned", "m1"},
 		},
 		"amazonec2 keeps a cluster tag of the user": {
-			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/mine,shared"},
-			want: []string{"--amazonec2-tags=kubernetes.io/cluster/mine,shared", "m1"},
+			driver: machinejob.Driver{Name: "amazonec2"},
+			spec:   map[string]any{"tags": "kubernetes.io/cluster/mine,shared"},
+			want:   []string{"--amazonec2-tags=kubernetes.io/cluster/mine,shared", "m1"},
 		},
 		"amazonec2 does not change other security groups": {
-			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/x,y", "securityGroup": []any{"sg-1", "sg-2"}},
+			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/x,y",
+				"securityGroup": []any{"sg-1", "sg-2"}},
 			want: []string{
-				"--amazonec2-security-group-readonly", "--amazonec2-security-group=sg-1", "--amazonec2-security-group=sg-2",
+				"--amazonec2-security-group-readonly", "--amazonec2-security-group=sg-1",
+				"--amazonec2-security-group=sg-2",
 				"--amazonec2-tags=kubernetes.io/cluster/x,y", "m1",
 			},
 		},
 		"amazonec2 keeps managing its own security group": {
-			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/x,y", "securityGroup": []any{"rancher-nodes"}},
-			want: []string{"--amazonec2-security-group=rancher-nodes", "--amazonec2-tags=kubernetes.io/cluster/x,y", "m1"},
+			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/x,y",
+				"securityGroup": []any{"rancher-nodes"}},
+			want: []string{"--amazonec2-security-group=rancher-nodes", "--amazonec2-tags=kubernetes.io/cluster/x,y",
+				"m1"},
 		},
 		"amazonec2 obeys a choice about security groups": {
 			driver: machinejob.Driver{Name: "amazonec2"},
-			spec:   map[string]any{"tags": "kubernetes.io/cluster/x,y", "securityGroup": []any{"sg-1"}, "securityGroupReadonly": false},
-			want:   []string{"--amazonec2-security-group=sg-1", "--amazonec2-tags=kubernetes.io/cluster/x,y", "m1"},
+			spec: map[string]any{"tags": "kubernetes.io/cluster/x,y", "securityGroup": []any{"sg-1"},
+				"securityGroupReadonly": false},
+			want: []string{"--amazonec2-security-group=sg-1", "--amazonec2-tags=kubernetes.io/cluster/x,y", "m1"},
 		},
 		"vmwarevsphere takes a file under a name that has a dash": {
 			driver: machinejob.Driver{Name: "vmwarevsphere", Aliases: map[string]string{"cloudConfig": "cloud-config"}},
-			spec:   map[string]any{"cloudConfig": "#cloud-config", "cpuCount": "4", "cfgparam": []any{"disk.enableUUID=TRUE"}},
+			spec: map[string]any{"cloudConfig": "#cloud-config", "cpuCount": "4",
+				"cfgparam": []any{"disk.enableUUID=TRUE"}},
 			want: []string{
-				"--vmwarevsphere-cfgparam=disk.enableUUID=TRUE", "--vmwarevsphere-cloud-config=/path/to/machine/files/cloud-config",
+				"--vmwarevsphere-cfgparam=disk.enableUUID=TRUE",
+				"--vmwarevsphere-cloud-config=/path/to/machine/files/cloud-config",
 				"--vmwarevsphere-cpu-count=4", "m1",
 			},
 			wantKey: "cloud-config",
@@ -202,12 +225,15 @@ func TestArguments(t *testing.T) {
 			driver: machinejob.Driver{Name: "harvester"}, want: []string{"--harvester-cluster-name=demo", "m1"},
 		},
 		"digitalocean's key is a file that ssh accepts": {
-			driver: machinejob.Driver{Name: "digitalocean", Aliases: map[string]string{"sshKeyContents": "sshKeyPath"}},
-			spec:   map[string]any{"sshKeyContents": "KEY"}, want: []string{"--digitalocean-ssh-key-path=/path/to/machine/files/id_rsa", "m1"},
+			driver: machinejob.Driver{Name: "digitalocean",
+				Aliases: map[string]string{"sshKeyContents": "sshKeyPath"}},
+			spec:    map[string]any{"sshKeyContents": "KEY"},
+			want:    []string{"--digitalocean-ssh-key-path=/path/to/machine/files/id_rsa", "m1"},
 			wantKey: "id_rsa",
 		},
 		"numbers of any type are passed": {
-			driver: machinejob.Driver{Name: "sim"}, spec: map[string]any{"rootSize": int64(40), "price": 0.5, "ipv6AddressCount": "1", "providerID": "x"},
+			driver: machinejob.Driver{Name: "sim"}, spec: map[string]any{"rootSize": int64(40), "price": 0.5,
+				"ipv6AddressCount": "1", "providerID": "x"},
 			want: []string{"--sim-ipv6-address-count=1", "--sim-price=0.5", "--sim-root-size=40", "m1"},
 		},
 		"a short host name differs from the machine's": {
@@ -247,12 +273,17 @@ func TestEnvironment(t *testing.T) {
 		want   map[string][]byte
 	}{
 		"amazonec2 uses variables of AWS": {
-			"amazonec2", map[string][]byte{"amazonec2credentialConfig-accessKey": []byte("a"), "amazonec2credentialConfig-defaultRegion": []byte("r")},
+			"amazonec2", map[string][]byte{"amazonec2credentialConfig-accessKey": []byte("a"),
+				"amazonec2credentialConfig-defaultRegion": []byte("r")},
 			map[string][]byte{"AWS_ACCESS_KEY": []byte("a"), "AWS_DEFAULT_REGION": []byte("r")},
 		},
-		"vmwarevsphere":    {"vmwarevsphere", map[string][]byte{"vmwarevspherecredentialConfig-vcenterPort": []byte("443")}, map[string][]byte{"VSPHERE_VCENTER_PORT": []byte("443")}},
-		"openstack":        {"openstack", map[string][]byte{"password": []byte("p")}, map[string][]byte{"OS_PASSWORD": []byte("p")}},
-		"any other driver": {"digitalocean", map[string][]byte{"x-y-accessToken": []byte("t"), "odd-": []byte("-")}, map[string][]byte{"DIGITALOCEAN_ACCESS_TOKEN": []byte("t")}},
+		"vmwarevsphere": {"vmwarevsphere",
+			map[string][]byte{"vmwarevspherecredentialConfig-vcenterPort": []byte("443")},
+			map[string][]byte{"VSPHERE_VCENTER_PORT": []byte("443")}},
+		"openstack": {"openstack", map[string][]byte{"password": []byte("p")},
+			map[string][]byte{"OS_PASSWORD": []byte("p")}},
+		"any other driver": {"digitalocean", map[string][]byte{"x-y-accessToken": []byte("t"), "odd-": []byte("-")},
+			map[string][]byte{"DIGITALOCEAN_ACCESS_TOKEN": []byte("t")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, machinejob.Environment(test.driver, nil, test.keys)); diff != "" {
@@ -284,7 +315,8 @@ func TestRender_SecretsStayInSecrets(t *testing.T) {
 func TestRender_PodRunsUnprivileged(t *testing.T) {
 	pod := machinejob.RenderCreate(simInput()).Job.Spec.Template.Spec
 	security := pod.Containers[0].SecurityContext
-	if *security.RunAsUser != 1000 || *security.AllowPrivilegeEscalation || !slices.Contains(security.Capabilities.Drop, corev1.Capability("ALL")) {
+	if *security.RunAsUser != 1000 || *security.AllowPrivilegeEscalation || !slices.Contains(security.Capabilities.Drop,
+		corev1.Capability("ALL")) {
 		t.Errorf("security context is %+v", security)
 	}
 	for _, volume := range pod.Volumes {

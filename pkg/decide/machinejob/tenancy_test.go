@@ -19,8 +19,9 @@ import (
 func TestRenderCreate_UsersTextIsLiteral(t *testing.T) {
 	t.Parallel()
 	objects := machinejob.RenderCreate(machinejob.Input{
-		Machine: machinejob.Machine{Name: "m", Namespace: "ns", Spec: map[string]any{"tags": "$(AWS_SECRET_KEY),a$b,$$"}},
-		Driver:  machinejob.Driver{Name: "amazonec2"},
+		Machine: machinejob.Machine{Name: "m", Namespace: "ns",
+			Spec: map[string]any{"tags": "$(AWS_SECRET_KEY),a$b,$$"}},
+		Driver: machinejob.Driver{Name: "amazonec2"},
 	})
 	args := objects.Job.Spec.Template.Spec.Containers[0].Args
 	if !slices.Contains(args, "--amazonec2-tags=$$(AWS_SECRET_KEY),a$$b,$$$$") {
@@ -68,14 +69,22 @@ func TestMayUseCredential(t *testing.T) {
 		machine machinejob.Machine
 		want    bool
 	}{
-		"of its own namespace":                                           {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": map[string]any{"cloudCredentialSecretName": "cc"}}}, true},
-		"of another namespace, before the creation":                      {machinejob.Machine{Namespace: "a", Spec: shared}, false},
-		"of another namespace, during the creation":                      {machinejob.Machine{Namespace: "a", Spec: shared, Status: made}, false},
-		"of another namespace, existing":                                 {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": shared["common"], "providerID": "x"}}, true},
-		"of another namespace, created with it, before the removal":      {machinejob.Machine{Namespace: "a", Spec: shared, Status: made, Deleting: true}, true},
-		"of another namespace, never created, deleted":                   {machinejob.Machine{Namespace: "a", Spec: shared, Deleting: true}, false},
-		"of another namespace, created with another credential, deleted": {machinejob.Machine{Namespace: "a", Spec: shared, Deleting: true, Status: rkev1.RKEMachineStatus{CloudCredentialSecretName: "mine"}}, false},
-		"of another namespace, existing, created without it, deleted":    {machinejob.Machine{Namespace: "a", Spec: map[string]any{"common": shared["common"], "providerID": "x"}, Deleting: true}, false},
+		"of its own namespace": {machinejob.Machine{Namespace: "a",
+			Spec: map[string]any{"common": map[string]any{"cloudCredentialSecretName": "cc"}}}, true},
+		"of another namespace, before the creation": {machinejob.Machine{Namespace: "a",
+			Spec: shared}, false},
+		"of another namespace, during the creation": {machinejob.Machine{Namespace: "a",
+			Spec: shared, Status: made}, false},
+		"of another namespace, existing": {machinejob.Machine{Namespace: "a",
+			Spec: map[string]any{"common": shared["common"], "providerID": "x"}}, true},
+		"of another namespace, created with it, before the removal": {machinejob.Machine{Namespace: "a",
+			Spec: shared, Status: made, Deleting: true}, true},
+		"of another namespace, never created, deleted": {machinejob.Machine{Namespace: "a",
+			Spec: shared, Deleting: true}, false},
+		"of another namespace, created with another credential, deleted": {machinejob.Machine{Namespace: "a",
+			Spec: shared, Deleting: true, Status: rkev1.RKEMachineStatus{CloudCredentialSecretName: "mine"}}, false},
+		"of another namespace, existing, created without it, deleted": {machinejob.Machine{Namespace: "a",
+			Spec: map[string]any{"common": shared["common"], "providerID": "x"}, Deleting: true}, false},
 	} {
 		if got := tc.machine.MayUseCredential(); got != tc.want {
 			t.Errorf("%s: %t", name, got)
@@ -115,16 +124,20 @@ func TestDecide_PoolThatFailsWaitsForItsTurn(t *testing.T) {
 		after    time.Duration
 		message  string
 	}{
-		"no failure":                  {},
-		"its turn has come":           {failures: 3, turn: now},
-		"its turn was long ago":       {failures: 3, turn: now.Add(-time.Hour)},
-		"one failure":                 {failures: 1, turn: now.Add(20 * time.Second), after: 20 * time.Second, message: "until 2026-01-01T12:00:20Z: the creation of the last machine of"},
-		"several failures":            {failures: 4, turn: now.Add(40 * time.Second), after: 40 * time.Second, message: "until 2026-01-01T12:00:40Z: the creation of the last 4 machines of"},
-		"its turn comes in ten hours": {failures: 9, turn: now.Add(10 * time.Hour), after: time.Minute, message: "until 2026-01-01T22:00:00Z"},
+		"no failure":            {},
+		"its turn has come":     {failures: 3, turn: now},
+		"its turn was long ago": {failures: 3, turn: now.Add(-time.Hour)},
+		"one failure": {failures: 1, turn: now.Add(20 * time.Second), after: 20 * time.Second,
+			message: "until 2026-01-01T12:00:20Z: the creation of the last machine of"},
+		"several failures": {failures: 4, turn: now.Add(40 * time.Second), after: 40 * time.Second,
+			message: "until 2026-01-01T12:00:40Z: the creation of the last 4 machines of"},
+		"its turn comes in ten hours": {failures: 9, turn: now.Add(10 * time.Hour), after: time.Minute,
+			message: "until 2026-01-01T22:00:00Z"},
 	} {
 		got := machinejob.Decide(machinejob.Snapshot{
-			Machine: machinejob.Machine{Name: "m", Namespace: "a", Kind: "PodMachine", Guarded: true, CAPIMachineName: "m"},
-			CAPI:    &machinejob.CAPIMachine{Name: "m", BootstrapSecret: "b"}, BootstrapReady: true,
+			Machine: machinejob.Machine{Name: "m", Namespace: "a", Kind: "PodMachine", Guarded: true,
+				CAPIMachineName: "m"},
+			CAPI: &machinejob.CAPIMachine{Name: "m", BootstrapSecret: "b"}, BootstrapReady: true,
 			Cluster:      &machinejob.ClusterState{InfrastructureReady: true},
 			PoolFailures: tc.failures, PoolTurn: tc.turn, Now: now,
 		})

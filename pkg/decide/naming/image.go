@@ -21,7 +21,8 @@ func ImageIn(registry, image string) string {
 }
 
 // registryName matches the part before an image's name: a host with an optional port and an optional path.
-var registryName = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
+var registryName = regexp.MustCompile(
+	`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
 
 // RegistryForm is the requirement of IsRegistry, to follow the name of a field in a message.
 const RegistryForm = "must be a host, optionally with a port and a path, and without a scheme such as https:// or a " +

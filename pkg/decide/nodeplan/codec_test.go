@@ -22,15 +22,18 @@ func TestEncode_KeepsWireForm(t *testing.T) {
 			{Path: "/etc/c", Action: plan.FileActionDelete},
 		},
 		Instructions: []plan.OneTimeInstruction{{
-			CommonInstruction: plan.CommonInstruction{Name: "install", Image: "rancher/x:v1", Env: []string{"A=<b>"}, Args: []string{"-c", "run.sh"}, Command: "sh"},
-			SaveOutput:        true,
+			CommonInstruction: plan.CommonInstruction{Name: "install", Image: "rancher/x:v1", Env: []string{"A=<b>"},
+				Args: []string{"-c", "run.sh"}, Command: "sh"},
+			SaveOutput: true,
 		}},
 		PeriodicInstructions: []plan.PeriodicInstruction{{
-			CommonInstruction: plan.CommonInstruction{Name: "tick", Command: "true"}, PeriodSeconds: 5, SaveStderrOutput: true,
+			CommonInstruction: plan.CommonInstruction{Name: "tick", Command: "true"}, PeriodSeconds: 5,
+			SaveStderrOutput: true,
 		}},
 		Probes: map[string]plan.Probe{
-			"kubelet": {InitialDelaySeconds: 1, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 5, HTTPGetAction: plan.HTTPGetAction{URL: "http://127.0.0.1:10248/healthz"}},
-			"empty":   {},
+			"kubelet": {InitialDelaySeconds: 1, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 5,
+				HTTPGetAction: plan.HTTPGetAction{URL: "http://127.0.0.1:10248/healthz"}},
+			"empty": {},
 		},
 	}
 	want := `{"files":[{"content":"aGk=","path":"/etc/a","permissions":"0644","dynamic":true,"minor":true},` +
@@ -63,7 +66,8 @@ func TestEncode_EmptyPlanHasNoKeys(t *testing.T) {
 }
 
 func TestChecksum_IsOverExactBytes(t *testing.T) {
-	if got, want := Checksum([]byte("{}")), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"; got != want {
+	if got, want := Checksum([]byte("{}")), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"; got !=
+		want {
 		t.Errorf("Checksum = %s, want %s", got, want)
 	}
 	if Checksum([]byte("{}")) == Checksum([]byte("{ }")) {
@@ -174,7 +178,8 @@ func TestProbeStatuses(t *testing.T) {
 		t.Errorf("EncodeProbeStatuses(nil) = %s, %v", data, err)
 	}
 	var bad *MalformedError
-	if _, err := DecodeProbeStatuses([]byte("[hunter2")); !errors.As(err, &bad) || bad.Key != KeyProbeStatuses || strings.Contains(err.Error(), "hunter2") {
+	if _, err := DecodeProbeStatuses([]byte("[hunter2")); !errors.As(err, &bad) || bad.Key != KeyProbeStatuses ||
+		strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -186,7 +191,8 @@ func FuzzParse(f *testing.F) {
 			KeyPlan: p, KeyAppliedPlan: p, KeyAppliedOutput: gz, KeyAppliedPeriodicOutput: gz, KeyFailedOutput: gz,
 			KeyProbeStatuses: probes, KeyFailureCount: number, KeyMaxFailures: number,
 		})
-		if state.Output == nil || state.PeriodicOutput == nil || state.ProbeStatuses == nil || state.FailedOutput == nil {
+		if state.Output == nil || state.PeriodicOutput == nil || state.ProbeStatuses == nil ||
+			state.FailedOutput == nil {
 			t.Error("maps must never be nil")
 		}
 		if err == nil && state.PlanExists && !state.InSync {

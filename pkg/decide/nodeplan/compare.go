@@ -27,10 +27,11 @@ func Compare(stored, desired plan.NodePlan) Change {
 		slices.EqualFunc(stored.Instructions, desired.Instructions, func(a, b plan.OneTimeInstruction) bool {
 			return a.SaveOutput == b.SaveOutput && equalCommon(a.CommonInstruction, b.CommonInstruction)
 		}) &&
-		slices.EqualFunc(stored.PeriodicInstructions, desired.PeriodicInstructions, func(a, b plan.PeriodicInstruction) bool {
-			return a.PeriodSeconds == b.PeriodSeconds && a.SaveStderrOutput == b.SaveStderrOutput &&
-				equalCommon(a.CommonInstruction, b.CommonInstruction)
-		}) &&
+		slices.EqualFunc(stored.PeriodicInstructions, desired.PeriodicInstructions,
+			func(a, b plan.PeriodicInstruction) bool {
+				return a.PeriodSeconds == b.PeriodSeconds && a.SaveStderrOutput == b.SaveStderrOutput &&
+					equalCommon(a.CommonInstruction, b.CommonInstruction)
+			}) &&
 		maps.Equal(stored.Probes, desired.Probes)
 	switch {
 	case rest && slices.EqualFunc(stored.Files, desired.Files, equalFile):
@@ -64,7 +65,8 @@ func minorFiles(stored, desired []plan.File) bool {
 		if ok && equalFile(old, file) {
 			continue
 		}
-		if old.Permissions = file.Permissions; !file.Minor && !equalFile(old, file) || ok && old.Dynamic != file.Dynamic {
+		if old.Permissions = file.Permissions; !file.Minor && !equalFile(old, file) || ok &&
+			old.Dynamic != file.Dynamic {
 			return false
 		}
 		differs = true
@@ -81,7 +83,8 @@ func byPath(files []plan.File) map[string]plan.File {
 }
 
 func equalFile(a, b plan.File) bool {
-	return a.Action == b.Action && a.Content == b.Content && a.Path == b.Path && a.Permissions == b.Permissions && a.Dynamic == b.Dynamic && a.Minor == b.Minor
+	return a.Action == b.Action && a.Content == b.Content && a.Path == b.Path && a.Permissions == b.Permissions &&
+		a.Dynamic == b.Dynamic && a.Minor == b.Minor
 }
 
 func equalCommon(a, b plan.CommonInstruction) bool {

@@ -27,7 +27,8 @@ type Delivery struct {
 // threshold can never be reached.
 func Deliver(data map[string][]byte, d Delivery) (map[string][]byte, error) {
 	if d.MaxFailures > 0 && d.FailureThreshold > d.MaxFailures {
-		return nil, fmt.Errorf("failureThreshold %d cannot be greater than maxFailures %d", d.FailureThreshold, d.MaxFailures)
+		return nil, fmt.Errorf("failureThreshold %d cannot be greater than maxFailures %d", d.FailureThreshold,
+			d.MaxFailures)
 	}
 	out := maps.Clone(data)
 	if out == nil {
@@ -105,7 +106,9 @@ func prunePeriodic(data map[string][]byte) ([]byte, bool) {
 	}
 	before := len(output)
 	maps.DeleteFunc(output, func(name string, _ plan.PeriodicInstructionOutput) bool {
-		return !slices.ContainsFunc(current.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == name })
+		return !slices.ContainsFunc(current.PeriodicInstructions, func(i plan.PeriodicInstruction) bool {
+			return i.Name == name
+		})
 	})
 	if len(output) == before {
 		return nil, false

@@ -43,8 +43,10 @@ func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if state.Failed || (state.AppliedPlan != nil) != tc.wantApplied || string(data[nodeplan.KeyAppliedChecksum]) == state.Checksum {
-				t.Errorf("failed %v, applied plan %v, applied checksum %s", state.Failed, state.AppliedPlan, data[nodeplan.KeyAppliedChecksum])
+			if state.Failed || (state.AppliedPlan != nil) != tc.wantApplied ||
+				string(data[nodeplan.KeyAppliedChecksum]) == state.Checksum {
+				t.Errorf("failed %v, applied plan %v, applied checksum %s", state.Failed, state.AppliedPlan,
+					data[nodeplan.KeyAppliedChecksum])
 			}
 			if state.InSync {
 				t.Error("a plan that never ran is in sync")
@@ -63,16 +65,19 @@ func TestDeliver_AnEarlierPlanIsNotYetApplied(t *testing.T) {
 		replaced        []byte
 		wantInSync      bool
 	}{
-		"the plan in between failed or runs":                                  {nodeplan.Checksum(first), second, false},
-		"the agent restarted, and the plan in between failed":                 {"", second, false},
-		"the plan in between was applied, and the server has not seen it yet": {nodeplan.Checksum(second), second, false},
+		"the plan in between failed or runs": {nodeplan.Checksum(first), second,
+			false},
+		"the agent restarted, and the plan in between failed": {"", second, false},
+		"the plan in between was applied, and the server has not seen it yet": {nodeplan.Checksum(second), second,
+			false},
 		"no plan in between": {nodeplan.Checksum(first), first, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			found := map[string][]byte{
-				nodeplan.KeyPlan: tc.replaced, nodeplan.KeyAppliedPlan: first, nodeplan.KeyAppliedChecksum: []byte(tc.appliedChecksum),
-				nodeplan.KeyFailedChecksum: []byte(nodeplan.Checksum(second)), nodeplan.KeyFailureCount: []byte("3"),
+				nodeplan.KeyPlan: tc.replaced, nodeplan.KeyAppliedPlan: first,
+				nodeplan.KeyAppliedChecksum: []byte(tc.appliedChecksum),
+				nodeplan.KeyFailedChecksum:  []byte(nodeplan.Checksum(second)), nodeplan.KeyFailureCount: []byte("3"),
 			}
 			data, err := nodeplan.Deliver(found, nodeplan.Delivery{Plan: first, MaxFailures: nodeplan.NoLimit})
 			if err != nil {
@@ -82,11 +87,13 @@ func TestDeliver_AnEarlierPlanIsNotYetApplied(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if applied := string(data[nodeplan.KeyAppliedChecksum]) == state.Checksum; state.InSync != tc.wantInSync || applied != tc.wantInSync {
+			if applied := string(data[nodeplan.KeyAppliedChecksum]) == state.Checksum; state.InSync != tc.wantInSync ||
+				applied != tc.wantInSync {
 				t.Errorf("in sync %v, applied by its checksum %v; want %v", state.InSync, applied, tc.wantInSync)
 			}
 			if state.AppliedPlan == nil || state.Failed {
-				t.Errorf("applied plan %v, failed %v; want the last applied plan and no failure of another plan", state.AppliedPlan, state.Failed)
+				t.Errorf("applied plan %v, failed %v; want the last applied plan and no failure of another plan",
+					state.AppliedPlan, state.Failed)
 			}
 			if string(found[nodeplan.KeyAppliedChecksum]) != tc.appliedChecksum {
 				t.Error("the given data was changed")

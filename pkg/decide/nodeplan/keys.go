@@ -74,7 +74,8 @@ func Heard(data map[string][]byte) bool {
 // programs, and an agent has no reason to change them.
 func AgentKey(key string) bool {
 	switch key {
-	case KeyPlanState, KeyPlanRevision, KeyAppliedChecksum, KeyAppliedOutput, KeyAppliedPeriodicOutput, KeyFailedChecksum, KeyFailedOutput,
+	case KeyPlanState, KeyPlanRevision, KeyAppliedChecksum, KeyAppliedOutput, KeyAppliedPeriodicOutput,
+		KeyFailedChecksum, KeyFailedOutput,
 		KeyFailureCount, KeySuccessCount, KeyLastApplyTime, KeyProbeStatuses:
 		return true
 	}

@@ -75,12 +75,18 @@ func Parse(name string, data map[string][]byte) (State, error) {
 		SuccessCount:     p.number(KeySuccessCount),
 		LastApplyTime:    string(data[KeyLastApplyTime]),
 	}
-	s.Output = take(&p, func() (map[string][]byte, error) { return DecodeOutput(KeyAppliedOutput, data[KeyAppliedOutput]) })
-	s.FailedOutput = take(&p, func() (map[string][]byte, error) { return DecodeOutput(KeyFailedOutput, data[KeyFailedOutput]) })
+	s.Output = take(&p, func() (map[string][]byte, error) {
+		return DecodeOutput(KeyAppliedOutput, data[KeyAppliedOutput])
+	})
+	s.FailedOutput = take(&p, func() (map[string][]byte, error) {
+		return DecodeOutput(KeyFailedOutput, data[KeyFailedOutput])
+	})
 	s.PeriodicOutput = take(&p, func() (map[string]plan.PeriodicInstructionOutput, error) {
 		return DecodePeriodicOutput(data[KeyAppliedPeriodicOutput])
 	})
-	s.ProbeStatuses = take(&p, func() (map[string]plan.ProbeStatus, error) { return DecodeProbeStatuses(data[KeyProbeStatuses]) })
+	s.ProbeStatuses = take(&p, func() (map[string]plan.ProbeStatus, error) {
+		return DecodeProbeStatuses(data[KeyProbeStatuses])
+	})
 	s.Healthy = len(s.UnhealthyProbes()) == 0
 	s.AppliedPlan = p.appliedPlan()
 	if s.PlanExists {

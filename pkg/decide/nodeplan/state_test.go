@@ -18,23 +18,39 @@ func TestParse_Outcome(t *testing.T) {
 		wantInSync bool
 		wantFailed bool
 	}{
-		"just delivered":                                {},
-		"applied checksum matches":                      {data: map[string]string{KeyAppliedChecksum: sum}, wantInSync: true},
-		"applied copy matches while an agent restarts":  {data: map[string]string{KeyAppliedPlan: thisPlan, KeyAppliedChecksum: ""}, wantInSync: true},
-		"another plan was applied":                      {data: map[string]string{KeyAppliedPlan: `{}`, KeyAppliedChecksum: Checksum([]byte("{}"))}},
-		"applied, and then another plan was applied":    {data: map[string]string{KeyAppliedPlan: thisPlan, KeyAppliedChecksum: Checksum([]byte("{}"))}},
-		"first failure without threshold":               {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "1"}, wantFailed: true},
-		"failure of another plan":                       {data: map[string]string{KeyFailedChecksum: "abc", KeyFailureCount: "1"}},
-		"fewer failures than the threshold":             {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "4", KeyFailureThreshold: "5"}},
-		"as many failures as the threshold":             {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "5", KeyFailureThreshold: "5"}, wantFailed: true},
-		"threshold never":                               {data: map[string]string{KeyFailedChecksum: sum, KeyFailureCount: "99", KeyFailureThreshold: "-1"}},
-		"state succeeded is believed":                   {data: map[string]string{KeyPlanState: "succeeded"}, wantInSync: true},
-		"state failed is believed against the checksum": {data: map[string]string{KeyPlanState: "failed", KeyAppliedChecksum: sum, KeyAppliedPlan: thisPlan}, wantFailed: true},
-		"state in progress is neither":                  {data: map[string]string{KeyPlanState: "in-progress", KeyAppliedChecksum: sum}},
-		"state pending of an older agent: checksum":     {data: map[string]string{KeyPlanState: "pending", KeyAppliedChecksum: sum}, wantInSync: true},
-		"state pending of an older agent: failure":      {data: map[string]string{KeyPlanState: "pending", KeyFailedChecksum: sum, KeyFailureCount: "1"}, wantFailed: true},
-		"empty state is no state":                       {data: map[string]string{KeyPlanState: "", KeyPlanRevision: "", KeyAppliedChecksum: sum}, wantInSync: true},
-		"an unknown state: checksum":                    {data: map[string]string{KeyPlanState: "cancelled", KeyAppliedChecksum: sum}, wantInSync: true},
+		"just delivered": {},
+		"applied checksum matches": {data: map[string]string{KeyAppliedChecksum: sum},
+			wantInSync: true},
+		"applied copy matches while an agent restarts": {data: map[string]string{KeyAppliedPlan: thisPlan,
+			KeyAppliedChecksum: ""}, wantInSync: true},
+		"another plan was applied": {data: map[string]string{KeyAppliedPlan: `{}`,
+			KeyAppliedChecksum: Checksum([]byte("{}"))}},
+		"applied, and then another plan was applied": {data: map[string]string{KeyAppliedPlan: thisPlan,
+			KeyAppliedChecksum: Checksum([]byte("{}"))}},
+		"first failure without threshold": {data: map[string]string{KeyFailedChecksum: sum,
+			KeyFailureCount: "1"}, wantFailed: true},
+		"failure of another plan": {data: map[string]string{KeyFailedChecksum: "abc",
+			KeyFailureCount: "1"}},
+		"fewer failures than the threshold": {data: map[string]string{KeyFailedChecksum: sum,
+			KeyFailureCount: "4", KeyFailureThreshold: "5"}},
+		"as many failures as the threshold": {data: map[string]string{KeyFailedChecksum: sum,
+			KeyFailureCount: "5", KeyFailureThreshold: "5"}, wantFailed: true},
+		"threshold never": {data: map[string]string{KeyFailedChecksum: sum,
+			KeyFailureCount: "99", KeyFailureThreshold: "-1"}},
+		"state succeeded is believed": {data: map[string]string{KeyPlanState: "succeeded"},
+			wantInSync: true},
+		"state failed is believed against the checksum": {data: map[string]string{KeyPlanState: "failed",
+			KeyAppliedChecksum: sum, KeyAppliedPlan: thisPlan}, wantFailed: true},
+		"state in progress is neither": {data: map[string]string{KeyPlanState: "in-progress",
+			KeyAppliedChecksum: sum}},
+		"state pending of an older agent: checksum": {data: map[string]string{KeyPlanState: "pending",
+			KeyAppliedChecksum: sum}, wantInSync: true},
+		"state pending of an older agent: failure": {data: map[string]string{KeyPlanState: "pending",
+			KeyFailedChecksum: sum, KeyFailureCount: "1"}, wantFailed: true},
+		"empty state is no state": {data: map[string]string{KeyPlanState: "", KeyPlanRevision: "",
+			KeyAppliedChecksum: sum}, wantInSync: true},
+		"an unknown state: checksum": {data: map[string]string{KeyPlanState: "cancelled", KeyAppliedChecksum: sum},
+			wantInSync: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +85,8 @@ func TestParse_Probes(t *testing.T) {
 		"not reported yet": {wantHealthy: true},
 		"no probes":        {statuses: "{}", wantHealthy: true},
 		"all healthy":      {statuses: `{"a":{"healthy":true}}`, wantHealthy: true},
-		"names are sorted": {statuses: `{"c":{},"a":{"failureCount":2},"b":{"healthy":true}}`, wantUnhealthy: []string{"a", "c"}},
+		"names are sorted": {statuses: `{"c":{},"a":{"failureCount":2},"b":{"healthy":true}}`,
+			wantUnhealthy: []string{"a", "c"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +127,8 @@ func TestParse_MalformedKeysAreNamedAndNeverQuoted(t *testing.T) {
 }
 
 func TestParse_ReportsAllMalformedKeys(t *testing.T) {
-	_, err := Parse("ns/p", map[string][]byte{KeyPlan: []byte("x"), KeyProbeStatuses: []byte("x"), KeyFailureCount: []byte("x")})
+	_, err := Parse("ns/p", map[string][]byte{KeyPlan: []byte("x"), KeyProbeStatuses: []byte("x"),
+		KeyFailureCount: []byte("x")})
 	for _, key := range []string{KeyPlan, KeyProbeStatuses, KeyFailureCount} {
 		if !strings.Contains(err.Error(), `"`+key+`"`) {
 			t.Errorf("error does not name %s: %v", key, err)
@@ -121,7 +139,8 @@ func TestParse_ReportsAllMalformedKeys(t *testing.T) {
 // TestDeliver checks that a delivery does not switch the agent's mode. (docs/invariants.md#weaknesses, W34.)
 func TestDeliver(t *testing.T) {
 	old := map[string][]byte{
-		KeyPlan: []byte("old"), KeyProbeStatuses: []byte("{}"), KeyPlanState: []byte("succeeded"), KeyMaxFailures: []byte("3"),
+		KeyPlan: []byte("old"), KeyProbeStatuses: []byte("{}"), KeyPlanState: []byte("succeeded"),
+		KeyMaxFailures:     []byte("3"),
 		KeyAppliedChecksum: []byte("abc"), "foreign": []byte("kept"),
 	}
 	tests := map[string]struct {
@@ -131,17 +150,21 @@ func TestDeliver(t *testing.T) {
 	}{
 		"no limit, first failure counts": {
 			delivery: Delivery{Plan: []byte("new"), MaxFailures: NoLimit, FailureThreshold: 1},
-			want:     map[string][]byte{KeyPlan: []byte("new"), KeyMaxFailures: []byte("-1"), KeyFailureThreshold: []byte("1"), KeyAppliedChecksum: []byte("abc"), "foreign": []byte("kept")},
+			want: map[string][]byte{KeyPlan: []byte("new"), KeyMaxFailures: []byte("-1"),
+				KeyFailureThreshold: []byte("1"), KeyAppliedChecksum: []byte("abc"), "foreign": []byte("kept")},
 		},
 		"both keys removed": {
 			delivery: Delivery{Plan: []byte("new")},
-			want:     map[string][]byte{KeyPlan: []byte("new"), KeyAppliedChecksum: []byte("abc"), "foreign": []byte("kept")},
+			want: map[string][]byte{KeyPlan: []byte("new"), KeyAppliedChecksum: []byte("abc"),
+				"foreign": []byte("kept")},
 		},
 		"once and never failed": {
 			delivery: Delivery{Plan: []byte("new"), MaxFailures: 1, FailureThreshold: NoLimit},
-			want:     map[string][]byte{KeyPlan: []byte("new"), KeyMaxFailures: []byte("1"), KeyFailureThreshold: []byte("-1"), KeyAppliedChecksum: []byte("abc"), "foreign": []byte("kept")},
+			want: map[string][]byte{KeyPlan: []byte("new"), KeyMaxFailures: []byte("1"),
+				KeyFailureThreshold: []byte("-1"), KeyAppliedChecksum: []byte("abc"), "foreign": []byte("kept")},
 		},
-		"threshold that cannot be reached": {delivery: Delivery{Plan: []byte("new"), MaxFailures: 1, FailureThreshold: 2}, wantErr: true},
+		"threshold that cannot be reached": {delivery: Delivery{Plan: []byte("new"), MaxFailures: 1,
+			FailureThreshold: 2}, wantErr: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -182,18 +205,26 @@ func TestApplied(t *testing.T) {
 		wantChanged bool
 		want        map[string][]byte // only the keys to compare
 	}{
-		"nothing reported":          {data: map[string][]byte{KeyPlan: planBytes}},
-		"applied: copied":           {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum}, wantChanged: true, want: map[string][]byte{KeyAppliedPlan: planBytes}},
-		"another plan was applied":  {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: []byte(Checksum([]byte("{}")))}},
-		"applied and copied before": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum, KeyAppliedPlan: planBytes}},
-		"checksum overwritten by an agent that failed in state mode": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum, KeyPlanState: []byte("failed")}},
+		"nothing reported": {data: map[string][]byte{KeyPlan: planBytes}},
+		"applied: copied": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum},
+			wantChanged: true, want: map[string][]byte{KeyAppliedPlan: planBytes}},
+		"another plan was applied": {data: map[string][]byte{KeyPlan: planBytes,
+			KeyAppliedChecksum: []byte(Checksum([]byte("{}")))}},
+		"applied and copied before": {data: map[string][]byte{KeyPlan: planBytes,
+			KeyAppliedChecksum: sum, KeyAppliedPlan: planBytes}},
+		"checksum overwritten by an agent that failed in state mode": {data: map[string][]byte{KeyPlan: planBytes,
+			KeyAppliedChecksum: sum, KeyPlanState: []byte("failed")}},
 		"earlier periodic output is removed": {
 			data:        map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: output("keep", "gone")},
 			wantChanged: true, want: map[string][]byte{KeyAppliedPeriodicOutput: output("keep")},
 		},
-		"no output remains":          {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: output("gone")}, wantChanged: true, want: map[string][]byte{KeyAppliedPeriodicOutput: {}}},
-		"malformed output stays":     {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: []byte("x")}},
-		"malformed plan stays":       {data: map[string][]byte{KeyPlan: []byte("x"), KeyAppliedPeriodicOutput: output("gone")}},
+		"no output remains": {data: map[string][]byte{KeyPlan: planBytes,
+			KeyAppliedPeriodicOutput: output("gone")}, wantChanged: true,
+			want: map[string][]byte{KeyAppliedPeriodicOutput: {}}},
+		"malformed output stays": {data: map[string][]byte{KeyPlan: planBytes,
+			KeyAppliedPeriodicOutput: []byte("x")}},
+		"malformed plan stays": {data: map[string][]byte{KeyPlan: []byte("x"),
+			KeyAppliedPeriodicOutput: output("gone")}},
 		"empty compressed map stays": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedPeriodicOutput: output()}},
 	}
 	for name, tc := range tests {

@@ -33,12 +33,14 @@ func TestConclude_EdgeStatusIsDiscardedOnError(t *testing.T) {
 			wantRetry: Retry{After: time.Minute},
 		},
 		"a wait may have its own reason": {
-			err:  Wait("WaitingForKubeconfig", "Waiting for kubeconfig", "Secret"),
-			want: conditions.Condition{Status: "Unknown", Reason: "WaitingForKubeconfig", Message: "Waiting for kubeconfig"},
+			err: Wait("WaitingForKubeconfig", "Waiting for kubeconfig", "Secret"),
+			want: conditions.Condition{Status: "Unknown", Reason: "WaitingForKubeconfig",
+				Message: "Waiting for kubeconfig"},
 		},
 		"a stall is False and is not retried": {
-			err:  Stall("", "spec.kubernetesVersion: must be a version of RKE2 or K3s"),
-			want: conditions.Condition{Status: "False", Reason: "Error", Message: "spec.kubernetesVersion: must be a version of RKE2 or K3s"},
+			err: Stall("", "spec.kubernetesVersion: must be a version of RKE2 or K3s"),
+			want: conditions.Condition{Status: "False", Reason: "Error",
+				Message: "spec.kubernetesVersion: must be a version of RKE2 or K3s"},
 		},
 		"an error is False and is retried": {
 			err:       broken,
@@ -47,7 +49,8 @@ func TestConclude_EdgeStatusIsDiscardedOnError(t *testing.T) {
 		},
 		"a changing error is reported without its changing parts": {
 			err: unstable, wantRetry: Retry{Err: unstable},
-			want: conditions.Condition{Status: "False", Reason: "Error", Message: "read tcp 10.0.0.1->10.0.0.2:443: connection reset"},
+			want: conditions.Condition{Status: "False", Reason: "Error",
+				Message: "read tcp 10.0.0.1->10.0.0.2:443: connection reset"},
 		},
 		"a conflict is retried and not reported": {
 			err:       conflict,
@@ -127,16 +130,22 @@ func TestRecord_ARepeatedFailureWritesNothing(t *testing.T) {
 		wantWritten bool
 		wantMessage string
 	}{
-		"the same failure":                      {first: errors.New("a"), then: errors.New("a"), after: time.Hour, wantMessage: "a"},
-		"another text, soon":                    {first: errors.New("a"), then: errors.New("b"), after: 59 * time.Second, wantMessage: "a"},
-		"another text, later":                   {first: errors.New("a"), then: errors.New("b"), after: time.Minute, wantWritten: true, wantMessage: "b"},
-		"another text, with the clock set back": {first: errors.New("a"), then: errors.New("b"), after: -time.Hour, wantWritten: true, wantMessage: "b"},
-		"success at once":                       {first: errors.New("a"), wantWritten: true},
-		"a failure after a success":             {then: errors.New("a"), wantWritten: true, wantMessage: "a"},
-		"a user must act now":                   {first: errors.New("a"), then: Stall("", "b"), wantWritten: true, wantMessage: "b"},
-		"a user must act on another failure":    {first: Stall("", "a"), then: Stall("", "b"), wantWritten: true, wantMessage: "b"},
-		"a conflict after a failure":            {first: errors.New("a"), then: conflict, after: time.Hour, wantMessage: "a"},
-		"a conflict after a success":            {then: conflict, after: time.Hour},
+		"the same failure": {first: errors.New("a"), then: errors.New("a"), after: time.Hour,
+			wantMessage: "a"},
+		"another text, soon": {first: errors.New("a"), then: errors.New("b"),
+			after: 59 * time.Second, wantMessage: "a"},
+		"another text, later": {first: errors.New("a"), then: errors.New("b"), after: time.Minute,
+			wantWritten: true, wantMessage: "b"},
+		"another text, with the clock set back": {first: errors.New("a"), then: errors.New("b"), after: -time.Hour,
+			wantWritten: true, wantMessage: "b"},
+		"success at once":           {first: errors.New("a"), wantWritten: true},
+		"a failure after a success": {then: errors.New("a"), wantWritten: true, wantMessage: "a"},
+		"a user must act now": {first: errors.New("a"), then: Stall("", "b"), wantWritten: true,
+			wantMessage: "b"},
+		"a user must act on another failure": {first: Stall("", "a"), then: Stall("", "b"), wantWritten: true,
+			wantMessage: "b"},
+		"a conflict after a failure": {first: errors.New("a"), then: conflict, after: time.Hour, wantMessage: "a"},
+		"a conflict after a success": {then: conflict, after: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var list []rkev1.GenericCondition

@@ -16,11 +16,13 @@ var unstable = []struct {
 	{"a resource version", regexp.MustCompile(`(?i)(resource ?version\W{0,3})\d+`), "${1}…"},
 	{
 		"a time",
-		regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d\b(\.\d+)?`), "…",
+		regexp.MustCompile(
+			`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d\b(\.\d+)?`), "…",
 	},
 	{
 		"a duration",
-		regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|us|ms)\b|\b(\d+h)?(\d+m)?\d+\.\d+s\b|\b\d+h\d+m(\d+s)?|\b\d+m\d+s\b`), "…",
+		regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|us|ms)\b|\b(\d+h)?(\d+m)?\d+\.\d+s\b|\b\d+h\d+m(\d+s)?|\b\d+m\d+s\b`),
+		"…",
 	},
 	{"a counter of attempts", regexp.MustCompile(`(?i)(\b(?:attempt|retry|try)\W{0,2})\d+`), "${1}…"},
 	{"an address in memory", regexp.MustCompile(`\b0x[0-9a-f]{6,}\b`), "…"},

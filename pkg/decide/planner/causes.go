@@ -186,7 +186,8 @@ func (c *cluster) serverAt(joinURL string) *machine {
 func (m *machine) addressDigest() string {
 	parts := []any{m.Addresses}
 	for _, key := range []string{
-		rkev1.JoinURLAutosetDisabledAnnotation, rkev1.JoinURLAnnotation, rkev1.InternalAddressAnnotation, rkev1.AddressAnnotation,
+		rkev1.JoinURLAutosetDisabledAnnotation, rkev1.JoinURLAnnotation, rkev1.InternalAddressAnnotation,
+		rkev1.AddressAnnotation,
 	} {
 		parts = append(parts, m.Annotations[key])
 	}

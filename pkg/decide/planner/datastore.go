@@ -73,10 +73,12 @@ func (r *renderer) splits(m *machine, desired plan.NodePlan) string {
 		return ""
 	}
 	if wanted {
-		return "key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the cluster's data are in etcd, and the server would begin " +
+		return "key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the " +
+			"cluster's data are in etcd, and the server would begin " +
 			"without them in another datastore: remove the key, it cannot be set once there are machines"
 	}
-	return "key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the cluster's data are in another datastore, and the server would begin " +
+	return "key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the cluster's " +
+		"data are in another datastore, and the server would begin " +
 		"without them in etcd: set the key again for all servers, it cannot be removed once there are machines"
 }
 

@@ -66,13 +66,18 @@ func TestDecide_NewCluster_EveryTopologyGetsReady(t *testing.T) {
 		version string
 		roles   map[string]string
 	}{
-		"one RKE2 server":           {rke2Version, map[string]string{"a": allRoles}},
-		"one K3s server":            {k3sVersion, map[string]string{"a": allRoles}},
-		"three servers, workers":    {rke2Version, map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "c": "etcd,control-plane", "w1": "worker", "w2": "worker"}},
-		"three K3s servers":         {k3sVersion, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles, "w1": "worker"}},
-		"control plane on its own":  {rke2Version, map[string]string{"a": "etcd,control-plane", "c": "control-plane", "w": "worker"}},
-		"worker sorts first":        {k3sVersion, map[string]string{"a": "worker", "b": "etcd,control-plane"}},
-		"windows worker after rest": {rke2Version, map[string]string{"a": "etcd,control-plane", "b": "worker", "c": "worker"}},
+		"one RKE2 server": {rke2Version, map[string]string{"a": allRoles}},
+		"one K3s server":  {k3sVersion, map[string]string{"a": allRoles}},
+		"three servers, workers": {rke2Version,
+			map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "c": "etcd,control-plane",
+				"w1": "worker", "w2": "worker"}},
+		"three K3s servers": {k3sVersion, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles,
+			"w1": "worker"}},
+		"control plane on its own": {rke2Version, map[string]string{"a": "etcd,control-plane", "c": "control-plane",
+			"w": "worker"}},
+		"worker sorts first": {k3sVersion, map[string]string{"a": "worker", "b": "etcd,control-plane"}},
+		"windows worker after rest": {rke2Version, map[string]string{"a": "etcd,control-plane", "b": "worker",
+			"c": "worker"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(tc.version)
@@ -93,7 +98,8 @@ func TestDecide_NewCluster_EveryTopologyGetsReady(t *testing.T) {
 					t.Errorf("%s is %q", kind, status)
 				}
 			}
-			if !w.cp.Status.AgentConnected || w.cp.Status.AppliedSpec == nil || !*w.cp.Status.Initialization.ControlPlaneInitialized {
+			if !w.cp.Status.AgentConnected || w.cp.Status.AppliedSpec == nil ||
+				!*w.cp.Status.Initialization.ControlPlaneInitialized {
 				t.Errorf("status is incomplete: %+v", w.cp.Status)
 			}
 			before := w.writes
@@ -184,7 +190,8 @@ func TestDecide_EtcdPlansAreTickets(t *testing.T) {
 	w.add("b", "worker")
 	w.pass(t)
 	d := w.pass(t)
-	if d.Ticket == nil || d.Ticket.Step != "init" || len(d.Ticket.Machines) != 1 || d.Ticket.Machines[0].MachineUID != "uid-a" {
+	if d.Ticket == nil || d.Ticket.Step != "init" || len(d.Ticket.Machines) != 1 || d.Ticket.Machines[0].MachineUID !=
+		"uid-a" {
 		t.Fatalf("ticket is %+v", d.Ticket)
 	}
 	if got := nodeplan.Checksum(w.machines["a"].data["plan"]); got != d.Ticket.Machines[0].PlanChecksum {
@@ -224,7 +231,8 @@ func TestDecide_DoesNothingWhileACacheIsBehind(t *testing.T) {
 	s := w.snapshot(t)
 	s.Behind = []string{"Secret fleet-default/a-machine-plan"}
 	d := Decide(s)
-	if d.Step != "fresh" || len(d.Effects) > 0 || d.Ticket != nil || d.Wait == nil || !d.Wait.Quiet || d.Wait.After == 0 {
+	if d.Step != "fresh" || len(d.Effects) > 0 || d.Ticket != nil || d.Wait == nil || !d.Wait.Quiet ||
+		d.Wait.After == 0 {
 		t.Errorf("decision is %+v", d)
 	}
 	if diff := cmp.Diff(s.ControlPlane.Status, d.Status); diff != "" {
@@ -239,38 +247,57 @@ func TestDecide_Waits(t *testing.T) {
 		wantMessage string
 		wantFailed  bool
 	}{
-		"cluster is deleted":    {func(w *world) { w.cluster.Deleting = true }, ReasonDeleting, "The cluster is being deleted", false},
-		"no version":            {func(w *world) { w.cp.Spec.KubernetesVersion = "latest" }, ReasonInvalidVersion, `spec.kubernetesVersion "latest" must be a semantic version such as v1.36.2+rke2r1`, true},
-		"no cluster":            {func(w *world) { w.cluster = nil }, ReasonNoCluster, "CAPI cluster does not exist", false},
-		"no infrastructure":     {func(w *world) { w.cluster.InfrastructureProvisioned = false }, ReasonInfrastructure, "waiting for infrastructure ready", false},
-		"no machine":            {func(w *world) { clear(w.machines) }, ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered", false},
-		"not registered":        {func(w *world) { w.machines["a"].registered = false }, ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered", false},
+		"cluster is deleted": {func(w *world) { w.cluster.Deleting = true }, ReasonDeleting,
+			"The cluster is being deleted", false},
+		"no version": {func(w *world) { w.cp.Spec.KubernetesVersion = "latest" }, ReasonInvalidVersion,
+			`spec.kubernetesVersion "latest" must be a semantic version such as v1.36.2+rke2r1`, true},
+		"no cluster": {func(w *world) { w.cluster = nil }, ReasonNoCluster, "CAPI cluster does not exist",
+			false},
+		"no infrastructure": {func(w *world) { w.cluster.InfrastructureProvisioned = false }, ReasonInfrastructure,
+			"waiting for infrastructure ready", false},
+		"no machine": {func(w *world) { clear(w.machines) }, ReasonMissingRole,
+			"waiting for at least one control plane, etcd, and worker node to be registered", false},
+		"not registered": {func(w *world) { w.machines["a"].registered = false }, ReasonMissingRole,
+			"waiting for at least one control plane, etcd, and worker node to be registered", false},
 		"tokens are being made": {func(*world) {}, ReasonTokens, "waiting for the join tokens of the cluster", false},
-		"tokens are lost":       {func(w *world) { w.machines["a"].m.Marks.RenderVersion = "1" }, ReasonTokensLost, "The cluster state secret is missing although plans were delivered; restore it from a backup", true},
+		"tokens are lost": {func(w *world) { w.machines["a"].m.Marks.RenderVersion = "1" }, ReasonTokensLost,
+			"The cluster state secret is missing although plans were delivered; restore it from a backup", true},
 		"tokens and a plan secret are lost": {func(w *world) {
 			w.addBare("b", allRoles).m.Marks.RenderVersion = "1"
-		}, ReasonTokensLost, "The cluster state secret is missing although plans were delivered; restore it from a backup", true},
-		"tokens are unusable": {func(w *world) { w.tokens.Problem = "secret x must have type y" }, ReasonTokensUnusable, "The cluster state secret cannot be used: secret x must have type y", true},
+		}, ReasonTokensLost,
+			"The cluster state secret is missing although plans were delivered; restore it from a backup", true},
+		"tokens are unusable": {func(w *world) { w.tokens.Problem = "secret x must have type y" }, ReasonTokensUnusable,
+			"The cluster state secret cannot be used: secret x must have type y", true},
 		"the agent's manifest cannot be made": {func(w *world) {
 			w.tokens.Exists, w.awaits, w.agentProblem = true, true, "the registry is none"
 		}, ReasonAgentInvalid, "the manifest of the cluster's agent cannot be made: the registry is none", true},
-		"the agent's manifest is being made": {func(w *world) { w.tokens.Exists, w.awaits = true, true }, ReasonAgentManifest, "waiting for the manifest of the cluster's agent", false},
-		"paused":                             {func(w *world) { w.tokens.Exists = true; w.cluster.Paused = true }, ReasonPaused, "CAPI cluster or RKEControlPlane is paused", false},
-		"no host yet":                        {func(w *world) { w.tokens.Exists = true; w.machines["a"].m.InfrastructureReady = false }, ReasonNoInitNode, "waiting for viable init node", false},
+		"the agent's manifest is being made": {func(w *world) { w.tokens.Exists, w.awaits = true, true },
+			ReasonAgentManifest, "waiting for the manifest of the cluster's agent", false},
+		"paused": {func(w *world) { w.tokens.Exists = true; w.cluster.Paused = true }, ReasonPaused,
+			"CAPI cluster or RKEControlPlane is paused", false},
+		"no host yet": {func(w *world) { w.tokens.Exists = true; w.machines["a"].m.InfrastructureReady = false },
+			ReasonNoInitNode, "waiting for viable init node", false},
 		"designated is not here": {func(w *world) {
 			w.tokens.Exists = true
 			w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "xyz"}
-		}, ReasonDesignatedAbsent, "unable to find designated init node matching machine ID xyz: register it, or remove the label rke.cattle.io/init-node-machine-id of the Cluster", false},
-		"agent not there yet": {func(w *world) { w.tokens.Exists = true }, ReasonConfiguring, "configuring bootstrap node(s) a: waiting for agent to check in and apply initial plan", false},
+		}, ReasonDesignatedAbsent,
+			"unable to find designated init node matching machine ID xyz: register it, or remove the label " +
+				"rke.cattle.io/init-node-machine-id of the Cluster", false},
+		"agent not there yet": {func(w *world) { w.tokens.Exists = true }, ReasonConfiguring,
+			"configuring bootstrap node(s) a: waiting for agent to check in and apply initial plan", false},
 		"etcd was replaced": {func(w *world) {
 			w.tokens.Exists = true
 			w.cp.Status.Conditions = []rkev1.GenericCondition{{Type: "Bootstrapped", Status: "True"}}
-		}, ReasonRestoreRequired, "rkecontrolplane was already initialized but no etcd machines exist that have plans, indicating the etcd plane has been entirely replaced. Restoration from etcd snapshot is required.", true},
+		}, ReasonRestoreRequired,
+			"rkecontrolplane was already initialized but no etcd machines exist that have plans, indicating the " +
+				"etcd plane has been entirely replaced. Restoration from etcd snapshot is required.", true},
 		"init node is lost": {func(w *world) {
 			w.tokens.Exists = true
 			w.machines["a"].m.Marks = Marks{InitNode: true, RenderVersion: "1"}
 			w.machines["a"].m.Phase = "Failed"
-		}, ReasonInitNodeLost, "waiting for the init node, which is deleting, failed or without infrastructure; etcd is on a. If they do not come back, delete them, " + giveUp, false},
+		}, ReasonInitNodeLost,
+			"waiting for the init node, which is deleting, failed or without infrastructure; etcd is on a. If they " +
+				"do not come back, delete them, " + giveUp, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(rke2Version)
@@ -281,7 +308,8 @@ func TestDecide_Waits(t *testing.T) {
 				t.Fatal("want a wait")
 			}
 			if d.Wait.Reason != tc.wantReason || d.Wait.Message != tc.wantMessage || d.Wait.Failed != tc.wantFailed {
-				t.Errorf("wait is %s %q failed=%v\nwant    %s %q failed=%v", d.Wait.Reason, d.Wait.Message, d.Wait.Failed, tc.wantReason, tc.wantMessage, tc.wantFailed)
+				t.Errorf("wait is %s %q failed=%v\nwant    %s %q failed=%v", d.Wait.Reason, d.Wait.Message,
+					d.Wait.Failed, tc.wantReason, tc.wantMessage, tc.wantFailed)
 			}
 			if len(d.Wait.Wakes) == 0 {
 				t.Error("nothing ends the wait")
@@ -306,7 +334,8 @@ func TestDecide_WarnsOfAnAgentThatCannotFollow(t *testing.T) {
 	s := w.snapshot(t)
 	s.ClusterAgent.Manifest = "manifest"
 	d := Decide(s)
-	if d.Step == "agent" || len(d.Warnings) != 1 || d.Warnings[0].Reason != "AgentManifestInvalid" || !strings.HasSuffix(d.Warnings[0].Message, ": the registry is none") {
+	if d.Step == "agent" || len(d.Warnings) != 1 || d.Warnings[0].Reason != "AgentManifestInvalid" ||
+		!strings.HasSuffix(d.Warnings[0].Message, ": the registry is none") {
 		t.Errorf("step %s, warnings %+v", d.Step, d.Warnings)
 	}
 }

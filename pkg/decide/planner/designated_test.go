@@ -21,16 +21,20 @@ func TestDecide_NoOtherThanTheDesignatedInitNode(t *testing.T) {
 		t.Fatalf("b is marked %v, has a plan %v", b.m.Marks.InitNode, b.hasPlan())
 	}
 	b.m.InfrastructureReady = false
-	if d := w.run(t); w.machines["a"].m.Marks.InitNode || w.machines["a"].hasPlan() || d.Wait.Reason != ReasonDesignatedAbsent {
-		t.Errorf("a is marked %v, has a plan %v; wait %+v", w.machines["a"].m.Marks.InitNode, w.machines["a"].hasPlan(), d.Wait)
+	if d := w.run(t); w.machines["a"].m.Marks.InitNode || w.machines["a"].hasPlan() ||
+		d.Wait.Reason != ReasonDesignatedAbsent {
+		t.Errorf("a is marked %v, has a plan %v; wait %+v", w.machines["a"].m.Marks.InitNode, w.machines["a"].hasPlan(),
+			d.Wait)
 	}
 
 	w = ready(t, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles})
 	w.machines["b"].m.Labels["rke.cattle.io/machine-id"] = "abc"
 	w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "abc"}
 	d := w.run(t)
-	if status, message := w.condition(ConditionConfigurationUnderstood); d.Wait != nil || !w.machines["a"].m.Marks.InitNode || status != "False" ||
-		!strings.Contains(message, "metadata.labels[rke.cattle.io/init-node-machine-id]: The cluster was started by machine a") {
+	if status, message := w.condition(ConditionConfigurationUnderstood); d.Wait != nil ||
+		!w.machines["a"].m.Marks.InitNode || status != "False" ||
+		!strings.Contains(message,
+			"metadata.labels[rke.cattle.io/init-node-machine-id]: The cluster was started by machine a") {
 		t.Errorf("wait %+v, condition %s %s", d.Wait, status, message)
 	}
 }

@@ -73,7 +73,8 @@ func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 	if drain.Requested != options || drain.Uncordon != "" {
 		m.getsDrain = true
 		cause := r.causes.causeOf(m)
-		r.drain = append(r.drain, RequestDrain{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: options, Cause: cause})
+		r.drain = append(r.drain, RequestDrain{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: options,
+			Cause: cause})
 		r.addTicket(r.tier.ticket, m, delivery.Checksum, string(cause))
 		return finding{msgDraining, ReasonDraining}
 	}
@@ -100,7 +101,8 @@ func (d *drainer) cannotDrainYet(m *machine) bool {
 		return false // through its agent
 	}
 	options := d.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
-	if m.marks.RenderVersion != AsFound || !m.roles.Server() || len(options.PreDrainHooks)+len(options.PostDrainHooks) > 0 {
+	if m.marks.RenderVersion != AsFound || !m.roles.Server() || len(options.PreDrainHooks)+len(options.PostDrainHooks) >
+		0 {
 		return false
 	}
 	return len(d.collect(isLive, isControlPlane, printsKubeconfig)) == 0
@@ -111,14 +113,17 @@ func printsKubeconfig(m *machine) bool {
 	if m.Plan == nil || m.Plan.State.AppliedPlan == nil {
 		return false
 	}
-	return slices.ContainsFunc(m.Plan.State.AppliedPlan.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == render.CaptureKubeconfig })
+	return slices.ContainsFunc(m.Plan.State.AppliedPlan.PeriodicInstructions, func(i plan.PeriodicInstruction) bool {
+		return i.Name == render.CaptureKubeconfig
+	})
 }
 
 // undrain ends a drain once the machine works with its plan.
 func (r *rollOut) undrain(m *machine) finding {
 	drain := m.Plan.Drain
 	if drain.Requested != "" && drain.Uncordon != drain.Requested {
-		r.drain = append(r.drain, RequestUncordon{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: drain.Requested})
+		r.drain = append(r.drain, RequestUncordon{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now,
+			Options: drain.Requested})
 		return finding{msgUncordon, ReasonUncordoning}
 	}
 	return r.drains.overdueDrain(m, drainGrace, finding{drainMessage(drain, msgUncordon), ReasonUncordoning})
@@ -141,7 +146,8 @@ func (d *drainer) drainOptions(m *machine) (options string, needed bool) {
 		spec = d.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
 	}
 	spec.Enabled = spec.Enabled && !d.isLastOfRole(m)
-	if !m.HasNode || !spec.Enabled && len(spec.PreDrainHooks)+len(spec.PostDrainHooks) == 0 || m.Plan.State.AppliedPlan == nil {
+	if !m.HasNode || !spec.Enabled && len(spec.PreDrainHooks)+len(spec.PostDrainHooks) == 0 ||
+		m.Plan.State.AppliedPlan == nil {
 		return "", false
 	}
 	before := render.StampsOf(*m.Plan.State.AppliedPlan).Drain

@@ -22,16 +22,34 @@ func TestDecide_WhatIsDrained(t *testing.T) {
 		machine string
 		want    string // empty: not drained
 	}{
-		"nothing is asked for":                   {map[string]string{"s": "etcd,control-plane", "w": "worker"}, rkev1.DrainOptions{}, nil, "w", ""},
-		"a worker":                               {map[string]string{"s": "etcd,control-plane", "w": "worker"}, rkev1.DrainOptions{Enabled: true, Timeout: 5}, nil, "w", `{"deleteEmptyDirData":false,"disableEviction":false,"enabled":true,"force":false,"gracePeriod":0,"skipWaitForDeleteTimeoutSeconds":0,"timeout":5}`},
-		"the only server is not emptied":         {map[string]string{"s": "etcd,control-plane", "w": "worker"}, rkev1.DrainOptions{Enabled: true}, nil, "s", ""},
-		"the only machine with etcd":             {map[string]string{"s": allRoles, "c": "control-plane"}, rkev1.DrainOptions{Enabled: true}, nil, "s", ""},
-		"hooks of the only machine are asked":    {map[string]string{"s": allRoles}, rkev1.DrainOptions{Enabled: true, PostDrainHooks: hook}, nil, "s", `{"deleteEmptyDirData":false,"disableEviction":false,"enabled":false,"force":false,"gracePeriod":0,"postDrainHooks":[{"annotation":"h"}],"skipWaitForDeleteTimeoutSeconds":0,"timeout":0}`},
-		"hooks alone":                            {map[string]string{"s": "etcd,control-plane", "w": "worker"}, rkev1.DrainOptions{PreDrainHooks: hook}, nil, "w", `{"deleteEmptyDirData":false,"disableEviction":false,"enabled":false,"force":false,"gracePeriod":0,"preDrainHooks":[{"annotation":"h"}],"skipWaitForDeleteTimeoutSeconds":0,"timeout":0}`},
-		"Windows nodes too":                      {map[string]string{"s": "etcd,control-plane", "w": "worker"}, rkev1.DrainOptions{Enabled: true}, func(w *world) { w.machines["w"].m.Labels["cattle.io/os"] = "windows" }, "w", `{"deleteEmptyDirData":false,"disableEviction":false,"enabled":true,"force":false,"gracePeriod":0,"skipWaitForDeleteTimeoutSeconds":0,"timeout":0}`},
-		"a machine that is no node":              {map[string]string{"s": "etcd,control-plane", "w": "worker"}, rkev1.DrainOptions{Enabled: true}, func(w *world) { w.machines["w"].m.HasNode = false }, "w", ""},
-		"a node that is lost, and so emptied":    {map[string]string{"s": "etcd,control-plane", "w": "worker"}, rkev1.DrainOptions{Enabled: true}, func(w *world) { w.machines["w"].m.NodeLostSince = w.now.Add(-lostAfter) }, "w", ""},
-		"the plan before was of another product": {map[string]string{"s": "etcd,control-plane", "w": "worker"}, rkev1.DrainOptions{Enabled: true}, func(w *world) { delete(w.machines["w"].data, "appliedPlan") }, "w", ""},
+		"nothing is asked for": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
+			rkev1.DrainOptions{}, nil, "w", ""},
+		"a worker": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
+			rkev1.DrainOptions{Enabled: true, Timeout: 5}, nil, "w",
+			`{"deleteEmptyDirData":false,"disableEviction":false,"enabled":true,"force":false,"gracePeriod":0,"skipWaitForDeleteTimeoutSeconds":0,"timeout":5}`},
+		"the only server is not emptied": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
+			rkev1.DrainOptions{Enabled: true}, nil, "s", ""},
+		"the only machine with etcd": {map[string]string{"s": allRoles, "c": "control-plane"},
+			rkev1.DrainOptions{Enabled: true}, nil, "s", ""},
+		"hooks of the only machine are asked": {map[string]string{"s": allRoles},
+			rkev1.DrainOptions{Enabled: true, PostDrainHooks: hook}, nil, "s",
+			`{"deleteEmptyDirData":false,"disableEviction":false,"enabled":false,"force":false,"gracePeriod":0,"postDrainHooks":[{"annotation":"h"}],"skipWaitForDeleteTimeoutSeconds":0,"timeout":0}`},
+		"hooks alone": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
+			rkev1.DrainOptions{PreDrainHooks: hook}, nil, "w",
+			`{"deleteEmptyDirData":false,"disableEviction":false,"enabled":false,"force":false,"gracePeriod":0,"preDrainHooks":[{"annotation":"h"}],"skipWaitForDeleteTimeoutSeconds":0,"timeout":0}`},
+		"Windows nodes too": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
+			rkev1.DrainOptions{Enabled: true}, func(
+				w *world) {
+				w.machines["w"].m.Labels["cattle.io/os"] = "windows"
+			}, "w", `{"deleteEmptyDirData":false,"disableEviction":false,"enabled":true,"force":false,"gracePeriod":0,"skipWaitForDeleteTimeoutSeconds":0,"timeout":0}`},
+		"a machine that is no node": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
+			rkev1.DrainOptions{Enabled: true}, func(w *world) { w.machines["w"].m.HasNode = false }, "w", ""},
+		"a node that is lost, and so emptied": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
+			rkev1.DrainOptions{Enabled: true}, func(w *world) {
+				w.machines["w"].m.NodeLostSince = w.now.Add(-lostAfter)
+			}, "w", ""},
+		"the plan before was of another product": {map[string]string{"s": "etcd,control-plane", "w": "worker"},
+			rkev1.DrainOptions{Enabled: true}, func(w *world) { delete(w.machines["w"].data, "appliedPlan") }, "w", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(rke2Version)

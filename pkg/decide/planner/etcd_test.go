@@ -17,9 +17,13 @@ func TestDecide_ADeletingMemberCounts(t *testing.T) {
 		"it works, and a worker is joined to it": {func(*host) {}, []string{"s1"}},
 		"its node is lost":                       {func(h *host) { h.m.NodeLostSince = start }, nil},
 		"its probes do not pass":                 {func(h *host) { h.probes(false) }, nil},
-		"its plan is not applied":                {func(h *host) { delete(h.data, "applied-checksum"); delete(h.data, "appliedPlan") }, nil},
-		"its plan secret cannot be read":         {func(h *host) { h.data["probe-statuses"] = []byte("{") }, nil},
-		"it is lost and was let go":              {func(h *host) { h.m.NodeLostSince, h.m.Held = start, false }, []string{"s1"}},
+		"its plan is not applied": {func(h *host) {
+			delete(h.data, "applied-checksum")
+			delete(h.data, "appliedPlan")
+		}, nil},
+		"its plan secret cannot be read": {func(h *host) { h.data["probe-statuses"] = []byte("{") }, nil},
+		"it is lost and was let go": {func(h *host) { h.m.NodeLostSince, h.m.Held = start, false },
+			[]string{"s1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := servers(t, map[string]string{"w": "worker"})

@@ -38,12 +38,14 @@ func causes(d Decision) map[string]disruption.Cause {
 func settledWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(rke2Version)
-	w.objects = []Object{{Kind: "ConfigMap", Namespace: "fleet-default", Name: "motd", Data: map[string][]byte{"motd": []byte("hello")}}}
+	w.objects = []Object{{Kind: "ConfigMap", Namespace: "fleet-default", Name: "motd",
+		Data: map[string][]byte{"motd": []byte("hello")}}}
 	w.objects[0].Annotations = map[string]string{"rke.cattle.io/object-authorized-for-clusters": "demo"}
 	w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
 		spec.MachineGlobalConfig.Data = map[string]any{"selinux": "yes"}
 		spec.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{
-			{ConfigMap: rkev1.K8sObjectFileSource{Name: "motd", Items: []rkev1.KeyToPath{{Key: "motd", Path: "/etc/motd"}}}},
+			{ConfigMap: rkev1.K8sObjectFileSource{Name: "motd",
+				Items: []rkev1.KeyToPath{{Key: "motd", Path: "/etc/motd"}}}},
 		}}}
 	})
 	w.add("s", "etcd,control-plane")
@@ -67,20 +69,29 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 		change func(s *Snapshot)
 		want   disruption.Cause
 	}{
-		"another version": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.KubernetesVersion = "v1.36.3+rke2r1" }), want: disruption.EditVersion},
-		"configuration":   {happen: edited(globally("profile", "cis")), want: disruption.EditConfiguration},
+		"another version": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) {
+			spec.KubernetesVersion = "v1.36.3+rke2r1"
+		}), want: disruption.EditVersion},
+		"configuration": {happen: edited(globally("profile", "cis")), want: disruption.EditConfiguration},
 		"the version above all": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) {
 			spec.KubernetesVersion = "v1.36.3+rke2r1"
 			globally("profile", "cis")(spec)
 		}), want: disruption.EditVersion},
-		"everything is installed again": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ProvisionGeneration++ }), want: disruption.EditReinstall},
-		"etcd":                          {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ETCD = &rkev1.ETCD{DisableSnapshots: true} }), want: disruption.EditEtcd},
-		"the data of a ConfigMap":       {change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
+		"everything is installed again": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) {
+			spec.ProvisionGeneration++
+		}), want: disruption.EditReinstall},
+		"etcd": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) {
+			spec.ETCD = &rkev1.ETCD{DisableSnapshots: true}
+		}), want: disruption.EditEtcd},
+		"the data of a ConfigMap": {change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
 		"the data of a ConfigMap, by evidence of the first release": {happen: func(_ *testing.T, w *world) {
-			w.machines["s"].evidence = regexp.MustCompile(`"data":"[^"]*",`).ReplaceAllString(w.machines["s"].evidence, "")
+			w.machines["s"].evidence = regexp.MustCompile(`"data":"[^"]*",`).ReplaceAllString(w.machines["s"].evidence,
+				"")
 		}, change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
 		"a label that a selector sees": {happen: labelled, want: disruption.EditMachine},
-		"the server's settings":        {change: func(s *Snapshot) { s.Settings.SystemDefaultRegistry = "mirror.example.com" }, want: disruption.EditSettings},
+		"the server's settings": {change: func(s *Snapshot) {
+			s.Settings.SystemDefaultRegistry = "mirror.example.com"
+		}, want: disruption.EditSettings},
 		"the release data know more when there is an edit": {
 			happen: edited(globally("profile", "cis")), change: knowSelinux, want: disruption.EditConfiguration,
 		},
@@ -97,10 +108,12 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 			w.machines["s"].evidence = ""
 			edited(globally("profile", "cis"))(t, w)
 		}, want: disruption.EditConfiguration},
-		"plans without evidence, and no edit": {happen: func(_ *testing.T, w *world) { w.machines["s"].evidence = "{" }, change: knowSelinux, want: disruption.Unknown},
+		"plans without evidence, and no edit": {happen: func(_ *testing.T, w *world) { w.machines["s"].evidence = "{" },
+			change: knowSelinux, want: disruption.Unknown},
 		"evidence of another plan": {happen: func(_ *testing.T, w *world) {
 			w.machines["s"].evidence = strings.Replace(w.machines["s"].evidence, `"plan":"`, `"plan":"0`, 1)
-		}, change: func(s *Snapshot) { s.Settings.SystemDefaultRegistry = "mirror.example.com" }, want: disruption.Unknown},
+		}, change: func(s *Snapshot) { s.Settings.SystemDefaultRegistry = "mirror.example.com" },
+			want: disruption.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := settledWorld(t)
@@ -125,9 +138,15 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 // An upgrade of Drover with newer release data restarts nothing: plans stay as they are until a change is requested.
 func TestDecide_NewerReleaseDataDisruptNobody(t *testing.T) {
 	for name, happen := range map[string]func(t *testing.T, w *world){
-		"nothing else happens":          func(*testing.T, *world) {},
-		"an edit concerns no machine":   edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.UpgradeStrategy.WorkerConcurrency = "2" }),
-		"an edit concerned others once": func(t *testing.T, w *world) { t.Helper(); edited(onlyOnWorkers("profile", "cis"))(t, w); w.bringUp(t) },
+		"nothing else happens": func(*testing.T, *world) {},
+		"an edit concerns no machine": edited(func(spec *rkev1.RKEControlPlaneSpec) {
+			spec.UpgradeStrategy.WorkerConcurrency = "2"
+		}),
+		"an edit concerned others once": func(t *testing.T, w *world) {
+			t.Helper()
+			edited(onlyOnWorkers("profile", "cis"))(t, w)
+			w.bringUp(t)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := settledWorld(t)
@@ -146,7 +165,10 @@ func TestDecide_NewerReleaseDataDisruptNobody(t *testing.T) {
 			if got := causes(later)["s"]; got != disruption.EditConfiguration {
 				t.Errorf("cause of the next change: %q", got)
 			}
-			i := slices.IndexFunc(later.Effects, func(e Effect) bool { p, ok := e.(DeliverPlan); return ok && p.Machine == "s" })
+			i := slices.IndexFunc(later.Effects, func(e Effect) bool {
+				p, ok := e.(DeliverPlan)
+				return ok && p.Machine == "s"
+			})
 			if got := config(t, later.Effects[i].(DeliverPlan).Delivery.Plan)["selinux"]; got != true {
 				t.Errorf("the next change does not bring what is known now: selinux is %v", got)
 			}
@@ -165,7 +187,9 @@ func TestDecide_NewerReleaseDataKeepNothingElseBack(t *testing.T) {
 		"an edit of what only the copy of the spec shows": {func(w *world, _ *render.ClusterAgent) {
 			w.cp.Annotations = map[string]string{rkev1.ClusterSpecAnnotation: "other"}
 		}, "etcd-snapshot-extra-metadata.yaml"},
-		"another manifest of the agent": {func(_ *world, agent *render.ClusterAgent) { agent.Manifest = "kind: Namespace" }, "cluster-agent.yaml"},
+		"another manifest of the agent": {func(_ *world, agent *render.ClusterAgent) {
+			agent.Manifest = "kind: Namespace"
+		}, "cluster-agent.yaml"},
 		"a snapshot is taken": {func(w *world, _ *render.ClusterAgent) {
 			w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
 				spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
@@ -205,8 +229,11 @@ func TestDecide_NewerReleaseDataKeepNothingElseBack(t *testing.T) {
 			if !slices.EqualFunc(had.Instructions, has.Instructions, sameInstruction) {
 				t.Errorf("instructions %v, had %v", has.Instructions, had.Instructions)
 			}
-			changed := slices.DeleteFunc(slices.Clone(has.Files), func(f plan.File) bool { return slices.Contains(had.Files, f) })
-			if tc.path == "" != (len(changed) == 0) || len(changed) > 1 || len(changed) == 1 && !strings.HasSuffix(changed[0].Path, tc.path) {
+			changed := slices.DeleteFunc(slices.Clone(has.Files), func(f plan.File) bool {
+				return slices.Contains(had.Files, f)
+			})
+			if tc.path == "" != (len(changed) == 0) || len(changed) > 1 || len(changed) == 1 &&
+				!strings.HasSuffix(changed[0].Path, tc.path) {
 				t.Errorf("changed files: %v", changed)
 			}
 			s := w.snapshot(t)
@@ -225,7 +252,8 @@ func edited(change func(spec *rkev1.RKEControlPlaneSpec)) func(*testing.T, *worl
 }
 
 func motd(text string) []Object {
-	return []Object{{Kind: "ConfigMap", Namespace: "fleet-default", Name: "motd", Data: map[string][]byte{"motd": []byte(text)},
+	return []Object{{Kind: "ConfigMap", Namespace: "fleet-default", Name: "motd",
+		Data:        map[string][]byte{"motd": []byte(text)},
 		Annotations: map[string]string{"rke.cattle.io/object-authorized-for-clusters": "demo"}}}
 }
 
@@ -239,7 +267,8 @@ func knowSelinux(s *Snapshot) {
 func labelled(t *testing.T, w *world) {
 	t.Helper()
 	w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
-		spec.MachineSelectorConfig = []rkev1.RKESystemConfig{{MachineLabelSelector: selector("zone", "a"), Config: rkev1.GenericMap{Data: map[string]any{"profile": "cis"}}}}
+		spec.MachineSelectorConfig = []rkev1.RKESystemConfig{{MachineLabelSelector: selector("zone", "a"),
+			Config: rkev1.GenericMap{Data: map[string]any{"profile": "cis"}}}}
 	})
 	w.bringUp(t)
 	w.machines["s"].m.Labels["zone"] = "a"
@@ -248,7 +277,8 @@ func labelled(t *testing.T, w *world) {
 func onlyOnWorkers(key string, value any) func(spec *rkev1.RKEControlPlaneSpec) {
 	return func(spec *rkev1.RKEControlPlaneSpec) {
 		spec.MachineSelectorConfig = []rkev1.RKESystemConfig{{
-			MachineLabelSelector: selector("rke.cattle.io/worker-role", "true"), Config: rkev1.GenericMap{Data: map[string]any{key: value}},
+			MachineLabelSelector: selector("rke.cattle.io/worker-role", "true"),
+			Config:               rkev1.GenericMap{Data: map[string]any{key: value}},
 		}}
 	}
 }
@@ -326,7 +356,8 @@ func TestDecide_AnotherJoinURLHasTheCauseOfItsServer(t *testing.T) {
 		return func(w *world) {
 			w.machines["s1"].m.Addresses = nil
 			for _, a := range addresses {
-				w.machines["s1"].m.Addresses = append(w.machines["s1"].m.Addresses, Address{Type: "InternalIP", Address: a})
+				w.machines["s1"].m.Addresses = append(w.machines["s1"].m.Addresses,
+					Address{Type: "InternalIP", Address: a})
 			}
 		}
 	}
@@ -335,14 +366,18 @@ func TestDecide_AnotherJoinURLHasTheCauseOfItsServer(t *testing.T) {
 		happen func(w *world)
 		want   disruption.Cause
 	}{
-		"the init node is deleted":               {happen: lose, want: disruption.HealthServerLost},
-		"the init node reports one more address": {happen: address("10.0.0.10", "10.7.7.7"), want: disruption.EditMachine},
-		"the init node has another address":      {happen: address("10.7.7.7"), want: disruption.EditMachine},
-		"no evidence, the init node is deleted":  {happen: both(forget, lose), want: disruption.HealthServerLost},
+		"the init node is deleted": {happen: lose, want: disruption.HealthServerLost},
+		"the init node reports one more address": {happen: address("10.0.0.10", "10.7.7.7"),
+			want: disruption.EditMachine},
+		"the init node has another address":     {happen: address("10.7.7.7"), want: disruption.EditMachine},
+		"no evidence, the init node is deleted": {happen: both(forget, lose), want: disruption.HealthServerLost},
 		// No server has the old URL any more, and nothing shows that it was the same machine.
-		"no evidence, the init node has another address":    {happen: both(forget, address("10.7.7.7")), want: disruption.HealthServerLost},
-		"evidence without machines, the init node is lost":  {happen: both(nameless, lose), want: disruption.HealthServerLost},
-		"evidence without machines, it has another address": {happen: both(nameless, address("10.7.7.7")), want: disruption.HealthServerLost},
+		"no evidence, the init node has another address": {happen: both(forget, address("10.7.7.7")),
+			want: disruption.HealthServerLost},
+		"evidence without machines, the init node is lost": {happen: both(nameless, lose),
+			want: disruption.HealthServerLost},
+		"evidence without machines, it has another address": {happen: both(nameless, address("10.7.7.7")),
+			want: disruption.HealthServerLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := rollWorld(t)
@@ -385,7 +420,8 @@ func nameless(w *world) {
 // A server that has to join an unchanged init node at another URL has no cause. The same holds for a server whose plan
 // has no evidence.
 func TestDecide_AnotherURLOfAnUnchangedServerHasNoCause(t *testing.T) {
-	for name, happen := range map[string]func(w *world){"evidence": func(*world) {}, "no evidence": forget, "evidence without machines": nameless} {
+	for name, happen := range map[string]func(w *world){"evidence": func(*world) {}, "no evidence": forget,
+		"evidence without machines": nameless} {
 		t.Run(name, func(t *testing.T) {
 			w := rollWorld(t)
 			happen(w)

@@ -60,7 +60,8 @@ func Explain(s Snapshot) Explanation {
 	d, outlook := Decide(s), Assess(s)
 	out := Explanation{Step: d.Step, Passed: d.Trace, Warnings: d.Warnings}
 	if d.Wait != nil {
-		out.Wait = &ExplainedWait{Reason: d.Wait.Reason, Message: d.Wait.Message, Wakes: d.Wait.Wakes, NeedsPerson: d.Wait.Failed}
+		out.Wait = &ExplainedWait{Reason: d.Wait.Reason, Message: d.Wait.Message, Wakes: d.Wait.Wakes,
+			NeedsPerson: d.Wait.Failed}
 		if d.Wait.After > 0 {
 			out.Wait.After = d.Wait.After.String()
 		}

@@ -20,7 +20,8 @@ const maxTail = 200
 const retryBudget = 100
 
 // msgGaveUp is the advice about a plan that a node has given up.
-const msgGaveUp = "; the node has given up: change the configuration, or annotate the Machine " + rkev1.RetryAnnotation + "=true"
+const msgGaveUp = "; the node has given up: change the configuration, or annotate the Machine " +
+	rkev1.RetryAnnotation + "=true"
 
 // msgRefused is the advice about a node that refuses to restart.
 const msgRefused = "; annotate the Machine " + rkev1.EtcdProofSkipAnnotation + "=true to restart it without that proof"

@@ -28,7 +28,8 @@ func TestFieldCauses_CoverTheSpec(t *testing.T) {
 		}
 		fields[name] = true
 		if _, planned := fieldCauses[name]; planned == slices.Contains(withoutPlans, name) {
-			t.Errorf("spec.%s must have a cause in fieldCauses, or be listed here as a field that no plan depends on", name)
+			t.Errorf("spec.%s must have a cause in fieldCauses, or be listed here as a field that no plan depends on",
+				name)
 		}
 	}
 	for name := range fieldCauses {

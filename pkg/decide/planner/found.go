@@ -63,7 +63,8 @@ func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
 			inits = append(inits, note{name: m.Name})
 		}
 		if m.Plan.Malformed != "" {
-			t.Problems = append(t.Problems, fmt.Sprintf("the plan secret %s of machine %s is unreadable: %s", m.Plan.Name, m.Name, m.Plan.Malformed))
+			t.Problems = append(t.Problems, fmt.Sprintf("the plan secret %s of machine %s is unreadable: %s",
+				m.Plan.Name, m.Name, m.Plan.Malformed))
 		}
 	}
 	if len(inits) > 1 {

@@ -21,7 +21,8 @@ func (w *world) theirs(t *testing.T) {
 	for _, name := range w.names() {
 		h := w.machines[name]
 		p := h.state().Plan
-		p.Files = append(slices.Clone(p.Files), plan.File{Path: "/etc/theirs", Content: base64.StdEncoding.EncodeToString([]byte("theirs"))})
+		p.Files = append(slices.Clone(p.Files),
+			plan.File{Path: "/etc/theirs", Content: base64.StdEncoding.EncodeToString([]byte("theirs"))})
 		p.Instructions = slices.Clone(p.Instructions)
 		p.Instructions[0].Env = append(slices.Clone(p.Instructions[0].Env), "THEIRS=1")
 		encoded, err := nodeplan.Encode(p)
@@ -117,7 +118,8 @@ func TestTakeOver_WaitsForARollOutOfTheirs(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(got[0], "differs from spec in additionalManifest, kubernetesVersion)") {
 		t.Errorf("problems %q", got)
 	}
-	for name, status := range map[string]*rkev1.RKEControlPlaneSpec{"all machines have it": w.cp.Spec.DeepCopy(), "the applied spec is unknown": nil} {
+	for name, status := range map[string]*rkev1.RKEControlPlaneSpec{"all machines have it": w.cp.Spec.DeepCopy(),
+		"the applied spec is unknown": nil} {
 		w.cp.Status.AppliedSpec = status
 		if got := TakeOver(w.snapshot(t)).Problems; len(got) > 0 {
 			t.Errorf("%s: problems %q", name, got)
@@ -218,7 +220,8 @@ func TestFound_AWishBringsPlansOfOurs(t *testing.T) {
 			}
 			w.bringUp(t)
 			for name, h := range w.machines {
-				if marks := h.m.Marks; marks.RenderVersion != w.versions.Newest() || marks.Found != "" || strings.Contains(string(h.data[nodeplan.KeyPlan]), "THEIRS=1") {
+				if marks := h.m.Marks; marks.RenderVersion != w.versions.Newest() || marks.Found != "" ||
+					strings.Contains(string(h.data[nodeplan.KeyPlan]), "THEIRS=1") {
 					t.Errorf("%s: %+v", name, marks)
 				}
 			}
@@ -263,7 +266,8 @@ func TestFound_TheFirstServerIsNotDrained(t *testing.T) {
 			w.run(t)
 			first := w.machines["s1"]
 			hooked := len(options.PreDrainHooks) > 0
-			if drained := first.drain.Requested != ""; drained != hooked || (w.plans()["s1"] == before["s1"]) != hooked {
+			if drained := first.drain.Requested != ""; drained != hooked || (w.plans()["s1"] == before["s1"]) !=
+				hooked {
 				t.Fatalf("the drain of the first server is asked for: %t", drained)
 			}
 			if hooked {
@@ -288,7 +292,8 @@ func TestUnderWay_NamesWhatRuns(t *testing.T) {
 		t.Errorf("at rest: %q", got)
 	}
 	w.cp.Status.Conditions = append(w.cp.Status.Conditions,
-		rkev1.GenericCondition{Type: ConditionSnapshotRestored, Status: "Unknown"}, rkev1.GenericCondition{Type: ConditionKeysRotated, Status: "False"})
+		rkev1.GenericCondition{Type: ConditionSnapshotRestored, Status: "Unknown"},
+		rkev1.GenericCondition{Type: ConditionKeysRotated, Status: "False"})
 	w.machines["w1"].drain.Requested = "{}"
 	want := []string{"an operation runs: etcd restore", "the node of machine w1 is drained"}
 	if diff := cmp.Diff(want, UnderWay(w.snapshot(t))); diff != "" {
@@ -320,7 +325,8 @@ func TestFound_APlanThatChangesAfterwardsIsKept(t *testing.T) {
 	if diff := cmp.Diff(before, w.plans()); diff != "" {
 		t.Errorf("plans are changed:\n%s", diff)
 	}
-	if class, _ := Assess(w.snapshot(t)).Find("w1"); !strings.Contains(class.Held, "differs from the plan that it was adopted with") {
+	if class, _ := Assess(w.snapshot(t)).Find("w1"); !strings.Contains(class.Held,
+		"differs from the plan that it was adopted with") {
 		t.Errorf("w1 has to expect %+v", class)
 	}
 }

@@ -13,7 +13,8 @@ import (
 // another machine could take its place if the user had not chosen an init node. The advice to give up members appears
 // only when none may work again, or none has worked for long, because it loses the data.
 func (e *election) lost(gone []*machine, refused bool) *Wait {
-	message := about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notesOf(gone))
+	message := about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on",
+		notesOf(gone))
 	returning := only(e.started(), e.etcd.mayReturn)
 	switch id := e.designated(); {
 	case refused:
@@ -52,10 +53,12 @@ func whoReturns(gone, returning []*machine) string {
 	stuck, unseen := only(returning, isStuck), only(returning, isUnseen)
 	text := ""
 	if len(others) > 0 {
-		text += about(". Another machine takes its place as soon as its etcd works and it can be joined; that may be", notesOf(others))
+		text += about(". Another machine takes its place as soon as its etcd works and it can be joined; that may be",
+			notesOf(others))
 	}
 	if len(stuck) > 0 {
-		text += about(". Etcd works, but the Machine has failed or its condition InfrastructureReady is not True:", notesOf(stuck)) +
+		text += about(". Etcd works, but the Machine has failed or its condition InfrastructureReady is not True:",
+			notesOf(stuck)) +
 			". Repair that, or else delete one such Machine: it stays until another machine has joined it"
 	}
 	switch {

@@ -31,11 +31,15 @@ func TestDecide_WhoFollowsTheDesignatedInitNode(t *testing.T) {
 		want    string
 		says    string
 	}{
-		"it is deleted": {"id-s1", func(w *world) { leaves(w.machines["s1"]) }, "s2", "machine s2 is the init node: remove the label"},
-		"it is lost":    {"id-s1", func(w *world) { w.machines["s1"].m.NodeLostSince = start }, "s1", ""},
-		"it has failed": {"id-s1", func(w *world) { w.machines["s1"].m.Phase = phaseFailed }, "", "=id-s1 of the Cluster lets no other machine take its place"},
-		"the label names another machine, and it is deleted": {"id-s3", func(w *world) { leaves(w.machines["s1"]) }, "s3", ""},
-		"the label names no machine, and it is deleted":      {"id-s9", func(w *world) { leaves(w.machines["s1"]) }, "", "=id-s9 of the Cluster lets no other machine take its place"},
+		"it is deleted": {"id-s1", func(w *world) { leaves(w.machines["s1"]) }, "s2",
+			"machine s2 is the init node: remove the label"},
+		"it is lost": {"id-s1", func(w *world) { w.machines["s1"].m.NodeLostSince = start }, "s1", ""},
+		"it has failed": {"id-s1", func(w *world) { w.machines["s1"].m.Phase = phaseFailed }, "",
+			"=id-s1 of the Cluster lets no other machine take its place"},
+		"the label names another machine, and it is deleted": {"id-s3", func(w *world) { leaves(w.machines["s1"]) },
+			"s3", ""},
+		"the label names no machine, and it is deleted": {"id-s9", func(w *world) { leaves(w.machines["s1"]) }, "",
+			"=id-s9 of the Cluster lets no other machine take its place"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := withMachineIDs(t)
@@ -50,7 +54,8 @@ func TestDecide_WhoFollowsTheDesignatedInitNode(t *testing.T) {
 			if says += warning; !strings.Contains(says, tc.says) || strings.Contains(says, "force-remove") {
 				t.Errorf("it says %q", says)
 			}
-			if lost := d.Wait != nil && d.Wait.Reason == ReasonInitNodeLost; lost != (tc.want == "") || tc.want != "" && !w.machines[tc.want].m.Marks.InitNode {
+			if lost := d.Wait != nil && d.Wait.Reason == ReasonInitNodeLost; lost != (tc.want == "") || tc.want != "" &&
+				!w.machines[tc.want].m.Marks.InitNode {
 				t.Errorf("wait %+v", d.Wait)
 			}
 		})
@@ -101,14 +106,20 @@ func TestDecide_WhatIsSaidOfALostInitNode(t *testing.T) {
 		happens func(w *world)
 		want    string
 	}{
-		"others fail probes for a moment": {others(func(h *host) { h.probes(false) }), "as soon as its etcd works and it can be joined; that may be s2,s3"},
+		"others fail probes for a moment": {others(func(h *host) {
+			h.probes(false)
+		}), "as soon as its etcd works and it can be joined; that may be s2,s3"},
 		"one of them is lost for long": {func(w *world) {
 			others(func(h *host) { h.probes(false) })(w)
 			w.machines["s2"].m.NodeLostSince = start
 		}, "that may be s3"},
-		"the nodes of the others cannot be checked": {others(unseen), "Drover cannot check the nodes of s2,s3: repair the connection"},
-		"the node of one of them cannot be checked": {func(w *world) { w.machines["s2"].probes(false); unseen(w.machines["s3"]) }, "that may be s2"},
-		"others have failed":                        {others(func(h *host) { h.m.Phase, h.m.NodeLostSince = phaseFailed, start }), goAway},
+		"the nodes of the others cannot be checked": {others(unseen),
+			"Drover cannot check the nodes of s2,s3: repair the connection"},
+		"the node of one of them cannot be checked": {func(w *world) {
+			w.machines["s2"].probes(false)
+			unseen(w.machines["s3"])
+		}, "that may be s2"},
+		"others have failed": {others(func(h *host) { h.m.Phase, h.m.NodeLostSince = phaseFailed, start }), goAway},
 		"others have failed, and their nodes are there": {others(func(h *host) {
 			h.m.Phase = phaseFailed
 			h.probes(false)
@@ -118,10 +129,14 @@ func TestDecide_WhatIsSaidOfALostInitNode(t *testing.T) {
 			h.probes(false)
 		}), goAway},
 		"others are lost for long": {others(func(h *host) { h.m.NodeLostSince = start }), goAway},
-		"others are lost just now": {others(func(h *host) { h.m.NodeLostSince = start.Add(time.Hour) }), "that may be s2,s3"},
+		"others are lost just now": {others(func(h *host) {
+			h.m.NodeLostSince = start.Add(time.Hour)
+		}), "that may be s2,s3"},
 		"the infrastructure of all machines is not ready": {all(func(h *host) { h.m.InfrastructureReady = false }),
 			"InfrastructureReady is not True: s1,s2,s3. Repair that, or else delete one such Machine"},
-		"all Machines have failed, and etcd works": {all(func(h *host) { h.m.Phase = phaseFailed }), "the Machine has failed or its condition"},
+		"all Machines have failed, and etcd works": {all(func(h *host) {
+			h.m.Phase = phaseFailed
+		}), "the Machine has failed or its condition"},
 		"the others are gone, and its etcd does not work": {func(w *world) {
 			others(func(h *host) { h.m.NodeLostSince = start })(w)
 			w.machines["s1"].m.NodeLostSince = time.Time{}
@@ -133,7 +148,8 @@ func TestDecide_WhatIsSaidOfALostInitNode(t *testing.T) {
 			w.machines["s1"].m.Phase, w.machines["s1"].m.NodeLostSince = phaseFailed, start
 			tc.happens(w)
 			d := w.run(t)
-			if d.Wait == nil || !strings.Contains(d.Wait.Message, tc.want) || strings.Contains(d.Wait.Message, giveUp) != (tc.want == goAway) {
+			if d.Wait == nil || !strings.Contains(d.Wait.Message, tc.want) ||
+				strings.Contains(d.Wait.Message, giveUp) != (tc.want == goAway) {
 				t.Errorf("wait %+v", d.Wait)
 			}
 		})
@@ -173,10 +189,13 @@ func TestDecide_AnInitNodeThatIsLostForLong(t *testing.T) {
 	}{{0, false}, {lostAfter - time.Minute, false}, {time.Minute, true}, {time.Minute, true}, {20 * time.Hour, true}} {
 		w.now = w.now.Add(step.after)
 		d := w.run(t)
-		if d.Wait == nil || d.Wait.Reason != ReasonInitNodeLost || strings.Contains(d.Wait.Message, "Another machine") || !strings.Contains(d.Wait.Message, ". Repair etcd on s1") {
+		if d.Wait == nil || d.Wait.Reason != ReasonInitNodeLost ||
+			strings.Contains(d.Wait.Message, "Another machine") ||
+			!strings.Contains(d.Wait.Message, ". Repair etcd on s1") {
 			t.Fatalf("wait %+v", d.Wait)
 		}
-		if advised := strings.HasSuffix(d.Wait.Message, ". Only if etcd can be repaired on none of s1, delete them, "+giveUp); advised != step.advised || advised != strings.Contains(d.Wait.Message, giveUp) {
+		if advised := strings.HasSuffix(d.Wait.Message, ". Only if etcd can be repaired on none of s1, delete them, "+
+			giveUp); advised != step.advised || advised != strings.Contains(d.Wait.Message, giveUp) {
 			t.Errorf("at %s it says %q", w.now, d.Wait.Message)
 		}
 		if !step.advised && d.Wait.After == 0 {
@@ -237,7 +256,8 @@ func TestDecide_TheDesignatedInitNodeIsGone(t *testing.T) {
 				}
 				return
 			}
-			if d.Wait == nil || d.Wait.Reason != ReasonInitNodeLost || !strings.Contains(d.Wait.Message, tc.says) || strings.Contains(d.Wait.Message, giveUp) {
+			if d.Wait == nil || d.Wait.Reason != ReasonInitNodeLost || !strings.Contains(d.Wait.Message, tc.says) ||
+				strings.Contains(d.Wait.Message, giveUp) {
 				t.Errorf("wait %+v", d.Wait)
 			}
 		})

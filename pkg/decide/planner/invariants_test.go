@@ -69,7 +69,8 @@ func TestDecide_ATierWaitsForTheChangeOfThoseBefore(t *testing.T) {
 func TestDecide_NoMoreAreBegunThanIsAllowed(t *testing.T) {
 	for concurrency, want := range map[string]int{"": 1, "1": 1, "2": 2, "3": 3, "50%": 3, "30%": 2, "0": 6} {
 		t.Run(concurrency, func(t *testing.T) {
-			w := ready(t, map[string]string{"s": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker", "w4": "worker", "w5": "worker", "w6": "worker"})
+			w := ready(t, map[string]string{"s": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker",
+				"w4": "worker", "w5": "worker", "w6": "worker"})
 			w.edit(restartAll)
 			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.UpgradeStrategy.WorkerConcurrency = concurrency })
 			w.run(t)
@@ -133,7 +134,8 @@ func TestDecide_AFailureOfAnOrdinaryPlanIsNotFinal(t *testing.T) {
 	w.run(t)
 	state := w.machines["s"].state()
 	if state.MaxFailures != retryBudget || state.FailureThreshold != 1 {
-		t.Errorf("the agent makes %d attempts, and after %d of them the plan counts as failed", state.MaxFailures, state.FailureThreshold)
+		t.Errorf("the agent makes %d attempts, and after %d of them the plan counts as failed", state.MaxFailures,
+			state.FailureThreshold)
 	}
 }
 

@@ -43,7 +43,8 @@ func (m *machine) address() string {
 	if m.Driver != nil {
 		recorded, recordedExternal = m.Driver.PrivateIPAddress, m.Driver.IPAddress
 	}
-	return cmp.Or(internal, external, firstIP(m.Annotations[rkev1.InternalAddressAnnotation]), firstIP(m.Annotations[rkev1.AddressAnnotation]),
+	return cmp.Or(internal, external, firstIP(m.Annotations[rkev1.InternalAddressAnnotation]),
+		firstIP(m.Annotations[rkev1.AddressAnnotation]),
 		recorded, recordedExternal)
 }
 
@@ -114,7 +115,9 @@ func (m *machine) isRunning() bool {
 // can come and go without effect on it. Otherwise the choice spreads workers by their UID.
 func (c *cluster) chooseServer(m *machine) string {
 	servers := slices.DeleteFunc(c.servers(), func(o *machine) bool { return o.UID == m.UID })
-	if joined := m.Marks.JoinedTo; joined != "" && slices.ContainsFunc(servers, func(o *machine) bool { return o.marks.JoinURL == joined }) {
+	if joined := m.Marks.JoinedTo; joined != "" && slices.ContainsFunc(servers, func(o *machine) bool {
+		return o.marks.JoinURL == joined
+	}) {
 		return joined
 	}
 	servers = slices.DeleteFunc(servers, func(o *machine) bool { return !o.roles.ControlPlane })

@@ -16,15 +16,22 @@ func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 		then func(w *world, s2 *host)
 		want []string
 	}{
-		"it is at its plan":                         {func(*world, *host) {}, nil},
-		"it has applied it, its etcd does not work": {func(_ *world, s2 *host) { s2.applyPlan(); s2.probes(false) }, nil},
-		"its etcd works":                            {func(_ *world, s2 *host) { s2.applyPlan(); s2.probes(true) }, []string{"s3"}},
-		"its plan failed":                           {func(_ *world, s2 *host) { s2.failPlan() }, []string{"s3"}},
-		"it takes long":                             {func(w *world, _ *host) { w.now = w.now.Add(joinAfter) }, []string{"s3"}},
-		"it takes long after it was applied":        {func(w *world, s2 *host) { s2.applyPlan(); s2.probes(false); w.now = w.now.Add(joinAfter) }, []string{"s3"}},
-		"its plan is of a time to come":             {func(w *world, _ *host) { w.now = w.now.Add(-time.Hour) }, []string{"s3"}},
-		"it is left out":                            {func(_ *world, s2 *host) { s2.m.Skip = true }, []string{"s3"}},
-		"it is deleted":                             {func(_ *world, s2 *host) { s2.m.Deleting = true }, []string{"s3"}},
+		"it is at its plan": {func(*world, *host) {}, nil},
+		"it has applied it, its etcd does not work": {func(_ *world, s2 *host) { s2.applyPlan(); s2.probes(false) },
+			nil},
+		"its etcd works": {func(_ *world, s2 *host) { s2.applyPlan(); s2.probes(true) },
+			[]string{"s3"}},
+		"its plan failed": {func(_ *world, s2 *host) { s2.failPlan() }, []string{"s3"}},
+		"it takes long": {func(w *world, _ *host) { w.now = w.now.Add(joinAfter) },
+			[]string{"s3"}},
+		"it takes long after it was applied": {func(w *world, s2 *host) {
+			s2.applyPlan()
+			s2.probes(false)
+			w.now = w.now.Add(joinAfter)
+		}, []string{"s3"}},
+		"its plan is of a time to come": {func(w *world, _ *host) { w.now = w.now.Add(-time.Hour) }, []string{"s3"}},
+		"it is left out":                {func(_ *world, s2 *host) { s2.m.Skip = true }, []string{"s3"}},
+		"it is deleted":                 {func(_ *world, s2 *host) { s2.m.Deleting = true }, []string{"s3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := ready(t, map[string]string{"s1": "etcd,control-plane", "w": "worker"})
@@ -33,7 +40,9 @@ func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 			}
 			w.add("w2", "worker")
 			w.run(t)
-			if diff := cmp.Diff([]string{"s2"}, slices.DeleteFunc(w.begun(), func(n string) bool { return n == "w2" })); diff != "" {
+			if diff := cmp.Diff([]string{"s2"}, slices.DeleteFunc(w.begun(), func(n string) bool {
+				return n == "w2"
+			})); diff != "" {
 				t.Fatalf("first plans (-want +got):\n%s", diff)
 			}
 			tc.then(w, w.machines["s2"])

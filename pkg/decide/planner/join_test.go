@@ -16,13 +16,24 @@ func TestAddress(t *testing.T) {
 		machine Machine
 		want    string
 	}{
-		"nothing is known":                 {},
-		"the last internal address":        {machine: Machine{Addresses: []Address{ip("InternalIP", "10.0.0.1"), ip("ExternalIP", "1.1.1.1"), ip("InternalIP", "10.0.0.2"), ip("Hostname", "h")}}, want: "10.0.0.2"},
-		"else the first external address":  {machine: Machine{Addresses: []Address{ip("Hostname", "h"), ip("ExternalIP", "1.1.1.1"), ip("ExternalIP", "2.2.2.2")}}, want: "1.1.1.1"},
-		"else what registration said":      {machine: Machine{Annotations: map[string]string{"rke.cattle.io/internal-address": "eth0, 10.0.0.3", "rke.cattle.io/address": "3.3.3.3"}}, want: "10.0.0.3"},
-		"else its public address":          {machine: Machine{Annotations: map[string]string{"rke.cattle.io/internal-address": "eth0", "rke.cattle.io/address": "3.3.3.3"}}, want: "3.3.3.3"},
-		"else the driver's private one":    {machine: Machine{Driver: &render.Driver{IPAddress: "4.4.4.4", PrivateIPAddress: "10.0.0.4"}}, want: "10.0.0.4"},
-		"else the driver's public address": {machine: Machine{Driver: &render.Driver{IPAddress: "4.4.4.4"}}, want: "4.4.4.4"},
+		"nothing is known": {},
+		"the last internal address": {
+			machine: Machine{Addresses: []Address{ip("InternalIP", "10.0.0.1"), ip("ExternalIP", "1.1.1.1"),
+				ip("InternalIP", "10.0.0.2"), ip("Hostname", "h")}}, want: "10.0.0.2"},
+		"else the first external address": {
+			machine: Machine{Addresses: []Address{ip("Hostname", "h"), ip("ExternalIP", "1.1.1.1"),
+				ip("ExternalIP", "2.2.2.2")}}, want: "1.1.1.1"},
+		"else what registration said": {
+			machine: Machine{Annotations: map[string]string{"rke.cattle.io/internal-address": "eth0, 10.0.0.3",
+				"rke.cattle.io/address": "3.3.3.3"}}, want: "10.0.0.3"},
+		"else its public address": {
+			machine: Machine{Annotations: map[string]string{"rke.cattle.io/internal-address": "eth0",
+				"rke.cattle.io/address": "3.3.3.3"}}, want: "3.3.3.3"},
+		"else the driver's private one": {
+			machine: Machine{Driver: &render.Driver{IPAddress: "4.4.4.4", PrivateIPAddress: "10.0.0.4"}},
+			want:    "10.0.0.4"},
+		"else the driver's public address": {machine: Machine{Driver: &render.Driver{IPAddress: "4.4.4.4"}},
+			want: "4.4.4.4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := (&machine{Machine: &tc.machine}).address(); got != tc.want {
@@ -34,10 +45,12 @@ func TestAddress(t *testing.T) {
 
 func TestJoinURL(t *testing.T) {
 	output := func(name, stdout string, exit int) plan.PeriodicInstructionOutput {
-		return plan.PeriodicInstructionOutput{Name: name, Stdout: []byte(stdout), ExitCode: exit, LastSuccessfulRunTime: "Mon Jan  2 15:04:05 UTC 2026"}
+		return plan.PeriodicInstructionOutput{Name: name, Stdout: []byte(stdout), ExitCode: exit,
+			LastSuccessfulRunTime: "Mon Jan  2 15:04:05 UTC 2026"}
 	}
 	members := func(url string) string {
-		return fmt.Sprintf("%s\n{\"members\":[{\"name\":\"other\",\"clientURLs\":[\"https://9.9.9.9:2379\"]},{\"name\":\"me\",\"clientURLs\":[%q]}]}\n", "  100 some progress", url)
+		return fmt.Sprintf(
+			"%s\n{\"members\":[{\"name\":\"other\",\"clientURLs\":[\"https://9.9.9.9:2379\"]},{\"name\":\"me\",\"clientURLs\":[%q]}]}\n", "  100 some progress", url)
 	}
 	onlyEtcd := render.Roles{ETCD: true}
 	for name, tc := range map[string]struct {
@@ -47,16 +60,32 @@ func TestJoinURL(t *testing.T) {
 		outputs map[string]plan.PeriodicInstructionOutput
 		want    string
 	}{
-		"by address":                       {roles: render.Roles{ETCD: true, ControlPlane: true}, init: true, address: "10.0.0.1", want: "https://10.0.0.1:9345"},
-		"IPv6 in brackets":                 {roles: render.Roles{ControlPlane: true}, address: "fd00::1", want: "https://[fd00::1]:9345"},
-		"no address":                       {roles: render.Roles{ControlPlane: true}},
-		"another etcd machine has one":     {roles: onlyEtcd, address: "10.0.0.1", want: "https://10.0.0.1:9345"},
-		"an etcd init node reports itself": {roles: onlyEtcd, init: true, address: "10.0.0.1", outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me\n", 0), "capture-address": output("capture-address", members("https://10.5.5.5:2379"), 0)}, want: "https://10.5.5.5:9345"},
-		"also in IPv6":                     {roles: onlyEtcd, init: true, outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me", 0), "capture-address": output("capture-address", members("https://[fd00::5]:2379"), 0)}, want: "https://[fd00::5]:9345"},
-		"a failed report is none":          {roles: onlyEtcd, init: true, address: "10.0.0.1", outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me", 0), "capture-address": output("capture-address", members("https://10.5.5.5:2379"), 7)}},
-		"a name is no address":             {roles: onlyEtcd, init: true, outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me", 0), "capture-address": output("capture-address", members("https://evil.example:2379"), 0)}},
-		"a member of another name":         {roles: onlyEtcd, init: true, outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "you", 0), "capture-address": output("capture-address", members("https://10.5.5.5:2379"), 0)}},
-		"garbage":                          {roles: onlyEtcd, init: true, outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me", 0), "capture-address": output("capture-address", "{", 0)}},
+		"by address": {roles: render.Roles{ETCD: true, ControlPlane: true}, init: true,
+			address: "10.0.0.1", want: "https://10.0.0.1:9345"},
+		"IPv6 in brackets": {roles: render.Roles{ControlPlane: true}, address: "fd00::1",
+			want: "https://[fd00::1]:9345"},
+		"no address":                   {roles: render.Roles{ControlPlane: true}},
+		"another etcd machine has one": {roles: onlyEtcd, address: "10.0.0.1", want: "https://10.0.0.1:9345"},
+		"an etcd init node reports itself": {roles: onlyEtcd, init: true, address: "10.0.0.1",
+			outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me\n", 0),
+				"capture-address": output("capture-address", members("https://10.5.5.5:2379"), 0)},
+			want: "https://10.5.5.5:9345"},
+		"also in IPv6": {roles: onlyEtcd, init: true,
+			outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me", 0),
+				"capture-address": output("capture-address", members("https://[fd00::5]:2379"), 0)},
+			want: "https://[fd00::5]:9345"},
+		"a failed report is none": {roles: onlyEtcd, init: true, address: "10.0.0.1",
+			outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me", 0),
+				"capture-address": output("capture-address", members("https://10.5.5.5:2379"), 7)}},
+		"a name is no address": {roles: onlyEtcd, init: true,
+			outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me", 0),
+				"capture-address": output("capture-address", members("https://evil.example:2379"), 0)}},
+		"a member of another name": {roles: onlyEtcd, init: true,
+			outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "you", 0),
+				"capture-address": output("capture-address", members("https://10.5.5.5:2379"), 0)}},
+		"garbage": {roles: onlyEtcd, init: true,
+			outputs: map[string]plan.PeriodicInstructionOutput{"etcd-name": output("etcd-name", "me", 0),
+				"capture-address": output("capture-address", "{", 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{

@@ -18,7 +18,8 @@ func (e *etcd) lastMembers() []*machine {
 }
 
 // giveUp is the advice for the case that the members of machines do not come back.
-const giveUp = "annotate the RKEBootstraps of these machines " + rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines with " +
+const giveUp = "annotate the RKEBootstraps of these machines " + rkev1.ForceRemoveEtcdAnnotation +
+	"=true, and restore a snapshot on other machines with " +
 	"spec.rkeConfig.etcdSnapshotRestore"
 
 // isHeld reports that a machine is being deleted, and waits until its member leaves etcd.
@@ -56,10 +57,14 @@ func (e *etcd) waitForNewMembers(staying []*machine) *Wait {
 		const unseen = "All machines with etcd are being deleted, " +
 			"and Drover has not seen the machines with the cluster's data for a long time:"
 		return failure(ReasonEtcdStays, about(unseen, notes)+
-			". If their hosts are gone, "+giveUp+"; otherwise repair the connection to them", WakeMachine, WakePlanSecret)
+			". If their hosts are gone, "+giveUp+"; otherwise repair the connection to them", WakeMachine,
+			WakePlanSecret)
 	}
-	return waitFor(ReasonEtcdStays, about("waiting for another machine with etcd to be registered: all are being deleted, and the cluster's data are on", notes)+
-		". If none is coming, raise the quantity of a pool with etcd; to give the data up, "+giveUp, WakeMachine, WakePlanSecret)
+	return waitFor(ReasonEtcdStays,
+		about("waiting for another machine with etcd to be registered: all are being deleted, and the cluster's "+
+			"data are on", notes)+
+			". If none is coming, raise the quantity of a pool with etcd; to give the data up, "+giveUp, WakeMachine,
+		WakePlanSecret)
 }
 
 // keepMember returns a working member whose machine is being deleted, so that others can join it. It prefers the init

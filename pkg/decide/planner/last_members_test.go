@@ -29,7 +29,9 @@ func storyPoolRenamed(names ...string) func(t *testing.T, tr *transcript) {
 			w.addBare(fresh[i], "etcd,control-plane").serial = 20 + i
 		}
 		tr.settle(t, w)
-		tr.do(t, w, "is registered, its host exists", func(h *host) { h.registered, h.m.InfrastructureReady = true, true }, fresh...)
+		tr.do(t, w, "is registered, its host exists", func(h *host) {
+			h.registered, h.m.InfrastructureReady = true, true
+		}, fresh...)
 		for range 30 {
 			if d := Decide(w.snapshot(t)); d.Wait == nil && len(w.machines) == len(fresh)+1 {
 				return
@@ -97,19 +99,27 @@ func TestDecide_TheLastMembersAreKept(t *testing.T) {
 		happens func(w *world)
 		want    []string
 	}{
-		"all work":                    {func(*world) {}, nil},
-		"one is broken":               {func(w *world) { lost(w.machines["s1"], time.Hour) }, nil},
-		"two are lost":                {func(w *world) { lost(w.machines["s1"], time.Hour); lost(w.machines["s2"], time.Hour) }, []string{"s1", "s2", "s3"}},
-		"two are lost since a moment": {func(w *world) { lost(w.machines["s1"], time.Minute); lost(w.machines["s2"], time.Minute) }, nil},
-		"all restart":                 {each(broken), nil},
-		"all are broken and unseen":   {each(func(h *host) { broken(h); unseen(h, time.Minute) }), nil},
+		"all work":      {func(*world) {}, nil},
+		"one is broken": {func(w *world) { lost(w.machines["s1"], time.Hour) }, nil},
+		"two are lost": {func(w *world) {
+			lost(w.machines["s1"], time.Hour)
+			lost(w.machines["s2"], time.Hour)
+		}, []string{"s1", "s2", "s3"}},
+		"two are lost since a moment": {func(w *world) {
+			lost(w.machines["s1"], time.Minute)
+			lost(w.machines["s2"], time.Minute)
+		}, nil},
+		"all restart":               {each(broken), nil},
+		"all are broken and unseen": {each(func(h *host) { broken(h); unseen(h, time.Minute) }), nil},
 		"all are broken, and unseen for long": {
 			each(func(h *host) { broken(h); unseen(h, time.Hour) }), []string{"s1", "s2", "s3"},
 		},
 		"the connection is down for long": {each(func(h *host) { unseen(h, time.Hour) }), nil},
 		"nothing holds them any more":     {each(func(h *host) { h.m.Held = false }), []string{"s1", "s2", "s3"}},
-		"a user gave up two of them":      {func(w *world) { w.machines["s1"].m.ForceRemove, w.machines["s2"].m.ForceRemove = true, true }, nil},
-		"a user gave up all of them":      {each(func(h *host) { h.m.ForceRemove = true }), nil},
+		"a user gave up two of them": {func(w *world) {
+			w.machines["s1"].m.ForceRemove, w.machines["s2"].m.ForceRemove = true, true
+		}, nil},
+		"a user gave up all of them": {each(func(h *host) { h.m.ForceRemove = true }), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(k3sVersion)
@@ -127,7 +137,8 @@ func TestDecide_TheLastMembersAreKept(t *testing.T) {
 			if diff := cmp.Diff(tc.want, w.forced); diff != "" {
 				t.Errorf("let go (-want +got):\n%s", diff)
 			}
-			if kept := d.Wait.Reason == ReasonEtcdStays; kept != (tc.want == nil && name != "a user gave up all of them") {
+			if kept := d.Wait.Reason == ReasonEtcdStays; kept !=
+				(tc.want == nil && name != "a user gave up all of them") {
 				t.Errorf("waits for %s: %s", d.Wait.Reason, d.Wait.Message)
 			}
 			if kept := w.cp.Status.Initialization.ControlPlaneInitialized; d.Wait.Reason == ReasonEtcdStays && !*kept {
@@ -147,8 +158,11 @@ func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
 		want   string
 		lost   string
 	}{
-		"for a moment": {time.Minute, false, "If none is coming", "Drover cannot check the nodes of s1: repair the connection to the cluster"},
-		"for long":     {time.Hour, true, "If their hosts are gone", "Drover cannot check the nodes of s1: repair the connection to the cluster. If their hosts are gone for good, delete them, " + giveUp},
+		"for a moment": {time.Minute, false, "If none is coming",
+			"Drover cannot check the nodes of s1: repair the connection to the cluster"},
+		"for long": {time.Hour, true, "If their hosts are gone",
+			"Drover cannot check the nodes of s1: repair the connection to the cluster. If their hosts are gone for " +
+				"good, delete them, " + giveUp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(k3sVersion)
@@ -158,7 +172,8 @@ func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
 			s1 := w.machines["s1"]
 			s1.m.Deleting, s1.m.Held, s1.m.NodeUnknown, s1.m.NodeUnknownSince = true, true, true, w.now.Add(-tc.since)
 			d := w.run(t)
-			if d.Wait == nil || d.Wait.Reason != ReasonEtcdStays || d.Wait.Failed != tc.failed || !strings.Contains(d.Wait.Message, tc.want) {
+			if d.Wait == nil || d.Wait.Reason != ReasonEtcdStays || d.Wait.Failed != tc.failed ||
+				!strings.Contains(d.Wait.Message, tc.want) {
 				t.Fatalf("wait %+v", d.Wait)
 			}
 			told(t, d)
@@ -182,7 +197,8 @@ func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
 // told checks that a message says what users can do when the data are gone.
 func told(t *testing.T, d Decision) {
 	t.Helper()
-	for _, part := range []string{"s1", "RKEBootstraps", "rke.cattle.io/etcd-force-remove=true", "spec.rkeConfig.etcdSnapshotRestore"} {
+	for _, part := range []string{"s1", "RKEBootstraps", "rke.cattle.io/etcd-force-remove=true",
+		"spec.rkeConfig.etcdSnapshotRestore"} {
 		if !strings.Contains(d.Wait.Message, part) {
 			t.Errorf("%q does not name %s", d.Wait.Message, part)
 		}

@@ -44,7 +44,8 @@ var models struct {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) {
-		models.chosen = models.chosen || f.Name == "rapid.seed" || f.Name == "rapid.checks" || f.Name == "rapid.failfile"
+		models.chosen = models.chosen || f.Name == "rapid.seed" || f.Name == "rapid.checks" ||
+			f.Name == "rapid.failfile"
 	})
 	models.steps = usualSteps
 	if crashpoints.Raced {

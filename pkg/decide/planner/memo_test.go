@@ -59,8 +59,10 @@ func TestDecide_OneNodesReportRendersNoOthersPlan(t *testing.T) {
 			"nothing":           {func() {}, 0},
 			"probes fail":       {func() { worker.probes(false) }, 0},
 			"probes pass again": {func() { worker.probes(true) }, 0},
-			"another address":   {func() { worker.m.Annotations = map[string]string{rkev1.AddressAnnotation: "203.0.113.9"} }, 1},
-			"a label":           {func() { worker.m.Labels["zone"] = "b" }, 1},
+			"another address": {func() {
+				worker.m.Annotations = map[string]string{rkev1.AddressAnnotation: "203.0.113.9"}
+			}, 1},
+			"a label": {func() { worker.m.Labels["zone"] = "b" }, 1},
 		} {
 			if got := count(tc.happen); got != tc.want {
 				t.Errorf("%d machines, %s: %d plans are rendered, want %d", machines, name, got, tc.want)

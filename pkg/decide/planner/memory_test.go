@@ -16,14 +16,17 @@ import (
 func experienced() rkev1.RKEControlPlaneStatus {
 	return rkev1.RKEControlPlaneStatus{
 		ObservedGeneration: 7, ConfigGeneration: 2, CertificateRotationGeneration: 3,
-		ETCDSnapshotRestore: &rkev1.ETCDSnapshotRestore{Name: "s", Generation: 2}, ETCDSnapshotRestorePhase: rkev1.ETCDSnapshotPhaseFinished,
-		Operations: []rkev1.OperationRecord{{Name: "restore", Attempt: 4, State: rkev1.OperationStateSucceeded}},
+		ETCDSnapshotRestore:      &rkev1.ETCDSnapshotRestore{Name: "s", Generation: 2},
+		ETCDSnapshotRestorePhase: rkev1.ETCDSnapshotPhaseFinished,
+		Operations: []rkev1.OperationRecord{{Name: "restore", Attempt: 4,
+			State: rkev1.OperationStateSucceeded}},
 		Conditions: []rkev1.GenericCondition{{Type: rkev1.ConditionReady, Status: "True"}},
 	}
 }
 
 // forgotten are the fields of a status that can be rebuilt from other objects.
-var forgotten = []string{"AppliedSpec", "Conditions", "Ready", "ObservedGeneration", "AgentConnected", "Initialized", "Initialization", "Ticket"}
+var forgotten = []string{"AppliedSpec", "Conditions", "Ready", "ObservedGeneration", "AgentConnected", "Initialized",
+	"Initialization", "Ticket"}
 
 // Every field that is not in forgotten is remembered, including new fields: the author of a new field decides.
 func TestMemory_HoldsEveryFieldThatNobodyCanFindOutAgain(t *testing.T) {
@@ -75,7 +78,8 @@ func fill(t *testing.T, value reflect.Value) {
 
 func TestMemory_OutlivesTheLossOfTheStatus(t *testing.T) {
 	kept := Memory(experienced())
-	moved := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.MemoryAnnotation: kept}}}
+	moved := &rkev1.RKEControlPlane{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.MemoryAnnotation: kept}}}
 	want := experienced()
 	want.ObservedGeneration, want.Conditions = 0, nil
 	if diff := cmp.Diff(want, Recall(moved)); diff != "" {
@@ -95,7 +99,8 @@ func TestMemory_StatusThatWasWrittenIsBelieved(t *testing.T) {
 }
 
 func TestMemory_NewClusterHasNone(t *testing.T) {
-	status := rkev1.RKEControlPlaneStatus{ObservedGeneration: 1, Initialized: true, AppliedSpec: &rkev1.RKEControlPlaneSpec{ClusterName: "demo"}}
+	status := rkev1.RKEControlPlaneStatus{ObservedGeneration: 1, Initialized: true,
+		AppliedSpec: &rkev1.RKEControlPlaneSpec{ClusterName: "demo"}}
 	if got := Memory(status); got != "" {
 		t.Errorf("a cluster without operations remembers %s", got)
 	}

@@ -21,7 +21,8 @@ type caches struct {
 
 // newCaches are caches that show everything.
 func newCaches(w *world) *caches {
-	c := &caches{machines: map[string]Machine{}, secrets: map[string]host{}, spec: w.cp, cluster: *w.cluster, unseen: map[string]bool{}}
+	c := &caches{machines: map[string]Machine{}, secrets: map[string]host{}, spec: w.cp, cluster: *w.cluster,
+		unseen: map[string]bool{}}
 	for name := range w.machines {
 		c.show(w, name)
 	}
@@ -105,8 +106,11 @@ func (c *caches) stale(w *world, e Effect) bool {
 }
 
 func sameSecret(a, b *host) bool {
-	return a.registered == b.registered && a.probesSeen == b.probesSeen && a.joinURL == b.joinURL && a.initLabel == b.initLabel &&
-		a.delivered.Equal(b.delivered) && a.drain == b.drain && maps.EqualFunc(a.data, b.data, func(x, y []byte) bool { return string(x) == string(y) })
+	return a.registered == b.registered && a.probesSeen == b.probesSeen && a.joinURL == b.joinURL &&
+		a.initLabel == b.initLabel &&
+		a.delivered.Equal(b.delivered) && a.drain == b.drain && maps.EqualFunc(a.data, b.data, func(x, y []byte) bool {
+		return string(x) == string(y)
+	})
 }
 
 // machineOf is the machine of an effect, empty when it has none.
@@ -177,13 +181,15 @@ func (w *world) carryOut(d Decision, write func(Effect) answer) []Effect {
 
 // stalePass is a pass of a manager whose caches lag. check checks the decision in the world that the manager saw.
 // around runs around the writes to the real world.
-func (w *world) stalePass(rt *rapid.T, c *caches, check func(seen *world, s Snapshot, d Decision), around func(d Decision, write func())) {
+func (w *world) stalePass(rt *rapid.T, c *caches, check func(seen *world, s Snapshot, d Decision),
+	around func(d Decision, write func())) {
 	c.catchUp(rt, w)
 	seen := c.see(w)
 	s := seen.snapshot(rt)
 	if len(c.unseen) > 0 {
 		s.Behind = slices.Sorted(maps.Keys(c.unseen))
-		if d := Decide(s); len(d.Effects) > 0 || d.Ticket != nil || fmt.Sprintf("%+v", d.Status) != fmt.Sprintf("%+v", w.cp.Status) {
+		if d := Decide(s); len(d.Effects) > 0 || d.Ticket != nil || fmt.Sprintf("%+v", d.Status) !=
+			fmt.Sprintf("%+v", w.cp.Status) {
 			rt.Fatalf("something is decided while our own writes are not seen: %+v", d)
 		}
 		return
@@ -241,7 +247,8 @@ func (w *world) restarting() map[string]bool {
 	out := map[string]bool{}
 	for name, h := range w.machines {
 		state := h.state()
-		if h.registered && !h.m.Deleting && h.member() && state.PlanExists && !state.InSync && !state.Failed && state.AppliedPlan != nil &&
+		if h.registered && !h.m.Deleting && h.member() && state.PlanExists && !state.InSync && !state.Failed &&
+			state.AppliedPlan != nil &&
 			!restartFree(&state, *state.AppliedPlan) {
 			out[name] = true
 		}
@@ -261,7 +268,8 @@ func (w *world) beginsOne(rt *rapid.T, d Decision, carryOut func()) {
 	for name := range w.restarting() {
 		for other := range before {
 			if other != name && !before[name] && working[name] && !w.machines[other].m.Skip {
-				rt.Fatalf("from an old view, %s is told to restart while etcd member %s is at it; ticket %+v", name, other, d.Ticket)
+				rt.Fatalf("from an old view, %s is told to restart while etcd member %s is at it; ticket %+v", name,
+					other, d.Ticket)
 			}
 		}
 	}

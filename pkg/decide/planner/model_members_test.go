@@ -71,7 +71,8 @@ type trial struct {
 
 func newTrial(t *testing.T, rt *rapid.T, plans restarting) *trial {
 	t.Helper()
-	tr := &trial{world: servers(t, map[string]string{"w": "worker"}), t: t, rt: rt, up: map[string]bool{}, racing: map[string]bool{}}
+	tr := &trial{world: servers(t, map[string]string{"w": "worker"}), t: t, rt: rt, up: map[string]bool{},
+		racing: map[string]bool{}}
 	tr.edit(restartAll)
 	drains := rapid.Bool().Draw(rt, "drains")
 	if drains {
@@ -82,7 +83,8 @@ func newTrial(t *testing.T, rt *rapid.T, plans restarting) *trial {
 		tr.place(h, plans, rapid.SampledFrom(standings).Draw(rt, name))
 		if drains {
 			h.drain = rapid.SampledFrom([]Drain{
-				{}, drained, {Requested: drained.Requested}, {Requested: drained.Requested, Done: drained.Done, Uncordon: drained.Requested},
+				{}, drained, {Requested: drained.Requested}, {Requested: drained.Requested, Done: drained.Done,
+					Uncordon: drained.Requested},
 			}).Draw(rt, name+" drain")
 		}
 		h.m.SkipProof = rapid.IntRange(0, 2).Draw(rt, name+" overridden") == 2
@@ -159,7 +161,8 @@ func (tr *trial) working(but ...string) int {
 func (tr *trial) proves(h *host) bool {
 	proof := render.EtcdProofOf(h.state().Plan)
 	proof.Others = max(proof.Others, len(tr.up)-1)
-	return !render.HasEtcdProof(h.state().Plan) || !tr.up[h.m.Name] || tr.working() > len(tr.up)/2 && tr.working(h.m.Name) >= proof.Needs()
+	return !render.HasEtcdProof(h.state().Plan) || !tr.up[h.m.Name] || tr.working() > len(tr.up)/2 &&
+		tr.working(h.m.Name) >= proof.Needs()
 }
 
 // agents is a round of agents, some of them slow. All see the state at its beginning.
@@ -180,7 +183,8 @@ func (tr *trial) agents() {
 			})
 			continue
 		}
-		if tr.up[name] && (state.AppliedPlan == nil || !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, state.Plan)) {
+		if tr.up[name] &&
+			(state.AppliedPlan == nil || !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, state.Plan)) {
 			restarted = append(restarted, name)
 		}
 		then = append(then, func() {
@@ -190,7 +194,8 @@ func (tr *trial) agents() {
 			h.probes(true)
 		})
 	}
-	if quorum := len(tr.up)/2 + 1; !tr.race(restarted) && len(restarted) > 0 && (len(restarted) > 1 || tr.working() >= quorum && tr.working()-1 < quorum) {
+	if quorum := len(tr.up)/2 + 1; !tr.race(restarted) && len(restarted) > 0 &&
+		(len(restarted) > 1 || tr.working() >= quorum && tr.working()-1 < quorum) {
 		tr.rt.Fatalf("%v are restarted while %d members work\n%v", restarted, tr.working(), tr.told)
 	}
 	for _, act := range then {

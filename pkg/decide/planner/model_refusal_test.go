@@ -76,8 +76,10 @@ func TestModel_WhoRefusedWaitsForNobodyForEver(t *testing.T) {
 		all := m.actions(rt)
 		actions := map[string]func(*rapid.T){}
 		for _, name := range []string{
-			"all refuse", "proof refused", "attempts are over", "probes", "drainer", "spec edit", "some run", "some run again", "pass", "another edit", "proof is skipped",
-			"a state machine gave up", "left out", "node is lost or found", "node cannot be seen", "pool", "time goes by", "everything runs",
+			"all refuse", "proof refused", "attempts are over", "probes", "drainer", "spec edit", "some run",
+			"some run again", "pass", "another edit", "proof is skipped",
+			"a state machine gave up", "left out", "node is lost or found", "node cannot be seen", "pool",
+			"time goes by", "everything runs",
 		} {
 			actions[name] = all[name]
 		}
@@ -95,7 +97,8 @@ func TestModel_WhoRefusedWaitsForNobodyForEver(t *testing.T) {
 		for _, name := range m.w.names() {
 			h := m.w.machines[name]
 			state := h.state()
-			rt.Logf("%s: has a plan %t, failed %t, %d of %d attempts, refused %t of %d others, %+v: %s", name, h.hasPlan(), state.Failed, state.FailureCount,
+			rt.Logf("%s: has a plan %t, failed %t, %d of %d attempts, refused %t of %d others, %+v: %s", name,
+				h.hasPlan(), state.Failed, state.FailureCount,
 				state.MaxFailures, h.refused(), othersOf(h), h.drain, h.m.Reconciled.Message)
 		}
 		_, message := m.w.condition("Ready")

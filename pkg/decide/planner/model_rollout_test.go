@@ -19,8 +19,10 @@ func (m *model) specEdit(rt *rapid.T) {
 	spec := &m.w.cp.Spec
 	spec.ProvisionGeneration = rapid.IntRange(0, 2).Draw(rt, "generation")
 	spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A\n", "kind: B\n"}).Draw(rt, "manifest")
-	spec.UpgradeStrategy.ControlPlaneConcurrency = rapid.SampledFrom([]string{"", "1", "2", "50%", "0"}).Draw(rt, "servers at a time")
-	spec.UpgradeStrategy.WorkerConcurrency = rapid.SampledFrom([]string{"", "1", "2", "30%", "0"}).Draw(rt, "workers at a time")
+	spec.UpgradeStrategy.ControlPlaneConcurrency = rapid.SampledFrom([]string{"", "1", "2", "50%", "0"}).Draw(rt,
+		"servers at a time")
+	spec.UpgradeStrategy.WorkerConcurrency = rapid.SampledFrom([]string{"", "1", "2", "30%", "0"}).Draw(rt,
+		"workers at a time")
 	spec.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = rapid.Bool().Draw(rt, "drain servers")
 	spec.UpgradeStrategy.WorkerDrainOptions.Enabled = rapid.Bool().Draw(rt, "drain workers")
 }
@@ -107,7 +109,8 @@ func (h *host) rank() int {
 // works is true when the delivered plan is applied and all its probes pass.
 func (h *host) works() bool {
 	state := h.state()
-	return state.InSync && !state.Failed && len((&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).unhealthyProbes()) == 0
+	return state.InSync && !state.Failed &&
+		len((&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).unhealthyProbes()) == 0
 }
 
 func (h *host) draining() bool { return h.drain.Requested != "" || h.drain.Uncordon != "" }
@@ -146,7 +149,8 @@ func (m *model) checkRollOut(rt *rapid.T, d Decision) {
 				rt.Fatal(err)
 			}
 			m.checkServer(rt, d, h, e)
-			restarts := before.PlanExists && !restartFree(&before, after) && (!neverApplied(&before) || before.FailureCount > 0)
+			restarts := before.PlanExists && !restartFree(&before, after) &&
+				(!neverApplied(&before) || before.FailureCount > 0)
 			if restarts || h.toldToProve() && !render.HasEtcdProof(after) {
 				disturbed[e.Machine] = true
 				m.checkDisturbance(rt, d, h, "restarted")
@@ -227,7 +231,8 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 		for _, o := range m.live() {
 			// A member that does not work loses nothing next to a member that does not work, or that refused and waits
 			// for it. A member that refused and keeps working is as good as a working one.
-			nothingLost := h.idle() && (!h.serves() && (o.stuck() || o.refused() || h.draining() && o.idle()) || o.stuck() && o.serves() && m.leavesItAt(h, o))
+			nothingLost := h.idle() && (!h.serves() && (o.stuck() || o.refused() || h.draining() && o.idle()) ||
+				o.stuck() && o.serves() && m.leavesItAt(h, o))
 			if o != h && o.member() && !o.m.Skip && !nothingLost && (!o.proven() || o.draining()) {
 				rt.Fatalf("etcd member %s is disturbed while %s is not healthy", name, o.m.Name)
 			}
@@ -314,7 +319,8 @@ func (m *model) checkConcurrency(rt *rapid.T, disturbed map[string]bool) {
 			}
 		}
 		if allowed := concurrency(limit, counted); fresh > 0 && allowed > 0 && busy+fresh > allowed {
-			rt.Fatalf("%d machines of tier %d are begun while %d are at work; %d are allowed", fresh, rank, busy, allowed)
+			rt.Fatalf("%d machines of tier %d are begun while %d are at work; %d are allowed", fresh, rank, busy,
+				allowed)
 		}
 	}
 }
@@ -330,7 +336,8 @@ func (m *model) checkGate(rt *rapid.T, disturbed map[string]bool) {
 		}
 		for _, o := range m.live() {
 			state, err := o.parse()
-			if err == nil && o.rank() == h.rank() && !o.m.Skip && !o.m.PoolPaused && state.Failed && !disturbed[o.m.Name] {
+			if err == nil && o.rank() == h.rank() && !o.m.Skip && !o.m.PoolPaused && state.Failed &&
+				!disturbed[o.m.Name] {
 				rt.Fatalf("%s is begun although %s failed with its plan", name, o.m.Name)
 			}
 		}

@@ -52,9 +52,11 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 	}
 	return map[string]func(*rapid.T){
 		"add a machine": func(rt *rapid.T) {
-			roles := rapid.SampledFrom([]string{allRoles, "etcd,control-plane", "etcd", "control-plane", "worker", "worker", "etcd,worker"}).Draw(rt, "roles")
+			roles := rapid.SampledFrom([]string{allRoles, "etcd,control-plane", "etcd", "control-plane", "worker",
+				"worker", "etcd,worker"}).Draw(rt, "roles")
 			if len(m.w.machines) < 9 {
-				m.w.addBare(fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"a", "m", "z"}).Draw(rt, "prefix"), m.added), roles).serial = m.added + 1
+				m.w.addBare(fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"a", "m", "z"}).Draw(rt, "prefix"), m.added),
+					roles).serial = m.added + 1
 				m.added++
 			}
 		},
@@ -85,11 +87,13 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 		}),
 		"garbage in the secret": onHost(func(rt *rapid.T, h *host) {
 			if h.data != nil {
-				h.report(rapid.SampledFrom([]string{nodeplan.KeyProbeStatuses, nodeplan.KeyAppliedPeriodicOutput, nodeplan.KeyFailureCount}).Draw(rt, "key"), []byte("{"))
+				h.report(rapid.SampledFrom([]string{nodeplan.KeyProbeStatuses, nodeplan.KeyAppliedPeriodicOutput,
+					nodeplan.KeyFailureCount}).Draw(rt, "key"), []byte("{"))
 			}
 		}),
 		"secret repaired": onHost(func(_ *rapid.T, h *host) {
-			for _, key := range []string{nodeplan.KeyProbeStatuses, nodeplan.KeyAppliedPeriodicOutput, nodeplan.KeyFailureCount} {
+			for _, key := range []string{nodeplan.KeyProbeStatuses, nodeplan.KeyAppliedPeriodicOutput,
+				nodeplan.KeyFailureCount} {
 				h.report(key, nil)
 			}
 		}),
@@ -102,12 +106,15 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 			}
 		}),
 		"node cannot be seen": onHost(func(rt *rapid.T, h *host) {
-			if h.m.NodeUnknown, h.m.NodeUnknownSince = rapid.Bool().Draw(rt, "unknown"), (time.Time{}); h.m.NodeUnknown && rapid.Bool().Draw(rt, "since") {
+			if h.m.NodeUnknown, h.m.NodeUnknownSince = rapid.Bool().Draw(rt, "unknown"),
+				(time.Time{}); h.m.NodeUnknown && rapid.Bool().Draw(rt, "since") {
 				h.m.NodeUnknownSince = m.w.now
 			}
 		}),
-		"proof is skipped": onHost(func(rt *rapid.T, h *host) { h.m.SkipProof = rapid.IntRange(0, 3).Draw(rt, "skip proof") == 0 }),
-		"it is retried":    onHost(func(rt *rapid.T, h *host) { h.m.Retry = rapid.IntRange(0, 3).Draw(rt, "retry") == 0 }),
+		"proof is skipped": onHost(func(rt *rapid.T, h *host) {
+			h.m.SkipProof = rapid.IntRange(0, 3).Draw(rt, "skip proof") == 0
+		}),
+		"it is retried": onHost(func(rt *rapid.T, h *host) { h.m.Retry = rapid.IntRange(0, 3).Draw(rt, "retry") == 0 }),
 		"a state machine gave up": onHost(func(rt *rapid.T, h *host) {
 			if h.refuseProof(rt); h.refused() {
 				h.report(nodeplan.KeyPlanState, []byte("failed"))
@@ -242,9 +249,11 @@ func (m *model) checkDecision(rt *rapid.T, d Decision) {
 		}
 		h := m.w.machines[e.Machine]
 		m.checkDelivery(rt, d, h, e)
-		if before := h.state().Plan; h.data[nodeplan.KeyPlan] != nil && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && len(h.data[nodeplan.KeyAppliedPlan]) > 0 {
+		if before := h.state().Plan; h.data[nodeplan.KeyPlan] != nil && h.m.Labels["rke.cattle.io/etcd-role"] ==
+			"true" && len(h.data[nodeplan.KeyAppliedPlan]) > 0 {
 			after, _ := nodeplan.Decode(e.Delivery.Plan)
-			if !slices.EqualFunc(render.WithoutEtcdProof(before).Instructions, render.WithoutEtcdProof(after).Instructions, sameInstruction) {
+			if !slices.EqualFunc(render.WithoutEtcdProof(before).Instructions,
+				render.WithoutEtcdProof(after).Instructions, sameInstruction) {
 				restarts++
 			}
 		}
@@ -256,7 +265,9 @@ func (m *model) checkDecision(rt *rapid.T, d Decision) {
 		if len(d.Wait.Wakes) == 0 {
 			rt.Fatalf("nothing ends the wait %q", d.Wait.Message)
 		}
-		if names := strings.Count(strings.ReplaceAll(d.Wait.Message, msgNodeLostFor, ""), ","); strings.HasPrefix(d.Wait.Message, "configuring") && !strings.Contains(d.Wait.Message, ":") && names > 2 {
+		if names := strings.Count(strings.ReplaceAll(d.Wait.Message, msgNodeLostFor, ""),
+			","); strings.HasPrefix(d.Wait.Message, "configuring") && !strings.Contains(d.Wait.Message, ":") &&
+			names > 2 {
 			rt.Fatalf("more than three machines are named: %q", d.Wait.Message)
 		}
 	}
@@ -275,7 +286,8 @@ func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 		rt.Fatalf("a plan that is there is written again: %s", e.Machine)
 	case nodeplan.Checksum(e.Delivery.Plan) != e.Delivery.Checksum:
 		rt.Fatalf("the checksum of the plan of %s is wrong", e.Machine)
-	case h.m.Labels["rke.cattle.io/etcd-role"] == "true" && e.First && (d.Ticket == nil || !strings.Contains(fmt.Sprint(d.Ticket.Machines), e.Delivery.Checksum)):
+	case h.m.Labels["rke.cattle.io/etcd-role"] == "true" && e.First &&
+		(d.Ticket == nil || !strings.Contains(fmt.Sprint(d.Ticket.Machines), e.Delivery.Checksum)):
 		rt.Fatalf("etcd machine %s gets its first plan without a ticket", e.Machine)
 	}
 	m.checkJoiners(rt, d, h, e)
@@ -322,7 +334,8 @@ func (m *model) checkJoiners(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	}
 	for _, o := range m.live() {
 		state, err := o.parse()
-		joins := state.PlanExists && neverApplied(&state) && !state.Failed && m.w.now.Sub(o.delivered) < 2*time.Minute || slices.ContainsFunc(d.Effects, func(other Effect) bool {
+		joins := state.PlanExists && neverApplied(&state) && !state.Failed && m.w.now.Sub(o.delivered) <
+			2*time.Minute || slices.ContainsFunc(d.Effects, func(other Effect) bool {
 			p, ok := other.(DeliverPlan)
 			return ok && p.First && p.Machine == o.m.Name
 		})

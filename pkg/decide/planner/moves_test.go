@@ -21,13 +21,15 @@ func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
 	}{
 		"another data directory": {
 			func(s *rkev1.RKEControlPlaneSpec) { s.DataDirectories.K8sDistro = "/mnt/other" },
-			"spec.rkeConfig.dataDirectories.k8sDistro: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without them in /mnt/other",
+			"spec.rkeConfig.dataDirectories.k8sDistro: the node has the cluster's data in /var/lib/rancher/rke2, " +
+				"and would begin without them in /mnt/other",
 		},
 		"the same as a key of the distribution": {
 			func(s *rkev1.RKEControlPlaneSpec) {
 				s.MachineGlobalConfig.Data = map[string]any{"data-dir": "/mnt/other"}
 			},
-			"spec.rkeConfig.machineGlobalConfig.data-dir: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without them in /mnt/other",
+			"spec.rkeConfig.machineGlobalConfig.data-dir: the node has the cluster's data in /var/lib/rancher/rke2, " +
+				"and would begin without them in /mnt/other",
 		},
 		"the same for some machines": {
 			func(s *rkev1.RKEControlPlaneSpec) {
@@ -35,13 +37,15 @@ func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
 					Config: rkev1.GenericMap{Data: map[string]any{"data-dir": "/mnt/other"}},
 				})
 			},
-			".config.data-dir: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without them in /mnt/other",
+			".config.data-dir: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without " +
+				"them in /mnt/other",
 		},
 		"another datastore": {
 			func(s *rkev1.RKEControlPlaneSpec) {
 				s.MachineGlobalConfig.Data = map[string]any{"datastore-endpoint": "postgres://user:secret@db/k8s"}
 			},
-			"key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the cluster's data are in etcd",
+			"key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the cluster's " +
+				"data are in etcd",
 		},
 		"another distribution": {
 			func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = k3sVersion },
@@ -97,7 +101,8 @@ func deliverAnyway(t *testing.T, w *world, name string) {
 		t.Fatal(err)
 	}
 	h := w.machines[name]
-	if h.data, err = nodeplan.Deliver(h.data, nodeplan.Delivery{Plan: encoded, MaxFailures: 1, FailureThreshold: 1}); err != nil {
+	if h.data, err = nodeplan.Deliver(h.data,
+		nodeplan.Delivery{Plan: encoded, MaxFailures: 1, FailureThreshold: 1}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -127,13 +132,15 @@ func TestDecide_NoServerJoinsWithAnotherDatastore(t *testing.T) {
 			}}
 		}
 	}
-	for name, roles := range map[string]string{"a member": "etcd,control-plane", "a server without etcd": "control-plane"} {
+	for name, roles := range map[string]string{"a member": "etcd,control-plane",
+		"a server without etcd": "control-plane"} {
 		t.Run(name, func(t *testing.T) {
 			w := ready(t, map[string]string{"a": allRoles, "w": "worker"})
 			w.edit(key("new"))
 			w.add("n", roles).m.Labels["pool"] = "new"
 			d := w.run(t)
-			if d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "the cluster's data are in etcd") || strings.Contains(d.Wait.Message, "secret") {
+			if d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "the cluster's data are in etcd") ||
+				strings.Contains(d.Wait.Message, "secret") {
 				t.Errorf("wait %+v", d.Wait)
 			}
 			if len(w.plans()["n"]) > 0 {
@@ -146,7 +153,8 @@ func TestDecide_NoServerJoinsWithAnotherDatastore(t *testing.T) {
 		w.edit(key("new"))
 		w.add("n", "etcd,control-plane").m.Labels["pool"] = "new"
 		deliverAnyway(t, w, "n")
-		if d := w.run(t); d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "the cluster's data are in etcd") {
+		if d := w.run(t); d.Wait == nil || !d.Wait.Failed ||
+			!strings.Contains(d.Wait.Message, "the cluster's data are in etcd") {
 			t.Errorf("wait %+v", d.Wait)
 		}
 	})
@@ -170,7 +178,8 @@ func TestDecide_NoServerJoinsWithAnotherDatastore(t *testing.T) {
 		w.add("b", allRoles)
 		w.bringUp(t)
 		w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data = nil })
-		if d := w.run(t); d.Wait == nil || !strings.Contains(d.Wait.Message, "the cluster's data are in another datastore") {
+		if d := w.run(t); d.Wait == nil ||
+			!strings.Contains(d.Wait.Message, "the cluster's data are in another datastore") {
 			t.Errorf("wait %+v", d.Wait)
 		}
 	})
@@ -185,7 +194,8 @@ func TestDecide_TheKeyThatNamedTheDataDirectoryIsTold(t *testing.T) {
 	w.cp.Spec.MachineGlobalConfig.Data = map[string]any{"data-dir": "/mnt/other"}
 	w.bringUp(t)
 	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data = nil })
-	want := "spec.rkeConfig.machineGlobalConfig.data-dir: the node has the cluster's data in /mnt/other, and would begin without them in /var/lib/rancher/rke2"
+	want := "spec.rkeConfig.machineGlobalConfig.data-dir: the node has the cluster's data in /mnt/other, and would " +
+		"begin without them in /var/lib/rancher/rke2"
 	if d := w.run(t); d.Wait == nil || !strings.Contains(d.Wait.Message, want) {
 		t.Errorf("wait %+v", d.Wait)
 	}

@@ -55,7 +55,8 @@ func (m *opsModel) checkDecision(rt *rapid.T, d Decision) {
 		rt.Fatalf("%s runs and nothing is waited for", running[0])
 	case d.Wait != nil && len(d.Wait.Wakes) == 0:
 		rt.Fatalf("nothing ends the wait %q", d.Wait.Message)
-	case len(running) == 1 && slices.Contains(operationSteps, d.Step) && d.Wait.After <= 0 && cmp.Equal(d.Status, m.cp.Status):
+	case len(running) == 1 && slices.Contains(operationSteps, d.Step) && d.Wait.After <= 0 &&
+		cmp.Equal(d.Status, m.cp.Status):
 		rt.Fatalf("%s waits without an end: %s", running[0], d.Wait.Message)
 	}
 	restarts := 0
@@ -91,7 +92,8 @@ func (m *opsModel) checkPlan(rt *rapid.T, d Decision, e DeliverPlan) int {
 		rt.Fatalf("%s is deleting and gets a plan", e.Machine)
 	case m.cluster.Paused && m.cluster.PausedBy == "" && !slices.Contains(operationSteps, d.Step):
 		rt.Fatalf("%s gets a plan while the user has paused the cluster", e.Machine)
-	case operation != "" && operation != render.OperationRestore && operation != render.OperationCleanup && len(p.Instructions) > 0 && p.Instructions[0].Image != "":
+	case operation != "" && operation != render.OperationRestore && operation != render.OperationCleanup &&
+		len(p.Instructions) > 0 && p.Instructions[0].Image != "":
 		rt.Fatalf("an operation installs something on %s", e.Machine)
 	case h.m.Labels["rke.cattle.io/etcd-role"] == "":
 		return 0
@@ -101,7 +103,9 @@ func (m *opsModel) checkPlan(rt *rapid.T, d Decision, e DeliverPlan) int {
 	case render.OperationCertificates:
 		restarts = true
 	case render.OperationKeys:
-		restarts = slices.ContainsFunc(p.Instructions, func(i plan.OneTimeInstruction) bool { return strings.Contains(i.Name, "/restart/") })
+		restarts = slices.ContainsFunc(p.Instructions, func(i plan.OneTimeInstruction) bool {
+			return strings.Contains(i.Name, "/restart/")
+		})
 	case "":
 		restarts = render.OperationOf(before) != "" && !render.SameInstallation(before, p)
 	}
@@ -127,7 +131,8 @@ func (m *opsModel) checkOthers(rt *rapid.T, name string) {
 			continue
 		}
 		state, err := h.parse()
-		if err == nil && other != name && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && state.PlanExists && (!state.InSync || !state.Healthy) {
+		if err == nil && other != name && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && state.PlanExists &&
+			(!state.InSync || !state.Healthy) {
 			rt.Fatalf("etcd on %s is restarted while that on %s is not well", name, other)
 		}
 	}
@@ -152,12 +157,16 @@ func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 		return count
 	}
 	switch {
-	case old.ETCDSnapshotCreatePhase == rkev1.ETCDSnapshotPhaseStarted && now.ETCDSnapshotCreatePhase == rkev1.ETCDSnapshotPhaseRestartCluster:
-		if members := p.collect(isEtcd, takesPart); done(kindCreate, "", "etcd-snapshot/create", members) != len(members) {
+	case old.ETCDSnapshotCreatePhase == rkev1.ETCDSnapshotPhaseStarted && now.ETCDSnapshotCreatePhase ==
+		rkev1.ETCDSnapshotPhaseRestartCluster:
+		if members := p.collect(isEtcd, takesPart); done(kindCreate, "", "etcd-snapshot/create", members) !=
+			len(members) {
 			rt.Fatal("the snapshot was not taken on all members")
 		}
-	case old.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore && now.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
-		if done(kindRestore, "", "etcd-restore/restore", p.machines) != 1 || now.ConfigGeneration != old.ConfigGeneration+1 {
+	case old.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore && now.ETCDSnapshotRestorePhase ==
+		rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
+		if done(kindRestore, "", "etcd-restore/restore", p.machines) != 1 ||
+			now.ConfigGeneration != old.ConfigGeneration+1 {
 			rt.Fatal("etcd was not restored")
 		}
 	case old.CertificateRotationGeneration != now.CertificateRotationGeneration:
@@ -171,7 +180,8 @@ func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 		if done(kindCertificates, "", "certificate-rotation/restart-restart", machines) != len(machines) {
 			rt.Fatal("certificates were not rotated on all machines")
 		}
-	case old.RotateEncryptionKeysPhase != rkev1.RotateEncryptionKeysPhaseDone && now.RotateEncryptionKeysPhase == rkev1.RotateEncryptionKeysPhaseDone:
+	case old.RotateEncryptionKeysPhase != rkev1.RotateEncryptionKeysPhaseDone && now.RotateEncryptionKeysPhase ==
+		rkev1.RotateEncryptionKeysPhaseDone:
 		for _, phase := range keyPhases {
 			suffix, identifier := "/"+string(phase.name), "encryption-key-rotation/"+phase.command
 			if phase.command != "" && done(kindKeys, suffix, identifier, p.machines) != 1 {
@@ -185,7 +195,8 @@ func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 func (m *opsModel) checkEdges(rt *rapid.T, old, now rkev1.RKEControlPlaneStatus) {
 	edge := func(what, from, to string, order ...string) {
 		i := slices.Index(order, from)
-		if from == to || to == "" || to == "Failed" || to == order[0] || i >= 0 && i+1 < len(order) && order[i+1] == to {
+		if from == to || to == "" || to == "Failed" || to == order[0] || i >= 0 && i+1 < len(order) &&
+			order[i+1] == to {
 			return
 		}
 		rt.Fatalf("%s goes from %q to %q", what, from, to)
@@ -259,7 +270,8 @@ func (m *opsModel) checkRecovery(rt *rapid.T) {
 	}
 	for _, name := range m.names() {
 		state, err := m.machines[name].parse()
-		if err == nil && state.InSync && !m.machines[name].m.Deleting && render.OperationOf(state.Plan) == "" && !m.d.node(name).up {
+		if err == nil && state.InSync && !m.machines[name].m.Deleting && render.OperationOf(state.Plan) == "" &&
+			!m.d.node(name).up {
 			rt.Fatalf("%s is down for good", name)
 		}
 	}
@@ -287,7 +299,8 @@ func (m *opsModel) settle(rt *rapid.T) {
 func (m *opsModel) checkSucceeded(rt *rapid.T) {
 	for k, asked := range m.requested() {
 		if record := m.operation(k); asked && record.State != rkev1.OperationStateSucceeded {
-			rt.Fatalf("%s is %s: %s %s\n%s", k.Title, record.State, record.Step, record.Message, strings.Join(m.log[max(0, len(m.log)-8):], "\n"))
+			rt.Fatalf("%s is %s: %s %s\n%s", k.Title, record.State, record.Step, record.Message,
+				strings.Join(m.log[max(0, len(m.log)-8):], "\n"))
 		}
 		if status, message := m.condition(k.Condition); asked && status != "True" {
 			rt.Fatalf("%s is %s: %s", k.Condition, status, message)

@@ -36,7 +36,8 @@ func TestDecide_ALostRoleDoesNotKeepThePauseOfAnOperation(t *testing.T) {
 						m.run(t)
 					}
 					if m.cluster.Paused || len(runningOf(m.cp.Status)) > 0 {
-						t.Errorf("the cluster is paused by %q, running are %v", m.cluster.PausedBy, m.cp.Status.Operations)
+						t.Errorf("the cluster is paused by %q, running are %v", m.cluster.PausedBy,
+							m.cp.Status.Operations)
 					}
 				})
 			}
@@ -55,7 +56,8 @@ func TestDecide_RotationsWaitForMembersThatLeave(t *testing.T) {
 				w.machines["s3"].probes(works)
 				w.edit(ask)
 				d := w.pass(t)
-				if want := "it waits for machines that are being deleted to leave etcd: s3"; !strings.Contains(traceOf(d, k.Record), want) {
+				if want := "it waits for machines that are being deleted to leave etcd: s3"; !strings.Contains(
+					traceOf(d, k.Record), want) {
 					t.Fatalf("trace is %+v", d.Trace)
 				}
 				if w.run(t); w.cluster.Paused {
@@ -78,10 +80,17 @@ func TestDecide_AMemberThatIsDeletedDuringARotation(t *testing.T) {
 		happens func(w *world)
 		want    string
 	}{
-		"it works":                      {func(*world) {}, ""},
-		"it does not work":              {func(w *world) { w.machines["s3"].probes(false) }, "waiting for etcd to be in order on s3"},
-		"it has left etcd":              {func(w *world) { w.machines["s3"].probes(false); w.machines["s3"].m.Held = false }, ""},
-		"nor does the one that is next": {func(w *world) { w.machines["s3"].probes(false); w.machines["s2"].probes(false) }, ""},
+		"it works": {func(*world) {}, ""},
+		"it does not work": {func(w *world) { w.machines["s3"].probes(false) },
+			"waiting for etcd to be in order on s3"},
+		"it has left etcd": {func(w *world) {
+			w.machines["s3"].probes(false)
+			w.machines["s3"].m.Held = false
+		}, ""},
+		"nor does the one that is next": {func(w *world) {
+			w.machines["s3"].probes(false)
+			w.machines["s2"].probes(false)
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := ready(t, three)
@@ -91,7 +100,8 @@ func TestDecide_AMemberThatIsDeletedDuringARotation(t *testing.T) {
 			newDownstream(w).all("s1")
 			tc.happens(w)
 			d := w.run(t)
-			if told := w.machines["s2"].hasPlan(); told != (tc.want == "") || !strings.Contains(d.Wait.Message, tc.want) {
+			if told := w.machines["s2"].hasPlan(); told != (tc.want == "") ||
+				!strings.Contains(d.Wait.Message, tc.want) {
 				t.Errorf("s2 is told to restart: %v; wait is %+v", told, d.Wait)
 			}
 		})
@@ -113,6 +123,7 @@ func TestDecide_ARestoredMachineThatIsDeletedIsOnlyJoined(t *testing.T) {
 		t.Errorf("s2 gets another plan, or %v", m.d.wrong)
 	}
 	if !m.d.node("s1").up || !m.d.node("s3").up || m.machines["s2"].m.Marks.InitNode {
-		t.Errorf("s1 is up: %v, s3: %v; s2 is the init node: %v", m.d.node("s1").up, m.d.node("s3").up, m.machines["s2"].m.Marks.InitNode)
+		t.Errorf("s1 is up: %v, s3: %v; s2 is the init node: %v", m.d.node("s1").up, m.d.node("s3").up,
+			m.machines["s2"].m.Marks.InitNode)
 	}
 }

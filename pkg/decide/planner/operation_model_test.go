@@ -59,7 +59,8 @@ func (m *opsModel) running() []string {
 func (m *opsModel) work() {
 	for _, name := range m.running() {
 		h := m.machines[name]
-		h.registered, h.m.InfrastructureReady, h.m.NodeLostSince, h.m.Skip, h.m.PoolPaused = true, true, time.Time{}, false, m.paused[name]
+		h.registered, h.m.InfrastructureReady, h.m.NodeLostSince, h.m.Skip, h.m.PoolPaused = true, true, time.Time{},
+			false, m.paused[name]
 		m.d.all(name)
 		m.machines[name].joinCluster(m.cp.Spec.KubernetesVersion)
 		m.periodics(name)
@@ -92,7 +93,8 @@ func (m *opsModel) pausePools(rt *rapid.T) {
 func (m *opsModel) offer() {
 	m.snapshots = []ETCDSnapshot{{Name: "in-s3", File: "f", S3: &rkev1.ETCDSnapshotS3{Bucket: "b"}}}
 	for _, name := range m.names() {
-		m.snapshots = append(m.snapshots, ETCDSnapshot{Name: "on-" + name, File: "f", MachineUID: m.machines[name].m.UID})
+		m.snapshots = append(m.snapshots,
+			ETCDSnapshot{Name: "on-" + name, File: "f", MachineUID: m.machines[name].m.UID})
 	}
 }
 
@@ -113,7 +115,9 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 		"agent is killed": onHost(func(rt *rapid.T, name string) {
 			m.d.apply(name, fate{dieBefore: rapid.IntRange(0, 9).Draw(rt, "before")}, false)
 		}),
-		"report is lost": onHost(func(_ *rapid.T, name string) { m.d.apply(name, fate{dieBefore: -1, mute: true}, false) }),
+		"report is lost": onHost(func(_ *rapid.T, name string) {
+			m.d.apply(name, fate{dieBefore: -1, mute: true}, false)
+		}),
 		"agent restarts": onHost(func(_ *rapid.T, name string) { m.d.apply(name, fine, true) }),
 		"probes":         onHost(func(_ *rapid.T, name string) { m.d.probes(name); m.periodics(name) }),
 		"probes fail":    onHost(func(_ *rapid.T, name string) { m.machines[name].probes(false) }),
@@ -128,9 +132,13 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 		"host is lost": onHost(func(rt *rapid.T, name string) {
 			m.machines[name].m.InfrastructureReady = rapid.Bool().Draw(rt, "ready")
 		}),
-		"left out": onHost(func(rt *rapid.T, name string) { m.machines[name].m.Skip = rapid.IntRange(0, 3).Draw(rt, "skip") == 0 }),
-		"pool":     onHost(func(rt *rapid.T, name string) { m.machines[name].m.PoolPaused = rapid.Bool().Draw(rt, "paused") }),
-		"added":    m.addMachine,
+		"left out": onHost(func(rt *rapid.T, name string) {
+			m.machines[name].m.Skip = rapid.IntRange(0, 3).Draw(rt, "skip") == 0
+		}),
+		"pool": onHost(func(rt *rapid.T, name string) {
+			m.machines[name].m.PoolPaused = rapid.Bool().Draw(rt, "paused")
+		}),
+		"added": m.addMachine,
 		"user pauses": func(rt *rapid.T) {
 			paused := rapid.Bool().Draw(rt, "paused")
 			if !paused || m.cluster.PausedBy == "" {
@@ -139,7 +147,8 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 		},
 		"spec edit": func(rt *rapid.T) {
 			m.cp.Generation++
-			m.cp.Spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A\n", "kind: B\n"}).Draw(rt, "manifest")
+			m.cp.Spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A\n", "kind: B\n"}).Draw(rt,
+				"manifest")
 		},
 		"reencrypted": func(*rapid.T) {
 			if m.d.stage == "reencrypt_active" {
@@ -172,12 +181,15 @@ func (m *opsModel) ask(rt *rapid.T) {
 			names = append(names, snapshot.Name)
 		}
 		name := rapid.SampledFrom(names).Draw(rt, "snapshot")
-		spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name, Generation: rapid.IntRange(1, 3).Draw(rt, "generation")}
+		spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name,
+			Generation: rapid.IntRange(1, 3).Draw(rt, "generation")}
 	case "certificates":
 		services := rapid.SampledFrom([][]string{nil, {"etcd"}, {"kubelet"}}).Draw(rt, "services")
-		spec.RotateCertificates = &rkev1.RotateCertificates{Generation: rapid.Int64Range(1, 3).Draw(rt, "generation"), Services: services}
+		spec.RotateCertificates = &rkev1.RotateCertificates{Generation: rapid.Int64Range(1, 3).Draw(rt, "generation"),
+			Services: services}
 	case "keys":
-		spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: rapid.Int64Range(1, 3).Draw(rt, "generation")}
+		spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: rapid.Int64Range(1, 3).Draw(rt,
+			"generation")}
 	}
 }
 
@@ -211,7 +223,8 @@ func (m *opsModel) agentFails(rt *rapid.T, name string) {
 // turn is one turn of all agents. Each has its own fate.
 func (m *opsModel) turn(rt *rapid.T) {
 	for _, name := range m.names() {
-		switch rapid.SampledFrom([]string{"works", "works", "works", "works", "fails", "is killed", "is mute", "does nothing"}).Draw(rt, name) {
+		switch rapid.SampledFrom([]string{"works", "works", "works", "works", "fails", "is killed", "is mute",
+			"does nothing"}).Draw(rt, name) {
 		case "works":
 			m.d.all(name)
 			m.periodics(name)
@@ -254,7 +267,9 @@ func (m *opsModel) replace(name string) {
 func (m *opsModel) addMachine(rt *rapid.T) {
 	if len(m.machines) < 9 {
 		m.added++
-		m.add(fmt.Sprintf("x%d", m.added), rapid.SampledFrom([]string{allRoles, "etcd", "control-plane", "worker"}).Draw(rt, "roles")).serial = 100 + m.added
+		m.add(fmt.Sprintf("x%d", m.added),
+			rapid.SampledFrom([]string{allRoles, "etcd", "control-plane", "worker"}).Draw(rt, "roles")).serial = 100 +
+			m.added
 	}
 }
 
@@ -356,7 +371,8 @@ func TestModel_NoOperationBreaksAnInvariant(t *testing.T) {
 			}
 		}
 		if running := runningOf(m.cp.Status); len(running) > 0 || m.cluster.PausedBy != "" {
-			rt.Fatalf("%v still running, paused by %q; the last steps were\n%s", running, m.cluster.PausedBy, strings.Join(m.log[len(m.log)-5:], "\n"))
+			rt.Fatalf("%v still running, paused by %q; the last steps were\n%s", running, m.cluster.PausedBy,
+				strings.Join(m.log[len(m.log)-5:], "\n"))
 		}
 		if answer {
 			m.checkRecovery(rt)
@@ -381,11 +397,13 @@ func TestModel_OperationsSucceedWhenEverythingWorks(t *testing.T) {
 					names = append(names, "on-"+name)
 				}
 			}
-			spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: rapid.SampledFrom(names).Draw(rt, "snapshot"), Generation: 1}
+			spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: rapid.SampledFrom(names).Draw(rt, "snapshot"),
+				Generation: 1}
 		}
 		all := m.actions()
 		actions := map[string]func(*rapid.T){}
-		for _, name := range []string{"", "agent is killed", "report is lost", "agent restarts", "probes", "reencrypted", "everything runs", "half a pass", "spec edit"} {
+		for _, name := range []string{"", "agent is killed", "report is lost", "agent restarts", "probes",
+			"reencrypted", "everything runs", "half a pass", "spec edit"} {
 			actions[name] = all[name]
 		}
 		switch rapid.SampledFrom([]string{"nothing", "pools are paused", "a worker is off"}).Draw(rt, "besides") {

@@ -68,8 +68,10 @@ func TestOutlook_RestoreUnderWay(t *testing.T) {
 	} {
 		at := func(s *Snapshot) {
 			if phase != "" {
-				s.ControlPlane.Status.ETCDSnapshotRestore, s.ControlPlane.Status.ETCDSnapshotRestorePhase = w.cp.Spec.ETCDSnapshotRestore, phase
-				s.ControlPlane.Status.Operations = []rkev1.OperationRecord{{Name: kindRestore.Record, Attempt: 1, State: rkev1.OperationStateRunning}}
+				s.ControlPlane.Status.ETCDSnapshotRestore, s.ControlPlane.Status.ETCDSnapshotRestorePhase =
+					w.cp.Spec.ETCDSnapshotRestore, phase
+				s.ControlPlane.Status.Operations = []rkev1.OperationRecord{{Name: kindRestore.Record, Attempt: 1,
+					State: rkev1.OperationStateRunning}}
 			}
 		}
 		got := map[string]string{"with the snapshot": look(at), "without the snapshot": look(at, lost)}

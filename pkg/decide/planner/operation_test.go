@@ -25,19 +25,29 @@ func TestDecide_RestoreThatCannotWorkTouchesNothing(t *testing.T) {
 		edit     func(w *world)
 		want     string
 	}{
-		"another cluster's":    {snapshot: ETCDSnapshot{Name: "x", Cluster: "other", File: "f"}, want: "snapshot x is of cluster other"},
-		"a failed one":         {snapshot: ETCDSnapshot{Name: "x", Failed: true, Message: "disk full"}, want: "snapshot x was not taken: disk full"},
-		"one without a file":   {snapshot: ETCDSnapshot{Name: "x"}, want: "snapshot x names no file"},
-		"one that is too old":  {snapshot: ETCDSnapshot{Name: "x", File: "f", KubernetesVersion: "v1.24.9+rke2r1"}, want: "snapshot x of version v1.24.9+rke2r1 cannot be restored to version v1.36.2+rke2r1"},
-		"one of a lost host":   {snapshot: ETCDSnapshot{Name: "x", File: "f", MachineUID: "gone"}, want: "the machine that holds snapshot x cannot start etcd or is gone"},
-		"one of a failed host": {snapshot: ETCDSnapshot{Name: "x", File: "f", MachineUID: "uid-s"}, edit: func(w *world) { w.machines["s"].m.Phase = "Failed" }, want: "the machine that holds snapshot x cannot start etcd or is gone"},
+		"another cluster's": {snapshot: ETCDSnapshot{Name: "x", Cluster: "other", File: "f"},
+			want: "snapshot x is of cluster other"},
+		"a failed one": {snapshot: ETCDSnapshot{Name: "x", Failed: true, Message: "disk full"},
+			want: "snapshot x was not taken: disk full"},
+		"one without a file": {snapshot: ETCDSnapshot{Name: "x"}, want: "snapshot x names no file"},
+		"one that is too old": {snapshot: ETCDSnapshot{Name: "x", File: "f", KubernetesVersion: "v1.24.9+rke2r1"},
+			want: "snapshot x of version v1.24.9+rke2r1 cannot be restored to version v1.36.2+rke2r1"},
+		"one of a lost host": {snapshot: ETCDSnapshot{Name: "x", File: "f", MachineUID: "gone"},
+			want: "the machine that holds snapshot x cannot start etcd or is gone"},
+		"one of a failed host": {snapshot: ETCDSnapshot{Name: "x", File: "f", MachineUID: "uid-s"},
+			edit: func(w *world) {
+				w.machines["s"].m.Phase = "Failed"
+			}, want: "the machine that holds snapshot x cannot start etcd or is gone"},
 		"an unknown credential": {
-			snapshot: ETCDSnapshot{Name: "x", File: "f", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "no"}},
-			want:     "s: the snapshot's storage: spec.rkeConfig.etcd.s3.cloudCredentialName",
+			snapshot: ETCDSnapshot{Name: "x", File: "f",
+				S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "no"}},
+			want: "s: the snapshot's storage: spec.rkeConfig.etcd.s3.cloudCredentialName",
 		},
 		"a file name with several machines": {
-			asked: "file", roles: map[string]string{"s": "etcd,control-plane", "t": "etcd,control-plane", "w": "worker"},
-			want: "snapshot file is not known; to restore from a file of that name there must be exactly one machine with etcd",
+			asked: "file", roles: map[string]string{"s": "etcd,control-plane", "t": "etcd,control-plane",
+				"w": "worker"},
+			want: "snapshot file is not known; to restore from a file of that name there must be exactly one " +
+				"machine with etcd",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +65,8 @@ func TestDecide_RestoreThatCannotWorkTouchesNothing(t *testing.T) {
 					t.Fatalf("%v get plans", got)
 				}
 			}
-			if w.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseFailed || !*w.cp.Status.Initialization.ControlPlaneInitialized {
+			if w.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseFailed ||
+				!*w.cp.Status.Initialization.ControlPlaneInitialized {
 				t.Errorf("phase is %s, status %+v", w.cp.Status.ETCDSnapshotRestorePhase, w.cp.Status.Initialization)
 			}
 			status, message := w.condition(ConditionSnapshotRestored)
@@ -170,7 +181,8 @@ func TestDecide_PausesAreOwned(t *testing.T) {
 		"with a role missing":     func(w *world) { w.machines["w"].m.Deleting = true },
 		"with an invalid version": func(w *world) { w.cp.Spec.KubernetesVersion = "x" },
 		"with a withdrawn request": func(w *world) {
-			w.cp.Status.Operations = []rkev1.OperationRecord{{Name: kindKeys.Record, State: rkev1.OperationStateRunning}}
+			w.cp.Status.Operations = []rkev1.OperationRecord{{Name: kindKeys.Record,
+				State: rkev1.OperationStateRunning}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +232,8 @@ func traceOf(d Decision, step string) string {
 
 // A request that a server would refuse fails before the server is stopped.
 func TestDecide_CertificatesOfUnknownServices(t *testing.T) {
-	for name, services := range map[string][]string{"on its own": {"kubelt"}, "with a known service": {"etcd", "kubelt"}} {
+	for name, services := range map[string][]string{"on its own": {"kubelt"},
+		"with a known service": {"etcd", "kubelt"}} {
 		t.Run(name, func(t *testing.T) {
 			w := small(t)
 			askCertificates(1, services...)(&w.cp.Spec)
@@ -229,7 +242,8 @@ func TestDecide_CertificatesOfUnknownServices(t *testing.T) {
 				t.Errorf("something is done: %+v", d.Effects)
 			}
 			w.pass(t)
-			if record := w.operation(kindCertificates); record.State != rkev1.OperationStateFailed || record.Message != "rke2 has no service kubelt with certificates" {
+			if record := w.operation(kindCertificates); record.State != rkev1.OperationStateFailed ||
+				record.Message != "rke2 has no service kubelt with certificates" {
 				t.Errorf("record is %+v", record)
 			}
 			if w.cp.Status.CertificateRotationGeneration == 1 {
@@ -246,7 +260,8 @@ func TestDecide_KeysNeedARelease(t *testing.T) {
 	s := w.snapshot(t)
 	s.Release = distro.Release{Known: true, Features: map[string]string{"other": "1"}}
 	w.apply(Decide(s))
-	if record := w.operation(kindKeys); record.State != rkev1.OperationStateFailed || record.Message != "version v1.36.2+rke2r1 cannot rotate encryption keys" {
+	if record := w.operation(kindKeys); record.State != rkev1.OperationStateFailed ||
+		record.Message != "version v1.36.2+rke2r1 cannot rotate encryption keys" {
 		t.Errorf("record is %+v", record)
 	}
 	w.run(t)
@@ -325,7 +340,8 @@ func TestDecide_UnknownPhaseBeginsAnew(t *testing.T) {
 	w.cp.Status.ETCDSnapshotRestore = w.cp.Spec.ETCDSnapshotRestore.DeepCopy()
 	w.cp.Status.ETCDSnapshotRestorePhase = "Restore"
 	w.pass(t)
-	if record := w.operation(kindRestore); record.Attempt != 1 || w.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseStarted {
+	if record := w.operation(kindRestore); record.Attempt != 1 || w.cp.Status.ETCDSnapshotRestorePhase !=
+		rkev1.ETCDSnapshotPhaseStarted {
 		t.Errorf("record is %+v, phase %s", record, w.cp.Status.ETCDSnapshotRestorePhase)
 	}
 }
@@ -337,7 +353,8 @@ func TestDecide_RotationNamesWhatItLeavesOut(t *testing.T) {
 	w.cp.Spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
 	w.run(t)
 	newDownstream(w).finish(t)
-	if status, message := w.condition(ConditionCertificatesRotated); status != "True" || message != "left out for they have no role: odd" {
+	if status, message := w.condition(ConditionCertificatesRotated); status != "True" ||
+		message != "left out for they have no role: odd" {
 		t.Errorf("condition is %s %q", status, message)
 	}
 }
@@ -348,7 +365,9 @@ func TestDecide_OperationsWaitForEtcd(t *testing.T) {
 	w.machines["s3"].probes(false)
 	w.cp.Spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
 	d := w.run(t)
-	if w.machines["s1"].hasPlan() || d.Wait.Message != "certificate rotation: rotate: s1: waiting for etcd to be in order on s3" || d.Wait.After <= 0 {
+	if w.machines["s1"].hasPlan() ||
+		d.Wait.Message != "certificate rotation: rotate: s1: waiting for etcd to be in order on s3" ||
+		d.Wait.After <= 0 {
 		t.Fatalf("wait is %+v", d.Wait)
 	}
 	w.machines["s3"].probes(true)
@@ -361,7 +380,8 @@ func TestDecide_OperationsWaitForEtcd(t *testing.T) {
 // In every state in which an operation fails or is cancelled, the node runs in the end.
 func TestDecide_WhatEndsHalfWayRunsAgain(t *testing.T) {
 	crashpoints.SkipRaced(t)
-	for name, ask := range map[string]edit{"certificates": askCertificates(1), "keys": askKeys(1), "snapshot": askSnapshot(1)} {
+	for name, ask := range map[string]edit{"certificates": askCertificates(1), "keys": askKeys(1),
+		"snapshot": askSnapshot(1)} {
 		for turns := range 4 {
 			for at := range 14 {
 				for _, kill := range []bool{false, true} {
@@ -416,13 +436,21 @@ func endHalfWay(t *testing.T, w *world, d *downstream, at int, kill bool) bool {
 // A snapshot ends when it is taken, and does not wait, or fail, because of the machines' own changes.
 func TestDecide_ASnapshotDoesNotWaitForRollOuts(t *testing.T) {
 	for name, happens := range map[string]func(w *world){
-		"pools are paused": func(w *world) { w.machines["s1"].m.PoolPaused, w.machines["s2"].m.PoolPaused = true, true },
+		"pools are paused": func(w *world) {
+			w.machines["s1"].m.PoolPaused, w.machines["s2"].m.PoolPaused = true, true
+		},
 		"pools are paused, a change waits": func(w *world) {
 			w.machines["s1"].m.PoolPaused, w.machines["s2"].m.PoolPaused = true, true
 			w.edit(restartAll)
 		},
-		"machines are left out, it waits too": func(w *world) { w.machines["s1"].m.Skip, w.machines["s2"].m.Skip = true, true; w.edit(restartAll) },
-		"a member that is lost holds it up":   func(w *world) { w.machines["s3"].m.NodeLostSince = w.now; w.edit(restartAll) },
+		"machines are left out, it waits too": func(w *world) {
+			w.machines["s1"].m.Skip, w.machines["s2"].m.Skip = true, true
+			w.edit(restartAll)
+		},
+		"a member that is lost holds it up": func(w *world) {
+			w.machines["s3"].m.NodeLostSince = w.now
+			w.edit(restartAll)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := ready(t, three)
@@ -433,7 +461,8 @@ func TestDecide_ASnapshotDoesNotWaitForRollOuts(t *testing.T) {
 				w.run(t)
 				d.all(w.names()...)
 			}
-			if record := w.operation(kindCreate); record.State != rkev1.OperationStateSucceeded || w.cp.Status.ETCDSnapshotCreatePhase != rkev1.ETCDSnapshotPhaseFinished {
+			if record := w.operation(kindCreate); record.State != rkev1.OperationStateSucceeded ||
+				w.cp.Status.ETCDSnapshotCreatePhase != rkev1.ETCDSnapshotPhaseFinished {
 				t.Errorf("record is %+v, phase %s", record, w.cp.Status.ETCDSnapshotCreatePhase)
 			}
 		})

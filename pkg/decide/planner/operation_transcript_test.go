@@ -118,7 +118,8 @@ func TestOperationTranscripts(t *testing.T) {
 		"keys":                           {rke2Version, two, storyKeys},
 		"keys-wrong-stage":               {rke2Version, two, storyKeysWrongStage},
 		"keys-leader-is-gone": {
-			rke2Version, roles{"c1": "control-plane", "c2": "control-plane", "e1": "etcd", "w1": "worker"}, storyLeaderGone,
+			rke2Version, roles{"c1": "control-plane", "c2": "control-plane", "e1": "etcd", "w1": "worker"},
+			storyLeaderGone,
 		},
 		"two-requests": {k3sVersion, alone, storyTwoRequests},
 	} {
@@ -164,7 +165,9 @@ func storySnapshotCreate(s *tale) {
 
 func storySnapshotCreateFails(s *tale) {
 	s.ask("the user asks for a snapshot", askSnapshot(1))
-	s.then("s2: one attempt fails", func() { s.downstream.apply("s2", fate{failAt: "etcd-snapshot", dieBefore: -1}, false) })
+	s.then("s2: one attempt fails", func() {
+		s.downstream.apply("s2", fate{failAt: "etcd-snapshot", dieBefore: -1}, false)
+	})
 	s.agents("s1", "s3")
 	s.fails("s2", "etcd-snapshot", 2)
 	s.agents("s1", "s2", "s3")
@@ -204,8 +207,10 @@ func storyRestoreLocal(s *tale) {
 
 func storyRestoreReplaced(s *tale) {
 	s.cluster.Initialized = true
-	s.objects = []Object{{Kind: "Secret", Namespace: "fleet-default", Name: "cc", Data: map[string][]byte{"s3-accessKey": []byte("AK"), "s3-secretKey": []byte("SK")}}}
-	s.world.snapshots = []ETCDSnapshot{{Name: "snap", File: "f.zip", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}}}
+	s.objects = []Object{{Kind: "Secret", Namespace: "fleet-default", Name: "cc",
+		Data: map[string][]byte{"s3-accessKey": []byte("AK"), "s3-secretKey": []byte("SK")}}}
+	s.world.snapshots = []ETCDSnapshot{{Name: "snap", File: "f.zip",
+		S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}}}
 	s.then("e1: is deleted", func() { s.machines["e1"].m.Deleting = true })
 	s.then("e1: is gone; e2: is registered, its host exists", func() {
 		delete(s.machines, "e1")

@@ -125,14 +125,17 @@ func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string]
 
 // periodic is the agent running periodic instructions. Its reports are dated.
 func (d *downstream) periodic(h *host, p plan.NodePlan) {
-	if !slices.ContainsFunc(p.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == render.SecretsEncryptStatus }) {
+	if !slices.ContainsFunc(p.PeriodicInstructions, func(i plan.PeriodicInstruction) bool {
+		return i.Name == render.SecretsEncryptStatus
+	}) {
 		return
 	}
 	state, _ := h.parse()
 	outputs := maps.Clone(state.PeriodicOutput)
 	for _, i := range p.PeriodicInstructions {
 		if i.Name == render.SecretsEncryptStatus {
-			outputs[i.Name] = plan.PeriodicInstructionOutput{Name: i.Name, Stdout: d.status(i.CommonInstruction), LastSuccessfulRunTime: "now"}
+			outputs[i.Name] = plan.PeriodicInstructionOutput{Name: i.Name, Stdout: d.status(i.CommonInstruction),
+				LastSuccessfulRunTime: "now"}
 		}
 	}
 	h.data = maps.Clone(h.data)
@@ -200,7 +203,8 @@ func (d *downstream) idempotent(name, identifier string) {
 func (d *downstream) start(name string) {
 	h := d.w.machines[name]
 	if d.reset != "" && name != d.reset && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && !d.node(name).up {
-		d.wrong = append(d.wrong, fmt.Sprintf("etcd starts on %s before it is healthy on %s, where it was restored", name, d.reset))
+		d.wrong = append(d.wrong, fmt.Sprintf("etcd starts on %s before it is healthy on %s, where it was restored",
+			name, d.reset))
 	}
 	if d.node(name).wiped && !slices.ContainsFunc(d.w.names(), func(o string) bool {
 		return o != name && d.w.machines[o].m.Labels["rke.cattle.io/etcd-role"] == "true" && d.node(o).up

@@ -77,7 +77,8 @@ func Assess(s Snapshot) Outlook {
 		out.Blocked = v.wait.Message
 	} else {
 		stepJoin(p)
-		for _, t := range []tier{p.initTier(), p.etcdTier(), p.controlPlaneTier(), p.workerTier(false), p.workerTier(true)} {
+		for _, t := range []tier{p.initTier(), p.etcdTier(), p.controlPlaneTier(), p.workerTier(false),
+			p.workerTier(true)} {
 			if len(t.members) > 0 {
 				out.Tiers = append(out.Tiers, p.newRollOut(t).outlook())
 			}

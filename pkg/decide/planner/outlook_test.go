@@ -77,7 +77,8 @@ func TestAssess(t *testing.T) {
 				w.addBare("x", "worker")
 			},
 			[]string{
-				"bootstrap s1 Restart", "etcd s2 Restart: is left out of roll-outs by annotation", "worker w Restart: the machine pool is paused",
+				"bootstrap s1 Restart", "etcd s2 Restart: is left out of roll-outs by annotation",
+				"worker w Restart: the machine pool is paused",
 				"- s3 None: is being deleted", "- x None: has no plan yet",
 			},
 		},
@@ -85,7 +86,8 @@ func TestAssess(t *testing.T) {
 			func(w *world) {
 				w.edit(func(s *rkev1.RKEControlPlaneSpec) {
 					restartAll(s)
-					s.UpgradeStrategy.WorkerDrainOptions.Enabled, s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = true, true
+					s.UpgradeStrategy.WorkerDrainOptions.Enabled, s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled =
+						true, true
 				})
 				w.machines["s2"].m.SkipDrain = true
 				w.machines["w"].m.NodeLostSince = w.now.Add(-lostAfter)
@@ -103,7 +105,8 @@ func TestAssess(t *testing.T) {
 			func(w *world) {
 				w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize) })
 			},
-			[]string{"bootstrap s1 None: " + tooLarge, "etcd s2 None: " + tooLarge, "etcd s3 None: " + tooLarge, "worker w None"},
+			[]string{"bootstrap s1 None: " + tooLarge, "etcd s2 None: " + tooLarge, "etcd s3 None: " + tooLarge,
+				"worker w None"},
 		},
 		"a paused cluster too": {
 			func(w *world) { w.edit(restartAll); w.cluster.Paused = true },
@@ -121,13 +124,15 @@ func TestAssess(t *testing.T) {
 }
 
 // tooLarge is the message about a server with a manifest that is too large.
-const tooLarge = "the plan has 538 KiB, at most 400 KiB are delivered; the largest parts are spec.rkeConfig.additionalManifest (533 KiB)"
+const tooLarge = "the plan has 538 KiB, at most 400 KiB are delivered; the largest parts are " +
+	"spec.rkeConfig.additionalManifest (533 KiB)"
 
 func TestAssess_WithoutInitNode(t *testing.T) {
 	w := newWorld(rke2Version)
 	w.add("w", "worker")
 	o := Assess(w.snapshot(t))
-	if diff := cmp.Diff([]string{"- w None: waiting for viable init node"}, expected(o)); diff != "" || o.Blocked == "" {
+	if diff := cmp.Diff([]string{"- w None: waiting for viable init node"}, expected(o)); diff != "" ||
+		o.Blocked == "" {
 		t.Errorf("outlook (-want +got):\n%s", diff)
 	}
 }
@@ -157,7 +162,8 @@ func TestAssess_AgreesWithDecide(t *testing.T) {
 
 func TestDescribe_EveryEffectHasASentence(t *testing.T) {
 	for _, effect := range []Effect{
-		CreateTokens{}, MarkMachine{}, DeliverPlan{}, RequestDrain{}, RequestUncordon{}, WithdrawInitLabel{}, PublishJoinURL{}, SetMachineCondition{},
+		CreateTokens{}, MarkMachine{}, DeliverPlan{}, RequestDrain{}, RequestUncordon{}, WithdrawInitLabel{},
+		PublishJoinURL{}, SetMachineCondition{},
 		ResetClusterInitialized{}, ForceRemoveMachine{}, PauseCluster{}, ResumeCluster{},
 	} {
 		if text := Describe(effect); strings.Contains(text, "planner.") {

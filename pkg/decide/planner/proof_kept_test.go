@@ -74,7 +74,8 @@ func TestDecide_AnOverrideDoesNotWaiveTheOtherMembers(t *testing.T) {
 	}
 	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: A\n" })
 	if d := Decide(w.snapshot(t)); !slices.Contains(deliveries(d), "s1") || !proves(t, d, "s1") {
-		t.Errorf("plans go to %v, and s1 proves %t", deliveries(d), slices.Contains(deliveries(d), "s1") && proves(t, d, "s1"))
+		t.Errorf("plans go to %v, and s1 proves %t", deliveries(d), slices.Contains(deliveries(d), "s1") &&
+			proves(t, d, "s1"))
 	}
 }
 
@@ -126,7 +127,8 @@ func TestDecide_NoAdviceThatDoesNothing(t *testing.T) {
 	second.refusePlan(t, true)
 	for _, second.m.PoolPaused = range []bool{false, true} {
 		w.run(t)
-		if message := w.machines["s1"].m.Reconciled.Message; strings.Contains(message, rkev1.EtcdProofSkipAnnotation) == second.m.PoolPaused {
+		if message := w.machines["s1"].m.Reconciled.Message; strings.Contains(message, rkev1.EtcdProofSkipAnnotation) ==
+			second.m.PoolPaused {
 			t.Errorf("while the pool of s2 is paused %t, s1 says %q", second.m.PoolPaused, message)
 		}
 	}
@@ -136,9 +138,12 @@ func TestDecide_NoAdviceThatDoesNothing(t *testing.T) {
 // try its refused plan again.
 func TestDecide_AnEditBringsNewTriesToOneAtATime(t *testing.T) {
 	for name, given := range map[string]func(second, third *host){
-		"one has given up, and the other one need not prove anything": func(second, third *host) { second.m.SkipProof = true; third.spend() },
-		"none need prove anything":                                    func(second, third *host) { second.m.SkipProof, third.m.SkipProof = true, true },
-		"both have given up":                                          func(second, third *host) { second.spend(); third.spend() },
+		"one has given up, and the other one need not prove anything": func(second, third *host) {
+			second.m.SkipProof = true
+			third.spend()
+		},
+		"none need prove anything": func(second, third *host) { second.m.SkipProof, third.m.SkipProof = true, true },
+		"both have given up":       func(second, third *host) { second.spend(); third.spend() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := servers(t, map[string]string{"w": "worker"})

@@ -22,10 +22,14 @@ func unproven(t *testing.T, d Decision, name string) bool {
 
 // notReported are the cases in which no report says that the member of s1 is down, and it works.
 var notReported = map[string]func(*world, *host){
-	"all is well":                             func(*world, *host) {},
-	"its kubelet is off":                      func(w *world, first *host) { first.m.NodeLostSince = w.now },
-	"its plan secret was created again":       func(_ *world, first *host) { first.data, first.probesSeen = nil, false },
-	"its agent has not reported since a plan": func(_ *world, first *host) { delete(first.data, nodeplan.KeyProbeStatuses) },
+	"all is well":        func(*world, *host) {},
+	"its kubelet is off": func(w *world, first *host) { first.m.NodeLostSince = w.now },
+	"its plan secret was created again": func(_ *world, first *host) {
+		first.data, first.probesSeen = nil, false
+	},
+	"its agent has not reported since a plan": func(_ *world, first *host) {
+		delete(first.data, nodeplan.KeyProbeStatuses)
+	},
 }
 
 // With one member left out, two of three are a bare majority. Neither restarts unless it reports that it is down.
@@ -210,7 +214,8 @@ func TestDecide_WhoHasNoPlanIsNotHeldUpByWhoIsLeftOutOfALostQuorum(t *testing.T)
 	w.machines["s2"].probes(false)
 	first.data, first.probesSeen = nil, false
 	if d := w.run(t); !first.hasPlan() || othersOf(first) != 2 {
-		t.Errorf("s1 has its plan: %t, to be proven %t: %s", first.hasPlan(), render.HasEtcdProof(first.state().Plan), d.Wait.Message)
+		t.Errorf("s1 has its plan: %t, to be proven %t: %s", first.hasPlan(), render.HasEtcdProof(first.state().Plan),
+			d.Wait.Message)
 	}
 }
 
@@ -244,7 +249,8 @@ func TestDecide_AnEditDrainsNobodyThatWaitsForOthers(t *testing.T) {
 			w.run(t)
 			second.drainNode()
 			if d := w.run(t); first.drain.Requested != "" || !second.hasPlan() {
-				t.Errorf("with drains: s1 is at %+v, s2 has its plan %t: %s", first.drain, second.hasPlan(), d.Wait.Message)
+				t.Errorf("with drains: s1 is at %+v, s2 has its plan %t: %s", first.drain, second.hasPlan(),
+					d.Wait.Message)
 			}
 		})
 	}
@@ -291,7 +297,8 @@ func TestDecide_AnEditWaitsForALostMemberUntilItIsDeleted(t *testing.T) {
 	w.machines["s2"].applyPlan()
 	w.machines["s2"].probes(true)
 	w.edit(manifest)
-	if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") || !strings.Contains(d.Wait.Message, "s3; repair them or delete their Machines") {
+	if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") ||
+		!strings.Contains(d.Wait.Message, "s3; repair them or delete their Machines") {
 		t.Errorf("plans go to %v: %s", deliveries(d), d.Wait.Message)
 	}
 	delete(w.machines, "s3")

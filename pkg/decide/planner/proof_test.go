@@ -48,7 +48,9 @@ func TestDecide_AProofOfMembersThatHaveLeft(t *testing.T) {
 			}
 			d := Decide(w.snapshot(t))
 			got := slices.DeleteFunc(deliveries(d), func(name string) bool { return name != "s1" })
-			if diff := cmp.Diff(tc.want, got, cmp.Transformer("none", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.Transformer("none", func(s []string) []string {
+				return append([]string{}, s...)
+			})); diff != "" {
 				t.Fatalf("plans (-want +got):\n%s\nwait %+v", diff, d.Wait)
 			}
 			if tc.want == nil {
@@ -79,7 +81,8 @@ func TestDecide_ARotationOfMembersThatHaveLeft(t *testing.T) {
 	}
 	delete(w.machines, "s4")
 	w.run(t)
-	if have := first.state().Plan; render.EtcdProofOf(have).Others != 2 || render.OperationOf(have) != render.OperationCertificates {
+	if have := first.state().Plan; render.EtcdProofOf(have).Others != 2 || render.OperationOf(have) !=
+		render.OperationCertificates {
 		t.Errorf("the proof is of %d other members", render.EtcdProofOf(have).Others)
 	}
 }
@@ -222,7 +225,9 @@ func twoRefused(t *testing.T) (w *world, first, second *host) {
 func (h *host) askFor(t *testing.T, others int) {
 	t.Helper()
 	p := h.state().Plan
-	i := slices.IndexFunc(p.Instructions, func(i plan.OneTimeInstruction) bool { return i.Name == render.EtcdProofInstruction })
+	i := slices.IndexFunc(p.Instructions, func(i plan.OneTimeInstruction) bool {
+		return i.Name == render.EtcdProofInstruction
+	})
 	p.Instructions[i].Args[slices.Index(p.Instructions[i].Args, strconv.Itoa(othersOf(h)))] = strconv.Itoa(others)
 	data, err := nodeplan.Encode(p)
 	if err != nil {
@@ -262,12 +267,17 @@ func TestDecide_OneOfTwoRefusesOnceMore(t *testing.T) {
 		given func(w *world, first *host)
 		want  []string
 	}{
-		"its agent tries again":                      {func(*world, *host) {}, nil},
-		"its agent has given up":                     {func(_ *world, h *host) { h.spend() }, []string{"s1"}},
-		"a user asks for another attempt":            {func(_ *world, h *host) { h.spend(); h.m.Retry = true }, []string{"s1"}},
-		"it is edited":                               {func(w *world, _ *host) { w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 8 }) }, []string{"s1"}},
-		"a user skips its proof":                     {func(_ *world, h *host) { h.m.SkipProof = true }, []string{"s1"}},
-		"it is left out, and its agent has given up": {func(_ *world, h *host) { h.spend(); h.m.Skip = true }, []string{"s2"}},
+		"its agent tries again":  {func(*world, *host) {}, nil},
+		"its agent has given up": {func(_ *world, h *host) { h.spend() }, []string{"s1"}},
+		"a user asks for another attempt": {func(_ *world, h *host) { h.spend(); h.m.Retry = true },
+			[]string{"s1"}},
+		"it is edited": {func(w *world, _ *host) {
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 8 })
+		}, []string{"s1"}},
+		"a user skips its proof": {func(_ *world, h *host) { h.m.SkipProof = true },
+			[]string{"s1"}},
+		"it is left out, and its agent has given up": {func(_ *world, h *host) { h.spend(); h.m.Skip = true },
+			[]string{"s2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, first, second := twoRefused(t)
@@ -298,9 +308,11 @@ func TestDecide_TwoHaveGivenUp(t *testing.T) {
 // A machine gets its plan again only while the other members work and stay.
 func TestDecide_AProofIsMadeAnewBesideMembersThatWork(t *testing.T) {
 	for name, given := range map[string]func(w *world, second *host){
-		"the other one's probes fail":         func(_ *world, h *host) { delete(h.data, nodeplan.KeyProbeStatuses) },
-		"its node is lost":                    func(w *world, h *host) { h.m.NodeLostSince = w.now },
-		"its node cannot be seen":             func(w *world, h *host) { h.m.NodeUnknown, h.m.NodeUnknownSince = true, w.now },
+		"the other one's probes fail": func(_ *world, h *host) { delete(h.data, nodeplan.KeyProbeStatuses) },
+		"its node is lost":            func(w *world, h *host) { h.m.NodeLostSince = w.now },
+		"its node cannot be seen": func(w *world, h *host) {
+			h.m.NodeUnknown, h.m.NodeUnknownSince = true, w.now
+		},
 		"it is drained":                       func(_ *world, h *host) { h.drain.Requested = `{"enabled":true}` },
 		"it may prove what it needs any time": func(_ *world, h *host) { h.askFor(t, 1) },
 		"it has no plan secret":               func(_ *world, h *host) { h.registered = false },
@@ -348,7 +360,8 @@ func TestDecide_OneOfATierIsRestartedInAPass(t *testing.T) {
 
 // Where nothing is delivered, the message shows the node's report.
 func TestDecide_AProofOfAMachineThatIsLeftOut(t *testing.T) {
-	for name, given := range map[string]func(*host){"its pool is paused": func(h *host) { h.m.PoolPaused = true }, "it is left out": func(h *host) { h.m.Skip = true }} {
+	for name, given := range map[string]func(*host){"its pool is paused": func(h *host) { h.m.PoolPaused = true },
+		"it is left out": func(h *host) { h.m.Skip = true }} {
 		t.Run(name, func(t *testing.T) {
 			w := servers(t, map[string]string{"s4": "etcd", "w": "worker"})
 			w.edit(restartAll)

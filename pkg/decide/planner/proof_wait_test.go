@@ -81,7 +81,8 @@ func TestDecide_DrainedForWhatMayMendIt(t *testing.T) {
 		w.edit(drainServers)
 		w.edit(restartAll)
 		d := w.runDrains(t)
-		if second := w.machines["s2"]; second.drain.Done == "" || !second.hasPlan() || w.machines["s3"].drain.Requested != "" {
+		if second := w.machines["s2"]; second.drain.Done == "" || !second.hasPlan() ||
+			w.machines["s3"].drain.Requested != "" {
 			t.Errorf("s2 was drained %q, and has its plan %t; wait %+v", second.drain.Done, second.hasPlan(), d.Wait)
 		}
 	})
@@ -302,16 +303,18 @@ func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
 		edit  func(*rkev1.RKEControlPlaneSpec)
 		given func(w *world, second *host)
 	}{
-		"one that is drained": {roles: map[string]string{"w": "worker"}, edit: drainServers, given: func(_ *world, h *host) { h.drainNode() }},
+		"one that is drained": {roles: map[string]string{"w": "worker"}, edit: drainServers,
+			given: func(_ *world, h *host) { h.drainNode() }},
 		"one that refused": {roles: map[string]string{"w": "worker"}, given: func(w *world, h *host) {
 			h.refusePlan(t, true)
 			w.run(t)
 			h.m.SkipProof = true
 		}},
-		"two of whom one refused": {roles: map[string]string{"s3": "etcd,control-plane", "w": "worker"}, given: func(w *world, h *host) {
-			h.refusePlan(t, true)
-			w.run(t)
-		}},
+		"two of whom one refused": {roles: map[string]string{"s3": "etcd,control-plane", "w": "worker"},
+			given: func(w *world, h *host) {
+				h.refusePlan(t, true)
+				w.run(t)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.roles["s1"], tc.roles["s2"] = "etcd,control-plane", "etcd,control-plane"

@@ -58,7 +58,8 @@ func TestDecide_RestoredMachineStartsFirst(t *testing.T) {
 							}
 						}
 						for _, other := range []string{"e1", "e3"} {
-							if state := m.machines[other].state(); render.OperationOf(state.Plan) != render.OperationStop {
+							if state := m.machines[other].state(); render.OperationOf(state.Plan) !=
+								render.OperationStop {
 								t.Errorf("%s is told to start", other)
 							}
 						}
@@ -94,7 +95,8 @@ func TestDecide_ThePodCleanupKnowsThatTheInitNodeRuns(t *testing.T) {
 			m := upWith(t, version, map[string]string{"e1": "etcd", "s1": "control-plane", "w1": "worker"})
 			cleanup := m.podCleanup(t)
 			command := strings.Join(slices.Concat(cleanup.Args, cleanup.Env), " ")
-			if want := fmt.Sprintf(want, m.machines["s1"].m.UID, m.machines["e1"].m.UID); !strings.Contains(command, want) {
+			if want := fmt.Sprintf(want, m.machines["s1"].m.UID, m.machines["e1"].m.UID); !strings.Contains(command,
+				want) {
 				t.Errorf("%q is not in %q", want, command)
 			}
 		})
@@ -224,7 +226,8 @@ func TestDecide_ADesignatedMachineThatWasStoppedBeginsNothing(t *testing.T) {
 // upgrade strategy says, except etcd members, which start one after the other.
 func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
 	m := upWith(t, rke2Version, map[string]string{
-		"s1": allRoles, "c1": "control-plane", "c2": "control-plane", "c3": "control-plane", "w1": "worker", "w2": "worker", "w3": "worker",
+		"s1": allRoles, "c1": "control-plane", "c2": "control-plane", "c3": "control-plane", "w1": "worker",
+		"w2": "worker", "w3": "worker",
 	})
 	m.snapshots = []ETCDSnapshot{{Name: "on-s1", MachineUID: "uid-s1", File: "f"}}
 	m.edit(func(spec *rkev1.RKEControlPlaneSpec) {
@@ -260,8 +263,9 @@ func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
 func TestDecide_PausedPoolsAreStartedAgain(t *testing.T) {
 	for _, version := range []string{k3sVersion, rke2Version} {
 		for name, paused := range map[string]map[string]bool{
-			"the worker": {"w1": true}, "the API server": {"c1": true}, "the machine that is restored": {"e2": true}, "a member of etcd": {"e3": true},
-			"everything": {"c1": true, "e1": true, "e2": true, "e3": true, "w1": true},
+			"the worker": {"w1": true}, "the API server": {"c1": true}, "the machine that is restored": {"e2": true},
+			"a member of etcd": {"e3": true},
+			"everything":       {"c1": true, "e1": true, "e2": true, "e3": true, "w1": true},
 		} {
 			t.Run(version+"/"+name, func(t *testing.T) {
 				m := restoredOnE2(t, version)
@@ -280,8 +284,10 @@ func TestDecide_PausedPoolsAreStartedAgain(t *testing.T) {
 					t.Error(m.d.wrong)
 				}
 				for _, name := range m.names() {
-					if state := m.machines[name].state(); !m.d.node(name).up || !state.InSync || render.OperationOf(state.Plan) != "" {
-						t.Errorf("%s: up is %v, the plan is one of %q", name, m.d.node(name).up, render.OperationOf(state.Plan))
+					if state := m.machines[name].state(); !m.d.node(name).up || !state.InSync ||
+						render.OperationOf(state.Plan) != "" {
+						t.Errorf("%s: up is %v, the plan is one of %q", name, m.d.node(name).up,
+							render.OperationOf(state.Plan))
 					}
 				}
 				if status, message := m.condition("Ready"); status != "True" {

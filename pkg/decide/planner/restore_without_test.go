@@ -76,6 +76,7 @@ func (m *opsModel) comesBack(t *testing.T, name string) {
 		t.Errorf("Ready is %s: %s", status, message)
 	}
 	if state := m.machines[name].state(); !m.d.node(name).up || !state.InSync || render.OperationOf(state.Plan) != "" {
-		t.Errorf("%s is up: %v, its plan is one of %q, applied: %v", name, m.d.node(name).up, render.OperationOf(state.Plan), state.InSync)
+		t.Errorf("%s is up: %v, its plan is one of %q, applied: %v", name, m.d.node(name).up,
+			render.OperationOf(state.Plan), state.InSync)
 	}
 }

@@ -16,23 +16,30 @@ func TestRestoring(t *testing.T) {
 		ready, reason string
 		want          bool
 	}{
-		"none":                                     {},
-		"begun":                                    {phase: rkev1.ETCDSnapshotPhaseStarted, step: "Started", ready: "Unknown", want: true},
-		"starting the others":                      {phase: rkev1.ETCDSnapshotPhaseInitialRestartCluster, step: "InitialRestartCluster: etcd", ready: "Unknown", want: true},
-		"finished":                                 {phase: rkev1.ETCDSnapshotPhaseFinished, step: "RestartCluster: worker", ready: "True"},
-		"failed before it stopped anything":        {phase: failed, step: "Started", ready: "False"},
-		"failed without a record":                  {phase: failed, ready: "False"},
-		"failed, and the cluster is stopped":       {phase: failed, step: "Restore: machine", ready: "False", reason: string(ReasonOperationFailed), want: true},
-		"failed while machines started":            {phase: failed, step: "InitialRestartCluster: etcd", ready: "Unknown", reason: "ConfiguringNodes", want: true},
+		"none": {},
+		"begun": {phase: rkev1.ETCDSnapshotPhaseStarted, step: "Started",
+			ready: "Unknown", want: true},
+		"starting the others": {phase: rkev1.ETCDSnapshotPhaseInitialRestartCluster,
+			step: "InitialRestartCluster: etcd", ready: "Unknown", want: true},
+		"finished": {phase: rkev1.ETCDSnapshotPhaseFinished,
+			step: "RestartCluster: worker", ready: "True"},
+		"failed before it stopped anything": {phase: failed, step: "Started", ready: "False"},
+		"failed without a record":           {phase: failed, ready: "False"},
+		"failed, and the cluster is stopped": {phase: failed, step: "Restore: machine", ready: "False",
+			reason: string(ReasonOperationFailed), want: true},
+		"failed while machines started": {phase: failed, step: "InitialRestartCluster: etcd",
+			ready: "Unknown", reason: "ConfiguringNodes", want: true},
 		"failed, and nothing is said of readiness": {phase: failed, step: "InitialRestartCluster: etcd", want: true},
 		"failed, and all run again":                {phase: failed, step: "InitialRestartCluster: etcd", ready: "True"},
-		"failed, and all but lost workers run":     {phase: failed, step: "InitialRestartCluster: worker", ready: "Unknown", reason: string(ReasonLeftOut)},
+		"failed, and all but lost workers run": {phase: failed, step: "InitialRestartCluster: worker",
+			ready: "Unknown", reason: string(ReasonLeftOut)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cp := &rkev1.RKEControlPlane{}
 			cp.Status.ETCDSnapshotRestorePhase = tc.phase
 			if tc.step != "" {
-				cp.Status.Operations = []rkev1.OperationRecord{{Name: kindCreate.Record, Step: "a"}, {Name: kindRestore.Record, Step: tc.step}}
+				cp.Status.Operations = []rkev1.OperationRecord{{Name: kindCreate.Record, Step: "a"},
+					{Name: kindRestore.Record, Step: tc.step}}
 			}
 			if tc.ready != "" {
 				cp.Status.Conditions = []rkev1.GenericCondition{{Type: "Ready", Status: tc.ready, Reason: tc.reason}}

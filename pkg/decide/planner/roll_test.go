@@ -114,7 +114,8 @@ func TestRoll_APlanThatNobodyCanRenderIsKept(t *testing.T) {
 			t.Errorf("%s: its plan is kept is %v", name, bytes == before[name])
 		}
 	}
-	if d.Wait == nil || d.Wait.Reason != ReasonVersionUnknown || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "w3") {
+	if d.Wait == nil || d.Wait.Reason != ReasonVersionUnknown || !d.Wait.Failed ||
+		!strings.Contains(d.Wait.Message, "w3") {
 		t.Errorf("wait %+v", d.Wait)
 	}
 
@@ -168,7 +169,8 @@ func TestRoll_ACommandMovesMachines(t *testing.T) {
 		t.Errorf("the first to move: %v", got)
 	}
 	w.bringUp(t)
-	if diff := cmp.Diff(map[string]string{"s1": "1", "s2": "1", "s3": "1", "w1": "next", "w2": "next"}, w.pins()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"s1": "1", "s2": "1", "s3": "1", "w1": "next", "w2": "next"},
+		w.pins()); diff != "" {
 		t.Errorf("pins (-want +got):\n%s", diff)
 	}
 	for name, bytes := range w.plans() {
@@ -230,7 +232,8 @@ func TestRoll_EqualPlansMoveThePinOnly(t *testing.T) {
 // Commands that cannot be carried out are reported, and change nothing.
 func TestRoll_UnknownVersionsAreToldOf(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"an unknown version":            {"9", "Machines are to move to render version 9, which this Drover does not know"},
+		"an unknown version": {"9",
+			"Machines are to move to render version 9, which this Drover does not know"},
 		"an unknown version for a pool": {"workers=9", "render version 9"},
 		"neither a version nor a pool":  {"workers=", `"workers=" is neither VERSION nor POOL=VERSION`},
 	} {
@@ -239,7 +242,8 @@ func TestRoll_UnknownVersionsAreToldOf(t *testing.T) {
 			before := w.plans()
 			w.command = ParseRoll(tc.text)
 			d := w.run(t)
-			if status, message := w.condition(ConditionRenderVersions); d.Wait != nil || status != "False" || !strings.Contains(message, tc.want) {
+			if status, message := w.condition(ConditionRenderVersions); d.Wait != nil || status != "False" ||
+				!strings.Contains(message, tc.want) {
 				t.Errorf("wait %+v, condition %s %q", d.Wait, status, message)
 			}
 			if diff := cmp.Diff(before, w.plans()); diff != "" {
@@ -286,15 +290,21 @@ func TestRoll_OnlyWhatItChangesIsItsDoing(t *testing.T) {
 		change func(s *Snapshot)
 		want   disruption.Cause
 	}{
-		"a version with other plans":                   {versions: next, to: "next", want: disruption.CommandRoll},
-		"its mark is written, the delivery failed":     {versions: next, to: "next", happen: pinned("next"), want: disruption.CommandRoll},
-		"newer facts after a version with equal plans": {versions: same, to: "same", rolled: true, change: knowSelinux, want: ""},
-		"newer facts with a version with equal plans":  {versions: same, to: "same", change: knowSelinux, want: ""},
-		"newer facts after a version with other plans": {versions: next, to: "next", rolled: true, change: knowSelinux, want: ""},
+		"a version with other plans": {versions: next, to: "next", want: disruption.CommandRoll},
+		"its mark is written, the delivery failed": {versions: next, to: "next", happen: pinned("next"),
+			want: disruption.CommandRoll},
+		"newer facts after a version with equal plans": {versions: same, to: "same", rolled: true, change: knowSelinux,
+			want: ""},
+		"newer facts with a version with equal plans": {versions: same, to: "same", change: knowSelinux, want: ""},
+		"newer facts after a version with other plans": {versions: next, to: "next", rolled: true, change: knowSelinux,
+			want: ""},
 		"no evidence": {versions: next, to: "next", happen: forget, want: disruption.CommandRoll},
-		"no evidence, the mark is written, the delivery failed": {versions: next, to: "next", happen: both(forget, pinned("next")), want: disruption.CommandRoll},
-		"no evidence, newer facts after equal plans":            {versions: same, to: "same", rolled: true, happen: forget, change: knowSelinux, want: disruption.Unknown},
-		"no evidence, newer facts, no command":                  {versions: next, happen: forget, change: knowSelinux, want: disruption.Unknown},
+		"no evidence, the mark is written, the delivery failed": {versions: next, to: "next",
+			happen: both(forget, pinned("next")), want: disruption.CommandRoll},
+		"no evidence, newer facts after equal plans": {versions: same, to: "same", rolled: true, happen: forget,
+			change: knowSelinux, want: disruption.Unknown},
+		"no evidence, newer facts, no command": {versions: next, happen: forget, change: knowSelinux,
+			want: disruption.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := settledWorld(t)

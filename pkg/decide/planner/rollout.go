@@ -348,7 +348,8 @@ func (r *rollOut) leaveOut(m *machine) {
 	case m.Skip:
 		m.found = finding{msgLeftOut + m.found.message, ReasonLeftOut}
 	case r.isUnreachable(m):
-		m.found = finding{"is unreachable since " + m.missingSince() + "; the roll-out goes on without it", ReasonLeftOut}
+		m.found = finding{"is unreachable since " + m.missingSince() + "; the roll-out goes on without it",
+			ReasonLeftOut}
 	case m.roles.OnlyWorker() && m.found.reason == ReasonPoolPaused:
 		m.found.reason = ReasonLeftOut
 	case m.roles.Server() && !m.NodeLostSince.IsZero():

@@ -93,7 +93,8 @@ func TestDecide_NoNodeIsNewerThanAServerThatIsHeld(t *testing.T) {
 		"its plan is too large": {func(w *world) {
 			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize) })
 		}, newer, ReasonPlanTooLarge, false},
-		"its plan is kept": {func(w *world) { w.machines["s1"].m.Marks.RenderVersion = "unknown" }, newer, ReasonVersionUnknown, false},
+		"its plan is kept": {func(w *world) { w.machines["s1"].m.Marks.RenderVersion = "unknown" }, newer,
+			ReasonVersionUnknown, false},
 		"its plan is too large for the same version": {func(w *world) {
 			w.edit(func(s *rkev1.RKEControlPlaneSpec) {
 				s.AdditionalManifest = strings.Repeat("x", MaxPlanSize)
@@ -147,7 +148,8 @@ func TestDecide_AFailureOfALostServerIsToldOnce(t *testing.T) {
 			s1.failPlan()
 			fail := func(output string) {
 				packed, err := nodeplan.EncodeOutput(map[string][]byte{
-					"install": []byte(output), nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 7}.Encode(),
+					"install": []byte(output), nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install",
+						ExitCode: 7}.Encode(),
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -189,19 +191,26 @@ func TestDecide_ANodeThatReportsEndlessFailures(t *testing.T) {
 func TestRedact(t *testing.T) {
 	p := &progress{cluster: newCluster(&Snapshot{})}
 	for _, text := range []string{
-		"Authorization: Basic aHVudGVyMg==", `"authorization": "Basic hunter2 x"`, "-H 'Authorization: Bearer hunter2'", "proxy-authorization: Digest hunter2",
-		"--etcd-s3-secret-key hunter2", "etcd-s3-secret-key=hunter2", "AWS_SECRET_ACCESS_KEY=hunter2", "accessKey: hunter2", "aws_access_key_id = hunter2",
-		`password: "a hunter2 b"`, `{"password":"x hunter2"}`, "passwd hunter2", "PASSPHRASE=hunter2", "pwd=hunter2", "tokenFile: hunter2",
-		"curl -u admin:hunter2 x", "curl --user admin:hunter2 x", "https://u:hunter2@x/", "https://:hunter2@x/", "K10abcdef0123::server:hunter2",
-		"https://hunter2@x/", `"auth":"aHVudGVyMg=="`, "auth: aHVudGVyMg==", "--from-literal=pass=hunter2", "psk: hunter2", "DB_PASS=hunter2", "registry_auth: hunter2", "client-key-data: hunter2",
+		"Authorization: Basic aHVudGVyMg==", `"authorization": "Basic hunter2 x"`, "-H 'Authorization: Bearer hunter2'",
+		"proxy-authorization: Digest hunter2",
+		"--etcd-s3-secret-key hunter2", "etcd-s3-secret-key=hunter2", "AWS_SECRET_ACCESS_KEY=hunter2",
+		"accessKey: hunter2", "aws_access_key_id = hunter2",
+		`password: "a hunter2 b"`, `{"password":"x hunter2"}`, "passwd hunter2", "PASSPHRASE=hunter2", "pwd=hunter2",
+		"tokenFile: hunter2",
+		"curl -u admin:hunter2 x", "curl --user admin:hunter2 x", "https://u:hunter2@x/", "https://:hunter2@x/",
+		"K10abcdef0123::server:hunter2",
+		"https://hunter2@x/", `"auth":"aHVudGVyMg=="`, "auth: aHVudGVyMg==", "--from-literal=pass=hunter2",
+		"psk: hunter2", "DB_PASS=hunter2", "registry_auth: hunter2", "client-key-data: hunter2",
 	} {
-		if got := p.redact([]byte("before " + text + " after")); strings.Contains(got, "hunter2") || strings.Contains(got, "aHVu") ||
+		if got := p.redact([]byte("before " + text + " after")); strings.Contains(got, "hunter2") ||
+			strings.Contains(got, "aHVu") ||
 			!strings.HasPrefix(got, "before ") {
 			t.Errorf("%q is told as %q", text, got)
 		}
 	}
 	for _, text := range []string{
-		"exit status 1: no space left on device", "unit rke2-server.service failed", "authentication failed: x509", "get https://a/b?c=d@e",
+		"exit status 1: no space left on device", "unit rke2-server.service failed", "authentication failed: x509",
+		"get https://a/b?c=d@e",
 	} {
 		if got := p.redact([]byte(text)); got != text {
 			t.Errorf("%q is told as %q", text, got)
@@ -217,7 +226,8 @@ func TestRedact_KnowsWhatTheConfigurationRefersTo(t *testing.T) {
 		{Kind: "ConfigMap", Name: "files", Data: map[string][]byte{"motd": []byte("battery-staple")}},
 	}})}
 	p.s.Tokens.Values.Server = "server-token"
-	if got, want := p.redact([]byte("pull as robot:correct-horse, then battery-staple server-token")), "pull as robot:*** then battery-staple ***"; strings.ReplaceAll(got, "***,", "***") != want {
+	if got, want := p.redact([]byte("pull as robot:correct-horse, then battery-staple server-token")),
+		"pull as robot:*** then battery-staple ***"; strings.ReplaceAll(got, "***,", "***") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -238,7 +248,8 @@ func TestRedact_LongOutput(t *testing.T) {
 // what the user can do, and that works.
 func TestDecide_AServerThatIsOffIsWaitedForUntilAPersonDecides(t *testing.T) {
 	const server = "etcd,control-plane"
-	w := ready(t, map[string]string{"a": server, "b": server, "c": server, "p": "control-plane", "q": "control-plane", "w": "worker"})
+	w := ready(t, map[string]string{"a": server, "b": server, "c": server, "p": "control-plane", "q": "control-plane",
+		"w": "worker"})
 	w.machines["p"].m.NodeLostSince = w.now
 	w.edit(restartAll)
 	pass := func() (d Decision) {
@@ -251,11 +262,13 @@ func TestDecide_AServerThatIsOffIsWaitedForUntilAPersonDecides(t *testing.T) {
 		}
 		return d
 	}
-	if d := pass(); d.Wait == nil || d.Wait.Failed || strings.Contains(d.Wait.Message, rkev1.RollOutSkipAnnotation) || d.Wait.After <= 0 {
+	if d := pass(); d.Wait == nil || d.Wait.Failed || strings.Contains(d.Wait.Message, rkev1.RollOutSkipAnnotation) ||
+		d.Wait.After <= 0 {
 		t.Fatalf("in the beginning: %+v", d.Wait)
 	}
 	w.now = w.now.Add(lostAfter)
-	if d := pass(); !strings.Contains(d.Wait.Message, "p: waiting for plan to be applied"+msgNodeLost) || !strings.HasSuffix(d.Wait.Message, msgNodeLostFor) || !d.Wait.Failed {
+	if d := pass(); !strings.Contains(d.Wait.Message, "p: waiting for plan to be applied"+msgNodeLost) ||
+		!strings.HasSuffix(d.Wait.Message, msgNodeLostFor) || !d.Wait.Failed {
 		t.Fatalf("after a while: %+v", d.Wait)
 	}
 	if e := Explain(w.snapshot(t)); !e.Wait.NeedsPerson {
@@ -275,11 +288,13 @@ func TestDecide_AServerThatIsOffBesideOneThatIsBusy(t *testing.T) {
 		concurrency, roles string
 		want               string
 	}{
-		"a control plane": {"2", "control-plane", "configuring control plane node(s) p,q; the nodes are unreachable for long of p" + msgNodeLostFor},
+		"a control plane": {"2", "control-plane",
+			"configuring control plane node(s) p,q; the nodes are unreachable for long of p" + msgNodeLostFor},
 		"an etcd machine": {"2", "etcd", "p: waiting for plan to be applied" + msgNodeLost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := ready(t, map[string]string{"a": server, "b": server, "c": server, "p": tc.roles, "q": tc.roles, "w": "worker"})
+			w := ready(t, map[string]string{"a": server, "b": server, "c": server, "p": tc.roles, "q": tc.roles,
+				"w": "worker"})
 			w.machines["p"].m.NodeLostSince = w.now
 			w.edit(func(s *rkev1.RKEControlPlaneSpec) {
 				restartAll(s)
@@ -299,7 +314,8 @@ func TestDecide_AServerThatIsOffBesideOneThatIsBusy(t *testing.T) {
 			w.now = w.now.Add(lostAfter)
 			before := w.plans()["w"]
 			d := w.run(t)
-			if d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, tc.want) || !strings.HasSuffix(d.Wait.Message, msgNodeLostFor) || w.plans()["w"] != before {
+			if d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, tc.want) ||
+				!strings.HasSuffix(d.Wait.Message, msgNodeLostFor) || w.plans()["w"] != before {
 				t.Errorf("wait is %+v", d.Wait)
 			}
 		})

@@ -76,13 +76,18 @@ func TestDecide_WhoTakesThePlaceOfTheInitNode(t *testing.T) {
 		given func(w *world)
 		want  string // empty: it stays with s1, or waits for it
 	}{
-		"it is deleted":                            {func(w *world) { w.machines["s1"].m.Deleting = true }, "s2"},
-		"it failed":                                {func(w *world) { w.machines["s1"].m.Phase = "Failed" }, "s2"},
-		"its host is gone":                         {func(w *world) { w.machines["s1"].m.InfrastructureReady = false }, "s2"},
-		"it has lost a mark":                       {func(w *world) { w.machines["s1"].m.Marks.InitNode = false }, "s1"},
-		"its node is lost for long":                {lose, "s2"},
-		"its node is lost for a while":             {func(w *world) { w.machines["s1"].m.NodeLostSince = w.now }, ""},
-		"its node is lost, and so is the majority": {func(w *world) { lose(w); w.machines["s3"].m.NodeLostSince = w.now }, ""},
+		"it is deleted": {func(w *world) { w.machines["s1"].m.Deleting = true }, "s2"},
+		"it failed":     {func(w *world) { w.machines["s1"].m.Phase = "Failed" }, "s2"},
+		"its host is gone": {func(w *world) { w.machines["s1"].m.InfrastructureReady = false },
+			"s2"},
+		"it has lost a mark": {func(w *world) { w.machines["s1"].m.Marks.InitNode = false },
+			"s1"},
+		"its node is lost for long":    {lose, "s2"},
+		"its node is lost for a while": {func(w *world) { w.machines["s1"].m.NodeLostSince = w.now }, ""},
+		"its node is lost, and so is the majority": {func(w *world) {
+			lose(w)
+			w.machines["s3"].m.NodeLostSince = w.now
+		}, ""},
 		"another that does not work is passed over": {func(w *world) {
 			w.machines["s1"].m.Deleting = true
 			w.machines["s2"].probes(false)
@@ -196,10 +201,18 @@ func TestDecide_AMinorityOfEtcdIsLeftAlone(t *testing.T) {
 		given   func(w *world)
 		want    []string
 	}{
-		"one of three is off, and gets its plan for later": {3, func(w *world) { w.off(w.machines["s3"]) }, []string{"s3"}},
-		"left out, the others are no majority without one": {3, func(w *world) { w.off(w.machines["s3"]); w.machines["s3"].m.Skip = true }, nil},
-		"left out, and the others are a majority":          {5, func(w *world) { w.off(w.machines["s5"]); w.machines["s5"].m.Skip = true }, []string{"s1"}},
-		"one is leaving": {3, func(w *world) { w.machines["s3"].m.Deleting, w.machines["s3"].m.Held = true, true }, nil},
+		"one of three is off, and gets its plan for later": {3, func(w *world) { w.off(w.machines["s3"]) },
+			[]string{"s3"}},
+		"left out, the others are no majority without one": {3, func(w *world) {
+			w.off(w.machines["s3"])
+			w.machines["s3"].m.Skip = true
+		}, nil},
+		"left out, and the others are a majority": {5, func(w *world) {
+			w.off(w.machines["s5"])
+			w.machines["s5"].m.Skip = true
+		}, []string{"s1"}},
+		"one is leaving": {3, func(w *world) { w.machines["s3"].m.Deleting, w.machines["s3"].m.Held = true, true },
+			nil},
 		"one was let go": {3, func(w *world) { w.machines["s3"].m.Deleting = true }, []string{"s1"}},
 		"a newcomer was never heard of for too long to join": {3, func(w *world) {
 			w.now = w.now.Add(-lostAfter)
@@ -207,8 +220,9 @@ func TestDecide_AMinorityOfEtcdIsLeftAlone(t *testing.T) {
 			w.run(t)
 			w.now = w.now.Add(lostAfter)
 		}, []string{"s1"}},
-		"a newcomer is joining":      {3, func(w *world) { w.add("s4", "etcd"); w.run(t) }, nil},
-		"a newcomer may have joined": {3, func(w *world) { w.add("s4", "etcd"); w.run(t); w.machines["s4"].failPlan() }, []string{"s4"}},
+		"a newcomer is joining": {3, func(w *world) { w.add("s4", "etcd"); w.run(t) }, nil},
+		"a newcomer may have joined": {3, func(w *world) { w.add("s4", "etcd"); w.run(t); w.machines["s4"].failPlan() },
+			[]string{"s4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			roles := map[string]string{"w": "worker"}
@@ -354,15 +368,18 @@ func TestDecide_FailuresAreTold(t *testing.T) {
 	if got := fail("1", "10:02 no route\n to host\n"); got != first {
 		t.Errorf("the message changes with every attempt: %q", got)
 	}
-	want := "failure while applying plan, instruction install, exit code 7 (4 attempts or more): curl --token *** https://u*** password: *** failed with ***"
-	if got := fail("5", "curl --token server-token https://u:hunter2@x password: hunter2 failed with "+strings.Repeat("Ab3", 20)); strings.Contains(got, "hunter2") ||
+	want := "failure while applying plan, instruction install, exit code 7 (4 attempts or more): curl --token *** " +
+		"https://u*** password: *** failed with ***"
+	if got := fail("5", "curl --token server-token https://u:hunter2@x password: hunter2 failed with "+
+		strings.Repeat("Ab3", 20)); strings.Contains(got, "hunter2") ||
 		strings.Contains(got, "server-token") || strings.Contains(got, "Ab3") || !strings.HasPrefix(got, want[:90]) {
 		t.Errorf("message is %q", got)
 	}
 	if got := fail("8", "joined with server-token"); strings.Contains(got, "server-token") {
 		t.Errorf("message is %q", got)
 	}
-	if got := fail("16", strings.Repeat("word ", 300)); len(got) > 2*maxTail || !strings.Contains(got, "(16 attempts or more): … word") {
+	if got := fail("16", strings.Repeat("word ", 300)); len(got) > 2*maxTail ||
+		!strings.Contains(got, "(16 attempts or more): … word") {
 		t.Errorf("message is %q", got)
 	}
 }
@@ -374,7 +391,8 @@ func TestDecide_EvenNumbersOfEtcdMachines(t *testing.T) {
 	}
 	w.add("s2", "etcd,control-plane")
 	w.bringUp(t)
-	if status, message := w.condition(ConditionEtcdQuorum); status != "False" || !strings.HasPrefix(message, "The cluster has 2 machines with etcd") {
+	if status, message := w.condition(ConditionEtcdQuorum); status != "False" ||
+		!strings.HasPrefix(message, "The cluster has 2 machines with etcd") {
 		t.Errorf("condition is %q %q", status, message)
 	}
 	w.add("s3", "etcd,control-plane")

@@ -43,12 +43,16 @@ func (tr *transcript) finish(t *testing.T, w *world, names ...string) {
 func storyConfigurationChange(t *testing.T, tr *transcript) {
 	t.Helper()
 	w := fleet(t, rke2Version, 2)
-	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 2 })
+	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) {
+		s.ProvisionGeneration = 2
+	})
 	for _, name := range w.names() {
 		tr.do(t, w, "the plan is applied, not all probes pass yet", (*host).applyPlan, name)
 		tr.do(t, w, "all probes pass", func(h *host) { h.probes(true) }, name)
 	}
-	tr.edit(t, w, "adds a manifest, which restarts nothing", func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: ConfigMap\n" })
+	tr.edit(t, w, "adds a manifest, which restarts nothing", func(s *rkev1.RKEControlPlaneSpec) {
+		s.AdditionalManifest = "kind: ConfigMap\n"
+	})
 	tr.finish(t, w, "s1")
 	tr.finish(t, w, "s2", "s3")
 }
@@ -61,7 +65,8 @@ func (tr *transcript) drained(t *testing.T, w *world, name string) {
 	tr.do(t, w, "the node is drained", (*host).drainNode, name)
 	tr.do(t, w, "the plan is applied, all probes pass", func(h *host) { h.applyPlan(); h.probes(true) }, name)
 	tr.do(t, w, "the node is uncordoned", (*host).drainNode, name)
-	tr.do(t, w, "the kubelet reports the new version", func(h *host) { h.joinCluster(w.cp.Spec.KubernetesVersion) }, name)
+	tr.do(t, w, "the kubelet reports the new version", func(h *host) { h.joinCluster(w.cp.Spec.KubernetesVersion) },
+		name)
 }
 
 func storyUpgradeWithDrain(t *testing.T, tr *transcript) {
@@ -69,13 +74,15 @@ func storyUpgradeWithDrain(t *testing.T, tr *transcript) {
 	w := fleet(t, rke2Version, 1)
 	tr.edit(t, w, "asks for drains, which changes no plan", func(s *rkev1.RKEControlPlaneSpec) {
 		s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = true
-		s.UpgradeStrategy.WorkerDrainOptions = rkev1.DrainOptions{Enabled: true, PreDrainHooks: []rkev1.DrainHook{{Annotation: "hook"}}}
+		s.UpgradeStrategy.WorkerDrainOptions = rkev1.DrainOptions{Enabled: true,
+			PreDrainHooks: []rkev1.DrainHook{{Annotation: "hook"}}}
 	})
 	tr.edit(t, w, "asks for a newer version", func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = newerRKE2 })
 	for _, name := range []string{"s1", "s2", "s3"} {
 		tr.drained(t, w, name)
 	}
-	tr.do(t, w, "the drain makes no progress", func(h *host) { h.drain.Error = "pod a/b has a disruption budget" }, "w1")
+	tr.do(t, w, "the drain makes no progress", func(h *host) { h.drain.Error = "pod a/b has a disruption budget" },
+		"w1")
 	tr.do(t, w, "it does again", func(h *host) { h.drain.Error = "" }, "w1")
 	tr.drained(t, w, "w1")
 }
@@ -83,8 +90,12 @@ func storyUpgradeWithDrain(t *testing.T, tr *transcript) {
 func storyFailedGate(t *testing.T, tr *transcript) {
 	t.Helper()
 	w := fleet(t, k3sVersion, 4)
-	tr.edit(t, w, "allows two workers at a time", func(s *rkev1.RKEControlPlaneSpec) { s.UpgradeStrategy.WorkerConcurrency = "2" })
-	tr.edit(t, w, "changes something in a way that does not work", func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 1 })
+	tr.edit(t, w, "allows two workers at a time", func(s *rkev1.RKEControlPlaneSpec) {
+		s.UpgradeStrategy.WorkerConcurrency = "2"
+	})
+	tr.edit(t, w, "changes something in a way that does not work", func(s *rkev1.RKEControlPlaneSpec) {
+		s.ProvisionGeneration = 1
+	})
 	tr.finish(t, w, "s1")
 	tr.finish(t, w, "s2")
 	tr.finish(t, w, "s3")
@@ -112,7 +123,9 @@ func (tr *transcript) later(t *testing.T, w *world, d time.Duration) {
 func storyPoweredOffWorker(t *testing.T, tr *transcript) {
 	t.Helper()
 	w := fleet(t, k3sVersion, 3)
-	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 1 })
+	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) {
+		s.ProvisionGeneration = 1
+	})
 	for _, name := range []string{"s1", "s2", "s3"} {
 		tr.finish(t, w, name)
 	}
@@ -178,10 +191,13 @@ func storyPercent(t *testing.T, tr *transcript) {
 		w.connected = true
 		w.run(t)
 	}
-	tr.edit(t, w, "allows half of the control-plane and 30% of the worker machines at a time", func(s *rkev1.RKEControlPlaneSpec) {
-		s.UpgradeStrategy.ControlPlaneConcurrency, s.UpgradeStrategy.WorkerConcurrency = "50%", "30%"
+	tr.edit(t, w, "allows half of the control-plane and 30% of the worker machines at a time",
+		func(s *rkev1.RKEControlPlaneSpec) {
+			s.UpgradeStrategy.ControlPlaneConcurrency, s.UpgradeStrategy.WorkerConcurrency = "50%", "30%"
+		})
+	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) {
+		s.ProvisionGeneration = 1
 	})
-	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 1 })
 	tr.finish(t, w, "e")
 	tr.finish(t, w, "c1", "c2")
 	tr.finish(t, w, "c3")
@@ -194,7 +210,9 @@ func storyPausedPool(t *testing.T, tr *transcript) {
 	t.Helper()
 	w := fleet(t, k3sVersion, 2)
 	tr.do(t, w, "the pool is paused", func(h *host) { h.m.PoolPaused = true }, "w1")
-	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 1 })
+	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) {
+		s.ProvisionGeneration = 1
+	})
 	for _, name := range []string{"s1", "s2", "s3", "w2"} {
 		tr.finish(t, w, name)
 	}
@@ -208,7 +226,9 @@ func storyLeftOutServer(t *testing.T, tr *transcript) {
 	w.add("c", "control-plane")
 	w.bringUp(t)
 	tr.do(t, w, "has no power any more", w.off, "c")
-	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 1 })
+	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) {
+		s.ProvisionGeneration = 1
+	})
 	for _, name := range []string{"s1", "s2", "s3"} {
 		tr.finish(t, w, name)
 	}

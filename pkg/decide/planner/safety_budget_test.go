@@ -33,7 +33,8 @@ func TestDecide_APlanIsGivenUpAfterManyFailures(t *testing.T) {
 	}
 	h.failFor(retryBudget)
 	d := w.run(t)
-	if got := h.m.Reconciled.Message; !strings.HasSuffix(got, msgGaveUp) || !strings.Contains(got, rkev1.RetryAnnotation) || len(deliveries(d)) > 0 {
+	if got := h.m.Reconciled.Message; !strings.HasSuffix(got, msgGaveUp) ||
+		!strings.Contains(got, rkev1.RetryAnnotation) || len(deliveries(d)) > 0 {
 		t.Fatalf("message %q, plans to %v", got, deliveries(d))
 	}
 	before := w.writes

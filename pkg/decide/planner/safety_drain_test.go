@@ -26,7 +26,9 @@ func TestDecide_ADrainThatDoesNotEnd(t *testing.T) {
 	}
 	w.now = h.drain.Since.Add(time.Minute + drainGrace)
 	d = w.run(t)
-	for _, want := range []string{"draining worker node(s) w: draining node: reach the cluster: no answer; asked for since 2026-", "drover.io/drain-skip=true"} {
+	for _, want := range []string{
+		"draining worker node(s) w: draining node: reach the cluster: no answer; asked for since 2026-",
+		"drover.io/drain-skip=true"} {
 		if !strings.Contains(d.Wait.Message, want) {
 			t.Errorf("message %q lacks %q", d.Wait.Message, want)
 		}
@@ -78,7 +80,8 @@ func TestDecide_ADrainOfWhichNobodyKnowsItsBeginning(t *testing.T) {
 			}
 			w.now = w.now.Add(lostAfter + drainGrace)
 			d := Decide(w.snapshot(t))
-			if d.Wait.Reason != tc.want || strings.Contains(d.Wait.Message, "some time after 2026-") != (tc.want == ReasonDrainOverdue) {
+			if d.Wait.Reason != tc.want || strings.Contains(d.Wait.Message, "some time after 2026-") !=
+				(tc.want == ReasonDrainOverdue) {
 				t.Errorf("wait is %+v", d.Wait)
 			}
 		})
@@ -97,7 +100,8 @@ func TestDecide_AnUncordonThatDoesNotEnd(t *testing.T) {
 	}
 	w.now = w.now.Add(drainGrace)
 	d := w.run(t)
-	if d.Wait.Reason != ReasonDrainOverdue || !strings.Contains(d.Wait.Message, "waiting for uncordon to finish; asked for since 2026-") {
+	if d.Wait.Reason != ReasonDrainOverdue ||
+		!strings.Contains(d.Wait.Message, "waiting for uncordon to finish; asked for since 2026-") {
 		t.Errorf("wait is %+v", d.Wait)
 	}
 	h.m.SkipDrain = true

@@ -36,9 +36,11 @@ func proves(t *testing.T, d Decision, machine string) bool {
 func (h *host) refusePlan(t failer, ours bool) {
 	t.Helper()
 	h.failPlan()
-	output := map[string][]byte{render.EtcdProofInstruction: []byte("etcd on this node is connected to 1 of 2 other members\n")}
+	output := map[string][]byte{
+		render.EtcdProofInstruction: []byte("etcd on this node is connected to 1 of 2 other members\n")}
 	if ours {
-		output[nodeplan.OutputFailure] = nodeplan.Failure{Instruction: render.EtcdProofInstruction, ExitCode: 1}.Encode()
+		output[nodeplan.OutputFailure] = nodeplan.Failure{Instruction: render.EtcdProofInstruction,
+			ExitCode: 1}.Encode()
 	}
 	packed, err := nodeplan.EncodeOutput(output)
 	if err != nil {
@@ -54,21 +56,31 @@ func (h *host) refusePlan(t failer, ours bool) {
 
 // Invariant 8: a plan that restarts an etcd member runs only after the node proves that the others suffice.
 func TestDecide_ARestartOfAMemberBeginsWithItsProof(t *testing.T) {
-	three := map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w": "worker"}
+	three := map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane",
+		"w": "worker"}
 	for name, tc := range map[string]struct {
 		roles map[string]string
 		given func(w *world)
 		to    string
 		want  bool
 	}{
-		"one of three is restarted":         {three, func(w *world) { w.edit(restartAll) }, "s1", true},
-		"the only one is restarted":         {map[string]string{"s1": "etcd,control-plane", "w": "worker"}, func(w *world) { w.edit(restartAll) }, "s1", false},
-		"nothing is restarted":              {three, func(w *world) { w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: A\n" }) }, "s1", false},
-		"a newcomer gets its first plan":    {three, func(w *world) { w.add("s4", "etcd") }, "s4", false},
-		"a server without etcd":             {map[string]string{"s1": "etcd", "s2": "etcd", "c": "control-plane", "w": "worker"}, func(w *world) { w.add("c2", "control-plane") }, "c2", false},
+		"one of three is restarted": {three, func(w *world) { w.edit(restartAll) }, "s1", true},
+		"the only one is restarted": {map[string]string{"s1": "etcd,control-plane", "w": "worker"},
+			func(w *world) { w.edit(restartAll) }, "s1", false},
+		"nothing is restarted": {three, func(w *world) {
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: A\n" })
+		}, "s1", false},
+		"a newcomer gets its first plan": {three, func(w *world) { w.add("s4", "etcd") }, "s4", false},
+		"a server without etcd": {map[string]string{"s1": "etcd", "s2": "etcd", "c": "control-plane",
+			"w": "worker"}, func(w *world) { w.add("c2", "control-plane") }, "c2", false},
 		"its plan secret was created again": {three, func(w *world) { w.machines["s2"].data = nil }, "s2", true},
-		"a plan failed by state":            {three, func(w *world) { w.machines["s2"].data[nodeplan.KeyPlanState] = []byte("failed") }, "s2", true},
-		"one that does not work, of many":   {three, func(w *world) { w.machines["s2"].probes(false); w.edit(restartAll) }, "s2", true},
+		"a plan failed by state": {three, func(w *world) {
+			w.machines["s2"].data[nodeplan.KeyPlanState] = []byte("failed")
+		}, "s2", true},
+		"one that does not work, of many": {three, func(w *world) {
+			w.machines["s2"].probes(false)
+			w.edit(restartAll)
+		}, "s2", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(rke2Version)
@@ -167,8 +179,10 @@ func TestDecide_AnOperatorDoesWithoutTheProof(t *testing.T) {
 		want  []string
 		proof bool
 	}{
-		"from the start":    {func(_ *testing.T, w *world) { w.machines["s1"].m.SkipProof = true }, []string{"s1"}, false},
-		"of another member": {func(_ *testing.T, w *world) { w.machines["s2"].m.SkipProof = true }, []string{"s1"}, true},
+		"from the start": {func(_ *testing.T, w *world) { w.machines["s1"].m.SkipProof = true }, []string{"s1"},
+			false},
+		"of another member": {func(_ *testing.T, w *world) { w.machines["s2"].m.SkipProof = true }, []string{"s1"},
+			true},
 		"after the node has refused": {func(t *testing.T, w *world) {
 			w.run(t)
 			w.machines["s1"].refusePlan(t, true)
@@ -199,8 +213,12 @@ func TestDecide_ARefusedRestartIsTold(t *testing.T) {
 		ours bool
 		want string
 	}{
-		"by our agent":              {true, "failure while applying plan, instruction etcd-healthy, exit code 1: etcd on this node is connected to 1 of 2 other members" + msgRefused},
-		"by an agent of other make": {false, "failure while applying plan, instruction etcd-healthy: etcd on this node is connected to 1 of 2 other members" + msgRefused},
+		"by our agent": {true,
+			"failure while applying plan, instruction etcd-healthy, exit code 1: etcd on this node is connected to " +
+				"1 of 2 other members" + msgRefused},
+		"by an agent of other make": {false,
+			"failure while applying plan, instruction etcd-healthy: etcd on this node is connected to 1 of 2 other " +
+				"members" + msgRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := servers(t, map[string]string{"w": "worker"})
@@ -244,10 +262,12 @@ func TestDecide_MembersThatNobodyCanSee(t *testing.T) {
 		given func(w *world)
 		want  []string
 	}{
-		"the connection is there":                          {func(*world) {}, []string{"s1"}},
-		"the connection is down":                           {unseen, nil},
-		"one cannot be checked, and may be changed itself": {func(w *world) { w.machines["s3"].m.NodeUnknown = true }, []string{"s3"}},
-		"only the one to be restarted cannot":              {func(w *world) { w.machines["s1"].m.NodeUnknown = true }, []string{"s1"}},
+		"the connection is there": {func(*world) {}, []string{"s1"}},
+		"the connection is down":  {unseen, nil},
+		"one cannot be checked, and may be changed itself": {func(w *world) { w.machines["s3"].m.NodeUnknown = true },
+			[]string{"s3"}},
+		"only the one to be restarted cannot": {func(w *world) { w.machines["s1"].m.NodeUnknown = true },
+			[]string{"s1"}},
 		"down, and one does not work: it may be mended": {func(w *world) {
 			unseen(w)
 			w.machines["s2"].probes(false)
@@ -272,8 +292,11 @@ func TestDecide_MembersThatNobodyCanSee(t *testing.T) {
 					t.Errorf("%s is restarted without a proof", machine)
 				}
 			}
-			if tc.want == nil && (d.Wait.Reason != ReasonEtcdUnhealthy || !strings.HasSuffix(d.Wait.Message, "; Drover cannot check nodes while the connection to the cluster is down") &&
-				!strings.HasPrefix(d.Wait.Message, "configuring etcd node(s) s2,s3")) {
+			if tc.want == nil &&
+				(d.Wait.Reason != ReasonEtcdUnhealthy ||
+					!strings.HasSuffix(d.Wait.Message,
+						"; Drover cannot check nodes while the connection to the cluster is down") &&
+						!strings.HasPrefix(d.Wait.Message, "configuring etcd node(s) s2,s3")) {
 				t.Errorf("wait is %+v", d.Wait)
 			}
 		})
@@ -333,8 +356,10 @@ func TestDecide_TwoBrokenMembersAreMendedOneAfterTheOther(t *testing.T) {
 			breakdown(w.machines["s3"])
 			w.edit(restartAll)
 			d := w.run(t)
-			if !w.machines["s2"].hasPlan() || w.machines["s1"].hasPlan() || w.machines["s3"].state().Checksum == w.machines["s2"].state().Checksum {
-				t.Fatalf("s1 has a plan: %v, s2: %v; wait %+v", w.machines["s1"].hasPlan(), w.machines["s2"].hasPlan(), d.Wait)
+			if !w.machines["s2"].hasPlan() || w.machines["s1"].hasPlan() || w.machines["s3"].state().Checksum ==
+				w.machines["s2"].state().Checksum {
+				t.Fatalf("s1 has a plan: %v, s2: %v; wait %+v", w.machines["s1"].hasPlan(), w.machines["s2"].hasPlan(),
+					d.Wait)
 			}
 			if w.machines["s3"].hasPlan() {
 				t.Error("two members get a plan at once")
@@ -354,7 +379,8 @@ func TestDecide_TheWayOutOfABrokenMemberIsTold(t *testing.T) {
 	w.run(t)
 	w.machines["s2"].failPlan()
 	w.run(t)
-	for _, want := range []string{"waiting for the etcd members of s2", "delete their Machines", rkev1.RollOutSkipAnnotation} {
+	for _, want := range []string{"waiting for the etcd members of s2", "delete their Machines",
+		rkev1.RollOutSkipAnnotation} {
 		if got := w.machines["s1"].m.Reconciled.Message; !strings.Contains(got, want) {
 			t.Errorf("message of s1 %q lacks %q", got, want)
 		}

@@ -52,7 +52,8 @@ func (m *model) checkProofs(rt *rapid.T) {
 			rt.Fatalf("%s is restarted without a proof, while %s is a member", h.m.Name, others[0].m.Name)
 		}
 		for _, o := range others {
-			if h.works() && h.m.NodeLostSince.IsZero() && !h.draining() && o.m.NodeUnknown && !o.m.Skip && m.servesAPI() {
+			if h.works() && h.m.NodeLostSince.IsZero() && !h.draining() && o.m.NodeUnknown && !o.m.Skip &&
+				m.servesAPI() {
 				rt.Fatalf("%s is restarted while the node of %s cannot be seen", h.m.Name, o.m.Name)
 			}
 		}

@@ -20,20 +20,25 @@ func TestDecide_RotationsWaitForMembersThatAreOffOrUnseen(t *testing.T) {
 		wantWait  string
 		wantPlan  bool
 	}{
-		"all are there":          {func(*world) {}, "", "", true},
-		"one is off":             {func(w *world) { w.off(w.machines["s3"]) }, "it waits for the etcd members of machines whose nodes are unreachable: s3", "", false},
-		"the connection is down": {func(w *world) { w.machines["s3"].m.NodeUnknown = true }, "it waits for the connection to the cluster", "", false},
+		"all are there": {func(*world) {}, "", "", true},
+		"one is off": {func(w *world) { w.off(w.machines["s3"]) },
+			"it waits for the etcd members of machines whose nodes are unreachable: s3", "", false},
+		"the connection is down": {func(w *world) { w.machines["s3"].m.NodeUnknown = true },
+			"it waits for the connection to the cluster", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := servers(t, map[string]string{"w": "worker"})
 			tc.given(w)
-			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.RotateCertificates = &rkev1.RotateCertificates{Generation: 1} })
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+				s.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
+			})
 			d := w.run(t)
 			if w.machines["s1"].hasPlan() != tc.wantPlan {
 				t.Errorf("s1 is at its rotation: %v; wait %+v", w.machines["s1"].hasPlan(), d.Wait)
 			}
 			if tc.wantTrace != "" {
-				if status, message := w.condition(ConditionCertificatesRotated); status != "Unknown" || !strings.Contains(message, tc.wantTrace) {
+				if status, message := w.condition(ConditionCertificatesRotated); status != "Unknown" ||
+					!strings.Contains(message, tc.wantTrace) {
 					t.Errorf("the condition is %s %q", status, message)
 				}
 				if w.cluster.Paused || w.cp.Status.CertificateRotationGeneration != 0 {
@@ -57,17 +62,21 @@ func TestDecide_RotationsWaitForMembersThatAreOffOrUnseen(t *testing.T) {
 // A rotation requires the node's proof before it stops an etcd member, like a rollout, and each machine gets its plan
 // once. Machines without other members, or without etcd, have nothing to prove. A snapshot stops nothing.
 func TestDecide_RotationsAreProvenOnTheNode(t *testing.T) {
-	three := map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w": "worker"}
+	three := map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane",
+		"w": "worker"}
 	for name, tc := range map[string]struct {
 		roles map[string]string
 		ask   func(*rkev1.RKEControlPlaneSpec)
 		want  map[string]bool
 	}{
-		"certificates":         {three, askCertificates(1), map[string]bool{"s1": true, "s2": true, "s3": true, "w": false}},
-		"keys":                 {three, askKeys(1), map[string]bool{"s1": true, "s2": true, "s3": true}},
-		"a snapshot":           {three, askSnapshot(1), map[string]bool{"s1": false, "s2": false, "s3": false}},
-		"the only member":      {map[string]string{"s": allRoles, "w": "worker"}, askCertificates(1), map[string]bool{"s": false, "w": false}},
-		"a control plane only": {map[string]string{"s": "etcd,control-plane", "c": "control-plane", "w": "worker"}, askCertificates(1), map[string]bool{"s": false, "c": false, "w": false}},
+		"certificates": {three, askCertificates(1), map[string]bool{"s1": true, "s2": true, "s3": true,
+			"w": false}},
+		"keys":       {three, askKeys(1), map[string]bool{"s1": true, "s2": true, "s3": true}},
+		"a snapshot": {three, askSnapshot(1), map[string]bool{"s1": false, "s2": false, "s3": false}},
+		"the only member": {map[string]string{"s": allRoles, "w": "worker"}, askCertificates(1),
+			map[string]bool{"s": false, "w": false}},
+		"a control plane only": {map[string]string{"s": "etcd,control-plane", "c": "control-plane", "w": "worker"},
+			askCertificates(1), map[string]bool{"s": false, "c": false, "w": false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := ready(t, tc.roles)
@@ -116,7 +125,8 @@ func TestDecide_ARotationThatANodeRefuses(t *testing.T) {
 			if waived {
 				w.machines["s1"].m.SkipProof = true
 				w.run(t)
-				if have := w.machines["s1"].state().Plan; render.HasEtcdProof(have) || render.OperationOf(have) != render.OperationCertificates {
+				if have := w.machines["s1"].state().Plan; render.HasEtcdProof(have) || render.OperationOf(have) !=
+					render.OperationCertificates {
 					t.Error("the plan is not delivered without the proof")
 				}
 				return
@@ -124,7 +134,8 @@ func TestDecide_ARotationThatANodeRefuses(t *testing.T) {
 			w.machines["s1"].data[nodeplan.KeyFailureCount] = []byte(strconv.Itoa(restartAttempts))
 			w.run(t)
 			record := w.operation(kindCertificates)
-			want := "rotate: s1: failure while applying plan, instruction etcd-healthy, exit code 1 (4 attempts or more): etcd on this node is connected to 1 of 2 other members"
+			want := "rotate: s1: failure while applying plan, instruction etcd-healthy, exit code 1 (4 attempts or " +
+				"more): etcd on this node is connected to 1 of 2 other members"
 			if record.State != rkev1.OperationStateFailed || record.Message != want+msgRefused {
 				t.Errorf("record is %+v", record)
 			}

@@ -34,7 +34,8 @@ func TestPlanSize_ALargePlanIsRefusedByName(t *testing.T) {
 	w := settledWorld(t)
 	before := w.plans()
 	large := strings.Repeat("x", MaxPlanSize)
-	w.objects = append(w.objects, Object{Kind: "Secret", Namespace: "fleet-default", Name: "large", Data: map[string][]byte{"k": []byte(large)},
+	w.objects = append(w.objects, Object{Kind: "Secret", Namespace: "fleet-default", Name: "large",
+		Data:        map[string][]byte{"k": []byte(large)},
 		Annotations: map[string]string{"rke.cattle.io/object-authorized-for-clusters": "demo"}})
 	w.machines["w1"].m.Labels["large"] = "true"
 	w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
@@ -54,7 +55,8 @@ func TestPlanSize_ALargePlanIsRefusedByName(t *testing.T) {
 			w.machines[name].probes(true)
 		}
 	}
-	const want = "configuring worker node(s) w1: the plan has 536 KiB, at most 400 KiB are delivered; the largest parts are " +
+	const want = "configuring worker node(s) w1: the plan has 536 KiB, at most 400 KiB are delivered; the largest " +
+		"parts are " +
 		"spec.rkeConfig.machineSelectorFiles[1].fileSources[0].secret.items[0] (533 KiB)"
 	if d.Wait == nil || d.Wait.Reason != ReasonPlanTooLarge || !d.Wait.Failed || d.Wait.Message != want {
 		t.Errorf("wait %+v\nwant %s", d.Wait, want)

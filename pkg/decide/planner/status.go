@@ -95,7 +95,9 @@ func (u *summary) setQuorum() {
 	switch {
 	case members > 0 && members%2 == 0:
 		u.set(ConditionEtcdQuorum, corev1.ConditionFalse, ReasonEvenMembers,
-			fmt.Sprintf("The cluster has %d machines with etcd, which survive no more failures than %d; use an odd number", members, members-1))
+			fmt.Sprintf(
+				"The cluster has %d machines with etcd, which survive no more failures than %d; use an odd number",
+				members, members-1))
 	case conditions.Get(u.status.Conditions, ConditionEtcdQuorum) != nil:
 		u.set(ConditionEtcdQuorum, corev1.ConditionTrue, "", "")
 	}

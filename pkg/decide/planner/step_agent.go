@@ -18,7 +18,8 @@ func stepAgent(p *pass) verdict {
 	case p.initialized() || slices.ContainsFunc(p.all(), (*machine).gotPlan):
 		return goOn("the cluster was begun without an agent")
 	case p.s.AgentProblem != "":
-		return stopFor(failure(ReasonAgentInvalid, "the manifest of the cluster's agent cannot be made: "+p.s.AgentProblem, WakeManagement))
+		return stopFor(failure(ReasonAgentInvalid, "the manifest of the cluster's agent cannot be made: "+
+			p.s.AgentProblem, WakeManagement))
 	case len(p.collect((*machine).canBeInit)) == 0:
 		return goOn("the manifest of the cluster's agent is being made while there is no machine that could use it")
 	}
@@ -30,7 +31,8 @@ func (p *pass) warnAgent() {
 	if p.s.AgentProblem != "" && p.s.ClusterAgent.Manifest != "" && !p.s.ControlPlane.Spec.UnmanagedConfig {
 		p.warnings[render.Warning{
 			Reason: string(ReasonAgentInvalid), Field: "spec",
-			Message: "The agent inside the cluster stays as it is, because no other manifest of it can be made: " + p.s.AgentProblem,
+			Message: "The agent inside the cluster stays as it is, because no other manifest of it can be made: " +
+				p.s.AgentProblem,
 		}] = true
 	}
 }

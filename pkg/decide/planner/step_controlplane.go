@@ -7,7 +7,8 @@ func stepControlPlane(p *pass) verdict {
 		return stopFor(wait)
 	}
 	if len(p.collect(isControlPlane, isLive, func(m *machine) bool { return m.marks.JoinURL != "" })) == 0 {
-		return stopFor(waitFor(ReasonControlPlane, "waiting for control plane to be available", WakeMachine, WakePlanSecret))
+		return stopFor(waitFor(ReasonControlPlane, "waiting for control plane to be available", WakeMachine,
+			WakePlanSecret))
 	}
 	if !p.initialized() {
 		p.setInitialized(true)

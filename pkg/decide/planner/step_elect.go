@@ -16,7 +16,8 @@ import (
 // majority without it.
 func stepElect(p *pass) verdict {
 	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.gotPlan() }); i >= 0 {
-		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
+		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name,
+			WakePlanSecret, WakeMachine))
 	}
 	e := &election{p}
 	marked := e.validMarked()
@@ -192,9 +193,11 @@ func (e *election) warnDesignated(m *machine) {
 	if id == "" || m.Labels[rkev1.MachineIDLabel] == id {
 		return
 	}
-	message := "The cluster was started by machine " + m.Name + ", which stays the init node; while the label names another machine, no third one takes its place"
+	message := "The cluster was started by machine " + m.Name +
+		", which stays the init node; while the label names another machine, no third one takes its place"
 	if e.designated() == "" {
-		message = "The machine that the label names is being deleted, and machine " + m.Name + " is the init node: remove the label, or name another machine in it"
+		message = "The machine that the label names is being deleted, and machine " + m.Name +
+			" is the init node: remove the label, or name another machine in it"
 	}
 	field := "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]"
 	e.warnings[render.Warning{Reason: reasonInitNodeStays, Field: field, Message: message}] = true
@@ -205,9 +208,11 @@ func (e *election) electDesignated(id string) verdict {
 	chosen := e.collect(func(m *machine) bool { return m.Labels[rkev1.MachineIDLabel] == id })
 	switch {
 	case len(chosen) > 1:
-		return stopFor(failure(ReasonDesignatedAbsent, fmt.Sprintf("several machines have the machine ID %s that is designated as init node", id), WakeMachine))
+		return stopFor(failure(ReasonDesignatedAbsent,
+			fmt.Sprintf("several machines have the machine ID %s that is designated as init node", id), WakeMachine))
 	case len(chosen) == 0 || !chosen[0].canBeInit():
-		return stopFor(waitFor(ReasonDesignatedAbsent, "unable to find designated init node matching machine ID "+id+": register it, or remove the label "+
+		return stopFor(waitFor(ReasonDesignatedAbsent, "unable to find designated init node matching machine ID "+id+
+			": register it, or remove the label "+
 			rkev1.InitNodeMachineIDLabel+" of the Cluster", WakeMachine, WakePlanSecret))
 	}
 	return e.choose(chosen[0])
@@ -247,7 +252,8 @@ func (e *election) choose(m *machine) verdict {
 	e.init = m
 	e.warnDesignated(m)
 	if m.Deleting {
-		return goOn("the init node is " + m.Name + ", which is being deleted and stays until another one can take its place")
+		return goOn("the init node is " + m.Name +
+			", which is being deleted and stays until another one can take its place")
 	}
 	return goOn("chose the init node " + m.Name)
 }

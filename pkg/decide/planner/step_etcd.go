@@ -50,7 +50,8 @@ func (r *rollOut) joinEtcd(m *machine) finding {
 // machine does not hold up others. A delivery time in the future, as after a clock was set back, does not either.
 func (e *etcd) isJoining(m *machine) bool {
 	state := &m.Plan.State
-	joined := !neverApplied(state) && (m.HasNode || m.marks.JoinURL != "" || !slices.Contains(m.unhealthyProbes(), render.ProbeETCD))
+	joined := !neverApplied(state) &&
+		(m.HasNode || m.marks.JoinURL != "" || !slices.Contains(m.unhealthyProbes(), render.ProbeETCD))
 	switch {
 	case !state.PlanExists:
 		return m.getsPlan

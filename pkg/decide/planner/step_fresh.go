@@ -13,7 +13,8 @@ func stepFresh(p *pass) verdict {
 	if len(p.s.Behind) == 0 {
 		return goOn("all caches show our last writes")
 	}
-	wait := waitFor(ReasonCacheBehind, "Waiting for the cache of "+strings.Join(p.s.Behind[:min(len(p.s.Behind), namedMax)], ", "),
+	wait := waitFor(ReasonCacheBehind, "Waiting for the cache of "+
+		strings.Join(p.s.Behind[:min(len(p.s.Behind), namedMax)], ", "),
 		WakeControlPlane, WakeMachine, WakePlanSecret, WakeStateSecret)
 	wait.After = behindPoll
 	wait.Quiet = true

@@ -17,7 +17,8 @@ func stepGate(p *pass) verdict {
 	}
 	if _, err := semver.NewVersion(cp.Spec.KubernetesVersion); err != nil {
 		return stopFor(failure(ReasonInvalidVersion,
-			fmt.Sprintf("spec.kubernetesVersion %q must be a semantic version such as v1.36.2+rke2r1", cp.Spec.KubernetesVersion), WakeControlPlane))
+			fmt.Sprintf("spec.kubernetesVersion %q must be a semantic version such as v1.36.2+rke2r1",
+				cp.Spec.KubernetesVersion), WakeControlPlane))
 	}
 	if cluster == nil {
 		return stopFor(waitFor(ReasonNoCluster, "CAPI cluster does not exist", WakeCluster, WakeControlPlane))

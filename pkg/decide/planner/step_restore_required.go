@@ -19,7 +19,8 @@ func stepRestoreRequired(p *pass) verdict {
 	all := p.all()
 	joined := func(m *machine) bool { return m.Marks.JoinURL != "" || m.Marks.JoinedTo != "" }
 	restored := p.status.ConfigGeneration > 0 // a restore resets the condition, and counts once the data are there
-	if !restored && !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) && !slices.ContainsFunc(all, joined) {
+	if !restored && !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) &&
+		!slices.ContainsFunc(all, joined) {
 		return goOn("the cluster has no data yet")
 	}
 	if slices.ContainsFunc(all, func(m *machine) bool { return m.roles.ETCD && m.gotPlan() }) {

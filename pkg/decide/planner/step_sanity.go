@@ -21,7 +21,8 @@ func stepSanity(p *pass) verdict {
 	}
 	p.set(rkev1.ConditionStable, corev1.ConditionFalse, rkev1.ReasonWaiting, "")
 	if p.pausedByOperation() {
-		return goOn("a role has no live machine, and gets none before the CAPI cluster is resumed, which " + p.s.Cluster.PausedBy + " has paused")
+		return goOn("a role has no live machine, and gets none before the CAPI cluster is resumed, which " +
+			p.s.Cluster.PausedBy + " has paused")
 	}
 	staying := p.etcd.lastMembers()
 	noEtcd := len(etcd) == 0 && len(staying) == 0
@@ -33,7 +34,8 @@ func stepSanity(p *pass) verdict {
 	if len(etcd) == 0 && len(staying) > 0 {
 		return stopFor(p.etcd.waitForNewMembers(staying))
 	}
-	return stopFor(waitFor(ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered",
+	return stopFor(waitFor(ReasonMissingRole,
+		"waiting for at least one control plane, etcd, and worker node to be registered",
 		WakePlanSecret, WakeMachine))
 }
 
@@ -46,7 +48,8 @@ func (p *pass) uninitialize(noEtcd bool) *Wait {
 	if p.initialized() {
 		p.setInitialized(false)
 		return waitFor(ReasonUninitializing,
-			fmt.Sprintf("uninitializing rkecontrolplane %s/%s", p.s.ControlPlane.Namespace, p.s.ControlPlane.Name), WakeControlPlane)
+			fmt.Sprintf("uninitializing rkecontrolplane %s/%s", p.s.ControlPlane.Namespace, p.s.ControlPlane.Name),
+			WakeControlPlane)
 	}
 	if p.s.Cluster.Initialized {
 		p.first = append(p.first, ResetClusterInitialized{})

@@ -10,11 +10,14 @@ func stepTokens(p *pass) verdict {
 	case p.s.ControlPlane.Spec.UnmanagedConfig:
 		return goOn("the configuration is not managed, so there are no tokens")
 	case tokens.Problem != "":
-		return stopFor(failure(ReasonTokensUnusable, "The cluster state secret cannot be used: "+tokens.Problem, WakeStateSecret))
+		return stopFor(failure(ReasonTokensUnusable, "The cluster state secret cannot be used: "+tokens.Problem,
+			WakeStateSecret))
 	case tokens.Exists:
 		return goOn("the join tokens exist")
 	case slices.ContainsFunc(p.machines, (*machine).gotPlan) || slices.ContainsFunc(p.unregistered, (*machine).gotPlan):
-		return stopFor(failure(ReasonTokensLost, "The cluster state secret is missing although plans were delivered; restore it from a backup", WakeStateSecret))
+		return stopFor(failure(ReasonTokensLost,
+			"The cluster state secret is missing although plans were delivered; restore it from a backup",
+			WakeStateSecret))
 	}
 	p.first = append(p.first, CreateTokens{})
 	if len(p.collect((*machine).canBeInit)) == 0 {

@@ -36,9 +36,10 @@ const (
 	msgUncordon     = "waiting for uncordon to finish"
 	msgLeftOut      = "is left out of the roll-out by annotation; "
 	msgNodeLost     = "; its node is unreachable since "
-	msgNodeLostFor  = ". Repair it, delete the Machine, or annotate it " + rkev1.RollOutSkipAnnotation + "=true to go on without it"
-	msgTooLarge     = "the plan has %d KiB, at most %d KiB are delivered%s"
-	msgNoRoom       = "the plan does not fit into plan secret %s together with the reports of its node; " +
+	msgNodeLostFor  = ". Repair it, delete the Machine, or annotate it " + rkev1.RollOutSkipAnnotation +
+		"=true to go on without it"
+	msgTooLarge = "the plan has %d KiB, at most %d KiB are delivered%s"
+	msgNoRoom   = "the plan does not fit into plan secret %s together with the reports of its node; " +
 		"delete the keys with the names of outputs from the secret%s"
 	msgLargest = "; the largest parts are "
 )
@@ -112,14 +113,17 @@ func (t tier) needsPerson(wait *Wait) {
 // hold remembers why the cluster is not in order because of machines that do not hold up others.
 func (p *pass) hold(name string, byReason map[Reason][]note) {
 	if notes := byReason[ReasonPlanTooLarge]; len(notes) > 0 && p.held == nil {
-		p.held = failure(ReasonPlanTooLarge, about("configuring "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane,
+		p.held = failure(ReasonPlanTooLarge, about("configuring "+name+" node(s)", notes), WakePlanSecret, WakeMachine,
+			WakeControlPlane,
 			WakeConfigObject)
 	}
 	if notes := byReason[ReasonVersionUnknown]; len(notes) > 0 && p.held == nil {
-		p.held = failure(ReasonVersionUnknown, about("configuring "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster)
+		p.held = failure(ReasonVersionUnknown, about("configuring "+name+" node(s)", notes), WakePlanSecret,
+			WakeMachine, WakeControlPlane, WakeCluster)
 	}
 	if notes := byReason[ReasonLeftOut]; len(notes) > 0 && p.leftOut == nil {
-		p.leftOut = waitFor(ReasonLeftOut, about("configuring "+name+" node(s)", notes), WakeMachine, WakePlanSecret, WakeCluster, WakeControlPlane)
+		p.leftOut = waitFor(ReasonLeftOut, about("configuring "+name+" node(s)", notes), WakeMachine, WakePlanSecret,
+			WakeCluster, WakeControlPlane)
 	}
 }
 
@@ -134,9 +138,11 @@ func (p *pass) isBehindVersion(m *machine) bool {
 // tierWait is about the machines that change or fail. Machines whose turn comes later appear only when there are no
 // others.
 func tierWait(name string, byReason map[Reason][]note) *Wait {
-	verbs := map[Reason]string{ReasonUncordoning: "uncordoning", ReasonDraining: "draining", ReasonDrainOverdue: "draining"}
+	verbs := map[Reason]string{ReasonUncordoning: "uncordoning", ReasonDraining: "draining",
+		ReasonDrainOverdue: "draining"}
 	for _, reasons := range [][]Reason{
-		{ReasonUncordoning}, {ReasonDrainOverdue, ReasonDraining}, {ReasonRenderFailed, ReasonConfiguring}, {ReasonEtcdUnhealthy}, {ReasonPoolPaused, ReasonChangePending},
+		{ReasonUncordoning}, {ReasonDrainOverdue, ReasonDraining}, {ReasonRenderFailed, ReasonConfiguring},
+		{ReasonEtcdUnhealthy}, {ReasonPoolPaused, ReasonChangePending},
 	} {
 		var notes []note
 		reason := reasons[0]
@@ -149,7 +155,8 @@ func tierWait(name string, byReason map[Reason][]note) *Wait {
 			continue
 		}
 		verb := cmp.Or(verbs[reason], "configuring")
-		wait := waitFor(reason, about(verb+" "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster,
+		wait := waitFor(reason, about(verb+" "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane,
+			WakeCluster,
 			WakeConfigObject, WakeManagement)
 		wait.Failed = reason == ReasonRenderFailed || reason == ReasonDrainOverdue
 		return wait
@@ -189,9 +196,13 @@ func (p *pass) addTicket(step string, m *machine, checksum, cause string) {
 	if p.ticket == nil {
 		p.ticket = &rkev1.DisruptionTicket{Step: step, Cause: cause, Machines: p.openTicket(step)}
 	}
-	p.ticket.Machines = slices.DeleteFunc(p.ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
+	p.ticket.Machines = slices.DeleteFunc(p.ticket.Machines, func(t rkev1.TicketMachine) bool {
+		return t.MachineUID == m.UID
+	})
 	p.ticket.Machines = append(p.ticket.Machines, rkev1.TicketMachine{MachineUID: m.UID, PlanChecksum: checksum})
-	slices.SortFunc(p.ticket.Machines, func(a, b rkev1.TicketMachine) int { return strings.Compare(string(a.MachineUID), string(b.MachineUID)) })
+	slices.SortFunc(p.ticket.Machines, func(a, b rkev1.TicketMachine) int {
+		return strings.Compare(string(a.MachineUID), string(b.MachineUID))
+	})
 }
 
 // openTicket are the machines of the stored ticket that have its plan and are not in order yet.

@@ -48,7 +48,8 @@ func TestDecide_AMissingWorkerTakesNothingAway(t *testing.T) {
 
 // A deleting etcd machine is released only when no machine is left that could remove its member.
 func TestDecide_OnlyTheLastEtcdMachineIsForced(t *testing.T) {
-	w := ready(t, map[string]string{"c": "control-plane,worker", "e1": "etcd,control-plane", "e2": "etcd,control-plane"})
+	w := ready(t, map[string]string{"c": "control-plane,worker", "e1": "etcd,control-plane",
+		"e2": "etcd,control-plane"})
 	for _, name := range []string{"c", "e2"} {
 		w.machines[name].m.Deleting = true
 	}
@@ -89,7 +90,8 @@ func TestDecide_SeveralInitMarks(t *testing.T) {
 	w.machines["c"].m.Marks.InitNode = true
 	d := w.run(t)
 	if w.machines["c"].m.Marks.InitNode || !w.machines["a"].m.Marks.InitNode || d.Wait != nil {
-		t.Errorf("marks are a %v, c %v; wait %+v", w.machines["a"].m.Marks.InitNode, w.machines["c"].m.Marks.InitNode, d.Wait)
+		t.Errorf("marks are a %v, c %v; wait %+v", w.machines["a"].m.Marks.InitNode, w.machines["c"].m.Marks.InitNode,
+			d.Wait)
 	}
 }
 
@@ -134,7 +136,8 @@ func TestDecide_TroubleOfOneMachineIsItsOwn(t *testing.T) {
 			if !strings.HasPrefix(d.Wait.Message, "configuring worker node(s) w1: ") || d.Wait.Failed != tc.wantFailed {
 				t.Errorf("wait is %+v", d.Wait)
 			}
-			if got := w.machines["w1"].m.Reconciled; got.Status != "Unknown" || !strings.HasSuffix(d.Wait.Message, got.Message) {
+			if got := w.machines["w1"].m.Reconciled; got.Status != "Unknown" ||
+				!strings.HasSuffix(d.Wait.Message, got.Message) {
 				t.Errorf("the machine says %+v", got)
 			}
 		})
@@ -158,7 +161,10 @@ func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 	w.add("s", allRoles)
 	w.cp.Spec.AdditionalManifest = "# " + strings.Repeat("x", MaxPlanSize)
 	d := w.run(t)
-	if w.machines["s"].hasPlan() || d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "the plan has 538 KiB, at most 400 KiB are delivered; the largest parts are spec.rkeConfig.additionalManifest (533 KiB)") {
+	if w.machines["s"].hasPlan() || d.Wait == nil || !d.Wait.Failed ||
+		!strings.Contains(d.Wait.Message,
+			"the plan has 538 KiB, at most 400 KiB are delivered; the largest parts are "+
+				"spec.rkeConfig.additionalManifest (533 KiB)") {
 		t.Errorf("wait is %+v", d.Wait)
 	}
 	if status, message := w.condition("Ready"); status != "False" || message != d.Wait.Message {
@@ -170,7 +176,8 @@ func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
 	const remedy = "the plan does not fit into plan secret e-machine-plan together with the reports of its node; " +
 		"delete the keys with the names of outputs from the secret"
-	for name, roles := range map[string]string{"an etcd machine": "etcd", "a control-plane machine": "control-plane", "a worker": "worker"} {
+	for name, roles := range map[string]string{"an etcd machine": "etcd", "a control-plane machine": "control-plane",
+		"a worker": "worker"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(rke2Version)
 			w.add("a-init", "etcd")
@@ -198,7 +205,8 @@ func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
 					t.Errorf("%s became a node: %v", machine, h.m.HasNode)
 				}
 			}
-			if d.Wait == nil || !d.Wait.Failed || d.Wait.Reason != ReasonPlanTooLarge || !strings.HasSuffix(d.Wait.Message, "node(s) e: "+remedy) {
+			if d.Wait == nil || !d.Wait.Failed || d.Wait.Reason != ReasonPlanTooLarge ||
+				!strings.HasSuffix(d.Wait.Message, "node(s) e: "+remedy) {
 				t.Errorf("wait is %+v", d.Wait)
 			}
 			if got := w.machines["e"].m.Reconciled.Message; got != remedy {
@@ -266,7 +274,8 @@ func TestDecide_ANextPlanThatDoesNotFit(t *testing.T) {
 	if !w.machines["new"].hasPlan() || w.machines["s"].hasPlan() {
 		t.Errorf("plans: the new worker %v, the init node %v", w.machines["new"].hasPlan(), w.machines["s"].hasPlan())
 	}
-	if d.Wait == nil || d.Wait.Reason != ReasonPlanTooLarge || !strings.HasPrefix(d.Wait.Message, "configuring bootstrap node(s) s: ") {
+	if d.Wait == nil || d.Wait.Reason != ReasonPlanTooLarge ||
+		!strings.HasPrefix(d.Wait.Message, "configuring bootstrap node(s) s: ") {
 		t.Errorf("wait is %+v", d.Wait)
 	}
 }
@@ -373,7 +382,8 @@ func TestDecide_OddConfigurationIsReportedWhileAMachineIsUnwell(t *testing.T) {
 		if d := w.run(t); d.Wait == nil || d.Wait.Reason != ReasonMachinesUnhealthy {
 			t.Fatalf("wait is %+v", d.Wait)
 		}
-		if status, message := w.condition(ConditionConfigurationUnderstood); status != "False" || !strings.Contains(message, key) {
+		if status, message := w.condition(ConditionConfigurationUnderstood); status != "False" ||
+			!strings.Contains(message, key) {
 			t.Errorf("with %s the condition is %s %q", key, status, message)
 		}
 	}
@@ -387,7 +397,8 @@ func TestDecide_OddConfigurationIsReportedWhileAMachineIsUnwell(t *testing.T) {
 func TestDecide_JoinURLByHand(t *testing.T) {
 	w := newWorld(k3sVersion)
 	h := w.add("s", "etcd,control-plane")
-	h.m.Annotations = map[string]string{"rke.cattle.io/join-url-autoset-disabled": "", "rke.cattle.io/join-url": "https://lb.example:6443"}
+	h.m.Annotations = map[string]string{"rke.cattle.io/join-url-autoset-disabled": "",
+		"rke.cattle.io/join-url": "https://lb.example:6443"}
 	w.add("w", "worker")
 	w.bringUp(t)
 	if got := w.machines["w"].m.Marks.JoinedTo; got != "https://lb.example:6443" {
@@ -435,7 +446,8 @@ func TestDecide_MachinesTellTheVersionOfTheirPlans(t *testing.T) {
 		t.Fatalf("versions (-want +got):\n%s", diff)
 	}
 	w.machines["w"].m.Marks.Version = "" // reset by a MachineSet that has seen an older Machine
-	want := []Effect{MarkMachine{Machine: "w", Marks: Marks{JoinedTo: w.machines["w"].m.Marks.JoinedTo, RenderVersion: render.Version, Version: before}}}
+	want := []Effect{MarkMachine{Machine: "w", Marks: Marks{JoinedTo: w.machines["w"].m.Marks.JoinedTo,
+		RenderVersion: render.Version, Version: before}}}
 	if diff := cmp.Diff(want, Decide(w.snapshot(t)).Effects); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
@@ -451,7 +463,8 @@ func TestDecide_PinnedRenderVersionIsKept(t *testing.T) {
 	w := small(t)
 	w.machines["w"].m.Marks.RenderVersion = "0-unknown"
 	d := w.run(t)
-	if status, message := w.condition(ConditionRenderVersions); d.Wait != nil || status != "False" || !strings.Contains(message, "render version 0-unknown, which") || !strings.Contains(message, ": w") {
+	if status, message := w.condition(ConditionRenderVersions); d.Wait != nil || status != "False" ||
+		!strings.Contains(message, "render version 0-unknown, which") || !strings.Contains(message, ": w") {
 		t.Errorf("wait is %+v, condition %s %q", d.Wait, status, message)
 	}
 	if got := w.machines["w"].m.Marks.RenderVersion; got != "0-unknown" {
@@ -467,14 +480,16 @@ func TestDecide_AppliedSpecFollowsTheSpec(t *testing.T) {
 	w.cp.Generation++
 	w.cp.Spec.AdditionalManifest = "kind: ConfigMap\n"
 	w.run(t)
-	if status, message := w.condition("Reconciled"); status != "Unknown" || message != "RKEControlPlane has not been fully reconciled yet" {
+	if status, message := w.condition("Reconciled"); status != "Unknown" ||
+		message != "RKEControlPlane has not been fully reconciled yet" {
 		t.Errorf("Reconciled is %s %q", status, message)
 	}
 	if w.cp.Status.AppliedSpec.AdditionalManifest != "" || w.cp.Status.ObservedGeneration != w.cp.Generation {
 		t.Error("the spec counts as applied before it is")
 	}
 	w.bringUp(t)
-	if w.cp.Status.AppliedSpec.AdditionalManifest != w.cp.Spec.AdditionalManifest || !conditions.IsTrue(w.cp.Status.Conditions, rkev1.ConditionReconciled) {
+	if w.cp.Status.AppliedSpec.AdditionalManifest != w.cp.Spec.AdditionalManifest ||
+		!conditions.IsTrue(w.cp.Status.Conditions, rkev1.ConditionReconciled) {
 		t.Errorf("status is %+v", w.cp.Status)
 	}
 }

@@ -36,7 +36,8 @@ func (tr *transcript) pass(d Decision) {
 		for _, m := range d.Ticket.Machines {
 			uids = append(uids, string(m.MachineUID))
 		}
-		lines = append(lines, fmt.Sprintf("ticket    %s (%s) %s", d.Ticket.Step, d.Ticket.Cause, strings.Join(uids, " ")))
+		lines = append(lines, fmt.Sprintf("ticket    %s (%s) %s", d.Ticket.Step, d.Ticket.Cause,
+			strings.Join(uids, " ")))
 	}
 	for _, e := range d.Effects {
 		lines = append(lines, describe(e))
@@ -94,7 +95,8 @@ func describe(e Effect) string {
 	case PublishJoinURL:
 		return fmt.Sprintf("publish   %s on %s", e.JoinURL, e.Secret)
 	case SetMachineCondition:
-		return strings.TrimSpace(fmt.Sprintf("condition %s Reconciled=%s %s", e.Machine, e.Condition.Status, e.Condition.Message))
+		return strings.TrimSpace(fmt.Sprintf("condition %s Reconciled=%s %s", e.Machine, e.Condition.Status,
+			e.Condition.Message))
 	case ResetClusterInitialized:
 		return "reset     condition ControlPlaneInitialized of the CAPI cluster"
 	case ForceRemoveMachine:

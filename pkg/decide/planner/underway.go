@@ -12,7 +12,8 @@ import (
 func UnderWay(s Snapshot) []string {
 	var out []string
 	for _, k := range kinds {
-		if c := conditions.Get(s.ControlPlane.Status.Conditions, k.Condition); c != nil && c.Status == rkev1.ConditionUnknown {
+		if c := conditions.Get(s.ControlPlane.Status.Conditions, k.Condition); c != nil &&
+			c.Status == rkev1.ConditionUnknown {
 			out = append(out, "an operation runs: "+k.Title)
 		}
 	}

@@ -33,7 +33,8 @@ func withdraw(node render.Node, state *nodeplan.State, desired plan.NodePlan) pl
 			fresh = append(fresh, removal)
 		}
 	}
-	if full := without(desired, slices.Concat(fresh, repeated)); !state.InSync || nodeplan.Equal(render.WithoutEtcdProof(state.Plan), full) {
+	if full := without(desired, slices.Concat(fresh, repeated)); !state.InSync ||
+		nodeplan.Equal(render.WithoutEtcdProof(state.Plan), full) {
 		return full
 	}
 	return without(desired, fresh)

@@ -91,7 +91,8 @@ func newWorld(version string) *world {
 		now: start,
 		cp: ControlPlane{
 			Namespace: "fleet-default", Name: "demo", Generation: 1,
-			Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: version, ClusterName: "demo", ManagementClusterName: "c-m-1"},
+			Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: version, ClusterName: "demo",
+				ManagementClusterName: "c-m-1"},
 		},
 		cluster:  &Cluster{InfrastructureProvisioned: true},
 		memo:     &render.Memo{},
@@ -110,7 +111,8 @@ func (w *world) add(name, roles string) *host {
 // addBare creates a machine that has neither.
 func (w *world) addBare(name, roles string) *host {
 	serial := len(w.machines) + 10
-	h := &host{m: Machine{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"cattle.io/os": "linux"}}, serial: serial}
+	h := &host{m: Machine{Name: name, UID: types.UID("uid-" + name),
+		Labels: map[string]string{"cattle.io/os": "linux"}}, serial: serial}
 	for _, role := range []string{"etcd", "control-plane", "worker"} {
 		if containsWord(roles, role) {
 			h.m.Labels["rke.cattle.io/"+role+"-role"] = "true"
@@ -121,8 +123,9 @@ func (w *world) addBare(name, roles string) *host {
 }
 
 func containsWord(list, word string) bool {
-	return list == word || len(list) > len(word) && (list[:len(word)+1] == word+"," || list[len(list)-len(word)-1:] == ","+word ||
-		slices.Contains(splitComma(list), word))
+	return list == word || len(list) > len(word) &&
+		(list[:len(word)+1] == word+"," || list[len(list)-len(word)-1:] == ","+word ||
+			slices.Contains(splitComma(list), word))
 }
 
 func splitComma(list string) []string {
@@ -141,13 +144,16 @@ func (w *world) names() []string { return slices.Sorted(maps.Keys(w.machines)) }
 
 // snapshot is what gather would return: separate values that are never changed, like those of caches.
 func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
-	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, AgentDeployed: w.deployed, AwaitsAgent: w.awaits, AgentProblem: w.agentProblem, Tokens: w.tokens, Snapshots: w.snapshots, Objects: w.objects,
+	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, AgentDeployed: w.deployed,
+		AwaitsAgent: w.awaits, AgentProblem: w.agentProblem, Tokens: w.tokens, Snapshots: w.snapshots,
+		Objects:  w.objects,
 		Versions: w.versions, Roll: w.command, Memo: w.memo,
 		Release: distro.Release{Version: w.cp.Spec.KubernetesVersion, Known: true}}
 	s.ControlPlane.Spec, s.ControlPlane.Annotations = *w.cp.Spec.DeepCopy(), maps.Clone(w.cp.Annotations)
 	s.Objects = slices.Clone(w.objects)
 	for i := range s.Objects {
-		s.Objects[i].Data, s.Objects[i].Annotations = maps.Clone(s.Objects[i].Data), maps.Clone(s.Objects[i].Annotations)
+		s.Objects[i].Data, s.Objects[i].Annotations = maps.Clone(s.Objects[i].Data),
+			maps.Clone(s.Objects[i].Annotations)
 	}
 	for _, name := range w.names() {
 		h := w.machines[name]
@@ -155,7 +161,8 @@ func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
 		m.Labels, m.Annotations = maps.Clone(m.Labels), maps.Clone(m.Annotations)
 		if h.registered {
 			state, err := h.parse()
-			m.Plan = &PlanSecret{Name: naming.PlanSecret(name), JoinURL: h.joinURL, ProbesPassed: h.probesSeen, State: state, ReportSize: h.reports,
+			m.Plan = &PlanSecret{Name: naming.PlanSecret(name), JoinURL: h.joinURL, ProbesPassed: h.probesSeen,
+				State: state, ReportSize: h.reports,
 				InitNode: h.initLabel, DeliveredAt: h.delivered, Drain: h.drain, Evidence: h.evidence}
 			if err != nil {
 				m.Plan.Malformed = err.Error()
@@ -192,7 +199,9 @@ func (w *world) applyOne(e Effect) {
 		w.machines[e.Machine].m.Marks = e.Marks
 	case DeliverPlan:
 		h := w.machines[e.Machine]
-		data, err := nodeplan.Deliver(h.data, nodeplan.Delivery{Plan: e.Delivery.Plan, MaxFailures: e.Delivery.MaxFailures, FailureThreshold: e.Delivery.FailureThreshold})
+		data, err := nodeplan.Deliver(h.data,
+			nodeplan.Delivery{Plan: e.Delivery.Plan, MaxFailures: e.Delivery.MaxFailures,
+				FailureThreshold: e.Delivery.FailureThreshold})
 		if err != nil {
 			panic(err)
 		}
@@ -245,7 +254,8 @@ func (h *host) drainNode() {
 
 // hasPlan reports that the host has a plan that it has not applied yet.
 func (h *host) hasPlan() bool {
-	return len(h.data[nodeplan.KeyPlan]) > 0 && string(h.data[nodeplan.KeyAppliedChecksum]) != nodeplan.Checksum(h.data[nodeplan.KeyPlan])
+	return len(h.data[nodeplan.KeyPlan]) > 0 && string(h.data[nodeplan.KeyAppliedChecksum]) !=
+		nodeplan.Checksum(h.data[nodeplan.KeyPlan])
 }
 
 // applyPlan is a pass of the agent in which all instructions succeed and the probes do not pass yet.
@@ -304,10 +314,12 @@ func (h *host) captureAddress() {
 	members := fmt.Sprintf(`{"members":[{"name":"node-1-abc","clientURLs":["https://10.9.9.%d:2379"]}]}`, h.serial)
 	h.data = maps.Clone(h.data)
 	ran := start.Format(time.UnixDate)
-	h.data[nodeplan.KeyAppliedPeriodicOutput], _ = nodeplan.EncodePeriodicOutput(map[string]plan.PeriodicInstructionOutput{
-		"etcd-name":       {Name: "etcd-name", Stdout: []byte("node-1-abc\n"), LastSuccessfulRunTime: ran},
-		"capture-address": {Name: "capture-address", Stdout: []byte("noise\n" + members + "\n"), LastSuccessfulRunTime: ran},
-	})
+	h.data[nodeplan.KeyAppliedPeriodicOutput], _ = nodeplan.EncodePeriodicOutput(
+		map[string]plan.PeriodicInstructionOutput{
+			"etcd-name": {Name: "etcd-name", Stdout: []byte("node-1-abc\n"), LastSuccessfulRunTime: ran},
+			"capture-address": {Name: "capture-address", Stdout: []byte("noise\n" + members + "\n"),
+				LastSuccessfulRunTime: ran},
+		})
 }
 
 // pass decides and applies once, and fails unless a second decision is equal.
@@ -354,7 +366,8 @@ func (w *world) bringUp(t *testing.T) {
 			h.probes(true)
 			h.joinCluster(w.cp.Spec.KubernetesVersion)
 		}
-		w.connected = w.connected || w.cp.Status.Conditions != nil && slices.ContainsFunc(w.names(), func(n string) bool { return w.machines[n].m.HasNode })
+		w.connected = w.connected || w.cp.Status.Conditions != nil &&
+			slices.ContainsFunc(w.names(), func(n string) bool { return w.machines[n].m.HasNode })
 	}
 	t.Fatalf("the cluster never gets ready: %+v", w.cp.Status.Conditions)
 }

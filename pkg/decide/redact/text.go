@@ -23,15 +23,18 @@ const elsewhere = `|(\s-(?:u|-user)[ =])\S+|://[^/\s@]+@|K10[0-9a-f]{8,}\S*`
 var (
 	// secretive finds the values after every word that may introduce a secret. It also treats every long word as a
 	// secret. In short ends of outputs, little is lost by that.
-	secretive = regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
-		`(?:\s*[:=]\s*|\s+)` + value + `|((?:(?:\b|_)(?:auth|pass|psk)|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
-		elsewhere + `|[A-Za-z0-9+/_=-]{40,}`)
+	secretive = regexp.MustCompile(
+		`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
+			`(?:\s*[:=]\s*|\s+)` + value +
+			`|((?:(?:\b|_)(?:auth|pass|psk)|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
+			elsewhere + `|[A-Za-z0-9+/_=-]{40,}`)
 	// told finds the values of variables, fields, flags and headers whose names indicate a secret. It keeps sentences
 	// about Secrets and credentials.
-	told = regexp.MustCompile(`(?i)((?:passw(?:or)?d|passphrase|pwd|authorization|bearer|token|secret[-_]?\w*key|client[-_]?secret|(?:api|access|private)[-_]?key|key[-_]?data` +
-		`|(?:\b|_)(?:auth|pass|psk)|\w+pass\b)[\w-]*["']?\s*[:=]\s*` + value +
-		`|((?:secret|credential)[\w-]*(?:["']\s*:|\s*=)\s*)(?:"[^"]*"|'[^']*'|\S+)` +
-		`|(--?[\w-]*(?:passw(?:or)?d|passphrase|pwd|pass\b|token|secret|credential|(?:api|access|private)[-_]?key)[\w-]*\s+)(?:"[^"]*"|'[^']*'|\S+)|(\bbearer\s+)\S+` + elsewhere)
+	told = regexp.MustCompile(
+		`(?i)((?:passw(?:or)?d|passphrase|pwd|authorization|bearer|token|secret[-_]?\w*key|client[-_]?secret|(?:api|access|private)[-_]?key|key[-_]?data` +
+			`|(?:\b|_)(?:auth|pass|psk)|\w+pass\b)[\w-]*["']?\s*[:=]\s*` + value +
+			`|((?:secret|credential)[\w-]*(?:["']\s*:|\s*=)\s*)(?:"[^"]*"|'[^']*'|\S+)` +
+			`|(--?[\w-]*(?:passw(?:or)?d|passphrase|pwd|pass\b|token|secret|credential|(?:api|access|private)[-_]?key)[\w-]*\s+)(?:"[^"]*"|'[^']*'|\S+)|(\bbearer\s+)\S+` + elsewhere)
 	// queries finds the query of a URL. Some clouds put signatures there.
 	queries = regexp.MustCompile(`(https?://[^\s"'?]+\?)[^\s"']+`)
 	// users finds a user with a password before a host, and the beginning of the host.
@@ -45,9 +48,11 @@ var (
 	digests = regexp.MustCompile(`@sha[0-9]{3}:[0-9a-f]{32,}$`)
 	keys    = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)
 	// names matches fields, flags and variables that contain secrets.
-	names = regexp.MustCompile(`(?i)token|passw|passphrase|pwd|secret|credential|auth|(api|access|private|secret|ssh)[-_]?key|key[-_]?(data|contents?)$|psk|pass$`)
+	names = regexp.MustCompile(
+		`(?i)token|passw|passphrase|pwd|secret|credential|auth|(api|access|private|secret|ssh)[-_]?key|key[-_]?(data|contents?)$|psk|pass$`)
 	// references matches the end of names that only refer to an object with a secret.
-	references = regexp.MustCompile(`(?i)(secret|credential|config|account)[-_]?(secret)?[-_]?(names?|refs?)$|file$|path$|ttl$`)
+	references = regexp.MustCompile(
+		`(?i)(secret|credential|config|account)[-_]?(secret)?[-_]?(names?|refs?)$|file$|path$|ttl$`)
 )
 
 // Text returns a text without the secrets that its words introduce, without the queries of URLs, and without private

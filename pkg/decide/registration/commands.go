@@ -48,7 +48,9 @@ func (f Facts) nodeCommand(flag string) string {
 	if f.Settings.CAChecksum != "" {
 		checksum = " --ca-checksum " + f.Settings.CAChecksum
 	}
-	return fmt.Sprintf("%scurl %s-fL %s/system-agent-install.sh | sudo %ssh -s - --server %s --label 'cattle.io/os=linux' --token %s%s",
+	return fmt.Sprintf(
+		"%scurl %s-fL %s/system-agent-install.sh | sudo %ssh -s - --server %s "+
+			"--label 'cattle.io/os=linux' --token %s%s",
 		environment, flag, f.Settings.ServerURL, environment, f.Settings.ServerURL, placeholder, checksum)
 }
 

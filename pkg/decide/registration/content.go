@@ -112,7 +112,8 @@ func (c Content) write(data map[string][]byte) map[string][]byte {
 		data = map[string][]byte{}
 	}
 	for key, value := range map[string]string{
-		KeyToken: c.Token, KeyPreviousToken: c.Previous, KeyExpiresAt: formatTime(c.ExpiresAt), KeyGraceEndsAt: formatTime(c.GraceEndsAt),
+		KeyToken: c.Token, KeyPreviousToken: c.Previous, KeyExpiresAt: formatTime(c.ExpiresAt),
+		KeyGraceEndsAt: formatTime(c.GraceEndsAt),
 	} {
 		if value == "" {
 			delete(data, key)

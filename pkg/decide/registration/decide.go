@@ -138,7 +138,8 @@ func (f Facts) former(c Content) Content {
 // awaited reports whether agents may have only the previous token. Where spec.ttl sets the lifetime of tokens, it
 // decides.
 func (f Facts) awaited(c Content) bool {
-	return f.Settings.AgentsFollow && f.Registration.Spec.TTL == nil && Serves(f.Registration.Labels, ForAgent) && c.Previous != "" && f.Secret != nil &&
+	return f.Settings.AgentsFollow && f.Registration.Spec.TTL == nil && Serves(f.Registration.Labels, ForAgent) &&
+		c.Previous != "" && f.Secret != nil &&
 		f.Secret.Annotations[FollowedAnnotation] != digest(c.Token)
 }
 
@@ -150,7 +151,8 @@ func (f Facts) first() string {
 	if stored := f.Registration.Status.Token; f.Secret == nil && len(stored) >= minStored {
 		return stored
 	}
-	if f.Secret == nil && len(f.Brought) >= minStored && equality.Semantic.DeepEqual(f.Registration.Status, mgmtv3.ClusterRegistrationTokenStatus{}) {
+	if f.Secret == nil && len(f.Brought) >= minStored && equality.Semantic.DeepEqual(f.Registration.Status,
+		mgmtv3.ClusterRegistrationTokenStatus{}) {
 		return f.Brought
 	}
 	return f.Fresh
@@ -219,8 +221,9 @@ var kind = schema.GroupVersion{Group: "management.cattle.io", Version: "v3"}.Wit
 // secret is the Secret with a content. It keeps the data of other programs.
 func (f Facts) secret(c Content) *corev1.Secret {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.Registration.Namespace, Name: naming.RegistrationTokenSecret(f.Registration.Name)},
-		Type:       corev1.SecretTypeOpaque,
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.Registration.Namespace,
+			Name: naming.RegistrationTokenSecret(f.Registration.Name)},
+		Type: corev1.SecretTypeOpaque,
 	}
 	if f.Secret != nil {
 		secret = f.Secret.DeepCopy()
@@ -240,12 +243,15 @@ func (f Facts) secret(c Content) *corev1.Secret {
 func (f Facts) owners(references []metav1.OwnerReference) []metav1.OwnerReference {
 	yes := true
 	want := metav1.OwnerReference{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: f.Registration.Name, UID: f.Registration.UID, Controller: &yes,
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: f.Registration.Name, UID: f.Registration.UID,
+		Controller: &yes,
 	}
 	others := slices.DeleteFunc(slices.Clone(references), func(r metav1.OwnerReference) bool {
 		return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupKind() == kind.GroupKind()
 	})
-	if slices.ContainsFunc(references, func(r metav1.OwnerReference) bool { return r.UID == want.UID }) && len(others) == len(references)-1 {
+	if slices.ContainsFunc(references, func(r metav1.OwnerReference) bool {
+		return r.UID == want.UID
+	}) && len(others) == len(references)-1 {
 		return references
 	}
 	for i := range others {

@@ -34,7 +34,8 @@ func facts(pairs ...string) *registration.Facts {
 		},
 		Spec: mgmtv3.ClusterRegistrationTokenSpec{ClusterName: "c-m-1"},
 	}
-	f := &registration.Facts{Registration: token, Fresh: fresh, Now: noon, Settings: registration.Settings{ServerURL: "https://drover.example.com"}}
+	f := &registration.Facts{Registration: token, Fresh: fresh, Now: noon,
+		Settings: registration.Settings{ServerURL: "https://drover.example.com"}}
 	if len(pairs) > 0 {
 		f.Secret = secret(f, pairs...)
 	}
@@ -44,9 +45,11 @@ func facts(pairs ...string) *registration.Facts {
 func secret(f *registration.Facts, pairs ...string) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "c-m-1", Name: "crt-token-default-token", Labels: map[string]string{mgmtv3.TokenPurposeLabel: mgmtv3.TokenPurposeNode},
+			Namespace: "c-m-1", Name: "crt-token-default-token",
+			Labels: map[string]string{mgmtv3.TokenPurposeLabel: mgmtv3.TokenPurposeNode},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "management.cattle.io/v3", Kind: "ClusterRegistrationToken", Name: "default-token", UID: f.Registration.UID, Controller: new(true),
+				APIVersion: "management.cattle.io/v3", Kind: "ClusterRegistrationToken", Name: "default-token",
+				UID: f.Registration.UID, Controller: new(true),
 			}},
 		},
 		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{},
@@ -96,62 +99,81 @@ func TestDecide(t *testing.T) {
 		},
 		"the token has expired": {
 			facts: facts("token", old, "expiresAt", at(0)), event: registration.Replaced,
-			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
+			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(month),
+				"gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
 		},
 		"the token expired a year ago": {
-			facts: facts("token", old, "previousToken", "older", "expiresAt", at(-365*24*time.Hour), "gracePeriodExpiresAt", at(-364*24*time.Hour)), event: registration.Replaced,
-			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
+			facts: facts("token", old, "previousToken", "older", "expiresAt", at(-365*24*time.Hour),
+				"gracePeriodExpiresAt", at(-364*24*time.Hour)), event: registration.Replaced,
+			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(month),
+				"gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
 		},
 		"within the grace period both are valid": {
-			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(time.Minute)), next: time.Minute,
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt",
+				at(time.Minute)), next: time.Minute,
 		},
 		"the grace period is over": {
-			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
-			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt",
+				at(0)),
+			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
 		"a previous token with an unknown expiry is invalid": {
-			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", "soon"),
-			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt",
+				"soon"),
+			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
 		"no grace period": {
 			facts: facts("token", "new", "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(time.Minute)),
 			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
 		"a token without an expiry gets one": {
-			facts: facts("token", old), want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
+			facts: facts("token", old), want: map[string]string{"token": old, "expiresAt": at(month + spread)},
+			next: month + spread,
 		},
 		"a token older than its lifetime gets a short expiry": {
-			facts: facts("token", old), edit: func(f *registration.Facts) { f.Registration.CreationTimestamp = metav1.NewTime(noon.Add(-2 * month)) },
+			facts: facts("token", old), edit: func(f *registration.Facts) {
+				f.Registration.CreationTimestamp = metav1.NewTime(noon.Add(-2 * month))
+			},
 			want: map[string]string{"token": old, "expiresAt": at(spread)}, next: spread,
 		},
 		"an unreadable time counts as missing": {
-			facts: facts("token", old, "expiresAt", "tomorrow"), want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
+			facts: facts("token", old, "expiresAt", "tomorrow"),
+			want:  map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
 		},
 		"tokens never expire": {
 			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Settings.TTL = -1 },
 			want: map[string]string{"token": old},
 		},
 		"this token never expires": {
-			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(0)) },
+			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) {
+				f.Registration.Spec.TTL = new(int64(0))
+			},
 			want: map[string]string{"token": old},
 		},
 		"the previous token expires although tokens never expire": {
-			facts: facts("token", "new", "previousToken", old, "gracePeriodExpiresAt", at(0)), edit: func(f *registration.Facts) { f.Settings.TTL = -1 },
+			facts: facts("token", "new", "previousToken", old, "gracePeriodExpiresAt",
+				at(0)), edit: func(f *registration.Facts) { f.Settings.TTL = -1 },
 			want: map[string]string{"token": "new"},
 		},
 		"the lifetime is an hour, and the token is replaced": {
-			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(60)) }, event: registration.Replaced,
-			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(time.Hour), "gracePeriodExpiresAt": at(48 * time.Minute)}, next: 48 * time.Minute,
+			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) {
+				f.Registration.Spec.TTL = new(int64(60))
+			}, event: registration.Replaced,
+			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(time.Hour),
+				"gracePeriodExpiresAt": at(48 * time.Minute)}, next: 48 * time.Minute,
 		},
 		"a minute is too short": {
 			facts: facts("token", old, "expiresAt", at(0)), event: registration.Replaced,
 			edit: func(f *registration.Facts) {
 				f.Registration.Spec.TTL, f.Registration.Spec.GracePeriod = new(int64(1)), new(int64(1))
 			},
-			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(30 * time.Minute), "gracePeriodExpiresAt": at(10 * time.Minute)}, next: 10 * time.Minute,
+			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(30 * time.Minute),
+				"gracePeriodExpiresAt": at(10 * time.Minute)}, next: 10 * time.Minute,
 		},
 		"too many minutes": {
-			facts: facts("token", old, "expiresAt", at(time.Hour)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(1) << 62) }, next: time.Hour,
+			facts: facts("token", old, "expiresAt", at(time.Hour)), edit: func(f *registration.Facts) {
+				f.Registration.Spec.TTL = new(int64(1) << 62)
+			}, next: time.Hour,
 		},
 		"an agent's token is kept while agents cannot learn the next one": {
 			facts: facts(), edit: func(f *registration.Facts) {
@@ -162,20 +184,26 @@ func TestDecide(t *testing.T) {
 		"agents learn the next token": {
 			facts: facts(), event: registration.Made,
 			edit: func(f *registration.Facts) {
-				f.Registration.Labels[mgmtv3.TokenPurposeLabel], f.Settings.AgentsFollow = mgmtv3.TokenPurposeAgent, true
+				f.Registration.Labels[mgmtv3.TokenPurposeLabel], f.Settings.AgentsFollow = mgmtv3.TokenPurposeAgent,
+					true
 			},
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
 		},
 		"the previous token is kept until an agent uses the new one": {
-			facts: facts("token", "new", "previousToken", old, "expiresAt", at(48*time.Hour), "gracePeriodExpiresAt", at(0)), edit: agentsFollow,
-			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(48 * time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(48*time.Hour), "gracePeriodExpiresAt",
+				at(0)), edit: agentsFollow,
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(48 * time.Hour),
+				"gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
 		},
 		"no third token is created before that": {
-			facts: facts("token", "new", "previousToken", old, "expiresAt", at(0), "gracePeriodExpiresAt", at(0)), edit: agentsFollow,
-			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(24 * time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(0), "gracePeriodExpiresAt", at(0)),
+			edit:  agentsFollow,
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(24 * time.Hour),
+				"gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
 		},
 		"an agent uses the new token": {
-			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt",
+				at(0)),
 			edit: func(f *registration.Facts) {
 				agentsFollow(f)
 				f.Secret = registration.Followed(f.Secret, "new")
@@ -183,16 +211,19 @@ func TestDecide(t *testing.T) {
 			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
 		"earlier use of the previous token does not count": {
-			facts: facts("token", old, "previousToken", "older", "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			facts: facts("token", old, "previousToken", "older", "expiresAt", at(time.Hour), "gracePeriodExpiresAt",
+				at(0)),
 			edit: func(f *registration.Facts) {
 				agentsFollow(f)
 				f.Secret = registration.Followed(f.Secret, old)
 				f.Secret.Data["token"], f.Secret.Data["previousToken"] = []byte("new"), []byte(old)
 			},
-			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: time.Hour,
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(time.Hour),
+				"gracePeriodExpiresAt": at(24 * time.Hour)}, next: time.Hour,
 		},
 		"the requested lifetime is used": {
-			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt",
+				at(0)),
 			edit: func(f *registration.Facts) {
 				agentsFollow(f)
 				f.Registration.Spec.TTL = new(int64(60))
@@ -200,10 +231,16 @@ func TestDecide(t *testing.T) {
 			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
 		"a token for agents and hosts is kept, too": {
-			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Labels = nil }, event: registration.Made, want: map[string]string{"token": fresh},
+			facts: facts(), edit: func(
+				f *registration.Facts) {
+				f.Registration.Labels = nil
+			}, event: registration.Made, want: map[string]string{"token": fresh},
 		},
 		"a token in an old status moves to the Secret": {
-			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Status.Token = old }, event: registration.Made,
+			facts: facts(), edit: func(
+				f *registration.Facts) {
+				f.Registration.Status.Token = old
+			}, event: registration.Made,
 			want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
 		},
 		"the agent's token from another management cluster is the first token": {
@@ -213,23 +250,31 @@ func TestDecide(t *testing.T) {
 		"the agent's earlier token is not used after its revocation": {
 			facts: facts(), edit: func(f *registration.Facts) {
 				f.Brought, f.Registration.Status.TokenSecretName = old, "crt-token-default-token"
-			}, event: registration.Made, want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+			}, event: registration.Made, want: map[string]string{"token": fresh, "expiresAt": at(month + spread)},
+			next: month + spread,
 		},
 		"an earlier token that is too weak is not used": {
 			facts: facts(), edit: func(f *registration.Facts) { f.Brought = "hunter2" }, event: registration.Made,
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
 		},
 		"a weak token is not moved": {
-			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Status.Token = "hunter2" }, event: registration.Made,
+			facts: facts(), edit: func(
+				f *registration.Facts) {
+				f.Registration.Status.Token = "hunter2"
+			}, event: registration.Made,
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
 		},
 		"a user removed the token from the Secret": {
-			facts: facts("note", "keep"), edit: func(f *registration.Facts) { f.Registration.Status.Token = old }, event: registration.Made,
-			want: map[string]string{"token": fresh, "note": "keep", "expiresAt": at(month + spread)}, next: month + spread,
+			facts: facts("note",
+				"keep"), edit: func(f *registration.Facts) { f.Registration.Status.Token = old },
+			event: registration.Made,
+			want:  map[string]string{"token": fresh, "note": "keep", "expiresAt": at(month + spread)}, next: month +
+				spread,
 		},
 		"other keys are kept": {
 			facts: facts("token", old, "note", "keep", "expiresAt", at(0)), event: registration.Replaced,
-			want: map[string]string{"token": fresh, "note": "keep", "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
+			want: map[string]string{"token": fresh, "note": "keep", "previousToken": old, "expiresAt": at(month),
+				"gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,8 +330,10 @@ func TestDecide_SecretNamesItsOwner(t *testing.T) {
 	for name, edit := range map[string]func(*corev1.Secret){
 		"it was moved with its registration": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "the-former-one" },
 		"it has no owner":                    func(s *corev1.Secret) { s.OwnerReferences = nil },
-		"it has another purpose":             func(s *corev1.Secret) { s.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent },
-		"it has no purpose":                  func(s *corev1.Secret) { s.Labels = nil },
+		"it has another purpose": func(s *corev1.Secret) {
+			s.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent
+		},
+		"it has no purpose": func(s *corev1.Secret) { s.Labels = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			broken := *f
@@ -313,12 +360,14 @@ func TestDecide_Commands(t *testing.T) {
 	f := facts()
 	f.Settings.CAChecksum = "c0ffee"
 	f.Environment = []corev1.EnvVar{
-		{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}, {Name: "ODD", Value: "a\"b$(c)`d`\\"}, {Name: "no name;", Value: "x"},
+		{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}, {Name: "ODD", Value: "a\"b$(c)`d`\\"},
+		{Name: "no name;", Value: "x"},
 		{Name: "ELSEWHERE", ValueFrom: &corev1.EnvVarSource{}},
 	}
 	const environment = `HTTPS_PROXY="http://proxy:3128" ODD="a\"b\$(c)\` + "`d\\`" + `\\" `
 	node := func(flag, environment, rest string) string {
-		return environment + "curl " + flag + "-fL https://drover.example.com/system-agent-install.sh | sudo " + environment +
+		return environment + "curl " + flag + "-fL https://drover.example.com/system-agent-install.sh | sudo " +
+			environment +
 			"sh -s - --server https://drover.example.com --label 'cattle.io/os=linux' --token {token}" + rest
 	}
 	want := mgmtv3.ClusterRegistrationTokenStatus{
@@ -335,9 +384,11 @@ func TestDecide_Commands(t *testing.T) {
 	}
 	f.Registration.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent
 	want = mgmtv3.ClusterRegistrationTokenStatus{
-		TokenSecretName: "crt-token-default-token", ManifestURL: "https://drover.example.com/v3/import/{token}_c-m-1.yaml",
+		TokenSecretName: "crt-token-default-token",
+		ManifestURL:     "https://drover.example.com/v3/import/{token}_c-m-1.yaml",
 		Command:         "kubectl apply -f https://drover.example.com/v3/import/{token}_c-m-1.yaml",
-		InsecureCommand: "curl --insecure -sfL https://drover.example.com/v3/import/{token}_c-m-1.yaml | kubectl apply -f -",
+		InsecureCommand: "curl --insecure -sfL https://drover.example.com/v3/import/{token}_c-m-1.yaml | kubectl " +
+			"apply -f -",
 	}
 	if diff := cmp.Diff(want, status()); diff != "" {
 		t.Errorf("for agents (-want +got):\n%s", diff)
@@ -348,12 +399,14 @@ func TestDecide_Commands(t *testing.T) {
 		t.Errorf("for both (-want +got):\n%s", diff)
 	}
 	f.Settings.ServerURL = ""
-	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"}, status()); diff != "" {
+	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"},
+		status()); diff != "" {
 		t.Errorf("without an address (-want +got):\n%s", diff)
 	}
 	f.Registration.Labels = map[string]string{mgmtv3.TokenPurposeLabel: "agnet"}
 	f.Settings.ServerURL = "https://drover.example.com"
-	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"}, status()); diff != "" {
+	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"},
+		status()); diff != "" {
 		t.Errorf("without a purpose (-want +got):\n%s", diff)
 	}
 }
@@ -371,7 +424,8 @@ func TestServes(t *testing.T) {
 		"without a purpose":       {label("agnet"), false, false},
 		"with an unknown purpose": {label(""), false, false},
 	} {
-		if registration.Serves(tc.labels, registration.ForAgent) != tc.agent || registration.Serves(tc.labels, registration.ForNode) != tc.node {
+		if registration.Serves(tc.labels, registration.ForAgent) != tc.agent ||
+			registration.Serves(tc.labels, registration.ForNode) != tc.node {
 			t.Errorf("%s: agent %v, node %v", name, !tc.agent, !tc.node)
 		}
 		if !registration.Serves(tc.labels, registration.Any) {
@@ -392,7 +446,8 @@ func TestDecide_Invariants(t *testing.T) {
 			return rapid.SampledFrom([]string{"", "x", "2026-13-01T00:00:00Z"}).Draw(r, "broken")
 		})
 		token := rapid.SampledFrom([]string{"", old, "another"})
-		f := facts("token", token.Draw(r, "token"), "previousToken", token.Draw(r, "previous"), "expiresAt", when.Draw(r, "expires"), "gracePeriodExpiresAt", when.Draw(r, "grace"))
+		f := facts("token", token.Draw(r, "token"), "previousToken", token.Draw(r, "previous"), "expiresAt",
+			when.Draw(r, "expires"), "gracePeriodExpiresAt", when.Draw(r, "grace"))
 		if rapid.Bool().Draw(r, "no secret") {
 			f.Secret = nil
 		}

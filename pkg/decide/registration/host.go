@@ -80,11 +80,13 @@ func ParseHost(said map[string][]string) (Host, error) {
 	}
 	host := Host{
 		ID: first(hostID), NodeName: strings.ToLower(first(hostNodeName)),
-		Etcd: first(hostEtcd) == "true", ControlPlane: first(hostControlPlane) == "true", Worker: first(hostWorker) == "true",
+		Etcd: first(hostEtcd) == "true", ControlPlane: first(hostControlPlane) == "true",
+		Worker:  first(hostWorker) == "true",
 		Address: first(hostAddress), InternalAddress: first(hostInternalAddress),
 	}
 	errs := []error{
-		host.check(), checkAddresses("--address", host.Address), checkAddresses("--internal-address", host.InternalAddress),
+		host.check(), checkAddresses("--address", host.Address),
+		checkAddresses("--internal-address", host.InternalAddress),
 	}
 	var err error
 	if host.Labels, err = parseLabels(said[hostLabels]); err != nil {
@@ -99,13 +101,17 @@ func ParseHost(said map[string][]string) (Host, error) {
 func (h *Host) check() error {
 	var errs []error
 	if h.ID == "" || len(validation.IsValidLabelValue(h.ID)) > 0 {
-		errs = append(errs, errors.New("the identity of the host must be at most 63 letters, digits, dots, dashes and underscores"))
+		errs = append(errs,
+			errors.New("the identity of the host must be at most 63 letters, digits, dots, dashes and underscores"))
 	}
 	if !h.Etcd && !h.ControlPlane && !h.Worker {
 		errs = append(errs, errors.New("a role is missing: --etcd, --controlplane, --worker or --all-roles"))
 	}
-	if h.NodeName != "" && (len(validation.IsDNS1123Subdomain(h.NodeName)) > 0 || len(validation.IsValidLabelValue(h.NodeName)) > 0) {
-		errs = append(errs, fmt.Errorf("--node-name %q must be at most 63 lower-case letters, digits, dots and dashes, and begin and end with a letter or digit", h.NodeName))
+	if h.NodeName != "" && (len(validation.IsDNS1123Subdomain(h.NodeName)) > 0 ||
+		len(validation.IsValidLabelValue(h.NodeName)) > 0) {
+		errs = append(errs,
+			fmt.Errorf("--node-name %q must be at most 63 lower-case letters, digits, dots and dashes, and begin "+
+				"and end with a letter or digit", h.NodeName))
 	}
 	return errors.Join(errs...)
 }
@@ -161,7 +167,8 @@ func parseLabels(lists []string) (map[string]string, error) {
 // reserved reports whether Drover and Cluster API use the key to identify machines and nodes.
 func reserved(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	for _, own := range []string{"cluster.x-k8s.io", "rke.cattle.io", "plan.cattle.io", "resources.cattle.io", "drover.io"} {
+	for _, own := range []string{"cluster.x-k8s.io", "rke.cattle.io", "plan.cattle.io", "resources.cattle.io",
+		"drover.io"} {
 		if domain == own || strings.HasSuffix(domain, "."+own) {
 			return true
 		}
@@ -173,7 +180,8 @@ func reserved(key string) bool {
 // reject.
 func forbidden(key string) bool {
 	domain, name, _ := strings.Cut(key, "/")
-	if domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io") {
+	if domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
+		!strings.HasSuffix(domain, ".k8s.io") {
 		return false
 	}
 	for _, allowed := range []string{"node.kubernetes.io", "kubelet.kubernetes.io"} {
@@ -181,19 +189,24 @@ func forbidden(key string) bool {
 			return false
 		}
 	}
-	return !slices.Contains(map[string][]string{"kubernetes.io": {"hostname", "os", "arch"}, "topology.kubernetes.io": {"zone", "region"}}[domain], name)
+	return !slices.Contains(map[string][]string{"kubernetes.io": {"hostname", "os", "arch"},
+		"topology.kubernetes.io": {"zone", "region"}}[domain], name)
 }
 
 // parseTaints reads KEY=VALUE:EFFECT, and KEY:EFFECT like kubectl.
 func parseTaints(lists []string) ([]corev1.Taint, error) {
 	var taints []corev1.Taint
-	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+		corev1.TaintEffectNoExecute}
 	for _, piece := range pieces(lists) {
 		rest, effect, _ := strings.Cut(piece, ":")
 		key, value, _ := strings.Cut(rest, "=")
 		taint := corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
-		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 || !slices.Contains(effects, taint.Effect) {
-			return nil, fmt.Errorf("--taint %q must be KEY=VALUE:EFFECT or KEY:EFFECT, with the effect NoSchedule, PreferNoSchedule or NoExecute", piece)
+		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 ||
+			!slices.Contains(effects, taint.Effect) {
+			return nil, fmt.Errorf(
+				"--taint %q must be KEY=VALUE:EFFECT or KEY:EFFECT, with the effect NoSchedule, PreferNoSchedule or "+
+					"NoExecute", piece)
 		}
 		if strings.HasPrefix(key, "node-role.kubernetes.io/") {
 			return nil, fmt.Errorf("--taint %q: Drover sets the taints of node-role.kubernetes.io from the roles; "+

@@ -44,23 +44,28 @@ func (h *Host) Machine(namespace, cluster string) (Machine, error) {
 	}
 	labels := h.labels(cluster)
 	meta := func(annotations map[string]string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: h.MachineName(), Labels: maps.Clone(labels), Annotations: maps.Clone(annotations)}
+		return metav1.ObjectMeta{Namespace: namespace, Name: h.MachineName(), Labels: maps.Clone(labels),
+			Annotations: maps.Clone(annotations)}
 	}
 	taints := map[string]string{}
 	if value := annotations[rkev1.TaintsAnnotation]; value != "" {
 		taints[rkev1.TaintsAnnotation] = value
 	}
 	reference := func(kind string) clusterv1.ContractVersionedObjectReference {
-		return clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.SchemeGroupVersion.Group, Kind: kind, Name: h.MachineName()}
+		return clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.SchemeGroupVersion.Group, Kind: kind,
+			Name: h.MachineName()}
 	}
 	drain, deletion := drainSeconds, nodeDeletionSeconds
 	return Machine{
-		Bootstrap: &rkev1.RKEBootstrap{ObjectMeta: meta(annotations), Spec: rkev1.RKEBootstrapSpec{ClusterName: cluster}},
-		Custom:    &rkev1.CustomMachine{ObjectMeta: meta(taints)},
+		Bootstrap: &rkev1.RKEBootstrap{ObjectMeta: meta(annotations),
+			Spec: rkev1.RKEBootstrapSpec{ClusterName: cluster}},
+		Custom: &rkev1.CustomMachine{ObjectMeta: meta(taints)},
 		Machine: &clusterv1.Machine{ObjectMeta: meta(taints), Spec: clusterv1.MachineSpec{
-			ClusterName: cluster,
-			Bootstrap:   clusterv1.Bootstrap{ConfigRef: reference("RKEBootstrap")}, InfrastructureRef: reference("CustomMachine"),
-			Deletion: clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: &drain, NodeDeletionTimeoutSeconds: &deletion},
+			ClusterName:       cluster,
+			Bootstrap:         clusterv1.Bootstrap{ConfigRef: reference("RKEBootstrap")},
+			InfrastructureRef: reference("CustomMachine"),
+			Deletion: clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: &drain,
+				NodeDeletionTimeoutSeconds: &deletion},
 		}},
 	}, nil
 }
@@ -69,7 +74,8 @@ func (h *Host) Machine(namespace, cluster string) (Machine, error) {
 func (h *Host) labels(cluster string) map[string]string {
 	labels := map[string]string{rkev1.CattleOSLabel: "linux"}
 	maps.Copy(labels, h.Labels)
-	labels[clusterv1.ClusterNameLabel], labels[rkev1.ClusterNameLabel], labels[rkev1.MachineIDLabel] = cluster, cluster, h.ID
+	labels[clusterv1.ClusterNameLabel], labels[rkev1.ClusterNameLabel], labels[rkev1.MachineIDLabel] = cluster, cluster,
+		h.ID
 	for label, has := range map[string]bool{
 		rkev1.EtcdRoleLabel: h.Etcd, rkev1.ControlPlaneRoleLabel: h.ControlPlane, rkev1.WorkerRoleLabel: h.Worker,
 		clusterv1.MachineControlPlaneLabel: h.ControlPlane,
@@ -86,7 +92,8 @@ func (h *Host) labels(cluster string) map[string]string {
 
 func (h *Host) annotations() (map[string]string, error) {
 	annotations := map[string]string{}
-	for key, value := range map[string]string{rkev1.AddressAnnotation: h.Address, rkev1.InternalAddressAnnotation: h.InternalAddress} {
+	for key, value := range map[string]string{rkev1.AddressAnnotation: h.Address,
+		rkev1.InternalAddressAnnotation: h.InternalAddress} {
 		if value != "" {
 			annotations[key] = value
 		}
@@ -109,7 +116,8 @@ func (h *Host) annotations() (map[string]string, error) {
 }
 
 // saidAnnotations are the annotations with a host's description. Other annotations come from other programs or users.
-var saidAnnotations = []string{rkev1.AddressAnnotation, rkev1.InternalAddressAnnotation, rkev1.LabelsAnnotation, rkev1.TaintsAnnotation}
+var saidAnnotations = []string{rkev1.AddressAnnotation, rkev1.InternalAddressAnnotation, rkev1.LabelsAnnotation,
+	rkev1.TaintsAnnotation}
 
 // Correction returns a merge patch that makes an existing object match wanted and removes what its host said before.
 // All labels become those of wanted, because a host may set almost any. The patch applies only to this version of the

@@ -107,11 +107,14 @@ func Decide(in Input) Decision {
 			continue
 		} else if left -= cost; found == nil {
 			out.Create = append(out.Create, want)
-		} else if changed := merged(found, want); found.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(changed, found) {
+		} else if changed := merged(found, want); found.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(
+			changed, found) {
 			out.Update = append(out.Update, changed)
 		}
 	}
-	maps.DeleteFunc(have, func(name string, s *rkev1.ETCDSnapshot) bool { return listed[name] || s.DeletionTimestamp != nil })
+	maps.DeleteFunc(have, func(name string, s *rkev1.ETCDSnapshot) bool {
+		return listed[name] || s.DeletionTimestamp != nil
+	})
 	out.goes(in, have, len(listed))
 	for _, list := range [][]*rkev1.ETCDSnapshot{out.Create, out.Update, out.Delete} {
 		slices.SortFunc(list, byName)
@@ -205,17 +208,20 @@ func desired(in Input, file File, metadata string, specs modes) (*rkev1.ETCDSnap
 		TypeMeta: metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "ETCDSnapshot"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: in.Cluster.Namespace,
-			Name:      naming.ETCDSnapshot(in.Cluster.Name, storage, file.SnapshotName, file.NodeName, file.Location, seconds(file.CreatedAt)),
-			Labels:    map[string]string{rkev1.ClusterNameLabel: in.Cluster.Name},
+			Name: naming.ETCDSnapshot(in.Cluster.Name, storage, file.SnapshotName, file.NodeName, file.Location,
+				seconds(file.CreatedAt)),
+			Labels: map[string]string{rkev1.ClusterNameLabel: in.Cluster.Name},
 			Annotations: map[string]string{
-				rkev1.SnapshotNameAnnotation: file.Name, rkev1.SnapshotFileNameAnnotation: file.SnapshotName, rkev1.SnapshotStorageAnnotation: storage,
+				rkev1.SnapshotNameAnnotation: file.Name, rkev1.SnapshotFileNameAnnotation: file.SnapshotName,
+				rkev1.SnapshotStorageAnnotation: storage,
 			},
 			OwnerReferences: []metav1.OwnerReference{owner},
 		},
 		Spec: rkev1.ETCDSnapshotSpec{ClusterName: in.Cluster.Name},
 		SnapshotFile: rkev1.ETCDSnapshotFile{
-			Name: file.SnapshotName, NodeName: file.NodeName, Location: file.Location, Metadata: metadata, CreatedAt: file.CreatedAt,
-			Size: file.Size, S3: file.S3.DeepCopy(), Status: failed, Message: file.Message,
+			Name: file.SnapshotName, NodeName: file.NodeName, Location: file.Location, Metadata: metadata,
+			CreatedAt: file.CreatedAt,
+			Size:      file.Size, S3: file.S3.DeepCopy(), Status: failed, Message: file.Message,
 		},
 	}
 	if storage == storageLocal && len(validation.IsValidLabelValue(file.NodeName)) == 0 {

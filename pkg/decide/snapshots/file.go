@@ -91,7 +91,8 @@ type storage struct {
 // that no ETCDSnapshot can describe.
 func (l *listed) file() (File, bool) {
 	name, node := l.Metadata.Name, l.Spec.NodeName
-	if l.Metadata.DeletionTimestamp != nil || !isFileName(l.Spec.SnapshotName) || name == "" || clean(name, maxObjectName) != name || clean(node, maxObjectName) != node {
+	if l.Metadata.DeletionTimestamp != nil || !isFileName(l.Spec.SnapshotName) || name == "" ||
+		clean(name, maxObjectName) != name || clean(node, maxObjectName) != node {
 		return File{}, false
 	}
 	out := File{
@@ -108,7 +109,8 @@ func (l *listed) file() (File, bool) {
 		}
 		out.S3 = &rkev1.ETCDSnapshotS3{
 			Endpoint: clean(s3.Endpoint, maxLocation), EndpointCA: s3.EndpointCA, SkipSSLVerify: s3.SkipSSLVerify,
-			Bucket: clean(s3.Bucket, maxBucket), Region: clean(s3.Region, maxLocation), Folder: clean(s3.Prefix, maxLocation),
+			Bucket: clean(s3.Bucket, maxBucket), Region: clean(s3.Region, maxLocation),
+			Folder: clean(s3.Prefix, maxLocation),
 		}
 	}
 	return out, true
@@ -151,7 +153,8 @@ func timeOf(text string) *metav1.Time {
 }
 
 func isFileName(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= maxName && clean(name, maxName) == name && !strings.ContainsAny(name, `/\`)
+	return name != "" && name != "." && name != ".." && len(name) <= maxName && clean(name, maxName) == name &&
+		!strings.ContainsAny(name, `/\`)
 }
 
 // clean keeps the printable characters, and at most limit bytes of them.

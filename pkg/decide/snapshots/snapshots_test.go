@@ -31,14 +31,16 @@ func read(page string) (files []snapshots.File, complete bool, err error) {
 
 func local(name string) snapshots.File {
 	return snapshots.File{
-		Name: "local-" + name, SnapshotName: name, NodeName: "n1", Location: "file:///snapshots/" + name, Size: 4096, Successful: true,
-		CreatedAt: new(metav1.NewTime(time.Unix(1795694402, 0).UTC())),
+		Name: "local-" + name, SnapshotName: name, NodeName: "n1", Location: "file:///snapshots/" + name, Size: 4096,
+		Successful: true,
+		CreatedAt:  new(metav1.NewTime(time.Unix(1795694402, 0).UTC())),
 	}
 }
 
 func input(files ...snapshots.File) snapshots.Input {
 	return snapshots.Input{
-		Cluster: demo, Files: files, Complete: true, Machines: map[string]snapshots.Machine{"n1": {Name: "server-a", UID: "machine-uid"}}, Now: noon,
+		Cluster: demo, Files: files, Complete: true,
+		Machines: map[string]snapshots.Machine{"n1": {Name: "server-a", UID: "machine-uid"}}, Now: noon,
 	}
 }
 
@@ -76,11 +78,13 @@ func TestDecide_AListBecomesObjects(t *testing.T) {
 					"etcdsnapshot.rke.io/storage":              "local",
 					"etcdsnapshot.rke.io/restore-mode-options": "none,kubernetesVersion,all",
 				},
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "server-a", UID: "machine-uid"}},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine",
+					Name: "server-a", UID: "machine-uid"}},
 			},
 			Spec: rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
 			SnapshotFile: rkev1.ETCDSnapshotFile{
-				Name: "on-demand-n1-1795694402", NodeName: "n1", Location: "file:///snapshots/on-demand-n1-1795694402", Metadata: metadata,
+				Name: "on-demand-n1-1795694402", NodeName: "n1", Location: "file:///snapshots/on-demand-n1-1795694402",
+				Metadata:  metadata,
 				CreatedAt: &created, Size: 5 << 20, Status: "successful",
 			},
 		},
@@ -95,12 +99,15 @@ func TestDecide_AListBecomesObjects(t *testing.T) {
 					"etcdsnapshot.rke.io/storage":              "s3",
 					"etcdsnapshot.rke.io/restore-mode-options": "none",
 				},
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "cluster-uid"}},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster",
+					Name: "demo", UID: "cluster-uid"}},
 			},
 			Spec: rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
 			SnapshotFile: rkev1.ETCDSnapshotFile{
-				Name: "on-demand-n1-1795694402", NodeName: "n1", Location: "s3://backups/demo/on-demand-n1-1795694402", CreatedAt: &created,
-				S3: &rkev1.ETCDSnapshotS3{Endpoint: "s3.example.com", Bucket: "backups", Region: "r1", Folder: "demo", SkipSSLVerify: true}, Status: "failed", Message: "no such bucket[31m",
+				Name: "on-demand-n1-1795694402", NodeName: "n1", Location: "s3://backups/demo/on-demand-n1-1795694402",
+				CreatedAt: &created,
+				S3: &rkev1.ETCDSnapshotS3{Endpoint: "s3.example.com", Bucket: "backups", Region: "r1",
+					Folder: "demo", SkipSSLVerify: true}, Status: "failed", Message: "no such bucket[31m",
 			},
 		},
 	}}
@@ -133,40 +140,62 @@ func TestDecide_ExistingObjects(t *testing.T) {
 		want [3]string
 	}{
 		"a file that is missing for the first time": {in: input(), have: []*rkev1.ETCDSnapshot{made}},
-		"a file that is missing for a long time":    {in: since(snapshots.Grace), have: []*rkev1.ETCDSnapshot{made}, want: [3]string{"", "", made.Name}},
-		"a file that is missing for a short time":   {in: since(snapshots.Grace - time.Second), have: []*rkev1.ETCDSnapshot{made}},
+		"a file that is missing for a long time": {in: since(snapshots.Grace), have: []*rkev1.ETCDSnapshot{made},
+			want: [3]string{"", "", made.Name}},
+		"a file that is missing for a short time": {in: since(snapshots.Grace - time.Second),
+			have: []*rkev1.ETCDSnapshot{made}},
 		"a file on a node without a machine": {
-			in: snapshots.Input{Cluster: demo, Files: []snapshots.File{local("one")}, Complete: true, Now: noon, Missing: since(snapshots.Grace).Missing}, have: []*rkev1.ETCDSnapshot{made},
+			in: snapshots.Input{Cluster: demo, Files: []snapshots.File{local("one")}, Complete: true, Now: noon,
+				Missing: since(snapshots.Grace).Missing}, have: []*rkev1.ETCDSnapshot{made},
 		},
 		"a file that is missing in an incomplete list": {
-			in: snapshots.Input{Cluster: demo, Now: noon, Missing: since(snapshots.Grace).Missing}, have: []*rkev1.ETCDSnapshot{made},
+			in:   snapshots.Input{Cluster: demo, Now: noon, Missing: since(snapshots.Grace).Missing},
+			have: []*rkev1.ETCDSnapshot{made},
 		},
 		"a file whose object is being deleted": {
-			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.DeletionTimestamp = new(metav1.Now()) })},
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) {
+				s.DeletionTimestamp = new(metav1.Now())
+			})},
 		},
 		"an edited object": {
-			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.SnapshotFile.Name = "two" })}, want: [3]string{"", made.Name, ""},
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) {
+				s.SnapshotFile.Name = "two"
+			})}, want: [3]string{"", made.Name, ""},
 		},
 		"an object with other labels": {
-			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Labels["team"] = "a" })},
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) {
+				s.Labels["team"] = "a"
+			})},
 		},
 		"two objects for one file": {
-			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Name = "zzz" }), made}, want: [3]string{"", "", "zzz"},
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) {
+				s.Name = "zzz"
+			}), made}, want: [3]string{"", "", "zzz"},
 		},
 		"two objects for one file, one being deleted": {
-			in: input(local("one")), have: []*rkev1.ETCDSnapshot{made, with(func(s *rkev1.ETCDSnapshot) { s.Name, s.DeletionTimestamp = "aaa", new(metav1.Now()) })},
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{made, with(func(s *rkev1.ETCDSnapshot) {
+				s.Name, s.DeletionTimestamp = "aaa", new(metav1.Now())
+			})},
 		},
 		"two entries with one name": {
-			in: input(local("one"), func() snapshots.File { f := local("two"); f.Name = "local-one"; return f }()), have: []*rkev1.ETCDSnapshot{made},
+			in: input(local("one"), func() snapshots.File {
+				f := local("two")
+				f.Name = "local-one"
+				return f
+			}()), have: []*rkev1.ETCDSnapshot{made},
 		},
 		"an object with another name, from another program": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Name = "zzz" })},
 		},
 		"an object that was written by hand": {
-			in: input(), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { delete(s.Annotations, rkev1.SnapshotNameAnnotation) })},
+			in: input(), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) {
+				delete(s.Annotations, rkev1.SnapshotNameAnnotation)
+			})},
 		},
 		"a recreated machine": {
-			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.OwnerReferences[0].UID = "before" })}, want: [3]string{"", made.Name, ""},
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) {
+				s.OwnerReferences[0].UID = "before"
+			})}, want: [3]string{"", made.Name, ""},
 		},
 	}
 	for name, tc := range tests {
@@ -198,7 +227,8 @@ func TestDecide_KeepsTheUsersCredential(t *testing.T) {
 	made.SnapshotFile.S3.CloudCredentialName, made.SnapshotFile.Size = "cattle-global-data:cc-old", 0
 	in.Have = []*rkev1.ETCDSnapshot{made}
 	decision := snapshots.Decide(in)
-	if len(decision.Update) != 1 || decision.Update[0].SnapshotFile.S3.CloudCredentialName != "cattle-global-data:cc-old" || decision.Update[0].SnapshotFile.Size != 4096 {
+	if len(decision.Update) != 1 || decision.Update[0].SnapshotFile.S3.CloudCredentialName !=
+		"cattle-global-data:cc-old" || decision.Update[0].SnapshotFile.Size != 4096 {
 		t.Errorf("update: %+v", decision.Update)
 	}
 	if made.SnapshotFile.Size != 0 || file.S3.CloudCredentialName != "" {
@@ -212,29 +242,41 @@ func TestList_Input(t *testing.T) {
 	list := func(items string) string { return `{"kind":"ETCDSnapshotFileList","items":[` + items + `]}` }
 	entry := func(spec string) string { return list(`{"metadata":{"name":"x"},"spec":{` + spec + `}}`) }
 	for name, raw := range map[string]string{
-		"no name": entry(`"snapshotName":""`), "a path": entry(`"snapshotName":"../../etc/shadow"`), "the folder": entry(`"snapshotName":".."`),
-		"a Windows path": entry(`"snapshotName":"a\\b"`), "two lines": entry(`"snapshotName":"a\nb"`), "a long name": entry(`"snapshotName":"` + strings.Repeat("a", 256) + `"`),
-		"a long node": entry(`"snapshotName":"a","nodeName":"` + strings.Repeat("n", 254) + `"`), "a node in two lines": entry(`"snapshotName":"a","nodeName":"a\nb"`),
-		"a large authority":               entry(`"snapshotName":"a","s3":{"endpointCA":"` + strings.Repeat("n", 1<<20) + `"}`),
-		"a long bucket":                   entry(`"snapshotName":"a","s3":{"bucket":"` + strings.Repeat("n", 64) + `"}`),
-		"an object that is being deleted": list(`{"metadata":{"name":"x","deletionTimestamp":"2026-11-26T12:00:02Z"},"spec":{"snapshotName":"a"}}`),
+		"no name": entry(`"snapshotName":""`), "a path": entry(`"snapshotName":"../../etc/shadow"`),
+		"the folder":     entry(`"snapshotName":".."`),
+		"a Windows path": entry(`"snapshotName":"a\\b"`), "two lines": entry(`"snapshotName":"a\nb"`),
+		"a long name":         entry(`"snapshotName":"` + strings.Repeat("a", 256) + `"`),
+		"a long node":         entry(`"snapshotName":"a","nodeName":"` + strings.Repeat("n", 254) + `"`),
+		"a node in two lines": entry(`"snapshotName":"a","nodeName":"a\nb"`),
+		"a large authority": entry(`"snapshotName":"a","s3":{"endpointCA":"` +
+			strings.Repeat("n", 1<<20) + `"}`),
+		"a long bucket": entry(`"snapshotName":"a","s3":{"bucket":"` + strings.Repeat("n", 64) +
+			`"}`),
+		"an object that is being deleted": list(
+			`{"metadata":{"name":"x","deletionTimestamp":"2026-11-26T12:00:02Z"},"spec":{"snapshotName":"a"}}`),
 	} {
 		if files, complete, err := read(raw); err != nil || len(files) > 0 || !complete {
 			t.Errorf("%s: %v, %v, complete %t", name, files, err, complete)
 		}
 	}
-	if files, complete, err := read(list(`{"metadata":{"name":7}},{"metadata":{"name":"x"},"spec":{"snapshotName":"a"}}`)); err != nil || len(files) != 1 || complete {
+	if files, complete, err := read(
+		list(`{"metadata":{"name":7}},{"metadata":{"name":"x"},"spec":{"snapshotName":"a"}}`)); err != nil ||
+		len(files) != 1 || complete {
 		t.Errorf("an unreadable entry: %v, %v, complete %t", files, err, complete)
 	}
-	if files, complete, err := read(`{"kind":"PartialObjectMetadataList","items":null}`); err != nil || len(files) > 0 || !complete {
+	if files, complete, err := read(`{"kind":"PartialObjectMetadataList","items":null}`); err != nil ||
+		len(files) > 0 || !complete {
 		t.Errorf("no entries, as API servers write it: %v, %v, complete %t", files, err, complete)
 	}
-	if _, complete, err := read(`{"kind":"ETCDSnapshotFileList","metadata":{"continue":"more"},"items":[]}`); err != nil || complete {
+	if _, complete, err := read(`{"kind":"ETCDSnapshotFileList","metadata":{"continue":"more"},"items":[]}`); err !=
+		nil || complete {
 		t.Errorf("a list with more to come: %v, complete %t", err, complete)
 	}
 	for _, raw := range []string{
-		"", "<html>", "null", "{}", `{"items":[]}`, `{"kind":"ETCDSnapshotFileList"}`, `{"kind":"ETCDSnapshotFileList","items":{}}`, `{"kind":"Status","items":[]}`,
-		list(strings.Repeat("{},", 2000) + "{}"), list(`"` + strings.Repeat("x", 100)), list(`{"metadata":{"name":"x"}`),
+		"", "<html>", "null", "{}", `{"items":[]}`, `{"kind":"ETCDSnapshotFileList"}`,
+		`{"kind":"ETCDSnapshotFileList","items":{}}`, `{"kind":"Status","items":[]}`,
+		list(strings.Repeat("{},", 2000) + "{}"), list(`"` + strings.Repeat("x", 100)),
+		list(`{"metadata":{"name":"x"}`),
 	} {
 		if files, _, err := read(raw); err == nil {
 			t.Errorf("%.40q counts as a list: %v", raw, files)
@@ -247,17 +289,21 @@ func TestList_Input(t *testing.T) {
 func TestList_SizesAndTimes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{
-		`"5Mi"`: 5 << 20, `4096`: 4096, `"1.5k"`: 1500, `"1e-2000000000"`: 0, `"-1"`: 0, `{}`: 0, `null`: 0, `"` + strings.Repeat("9", 40) + `"`: 0,
+		`"5Mi"`: 5 << 20, `4096`: 4096, `"1.5k"`: 1500, `"1e-2000000000"`: 0, `"-1"`: 0, `{}`: 0, `null`: 0,
+		`"` + strings.Repeat("9", 40) + `"`: 0,
 	} {
-		files, _, err := read(`{"kind":"ETCDSnapshotFileList","items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a"},"status":{"size":` + text + `}}]}`)
+		files, _, err := read(
+			`{"kind":"ETCDSnapshotFileList","items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a"},"status":{"size":` + text + `}}]}`)
 		if err != nil || len(files) != 1 || files[0].Size != want {
 			t.Errorf("size %s: %+v, %v, want %d", text, files, err, want)
 		}
 	}
 	for text, want := range map[string]string{
-		"2026-11-26T13:00:02.75+01:00": "2026-11-26T12:00:02Z", "0001-01-01T00:00:00Z": "", "": "", "yesterday": "", "9999-12-31T23:59:59-01:00": "",
+		"2026-11-26T13:00:02.75+01:00": "2026-11-26T12:00:02Z", "0001-01-01T00:00:00Z": "", "": "", "yesterday": "",
+		"9999-12-31T23:59:59-01:00": "",
 	} {
-		files, _, err := read(`{"kind":"ETCDSnapshotFileList","items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a"},"status":{"creationTime":"` + text + `"}}]}`)
+		files, _, err := read(
+			`{"kind":"ETCDSnapshotFileList","items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a"},"status":{"creationTime":"` + text + `"}}]}`)
 		got := ""
 		if err == nil && len(files) == 1 && files[0].CreatedAt != nil {
 			got = files[0].CreatedAt.Format(time.RFC3339Nano)
@@ -276,11 +322,15 @@ func TestList_TheYoungestOfAllPages(t *testing.T) {
 	for page := range 3 {
 		var items []string
 		for i := range size {
-			items = append(items, fmt.Sprintf(`{"metadata":{"name":"x%d"},"spec":{"snapshotName":"a"},"status":{"creationTime":%q}}`, page*size+i,
-				noon.Add(time.Duration(page*size+i)*time.Second).Format(time.RFC3339)))
+			items = append(items,
+				fmt.Sprintf(`{"metadata":{"name":"x%d"},"spec":{"snapshotName":"a"},"status":{"creationTime":%q}}`,
+					page*size+i,
+					noon.Add(time.Duration(page*size+i)*time.Second).Format(time.RFC3339)))
 		}
 		next := map[bool]string{true: "more"}[page < 2]
-		got, err := list.Read(strings.NewReader(fmt.Sprintf(`{"kind":"ETCDSnapshotFileList","metadata":{"continue":%q},"items":[%s]}`, next, strings.Join(items, ","))))
+		got, err := list.Read(
+			strings.NewReader(fmt.Sprintf(`{"kind":"ETCDSnapshotFileList","metadata":{"continue":%q},"items":[%s]}`,
+				next, strings.Join(items, ","))))
 		if err != nil || got != next {
 			t.Fatalf("page %d: %q, %v", page, got, err)
 		}
@@ -306,7 +356,8 @@ func TestDecide_NoMoreThanMaxFiles(t *testing.T) {
 		in.Have = append(in.Have, snapshots.Decide(input(file)).Create...)
 	}
 	decision := snapshots.Decide(in)
-	if len(decision.Create) != 1 || len(decision.Delete) != 1 || decision.Delete[0].SnapshotFile.Name != "old0" || len(decision.Missing) > 0 {
+	if len(decision.Create) != 1 || len(decision.Delete) != 1 || decision.Delete[0].SnapshotFile.Name != "old0" ||
+		len(decision.Missing) > 0 {
 		t.Errorf("%d objects are created, and these are deleted: %v", len(decision.Create), decision.Delete)
 	}
 }

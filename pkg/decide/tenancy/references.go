@@ -48,7 +48,8 @@ func credentials(cluster *provv1.Cluster) []Reference {
 			return
 		}
 		namespace, name := topology.CredentialSecret(cluster.Namespace, reference)
-		refs = append(refs, Reference{Field: field, NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+		refs = append(refs,
+			Reference{Field: field, NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 	}
 	add("spec.cloudCredentialSecretName", cluster.Spec.CloudCredentialSecretName)
 	for i := range cluster.Spec.RKEConfig.MachinePools {
@@ -66,7 +67,8 @@ func configured(cluster *provv1.Cluster) []Reference {
 		inS3 = render.StorageReferences(cluster.Namespace, config.ETCD.S3)
 	}
 	var refs []Reference
-	for _, ref := range render.References(cluster.Namespace, &rkev1.RKEControlPlaneSpec{ClusterConfiguration: *config}, render.Settings{}) {
+	for _, ref := range render.References(cluster.Namespace, &rkev1.RKEControlPlaneSpec{ClusterConfiguration: *config},
+		render.Settings{}) {
 		if ref.Kind != render.KindSecret {
 			continue
 		}

@@ -68,7 +68,8 @@ func TestOffered_RefusesBareNames(t *testing.T) {
 	t.Parallel()
 	demo := types.NamespacedName{Namespace: "a", Name: "demo"}
 	for list, want := range map[string]bool{
-		"": false, "demo": false, "a/demo": true, "x, a/demo": true, "a/*": true, "b/*": false, "b/demo": false, "*": false, "*/*": false, "a/": false,
+		"": false, "demo": false, "a/demo": true, "x, a/demo": true, "a/*": true, "b/*": false, "b/demo": false,
+		"*": false, "*/*": false, "a/": false,
 	} {
 		for _, annotation := range []string{rkev1.AuthorizedObjectAnnotation, rkev1.AuthorizedSecretAnnotation} {
 			if got := tenancy.Offered(map[string]string{annotation: list}, demo); got != want {
@@ -111,7 +112,8 @@ func TestGrants_RecordTheAuthorOfEachReference(t *testing.T) {
 	if got := authors(before); got != "cc=alice pool=alice s3=alice vsphere=alice" {
 		t.Fatalf("authors: %s", got)
 	}
-	if diff := cmp.Diff(alice, tenancy.Grants(before, key)[types.NamespacedName{Namespace: "clouds", Name: "vsphere"}]); diff != "" {
+	if diff := cmp.Diff(alice,
+		tenancy.Grants(before, key)[types.NamespacedName{Namespace: "clouds", Name: "vsphere"}]); diff != "" {
 		t.Errorf("the author (-want +got):\n%s", diff)
 	}
 	after := before.DeepCopy()

@@ -45,15 +45,17 @@ func TestDesired_Golden(t *testing.T) {
 			first.WorkerRole = false
 			worker := provv1.RKEMachinePool{
 				Name: "workers", WorkerRole: true, Quantity: new(int32(2)), Paused: true, DrainBeforeDelete: true,
-				NodeConfig:                   &corev1.ObjectReference{APIVersion: topology.MachineConfigVersion, Kind: "PodConfig", Name: "nc-demo"},
+				NodeConfig: &corev1.ObjectReference{APIVersion: topology.MachineConfigVersion,
+					Kind: "PodConfig", Name: "nc-demo"},
 				DrainBeforeDeleteTimeout:     &metav1.Duration{Duration: 90*time.Second + time.Millisecond},
 				MachineDeploymentLabels:      map[string]string{"tier": "workers"},
 				MachineDeploymentAnnotations: map[string]string{"note": "kept"},
 				HostnameLengthLimit:          30,
-				RollingUpdate:                &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromString("25%"))},
-				NodeStartupTimeout:           &metav1.Duration{Duration: 20 * time.Minute},
-				UnhealthyNodeTimeout:         &metav1.Duration{Duration: time.Minute},
-				MaxUnhealthy:                 new("40%"), UnhealthyRange: new("[1-2]"),
+				RollingUpdate: &provv1.RKEMachinePoolRollingUpdate{
+					MaxSurge: new(intstr.FromString("25%"))},
+				NodeStartupTimeout:   &metav1.Duration{Duration: 20 * time.Minute},
+				UnhealthyNodeTimeout: &metav1.Duration{Duration: time.Minute},
+				MaxUnhealthy:         new("40%"), UnhealthyRange: new("[1-2]"),
 				AutoscalingMinSize: new(int32(3)), AutoscalingMaxSize: new(int32(6)),
 			}
 			worker.Labels = map[string]string{"env": "prod"}
@@ -151,17 +153,21 @@ func TestDesired_WhatReplacesMachines(t *testing.T) {
 		config       func(*unstructured.Unstructured)
 		wantReplaced bool
 	}{
-		"nothing":             {},
-		"labels":              {cluster: func(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"a": "b"} }},
-		"credential":          {cluster: func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "known" }},
-		"quantity":            {cluster: func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(5)) }},
-		"version":             {cluster: func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+rke2r1" }},
-		"configuration":       {cluster: func(c *provv1.Cluster) { c.Spec.RKEConfig.ProvisionGeneration = 4 }},
-		"an unknown field":    {config: func(u *unstructured.Unstructured) { u.Object["unknown"] = "changed" }},
-		"an emptied field":    {config: func(u *unstructured.Unstructured) { delete(u.Object, "userdata") }},
-		"labels of a config":  {config: func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) }},
-		"a field of the spec": {config: func(u *unstructured.Unstructured) { u.Object["image"] = "other" }, wantReplaced: true},
-		"a field's type":      {config: func(u *unstructured.Unstructured) { u.Object["etcdTmpfs"] = int64(512) }, wantReplaced: true},
+		"nothing":          {},
+		"labels":           {cluster: func(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"a": "b"} }},
+		"credential":       {cluster: func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "known" }},
+		"quantity":         {cluster: func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(5)) }},
+		"version":          {cluster: func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+rke2r1" }},
+		"configuration":    {cluster: func(c *provv1.Cluster) { c.Spec.RKEConfig.ProvisionGeneration = 4 }},
+		"an unknown field": {config: func(u *unstructured.Unstructured) { u.Object["unknown"] = "changed" }},
+		"an emptied field": {config: func(u *unstructured.Unstructured) { delete(u.Object, "userdata") }},
+		"labels of a config": {config: func(u *unstructured.Unstructured) {
+			u.SetLabels(map[string]string{"a": "b"})
+		}},
+		"a field of the spec": {config: func(u *unstructured.Unstructured) { u.Object["image"] = "other" },
+			wantReplaced: true},
+		"a field's type": {config: func(u *unstructured.Unstructured) { u.Object["etcdTmpfs"] = int64(512) },
+			wantReplaced: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -205,14 +211,19 @@ func TestDesired_Replicas(t *testing.T) {
 		want    int32
 	}{
 		"the quantity": {edit: func(*provv1.Cluster) {}, want: 3},
-		"the quantity overrides the existing size":     {edit: func(*provv1.Cluster) {}, current: map[string]int32{"demo-pool1": 7}, want: 3},
-		"without a quantity the size starts at one":    {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }, want: 1},
-		"without a quantity the existing size is kept": {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }, current: map[string]int32{"demo-pool1": 7}, want: 7},
-		"an autoscaler starts with its quantity":       {edit: autoscale(1, 5), want: 3},
-		"an autoscaler starts with its minimum":        {edit: autoscale(4, 5), want: 4},
-		"an autoscaler keeps the existing size":        {edit: autoscale(1, 9), current: map[string]int32{"demo-pool1": 7}, want: 7},
-		"an autoscaler is limited to its maximum":      {edit: autoscale(1, 5), current: map[string]int32{"demo-pool1": 7}, want: 5},
-		"another pool's size is ignored":               {edit: autoscale(1, 5), current: map[string]int32{"demo-pool2": 5}, want: 3},
+		"the quantity overrides the existing size": {edit: func(*provv1.Cluster) {},
+			current: map[string]int32{"demo-pool1": 7}, want: 3},
+		"without a quantity the size starts at one": {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil },
+			want: 1},
+		"without a quantity the existing size is kept": {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil },
+			current: map[string]int32{"demo-pool1": 7}, want: 7},
+		"an autoscaler starts with its quantity": {edit: autoscale(1, 5), want: 3},
+		"an autoscaler starts with its minimum":  {edit: autoscale(4, 5), want: 4},
+		"an autoscaler keeps the existing size": {edit: autoscale(1, 9), current: map[string]int32{"demo-pool1": 7},
+			want: 7},
+		"an autoscaler is limited to its maximum": {edit: autoscale(1, 5), current: map[string]int32{"demo-pool1": 7},
+			want: 5},
+		"another pool's size is ignored": {edit: autoscale(1, 5), current: map[string]int32{"demo-pool2": 5}, want: 3},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -234,11 +245,15 @@ func TestDesired_Autoscaler(t *testing.T) {
 		scaled bool
 		want   map[string]string
 	}{
-		"not used":                {},
-		"enabled":                 {scaled: true, want: map[string]string{provv1.ClusterAutoscalerEnabledAnnotation: "true"}},
-		"paused":                  {scaled: true, paused: "true", want: map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}},
-		"paused by any value":     {scaled: true, paused: "maintenance", want: map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}},
-		"false does not pause it": {scaled: true, paused: "false", want: map[string]string{provv1.ClusterAutoscalerEnabledAnnotation: "true"}},
+		"not used": {},
+		"enabled": {scaled: true,
+			want: map[string]string{provv1.ClusterAutoscalerEnabledAnnotation: "true"}},
+		"paused": {scaled: true, paused: "true",
+			want: map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}},
+		"paused by any value": {scaled: true, paused: "maintenance",
+			want: map[string]string{provv1.ClusterAutoscalerPausedAnnotation: "true"}},
+		"false does not pause it": {scaled: true, paused: "false",
+			want: map[string]string{provv1.ClusterAutoscalerEnabledAnnotation: "true"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +261,8 @@ func TestDesired_Autoscaler(t *testing.T) {
 			in := demo(t, func(cluster *provv1.Cluster) {
 				cluster.Annotations = map[string]string{provv1.ClusterAutoscalerPausedAnnotation: c.paused}
 				if c.scaled {
-					pool(cluster, 0).AutoscalingMinSize, pool(cluster, 0).AutoscalingMaxSize = new(int32(1)), new(int32(5))
+					pool(cluster, 0).AutoscalingMinSize, pool(cluster, 0).AutoscalingMaxSize = new(int32(1)),
+						new(int32(5))
 				}
 			})
 			clusters := find[*clusterv1.Cluster](t, desired(t, in))
@@ -310,7 +326,8 @@ func TestDesired_SpecForSnapshotsHasNoOperations(t *testing.T) {
 		t.Error("a requested operation counts as a change of configuration")
 	}
 	var spec provv1.ClusterSpec
-	if err := json.Unmarshal([]byte(packed.Read(t, without)), &spec); err != nil || spec.KubernetesVersion != "v1.36.2+rke2r1" {
+	if err := json.Unmarshal([]byte(packed.Read(t, without)), &spec); err != nil || spec.KubernetesVersion !=
+		"v1.36.2+rke2r1" {
 		t.Errorf("spec %+v, error %v", spec, err)
 	}
 }
@@ -327,8 +344,10 @@ func TestDesired_NodeDeletionTimeout(t *testing.T) {
 		pool func(*provv1.RKEMachinePool)
 		want int32
 	}{
-		"not drained":                  {func(*provv1.RKEMachinePool) {}, 10 * minutes},
-		"a limit without a drain":      {func(p *provv1.RKEMachinePool) { p.DrainBeforeDeleteTimeout = &metav1.Duration{Duration: time.Hour} }, 10 * minutes},
+		"not drained": {func(*provv1.RKEMachinePool) {}, 10 * minutes},
+		"a limit without a drain": {func(p *provv1.RKEMachinePool) {
+			p.DrainBeforeDeleteTimeout = &metav1.Duration{Duration: time.Hour}
+		}, 10 * minutes},
 		"drained":                      {drained(nil), 70 * minutes},
 		"drained without limit":        {drained(&metav1.Duration{}), 70 * minutes},
 		"drained for a while":          {drained(&metav1.Duration{Duration: 5 * time.Minute}), 15 * minutes},
@@ -343,7 +362,8 @@ func TestDesired_NodeDeletionTimeout(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := find[*clusterv1.MachineDeployment](t, objects)[0].Spec.Template.Spec.Deletion.NodeDeletionTimeoutSeconds
+			got := find[*clusterv1.MachineDeployment](t,
+				objects)[0].Spec.Template.Spec.Deletion.NodeDeletionTimeoutSeconds
 			if diff := cmp.Diff(&c.want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -80,7 +80,10 @@ func WithoutEffect(cluster *provv1.Cluster) []Ignored {
 		pool, at := &cluster.Spec.RKEConfig.MachinePools[i], fmt.Sprintf("spec.rkeConfig.machinePools[%d]", i)
 		_, ours := configRef(pool)
 		if ours && pool.Userdata != nil && pool.Userdata.InlineUserdata != "" {
-			out = append(out, Ignored{at + ".userdata", "has no effect on machines of node drivers: set the user data in the pool's machine config, if its driver takes them"})
+			out = append(out,
+				Ignored{at + ".userdata",
+					"has no effect on machines of node drivers: set the user data in the pool's machine config, if " +
+						"its driver takes them"})
 		}
 		if ref := pool.NodeConfig; ref != nil && ref.Namespace != "" && ref.Namespace != cluster.Namespace {
 			out = append(out, Ignored{at + ".machineConfigRef.namespace", fmt.Sprintf("has no effect: the machine "+

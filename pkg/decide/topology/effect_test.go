@@ -13,7 +13,8 @@ import (
 // TestWithoutEffect checks that exactly the fields without effect are reported.
 func TestWithoutEffect(t *testing.T) {
 	own := &corev1.ObjectReference{Kind: "PodConfig", Name: "a"}
-	foreign := &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "a"}
+	foreign := &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2",
+		Kind: "AWSMachineTemplate", Name: "a"}
 	data := &rkev1.UserdataSpec{InlineUserdata: "#cloud-config\n"}
 	pool := func(c *provv1.Cluster, edit func(*provv1.RKEMachinePool)) {
 		p := provv1.RKEMachinePool{Name: "p", NodeConfig: own.DeepCopy()}
@@ -26,13 +27,16 @@ func TestWithoutEffect(t *testing.T) {
 	}{
 		"nothing": {func(c *provv1.Cluster) { pool(c, func(*provv1.RKEMachinePool) {}) }, nil},
 		"reinstallation of the agents": {
-			func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 }, []string{"spec.redeploySystemAgentGeneration"},
+			func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 }, []string{
+				"spec.redeploySystemAgentGeneration"},
 		},
 		"templates of pod security": {
 			func(c *provv1.Cluster) {
-				c.Spec.DefaultPodSecurityAdmissionConfigurationTemplateName, c.Spec.DefaultPodSecurityPolicyTemplateName = "restricted", "old"
+				c.Spec.DefaultPodSecurityAdmissionConfigurationTemplateName = "restricted"
+				c.Spec.DefaultPodSecurityPolicyTemplateName = "old"
 			},
-			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName", "spec.defaultPodSecurityPolicyTemplateName"},
+			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName",
+				"spec.defaultPodSecurityPolicyTemplateName"},
 		},
 		"isolation of projects": {
 			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = new(true) }, []string{"spec.enableNetworkPolicy"},
@@ -41,14 +45,18 @@ func TestWithoutEffect(t *testing.T) {
 			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = new(false) }, nil,
 		},
 		"an existing Cluster API cluster": {
-			func(c *provv1.Cluster) { c.Spec.ClusterAPIConfig = &provv1.ClusterAPIConfig{ClusterName: "capi"} }, []string{"spec.clusterAPIConfig"},
+			func(c *provv1.Cluster) {
+				c.Spec.ClusterAPIConfig = &provv1.ClusterAPIConfig{
+					ClusterName: "capi"}
+			}, []string{"spec.clusterAPIConfig"},
 		},
 		"ignored errors of drains": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.UpgradeStrategy.WorkerDrainOptions.IgnoreErrors = true
 				c.Spec.RKEConfig.UpgradeStrategy.ControlPlaneDrainOptions.IgnoreErrors = true
 			},
-			[]string{"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.ignoreErrors", "spec.rkeConfig.upgradeStrategy.workerDrainOptions.ignoreErrors"},
+			[]string{"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.ignoreErrors",
+				"spec.rkeConfig.upgradeStrategy.workerDrainOptions.ignoreErrors"},
 		},
 		"user data of a node driver's machines": {
 			func(c *provv1.Cluster) { pool(c, func(p *provv1.RKEMachinePool) { p.Userdata = data }) },

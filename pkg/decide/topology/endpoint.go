@@ -52,7 +52,8 @@ func EndpointServers(machines []*clusterv1.Machine) []EndpointServer {
 			continue
 		}
 		if host := hostFromOutside(machine.Status.Addresses); host != "" {
-			servers = append(servers, EndpointServer{Node: cmp.Or(machine.Status.NodeRef.Name, machine.Name), Host: host})
+			servers = append(servers, EndpointServer{Node: cmp.Or(machine.Status.NodeRef.Name, machine.Name),
+				Host: host})
 		}
 	}
 	slices.SortFunc(servers, func(a, b EndpointServer) int { return cmp.Compare(a.Node, b.Node) })
@@ -62,7 +63,8 @@ func EndpointServers(machines []*clusterv1.Machine) []EndpointServer {
 // hostFromOutside is the first valid address. Addresses come from a node and are not trusted.
 func hostFromOutside(addresses clusterv1.MachineAddresses) string {
 	for _, kind := range []clusterv1.MachineAddressType{
-		clusterv1.MachineExternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalIP, clusterv1.MachineInternalDNS,
+		clusterv1.MachineExternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalIP,
+		clusterv1.MachineInternalDNS,
 	} {
 		for _, address := range addresses {
 			host := net.JoinHostPort(address.Address, strconv.Itoa(distro.APIServerPort))

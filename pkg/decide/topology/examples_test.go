@@ -57,7 +57,8 @@ func example(t *testing.T, file string) topology.Input {
 			in.Credentials[document.GetNamespace()+":"+document.GetName()] = true
 			in.Credentials[document.GetName()] = true
 		case strings.HasSuffix(document.GetKind(), "Config"):
-			ref := topology.ConfigRef{APIVersion: document.GetAPIVersion(), Kind: document.GetKind(), Name: document.GetName()}
+			ref := topology.ConfigRef{APIVersion: document.GetAPIVersion(), Kind: document.GetKind(),
+				Name: document.GetName()}
 			in.MachineConfigs[ref] = document
 			if in.Schemas[ref.SchemaName()] == nil {
 				in.Schemas[ref.SchemaName()] = &mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{}}
@@ -77,7 +78,8 @@ func TestManagement(t *testing.T) {
 	in := demo(t, func(c *provv1.Cluster) {
 		c.Labels = map[string]string{"env": "prod", "objectset.rio.cattle.io/hash": "of the Cluster itself"}
 		c.Annotations = map[string]string{
-			provv1.DescriptionAnnotation: "ours", provv1.CreatorIDAnnotation: "u-1", provv1.FleetWorkspaceNameAnnotation: "elsewhere",
+			provv1.DescriptionAnnotation: "ours", provv1.CreatorIDAnnotation: "u-1",
+			provv1.FleetWorkspaceNameAnnotation:                "elsewhere",
 			"kubectl.kubernetes.io/last-applied-configuration": "{}",
 			"drover.io/granted-references":                     "[]",
 		}
@@ -87,8 +89,10 @@ func TestManagement(t *testing.T) {
 	objects := topology.Management(in.Cluster, topology.Registry{})
 	record := find[*mgmtv3.Cluster](t, objects)[0]
 	want := mgmtv3.ClusterSpec{
-		DisplayName: "demo", Description: "ours", ImportedConfig: &mgmtv3.ImportedConfig{}, FleetWorkspaceName: "elsewhere",
-		AgentEnvVars: []corev1.EnvVar{{Name: "A", Value: "b"}, {Name: "CATTLE_AGENT_VAR_DIR", Value: "/data/agent"}},
+		DisplayName: "demo", Description: "ours", ImportedConfig: &mgmtv3.ImportedConfig{},
+		FleetWorkspaceName: "elsewhere",
+		AgentEnvVars: []corev1.EnvVar{{Name: "A", Value: "b"},
+			{Name: "CATTLE_AGENT_VAR_DIR", Value: "/data/agent"}},
 	}
 	if diff := cmp.Diff(want, record.Spec); diff != "" {
 		t.Error(diff)
@@ -96,8 +100,10 @@ func TestManagement(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"env": "prod"}, record.Labels); diff != "" {
 		t.Error(diff)
 	}
-	if record.Annotations[provv1.AdministratedAnnotation] != "true" || record.Annotations[provv1.CreatorIDAnnotation] != "u-1" ||
-		record.Annotations["kubectl.kubernetes.io/last-applied-configuration"] != "" || record.Annotations["drover.io/granted-references"] != "" {
+	if record.Annotations[provv1.AdministratedAnnotation] != "true" || record.Annotations[provv1.CreatorIDAnnotation] !=
+		"u-1" ||
+		record.Annotations["kubectl.kubernetes.io/last-applied-configuration"] != "" ||
+		record.Annotations["drover.io/granted-references"] != "" {
 		t.Errorf("annotations %v", record.Annotations)
 	}
 	purposes := map[string]string{}
@@ -122,14 +128,16 @@ func TestManagement_Registry(t *testing.T) {
 		return rkev1.GenericMap{Data: map[string]any{"system-default-registry": url}}
 	}
 	config := func(c *provv1.Cluster, url string) {
-		c.Spec.RKEConfig.Registries = &rkev1.Registry{Configs: map[string]rkev1.RegistryConfig{url: {AuthConfigSecretName: "auth"}}}
+		c.Spec.RKEConfig.Registries = &rkev1.Registry{
+			Configs: map[string]rkev1.RegistryConfig{url: {AuthConfigSecretName: "auth"}}}
 	}
 	cases := map[string]struct {
 		edit func(*provv1.Cluster)
 		want mgmtv3.ClusterSecrets
 	}{
 		"the registry of the installation": {
-			func(*provv1.Cluster) {}, mgmtv3.ClusterSecrets{PrivateRegistryURL: "global.example", PrivateRegistrySecret: "global-pull"},
+			func(*provv1.Cluster) {}, mgmtv3.ClusterSecrets{PrivateRegistryURL: "global.example",
+				PrivateRegistrySecret: "global-pull"},
 		},
 		"the registry of the installation with the cluster's credential": {
 			func(c *provv1.Cluster) { config(c, "global.example") },
@@ -149,12 +157,14 @@ func TestManagement_Registry(t *testing.T) {
 		"for all machines by selector": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.MachineSelectorConfig = []rkev1.RKESystemConfig{
-					{Config: key("some.example"), MachineLabelSelector: &metav1.LabelSelector{}}, {Config: key("all.example")},
+					{Config: key("some.example"), MachineLabelSelector: &metav1.LabelSelector{}},
+					{Config: key("all.example")},
 				}
 			}, mgmtv3.ClusterSecrets{PrivateRegistryURL: "all.example"},
 		},
 		"of an imported cluster": {
-			func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, mgmtv3.ClusterSecrets{PrivateRegistryURL: "global.example", PrivateRegistrySecret: "global-pull"},
+			func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, mgmtv3.ClusterSecrets{
+				PrivateRegistryURL: "global.example", PrivateRegistrySecret: "global-pull"},
 		},
 	}
 	for name, c := range cases {
@@ -177,7 +187,9 @@ func TestManagement_Provider(t *testing.T) {
 		"a node driver":   {func(*provv1.Cluster) {}, "pod"},
 		"custom machines": {func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = nil }, "custom"},
 		"imported":        {func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, "imported"},
-		"set by a user":   {func(c *provv1.Cluster) { c.Annotations = map[string]string{"ui.rancher/provider": "harvester"} }, "harvester"},
+		"set by a user": {func(c *provv1.Cluster) {
+			c.Annotations = map[string]string{"ui.rancher/provider": "harvester"}
+		}, "harvester"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +199,8 @@ func TestManagement_Provider(t *testing.T) {
 			}
 		})
 	}
-	for version, want := range map[string]string{"v1.36.2+k3s1": "k3s", "v1.36.2+rke2r1": "rke2", "v1.36.2": "", "": ""} {
+	for version, want := range map[string]string{"v1.36.2+k3s1": "k3s", "v1.36.2+rke2r1": "rke2", "v1.36.2": "",
+		"": ""} {
 		if got := topology.Distribution(version); got != want {
 			t.Errorf("%s: %q", version, got)
 		}

@@ -38,7 +38,8 @@ func machineHealthCheck(in Input, pool *provv1.RKEMachinePool) *clusterv1.Machin
 	}
 	timeout, startup := longestTimes(group)
 	unhealthy := func(status corev1.ConditionStatus) clusterv1.UnhealthyNodeCondition {
-		return clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: status, TimeoutSeconds: seconds(timeout)}
+		return clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: status,
+			TimeoutSeconds: seconds(timeout)}
 	}
 	check := &clusterv1.MachineHealthCheck{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineHealthCheck"},

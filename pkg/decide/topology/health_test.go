@@ -49,7 +49,8 @@ func asWorkers(p *provv1.RKEMachinePool) {
 }
 
 func longer(p *provv1.RKEMachinePool) {
-	p.UnhealthyNodeTimeout, p.NodeStartupTimeout = &metav1.Duration{Duration: time.Hour}, &metav1.Duration{Duration: time.Minute}
+	p.UnhealthyNodeTimeout, p.NodeStartupTimeout = &metav1.Duration{Duration: time.Hour},
+		&metav1.Duration{Duration: time.Minute}
 }
 
 func healthChecks(t *testing.T, pools ...provv1.RKEMachinePool) []*clusterv1.MachineHealthCheck {
@@ -58,7 +59,8 @@ func healthChecks(t *testing.T, pools ...provv1.RKEMachinePool) []*clusterv1.Mac
 }
 
 // healthChecksOf returns the health checks of a cluster that has been running for a while.
-func healthChecksOf(t *testing.T, running func(*topology.Input), pools ...provv1.RKEMachinePool) []*clusterv1.MachineHealthCheck {
+func healthChecksOf(t *testing.T, running func(*topology.Input),
+	pools ...provv1.RKEMachinePool) []*clusterv1.MachineHealthCheck {
 	t.Helper()
 	in := demo(t, func(c *provv1.Cluster) {
 		config := pool(c, 0).NodeConfig
@@ -98,7 +100,8 @@ func allowed(check *clusterv1.MachineHealthCheck, machines int) int {
 func TestDesired_HealthChecksPauseForARestore(t *testing.T) {
 	t.Parallel()
 	for _, restoring := range []bool{true, false} {
-		checks := healthChecksOf(t, func(in *topology.Input) { in.Restoring = restoring }, etcdPool("a", 3), etcdPool("w", 3, asWorkers))
+		checks := healthChecksOf(t, func(in *topology.Input) { in.Restoring = restoring }, etcdPool("a", 3),
+			etcdPool("w", 3, asWorkers))
 		if len(checks) != 2 {
 			t.Fatalf("%d checks", len(checks))
 		}
@@ -122,14 +125,18 @@ func TestDesired_HealthChecks(t *testing.T) {
 		want  []check
 	}{
 		"no health check is requested": {pools: []provv1.RKEMachinePool{etcdPool("a", 3, unchecked)}},
-		"one pool with etcd":           {pools: []provv1.RKEMachinePool{etcdPool("a", 3)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
-		"a pool for each machine":      {pools: []provv1.RKEMachinePool{etcdPool("b", 1), etcdPool("a", 1), etcdPool("c", 1)}, want: []check{{Name: "demo-b", Limit: "49%", Of: []string{"demo-a", "demo-b", "demo-c"}, After: 60}}},
+		"one pool with etcd": {pools: []provv1.RKEMachinePool{etcdPool("a", 3)},
+			want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"a pool for each machine": {pools: []provv1.RKEMachinePool{etcdPool("b", 1), etcdPool("a", 1),
+			etcdPool("c", 1)}, want: []check{{Name: "demo-b", Limit: "49%", Of: []string{"demo-a", "demo-b", "demo-c"},
+			After: 60}}},
 		"the longest times count, including the default": {
 			pools: []provv1.RKEMachinePool{etcdPool("a", 1), etcdPool("b", 2, longer)},
 			want:  []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a", "demo-b"}, After: 3600, Joined: 600}},
 		},
 		"workers have their own checks": {
-			pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("w", 3, asWorkers), etcdPool("x", 3, asWorkers, between("[2-3]"), atMost("40%"))},
+			pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("w", 3, asWorkers),
+				etcdPool("x", 3, asWorkers, between("[2-3]"), atMost("40%"))},
 			want: []check{
 				{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60},
 				{Name: "demo-w", Of: []string{"demo-w"}, After: 60},
@@ -144,14 +151,23 @@ func TestDesired_HealthChecks(t *testing.T) {
 			pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("b", 2, unchecked)},
 			want:  []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}},
 		},
-		"the user allows too large a share": {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("100%"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
-		"the user allows too many":          {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("3"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
-		"the user allows fewer":             {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("1"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
-		"the user allows none":              {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("0"))}, want: []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}}},
-		"one of the pools allows fewer":     {pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("b", 2, atMost("10%"))}, want: []check{{Name: "demo-a", Limit: "10%", Of: []string{"demo-a", "demo-b"}, After: 60}}},
-		"a range that starts at one":        {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[1-1]"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
-		"a range that is too large":         {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[0-5]"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
-		"an external size":                  {pools: []provv1.RKEMachinePool{etcdPool("a", 0, scaled)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows too large a share": {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("100%"))},
+			want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows too many": {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("3"))},
+			want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows fewer": {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("1"))},
+			want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows none": {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("0"))},
+			want: []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}}},
+		"one of the pools allows fewer": {pools: []provv1.RKEMachinePool{etcdPool("a", 3),
+			etcdPool("b", 2, atMost("10%"))},
+			want: []check{{Name: "demo-a", Limit: "10%", Of: []string{"demo-a", "demo-b"}, After: 60}}},
+		"a range that starts at one": {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[1-1]"))},
+			want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
+		"a range that is too large": {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[0-5]"))},
+			want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"an external size": {pools: []provv1.RKEMachinePool{etcdPool("a", 0, scaled)},
+			want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +178,8 @@ func TestDesired_HealthChecks(t *testing.T) {
 				if limit.UnhealthyLessThanOrEqualTo != nil {
 					text = strings.TrimSpace(text + " " + limit.UnhealthyLessThanOrEqualTo.String())
 				}
-				found := check{Name: c.Name, Limit: text, Of: selectedBy(c), After: *c.Spec.Checks.UnhealthyNodeConditions[0].TimeoutSeconds}
+				found := check{Name: c.Name, Limit: text, Of: selectedBy(c),
+					After: *c.Spec.Checks.UnhealthyNodeConditions[0].TimeoutSeconds}
 				if joined := c.Spec.Checks.NodeStartupTimeoutSeconds; joined != nil {
 					found.Joined = *joined
 				}
@@ -214,14 +231,20 @@ func TestDesired_HealthChecksCountExistingMembers(t *testing.T) {
 		pools   []provv1.RKEMachinePool
 		want    string
 	}{
-		"unchecked, not created yet":        {sized(nil), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "25%"},
-		"unchecked, scaled to three":        {sized(map[string]int32{"demo-b": 3}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "0%"},
-		"unchecked, scaled to none":         {sized(map[string]int32{"demo-b": 0}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "49%"},
-		"unchecked, a size in the manifest": {sized(map[string]int32{"demo-b": 3}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked)}, "25%"},
-		"unchecked, an autoscaler":          {sized(map[string]int32{"demo-b": 5}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked, limited)}, "0%"},
-		"checked, scaled to five":           {sized(map[string]int32{"demo-a": 5}), []provv1.RKEMachinePool{etcdPool("a", 0, scaled), etcdPool("b", 2, unchecked)}, "20%"},
-		"one registered":                    {registered(1), []provv1.RKEMachinePool{etcdPool("a", 4)}, "25%"},
-		"two registered":                    {registered(2), []provv1.RKEMachinePool{etcdPool("a", 3)}, "0%"},
+		"unchecked, not created yet": {sized(nil),
+			[]provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "25%"},
+		"unchecked, scaled to three": {sized(map[string]int32{"demo-b": 3}),
+			[]provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "0%"},
+		"unchecked, scaled to none": {sized(map[string]int32{"demo-b": 0}),
+			[]provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "49%"},
+		"unchecked, a size in the manifest": {sized(map[string]int32{"demo-b": 3}),
+			[]provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked)}, "25%"},
+		"unchecked, an autoscaler": {sized(map[string]int32{"demo-b": 5}),
+			[]provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked, limited)}, "0%"},
+		"checked, scaled to five": {sized(map[string]int32{"demo-a": 5}),
+			[]provv1.RKEMachinePool{etcdPool("a", 0, scaled), etcdPool("b", 2, unchecked)}, "20%"},
+		"one registered": {registered(1), []provv1.RKEMachinePool{etcdPool("a", 4)}, "25%"},
+		"two registered": {registered(2), []provv1.RKEMachinePool{etcdPool("a", 3)}, "0%"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -246,7 +269,8 @@ func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
 		all, checked := registered, 0
 		for i := range rapid.IntRange(1, 4).Draw(rt, "pools") {
 			pool := etcdPool(fmt.Sprintf("p%d", i), rapid.Int32Range(1, 4).Draw(rt, "quantity"),
-				atMost(rapid.SampledFrom(limits).Draw(rt, "limit")), between(rapid.SampledFrom(ranges).Draw(rt, "range")))
+				atMost(rapid.SampledFrom(limits).Draw(rt, "limit")),
+				between(rapid.SampledFrom(ranges).Draw(rt, "range")))
 			members := int(*pool.Quantity)
 			if rapid.Bool().Draw(rt, "with an external size") {
 				replicas["demo-"+pool.Name] = *pool.Quantity
@@ -281,7 +305,8 @@ func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
 		}
 		for _, check := range checks {
 			if replaced := allowed(check, checked); replaced > 0 && checked-replaced < all/2+1 {
-				rt.Fatalf("%d of %d members may be deleted, %d more have no health check", replaced, checked, all-checked)
+				rt.Fatalf("%d of %d members may be deleted, %d more have no health check", replaced, checked,
+					all-checked)
 			}
 			for there := 1; there < checked && all == checked; there++ {
 				if replaced := allowed(check, there); replaced > (there-1)/2 {
@@ -315,7 +340,8 @@ func TestValidate_RangesOfMembersBeginWithOne(t *testing.T) {
 				t.Fatalf("errors %s, want %d", topology.Explain(errs), tc.want)
 			}
 			for _, err := range errs {
-				if err.Field != "spec.rkeConfig.machinePools[0].unhealthyRange" || !strings.Contains(err.Detail, "must begin with 0 or 1") {
+				if err.Field != "spec.rkeConfig.machinePools[0].unhealthyRange" ||
+					!strings.Contains(err.Detail, "must begin with 0 or 1") {
 					t.Errorf("error %v", err)
 				}
 			}

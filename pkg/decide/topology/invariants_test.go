@@ -26,19 +26,23 @@ func drawCluster(t *rapid.T) *provv1.Cluster {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: name, UID: "uid"},
 		Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+k3s1", RKEConfig: &provv1.RKEConfig{
 			ClusterConfiguration: rkev1.ClusterConfiguration{MachineGlobalConfig: rkev1.GenericMap{
-				Data: rapid.MapOf(rapid.StringMatching(`[a-z]{1,6}`), rapid.Map(rapid.Int64(), func(i int64) any { return i })).Draw(t, "config"),
+				Data: rapid.MapOf(rapid.StringMatching(`[a-z]{1,6}`), rapid.Map(rapid.Int64(), func(i int64) any {
+					return i
+				})).Draw(t, "config"),
 			}},
 		}},
 		Status: provv1.ClusterStatus{ClusterName: "c-m-q5wzxk7d"},
 	}
-	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]([a-z0-9-]{0,60}[a-z0-9])?`), 0, 5, rapid.ID[string]).Draw(t, "pools")
+	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]([a-z0-9-]{0,60}[a-z0-9])?`), 0, 5,
+		rapid.ID[string]).Draw(t, "pools")
 	for i, poolName := range names {
 		roles := rapid.IntRange(1, 7).Draw(t, fmt.Sprintf("roles %d", i))
 		pool := provv1.RKEMachinePool{
 			Name: poolName, EtcdRole: roles&1 > 0, ControlPlaneRole: roles&2 > 0, WorkerRole: roles&4 > 0,
 			NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc-demo"},
 		}
-		pool.Labels = rapid.MapOfN(rapid.StringMatching(`[a-z]{1,8}`), rapid.StringMatching(`[a-z]{0,8}`), 0, 6).Draw(t, fmt.Sprintf("labels %d", i))
+		pool.Labels = rapid.MapOfN(rapid.StringMatching(`[a-z]{1,8}`), rapid.StringMatching(`[a-z]{0,8}`), 0, 6).Draw(t,
+			fmt.Sprintf("labels %d", i))
 		if rapid.Bool().Draw(t, fmt.Sprintf("sized %d", i)) {
 			pool.Quantity = new(rapid.Int32Range(0, 9).Draw(t, fmt.Sprintf("quantity %d", i)))
 		}
@@ -137,8 +141,10 @@ func TestPrepare_WritesOnce(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo", Finalizers: []string{"another"}},
 		Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{
 			{Name: "a", NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc-demo"}},
-			{Name: "kept", NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc-demo"}, DynamicSchemaSpec: `{"resourceFields":{}}`},
-			{Name: "unreadable", NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc-demo"}, DynamicSchemaSpec: `[`},
+			{Name: "kept", NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc-demo"},
+				DynamicSchemaSpec: `{"resourceFields":{}}`},
+			{Name: "unreadable", NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc-demo"},
+				DynamicSchemaSpec: `[`},
 			{Name: "no-config"},
 			{Name: "foreign", NodeConfig: &corev1.ObjectReference{APIVersion: "a.b/v1", Kind: "X", Name: "x"}},
 			{Name: "no-schema", NodeConfig: &corev1.ObjectReference{Kind: "OtherConfig", Name: "x"}},
@@ -148,7 +154,8 @@ func TestPrepare_WritesOnce(t *testing.T) {
 	if err != nil || prepared == nil {
 		t.Fatalf("prepared %v, error %v", prepared, err)
 	}
-	wantFinalizers := []string{"another", "wrangler.cattle.io/provisioning-cluster-remove", "wrangler.cattle.io/rke-cluster-remove"}
+	wantFinalizers := []string{"another", "wrangler.cattle.io/provisioning-cluster-remove",
+		"wrangler.cattle.io/rke-cluster-remove"}
 	if diff := cmp.Diff(wantFinalizers, prepared.Finalizers); diff != "" {
 		t.Error(diff)
 	}
@@ -163,9 +170,11 @@ func TestPrepare_WritesOnce(t *testing.T) {
 	filled := map[string]bool{}
 	for _, pool := range prepared.Spec.RKEConfig.MachinePools {
 		var spec mgmtv3.DynamicSchemaSpec
-		filled[pool.Name] = json.Unmarshal([]byte(pool.DynamicSchemaSpec), &spec) == nil && len(spec.ResourceFields) == 3
+		filled[pool.Name] = json.Unmarshal([]byte(pool.DynamicSchemaSpec), &spec) == nil && len(spec.ResourceFields) ==
+			3
 	}
-	want := map[string]bool{"a": true, "kept": false, "unreadable": true, "no-config": false, "foreign": false, "no-schema": false}
+	want := map[string]bool{"a": true, "kept": false, "unreadable": true, "no-config": false, "foreign": false,
+		"no-schema": false}
 	if diff := cmp.Diff(want, filled); diff != "" {
 		t.Error(diff)
 	}
@@ -186,13 +195,21 @@ func TestOwner(t *testing.T) {
 		edit     func(*provv1.Cluster)
 		want     topology.Ownership
 	}{
-		"new":                                    {want: topology.Unclaimed},
-		"released":                               {edit: released, want: topology.Foreign},
-		"named by another manager":               {edit: func(c *provv1.Cluster) { c.Status.ClusterName = "local" }, want: topology.Foreign},
-		"an import":                              {edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, want: topology.Unclaimed},
-		"imported by the management side":        {edit: func(c *provv1.Cluster) { c.Name, c.Spec.RKEConfig = "c-a2b4c", nil }, want: topology.Foreign},
-		"imported, with this instance's mark":    {mark: instance, edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, want: topology.Ours},
-		"deleted before it was claimed":          {edit: func(c *provv1.Cluster) { c.DeletionTimestamp = &metav1.Time{} }, want: topology.Foreign},
+		"new":      {want: topology.Unclaimed},
+		"released": {edit: released, want: topology.Foreign},
+		"named by another manager": {edit: func(c *provv1.Cluster) { c.Status.ClusterName = "local" },
+			want: topology.Foreign},
+		"an import": {edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil },
+			want: topology.Unclaimed},
+		"imported by the management side": {edit: func(c *provv1.Cluster) {
+			c.Name, c.Spec.RKEConfig = "c-a2b4c", nil
+		}, want: topology.Foreign},
+		"imported, with this instance's mark": {mark: instance, edit: func(c *provv1.Cluster) {
+			c.Spec.RKEConfig = nil
+		}, want: topology.Ours},
+		"deleted before it was claimed": {edit: func(c *provv1.Cluster) {
+			c.DeletionTimestamp = &metav1.Time{}
+		}, want: topology.Foreign},
 		"children of another controller":         {children: true, want: topology.Foreign},
 		"this instance's mark":                   {mark: instance, want: topology.Ours},
 		"this instance's mark and children":      {mark: instance, children: true, want: topology.Ours},
@@ -219,18 +236,22 @@ func TestOwner(t *testing.T) {
 func TestCAPIOwner(t *testing.T) {
 	t.Parallel()
 	ref := func(version, kind, name string, controller *bool) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, Controller: controller, UID: types.UID(name)}
+		return metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, Controller: controller,
+			UID: types.UID(name)}
 	}
 	capi := clusterv1.GroupVersion.String()
 	cases := map[string]struct {
 		refs []metav1.OwnerReference
 		want string
 	}{
-		"none":                          {},
-		"controller":                    {refs: []metav1.OwnerReference{ref(capi, "Machine", "a", nil), ref(capi, "Machine", "b", new(true))}, want: "b"},
-		"no controller":                 {refs: []metav1.OwnerReference{ref(capi, "MachineSet", "s", nil), ref(capi, "Machine", "a", nil)}, want: "a"},
-		"older version of the same API": {refs: []metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta1", "Machine", "a", new(true))}, want: "a"},
-		"machine of another API":        {refs: []metav1.OwnerReference{ref("example.org/v1", "Machine", "a", new(true))}},
+		"none": {},
+		"controller": {refs: []metav1.OwnerReference{ref(capi, "Machine", "a", nil),
+			ref(capi, "Machine", "b", new(true))}, want: "b"},
+		"no controller": {refs: []metav1.OwnerReference{ref(capi, "MachineSet", "s", nil),
+			ref(capi, "Machine", "a", nil)}, want: "a"},
+		"older version of the same API": {refs: []metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta1", "Machine", "a",
+			new(true))}, want: "a"},
+		"machine of another API": {refs: []metav1.OwnerReference{ref("example.org/v1", "Machine", "a", new(true))}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -268,7 +289,8 @@ func TestReferences(t *testing.T) {
 		second := *pool(c, 0).DeepCopy()
 		second.Name, second.CloudCredentialSecretName = "pool2", "cattle-global-data:cc-x"
 		foreign := *pool(c, 0).DeepCopy()
-		foreign.Name, foreign.NodeConfig = "pool3", &corev1.ObjectReference{APIVersion: "a.b/v1", Kind: "T", Name: "x", Namespace: "ignored"}
+		foreign.Name, foreign.NodeConfig = "pool3", &corev1.ObjectReference{APIVersion: "a.b/v1", Kind: "T", Name: "x",
+			Namespace: "ignored"}
 		c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, second, foreign)
 	})
 	if diff := cmp.Diff([]topology.ConfigRef{podRef}, topology.ConfigRefs(in.Cluster)); diff != "" {
@@ -278,7 +300,8 @@ func TestReferences(t *testing.T) {
 	if diff := cmp.Diff(wantKeys, topology.InfraKeys(in.Cluster)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"cattle-global-data:cc-x", "of-cluster"}, topology.Credentials(in.Cluster)); diff != "" {
+	if diff := cmp.Diff([]string{"cattle-global-data:cc-x", "of-cluster"}, topology.Credentials(in.Cluster)); diff !=
+		"" {
 		t.Error(diff)
 	}
 	for reference, want := range map[string][2]string{
@@ -302,7 +325,8 @@ func BenchmarkDesired(b *testing.B) {
 	})
 	for i := range 10 {
 		in.Cluster.Spec.RKEConfig.MachinePools = append(in.Cluster.Spec.RKEConfig.MachinePools, provv1.RKEMachinePool{
-			Name: fmt.Sprintf("pool%d", i), WorkerRole: true, NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc-demo"},
+			Name: fmt.Sprintf("pool%d", i), WorkerRole: true, NodeConfig: &corev1.ObjectReference{Kind: "PodConfig",
+				Name: "nc-demo"},
 		})
 	}
 	prepared, err := topology.Prepare(in.Cluster, instance, in.Schemas)

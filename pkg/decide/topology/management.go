@@ -101,7 +101,8 @@ func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Clust
 			WebhookDeploymentCustomization:                       spec.WebhookDeploymentCustomization,
 		},
 	}
-	object.Annotations = merged(map[string]string{provv1.AdministratedAnnotation: administrated}, notBookkeeping(cluster.Annotations))
+	object.Annotations = merged(map[string]string{provv1.AdministratedAnnotation: administrated},
+		notBookkeeping(cluster.Annotations))
 	return object
 }
 
@@ -111,7 +112,8 @@ func notBookkeeping(m map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range m {
 		if !strings.HasPrefix(key, "kubectl.kubernetes.io/") && !strings.HasPrefix(key, "objectset.rio.cattle.io/") &&
-			!slices.Contains([]string{rkev1.BlockMoveAnnotation, rkev1.GrantsAnnotation, rkev1.ProtectAnnotation, rkev1.NotedAnnotation}, key) {
+			!slices.Contains([]string{rkev1.BlockMoveAnnotation, rkev1.GrantsAnnotation, rkev1.ProtectAnnotation,
+				rkev1.NotedAnnotation}, key) {
 			kept[key] = value
 		}
 	}
@@ -124,7 +126,8 @@ func agentEnvironment(spec *provv1.ClusterSpec) []corev1.EnvVar {
 		variables = append(variables, corev1.EnvVar{Name: variable.Name, Value: variable.Value})
 	}
 	if spec.RKEConfig != nil && spec.RKEConfig.DataDirectories.SystemAgent != "" {
-		variables = append(variables, corev1.EnvVar{Name: agentDirVariable, Value: spec.RKEConfig.DataDirectories.SystemAgent})
+		variables = append(variables,
+			corev1.EnvVar{Name: agentDirVariable, Value: spec.RKEConfig.DataDirectories.SystemAgent})
 	}
 	return variables
 }

@@ -15,12 +15,14 @@ func TestManagementCluster_OmitsBookkeeping(t *testing.T) {
 	t.Parallel()
 	in := demo(t, func(c *provv1.Cluster) {
 		c.Annotations = map[string]string{
-			"example.org/team": "a", rkev1.ProtectAnnotation: "true", rkev1.GrantsAnnotation: "{}", rkev1.NotedAnnotation: "uid/1", "kubectl.kubernetes.io/last-applied-configuration": "{}",
+			"example.org/team": "a", rkev1.ProtectAnnotation: "true", rkev1.GrantsAnnotation: "{}",
+			rkev1.NotedAnnotation: "uid/1", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 		}
 	})
 	got := topology.ManagementCluster(in.Cluster, topology.Registry{}).Annotations
 	for key, want := range map[string]string{
-		"example.org/team": "a", rkev1.ProtectAnnotation: "", rkev1.GrantsAnnotation: "", rkev1.NotedAnnotation: "", "kubectl.kubernetes.io/last-applied-configuration": "",
+		"example.org/team": "a", rkev1.ProtectAnnotation: "", rkev1.GrantsAnnotation: "", rkev1.NotedAnnotation: "",
+		"kubectl.kubernetes.io/last-applied-configuration": "",
 	} {
 		if got[key] != want {
 			t.Errorf("annotation %s is %q, want %q", key, got[key], want)
@@ -34,7 +36,8 @@ func TestManagement_TokenOfAnImportedCluster(t *testing.T) {
 	t.Parallel()
 	in := demo(t, func(c *provv1.Cluster) { c.Spec.RKEConfig = nil })
 	tokens := find[*mgmtv3.ClusterRegistrationToken](t, topology.Management(in.Cluster, topology.Registry{}))
-	if len(tokens) != 1 || tokens[0].Name != "default-token" || tokens[0].Labels[mgmtv3.TokenPurposeLabel] != mgmtv3.TokenPurposeAgent {
+	if len(tokens) != 1 || tokens[0].Name != "default-token" || tokens[0].Labels[mgmtv3.TokenPurposeLabel] !=
+		mgmtv3.TokenPurposeAgent {
 		t.Errorf("tokens %+v", tokens)
 	}
 }

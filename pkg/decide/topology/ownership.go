@@ -35,7 +35,8 @@ func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownersh
 	switch {
 	case IsOurs(cluster, instanceID):
 		return Ours
-	case cluster.Annotations[rkev1.InstanceAnnotation] != "" || hasChildren || cluster.Annotations[rkev1.ReleasedByAnnotation] != "":
+	case cluster.Annotations[rkev1.InstanceAnnotation] != "" || hasChildren ||
+		cluster.Annotations[rkev1.ReleasedByAnnotation] != "":
 		return Foreign
 	case cluster.Status.ClusterName != "" || !HasOwnManagement(cluster) || cluster.DeletionTimestamp != nil:
 		return Foreign

@@ -50,7 +50,8 @@ func annotationOperations(cluster, prepared *provv1.Cluster) []operation {
 	var operations []operation
 	for _, key := range slices.Sorted(maps.Keys(prepared.Annotations)) {
 		if before, has := cluster.Annotations[key]; !has || before != prepared.Annotations[key] {
-			operations = append(operations, operation{"add", "/metadata/annotations/" + pointer(key), prepared.Annotations[key]})
+			operations = append(operations, operation{"add", "/metadata/annotations/" + pointer(key),
+				prepared.Annotations[key]})
 		}
 	}
 	return operations

@@ -57,7 +57,8 @@ func TestPreparePatch_KeepsTheUsersFields(t *testing.T) {
 	const ours = `"clusterctl.cluster.x-k8s.io/block-move": "true", "drover.io/instance": "instance-1", "provisioning.cattle.io/management-cluster-display-name": "demo"`
 	for name, c := range map[string]struct{ metadata, want string }{
 		"bare": {
-			want: `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.ProvisioningClusterFinalizer + `", "` + provv1.RKEClusterFinalizer + `"]`,
+			want: `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.ProvisioningClusterFinalizer + `", "` +
+				provv1.RKEClusterFinalizer + `"]`,
 		},
 		"with metadata of the user": {
 			metadata: `, "annotations": {"a/b~c": "", "drover.io/instance": ""}, "labels": {"team": ""}, "finalizers": ["theirs"]`,
@@ -65,13 +66,16 @@ func TestPreparePatch_KeepsTheUsersFields(t *testing.T) {
 				provv1.ProvisioningClusterFinalizer + `", "` + provv1.RKEClusterFinalizer + `"]`,
 		},
 		"prepared except for a pool": {
-			metadata: `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.RKEClusterFinalizer + `", "` + provv1.ProvisioningClusterFinalizer + `"]`,
-			want:     `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.RKEClusterFinalizer + `", "` + provv1.ProvisioningClusterFinalizer + `"]`,
+			metadata: `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.RKEClusterFinalizer + `", "` +
+				provv1.ProvisioningClusterFinalizer + `"]`,
+			want: `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.RKEClusterFinalizer + `", "` +
+				provv1.ProvisioningClusterFinalizer + `"]`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw, cluster := with(t, c.metadata)
-			prepared, err := topology.Prepare(cluster, "instance-1", map[string]*mgmtv3.DynamicSchemaSpec{"podconfig": {}})
+			prepared, err := topology.Prepare(cluster, "instance-1",
+				map[string]*mgmtv3.DynamicSchemaSpec{"podconfig": {}})
 			if err != nil {
 				t.Fatal(err)
 			}

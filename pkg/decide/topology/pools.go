@@ -90,7 +90,8 @@ func machineDeployment(
 			},
 		},
 	}
-	object.Labels = merged(pool.Labels, pool.MachineDeploymentLabels, map[string]string{rkev1.CattleOSLabel: machineOS(pool)})
+	object.Labels = merged(pool.Labels, pool.MachineDeploymentLabels,
+		map[string]string{rkev1.CattleOSLabel: machineOS(pool)})
 	object.Annotations = merged(pool.MachineDeploymentAnnotations, autoscalerSizes(pool))
 	return object, nil
 }
@@ -172,7 +173,8 @@ func quantity(pool *provv1.RKEMachinePool) int32 {
 
 // machineMeta are the labels and annotations of every machine of the pool. The planner reads roles and identity from
 // the labels, so they override the user's labels.
-func machineMeta(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, deployment string) (clusterv1.ObjectMeta, error) {
+func machineMeta(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, deployment string) (clusterv1.ObjectMeta,
+	error) {
 	annotations := map[string]string{}
 	if !pool.DrainBeforeDelete {
 		annotations[clusterv1.ExcludeNodeDrainingAnnotation] = "true"
@@ -234,7 +236,8 @@ func autoscalerSizes(pool *provv1.RKEMachinePool) map[string]string {
 
 // hostnameLimit is the pool's limit if it is valid, else the cluster's, else 0 for none.
 func hostnameLimit(cluster *provv1.Cluster, pool *provv1.RKEMachinePool) int {
-	for _, limit := range []int{pool.HostnameLengthLimit, cluster.Spec.RKEConfig.MachinePoolDefaults.HostnameLengthLimit} {
+	for _, limit := range []int{pool.HostnameLengthLimit,
+		cluster.Spec.RKEConfig.MachinePoolDefaults.HostnameLengthLimit} {
 		if limit >= naming.MinHostnameLimit && limit <= naming.MaxLength {
 			return limit
 		}

@@ -17,7 +17,8 @@ import (
 //
 // A pool keeps its copy when the driver's schema changes, so that an upgraded driver does not replace machines.
 // (docs/wire/machines.md#from-flags-to-kinds.) Prepare skips missing schemas; Validate reports them.
-func Prepare(cluster *provv1.Cluster, instanceID string, schemas map[string]*mgmtv3.DynamicSchemaSpec) (*provv1.Cluster, error) {
+func Prepare(cluster *provv1.Cluster, instanceID string, schemas map[string]*mgmtv3.DynamicSchemaSpec) (*provv1.Cluster,
+	error) {
 	prepared := cluster.DeepCopy()
 	changed := setAnnotation(prepared, rkev1.InstanceAnnotation, instanceID)
 	changed = setAnnotation(prepared, provv1.ManagementClusterDisplayNameAnnotation, cluster.Name) || changed

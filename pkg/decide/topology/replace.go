@@ -49,7 +49,8 @@ func Replacements(existing []*clusterv1.MachineDeployment, desired []runtime.Obj
 			case before.InfrastructureRef != after.InfrastructureRef:
 				replaced.Template = after.InfrastructureRef.Name
 				if after.InfrastructureRef.APIGroup == machineGroup {
-					replaced.Cause = templateCause(template(before.InfrastructureRef), templates[after.InfrastructureRef.Kind+"/"+after.InfrastructureRef.Name])
+					replaced.Cause = templateCause(template(before.InfrastructureRef),
+						templates[after.InfrastructureRef.Kind+"/"+after.InfrastructureRef.Name])
 				}
 			case before.Bootstrap.ConfigRef != after.Bootstrap.ConfigRef:
 				// The name follows only from the pool's user data. On Drover's own infrastructure it never changes.
@@ -75,7 +76,8 @@ func templateCause(before, after *unstructured.Unstructured) disruption.Cause {
 	if before == nil {
 		return disruption.EditPool // the template was deleted, or the pool was on other infrastructure
 	}
-	for _, key := range []string{rkev1.ClonedFromGroupVersionAnnotation, rkev1.ClonedFromKindAnnotation, rkev1.ClonedFromNameAnnotation} {
+	for _, key := range []string{rkev1.ClonedFromGroupVersionAnnotation, rkev1.ClonedFromKindAnnotation,
+		rkev1.ClonedFromNameAnnotation} {
 		if before.GetAnnotations()[key] != after.GetAnnotations()[key] {
 			return disruption.EditPool
 		}

@@ -13,14 +13,16 @@ import (
 
 // RolesOf returns the server roles in the labels of a machine or of a machine template.
 func RolesOf(labels map[string]string) Servers {
-	return Servers{Etcd: labels[rkev1.EtcdRoleLabel] == roleMarked, ControlPlane: labels[rkev1.ControlPlaneRoleLabel] == roleMarked}
+	return Servers{Etcd: labels[rkev1.EtcdRoleLabel] == roleMarked, ControlPlane: labels[rkev1.ControlPlaneRoleLabel] ==
+		roleMarked}
 }
 
 // ChangesRoles reports whether a MachineDeployment's pool was edited to have other server roles than its machines.
 func ChangesRoles(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployment) bool {
 	had := RolesOf(deployment.Spec.Template.Labels)
 	return slices.ContainsFunc(pools(cluster), func(pool provv1.RKEMachinePool) bool {
-		return naming.MachineDeployment(cluster.Name, pool.Name) == deployment.Name && had != Servers{Etcd: pool.EtcdRole, ControlPlane: pool.ControlPlaneRole}
+		return naming.MachineDeployment(cluster.Name, pool.Name) == deployment.Name &&
+			had != Servers{Etcd: pool.EtcdRole, ControlPlane: pool.ControlPlaneRole}
 	})
 }
 

@@ -53,7 +53,8 @@ func validateRollOuts(in Input, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, number := range byPool {
 		if number > 0 {
-			errs = append(errs, field.Invalid(at.Index(i).Child("rollingUpdate", "maxUnavailable"), strategy(&pools(in.Cluster)[i]).RollingUpdate.MaxUnavailable.String(),
+			errs = append(errs, field.Invalid(at.Index(i).Child("rollingUpdate", "maxUnavailable"),
+				strategy(&pools(in.Cluster)[i]).RollingUpdate.MaxUnavailable.String(),
 				"the rollout may delete most etcd members before their replacements are ready: set it to 0 and "+
 					"maxSurge to 1, or choose a lower value"))
 		}

@@ -21,7 +21,8 @@ func safe(in Input) Input {
 			pool.UnhealthyRange, pool.MaxUnhealthy = nil, new("0%")
 		}
 		if most && byPool[i] > 0 {
-			pool.RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0))}
+			pool.RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(1)),
+				MaxUnavailable: new(intstr.FromInt32(0))}
 		}
 	}
 	return in

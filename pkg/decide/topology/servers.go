@@ -32,13 +32,15 @@ func PooledServers(cluster *provv1.Cluster) Servers {
 // LacksServers reports whether a cluster's pools alone do not make a working cluster. A cluster without pools consists
 // of machines that register themselves, and lacks nothing before they do.
 func LacksServers(cluster *provv1.Cluster) bool {
-	return cluster.Spec.RKEConfig != nil && len(pools(cluster)) > 0 && PooledServers(cluster) != Servers{Etcd: true, ControlPlane: true}
+	return cluster.Spec.RKEConfig != nil && len(pools(cluster)) > 0 && PooledServers(cluster) !=
+		Servers{Etcd: true, ControlPlane: true}
 }
 
 // CountsRegistered reports whether machines without a pool affect a cluster's objects. They may be its servers. They
 // may also be etcd members in addition to pools with a health check, or to pools that delete members first.
 func CountsRegistered(cluster *provv1.Cluster) bool {
-	return LacksServers(cluster) || cluster.Spec.RKEConfig != nil && (len(checkedEtcd(cluster)) > 0 || DeletesFirst(cluster))
+	return LacksServers(cluster) || cluster.Spec.RKEConfig != nil &&
+		(len(checkedEtcd(cluster)) > 0 || DeletesFirst(cluster))
 }
 
 // validateServers rejects a cluster without etcd, which would have no data, or without a control plane, which would
@@ -54,8 +56,9 @@ func validateServers(in Input, at *field.Path) field.ErrorList {
 			"set etcdRole to true for a pool with a quantity of at least 1; 3 machines survive the loss of one"))
 	}
 	if !found.ControlPlane && !in.Registered.ControlPlane {
-		errs = append(errs, field.Required(at, "no pool has machines with a control plane, which serve the cluster's API: "+
-			"set controlPlaneRole to true for a pool with a quantity of at least 1"))
+		errs = append(errs,
+			field.Required(at, "no pool has machines with a control plane, which serve the cluster's API: "+
+				"set controlPlaneRole to true for a pool with a quantity of at least 1"))
 	}
 	return errs
 }

@@ -34,11 +34,16 @@ func TestValidate_Servers(t *testing.T) {
 		"a missing worker is left to the planner": {edit: roles(true, true, false)},
 		"one pool per role":                       {edit: split},
 		"an external size":                        {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = nil }},
-		"no pools: machines register themselves":  {edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = nil }},
-		"only workers":                            {edit: roles(false, false, true), wantErrors: 2},
-		"an empty list of pools":                  {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32) }, wantErrors: 2},
-		"workers with registered servers":         {edit: roles(false, false, true), registered: servers{Etcd: true, ControlPlane: true}},
-		"a registered server without etcd":        {edit: roles(false, false, true), registered: servers{ControlPlane: true}, wantErrors: 1},
+		"no pools: machines register themselves": {edit: func(c *provv1.Cluster) {
+			c.Spec.RKEConfig.MachinePools = nil
+		}},
+		"only workers": {edit: roles(false, false, true), wantErrors: 2},
+		"an empty list of pools": {edit: func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32) },
+			wantErrors: 2},
+		"workers with registered servers": {edit: roles(false, false, true),
+			registered: servers{Etcd: true, ControlPlane: true}},
+		"a registered server without etcd": {edit: roles(false, false, true), registered: servers{ControlPlane: true},
+			wantErrors: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

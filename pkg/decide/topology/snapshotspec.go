@@ -24,8 +24,10 @@ const (
 var (
 	errSnapshotMetadata = errors.New("the snapshot's metadata must be base64 of a JSON object of strings")
 	errSnapshotSpec     = errors.New("the cluster's spec in the snapshot's metadata must be base64 of gzipped JSON")
-	errSnapshotTooLarge = fmt.Errorf("the cluster's spec in the snapshot's metadata is larger than %d MiB", maxSnapshotSpec>>20)
-	errSnapshotVersion  = fmt.Errorf("the Kubernetes version in the snapshot's metadata is longer than %d bytes", maxSnapshotVersion)
+	errSnapshotTooLarge = fmt.Errorf("the cluster's spec in the snapshot's metadata is larger than %d MiB",
+		maxSnapshotSpec>>20)
+	errSnapshotVersion = fmt.Errorf("the Kubernetes version in the snapshot's metadata is longer than %d bytes",
+		maxSnapshotVersion)
 )
 
 // VersionOfSnapshot returns the Kubernetes version of the cluster from the metadata of an ETCDSnapshot; empty when they

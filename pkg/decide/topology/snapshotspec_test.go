@@ -46,10 +46,11 @@ func TestVersionOfSnapshot(t *testing.T) {
 		want     string
 		wantErr  string
 	}{
-		"nothing":                      {},
-		"no data about the cluster":    {metadata: text(`{"other":"x"}`)},
-		"a spec without a version":     {metadata: metadataOf(t, packed.Text(`{}`))},
-		"a spec in another format":     {metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"v1.20.1+k3s1","rkeConfig":"?"}`)), want: "v1.20.1+k3s1"},
+		"nothing":                   {},
+		"no data about the cluster": {metadata: text(`{"other":"x"}`)},
+		"a spec without a version":  {metadata: metadataOf(t, packed.Text(`{}`))},
+		"a spec in another format": {metadata: metadataOf(t,
+			packed.Text(`{"kubernetesVersion":"v1.20.1+k3s1","rkeConfig":"?"}`)), want: "v1.20.1+k3s1"},
 		"not base64":                   {metadata: "?", wantErr: noObject},
 		"not JSON":                     {metadata: text("x"), wantErr: noObject},
 		"not an object of strings":     {metadata: text(`{"a":1}`), wantErr: noObject},
@@ -57,9 +58,11 @@ func TestVersionOfSnapshot(t *testing.T) {
 		"a spec that is not gzip":      {metadata: metadataOf(t, text("x")), wantErr: noSpec},
 		"a truncated spec":             {metadata: metadataOf(t, whole[:len(whole)/8*4]), wantErr: noSpec},
 		"a spec that is not an object": {metadata: metadataOf(t, packed.Text("[]")), wantErr: noSpec},
-		"the largest allowed spec":     {metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"v1"}`+strings.Repeat(" ", largest-26))), want: "v1"},
+		"the largest allowed spec": {metadata: metadataOf(t,
+			packed.Text(`{"kubernetesVersion":"v1"}`+strings.Repeat(" ", largest-26))), want: "v1"},
 		"a spec that is too large": {
-			metadata: metadataOf(t, packed.Text(strings.Repeat(" ", 16*largest))), wantErr: "the cluster's spec in the snapshot's metadata is larger than 2 MiB",
+			metadata: metadataOf(t, packed.Text(strings.Repeat(" ", 16*largest))),
+			wantErr:  "the cluster's spec in the snapshot's metadata is larger than 2 MiB",
 		},
 		"a version that is too long": {
 			metadata: metadataOf(t, packed.Text(`{"kubernetesVersion":"`+strings.Repeat("1", 65)+`"}`)),

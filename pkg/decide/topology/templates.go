@@ -37,7 +37,8 @@ func bootstrapTemplate(cluster *provv1.Cluster, name string, userdata *rkev1.Use
 		ObjectMeta: objectMeta(cluster, name),
 		Spec: rkev1.RKEBootstrapTemplateSpec{
 			ClusterName: cluster.Name,
-			Template:    rkev1.RKEBootstrap{Spec: rkev1.RKEBootstrapSpec{ClusterName: cluster.Name, Userdata: userdata}},
+			Template: rkev1.RKEBootstrap{Spec: rkev1.RKEBootstrapSpec{ClusterName: cluster.Name,
+				Userdata: userdata}},
 		},
 	}
 	object.Labels = map[string]string{rkev1.ClusterNameLabel: cluster.Name}

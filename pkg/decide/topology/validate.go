@@ -39,11 +39,13 @@ func Validate(in Input) field.ErrorList {
 		at := spec.Child("clusterAgentDeploymentCustomization", "schedulingCustomization", "podDisruptionBudget")
 		errs = append(errs, ValidateBudget(agent.SchedulingCustomization.PodDisruptionBudget, at)...)
 	}
-	errs = append(errs, validateAuthEndpoint(cluster.Spec.LocalClusterAuthEndpoint, spec.Child("localClusterAuthEndpoint"))...)
+	errs = append(errs, validateAuthEndpoint(cluster.Spec.LocalClusterAuthEndpoint,
+		spec.Child("localClusterAuthEndpoint"))...)
 	errs = append(errs, validateInfrastructure(cluster, config.Child("infrastructureRef"))...)
 	errs = append(errs, validateDirectories(cluster.Spec.RKEConfig.DataDirectories, config.Child("dataDirectories"))...)
 	errs = append(errs, validateRegistries(cluster.Spec.RKEConfig, config)...)
-	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles, config.Child("machineSelectorFiles"))...)
+	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles,
+		config.Child("machineSelectorFiles"))...)
 	ofPools := validatePools(in, config.Child("machinePools"))
 	if in.all || !anyRefused(ofPools) {
 		ofPools = append(ofPools, validateServers(KeepRoles(in), config.Child("machinePools"))...)
@@ -148,7 +150,10 @@ func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) fiel
 	none := func(s string) bool { return s == "" || s == "0" }
 	switch least, most := wanted.MinAvailable, wanted.MaxUnavailable; {
 	case least == most && none(least):
-		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget").WithOrigin(safeValue)}
+		return field.ErrorList{
+			field.Required(at,
+				"set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget").WithOrigin(
+				safeValue)}
 	case !none(least) && !none(most):
 		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is also set: set only one "+
 			"of them").WithOrigin(safeValue)}
@@ -161,7 +166,8 @@ func validateAuthEndpoint(endpoint rkev1.LocalClusterAuthEndpoint, at *field.Pat
 		return field.ErrorList{field.Required(at.Child("fqdn"), "set the host name of caCerts, or remove caCerts")}
 	}
 	if _, ok := EndpointHost(endpoint.FQDN); !ok && endpoint.FQDN != "" {
-		return field.ErrorList{field.Invalid(at.Child("fqdn"), endpoint.FQDN, "must be HOST or HOST:PORT, for example demo.example.com:6443").WithOrigin(safeValue)}
+		return field.ErrorList{field.Invalid(at.Child("fqdn"), endpoint.FQDN,
+			"must be HOST or HOST:PORT, for example demo.example.com:6443").WithOrigin(safeValue)}
 	}
 	return nil
 }
@@ -225,7 +231,8 @@ func nested(a, b string) bool {
 func validateRegistries(config *provv1.RKEConfig, at *field.Path) field.ErrorList {
 	errs := validateRegistry(config.MachineGlobalConfig.Data, at.Child("machineGlobalConfig"))
 	for i, selected := range config.MachineSelectorConfig {
-		errs = append(errs, validateRegistry(selected.Config.Data, at.Child("machineSelectorConfig").Index(i).Child("config"))...)
+		errs = append(errs,
+			validateRegistry(selected.Config.Data, at.Child("machineSelectorConfig").Index(i).Child("config"))...)
 	}
 	return errs
 }
@@ -236,7 +243,8 @@ func validateRegistry(values map[string]any, at *field.Path) field.ErrorList {
 		return nil
 	}
 	// The configuration of existing machines stays. The value may contain a password.
-	return field.ErrorList{field.Invalid(at.Child(registryKey), redact.Address(registry), naming.RegistryForm).WithOrigin(safeValue)}
+	return field.ErrorList{field.Invalid(at.Child(registryKey), redact.Address(registry),
+		naming.RegistryForm).WithOrigin(safeValue)}
 }
 
 func validateFiles(files []rkev1.RKEProvisioningFiles, at *field.Path) field.ErrorList {

@@ -57,7 +57,8 @@ func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *
 		return field.ErrorList{field.Required(at, "give every machine pool a name")}
 	case len(pool.Name) > naming.MaxLength:
 		return field.ErrorList{field.Invalid(at, pool.Name, "is too long: choose a name of at most 63 characters")}
-	case len(validation.IsDNS1123Subdomain(cluster.Name+"-"+pool.Name)) > 0 && len(validation.IsDNS1123Label(cluster.Name)) == 0:
+	case len(validation.IsDNS1123Subdomain(cluster.Name+"-"+pool.Name)) > 0 &&
+		len(validation.IsDNS1123Label(cluster.Name)) == 0:
 		return field.ErrorList{field.Invalid(at, pool.Name,
 			"must consist of lower case letters, digits, dashes and dots, and end with a letter or digit")}
 	case len(validation.IsValidLabelValue(pool.Name)) > 0:
@@ -71,8 +72,9 @@ func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *
 func validatePoolRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole {
-		errs = append(errs, field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
-			"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true"))
+		errs = append(errs,
+			field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
+				"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true"))
 	}
 	if in.all || len(errs) == 0 {
 		errs = append(errs, validateKeptRoles(in, pool, deployment, at)...)
@@ -101,7 +103,8 @@ func validateAutoscaling(pool *provv1.RKEMachinePool, at *field.Path) field.Erro
 			"AutoscalingMinSize and AutoscalingMaxSize must both be set if enabling cluster-autoscaling"))
 	}
 	if smallest != nil && largest != nil && *smallest > *largest {
-		errs = append(errs, field.Invalid(at.Child("autoscalingMinSize"), *smallest, "must not be greater than autoscalingMaxSize"))
+		errs = append(errs, field.Invalid(at.Child("autoscalingMinSize"), *smallest,
+			"must not be greater than autoscalingMaxSize"))
 	}
 	switch {
 	case smallest != nil && *smallest < 1 && (pool.EtcdRole || pool.ControlPlaneRole):
@@ -150,7 +153,8 @@ func validateRange(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList 
 	case !unhealthyRange.MatchString(text):
 		return field.ErrorList{field.Invalid(at, text, "must look like [3-5]")}
 	case unreadableRange(pool):
-		return field.ErrorList{field.Invalid(at, text, "must begin with the smaller number, as [3-5] does").WithOrigin(safeValue)}
+		return field.ErrorList{field.Invalid(at, text, "must begin with the smaller number, as [3-5] does").WithOrigin(
+			safeValue)}
 	case lowest > 1 && pool.EtcdRole && healthChecked(pool):
 		return field.ErrorList{field.Invalid(at, text, "must begin with 0 or 1 for a pool with etcd: "+
 			"a fixed minimum contradicts the quorum, which changes with the number of members").WithOrigin(safeValue)}
@@ -180,7 +184,8 @@ func validateFirstBoot(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorL
 		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS,
 			"must be linux or absent: Drover cannot provision Windows machines yet; remove pools that need windows"))
 	default:
-		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS, "must be linux or windows, in lower case"))
+		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS,
+			"must be linux or windows, in lower case"))
 	}
 	// A node driver's machines get their user data from the machine config. The pool's user data are for other
 	// providers, and ignored here. (docs/wire/capi.md#pools.)
@@ -207,9 +212,12 @@ func validatePoolLabels(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at
 			value, here := labels.values[key], at.Child(labels.name).Key(key)
 			switch {
 			case len(validation.IsQualifiedName(key)) > 0:
-				errs = append(errs, field.Invalid(here, key, "must be a label key: an optional domain and /, then at most 63 letters, digits, - _ ."))
+				errs = append(errs,
+					field.Invalid(here, key,
+						"must be a label key: an optional domain and /, then at most 63 letters, digits, - _ ."))
 			case len(validation.IsValidLabelValue(value)) > 0:
-				errs = append(errs, field.Invalid(here, value, "must be a label value: at most 63 letters, digits, - _ ."))
+				errs = append(errs,
+					field.Invalid(here, value, "must be a label value: at most 63 letters, digits, - _ ."))
 			case reservedLabel(key) && generated[key] != value:
 				errs = append(errs, field.Forbidden(here,
 					"Drover sets the labels of cluster.x-k8s.io/ and rke.cattle.io/ and cattle.io/os; remove it or "+
@@ -248,7 +256,8 @@ func validateConfig(in Input, pool *provv1.RKEMachinePool, at *field.Path) field
 		return nil
 	}
 	if !strings.HasSuffix(ref.Kind, configSuffix) {
-		return field.ErrorList{field.Invalid(at.Child("kind"), ref.Kind, "must be the kind of a node driver's machine config, for example Amazonec2Config")}
+		return field.ErrorList{field.Invalid(at.Child("kind"), ref.Kind,
+			"must be the kind of a node driver's machine config, for example Amazonec2Config")}
 	}
 	if in.alone {
 		return nil
@@ -263,13 +272,15 @@ func validateDriverConfig(in Input, pool *provv1.RKEMachinePool, ref ConfigRef, 
 	_, copied := poolSchema(pool)
 	switch active := in.Schemas[ref.SchemaName()] != nil; {
 	case !active && (!exists || !copied):
-		return field.ErrorList{notFound(at.Child("kind"), ref.Kind, "no active node driver has this kind; register or activate the NodeDriver, or correct the kind")}
+		return field.ErrorList{notFound(at.Child("kind"), ref.Kind,
+			"no active node driver has this kind; register or activate the NodeDriver, or correct the kind")}
 	case !exists:
 		return field.ErrorList{notFound(at.Child("name"), ref.Name,
 			"no "+ref.Kind+" with this name in namespace "+in.Cluster.Namespace+"; create it, or correct the name")}
 	}
 	if _, err := TakeConfig(in.Cluster, config); err != nil {
-		return field.ErrorList{field.Invalid(at.Child("name"), ref.Name, err.Error()+"; give each cluster machine configs of its own")}
+		return field.ErrorList{field.Invalid(at.Child("name"), ref.Name, err.Error()+
+			"; give each cluster machine configs of its own")}
 	}
 	return nil
 }
@@ -284,7 +295,8 @@ func validateCredential(in Input, pool *provv1.RKEMachinePool, at *field.Path) f
 	}
 	namespace, name := CredentialSecret(in.Cluster.Namespace, reference)
 	return field.ErrorList{notFound(at.Child("cloudCredentialSecretName"), reference,
-		"no Secret "+name+" in namespace "+namespace+"; create it, or name another (NAME, or "+provv1.GlobalDataNamespace+":NAME)")}
+		"no Secret "+name+" in namespace "+namespace+"; create it, or name another (NAME, or "+
+			provv1.GlobalDataNamespace+":NAME)")}
 }
 
 func notFound(at *field.Path, value, remedy string) *field.Error {

@@ -183,7 +183,8 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 		},
 		"negative unavailability": {
 			func(c *provv1.Cluster) {
-				pool(c, 0).RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxUnavailable: new(intstr.FromInt32(-1))}
+				pool(c, 0).RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{
+					MaxUnavailable: new(intstr.FromInt32(-1))}
 			},
 			pools + "[0].rollingUpdate.maxUnavailable", "not negative",
 		},
@@ -233,7 +234,8 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 		},
 		"infrastructure without a group": {
 			func(c *provv1.Cluster) {
-				c.Spec.RKEConfig.InfrastructureRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "AWSCluster", Name: "a"}
+				c.Spec.RKEConfig.InfrastructureRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "AWSCluster",
+					Name: "a"}
 			},
 			"spec.rkeConfig.infrastructureRef.apiVersion", "a group and a version",
 		},
@@ -285,15 +287,17 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 		},
 		"nested directories": {
 			func(c *provv1.Cluster) {
-				c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data", K8sDistro: "/data/deep/rke2"}
+				c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data",
+					K8sDistro: "/data/deep/rke2"}
 			},
 			"spec.rkeConfig.dataDirectories.k8sDistro", "a separate directory",
 		},
 		"file from two sources": {
 			func(c *provv1.Cluster) {
-				c.Spec.RKEConfig.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{{
-					Secret: rkev1.K8sObjectFileSource{Name: "a"}, ConfigMap: rkev1.K8sObjectFileSource{Name: "b"},
-				}}}}
+				c.Spec.RKEConfig.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{
+					{FileSources: []rkev1.ProvisioningFileSource{{
+						Secret: rkev1.K8sObjectFileSource{Name: "a"}, ConfigMap: rkev1.K8sObjectFileSource{Name: "b"},
+					}}}}
 			},
 			"spec.rkeConfig.machineSelectorFiles[0].fileSources[0]", "a separate entry for each",
 		},
@@ -329,12 +333,16 @@ func TestValidate_Accepts(t *testing.T) {
 			c.Spec = provv1.ClusterSpec{}
 			c.Name = "c-12345"
 		},
-		"credential of the cluster": func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-known" },
+		"credential of the cluster": func(c *provv1.Cluster) {
+			c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-known"
+		},
 		"credential of the pool wins": func(c *provv1.Cluster) {
 			c.Spec.CloudCredentialSecretName = "lost"
 			pool(c, 0).CloudCredentialSecretName = "known"
 		},
-		"a reserved label with the correct value": func(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"cattle.io/os": "linux"} },
+		"a reserved label with the correct value": func(c *provv1.Cluster) {
+			pool(c, 0).Labels = map[string]string{"cattle.io/os": "linux"}
+		},
 		"templates of another provider": func(c *provv1.Cluster) {
 			pool(c, 0).NodeConfig = &corev1.ObjectReference{
 				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "a",
@@ -363,7 +371,8 @@ func TestValidate_Accepts(t *testing.T) {
 			c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "$env:HTTP_PROXY", Value: "http://a:1"}}
 		},
 		"three directories": func(c *provv1.Cluster) {
-			c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data/agent", Provisioning: "/data/capr", K8sDistro: "/data/rke2"}
+			c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data/agent",
+				Provisioning: "/data/capr", K8sDistro: "/data/rke2"}
 		},
 	}
 	for name, edit := range cases {
@@ -384,7 +393,8 @@ func TestValidate_ForeignMachineConfig(t *testing.T) {
 	}{
 		"another cluster": {
 			metav1.OwnerReference{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "other"},
-			"can not use fleet-default/nc-demo [rke-machine-config.cattle.io/v1, Kind=PodConfig] because it is already owned by cluster other",
+			"can not use fleet-default/nc-demo [rke-machine-config.cattle.io/v1, Kind=PodConfig] because it is " +
+				"already owned by cluster other",
 		},
 		"another controller": {
 			metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", Controller: new(true)},
@@ -394,7 +404,8 @@ func TestValidate_ForeignMachineConfig(t *testing.T) {
 			metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "other"}, "",
 		},
 		"this cluster, whatever its UID": {
-			metav1.OwnerReference{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "old"}, "",
+			metav1.OwnerReference{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "old"},
+			"",
 		},
 	}
 	for name, c := range cases {
@@ -422,8 +433,10 @@ func TestValidate_DriverWasDeactivated(t *testing.T) {
 	pool(withoutCopy.Cluster, 0).DynamicSchemaSpec = ""
 	withoutConfig := demo(t)
 	withoutConfig.Schemas, withoutConfig.MachineConfigs = nil, nil
-	for name, in := range map[string]topology.Input{"no copy of the schema": withoutCopy, "no machine config": withoutConfig} {
-		if got := topology.Explain(topology.Validate(in)); !strings.Contains(got, "register or activate the NodeDriver") {
+	for name, in := range map[string]topology.Input{"no copy of the schema": withoutCopy,
+		"no machine config": withoutConfig} {
+		if got := topology.Explain(topology.Validate(in)); !strings.Contains(got,
+			"register or activate the NodeDriver") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -436,13 +449,15 @@ func TestExplain_LimitsTheErrors(t *testing.T) {
 			c.Spec.AgentEnvVars = append(c.Spec.AgentEnvVars, rkev1.EnvVar{})
 		}
 	})
-	if got := topology.Explain(topology.Validate(in)); strings.Count(got, "; ") != 5 || !strings.HasSuffix(got, "and more") {
+	if got := topology.Explain(topology.Validate(in)); strings.Count(got, "; ") != 5 ||
+		!strings.HasSuffix(got, "and more") {
 		t.Errorf("got %q", got)
 	}
 }
 
 // withUserdata gives the first pool user data and machines of another infrastructure provider, which use them.
 func withUserdata(c *provv1.Cluster, text string) {
-	pool(c, 0).NodeConfig = &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "aws-a"}
+	pool(c, 0).NodeConfig = &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2",
+		Kind: "AWSMachineTemplate", Name: "aws-a"}
 	pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: text}
 }

@@ -27,8 +27,9 @@ import (
 )
 
 var (
-	key    = bytes.Repeat([]byte{7}, tenancy.KeySize)
-	alice  = tenancy.Author{Username: "alice", UID: "1", Groups: []string{"team-a"}, Extra: map[string][]string{"k": {"v"}}}
+	key   = bytes.Repeat([]byte{7}, tenancy.KeySize)
+	alice = tenancy.Author{Username: "alice", UID: "1", Groups: []string{"team-a"},
+		Extra: map[string][]string{"k": {"v"}}}
 	secret = types.NamespacedName{Namespace: "cattle-global-data", Name: "cc"}
 )
 
@@ -188,7 +189,8 @@ func TestChecker_SuggestsTheRemedy(t *testing.T) {
 	w.cluster.Annotations = nil
 	for name, renew := range map[string]bool{"cc": true, "former": false} {
 		_, because := w.checker.Check(w.cluster, types.NamespacedName{Namespace: "cattle-global-data", Name: name}, nil)
-		if strings.Contains(because, "to renew") != renew || !strings.Contains(because, "list "+build.Namespace+"/demo in annotation") {
+		if strings.Contains(because, "to renew") != renew || !strings.Contains(because, "list "+build.Namespace+
+			"/demo in annotation") {
 			t.Errorf("%s: %s", name, because)
 		}
 	}
@@ -219,9 +221,10 @@ func TestChecker_DecidesWithoutTheAPIServer(t *testing.T) {
 		annotations map[string]string
 		want        access.Verdict
 	}{
-		"its own namespace": {secret: types.NamespacedName{Namespace: build.Namespace, Name: "x"}, want: access.Allowed},
-		"offered":           {secret: secret, annotations: offer, want: access.Allowed},
-		"nobody's":          {secret: secret, want: access.Denied},
+		"its own namespace": {secret: types.NamespacedName{Namespace: build.Namespace, Name: "x"},
+			want: access.Allowed},
+		"offered":  {secret: secret, annotations: offer, want: access.Allowed},
+		"nobody's": {secret: secret, want: access.Denied},
 	} {
 		if got, because := w.checker.Check(bare, tc.secret, tc.annotations); got != tc.want {
 			t.Errorf("%s: %d because %q, want %d", name, got, because, tc.want)
@@ -236,7 +239,8 @@ func TestChecker_DecidesWithoutTheAPIServer(t *testing.T) {
 func answering() (kubernetes.Interface, *authorizationv1.SubjectAccessReviewSpec) {
 	client := fake.NewClientset()
 	spec := &authorizationv1.SubjectAccessReviewSpec{}
-	client.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object,
+		error) {
 		review, ok := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
 		if !ok {
 			return true, nil, errors.New("no answer of the review")
@@ -258,11 +262,13 @@ func TestReview_AsksForTheWholeAuthor(t *testing.T) {
 			func(client kubernetes.Interface) (bool, error) {
 				return access.Review(client)(t.Context(), alice, secret)
 			},
-			authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets", Namespace: "cattle-global-data", Name: "cc"},
+			authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets",
+				Namespace: "cattle-global-data", Name: "cc"},
 		},
 		"the trust in a user": {
 			func(client kubernetes.Interface) (bool, error) { return access.Trust(client)(t.Context(), alice) },
-			authorizationv1.ResourceAttributes{Verb: "create", Group: "management.cattle.io", Version: "*", Resource: "clusters"},
+			authorizationv1.ResourceAttributes{Verb: "create", Group: "management.cattle.io", Version: "*",
+				Resource: "clusters"},
 		},
 	} {
 		client, spec := answering()
@@ -284,10 +290,12 @@ func TestReview_FailsWithTheAPIServer(t *testing.T) {
 	client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("no answer")
 	})
-	if allowed, err := access.Review(client)(t.Context(), alice, secret); allowed || err == nil || !strings.Contains(err.Error(), "alice may get Secret cattle-global-data/cc: no answer") {
+	if allowed, err := access.Review(client)(t.Context(), alice, secret); allowed || err == nil ||
+		!strings.Contains(err.Error(), "alice may get Secret cattle-global-data/cc: no answer") {
 		t.Errorf("a Secret: %t, %v", allowed, err)
 	}
-	if allowed, err := access.Trust(client)(t.Context(), alice); allowed || err == nil || !strings.Contains(err.Error(), "alice may create clusters.management.cattle.io: no answer") {
+	if allowed, err := access.Trust(client)(t.Context(), alice); allowed || err == nil ||
+		!strings.Contains(err.Error(), "alice may create clusters.management.cattle.io: no answer") {
 		t.Errorf("trust: %t, %v", allowed, err)
 	}
 }

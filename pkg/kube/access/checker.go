@@ -85,7 +85,8 @@ func New(o Options) *Checker {
 		o.Log = logrus.StandardLogger()
 	}
 	return &Checker{
-		Options: o, answers: map[question]bool{}, asking: map[question]map[types.NamespacedName]bool{}, vain: map[question]int{},
+		Options: o, answers: map[question]bool{}, asking: map[question]map[types.NamespacedName]bool{},
+		vain: map[question]int{},
 		wake: make(chan struct{}, 1),
 	}
 }
@@ -100,7 +101,8 @@ func (c *Checker) OnChange(f func(cluster types.NamespacedName)) {
 // Check returns whether a Cluster may use a Secret, and why not. For Unknown the text explains a lasting failure. A
 // Cluster may always use Secrets of its own namespace. annotations are those of the Secret, nil if it does not exist. A
 // Cluster without the right gets the same answer whether the Secret exists or not. Check does not block.
-func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (Verdict, string) {
+func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (Verdict,
+	string) {
 	own := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 	if secret.Namespace == own.Namespace || tenancy.Offered(annotations, own) {
 		return Allowed, ""
@@ -134,8 +136,11 @@ func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, an
 // remedy returns how a Cluster gets access to a Secret without a change of its spec. A reference that the Cluster no
 // longer contains, such as one from an old snapshot, cannot be granted.
 func remedy(cluster *provv1.Cluster, secret types.NamespacedName) string {
-	offer := "list " + cluster.Namespace + "/" + cluster.Name + " in annotation " + rkev1.AuthorizedObjectAnnotation + " of the Secret"
-	if !slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool { return r.NamespacedName == secret }) {
+	offer := "list " + cluster.Namespace + "/" + cluster.Name + " in annotation " + rkev1.AuthorizedObjectAnnotation +
+		" of the Secret"
+	if !slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool {
+		return r.NamespacedName == secret
+	}) {
 		return offer
 	}
 	return "let a user who may get the Secret set " +

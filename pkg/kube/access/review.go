@@ -50,7 +50,8 @@ func Trust(client kubernetes.Interface) Truster {
 	}
 }
 
-func ask(ctx context.Context, client kubernetes.Interface, who tenancy.Author, what authorizationv1.ResourceAttributes) (bool, error) {
+func ask(ctx context.Context, client kubernetes.Interface, who tenancy.Author,
+	what authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: who.Username, UID: who.UID, Groups: who.Groups, ResourceAttributes: &what,
 	}}
@@ -81,8 +82,9 @@ func Key(ctx context.Context, client kubernetes.Interface, namespace string) ([]
 		key := make([]byte, tenancy.KeySize)
 		_, _ = rand.Read(key) // never fails
 		found, err = secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: KeySecret, Labels: map[string]string{rkev1.BackupLabel: "true"}},
-			Data:       map[string][]byte{keyField: key},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: KeySecret,
+				Labels: map[string]string{rkev1.BackupLabel: "true"}},
+			Data: map[string][]byte{keyField: key},
 		}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			found, err = secrets.Get(ctx, KeySecret, metav1.GetOptions{})
@@ -95,7 +97,8 @@ func Key(ctx context.Context, client kubernetes.Interface, namespace string) ([]
 	if len(key) != tenancy.KeySize {
 		return nil, fmt.Errorf("key %q of Secret %s/%s has %d bytes and must have %d: delete the Secret, and Drover "+
 			"creates another one; "+
-			"then restart all replicas, and renew the grants of Clusters that name Secrets of other namespaces", keyField, namespace, KeySecret, len(key), tenancy.KeySize)
+			"then restart all replicas, and renew the grants of Clusters that name Secrets of other namespaces",
+			keyField, namespace, KeySecret, len(key), tenancy.KeySize)
 	}
 	return key, nil
 }

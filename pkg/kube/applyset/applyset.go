@@ -70,7 +70,8 @@ func (s *Set) Watch(kinds ...schema.GroupVersionKind) error {
 // that are not in objs, unless their label objectset.rio.cattle.io/prune is "false". It refuses objects of other kinds.
 //
 // The owner needs a UID. Objects without a namespace get the owner's.
-func (s *Set) Apply(ctx context.Context, setID string, owner runtime.Object, refs OwnerRefs, kinds []schema.GroupVersionKind, objs []runtime.Object) (Result, error) {
+func (s *Set) Apply(ctx context.Context, setID string, owner runtime.Object, refs OwnerRefs,
+	kinds []schema.GroupVersionKind, objs []runtime.Object) (Result, error) {
 	if len(objs) == 0 {
 		return Result{}, errors.New("apply set " + setID + ": no objects: use Purge to delete them all")
 	}
@@ -103,7 +104,8 @@ func (s *Set) identify(setID string, owner runtime.Object, refs OwnerRefs) (iden
 		return identity{}, fmt.Errorf("apply set %s: owner: %w", setID, err)
 	}
 	if m.GetUID() == "" || m.GetName() == "" {
-		return identity{}, fmt.Errorf("apply set %s: owner %q has no UID: it does not come from the API server", setID, m.GetName())
+		return identity{}, fmt.Errorf("apply set %s: owner %q has no UID: it does not come from the API server", setID,
+			m.GetName())
 	}
 	return identity{setID: setID, owner: typed, ownerNamespace: m.GetNamespace(), refs: refs}, nil
 }
@@ -143,7 +145,8 @@ func (s *Set) prepare(setID string, kinds []schema.GroupVersionKind, objs []runt
 	return prepared, nil
 }
 
-func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionKind, objs []runtime.Object) (Result, error) {
+func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionKind, objs []runtime.Object) (Result,
+	error) {
 	getters, err := s.filled(kinds)
 	if err != nil {
 		return Result{}, fmt.Errorf("apply set %s: %w", id.setID, err)

@@ -101,7 +101,8 @@ func run(t *testing.T, f func(f *fixture)) {
 		check(t, set.Watch(both...))
 		secrets, err := NewSecrets(kubescheme.Scheme, secretClient{kube}, factory.Core().V1().Secrets().Informer())
 		check(t, err)
-		owner, err := kube.CoreV1().ConfigMaps("ns").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+		owner, err := kube.CoreV1().ConfigMaps("ns").Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
 		check(t, err)
 		factory.Start(ctx.Done())
 		factory.WaitForCacheSync(ctx.Done())
@@ -132,20 +133,25 @@ func (f *fixture) want(what string, want, got any) {
 
 func TestApply_MakesChangesAndDeletes(t *testing.T) {
 	run(t, func(f *fixture) {
-		f.want("first", Result{Created: []string{"configmaps ns/a", "configmaps ns/b"}}, f.apply(configMap("a", "1"), configMap("b", "1")))
+		f.want("first", Result{Created: []string{"configmaps ns/a", "configmaps ns/b"}},
+			f.apply(configMap("a", "1"), configMap("b", "1")))
 		before := f.api.Changes()
 		f.want("same", Result{}, f.apply(configMap("a", "1"), configMap("b", "1")))
 		if f.api.Changes() != before {
 			t.Error("an apply with nothing new must write nothing")
 		}
-		f.want("changed", Result{Updated: []string{"configmaps ns/a"}, Deleted: []string{"configmaps ns/b"}}, f.apply(configMap("a", "2")))
+		f.want("changed", Result{Updated: []string{"configmaps ns/a"}, Deleted: []string{"configmaps ns/b"}},
+			f.apply(configMap("a", "2")))
 		made, err := f.kube.CoreV1().ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
 		check(t, err)
-		f.want("hash", naming.ApplySet(setID, "/v1, Kind=ConfigMap", "owner", "ns"), made.Labels["objectset.rio.cattle.io/hash"])
+		f.want("hash", naming.ApplySet(setID, "/v1, Kind=ConfigMap", "owner", "ns"),
+			made.Labels["objectset.rio.cattle.io/hash"])
 		f.want("id", setID, made.Annotations["objectset.rio.cattle.io/id"])
 		f.want("owner kind", "/v1, Kind=ConfigMap", made.Annotations["objectset.rio.cattle.io/owner-gvk"])
 		no := false
-		f.want("owner", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: f.owner.UID, Controller: &no, BlockOwnerDeletion: &no}}, made.OwnerReferences)
+		f.want("owner",
+			[]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: f.owner.UID,
+				Controller: &no, BlockOwnerDeletion: &no}}, made.OwnerReferences)
 
 		result, err := f.set.Purge(t.Context(), setID, configMaps, "ns", "owner", both)
 		check(t, err)
@@ -213,20 +219,29 @@ func TestApply_Refuses(t *testing.T) {
 			objs  []runtime.Object
 			want  string
 		}{
-			"Secrets as objects, which would leak": {f.owner, both, []runtime.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}, "Secret s: Secrets would leak"},
-			"Secrets as a kind":                    {f.owner, []schema.GroupVersionKind{secretKind}, []runtime.Object{&corev1.Pod{}}, "Pod has no name"},
-			"no objects":                           {f.owner, both, nil, "use Purge"},
-			"the same object twice":                {f.owner, both, []runtime.Object{configMap("a", "1"), configMap("a", "2")}, "ConfigMap a appears twice"},
-			"an owner without a UID":               {fresh, both, []runtime.Object{configMap("a", "1")}, `owner "owner" has no UID`},
-			"a kind outside of the set":            {f.owner, both, []runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}}, "kind /v1, Kind=Pod is not one of the set"},
-			"an object of another set":             {stranger, both, []runtime.Object{configMap("mine", "2")}, `belongs to set "test-set" of /v1, Kind=ConfigMap ns/owner`},
+			"Secrets as objects, which would leak": {f.owner, both,
+				[]runtime.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}},
+				"Secret s: Secrets would leak"},
+			"Secrets as a kind": {f.owner, []schema.GroupVersionKind{secretKind},
+				[]runtime.Object{&corev1.Pod{}}, "Pod has no name"},
+			"no objects": {f.owner, both, nil, "use Purge"},
+			"the same object twice": {f.owner, both, []runtime.Object{configMap("a", "1"), configMap("a", "2")},
+				"ConfigMap a appears twice"},
+			"an owner without a UID": {fresh, both, []runtime.Object{configMap("a", "1")},
+				`owner "owner" has no UID`},
+			"a kind outside of the set": {f.owner, both,
+				[]runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}},
+				"kind /v1, Kind=Pod is not one of the set"},
+			"an object of another set": {stranger, both, []runtime.Object{configMap("mine", "2")},
+				`belongs to set "test-set" of /v1, Kind=ConfigMap ns/owner`},
 		} {
 			_, err := f.set.Apply(t.Context(), setID, tc.owner, NoOwnerRef, tc.kinds, tc.objs)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s: got error %v, want %q", name, err, tc.want)
 			}
 			foreign, ok := errors.AsType[*ForeignError](err)
-			if isForeign := name == "an object of another set"; ok != isForeign || ok && (len(foreign.Objects) != 1 || foreign.Objects[0].Name != "mine") {
+			if isForeign := name == "an object of another set"; ok != isForeign || ok &&
+				(len(foreign.Objects) != 1 || foreign.Objects[0].Name != "mine") {
 				t.Errorf("%s: objects of other sets: %+v", name, foreign)
 			}
 		}
@@ -262,11 +277,13 @@ func TestSecrets_EdgeNothingLeaksIntoAnnotations(t *testing.T) {
 		check(t, err)
 		encoded := base64.StdEncoding.EncodeToString([]byte("hush-hush"))
 		for key, value := range made.Annotations {
-			if strings.Contains(value, "hush-hush") || strings.Contains(value, encoded) || key == "objectset.rio.cattle.io/applied" {
+			if strings.Contains(value, "hush-hush") || strings.Contains(value, encoded) ||
+				key == "objectset.rio.cattle.io/applied" {
 				t.Errorf("annotation %s: %s", key, value)
 			}
 		}
-		f.want("hash", naming.ApplySet(setID, "/v1, Kind=ConfigMap", "owner", "ns"), made.Labels["objectset.rio.cattle.io/hash"])
+		f.want("hash", naming.ApplySet(setID, "/v1, Kind=ConfigMap", "owner", "ns"),
+			made.Labels["objectset.rio.cattle.io/hash"])
 		f.want("data", map[string][]byte{"token": []byte("hush-hush")}, made.Data)
 		f.want("owned", true, metav1.IsControlledBy(made, f.owner))
 	})
@@ -286,13 +303,15 @@ func TestSecrets_ChangesTypesAndDeletes(t *testing.T) {
 		_, err = f.kube.CoreV1().Secrets("ns").Update(t.Context(), labelled, metav1.UpdateOptions{})
 		check(t, err)
 		synctest.Wait()
-		f.want("changed", Result{Updated: []string{"secrets ns/a"}, Deleted: []string{"secrets ns/b"}}, f.applySecrets(secret("a", "2")))
+		f.want("changed", Result{Updated: []string{"secrets ns/a"}, Deleted: []string{"secrets ns/b"}},
+			f.applySecrets(secret("a", "2")))
 		labelled, err = f.kube.CoreV1().Secrets("ns").Get(t.Context(), "a", metav1.GetOptions{})
 		check(t, err)
 		f.want("foreign label", "y", labelled.Labels["theirs"])
 		other := secret("a", "2")
 		other.Type = "example.org/other"
-		f.want("another type", Result{Created: []string{"secrets ns/a"}, Deleted: []string{"secrets ns/a"}}, f.applySecrets(other))
+		f.want("another type", Result{Created: []string{"secrets ns/a"}, Deleted: []string{"secrets ns/a"}},
+			f.applySecrets(other))
 		f.want("nothing desired", Result{Deleted: []string{"secrets ns/a"}}, f.applySecrets())
 	})
 }
@@ -300,12 +319,14 @@ func TestSecrets_ChangesTypesAndDeletes(t *testing.T) {
 // An apply keeps the token that the API server writes into the Secret of a service account.
 func TestSecrets_KeepsTokens(t *testing.T) {
 	run(t, func(f *fixture) {
-		_, err := f.kube.CoreV1().ServiceAccounts("ns").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
+		_, err := f.kube.CoreV1().ServiceAccounts("ns").Create(t.Context(),
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
 		check(t, err)
 		token := func() *corev1.Secret {
 			return &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: map[string]string{corev1.ServiceAccountNameKey: "sa"}},
-				Type:       corev1.SecretTypeServiceAccountToken,
+				ObjectMeta: metav1.ObjectMeta{Name: "t",
+					Annotations: map[string]string{corev1.ServiceAccountNameKey: "sa"}},
+				Type: corev1.SecretTypeServiceAccountToken,
 			}
 		}
 		f.applySecrets(token())
@@ -319,9 +340,12 @@ func TestSecrets_KeepsTokens(t *testing.T) {
 func TestSecrets_RefusesForeignSecretsAndOtherNamespaces(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.applySecrets(secret("mine", "1"))
-		stranger, err := f.kube.CoreV1().ConfigMaps("ns").Create(t.Context(), configMap("stranger", "1"), metav1.CreateOptions{})
+		stranger, err := f.kube.CoreV1().ConfigMaps("ns").Create(t.Context(), configMap("stranger", "1"),
+			metav1.CreateOptions{})
 		check(t, err)
-		if _, err := f.secrets.Apply(t.Context(), setID, stranger, NoOwnerRef, []*corev1.Secret{secret("mine", "2")}); err == nil || strings.Contains(err.Error(), "token") || !strings.Contains(err.Error(), `it belongs to set "test-set"`) {
+		if _, err := f.secrets.Apply(t.Context(), setID, stranger, NoOwnerRef,
+			[]*corev1.Secret{secret("mine", "2")}); err == nil || strings.Contains(err.Error(), "token") ||
+			!strings.Contains(err.Error(), `it belongs to set "test-set"`) {
 			t.Errorf("error: %v", err)
 		}
 		elsewhere := secret("far", "1")

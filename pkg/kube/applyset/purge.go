@@ -19,7 +19,8 @@ import (
 
 // Purge deletes the objects of the set that the caches contain. The owner may be deleted already: only its kind,
 // namespace and name count.
-func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) (Result, error) {
+func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+	kinds []schema.GroupVersionKind) (Result, error) {
 	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	gone.SetGroupVersionKind(owner)
 	return s.run(ctx, identity{setID: setID, owner: gone, ownerNamespace: namespace}, kinds, nil)
@@ -28,7 +29,8 @@ func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersion
 // PurgeLive is Purge with live reads instead of caches. It is for the last cleanup of a set without owner references,
 // because caches may lack a new object, which would then remain forever. The kinds need no caches. A kind that is not
 // served has no objects.
-func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
+func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+	kinds []schema.GroupVersionKind) error {
 	if err := s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name).Add(pruned), kinds); err != nil {
 		return err
 	}
@@ -48,7 +50,8 @@ func (s *Set) End(setID string, owner schema.GroupVersionKind, namespace, name s
 }
 
 // PurgeKept is PurgeLive for objects that the set kept because of their label objectset.rio.cattle.io/prune.
-func (s *Set) PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
+func (s *Set) PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+	kinds []schema.GroupVersionKind) error {
 	return s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name), kinds)
 }
 
@@ -59,7 +62,8 @@ var pruned = func() labels.Requirement {
 	return *requirement
 }()
 
-func (s *Set) deleteLive(ctx context.Context, setID string, selector labels.Selector, kinds []schema.GroupVersionKind) error {
+func (s *Set) deleteLive(ctx context.Context, setID string, selector labels.Selector,
+	kinds []schema.GroupVersionKind) error {
 	for _, gvk := range kinds {
 		resource, _ := meta.UnsafeGuessKindToResource(gvk) // the kinds of sets have regular plurals
 		client := s.opts.Dynamic.Resource(resource)
@@ -75,9 +79,11 @@ func (s *Set) deleteLive(ctx context.Context, setID string, selector labels.Sele
 			if obj.GetDeletionTimestamp() != nil {
 				continue
 			}
-			err := client.Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID()))})
+			err := client.Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(),
+				metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID()))})
 			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("apply set %s: delete %s: %w", setID, describe(resource.Resource, obj.GetNamespace(), obj.GetName()), err)
+				return fmt.Errorf("apply set %s: delete %s: %w", setID,
+					describe(resource.Resource, obj.GetNamespace(), obj.GetName()), err)
 			}
 		}
 	}

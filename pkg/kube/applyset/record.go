@@ -106,11 +106,13 @@ func (r recording) Namespace(namespace string) dynamic.ResourceInterface {
 }
 
 // Create is Create of recordingIn, for kinds without namespaces. The next two are the same.
-func (r recording) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (r recording) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions,
+	sub ...string) (*unstructured.Unstructured, error) {
 	return recordingIn{r.NamespaceableResourceInterface, r.resource, ""}.Create(ctx, obj, opts, sub...)
 }
 
-func (r recording) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (r recording) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions,
+	sub ...string) (*unstructured.Unstructured, error) {
 	return recordingIn{r.NamespaceableResourceInterface, r.resource, ""}.Patch(ctx, name, pt, data, opts, sub...)
 }
 
@@ -132,7 +134,8 @@ func recorderOf(ctx context.Context) *recorder {
 }
 
 // Create creates the object.
-func (r recordingIn) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (r recordingIn) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions,
+	sub ...string) (*unstructured.Unstructured, error) {
 	record := recorderOf(ctx)
 	record.try()
 	created, err := r.ResourceInterface.Create(ctx, obj, opts, sub...)
@@ -164,7 +167,8 @@ func (r recordingIn) refuseForeign(ctx context.Context, record *recorder, obj *u
 }
 
 // Patch changes the object.
-func (r recordingIn) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (r recordingIn) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions,
+	sub ...string) (*unstructured.Unstructured, error) {
 	record := recorderOf(ctx)
 	record.try()
 	patched, err := r.ResourceInterface.Patch(ctx, name, pt, data, opts, sub...)

@@ -45,7 +45,8 @@ func NewSecrets(scheme *runtime.Scheme, client SecretClient, informer cache.Shar
 // Apply makes the set equal to desired. Without desired Secrets, it deletes all of the set. Type and data of a Secret
 // become the desired ones. A Secret without desired data keeps its data, because the API server writes those of service
 // accounts. Labels and annotations of others stay.
-func (s *Secrets) Apply(_ context.Context, setID string, owner runtime.Object, refs OwnerRefs, desired []*corev1.Secret) (Result, error) {
+func (s *Secrets) Apply(_ context.Context, setID string, owner runtime.Object, refs OwnerRefs,
+	desired []*corev1.Secret) (Result, error) {
 	set, err := s.identify(setID, owner, refs)
 	if err != nil {
 		return Result{}, fmt.Errorf("apply Secrets of set %s: %w", setID, err)
@@ -76,7 +77,8 @@ func (s *Secrets) Apply(_ context.Context, setID string, owner runtime.Object, r
 }
 
 // Purge deletes the set. The owner may be deleted already.
-func (s *Secrets) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string) (Result, error) {
+func (s *Secrets) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace,
+	name string) (Result, error) {
 	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "gone"}}
 	gone.SetGroupVersionKind(owner)
 	return s.Apply(ctx, setID, gone, NoOwnerRef, nil)
@@ -175,7 +177,8 @@ func (s *Secrets) ensure(record *recorder, id secretIdentity, have, want *corev1
 		}
 		if hash := have.Labels[apply.LabelHash]; hash != "" && hash != id.labels[apply.LabelHash] {
 			return fmt.Errorf("it belongs to set %q of %s", have.Annotations[apply.LabelID],
-				describe(have.Annotations[apply.LabelGVK], have.Annotations[apply.LabelNamespace], have.Annotations[apply.LabelName]))
+				describe(have.Annotations[apply.LabelGVK], have.Annotations[apply.LabelNamespace],
+					have.Annotations[apply.LabelName]))
 		}
 	}
 	if have.Type != want.Type { // the type of a Secret is immutable
@@ -215,7 +218,8 @@ func overlay(have, want *corev1.Secret) *corev1.Secret {
 
 func (s *Secrets) delete(record *recorder, secret *corev1.Secret) error {
 	uid := secret.UID
-	err := s.client.Delete(secret.Namespace, secret.Name, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err := s.client.Delete(secret.Namespace, secret.Name,
+		&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

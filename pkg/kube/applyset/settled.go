@@ -39,7 +39,8 @@ func (s *settled) forget(set string) { s.sets.Remove(set) }
 
 // fingerprint is equal for two calls if neither the desired nor the cached objects of the set have changed between
 // them, apart from their status.
-func (s *settled) fingerprint(id identity, set string, getters []apply.InformerGetter, objs []runtime.Object) (uint64, error) {
+func (s *settled) fingerprint(id identity, set string, getters []apply.InformerGetter, objs []runtime.Object) (uint64,
+	error) {
 	var hash maphash.Hash
 	hash.SetSeed(s.seed)
 	owner, err := meta.Accessor(id.owner)
@@ -81,7 +82,8 @@ func identityOf(m metav1.Object) any {
 		version = ""
 	}
 	return []any{
-		m.GetUID(), m.GetNamespace(), m.GetName(), version, m.GetGeneration(), m.GetLabels(), m.GetAnnotations(), m.GetOwnerReferences(),
+		m.GetUID(), m.GetNamespace(), m.GetName(), version, m.GetGeneration(), m.GetLabels(), m.GetAnnotations(),
+		m.GetOwnerReferences(),
 		m.GetFinalizers(), m.GetDeletionTimestamp(),
 	}
 }

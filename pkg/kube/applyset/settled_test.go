@@ -45,9 +45,15 @@ func TestApply_RepairsASettledSet(t *testing.T) {
 		happens func(*fixture)
 		want    Result
 	}{
-		"content changed":         {edit(func(c *corev1.ConfigMap) { c.Data["k"] = "theirs" }), Result{Updated: []string{"configmaps ns/a"}}},
-		"mark of the set removed": {edit(func(c *corev1.ConfigMap) { delete(c.Labels, hash) }), Result{Updated: []string{"configmaps ns/a"}}},
-		"owner removed":           {edit(func(c *corev1.ConfigMap) { c.OwnerReferences = nil }), Result{Updated: []string{"configmaps ns/a"}}},
+		"content changed": {edit(func(c *corev1.ConfigMap) {
+			c.Data["k"] = "theirs"
+		}), Result{Updated: []string{"configmaps ns/a"}}},
+		"mark of the set removed": {edit(func(c *corev1.ConfigMap) {
+			delete(c.Labels, hash)
+		}), Result{Updated: []string{"configmaps ns/a"}}},
+		"owner removed": {edit(func(c *corev1.ConfigMap) {
+			c.OwnerReferences = nil
+		}), Result{Updated: []string{"configmaps ns/a"}}},
 		"object deleted": {func(f *fixture) {
 			check(f.T, f.kube.CoreV1().ConfigMaps("ns").Delete(f.Context(), "a", metav1.DeleteOptions{}))
 		}, Result{Created: []string{"configmaps ns/a"}}},
@@ -75,7 +81,8 @@ func TestApply_RepairsASettledSet(t *testing.T) {
 				test.happens(f)
 				synctest.Wait()
 				f.want("after it", test.want, f.apply(configMap("a", "1"), configMap("b", "1")))
-				f.want("changed by us", Result{Updated: []string{"configmaps ns/b"}}, f.apply(configMap("a", "1"), configMap("b", "2")))
+				f.want("changed by us", Result{Updated: []string{"configmaps ns/b"}},
+					f.apply(configMap("a", "1"), configMap("b", "2")))
 				f.want("settled again", Result{}, f.apply(configMap("a", "1"), configMap("b", "2")))
 			})
 		})

@@ -34,12 +34,14 @@ func (f *sharedCaches) ForKind(gvk schema.GroupVersionKind) (toolscache.SharedIn
 }
 
 // ForResource returns the informer of a resource.
-func (f *sharedCaches) ForResource(gvr schema.GroupVersionResource, namespaced bool) (toolscache.SharedIndexInformer, error) {
+func (f *sharedCaches) ForResource(gvr schema.GroupVersionResource, namespaced bool) (toolscache.SharedIndexInformer,
+	error) {
 	return f.ForResourceKind(gvr, "", namespaced)
 }
 
 // ForResourceKind returns the informer of a resource. kind may be empty.
-func (f *sharedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind string, namespaced bool) (toolscache.SharedIndexInformer, error) {
+func (f *sharedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind string,
+	namespaced bool) (toolscache.SharedIndexInformer, error) {
 	if !shared(gvr.Group) {
 		return f.SharedCacheFactory.ForResourceKind(gvr, kind, namespaced)
 	}

@@ -43,7 +43,8 @@ func TestAnnounce_EndsWithTheManager(t *testing.T) {
 		about := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "demo", UID: "u"}}
 		manager.GetEventRecorderFor("machine-controller").Event(about, corev1.EventTypeNormal, "Created", "it is there")
 		time.Sleep(time.Minute)
-		if writes := api.Writes("core"); len(writes) != 1 || writes[0].Verb != "create" || writes[0].Resource != "events" {
+		if writes := api.Writes("core"); len(writes) != 1 || writes[0].Verb != "create" ||
+			writes[0].Resource != "events" {
 			t.Errorf("writes: %v", writes)
 		}
 		manager.broadcaster.Shutdown()

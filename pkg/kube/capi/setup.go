@@ -41,7 +41,8 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 	workers := controller.Options{MaxConcurrentReconciles: cmp.Or(opts.Workers, defaultWorkers)}
 	clusters, err := clustercache.New(ctx, c.manager, clustercache.Options{
 		Door: opts.Door, Subscribe: opts.Subscribe, Workers: workers.MaxConcurrentReconciles,
-		Client: setup.ClusterCacheClientOptions(name, clusterQPS, clusterBurst), Cache: setup.ClusterCacheCacheOptions(),
+		Client: setup.ClusterCacheClientOptions(name, clusterQPS, clusterBurst),
+		Cache:  setup.ClusterCacheCacheOptions(),
 	})
 	if err != nil {
 		return fmt.Errorf("set up connections to clusters: %w", err)
@@ -54,9 +55,12 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 	for _, reconciler := range []interface {
 		SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error
 	}{
-		&cluster.Reconciler{Client: client, APIReader: live, ClusterCache: clusters, RemoteConnectionGracePeriod: connectionGrace},
-		&machine.Reconciler{Client: client, APIReader: live, ClusterCache: clusters, RemoteConditionsGracePeriod: conditionGrace},
-		&machineset.Reconciler{Client: client, APIReader: live, ClusterCache: clusters, PreflightChecks: sets.New(clusterv1.MachineSetPreflightCheckAll)},
+		&cluster.Reconciler{Client: client, APIReader: live, ClusterCache: clusters,
+			RemoteConnectionGracePeriod: connectionGrace},
+		&machine.Reconciler{Client: client, APIReader: live, ClusterCache: clusters,
+			RemoteConditionsGracePeriod: conditionGrace},
+		&machineset.Reconciler{Client: client, APIReader: live, ClusterCache: clusters,
+			PreflightChecks: sets.New(clusterv1.MachineSetPreflightCheckAll)},
 		&machinedeployment.Reconciler{Client: client, APIReader: live},
 		&machinehealthcheck.Reconciler{Client: client, ClusterCache: clusters},
 		&machinepool.Reconciler{Client: client, APIReader: live, ClusterCache: clusters},

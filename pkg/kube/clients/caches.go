@@ -60,7 +60,9 @@ func (t *tracker) wait(ctx context.Context, timeout time.Duration) error {
 		return fmt.Errorf("fill caches: %w", err)
 	}
 	names, _ := t.unfilled()
-	return fmt.Errorf("caches of these kinds were not filled within %s: %s (are their CRDs installed, and may Drover list and watch them?)",
+	return fmt.Errorf(
+		"caches of these kinds were not filled within %s: %s (are their CRDs installed, and may Drover list and "+
+			"watch them?)",
 		timeout, strings.Join(names, ", "))
 }
 
@@ -83,11 +85,13 @@ func (t *trackedCaches) ForKind(gvk schema.GroupVersionKind) (cache.SharedIndexI
 	return t.remember(gvk, informer, err)
 }
 
-func (t *trackedCaches) ForResource(gvr schema.GroupVersionResource, namespaced bool) (cache.SharedIndexInformer, error) {
+func (t *trackedCaches) ForResource(gvr schema.GroupVersionResource, namespaced bool) (cache.SharedIndexInformer,
+	error) {
 	return t.ForResourceKind(gvr, "", namespaced)
 }
 
-func (t *trackedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind string, namespaced bool) (cache.SharedIndexInformer, error) {
+func (t *trackedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind string,
+	namespaced bool) (cache.SharedIndexInformer, error) {
 	if kind == "" {
 		gvk, err := t.SharedClientFactory().GVKForResource(gvr)
 		if err != nil {
@@ -99,7 +103,8 @@ func (t *trackedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind st
 	return t.remember(gvr.GroupVersion().WithKind(kind), informer, err)
 }
 
-func (t *trackedCaches) remember(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer, err error) (cache.SharedIndexInformer, error) {
+func (t *trackedCaches) remember(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer,
+	err error) (cache.SharedIndexInformer, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,8 @@ func New(cfg *rest.Config, opts Options) (*Clients, error) {
 	}
 	c := &Clients{
 		Config: configure(cfg, opts.Version), Scheme: scheme, gate: newGate(opts.Observe), tracker: &tracker{},
-		workers: cmp.Or(opts.Workers, defaultWorkers), kindWorkers: opts.KindWorkers, syncTimeout: cmp.Or(opts.SyncTimeout, defaultSyncTimeout),
+		workers: cmp.Or(opts.Workers, defaultWorkers), kindWorkers: opts.KindWorkers,
+		syncTimeout: cmp.Or(opts.SyncTimeout, defaultSyncTimeout),
 	}
 	if err := c.setFactory(opts); err != nil {
 		return nil, err
@@ -157,7 +158,8 @@ func (c *Clients) setFactory(opts Options) error {
 		c.Factory = c.gated
 		return nil
 	}
-	client, err := lassoclient.NewSharedClientFactory(c.Config, &lassoclient.SharedClientFactoryOptions{Scheme: c.Scheme})
+	client, err := lassoclient.NewSharedClientFactory(c.Config,
+		&lassoclient.SharedClientFactoryOptions{Scheme: c.Scheme})
 	if err != nil {
 		return fmt.Errorf("make clients: %w", err)
 	}
@@ -165,7 +167,9 @@ func (c *Clients) setFactory(opts Options) error {
 		// Only Pods that create and delete machines are cached, because a management cluster may have many others.
 		KindTweakList: map[schema.GroupVersionKind]lassocache.TweakListOptionsFunc{
 			corev1.SchemeGroupVersion.WithKind("Secret"): func(o *metav1.ListOptions) { o.FieldSelector = NotHelm },
-			corev1.SchemeGroupVersion.WithKind("Pod"):    func(o *metav1.ListOptions) { o.LabelSelector = rkev1.InfraMachineNameLabel },
+			corev1.SchemeGroupVersion.WithKind("Pod"): func(o *metav1.ListOptions) {
+				o.LabelSelector = rkev1.InfraMachineNameLabel
+			},
 		},
 	})
 	if opts.Share != nil {
@@ -177,7 +181,8 @@ func (c *Clients) setFactory(opts Options) error {
 	}
 	caches = &trackedCaches{SharedCacheFactory: caches, tracker: c.tracker}
 	// lasso only passes keys to the workers of each kind, and one goroutine is enough for that.
-	factory := lassocontroller.NewSharedControllerFactory(caches, &lassocontroller.SharedControllerFactoryOptions{DefaultWorkers: 1})
+	factory := lassocontroller.NewSharedControllerFactory(caches,
+		&lassocontroller.SharedControllerFactoryOptions{DefaultWorkers: 1})
 	c.gated = &gatedFactory{SharedControllerFactory: factory, gate: c.gate, tracker: c.tracker}
 	c.Factory, c.ownFactory = c.gated, true
 	return nil

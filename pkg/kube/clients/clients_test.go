@@ -100,15 +100,16 @@ func TestStop_EdgeHandlersOutliveWorkers(t *testing.T) {
 	run(t, nil, Options{}, func(c *Clients, start func()) {
 		running, released, order := make(chan struct{}), make(chan struct{}), []string{}
 		context.AfterFunc(c.HandlerContext(), func() { order = append(order, "handlers removed") })
-		c.RKE.RKECluster().OnChange(c.HandlerContext(), "slow", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-			close(running)
-			<-released
-			if c.WorkContext().Err() != nil && c.HandlerContext().Err() == nil {
-				order = append(order, "work is over")
-			}
-			order = append(order, "handler done")
-			return obj, nil
-		})
+		c.RKE.RKECluster().OnChange(c.HandlerContext(), "slow",
+			func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+				close(running)
+				<-released
+				if c.WorkContext().Err() != nil && c.HandlerContext().Err() == nil {
+					order = append(order, "work is over")
+				}
+				order = append(order, "handler done")
+				return obj, nil
+			})
 		start()
 		_, err := c.RKE.RKECluster().Create(cluster("one"))
 		check(t, err)
@@ -132,24 +133,27 @@ func TestQueues_EdgeLimiterIsPerKind(t *testing.T) {
 	run(t, nil, Options{}, func(c *Clients, start func()) {
 		fails, ran := true, []time.Duration{}
 		var began time.Time
-		c.RKE.RKECluster().OnChange(c.HandlerContext(), "fails", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-			return obj, errors.New("no")
-		})
-		c.RKE.RKEControlPlane().OnChange(c.HandlerContext(), "fails-once", func(_ string, obj *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
-			ran = append(ran, time.Since(began))
-			if fails {
-				fails = false
+		c.RKE.RKECluster().OnChange(c.HandlerContext(), "fails",
+			func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
 				return obj, errors.New("no")
-			}
-			return obj, nil
-		})
+			})
+		c.RKE.RKEControlPlane().OnChange(c.HandlerContext(), "fails-once",
+			func(_ string, obj *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
+				ran = append(ran, time.Since(began))
+				if fails {
+					fails = false
+					return obj, errors.New("no")
+				}
+				return obj, nil
+			})
 		start()
 		_, err := c.RKE.RKECluster().Create(cluster("same"))
 		check(t, err)
 		pass(time.Hour) // the other kind is in its longest back-off now
 		began = time.Now()
 		_, err = c.RKE.RKEControlPlane().Create(&rkev1.RKEControlPlane{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "same"}, Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.3+k3s1", ClusterName: "same"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "same"},
+			Spec:       rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.3+k3s1", ClusterName: "same"},
 		})
 		check(t, err)
 		pass(time.Minute)
@@ -162,13 +166,14 @@ func TestQueues_EdgeLimiterIsPerKind(t *testing.T) {
 func TestHandlers_PanicIsAnError(t *testing.T) {
 	run(t, nil, Options{}, func(c *Clients, start func()) {
 		runs := 0
-		c.RKE.RKECluster().OnChange(c.HandlerContext(), "panics", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-			runs++
-			if runs == 1 {
-				panic("a bug")
-			}
-			return obj, nil
-		})
+		c.RKE.RKECluster().OnChange(c.HandlerContext(), "panics",
+			func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+				runs++
+				if runs == 1 {
+					panic("a bug")
+				}
+				return obj, nil
+			})
 		start()
 		_, err := c.RKE.RKECluster().Create(cluster("one"))
 		check(t, err)
@@ -184,7 +189,8 @@ func TestConfig_PodsOfMachinesOnly(t *testing.T) {
 	api := newAPI(t)
 	check(t, api.Add(
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}},
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "makes-a-machine", Labels: map[string]string{rkev1.InfraMachineNameLabel: "m"}}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "makes-a-machine",
+			Labels: map[string]string{rkev1.InfraMachineNameLabel: "m"}}},
 	))
 	run(t, api, Options{}, func(c *Clients, start func()) {
 		pods := c.Core.Pod().Cache()
@@ -241,7 +247,10 @@ func TestHost_FactoryNeedsOurTypes(t *testing.T) {
 	foreign.AddKnownTypeWithName(rkev1.SchemeGroupVersion.WithKind("RKECluster"), &otherCluster{})
 	foreign.AddKnownTypeWithName(rkev1.SchemeGroupVersion.WithKind("RKEClusterList"), &otherCluster{})
 	_, err = New(api.Config("x"), Options{Factory: factoryOf(foreign)})
-	if err == nil || !strings.Contains(err.Error(), "kind rke.cattle.io/v1, Kind=RKECluster is *clients.otherCluster in the embedding program's scheme, but Drover needs *v1.RKECluster") {
+	if err == nil ||
+		!strings.Contains(err.Error(),
+			"kind rke.cattle.io/v1, Kind=RKECluster is *clients.otherCluster in the embedding program's scheme, but "+
+				"Drover needs *v1.RKECluster") {
 		t.Errorf("error: %v", err)
 	}
 }
@@ -255,8 +264,11 @@ func machineKind(plural, kind string) *apiextensionsv1.CustomResourceDefinition 
 			Group: MachineGroup, Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind, ListKind: kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &yes}},
+				Name: "v1", Served: true, Storage: true,
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &yes}},
 			}},
 		},
 	}
@@ -271,11 +283,14 @@ func TestDynamic_KindsAppearAndDisappear(t *testing.T) {
 		ctx := c.HandlerContext()
 		gvk := schema.GroupVersionKind{Group: MachineGroup, Version: "v1", Kind: "SimMachine"}
 		var seen, informed []string
-		c.Dynamic.AddIndexer("by-owner", func(u *unstructured.Unstructured) []string { return []string{u.GetLabels()["owner"]} })
-		c.Dynamic.OnChange("test", InGroup(MachineGroup, "Template"), func(gvk schema.GroupVersionKind, key string, obj *unstructured.Unstructured) error {
-			seen = append(seen, fmt.Sprintf("%s %s %v", gvk.Kind, key, obj != nil))
-			return nil
+		c.Dynamic.AddIndexer("by-owner", func(u *unstructured.Unstructured) []string {
+			return []string{u.GetLabels()["owner"]}
 		})
+		c.Dynamic.OnChange("test", InGroup(MachineGroup, "Template"),
+			func(gvk schema.GroupVersionKind, key string, obj *unstructured.Unstructured) error {
+				seen = append(seen, fmt.Sprintf("%s %s %v", gvk.Kind, key, obj != nil))
+				return nil
+			})
 		c.Dynamic.OnInformer(informedBy(&informed))
 		start()
 		if _, err := c.Dynamic.Get(gvk, "ns", "m"); !apierrors.IsNotFound(err) {
@@ -349,10 +364,11 @@ func TestShare_CachesNothingTwice(t *testing.T) {
 			leader, err := New(api.Config("x"), Options{Version: "leader", Share: c})
 			check(t, err)
 			leader.RKE.RKECluster().Cache().AddIndexer("by-name", byName)
-			leader.RKE.RKECluster().OnChange(leader.HandlerContext(), "count", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-				handled.Add(1)
-				return obj, nil
-			})
+			leader.RKE.RKECluster().OnChange(leader.HandlerContext(), "count",
+				func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+					handled.Add(1)
+					return obj, nil
+				})
 			leader.Core.ConfigMap().Cache()
 			check(t, leader.Start(ctx))
 			_, err = leader.RKE.RKECluster().Create(cluster(fmt.Sprint("c", term)))
@@ -395,11 +411,14 @@ func TestHost_FactoryServesSeveralTerms(t *testing.T) {
 			c, err := New(api.Config("x"), Options{Factory: factory})
 			check(t, err)
 			handled := 0
-			c.RKE.RKECluster().Cache().AddIndexer("by-name", func(obj *rkev1.RKECluster) ([]string, error) { return []string{obj.Name}, nil })
-			c.RKE.RKECluster().OnChange(c.HandlerContext(), "count", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-				handled++
-				return obj, nil
+			c.RKE.RKECluster().Cache().AddIndexer("by-name", func(obj *rkev1.RKECluster) ([]string, error) {
+				return []string{obj.Name}, nil
 			})
+			c.RKE.RKECluster().OnChange(c.HandlerContext(), "count",
+				func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+					handled++
+					return obj, nil
+				})
 			check(t, c.Start(ctx))
 			_, err = c.RKE.RKECluster().Create(cluster(fmt.Sprint("c", term)))
 			check(t, err)

@@ -76,11 +76,13 @@ type dynamicKind struct {
 	stop       context.CancelFunc
 }
 
-func newDynamic(client, watches dynamic.Interface, crds crdcontrollers.CustomResourceDefinitionController, g *gate, groups []string) *Dynamic {
+func newDynamic(client, watches dynamic.Interface, crds crdcontrollers.CustomResourceDefinitionController, g *gate,
+	groups []string) *Dynamic {
 	if len(groups) == 0 {
 		groups = []string{MachineGroup, MachineConfigGroup}
 	}
-	return &Dynamic{client: client, watches: watches, crds: crds, gate: g, groups: groups, kinds: map[schema.GroupVersionKind]*dynamicKind{}, indexers: cache.Indexers{}}
+	return &Dynamic{client: client, watches: watches, crds: crds, gate: g, groups: groups,
+		kinds: map[schema.GroupVersionKind]*dynamicKind{}, indexers: cache.Indexers{}}
 }
 
 func (d *Dynamic) followCRDs() {
@@ -91,7 +93,9 @@ func (d *Dynamic) followCRDs() {
 // InGroup matches the kinds of an API group whose name does not end in any of the suffixes.
 func InGroup(group string, withoutSuffixes ...string) func(schema.GroupVersionKind) bool {
 	return func(gvk schema.GroupVersionKind) bool {
-		return gvk.Group == group && !slices.ContainsFunc(withoutSuffixes, func(suffix string) bool { return strings.HasSuffix(gvk.Kind, suffix) })
+		return gvk.Group == group && !slices.ContainsFunc(withoutSuffixes, func(suffix string) bool {
+			return strings.HasSuffix(gvk.Kind, suffix)
+		})
 	}
 }
 
@@ -171,7 +175,8 @@ func (d *Dynamic) Get(gvk schema.GroupVersionKind, namespace, name string) (*uns
 
 // List returns the objects of a kind from the cache, sorted by namespace and name. They belong to the cache. An empty
 // namespace means all.
-func (d *Dynamic) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, error) {
+func (d *Dynamic) List(gvk schema.GroupVersionKind, namespace string,
+	selector labels.Selector) ([]*unstructured.Unstructured, error) {
 	kind, err := d.kind(gvk)
 	if err != nil {
 		return nil, err
@@ -219,7 +224,8 @@ func (d *Dynamic) EnqueueAfter(gvk schema.GroupVersionKind, namespace, name stri
 }
 
 // Live reads an object from the API server.
-func (d *Dynamic) Live(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+func (d *Dynamic) Live(ctx context.Context, gvk schema.GroupVersionKind, namespace,
+	name string) (*unstructured.Unstructured, error) {
 	client, err := d.clientFor(gvk, namespace)
 	if err != nil {
 		return nil, err
@@ -259,7 +265,8 @@ func (d *Dynamic) Update(ctx context.Context, obj *unstructured.Unstructured) (*
 }
 
 // UpdateStatus writes the status of an object.
-func (d *Dynamic) UpdateStatus(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (d *Dynamic) UpdateStatus(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured,
+	error) {
 	client, err := d.clientFor(obj.GroupVersionKind(), obj.GetNamespace())
 	if err != nil {
 		return nil, err
@@ -268,7 +275,8 @@ func (d *Dynamic) UpdateStatus(ctx context.Context, obj *unstructured.Unstructur
 }
 
 // Patch patches an object, or a subresource of it.
-func (d *Dynamic) Patch(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*unstructured.Unstructured, error) {
+func (d *Dynamic) Patch(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string, pt types.PatchType,
+	data []byte, subresources ...string) (*unstructured.Unstructured, error) {
 	client, err := d.clientFor(gvk, namespace)
 	if err != nil {
 		return nil, err
@@ -306,7 +314,8 @@ func (d *Dynamic) kind(gvk schema.GroupVersionKind) (*dynamicKind, error) {
 		return kind, nil
 	}
 	err := apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, "")
-	err.ErrStatus.Message = fmt.Sprintf("kind %s is not served: its node driver is not active, or its CRD is not established yet", gvk)
+	err.ErrStatus.Message = fmt.Sprintf(
+		"kind %s is not served: its node driver is not active, or its CRD is not established yet", gvk)
 	return nil, err
 }
 
@@ -328,7 +337,8 @@ func (d *Dynamic) start(ctx context.Context, workers int) error {
 	return nil
 }
 
-func (d *Dynamic) onCRD(key string, crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (d *Dynamic) onCRD(key string, crd *apiextensionsv1.CustomResourceDefinition) (
+	*apiextensionsv1.CustomResourceDefinition, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if crd == nil || crd.DeletionTimestamp != nil {
@@ -348,7 +358,8 @@ func (d *Dynamic) onCRD(key string, crd *apiextensionsv1.CustomResourceDefinitio
 
 // follow starts a cache and a queue for every served version of the CRD that has none. The caller holds the lock.
 func (d *Dynamic) follow(crd *apiextensionsv1.CustomResourceDefinition) {
-	if !slices.Contains(d.groups, crd.Spec.Group) || !established(crd) || crd.DeletionTimestamp != nil || d.ctx.Err() != nil {
+	if !slices.Contains(d.groups, crd.Spec.Group) || !established(crd) || crd.DeletionTimestamp != nil ||
+		d.ctx.Err() != nil {
 		return
 	}
 	for _, version := range crd.Spec.Versions {
@@ -364,11 +375,13 @@ func (d *Dynamic) newKind(gvk schema.GroupVersionKind, plural string, namespaced
 	gvr := gvk.GroupVersion().WithResource(plural)
 	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	maps.Copy(indexers, d.indexers)
-	informer := dynamicinformer.NewFilteredDynamicInformer(d.watches, gvr, metav1.NamespaceAll, 0, indexers, nil).Informer()
+	informer := dynamicinformer.NewFilteredDynamicInformer(d.watches, gvr, metav1.NamespaceAll, 0, indexers,
+		nil).Informer()
 	for _, f := range d.onInform {
 		f(gvk, informer)
 	}
-	handlers := &workers{name: gvk.String(), informer: func() cache.SharedIndexInformer { return informer }, run: d.handlersFor(gvk)}
+	handlers := &workers{name: gvk.String(), informer: func() cache.SharedIndexInformer { return informer },
+		run: d.handlersFor(gvk)}
 	queue := controller.New(gvk.String(), informer, func(context.Context) error { return nil }, controller.HandlerFunc(
 		func(key string, _ runtime.Object) error {
 			handlers.add(key)
@@ -418,7 +431,8 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 
 func sorted(list []*unstructured.Unstructured) []*unstructured.Unstructured {
 	slices.SortFunc(list, func(a, b *unstructured.Unstructured) int {
-		return strings.Compare(a.GetNamespace()+"/"+a.GetName()+" "+a.GetKind(), b.GetNamespace()+"/"+b.GetName()+" "+b.GetKind())
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName()+" "+a.GetKind(), b.GetNamespace()+"/"+b.GetName()+" "+
+			b.GetKind())
 	})
 	return list
 }

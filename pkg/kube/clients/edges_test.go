@@ -17,7 +17,8 @@ import (
 // fails, and the wrapper that it names can change.
 
 // failing reports an error in the status, as a status handler does, and returns it. It stops after 500 runs.
-func failing(c *Clients, runs *int, message func(*rkev1.RKECluster) string) func(string, *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+func failing(c *Clients, runs *int, message func(*rkev1.RKECluster) string) func(string,
+	*rkev1.RKECluster) (*rkev1.RKECluster, error) {
 	return func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
 		if *runs++; *runs > 500 || obj == nil {
 			return obj, nil
@@ -42,8 +43,10 @@ func TestEdge_UnstableTextBypassesBackOff(t *testing.T) {
 		atLeast int
 		atMost  int
 	}{
-		"a stable text backs off":         {func(*rkev1.RKECluster) string { return "waiting" }, 5, 20},
-		"a resource version runs at once": {func(c *rkev1.RKECluster) string { return "waiting, saw resourceVersion " + c.ResourceVersion }, 500, 10000},
+		"a stable text backs off": {func(*rkev1.RKECluster) string { return "waiting" }, 5, 20},
+		"a resource version runs at once": {func(c *rkev1.RKECluster) string {
+			return "waiting, saw resourceVersion " + c.ResourceVersion
+		}, 500, 10000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, nil, Options{}, func(c *Clients, start func()) {
@@ -76,15 +79,16 @@ func TestWakeUps_DoNotWaitForBackOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t, nil, Options{}, func(c *Clients, start func()) {
 				fixed, began, ran := false, time.Time{}, time.Duration(-1)
-				c.RKE.RKECluster().OnChange(c.HandlerContext(), "waits", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-					if !fixed {
-						return obj, errors.New("no")
-					}
-					if ran < 0 {
-						ran = time.Since(began)
-					}
-					return obj, nil
-				})
+				c.RKE.RKECluster().OnChange(c.HandlerContext(), "waits",
+					func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+						if !fixed {
+							return obj, errors.New("no")
+						}
+						if ran < 0 {
+							ran = time.Since(began)
+						}
+						return obj, nil
+					})
 				start()
 				_, err := c.RKE.RKECluster().Create(cluster("one"))
 				check(t, err)
@@ -105,13 +109,14 @@ func TestEdge_OneFailingHandlerRunsAllAgain(t *testing.T) {
 	run(t, nil, Options{}, func(c *Clients, start func()) {
 		counts := map[string]int{}
 		for _, name := range []string{"fails", "innocent"} {
-			c.RKE.RKECluster().OnChange(c.HandlerContext(), name, func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-				counts[name]++
-				if name == "fails" {
-					return obj, errors.New("no")
-				}
-				return obj, nil
-			})
+			c.RKE.RKECluster().OnChange(c.HandlerContext(), name,
+				func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+					counts[name]++
+					if name == "fails" {
+						return obj, errors.New("no")
+					}
+					return obj, nil
+				})
 		}
 		start()
 		_, err := c.RKE.RKECluster().Create(cluster("one"))

@@ -191,7 +191,8 @@ func TestWorkers_BlockedNamespacesDoNotStarveOthers(t *testing.T) {
 	depth := func(t *testing.T) string {
 		t.Helper()
 		answer := httptest.NewRecorder()
-		promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(answer,
+			httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		for line := range strings.Lines(answer.Body.String()) {
 			if strings.HasPrefix(line, "workqueue_depth{") && strings.Contains(line, `name="hanging"`) {
 				return strings.TrimSpace(line[strings.LastIndex(line, " "):])
@@ -297,7 +298,8 @@ func TestWorkers_FailuresBackOff(t *testing.T) {
 		for i := 1; i < len(at); i++ {
 			gaps = append(gaps, at[i]-at[i-1])
 		}
-		if !slices.IsSorted(gaps) || gaps[0] > 10*time.Millisecond || gaps[len(gaps)-1] != 2*time.Minute || len(at) > 100 {
+		if !slices.IsSorted(gaps) || gaps[0] > 10*time.Millisecond || gaps[len(gaps)-1] != 2*time.Minute ||
+			len(at) > 100 {
 			t.Errorf("%d runs, delays %v", len(at), gaps)
 		}
 		fails = false
@@ -326,27 +328,30 @@ func TestClients_FailingNamespaceDoesNotStarveOthers(t *testing.T) {
 	run(t, api, Options{}, func(c *Clients, start func()) {
 		var mu sync.Mutex
 		handled := time.Time{}
-		c.RKE.RKECluster().OnChange(c.HandlerContext(), "work", func(key string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-			if !strings.HasPrefix(key, "b/") {
-				time.Sleep(time.Second)
-				return obj, errors.New("no")
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if handled.IsZero() {
-				handled = time.Now()
-			}
-			return obj, nil
-		})
+		c.RKE.RKECluster().OnChange(c.HandlerContext(), "work",
+			func(key string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+				if !strings.HasPrefix(key, "b/") {
+					time.Sleep(time.Second)
+					return obj, errors.New("no")
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if handled.IsZero() {
+					handled = time.Now()
+				}
+				return obj, nil
+			})
 		start()
 		for i := range 400 {
 			namespace := []string{"a", "c"}[i%2]
-			_, err := c.RKE.RKECluster().Create(&rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", i)}})
+			_, err := c.RKE.RKECluster().Create(
+				&rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", i)}})
 			check(t, err)
 		}
 		pass(10 * time.Second)
 		began := time.Now()
-		_, err := c.RKE.RKECluster().Create(&rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "one"}})
+		_, err := c.RKE.RKECluster().Create(
+			&rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "one"}})
 		check(t, err)
 		pass(time.Minute)
 		if took := handled.Sub(began); handled.IsZero() || took > 3*time.Second {

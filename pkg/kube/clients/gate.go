@@ -88,7 +88,8 @@ func (g *gate) run(name, key string, handler func() (runtime.Object, error)) (ob
 	defer func() { g.observe(name, time.Since(began), unlessIgnored(err)) }()
 	defer func() {
 		if r := recover(); r != nil {
-			logrus.WithFields(logrus.Fields{"controller": name, "key": key, "stack": stack()}).Errorf("Handler panicked: %v", r)
+			logrus.WithFields(logrus.Fields{"controller": name, "key": key, "stack": stack()}).Errorf(
+				"Handler panicked: %v", r)
 			obj, err = nil, fmt.Errorf("handler %s panicked", name)
 		}
 	}()
@@ -126,7 +127,8 @@ func (f *gatedFactory) start(begin func(gvk schema.GroupVersionKind, w *workers)
 }
 
 // chainOf returns the handlers of a kind, and whether the framework knows the chain already.
-func (f *gatedFactory) chainOf(gvk schema.GroupVersionKind, informer func() cache.SharedIndexInformer) (list *chain, known bool) {
+func (f *gatedFactory) chainOf(gvk schema.GroupVersionKind, informer func() cache.SharedIndexInformer) (list *chain,
+	known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.chains == nil {
@@ -162,7 +164,8 @@ func (f *gatedFactory) ForResource(gvr schema.GroupVersionResource, namespaced b
 	return f.ForResourceKind(gvr, "", namespaced)
 }
 
-func (f *gatedFactory) ForResourceKind(gvr schema.GroupVersionResource, kind string, namespaced bool) lassocontroller.SharedController {
+func (f *gatedFactory) ForResourceKind(gvr schema.GroupVersionResource, kind string,
+	namespaced bool) lassocontroller.SharedController {
 	c := f.SharedControllerFactory.ForResourceKind(gvr, kind, namespaced)
 	return &gatedController{c, f, gvr.GroupVersion().WithKind(cmp.Or(kind, gvr.Resource))}
 }
@@ -179,7 +182,8 @@ func (c *gatedController) Informer() cache.SharedIndexInformer {
 	return informer
 }
 
-func (c *gatedController) RegisterHandler(ctx context.Context, name string, handler lassocontroller.SharedControllerHandler) {
+func (c *gatedController) RegisterHandler(ctx context.Context, name string,
+	handler lassocontroller.SharedControllerHandler) {
 	_ = c.Informer()
 	list, known := c.factory.chainOf(c.gvk, c.SharedController.Informer)
 	list.add(ctx, name, handler)

@@ -74,7 +74,8 @@ func TestHealth_CanceledChecksAreHealthy(t *testing.T) {
 		"the API server does not answer in time": {during: func(context.CancelFunc) { time.Sleep(time.Minute) }},
 		"the caller cancels meanwhile":           {during: func(cancel context.CancelFunc) { cancel() }, want: true},
 		"the caller cancelled before":            {before: func(cancel context.CancelFunc) { cancel() }, want: true},
-		"the caller's deadline passed before":    {before: func(context.CancelFunc) { time.Sleep(time.Minute) }, want: true},
+		"the caller's deadline passed before": {before: func(context.CancelFunc) { time.Sleep(time.Minute) },
+			want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

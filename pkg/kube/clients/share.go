@@ -31,7 +31,8 @@ func (s *sharedCaches) ForKind(gvk schema.GroupVersionKind) (cache.SharedIndexIn
 	return s.SharedCacheFactory.ForKind(gvk)
 }
 
-func (s *sharedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind string, namespaced bool) (cache.SharedIndexInformer, error) {
+func (s *sharedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind string,
+	namespaced bool) (cache.SharedIndexInformer, error) {
 	if lent := s.borrow(gvr.GroupVersion().WithKind(kind)); lent != nil {
 		return lent, nil
 	}
@@ -95,15 +96,18 @@ func (b *borrowed) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return b.remember(b.SharedIndexInformer.AddEventHandler(handler))
 }
 
-func (b *borrowed) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (b *borrowed) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
+	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return b.remember(b.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period))
 }
 
-func (b *borrowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (b *borrowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (
+	cache.ResourceEventHandlerRegistration, error) {
 	return b.remember(b.SharedIndexInformer.AddEventHandlerWithOptions(handler, options))
 }
 
-func (b *borrowed) remember(registration cache.ResourceEventHandlerRegistration, err error) (cache.ResourceEventHandlerRegistration, error) {
+func (b *borrowed) remember(registration cache.ResourceEventHandlerRegistration,
+	err error) (cache.ResourceEventHandlerRegistration, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -63,13 +63,16 @@ func Libraries(log *logrus.Logger) {
 	// Klog and gRPC must be configured before their first use, and controller-runtime accepts only one logger.
 	once.Do(func() {
 		ctrllog.SetLogger(logr.New(&sink{log: follower{component: "cluster-api"}, level: logrus.DebugLevel}))
-		klog.SetLoggerWithOptions(logr.New(&sink{log: follower{}, level: logrus.InfoLevel}), klog.ContextualLogger(true))
+		klog.SetLoggerWithOptions(logr.New(&sink{log: follower{}, level: logrus.InfoLevel}),
+			klog.ContextualLogger(true))
 		// Errors are repeated as warnings.
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, warnings("grpc"), io.Discard))
 		stdlog.SetFlags(0)
 		stdlog.SetOutput(warnings(""))
 	})
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithField("component", "tracing").WithError(err).Warn("Traces are lost") }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.WithField("component", "tracing").WithError(err).Warn("Traces are lost")
+	}))
 }
 
 // follower passes lines on to the current logger, with the component if it has one.

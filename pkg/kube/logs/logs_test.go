@@ -57,21 +57,27 @@ func TestLibraries_EveryLineIsJSON(t *testing.T) {
 		{"ours", func() { log.WithField("cluster", "demo").WithError(failed).Info("text") }, []map[string]any{
 			{"level": "info", "msg": "text", "cluster": "demo", "error": failed.Error()},
 		}},
-		{"wrangler", func() { logrus.Errorf("failed %d times", 3) }, []map[string]any{{"level": "error", "msg": "failed 3 times"}}},
-		{"lasso", func() { lassolog.Errorf("failed %d times", 3) }, []map[string]any{{"level": "error", "msg": "failed 3 times"}}},
+		{"wrangler", func() { logrus.Errorf("failed %d times", 3) },
+			[]map[string]any{{"level": "error", "msg": "failed 3 times"}}},
+		{"lasso", func() { lassolog.Errorf("failed %d times", 3) },
+			[]map[string]any{{"level": "error", "msg": "failed 3 times"}}},
 		{"klog", func() { klog.InfoS("Renewed", "Cluster", cluster, "n", 3) }, []map[string]any{
 			{"level": "info", "msg": "Renewed", "namespace": "fleet-default", "cluster": "demo", "n": 3.0},
 		}},
-		{"klog as text", func() { klog.Warningf("two\nlines %v", failed) }, []map[string]any{{"level": "info", "msg": "two\nlines line one\nline two"}}},
+		{"klog as text", func() { klog.Warningf("two\nlines %v", failed) },
+			[]map[string]any{{"level": "info", "msg": "two\nlines line one\nline two"}}},
 		{"klog with an error", func() { klog.ErrorS(failed, "No lease", "value", make(chan int)) }, nil},
 		{"klog in detail", func() { klog.V(4).Info("an unread line") }, []map[string]any{}},
 		{"controller-runtime", func() {
-			ctrllog.Log.WithName("machine").WithValues("controller", "machine", "Machine", klog.KRef("fleet-default", "a"), "Cluster", cluster).Info("Reconciled")
+			ctrllog.Log.WithName("machine").WithValues("controller", "machine", "Machine",
+				klog.KRef("fleet-default", "a"), "Cluster", cluster).Info("Reconciled")
 		}, []map[string]any{{
-			"level": "debug", "msg": "Reconciled", "component": "cluster-api", "logger": "machine", "controller": "machine", "namespace": "fleet-default",
+			"level": "debug", "msg": "Reconciled", "component": "cluster-api", "logger": "machine",
+			"controller": "machine", "namespace": "fleet-default",
 			"machine": "a", "cluster": "demo",
 		}}},
-		{"the standard library", func() { stdlog.Println("http: TLS handshake error") }, []map[string]any{{"level": "warning", "msg": "http: TLS handshake error"}}},
+		{"the standard library", func() { stdlog.Println("http: TLS handshake error") },
+			[]map[string]any{{"level": "warning", "msg": "http: TLS handshake error"}}},
 		{"gRPC", func() { grpclog.Error("no route") }, nil},
 		{"OpenTelemetry", func() { otel.Handle(failed) }, []map[string]any{
 			{"level": "warning", "msg": "Traces are lost", "component": "tracing", "error": failed.Error()},
@@ -106,7 +112,8 @@ func TestLibraries_CanBeSetAgain(t *testing.T) {
 	}
 	klog.Info("here")
 	ctrllog.Log.Error(nil, "there")
-	if first.Len() > 0 || !strings.Contains(second.String(), `level=info msg=here`) || !strings.Contains(second.String(), "there") {
+	if first.Len() > 0 || !strings.Contains(second.String(), `level=info msg=here`) ||
+		!strings.Contains(second.String(), "there") {
 		t.Errorf("the first logger has %q, the second %q", first.String(), second.String())
 	}
 }

@@ -41,7 +41,8 @@ func TestLog_WritesAreNotRepeatedAtOnce(t *testing.T) {
 	}
 	log.Did("a", start)
 	log.Did("b", start.Add(4*time.Second))
-	for at, want := range map[time.Duration]time.Duration{0: 10 * time.Second, 3 * time.Second: 7 * time.Second, 10 * time.Second: 0, time.Hour: 0} {
+	for at, want := range map[time.Duration]time.Duration{0: 10 * time.Second, 3 * time.Second: 7 * time.Second,
+		10 * time.Second: 0, time.Hour: 0} {
 		if left := log.Left("a", start.Add(at)); left != want {
 			t.Errorf("after %s %s left, want %s", at, left, want)
 		}

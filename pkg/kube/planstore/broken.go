@@ -19,7 +19,8 @@ func NodeLostSince(machine *clusterv1.Machine) time.Time {
 		return time.Time{}
 	}
 	switch c.Reason {
-	case clusterv1.MachineNodeReadyUnknownReason, clusterv1.MachineNodeDeletedReason, clusterv1.MachineNodeDoesNotExistReason:
+	case clusterv1.MachineNodeReadyUnknownReason, clusterv1.MachineNodeDeletedReason,
+		clusterv1.MachineNodeDoesNotExistReason:
 		return c.LastTransitionTime.Time
 	}
 	return time.Time{}
@@ -35,7 +36,8 @@ func NodeUnknown(machine *clusterv1.Machine, cluster *clusterv1.Cluster) bool {
 		return true
 	}
 	c := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
-	return c != nil && (c.Reason == clusterv1.MachineNodeConnectionDownReason || c.Reason == clusterv1.MachineNodeInternalErrorReason)
+	return c != nil && (c.Reason == clusterv1.MachineNodeConnectionDownReason ||
+		c.Reason == clusterv1.MachineNodeInternalErrorReason)
 }
 
 // NodeUnknownSince returns since when NodeUnknown holds, zero if it does not.

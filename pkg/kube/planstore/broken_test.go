@@ -29,7 +29,8 @@ func TestNodeLostSince(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			machine := &clusterv1.Machine{}
 			if tc.status != "" {
-				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: tc.status, Reason: tc.reason, LastTransitionTime: metav1.NewTime(at)}}
+				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: tc.status, Reason: tc.reason,
+					LastTransitionTime: metav1.NewTime(at)}}
 			}
 			if got := NodeLostSince(machine); !got.Equal(tc.want) {
 				t.Errorf("lost since %s, want %s", got, tc.want)
@@ -50,22 +51,32 @@ func TestBroken(t *testing.T) {
 		wantBroken     bool
 		wantRestarting bool
 	}{
-		"it is healthy":                 {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": healthy}},
-		"its node is lost":              {lost: true, data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": healthy}, wantBroken: true},
-		"it has no plan":                {data: map[string][]byte{}},
-		"its plan is not applied":       {data: map[string][]byte{"plan": plan, "applied-checksum": []byte("old"), "probe-statuses": healthy}, wantRestarting: true},
-		"a probe does not pass":         {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": unhealthy}, wantRestarting: true},
-		"a probe has not been reported": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum}, wantRestarting: true},
+		"it is healthy": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum,
+			"probe-statuses": healthy}},
+		"its node is lost": {lost: true,
+			data:       map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": healthy},
+			wantBroken: true},
+		"it has no plan": {data: map[string][]byte{}},
+		"its plan is not applied": {data: map[string][]byte{"plan": plan, "applied-checksum": []byte("old"),
+			"probe-statuses": healthy}, wantRestarting: true},
+		"a probe does not pass": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum,
+			"probe-statuses": unhealthy}, wantRestarting: true},
+		"a probe has not been reported": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum},
+			wantRestarting: true},
 		"its plan has failed": {
-			data: map[string][]byte{"plan": plan, "failed-checksum": checksum, "failure-count": []byte("1")}, wantBroken: true, wantRestarting: true,
+			data:       map[string][]byte{"plan": plan, "failed-checksum": checksum, "failure-count": []byte("1")},
+			wantBroken: true, wantRestarting: true,
 		},
-		"it has been unhealthy for a long time": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": unhealthy}, after: time.Hour, wantBroken: true},
-		"its reports are unreadable":            {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": []byte("{")}, after: time.Hour, wantBroken: true},
+		"it has been unhealthy for a long time": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum,
+			"probe-statuses": unhealthy}, after: time.Hour, wantBroken: true},
+		"its reports are unreadable": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum,
+			"probe-statuses": []byte("{")}, after: time.Hour, wantBroken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := &clusterv1.Machine{}
 			if tc.lost {
-				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: "Unknown", Reason: "NodeReadyUnknown", LastTransitionTime: metav1.NewTime(at)}}
+				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: "Unknown",
+					Reason: "NodeReadyUnknown", LastTransitionTime: metav1.NewTime(at)}}
 			}
 			secret := &corev1.Secret{Type: "rke.cattle.io/machine-plan", Data: tc.data}
 			secret.Annotations = map[string]string{"rke.cattle.io/plan-last-updated": at.Format(time.RFC3339)}
@@ -92,11 +103,13 @@ func TestEtcdServes_TheHookAndThePlannerSeeTheSame(t *testing.T) {
 		restore  = `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore"]}]}`
 		rotation = `{"probes":{"etcd":{}},"instructions":[{"name":"install","env":["DROVER_OPERATION=certificate-rotation"]}]}`
 	)
-	refused, err := nodeplan.EncodeOutput(map[string][]byte{"etcd-healthy": []byte("1 of 2"), nodeplan.OutputFailure: nodeplan.Failure{Instruction: "etcd-healthy", ExitCode: 1}.Encode()})
+	refused, err := nodeplan.EncodeOutput(map[string][]byte{"etcd-healthy": []byte("1 of 2"),
+		nodeplan.OutputFailure: nodeplan.Failure{Instruction: "etcd-healthy", ExitCode: 1}.Encode()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere, err := nodeplan.EncodeOutput(map[string][]byte{nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 1}.Encode()})
+	elsewhere, err := nodeplan.EncodeOutput(
+		map[string][]byte{nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 1}.Encode()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,25 +120,32 @@ func TestEtcdServes_TheHookAndThePlannerSeeTheSame(t *testing.T) {
 		lost            bool
 		want            bool
 	}{
-		"it is healthy":                      {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
-		"its node is lost":                   {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`, lost: true},
-		"it has no plan":                     {},
-		"its plan is not applied":            {plan: ordinary, probes: `{"etcd":{"healthy":true}}`},
-		"a probe does not pass":              {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":false}}`},
-		"a probe has not been reported":      {plan: ordinary, applied: true},
-		"its reports are unreadable":         {plan: ordinary, applied: true, probes: "{"},
-		"its node refuses the plan":          {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":true}}`, want: true},
-		"it refuses the plan and is stopped": {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":false}}`},
-		"it refuses the plan and is lost":    {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":true}}`, lost: true},
-		"its plan fails after the proof":     {plan: proof, failed: true, output: elsewhere, probes: `{"etcd":{"healthy":true}}`},
-		"a restore stopped it":               {plan: stop, applied: true},
-		"a restore restores its data":        {plan: restore, applied: true},
-		"another operation ran":              {plan: rotation, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
+		"it is healthy": {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`,
+			want: true},
+		"its node is lost": {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`,
+			lost: true},
+		"it has no plan":                {},
+		"its plan is not applied":       {plan: ordinary, probes: `{"etcd":{"healthy":true}}`},
+		"a probe does not pass":         {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":false}}`},
+		"a probe has not been reported": {plan: ordinary, applied: true},
+		"its reports are unreadable":    {plan: ordinary, applied: true, probes: "{"},
+		"its node refuses the plan": {plan: proof, failed: true, output: refused,
+			probes: `{"etcd":{"healthy":true}}`, want: true},
+		"it refuses the plan and is stopped": {plan: proof, failed: true, output: refused,
+			probes: `{"etcd":{"healthy":false}}`},
+		"it refuses the plan and is lost": {plan: proof, failed: true, output: refused,
+			probes: `{"etcd":{"healthy":true}}`, lost: true},
+		"its plan fails after the proof": {plan: proof, failed: true, output: elsewhere,
+			probes: `{"etcd":{"healthy":true}}`},
+		"a restore stopped it":        {plan: stop, applied: true},
+		"a restore restores its data": {plan: restore, applied: true},
+		"another operation ran":       {plan: rotation, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := &clusterv1.Machine{}
 			if tc.lost {
-				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: "Unknown", Reason: "NodeReadyUnknown", LastTransitionTime: metav1.Now()}}
+				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: "Unknown",
+					Reason: "NodeReadyUnknown", LastTransitionTime: metav1.Now()}}
 			}
 			secret := &corev1.Secret{Type: "rke.cattle.io/machine-plan", Data: map[string][]byte{}}
 			set := func(key, value string) {

@@ -19,10 +19,12 @@ func TestPlans_DrainsHaveATime(t *testing.T) {
 	if got := decode(secret).Drain.Since; !got.Equal(noon) {
 		t.Errorf("requested since %s", got)
 	}
-	if again, err := plans.RequestDrain(secret, planner.RequestDrain{Machine: "m", At: noon.Add(time.Hour), Options: options}); err != nil || again != secret {
+	if again, err := plans.RequestDrain(secret, planner.RequestDrain{Machine: "m", At: noon.Add(time.Hour),
+		Options: options}); err != nil || again != secret {
 		t.Errorf("a requested drain starts again: %v", err)
 	}
-	secret, err = plans.RequestUncordon(secret, planner.RequestUncordon{Machine: "m", At: noon.Add(time.Minute), Options: options})
+	secret, err = plans.RequestUncordon(secret, planner.RequestUncordon{Machine: "m", At: noon.Add(time.Minute),
+		Options: options})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,8 @@ func orNull(value string) any {
 // SetCondition writes a condition of a Machine, into its list and into the deprecated list of older tools. It returns
 // nil if the condition is already there. Cluster API writes the status of Machines all the time, so SetCondition reads
 // the Machine again after a conflict and retries once.
-func (s *Machines) SetCondition(cached *clusterv1.Machine, kind string, want planner.Condition, now time.Time) (*clusterv1.Machine, error) {
+func (s *Machines) SetCondition(cached *clusterv1.Machine, kind string, want planner.Condition,
+	now time.Time) (*clusterv1.Machine, error) {
 	base := s.newest(cached)
 	stored, err := s.setCondition(base.DeepCopy(), kind, want, now)
 	if apierrors.IsConflict(err) {
@@ -183,7 +184,8 @@ func (s *Machines) SetCondition(cached *clusterv1.Machine, kind string, want pla
 }
 
 // setCondition returns nil if the condition is already there.
-func (s *Machines) setCondition(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) (*clusterv1.Machine, error) {
+func (s *Machines) setCondition(machine *clusterv1.Machine, kind string, want planner.Condition,
+	now time.Time) (*clusterv1.Machine, error) {
 	if !setBoth(machine, kind, want, now) {
 		return nil, nil
 	}

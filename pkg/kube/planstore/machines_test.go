@@ -57,12 +57,14 @@ func (a *machineAPI) Patch(_, _ string, pt types.PatchType, data []byte, _ ...st
 }
 
 func machineObject(version string) *clusterv1.Machine {
-	return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u", ResourceVersion: version, Generation: 3}}
+	return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u",
+		ResourceVersion: version, Generation: 3}}
 }
 
 func TestMachines_MarksAreASeparatePatch(t *testing.T) {
 	a := &machineAPI{live: machineObject("1")}
-	marks := planner.Marks{InitNode: true, JoinURL: "https://1.2.3.4:6443", RenderVersion: "1", Version: "v1.36.3+rke2r1"}
+	marks := planner.Marks{InitNode: true, JoinURL: "https://1.2.3.4:6443", RenderVersion: "1",
+		Version: "v1.36.3+rke2r1"}
 	if _, err := NewMachines(a).Mark(machineObject("1"), marks); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,8 @@ func TestMachines_MarksAreASeparatePatch(t *testing.T) {
 	if _, err := NewMachines(a).Mark(moved, marks); err != nil {
 		t.Fatal(err)
 	}
-	if want = strings.ReplaceAll(want, `"drover.io/machine-uid":"u"`, `"drover.io/machine-uid":"first"`); a.patches[1] != want {
+	if want = strings.ReplaceAll(want, `"drover.io/machine-uid":"u"`,
+		`"drover.io/machine-uid":"first"`); a.patches[1] != want {
 		t.Errorf("a moved machine would have another UID on its node: %s", a.patches[1])
 	}
 	a.err = errors.New("refused")
@@ -107,10 +110,13 @@ func TestMachines_ConditionGoesIntoBothLists(t *testing.T) {
 	}
 	stamp := metav1.NewTime(noon)
 	want := clusterv1.MachineStatus{
-		Conditions: []metav1.Condition{{Type: "Reconciled", Status: "Unknown", Reason: "Waiting", Message: "waiting for the agent", ObservedGeneration: 3, LastTransitionTime: stamp}},
-		Deprecated: &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{Conditions: clusterv1.Conditions{
-			{Type: "Reconciled", Status: "Unknown", Reason: "Waiting", Message: "waiting for the agent", LastTransitionTime: stamp},
-		}}},
+		Conditions: []metav1.Condition{{Type: "Reconciled", Status: "Unknown", Reason: "Waiting",
+			Message: "waiting for the agent", ObservedGeneration: 3, LastTransitionTime: stamp}},
+		Deprecated: &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{
+			Conditions: clusterv1.Conditions{
+				{Type: "Reconciled", Status: "Unknown", Reason: "Waiting", Message: "waiting for the agent",
+					LastTransitionTime: stamp},
+			}}},
 	}
 	if diff := cmp.Diff(want, stored.Status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
@@ -126,7 +132,8 @@ func TestMachines_ConditionGoesIntoBothLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := stored.Status.Deprecated.V1Beta1.Conditions; len(got) != 1 || got[0].Severity != clusterv1.ConditionSeverityError || got[0].Status != "False" {
+	if got := stored.Status.Deprecated.V1Beta1.Conditions; len(got) != 1 ||
+		got[0].Severity != clusterv1.ConditionSeverityError || got[0].Status != "False" {
 		t.Errorf("deprecated list is %+v", got)
 	}
 }
@@ -156,11 +163,13 @@ func TestMachines_AfterAConflictTheMachineIsReread(t *testing.T) {
 	}
 	other := &machineAPI{live: machineObject("5")}
 	other.live.UID = "another"
-	if _, err := NewMachines(other).SetCondition(machineObject("1"), "Reconciled", waiting, noon); err != nil || len(other.live.Status.Conditions) != 0 {
+	if _, err := NewMachines(other).SetCondition(machineObject("1"), "Reconciled", waiting, noon); err != nil ||
+		len(other.live.Status.Conditions) != 0 {
 		t.Errorf("a Machine of the same name was written, error %v", err)
 	}
 	refused := &machineAPI{live: machineObject("1"), err: errors.New("refused")}
-	if _, err := NewMachines(refused).SetCondition(machineObject("1"), "Reconciled", waiting, noon); !errors.Is(err, refused.err) || refused.updates != 1 {
+	if _, err := NewMachines(refused).SetCondition(machineObject("1"), "Reconciled", waiting, noon); !errors.Is(err,
+		refused.err) || refused.updates != 1 {
 		t.Errorf("error is %v after %d updates", err, refused.updates)
 	}
 }
@@ -218,7 +227,8 @@ func TestMachines_FreshCachesAreUsed(t *testing.T) {
 		cached := machineOf("u", version)
 		got := s.newest(cached)
 		if (got == cached) != (shown == "cached") || len(s.stored) == 0 != (shown == "cached") {
-			t.Errorf("the cache shows version %s: got version %s, %d remembered", version, got.ResourceVersion, len(s.stored))
+			t.Errorf("the cache shows version %s: got version %s, %d remembered", version, got.ResourceVersion,
+				len(s.stored))
 		}
 	}
 }

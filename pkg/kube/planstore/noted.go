@@ -40,7 +40,8 @@ func Reached(seen, version string) bool {
 func Latest(versions ...string) string {
 	latest := ""
 	for _, version := range versions {
-		if _, err := resourceversion.CompareResourceVersion(version, version); err == nil && (latest == "" || Reached(version, latest)) {
+		if _, err := resourceversion.CompareResourceVersion(version, version); err == nil &&
+			(latest == "" || Reached(version, latest)) {
 			latest = version
 		}
 	}

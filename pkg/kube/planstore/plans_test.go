@@ -63,8 +63,9 @@ func encoded(t *testing.T, name string) []byte {
 
 func planSecret(data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan", ResourceVersion: "7", Labels: map[string]string{"pool": "a"}},
-		Type:       "rke.cattle.io/machine-plan", Data: data,
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan", ResourceVersion: "7",
+			Labels: map[string]string{"pool": "a"}},
+		Type: "rke.cattle.io/machine-plan", Data: data,
 	}
 }
 
@@ -74,10 +75,12 @@ func TestPlans_Find(t *testing.T) {
 		wantPlan      bool
 		wantMalformed string
 	}{
-		"no secret":        {},
-		"an empty secret":  {stored: planSecret(nil), wantPlan: true},
-		"a foreign secret": {stored: &corev1.Secret{Type: "Opaque"}, wantPlan: true, wantMalformed: "its type must be rke.cattle.io/machine-plan"},
-		"an invalid plan":  {stored: planSecret(map[string][]byte{"plan": []byte("{")}), wantPlan: true, wantMalformed: `malformed key "plan" of plan secret ns/boot-machine-plan: must be JSON of the documented form`},
+		"no secret":       {},
+		"an empty secret": {stored: planSecret(nil), wantPlan: true},
+		"a foreign secret": {stored: &corev1.Secret{Type: "Opaque"}, wantPlan: true,
+			wantMalformed: "its type must be rke.cattle.io/machine-plan"},
+		"an invalid plan": {stored: planSecret(map[string][]byte{"plan": []byte("{")}), wantPlan: true,
+			wantMalformed: `malformed key "plan" of plan secret ns/boot-machine-plan: must be JSON of the documented form`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{stored: tc.stored}
@@ -110,8 +113,9 @@ func TestPlans_Deliver(t *testing.T) {
 	found.Annotations = map[string]string{"rke.cattle.io/plan-probes-passed": "before"}
 	before := found.DeepCopy()
 	delivery := planner.DeliverPlan{
-		Machine:  "m",
-		Delivery: planner.Delivery{Plan: first, Checksum: nodeplan.Checksum(first), MaxFailures: -1, FailureThreshold: 1},
+		Machine: "m",
+		Delivery: planner.Delivery{Plan: first, Checksum: nodeplan.Checksum(first), MaxFailures: -1,
+			FailureThreshold: 1},
 		Marks:    planner.Marks{InitNode: true, RenderVersion: "1"},
 		Evidence: `{"plan":"x"}`,
 	}
@@ -123,12 +127,14 @@ func TestPlans_Deliver(t *testing.T) {
 		t.Errorf("an object of the cache was changed (-before +after):\n%s", diff)
 	}
 	want := planSecret(map[string][]byte{
-		"plan": first, "max-failures": []byte("-1"), "failure-threshold": []byte("1"), "applied-checksum": []byte("abc"),
+		"plan": first, "max-failures": []byte("-1"), "failure-threshold": []byte("1"),
+		"applied-checksum": []byte("abc"),
 	})
 	want.Labels = map[string]string{"pool": "a", "rke.cattle.io/init-node": "true"}
 	want.Annotations = map[string]string{
-		"rke.cattle.io/joined-to": "", "rke.cattle.io/plan-last-updated": "2026-09-01T12:00:00Z", "rke.cattle.io/plan-probes-passed": "",
-		"drover.io/plan-evidence": `{"plan":"x"}`,
+		"rke.cattle.io/joined-to": "", "rke.cattle.io/plan-last-updated": "2026-09-01T12:00:00Z",
+		"rke.cattle.io/plan-probes-passed": "",
+		"drover.io/plan-evidence":          `{"plan":"x"}`,
 	}
 	if got := decode(stored).Evidence; got != delivery.Evidence {
 		t.Errorf("read back is %q", got)
@@ -160,16 +166,19 @@ func TestPlans_Deliver(t *testing.T) {
 func TestPlans_DeliverRefuses(t *testing.T) {
 	big := planner.Delivery{Plan: make([]byte, MaxSecretSize), MaxFailures: -1, FailureThreshold: 1}
 	a := &api{}
-	if _, err := NewPlans(a, a).Deliver(planSecret(nil), planner.DeliverPlan{Machine: "m", Delivery: big}, noon); !errors.Is(err, ErrTooLarge) || a.writes > 0 {
+	if _, err := NewPlans(a, a).Deliver(planSecret(nil), planner.DeliverPlan{Machine: "m", Delivery: big},
+		noon); !errors.Is(err, ErrTooLarge) || a.writes > 0 {
 		t.Errorf("error is %v after %d writes", err, a.writes)
 	}
 	never := planner.Delivery{Plan: encoded(t, "x"), MaxFailures: 1, FailureThreshold: 5}
-	if _, err := NewPlans(a, a).Deliver(planSecret(nil), planner.DeliverPlan{Machine: "m", Delivery: never}, noon); err == nil || a.writes > 0 {
+	if _, err := NewPlans(a, a).Deliver(planSecret(nil), planner.DeliverPlan{Machine: "m", Delivery: never},
+		noon); err == nil || a.writes > 0 {
 		t.Errorf("error is %v after %d writes", err, a.writes)
 	}
 	a.err = conflict
 	fine := planner.Delivery{Plan: encoded(t, "x"), MaxFailures: -1, FailureThreshold: 1}
-	if _, err := NewPlans(a, a).Deliver(planSecret(nil), planner.DeliverPlan{Machine: "m", Delivery: fine}, noon); !apierrors.IsConflict(err) {
+	if _, err := NewPlans(a, a).Deliver(planSecret(nil), planner.DeliverPlan{Machine: "m", Delivery: fine},
+		noon); !apierrors.IsConflict(err) {
 		t.Errorf("want the conflict, got %v", err)
 	}
 }
@@ -177,25 +186,30 @@ func TestPlans_DeliverRefuses(t *testing.T) {
 // TestPlans_FindReturnsSizes: Find returns the sizes of the applied plan's copy and of the reports.
 func TestPlans_FindReturnsSizes(t *testing.T) {
 	a := &api{stored: planSecret(map[string][]byte{
-		"plan": encoded(t, "x"), "appliedPlan": make([]byte, 40), "applied-output": make([]byte, 86), "probe-statuses": []byte("{}"), "plan-state": []byte("failed"),
+		"plan": encoded(t, "x"), "appliedPlan": make([]byte, 40), "applied-output": make([]byte, 86),
+		"probe-statuses": []byte("{}"), "plan-state": []byte("failed"),
 	})}
 	_, plan, err := NewPlans(a, a).Find("fleet-default", "m")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len("plan"+"appliedPlan"+"applied-output"+"max-failures-1"+"failure-threshold1") + 86; plan.AppliedSize != 40 || plan.ReportSize != want {
-		t.Errorf("%d bytes of the applied plan and %d of reports, want 40 and %d", plan.AppliedSize, plan.ReportSize, want)
+	if want := len("plan"+"appliedPlan"+"applied-output"+"max-failures-1"+"failure-threshold1") +
+		86; plan.AppliedSize != 40 || plan.ReportSize != want {
+		t.Errorf("%d bytes of the applied plan and %d of reports, want 40 and %d", plan.AppliedSize, plan.ReportSize,
+			want)
 	}
 }
 
 func TestPlans_PublishJoinURL(t *testing.T) {
 	a := &api{}
 	p := NewPlans(a, a)
-	stored, err := p.PublishJoinURL(planSecret(nil), planner.PublishJoinURL{Machine: "m", JoinURL: "https://1.2.3.4:6443"})
+	stored, err := p.PublishJoinURL(planSecret(nil),
+		planner.PublishJoinURL{Machine: "m", JoinURL: "https://1.2.3.4:6443"})
 	if err != nil || stored.Annotations["rke.cattle.io/join-url"] != "https://1.2.3.4:6443" {
 		t.Fatalf("secret %v, error %v", stored, err)
 	}
-	if again, err := p.PublishJoinURL(stored, planner.PublishJoinURL{JoinURL: "https://1.2.3.4:6443"}); again != stored || err != nil || a.writes != 1 {
+	if again, err := p.PublishJoinURL(stored, planner.PublishJoinURL{JoinURL: "https://1.2.3.4:6443"}); again !=
+		stored || err != nil || a.writes != 1 {
 		t.Errorf("%d writes, error %v", a.writes, err)
 	}
 }
@@ -213,10 +227,12 @@ func TestPlans_NoteReport(t *testing.T) {
 		wantStamp  string
 		wantCopied bool
 	}{
-		"no applied plan":       {data: map[string][]byte{"plan": raw}},
-		"applied":               {data: applied, wantWrite: true, wantCopied: true},
-		"applied and healthy":   {data: applied, passed: true, wantWrite: true, wantCopied: true, wantStamp: "2026-09-01T12:00:00Z"},
-		"healthy later":         {data: noted, passed: true, wantWrite: true, wantCopied: true, wantStamp: "2026-09-01T12:00:00Z"},
+		"no applied plan": {data: map[string][]byte{"plan": raw}},
+		"applied":         {data: applied, wantWrite: true, wantCopied: true},
+		"applied and healthy": {data: applied, passed: true, wantWrite: true, wantCopied: true,
+			wantStamp: "2026-09-01T12:00:00Z"},
+		"healthy later": {data: noted, passed: true, wantWrite: true, wantCopied: true,
+			wantStamp: "2026-09-01T12:00:00Z"},
 		"the first time counts": {data: noted, passed: true, stamp: "before", wantCopied: true, wantStamp: "before"},
 		"unhealthy again":       {data: noted, stamp: "before", wantCopied: true, wantStamp: "before"},
 	} {
@@ -230,7 +246,8 @@ func TestPlans_NoteReport(t *testing.T) {
 			if err != nil || (got != nil) != tc.wantWrite {
 				t.Fatalf("wrote %v, error %v", got != nil, err)
 			}
-			if a.stored.Annotations["rke.cattle.io/plan-probes-passed"] != tc.wantStamp || (len(a.stored.Data["appliedPlan"]) > 0) != tc.wantCopied {
+			if a.stored.Annotations["rke.cattle.io/plan-probes-passed"] != tc.wantStamp ||
+				(len(a.stored.Data["appliedPlan"]) > 0) != tc.wantCopied {
 				t.Errorf("stored are %v and %v", a.stored.Annotations, a.stored.Data["appliedPlan"])
 			}
 		})
@@ -240,7 +257,8 @@ func TestPlans_NoteReport(t *testing.T) {
 // Each request changes only its own fields, and skips values that are already stored. (docs/invariants.md#weaknesses,
 // W12.)
 func TestPlans_DrainAndInitLabel(t *testing.T) {
-	const options, other, hooked = `{"enabled":true}`, `{"enabled":false}`, `{"postDrainHooks":[{"annotation":"after"}],"preDrainHooks":[{"annotation":"before"}]}`
+	const options, other, hooked = `{"enabled":true}`, `{"enabled":false}`,
+		`{"postDrainHooks":[{"annotation":"after"}],"preDrainHooks":[{"annotation":"before"}]}`
 	drain := func(p *Plans, s *corev1.Secret) (*corev1.Secret, error) {
 		return p.RequestDrain(s, planner.RequestDrain{Machine: "m", Options: options})
 	}
@@ -259,17 +277,30 @@ func TestPlans_DrainAndInitLabel(t *testing.T) {
 		want      annotations
 		wantWrite bool
 	}{
-		"a drain":                         {request: drain, given: annotations{"x": "y"}, want: annotations{"x": "y", key("drain-options"): options}, wantWrite: true},
-		"a requested drain":               {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options}, want: annotations{key("drain-options"): options, key("drain-done"): options}},
-		"a drain after another":           {request: drain, given: annotations{key("drain-options"): other, key("drain-done"): other, key("pre-drain"): other}, want: annotations{key("drain-options"): options}, wantWrite: true},
-		"a drain after one with a hook":   {request: drain, given: annotations{key("drain-options"): hooked, key("pre-drain"): hooked, "before": hooked, "after": hooked}, want: annotations{key("drain-options"): options}, wantWrite: true},
-		"a drain after an unreadable one": {request: drain, given: annotations{key("drain-options"): "{"}, want: annotations{key("drain-options"): options}, wantWrite: true},
-		"a drain instead of its end":      {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options, key("uncordon"): options, key("post-drain"): options}, want: annotations{key("drain-options"): options}, wantWrite: true},
-		"an end":                          {request: uncordon, given: annotations{key("drain-options"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}, wantWrite: true},
-		"an end of a removed drain":       {request: uncordon, given: annotations{"x": "y"}, want: annotations{"x": "y"}},
-		"a requested end":                 {request: uncordon, given: annotations{key("drain-options"): options, key("uncordon"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}},
-		"the label of the init node":      {request: withdraw, label: true, wantWrite: true},
-		"no label":                        {request: withdraw},
+		"a drain": {request: drain, given: annotations{"x": "y"},
+			want: annotations{"x": "y", key("drain-options"): options}, wantWrite: true},
+		"a requested drain": {request: drain,
+			given: annotations{key("drain-options"): options, key("drain-done"): options},
+			want:  annotations{key("drain-options"): options, key("drain-done"): options}},
+		"a drain after another": {request: drain,
+			given: annotations{key("drain-options"): other, key("drain-done"): other, key("pre-drain"): other},
+			want:  annotations{key("drain-options"): options}, wantWrite: true},
+		"a drain after one with a hook": {request: drain,
+			given: annotations{key("drain-options"): hooked, key("pre-drain"): hooked, "before": hooked,
+				"after": hooked}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"a drain after an unreadable one": {request: drain, given: annotations{key("drain-options"): "{"},
+			want: annotations{key("drain-options"): options}, wantWrite: true},
+		"a drain instead of its end": {request: drain,
+			given: annotations{key("drain-options"): options, key("drain-done"): options, key("uncordon"): options,
+				key("post-drain"): options}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"an end": {request: uncordon, given: annotations{key("drain-options"): options},
+			want: annotations{key("drain-options"): options, key("uncordon"): options}, wantWrite: true},
+		"an end of a removed drain": {request: uncordon, given: annotations{"x": "y"}, want: annotations{"x": "y"}},
+		"a requested end": {request: uncordon,
+			given: annotations{key("drain-options"): options, key("uncordon"): options},
+			want:  annotations{key("drain-options"): options, key("uncordon"): options}},
+		"the label of the init node": {request: withdraw, label: true, wantWrite: true},
+		"no label":                   {request: withdraw},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := planSecret(nil)
@@ -306,7 +337,8 @@ func TestPlans_FindReadsTheDrain(t *testing.T) {
 	secret := planSecret(nil)
 	secret.Labels["rke.cattle.io/init-node"] = "true"
 	secret.Annotations = map[string]string{
-		"rke.cattle.io/drain-options": "a", "rke.cattle.io/drain-done": "b", "rke.cattle.io/uncordon": "c", "rke.cattle.io/drain-error": "d",
+		"rke.cattle.io/drain-options": "a", "rke.cattle.io/drain-done": "b", "rke.cattle.io/uncordon": "c",
+		"rke.cattle.io/drain-error":       "d",
 		"rke.cattle.io/plan-last-updated": noon.Format(time.RFC3339),
 	}
 	a := &api{stored: secret}
@@ -314,7 +346,8 @@ func TestPlans_FindReadsTheDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(planner.Drain{Requested: "a", Done: "b", Uncordon: "c", Error: "d"}, got.Drain); diff != "" || !got.InitNode || !got.DeliveredAt.Equal(noon) {
+	if diff := cmp.Diff(planner.Drain{Requested: "a", Done: "b", Uncordon: "c", Error: "d"}, got.Drain); diff != "" ||
+		!got.InitNode || !got.DeliveredAt.Equal(noon) {
 		t.Errorf("read %+v; drain (-want +got):\n%s", got, diff)
 	}
 }
@@ -335,7 +368,8 @@ func TestPlanSecretOfAMachine(t *testing.T) {
 			if err != nil || !slices.Equal(keys, tc.want) {
 				t.Errorf("keys are %v, error %v", keys, err)
 			}
-			if woken := WakePlanSecret(m); len(woken) != len(tc.want) || len(woken) > 0 && woken[0] != (wakeup.Key{Namespace: "ns", Name: "boot-machine-plan"}) {
+			if woken := WakePlanSecret(m); len(woken) != len(tc.want) || len(woken) > 0 &&
+				woken[0] != (wakeup.Key{Namespace: "ns", Name: "boot-machine-plan"}) {
 				t.Errorf("wakes %v", woken)
 			}
 		})

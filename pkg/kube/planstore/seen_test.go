@@ -18,14 +18,17 @@ func TestNodeMissedSince_IgnoresBrokenConnections(t *testing.T) {
 		want        time.Time
 		wantUnknown bool
 	}{
-		"connected all the time":                               {"NodeReadyUnknown", "True", -time.Hour, at, false},
-		"Cluster API does not report the connection":           {"NodeReadyUnknown", "", 0, at, false},
-		"the connection returned while the node was lost":      {"NodeReadyUnknown", "True", time.Hour, at.Add(time.Hour), false},
-		"the connection is down":                               {"NodeReadyUnknown", "False", time.Hour, at, true},
-		"the connection is down, the node existed before":      {"NodeReady", "False", time.Hour, time.Time{}, true},
-		"the connection has been down for too long":            {"ConnectionDown", "False", -time.Minute, time.Time{}, true},
-		"the connection is back, the node was not checked yet": {"ConnectionDown", "True", time.Minute, time.Time{}, true},
-		"the node exists":                                      {"NodeReady", "True", -time.Hour, time.Time{}, false},
+		"connected all the time":                     {"NodeReadyUnknown", "True", -time.Hour, at, false},
+		"Cluster API does not report the connection": {"NodeReadyUnknown", "", 0, at, false},
+		"the connection returned while the node was lost": {"NodeReadyUnknown", "True", time.Hour,
+			at.Add(time.Hour), false},
+		"the connection is down":                          {"NodeReadyUnknown", "False", time.Hour, at, true},
+		"the connection is down, the node existed before": {"NodeReady", "False", time.Hour, time.Time{}, true},
+		"the connection has been down for too long": {"ConnectionDown", "False", -time.Minute, time.Time{},
+			true},
+		"the connection is back, the node was not checked yet": {"ConnectionDown", "True", time.Minute, time.Time{},
+			true},
+		"the node exists": {"NodeReady", "True", -time.Hour, time.Time{}, false},
 		"the connection is down, the machine never was a node": {"", "False", time.Hour, time.Time{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,11 +39,13 @@ func TestNodeMissedSince_IgnoresBrokenConnections(t *testing.T) {
 				if tc.reason == "NodeReady" {
 					status = metav1.ConditionTrue
 				}
-				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: status, Reason: tc.reason, LastTransitionTime: metav1.NewTime(at)}}
+				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: status, Reason: tc.reason,
+					LastTransitionTime: metav1.NewTime(at)}}
 			}
 			if tc.connection != "" {
 				cluster.Status.Conditions = []metav1.Condition{{
-					Type: "RemoteConnectionProbe", Status: metav1.ConditionStatus(tc.connection), LastTransitionTime: metav1.NewTime(at.Add(tc.since)),
+					Type: "RemoteConnectionProbe", Status: metav1.ConditionStatus(tc.connection),
+					LastTransitionTime: metav1.NewTime(at.Add(tc.since)),
 				}}
 			}
 			if got := NodeMissedSince(machine, cluster); !got.Equal(tc.want) {

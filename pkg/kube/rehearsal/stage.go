@@ -258,7 +258,8 @@ func (s *Stage) put(key id, object *unstructured.Unstructured) {
 	}
 }
 
-func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured,
+	error) {
 	key := id{gvk, object.GetNamespace(), object.GetName()}
 	if _, err := s.look(key); err == nil {
 		return nil, apierrors.NewAlreadyExists(resourceOf(gvk).GroupResource(), key.name)

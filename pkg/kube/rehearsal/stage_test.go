@@ -60,16 +60,19 @@ func play(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme, err := clients.NewScheme()
 		must(t, err)
-		w := &world{T: t, api: memkube.New(memkube.Options{Scheme: scheme, Namespaces: []string{namespace, management}})}
+		w := &world{T: t,
+			api: memkube.New(memkube.Options{Scheme: scheme, Namespaces: []string{namespace, management}})}
 		kinds := metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
-		must(t, w.api.Add(&corev1.Secret{TypeMeta: kinds, ObjectMeta: named("there"), Data: map[string][]byte{"a": []byte("PASSWORD")}}))
+		must(t, w.api.Add(&corev1.Secret{TypeMeta: kinds, ObjectMeta: named("there"),
+			Data: map[string][]byte{"a": []byte("PASSWORD")}}))
 		must(t, w.api.Add(&corev1.Secret{TypeMeta: kinds, ObjectMeta: named("other")}))
 		w.clients, err = clients.New(w.api.Config("stage"), clients.Options{WithoutDynamic: true})
 		must(t, err)
 		defer w.clients.Stop()
 		live, err := dynamic.NewForConfig(w.api.Config("stage"))
 		must(t, err)
-		w.stage = New(t.Context(), Options{Live: live, Discovery: w.clients.Kubernetes.Discovery(), Scheme: scheme, Namespace: namespace})
+		w.stage = New(t.Context(), Options{Live: live, Discovery: w.clients.Kubernetes.Discovery(), Scheme: scheme,
+			Namespace: namespace})
 		w.stage.Begin(management, time.Now())
 		w.secrets = Kind(w.stage, w.clients.Core.Secret()).(secretClient)
 		w.accounts = Kind(w.stage, w.clients.Core.ServiceAccount()).(accountClient)
@@ -120,10 +123,12 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 		stored, err := w.secrets.Update(there.DeepCopy())
 		must(t, err)
 		if stored.ResourceVersion != there.ResourceVersion || w.stage.Changes() != 0 {
-			t.Errorf("a write of what is there counts: %d changes, version %s", w.stage.Changes(), stored.ResourceVersion)
+			t.Errorf("a write of what is there counts: %d changes, version %s", w.stage.Changes(),
+				stored.ResourceVersion)
 		}
 		w.wants()
-		made, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named("made"), Data: map[string][]byte{"b": []byte("PASSWORD")}})
+		made, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named("made"),
+			Data: map[string][]byte{"b": []byte("PASSWORD")}})
 		must(t, err)
 		if made.UID == "" || made.ResourceVersion == "" || made.CreationTimestamp.IsZero() {
 			t.Errorf("%+v", made.ObjectMeta)
@@ -148,7 +153,8 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 		if len(all) != 2 || all[0].Name != "made" || all[1].Name != "there" || w.get("other") != nil {
 			t.Errorf("%v", all)
 		}
-		w.wants("Create Secret made", "Delete Secret other", "Update Secret there map[data:map[a:<nil> c:<nil>] metadata:map[labels:map[l:v]] stringData:map[d:<nil>]]")
+		w.wants("Create Secret made", "Delete Secret other",
+			"Update Secret there map[data:map[a:<nil> c:<nil>] metadata:map[labels:map[l:v]] stringData:map[d:<nil>]]")
 		w.stage.Assume()
 		w.wants()
 	})
@@ -167,7 +173,8 @@ func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
 		changes := w.stage.Changes()
 		must(t, w.secrets.Delete(namespace, "there", nil))
 		deleted := w.get("there")
-		if w.stage.Changes() != changes || deleted.DeletionTimestamp == nil || deleted.ResourceVersion == held.ResourceVersion {
+		if w.stage.Changes() != changes || deleted.DeletionTimestamp == nil || deleted.ResourceVersion ==
+			held.ResourceVersion {
 			t.Errorf("%d changes, want %d: %+v", w.stage.Changes(), changes, deleted.ObjectMeta)
 		}
 		deleted.DeletionTimestamp, deleted.Labels = nil, map[string]string{"l": "v"}
@@ -195,7 +202,8 @@ func TestStage_Patches(t *testing.T) {
 		must(t, patch("there", types.MergePatchType, `{"metadata":{"labels":{"gone":null}}}`))
 		w.wants()
 		must(t, patch("there", types.MergePatchType, `{"metadata":{"labels":{"merge":"1"}}}`))
-		must(t, patch("there", types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations","value":{"json":"1"}}]`))
+		must(t, patch("there", types.JSONPatchType,
+			`[{"op":"add","path":"/metadata/annotations","value":{"json":"1"}}]`))
 		must(t, patch("there", types.StrategicMergePatchType, `{"metadata":{"finalizers":["x/y"]}}`))
 		if err := patch("there", types.ApplyPatchType, ""); !apierrors.IsBadRequest(err) {
 			t.Errorf("a patch that is not understood: %v", err)
@@ -216,7 +224,8 @@ func TestStage_FillsInTokens(t *testing.T) {
 		token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "account"}
 		stored, err := w.secrets.Create(token)
 		must(t, err)
-		if stored.Annotations[corev1.ServiceAccountUIDKey] != string(account.UID) || len(stored.Data[corev1.ServiceAccountTokenKey]) == 0 {
+		if stored.Annotations[corev1.ServiceAccountUIDKey] != string(account.UID) ||
+			len(stored.Data[corev1.ServiceAccountTokenKey]) == 0 {
 			t.Errorf("%+v", stored)
 		}
 	})
@@ -247,7 +256,8 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 				return errors.Join(got, listed)
 			})
 			must(t, err)
-			w.equal([]string{"you may not get serviceaccounts in namespace ns", "you may not list serviceaccounts in namespace ns"}, unread)
+			w.equal([]string{"you may not get serviceaccounts in namespace ns",
+				"you may not list serviceaccounts in namespace ns"}, unread)
 		}
 		w.wants("Create Secret kept")
 		failed := errors.New("refused")
@@ -282,7 +292,8 @@ func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
 		}{
 			{get("a"), "get" + down, 1},
 			{get("a"), "get" + down, 1},
-			{func() error { w.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("ServiceAccount")); return get("b")() }, "list" + down, 2},
+			{func() error { w.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("ServiceAccount")); return get("b")() },
+				"list" + down, 2},
 			{get("c"), "list" + down, 2},
 			{func() error { _, err := w.accounts.List(namespace, metav1.ListOptions{}); return err }, "list" + down, 3},
 		} {
@@ -298,13 +309,16 @@ func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
 func TestApply_KeepsSets(t *testing.T) {
 	play(t, func(w *world) {
 		owner := w.get("there")
-		kinds := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rbacv1.SchemeGroupVersion.WithKind("Role")}
+		kinds := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+			rbacv1.SchemeGroupVersion.WithKind("Role")}
 		apply := func(objects ...runtime.Object) applyset.Result {
 			done, err := w.stage.Apply().Apply(t.Context(), "set", owner, applyset.OwnerRef, kinds, objects)
 			must(t, err)
 			return done
 		}
-		role := &rbacv1.Role{ObjectMeta: named("role"), Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, Resources: []string{"secrets"}, APIGroups: []string{""}}}}
+		role := &rbacv1.Role{ObjectMeta: named("role"),
+			Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, Resources: []string{"secrets"},
+				APIGroups: []string{""}}}}
 		apply(&corev1.ServiceAccount{ObjectMeta: named("account")}, role)
 		w.wants("Create ServiceAccount account", "Create Role role")
 		w.equal(applyset.Result{}, apply(&corev1.ServiceAccount{ObjectMeta: named("account")}, role))
@@ -321,7 +335,8 @@ func TestApply_KeepsSets(t *testing.T) {
 		w.equal([]string{"Delete account false", "Update role true"}, got)
 		sets := w.stage.Secrets(w.secrets)
 		for range 2 {
-			_, err := sets.Apply(t.Context(), "set", owner, applyset.OwnerRef, []*corev1.Secret{{ObjectMeta: named("kept")}})
+			_, err := sets.Apply(t.Context(), "set", owner, applyset.OwnerRef,
+				[]*corev1.Secret{{ObjectMeta: named("kept")}})
 			must(t, err)
 		}
 		if w.get("kept") == nil {
@@ -340,7 +355,9 @@ func TestKind_FindsByIndex(t *testing.T) {
 		if _, err := cache.GetByIndex("size", "1"); err == nil {
 			t.Error("an index that does not exist finds something")
 		}
-		cache.AddIndexer("size", func(s *corev1.Secret) ([]string, error) { return []string{strconv.Itoa(len(s.Data))}, nil })
+		cache.AddIndexer("size", func(s *corev1.Secret) ([]string, error) {
+			return []string{strconv.Itoa(len(s.Data))}, nil
+		})
 		finds := func(want string) {
 			t.Helper()
 			found, err := cache.GetByIndex("size", "1")
@@ -357,7 +374,8 @@ func TestKind_FindsByIndex(t *testing.T) {
 		}
 		w.equal(2, asked) // one for what is absent, one for all
 		must(t, w.api.Add(&corev1.Secret{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: "away"}, Data: map[string][]byte{"a": nil},
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: "away"}, Data: map[string][]byte{"a": nil},
 		}))
 		must(t, w.secrets.Delete(namespace, "there", nil))
 		must(t, w.stage.ReadEverywhere(secretKind))

@@ -39,7 +39,8 @@ func (d Dynamic) Update(_ context.Context, object *unstructured.Unstructured) (*
 }
 
 // UpdateStatus writes the status of an object.
-func (d Dynamic) UpdateStatus(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (d Dynamic) UpdateStatus(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured,
+	error) {
 	return d.stage.updateStatus(object.GroupVersionKind(), object)
 }
 

@@ -59,7 +59,8 @@ func Leader(ctx context.Context, client kubernetes.Interface, now time.Time) (ho
 // Replica returns the name of a live replica's Lease for an instance, or "" if there is none. It fails if the user may
 // not list the Leases.
 func Replica(ctx context.Context, client kubernetes.Interface, instanceID string, now time.Time) (string, error) {
-	found, err := client.CoordinationV1().Leases(DroverNamespace).List(ctx, metav1.ListOptions{LabelSelector: ReplicaLabel + "=" + Digest(instanceID)})
+	found, err := client.CoordinationV1().Leases(DroverNamespace).List(ctx,
+		metav1.ListOptions{LabelSelector: ReplicaLabel + "=" + Digest(instanceID)})
 	if err != nil {
 		return "", fmt.Errorf("list the Leases of replicas of Drover: %w", err)
 	}

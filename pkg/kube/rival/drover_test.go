@@ -19,13 +19,15 @@ const digestOfA = "ca978112ca1bbdca"
 func TestInstanceOf_IsInTheNameOfTheHolder(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ holder, want string }{
-		"a replica":                          {Holder("drover-0", "0a1b2c3d-0000-4000-8000-000000000000", "a"), digestOfA},
-		"a host name with another separator": {Holder("my_host", "0a1b2c3d-0000-4000-8000-000000000000", "a"), digestOfA},
-		"an older Drover":                    {"drover-0_0a1b2c3d-0000-4000-8000-000000000000", ""},
-		"somebody":                           {"somebody", ""},
-		"only a digest":                      {digestOfA, ""},
-		"too long for a digest":              {"drover-0_" + digestOfA + "00", ""},
-		"nobody":                             {"", ""},
+		"a replica": {Holder("drover-0", "0a1b2c3d-0000-4000-8000-000000000000", "a"),
+			digestOfA},
+		"a host name with another separator": {Holder("my_host", "0a1b2c3d-0000-4000-8000-000000000000", "a"),
+			digestOfA},
+		"an older Drover":       {"drover-0_0a1b2c3d-0000-4000-8000-000000000000", ""},
+		"somebody":              {"somebody", ""},
+		"only a digest":         {digestOfA, ""},
+		"too long for a digest": {"drover-0_" + digestOfA + "00", ""},
+		"nobody":                {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,15 +73,17 @@ func TestReplica_OfTheInstanceIsAlive(t *testing.T) {
 		objects []runtime.Object
 		want    string
 	}{
-		"no replica":                    {},
-		"a live replica":                {[]runtime.Object{droverLease("r1", "x", time.Hour, of("a")), droverLease("r2", "x", time.Second, of("a"))}, "r2"},
+		"no replica": {},
+		"a live replica": {[]runtime.Object{droverLease("r1", "x", time.Hour, of("a")),
+			droverLease("r2", "x", time.Second, of("a"))}, "r2"},
 		"a killed replica":              {[]runtime.Object{droverLease("r1", "x", time.Hour, of("a"))}, ""},
 		"a replica of another instance": {[]runtime.Object{droverLease("r1", "x", time.Second, of("b"))}, ""},
 		"only the lease of leaders":     {[]runtime.Object{droverLease(DroverLease, "x", time.Second, nil)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got, err := Replica(t.Context(), fake.NewClientset(tc.objects...), "a", noon); err != nil || got != tc.want {
+			if got, err := Replica(t.Context(), fake.NewClientset(tc.objects...), "a", noon); err != nil ||
+				got != tc.want {
 				t.Errorf("%q, %v, want %q", got, err, tc.want)
 			}
 		})

@@ -22,13 +22,15 @@ func lease(holder string, ago time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(noon.Add(-ago))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: LeaseName},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed, LeaseDurationSeconds: ptr.To[int32](45)},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed,
+			LeaseDurationSeconds: ptr.To[int32](45)},
 	}
 }
 
 func deployment(replicas *int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: DeploymentNamespace, Name: DeploymentName}, Spec: appsv1.DeploymentSpec{Replicas: replicas},
+		ObjectMeta: metav1.ObjectMeta{Namespace: DeploymentNamespace, Name: DeploymentName},
+		Spec:       appsv1.DeploymentSpec{Replicas: replicas},
 	}
 }
 
@@ -38,16 +40,22 @@ func TestRancher_RunsWithReplicasOrALease(t *testing.T) {
 		objects []runtime.Object
 		want    string // empty: it does not run
 	}{
-		"Rancher was never installed":                    {},
-		"its lease is held":                              {[]runtime.Object{lease("rancher-1", 5*time.Second)}, "rancher-1 holds lease kube-system/cattle-controllers"},
-		"its lease expired by this machine's clock only": {[]runtime.Object{lease("rancher-1", 50*time.Second)}, "rancher-1 holds"},
-		"its lease expired":                              {[]runtime.Object{lease("rancher-1", 2*time.Minute)}, ""},
-		"it released its lease":                          {[]runtime.Object{lease("", 5*time.Second)}, ""},
-		"its lease was never renewed":                    {[]runtime.Object{&coordinationv1.Lease{ObjectMeta: lease("", 0).ObjectMeta}}, ""},
-		"it restarts without a lease holder":             {[]runtime.Object{deployment(ptr.To[int32](3)), lease("", 5*time.Second)}, "Deployment cattle-system/rancher wants replicas"},
-		"replicas is not set":                            {[]runtime.Object{deployment(nil)}, "wants replicas"},
-		"it is scaled to 0":                              {[]runtime.Object{deployment(ptr.To[int32](0)), lease("rancher-1", 2*time.Minute)}, ""},
-		"it was scaled to 0 recently":                    {[]runtime.Object{deployment(ptr.To[int32](0)), lease("rancher-1", 5*time.Second)}, "rancher-1 holds"},
+		"Rancher was never installed": {},
+		"its lease is held": {[]runtime.Object{lease("rancher-1", 5*time.Second)},
+			"rancher-1 holds lease kube-system/cattle-controllers"},
+		"its lease expired by this machine's clock only": {[]runtime.Object{lease("rancher-1", 50*time.Second)},
+			"rancher-1 holds"},
+		"its lease expired":     {[]runtime.Object{lease("rancher-1", 2*time.Minute)}, ""},
+		"it released its lease": {[]runtime.Object{lease("", 5*time.Second)}, ""},
+		"its lease was never renewed": {
+			[]runtime.Object{&coordinationv1.Lease{ObjectMeta: lease("", 0).ObjectMeta}}, ""},
+		"it restarts without a lease holder": {[]runtime.Object{deployment(ptr.To[int32](3)), lease("", 5*time.Second)},
+			"Deployment cattle-system/rancher wants replicas"},
+		"replicas is not set": {[]runtime.Object{deployment(nil)}, "wants replicas"},
+		"it is scaled to 0": {[]runtime.Object{deployment(ptr.To[int32](0)),
+			lease("rancher-1", 2*time.Minute)}, ""},
+		"it was scaled to 0 recently": {[]runtime.Object{deployment(ptr.To[int32](0)),
+			lease("rancher-1", 5*time.Second)}, "rancher-1 holds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -67,7 +67,8 @@ func On[T Object](ctx context.Context, target Target, resolve Resolver[T], sourc
 }
 
 // OnInformer is On for one informer.
-func OnInformer[T Object](ctx context.Context, target Target, resolve Resolver[T], informer cache.SharedIndexInformer) error {
+func OnInformer[T Object](ctx context.Context, target Target, resolve Resolver[T],
+	informer cache.SharedIndexInformer) error {
 	wake := func(objects ...any) {
 		for _, key := range keysOf(resolve, objects) {
 			target.EnqueueAfter(key.Namespace, key.Name, 0)

@@ -46,7 +46,8 @@ type source struct{ cache.SharedIndexInformer }
 func (s source) Informer() cache.SharedIndexInformer { return s.SharedIndexInformer }
 
 func pod(name, cluster string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"cluster": cluster}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
+		Labels: map[string]string{"cluster": cluster}}}
 }
 
 func TestOn_EdgeNilObjectsLateDeletesAndBackOff(t *testing.T) {
@@ -166,16 +167,19 @@ func TestResolvers(t *testing.T) {
 			{APIVersion: "other/v1", Kind: "RKEBootstrap", Name: "other group"},
 		},
 	}}
-	byIndex := ByIndex(index{"labelled": {pod("found", "")}}, "i", func(s *corev1.Secret) string { return s.Labels["l"] })
+	byIndex := ByIndex(index{"labelled": {pod("found", "")}}, "i", func(s *corev1.Secret) string {
+		return s.Labels["l"]
+	})
 	nothing := ByIndex(index{"": {pod("never", "")}}, "i", func(*corev1.Secret) string { return "" })
 	for name, tc := range map[string]struct {
 		resolve Resolver[*corev1.Secret]
 		want    []Key
 	}{
-		"same name":         {BySameName[*corev1.Secret](), []Key{{"ns", "secret"}}},
-		"label":             {ByLabel[*corev1.Secret]("l"), []Key{{"ns", "labelled"}}},
-		"absent label":      {ByLabel[*corev1.Secret]("x"), nil},
-		"owner":             {ByOwner[*corev1.Secret](schema.GroupKind{Group: "rke.cattle.io", Kind: "RKEBootstrap"}), []Key{{"ns", "owner"}}},
+		"same name":    {BySameName[*corev1.Secret](), []Key{{"ns", "secret"}}},
+		"label":        {ByLabel[*corev1.Secret]("l"), []Key{{"ns", "labelled"}}},
+		"absent label": {ByLabel[*corev1.Secret]("x"), nil},
+		"owner": {ByOwner[*corev1.Secret](schema.GroupKind{Group: "rke.cattle.io", Kind: "RKEBootstrap"}),
+			[]Key{{"ns", "owner"}}},
 		"index":             {byIndex, []Key{{"ns", "found"}}},
 		"empty index key":   {nothing, nil},
 		"several functions": {Any(ByLabel[*corev1.Secret]("l"), byIndex), []Key{{"ns", "labelled"}, {"ns", "found"}}},

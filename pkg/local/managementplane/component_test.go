@@ -23,13 +23,17 @@ func exampleSettings(alter func(*Config)) settings {
 	alter(&config)
 	return settings{
 		Config: config,
-		ports:  Ports{Etcd: 2379, EtcdPeer: 2380, APIServer: 6443, ControllerManager: 10257, Scheduler: 10259, Kubelet: 10250, KubeletHealth: 10248},
+		ports: Ports{Etcd: 2379, EtcdPeer: 2380, APIServer: 6443, ControllerManager: 10257, Scheduler: 10259,
+			Kubelet: 10250, KubeletHealth: 10248},
 		certs: certificates{
 			clusterCA: pair("ca"), etcdCA: pair("etcd/ca"), apiServer: pair("kube-apiserver"), etcd: pair("etcd/etcd"),
-			controllerManagerServing: pair("kube-controller-manager"), schedulerServing: pair("kube-scheduler"), kubeletServing: pair("kubelet-serving"),
-			admin: pair("admin"), controllerManager: pair("controller-manager-client"), scheduler: pair("scheduler-client"),
-			kubelet: pair("kubelet-client"), apiServerToEtcd: pair("etcd/apiserver-etcd-client"), apiServerToKubelet: pair("apiserver-kubelet-client"),
-			serviceAccountKey: "/data/pki/service-account.key", serviceAccountPublic: "/data/pki/service-account.pub",
+			controllerManagerServing: pair("kube-controller-manager"), schedulerServing: pair("kube-scheduler"),
+			kubeletServing: pair("kubelet-serving"),
+			admin:          pair("admin"), controllerManager: pair("controller-manager-client"),
+			scheduler: pair("scheduler-client"),
+			kubelet:   pair("kubelet-client"), apiServerToEtcd: pair("etcd/apiserver-etcd-client"),
+			apiServerToKubelet: pair("apiserver-kubelet-client"),
+			serviceAccountKey:  "/data/pki/service-account.key", serviceAccountPublic: "/data/pki/service-account.pub",
 		},
 	}
 }
@@ -42,11 +46,13 @@ func TestComponents(t *testing.T) {
 			c.Components = AllComponents()
 			c.AuditLog = true
 			c.FeatureGates = "Some=true"
-			c.Images = []Image{{Match: "rancher/machine:*", Program: "/bin/machine-entrypoint", WorkingDir: "/home/machine", User: 1000}}
+			c.Images = []Image{{Match: "rancher/machine:*", Program: "/bin/machine-entrypoint",
+				WorkingDir: "/home/machine", User: 1000}}
 		},
 		"pods-with-networks": func(c *Config) {
 			c.Components = []string{ProcessKubelet}
-			c.Networks = []Network{{Path: "/run/netns/pod-1", Address: "198.18.0.10"}, {Path: "/run/netns/pod-2", Address: "198.18.0.11"}}
+			c.Networks = []Network{{Path: "/run/netns/pod-1", Address: "198.18.0.10"},
+				{Path: "/run/netns/pod-2", Address: "198.18.0.11"}}
 		},
 		"chosen-controllers": func(c *Config) {
 			c.Components = []string{ControllerManager}
@@ -57,9 +63,11 @@ func TestComponents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
 			for _, c := range components(exampleSettings(alter)) {
-				fmt.Fprintf(&text, "%s %s\n  ready: %s %+v\n  grace: %s\n", c.Name, strings.Join(c.Args, "\n  "), c.Ready.URL, c.Ready.Client, c.Grace)
+				fmt.Fprintf(&text, "%s %s\n  ready: %s %+v\n  grace: %s\n", c.Name, strings.Join(c.Args, "\n  "),
+					c.Ready.URL, c.Ready.Client, c.Grace)
 				for _, file := range c.Files {
-					fmt.Fprintf(&text, "  file %s:\n    %s\n", file.Path, strings.ReplaceAll(strings.TrimSpace(string(file.Content)), "\n", "\n    "))
+					fmt.Fprintf(&text, "  file %s:\n    %s\n", file.Path,
+						strings.ReplaceAll(strings.TrimSpace(string(file.Content)), "\n", "\n    "))
 				}
 			}
 			golden.Check(t, "testdata/components-"+name+".txt", text.String())
@@ -87,16 +95,26 @@ func TestConfigIsChecked(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"enough":                  {config: Config{Dir: "d", KubeBinary: program}},
-		"no directory":            {config: Config{KubeBinary: program}, want: "Dir: is required"},
-		"no program":              {config: Config{Dir: "d", KubeBinary: "/no/such"}, want: `KubeBinary: "/no/such" must be a program; scripts/build-kube`},
-		"any address":             {config: Config{Dir: "d", KubeBinary: program, BindAddress: "0.0.0.0"}, want: `BindAddress: "0.0.0.0" must be the address of one interface`},
-		"unknown component":       {config: Config{Dir: "d", KubeBinary: program, Components: []string{"kube-proxy"}}, want: `Components: "kube-proxy" is unknown; choose from [kube-controller-manager`},
-		"two sources of an image": {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "/b", Layout: "/c"}}}, want: "Images[0]: needs a Match and the absolute path"},
-		"layout":                  {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Layout: "/c"}}}},
-		"relative network":        {config: Config{Dir: "d", KubeBinary: program, Networks: []Network{{Path: "pod-1", Address: "198.18.0.10"}}}, want: "Networks[0]: needs the absolute Path"},
-		"unknown address":         {config: Config{Dir: "d", KubeBinary: program, Networks: []Network{{Path: "/run/netns/pod-1"}}}, want: "and the IP Address in it"},
-		"relative image":          {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "b"}}}, want: "Images[0]: needs a Match and the absolute path"},
+		"enough":       {config: Config{Dir: "d", KubeBinary: program}},
+		"no directory": {config: Config{KubeBinary: program}, want: "Dir: is required"},
+		"no program": {config: Config{Dir: "d", KubeBinary: "/no/such"},
+			want: `KubeBinary: "/no/such" must be a program; scripts/build-kube`},
+		"any address": {config: Config{Dir: "d", KubeBinary: program, BindAddress: "0.0.0.0"},
+			want: `BindAddress: "0.0.0.0" must be the address of one interface`},
+		"unknown component": {config: Config{Dir: "d", KubeBinary: program, Components: []string{"kube-proxy"}},
+			want: `Components: "kube-proxy" is unknown; choose from [kube-controller-manager`},
+		"two sources of an image": {config: Config{Dir: "d", KubeBinary: program,
+			Images: []Image{{Match: "a", Program: "/b", Layout: "/c"}}},
+			want: "Images[0]: needs a Match and the absolute path"},
+		"layout": {config: Config{Dir: "d", KubeBinary: program,
+			Images: []Image{{Match: "a", Layout: "/c"}}}},
+		"relative network": {config: Config{Dir: "d", KubeBinary: program,
+			Networks: []Network{{Path: "pod-1", Address: "198.18.0.10"}}},
+			want: "Networks[0]: needs the absolute Path"},
+		"unknown address": {config: Config{Dir: "d", KubeBinary: program,
+			Networks: []Network{{Path: "/run/netns/pod-1"}}}, want: "and the IP Address in it"},
+		"relative image": {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "b"}}},
+			want: "Images[0]: needs a Match and the absolute path"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +133,8 @@ func TestPortsAreStoredUnlessFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[int]bool{}
-	for _, port := range []int{first.Etcd, first.EtcdPeer, first.APIServer, first.ControllerManager, first.Scheduler, first.Kubelet, first.KubeletHealth} {
+	for _, port := range []int{first.Etcd, first.EtcdPeer, first.APIServer, first.ControllerManager, first.Scheduler,
+		first.Kubelet, first.KubeletHealth} {
 		if port < firstFreePort || port >= firstFreePort+freePorts || seen[port] {
 			t.Errorf("port %d is out of range or used twice", port)
 		}

@@ -149,12 +149,15 @@ func (c Config) problems() []error {
 	}
 	for _, name := range c.Components {
 		if !slices.Contains(AllComponents(), name) {
-			problems = append(problems, fmt.Errorf("field Components: %q is unknown; choose from %v", name, AllComponents()))
+			problems = append(problems, fmt.Errorf("field Components: %q is unknown; choose from %v", name,
+				AllComponents()))
 		}
 	}
 	for i, image := range c.Images {
-		if image.Match == "" || (image.Program == "") == (image.Layout == "") || !filepath.IsAbs(image.Program+image.Layout) {
-			problems = append(problems, fmt.Errorf("field Images[%d]: needs a Match and the absolute path of a Program or a Layout", i))
+		if image.Match == "" || (image.Program == "") == (image.Layout == "") ||
+			!filepath.IsAbs(image.Program+image.Layout) {
+			problems = append(problems,
+				fmt.Errorf("field Images[%d]: needs a Match and the absolute path of a Program or a Layout", i))
 		}
 	}
 	problems = append(problems, networkProblems(c.Networks)...)
@@ -168,7 +171,9 @@ func networkProblems(networks []Network) []error {
 	var problems []error
 	for i, network := range networks {
 		if !filepath.IsAbs(network.Path) || net.ParseIP(network.Address) == nil {
-			problems = append(problems, fmt.Errorf("field Networks[%d]: needs the absolute Path of a network namespace and the IP Address in it", i))
+			problems = append(problems,
+				fmt.Errorf("field Networks[%d]: needs the absolute Path of a network namespace and the IP Address in it",
+					i))
 		}
 	}
 	return problems

@@ -36,7 +36,8 @@ func controllerManager(s settings) Component {
 		Name:  ControllerManager,
 		Args:  withFeatureGates(args, s),
 		Files: []File{kubeconfig},
-		Ready: ReadyCheck{URL: "https://" + hostPort(loopback, s.ports.ControllerManager) + "/healthz", CAFile: c.clusterCA.CertFile},
+		Ready: ReadyCheck{URL: "https://" + hostPort(loopback, s.ports.ControllerManager) + "/healthz",
+			CAFile: c.clusterCA.CertFile},
 		Grace: 5 * time.Second,
 	}
 }
@@ -60,7 +61,8 @@ func scheduler(s settings) Component {
 		Name:  Scheduler,
 		Args:  withFeatureGates(args, s),
 		Files: []File{kubeconfig},
-		Ready: ReadyCheck{URL: "https://" + hostPort(loopback, s.ports.Scheduler) + "/healthz", CAFile: c.clusterCA.CertFile},
+		Ready: ReadyCheck{URL: "https://" + hostPort(loopback, s.ports.Scheduler) + "/healthz",
+			CAFile: c.clusterCA.CertFile},
 		Grace: 5 * time.Second,
 	}
 }

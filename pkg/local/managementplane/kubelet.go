@@ -76,11 +76,12 @@ type kubeconfigInput struct {
 func kubeconfig(in kubeconfigInput) []byte {
 	in.cluster["server"] = in.server
 	content, err := json.MarshalIndent(map[string]any{
-		"apiVersion":      "v1",
-		"kind":            "Config",
-		"clusters":        []any{map[string]any{"name": "drover", "cluster": in.cluster}},
-		"users":           []any{map[string]any{"name": "drover", "user": in.user}},
-		"contexts":        []any{map[string]any{"name": "drover", "context": map[string]any{"cluster": "drover", "user": "drover"}}},
+		"apiVersion": "v1",
+		"kind":       "Config",
+		"clusters":   []any{map[string]any{"name": "drover", "cluster": in.cluster}},
+		"users":      []any{map[string]any{"name": "drover", "user": in.user}},
+		"contexts": []any{map[string]any{"name": "drover",
+			"context": map[string]any{"cluster": "drover", "user": "drover"}}},
 		"current-context": "drover",
 	}, "", "  ")
 	if err != nil {

@@ -36,7 +36,8 @@ func makeCertificates(config Config) (certificates, error) {
 	}
 
 	apiNames := append([]string{
-		"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + clusterDomain,
+		"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." +
+			clusterDomain,
 		loopback, "::1", serviceAddress, config.BindAddress,
 	}, config.ServingNames...)
 	serving := []struct {
@@ -48,7 +49,8 @@ func makeCertificates(config Config) (certificates, error) {
 		{&c.apiServer, cluster, "kube-apiserver", apiNames},
 		{&c.controllerManagerServing, cluster, "kube-controller-manager", []string{"localhost", loopback}},
 		{&c.schedulerServing, cluster, "kube-scheduler", []string{"localhost", loopback}},
-		{&c.kubeletServing, cluster, "kubelet-serving", []string{config.NodeName, "localhost", loopback, config.BindAddress}},
+		{&c.kubeletServing, cluster, "kubelet-serving",
+			[]string{config.NodeName, "localhost", loopback, config.BindAddress}},
 		{&c.etcd, members, "etcd", []string{"localhost", loopback}},
 	}
 	for _, want := range serving {
@@ -172,7 +174,8 @@ func freePortTaken(err error, fixed Ports) bool {
 		return false
 	}
 	for _, port := range []int{
-		fixed.Etcd, fixed.EtcdPeer, fixed.APIServer, fixed.ControllerManager, fixed.Scheduler, fixed.Kubelet, fixed.KubeletHealth,
+		fixed.Etcd, fixed.EtcdPeer, fixed.APIServer, fixed.ControllerManager, fixed.Scheduler, fixed.Kubelet,
+		fixed.KubeletHealth,
 	} {
 		if port != 0 && strings.Contains(message, ":"+portString(port)+":") {
 			return false

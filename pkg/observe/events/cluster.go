@@ -38,7 +38,8 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 		}
 	}
 	if !before.Status.Ready && after.Status.Ready {
-		l.normal(ReasonClusterConnected, "The API of the cluster answers; its kubeconfig is in Secret "+after.Name+"-kubeconfig")
+		l.normal(ReasonClusterConnected, "The API of the cluster answers; its kubeconfig is in Secret "+after.Name+
+			"-kubeconfig")
 	}
 	return sorted(l.events)
 }
@@ -81,7 +82,8 @@ func ControlPlaneChanged(cluster *provv1.Cluster, before, after *rkev1.RKEContro
 	condition := func(kind string) transition {
 		return transition{ownCondition(before.Status.Conditions, kind), ownCondition(after.Status.Conditions, kind)}
 	}
-	if registered := condition(rkev1.ConditionProvisioned); registered.became(rkev1.ConditionTrue) && after.DeletionTimestamp.IsZero() {
+	if registered := condition(rkev1.ConditionProvisioned); registered.became(rkev1.ConditionTrue) &&
+		after.DeletionTimestamp.IsZero() {
 		own.normal(ReasonMachinesRegistered, "Machines of all roles are registered")
 	}
 	if bootstrapped := condition(rkev1.ConditionBootstrapped); bootstrapped.became(rkev1.ConditionTrue) {
@@ -92,7 +94,9 @@ func ControlPlaneChanged(cluster *provv1.Cluster, before, after *rkev1.RKEContro
 	}
 	upgrade(whole, before, after)
 	for _, record := range after.Status.Operations {
-		at := slices.IndexFunc(before.Status.Operations, func(r rkev1.OperationRecord) bool { return r.Name == record.Name })
+		at := slices.IndexFunc(before.Status.Operations, func(r rkev1.OperationRecord) bool {
+			return r.Name == record.Name
+		})
 		was := rkev1.OperationRecord{}
 		if at >= 0 {
 			was = before.Status.Operations[at]

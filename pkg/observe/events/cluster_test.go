@@ -40,7 +40,8 @@ func with(list *[]rkev1.GenericCondition, kind, status, reason, message string) 
 
 func TestClusterChanged(t *testing.T) {
 	invalid := func(c *provv1.Cluster) {
-		with(&c.Status.Conditions, provv1.ConditionRKECluster, "False", "InvalidSpec", "spec.kubernetesVersion: must be a version")
+		with(&c.Status.Conditions, provv1.ConditionRKECluster, "False", "InvalidSpec",
+			"spec.kubernetesVersion: must be a version")
 	}
 	waiting := func(c *provv1.Cluster) {
 		with(&c.Status.Conditions, provv1.ConditionReady, "Unknown", "Waiting", "waiting for machine a")
@@ -54,21 +55,26 @@ func TestClusterChanged(t *testing.T) {
 		before, after func(*provv1.Cluster)
 		want          []string
 	}{
-		"an invalid spec is refused": {after: invalid, want: []string{"Cluster demo Warning SpecRefused InvalidSpec: spec.kubernetesVersion: must be a version"}},
+		"an invalid spec is refused": {after: invalid,
+			want: []string{"Cluster demo Warning SpecRefused InvalidSpec: spec.kubernetesVersion: must be a version"}},
 		"a corrected spec is applied": {before: invalid, after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionRKECluster, "True", "", "")
 		}, want: []string{"Cluster demo Normal SpecApplied The objects of the cluster match its spec"}},
 		"a wait causes one event": {before: waiting, after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionReady, "Unknown", "Waiting", "waiting for machine b")
 		}},
-		"a cluster starts to wait": {after: waiting, want: []string{"Cluster demo Normal ClusterProgressing waiting for machine a"}},
-		"a ready cluster":          {before: waiting, after: ready, want: []string{"Cluster demo Normal ClusterReady All machines match the spec"}},
-		"a failing cluster":        {before: waiting, after: failed, want: []string{"Cluster demo Warning ClusterNotReady machine a is lost"}},
+		"a cluster starts to wait": {after: waiting,
+			want: []string{"Cluster demo Normal ClusterProgressing waiting for machine a"}},
+		"a ready cluster": {before: waiting, after: ready,
+			want: []string{"Cluster demo Normal ClusterReady All machines match the spec"}},
+		"a failing cluster": {before: waiting, after: failed,
+			want: []string{"Cluster demo Warning ClusterNotReady machine a is lost"}},
 		"another reason is a new event": {before: failed, after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionReady, "False", "InvalidSpec", "spec: wrong")
 		}, want: []string{"Cluster demo Warning ClusterNotReady InvalidSpec: spec: wrong"}},
 		"its API answers": {after: func(c *provv1.Cluster) { c.Status.Ready = true }, want: []string{
-			"Cluster demo Normal ClusterConnected The API of the cluster answers; its kubeconfig is in Secret demo-kubeconfig",
+			"Cluster demo Normal ClusterConnected The API of the cluster answers; its kubeconfig is in Secret " +
+				"demo-kubeconfig",
 		}},
 		"another Cluster has its identity": {after: func(c *provv1.Cluster) {
 			with(&c.Status.Conditions, provv1.ConditionCreated, "False", "ManagementNameTaken", "c-m-1 is taken")
@@ -87,8 +93,10 @@ func TestClusterChanged(t *testing.T) {
 		}},
 		"a removal is blocked": {before: deleting, after: func(c *provv1.Cluster) {
 			deleting(c)
-			with(&c.Status.Conditions, provv1.ConditionRemoved, "False", "DeletionOverdue", "waiting for machine [a] to delete")
-		}, want: []string{"Cluster demo Warning ClusterDeletionFailed DeletionOverdue: waiting for machine [a] to delete"}},
+			with(&c.Status.Conditions, provv1.ConditionRemoved, "False", "DeletionOverdue",
+				"waiting for machine [a] to delete")
+		}, want: []string{
+			"Cluster demo Warning ClusterDeletionFailed DeletionOverdue: waiting for machine [a] to delete"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, after := build.Cluster("demo"), build.Cluster("demo")
@@ -106,7 +114,8 @@ func TestClusterChanged(t *testing.T) {
 func TestControlPlaneChanged(t *testing.T) {
 	record := func(state rkev1.OperationState, attempt int64, message string) func(*rkev1.RKEControlPlane) {
 		return func(c *rkev1.RKEControlPlane) {
-			c.Status.Operations = []rkev1.OperationRecord{{Name: "etcd-restore", State: state, Attempt: attempt, Message: message, Request: "private"}}
+			c.Status.Operations = []rkev1.OperationRecord{{Name: "etcd-restore", State: state, Attempt: attempt,
+				Message: message, Request: "private"}}
 		}
 	}
 	running := record(rkev1.OperationStateRunning, 1, "")
@@ -124,33 +133,44 @@ func TestControlPlaneChanged(t *testing.T) {
 		want          []string
 	}{
 		"machines of all roles": {
-			after: condition(rkev1.ConditionProvisioned, "True", ""), want: []string{"RKEControlPlane demo Normal MachinesRegistered Machines of all roles are registered"},
+			after: condition(rkev1.ConditionProvisioned, "True", ""),
+			want:  []string{"RKEControlPlane demo Normal MachinesRegistered Machines of all roles are registered"},
 		},
 		"the first server": {
-			after: condition(rkev1.ConditionBootstrapped, "True", ""), want: []string{"RKEControlPlane demo Normal Bootstrapped The first server runs"},
+			after: condition(rkev1.ConditionBootstrapped, "True", ""),
+			want:  []string{"RKEControlPlane demo Normal Bootstrapped The first server runs"},
 		},
 		"a role that never existed is not lost": {after: condition(rkev1.ConditionStable, "False", "no worker")},
 		"a lost role": {
-			before: condition(rkev1.ConditionStable, "True", ""), after: condition(rkev1.ConditionStable, "False", "no worker"),
-			want: []string{"RKEControlPlane demo Warning RoleLost no worker"},
+			before: condition(rkev1.ConditionStable, "True", ""),
+			after:  condition(rkev1.ConditionStable, "False", "no worker"),
+			want:   []string{"RKEControlPlane demo Warning RoleLost no worker"},
 		},
 		"another version is requested": {
-			before: func(c *rkev1.RKEControlPlane) { c.Spec.KubernetesVersion = "v1" }, after: func(c *rkev1.RKEControlPlane) { c.Spec.KubernetesVersion = "v2" },
+			before: func(c *rkev1.RKEControlPlane) { c.Spec.KubernetesVersion = "v1" }, after: func(
+				c *rkev1.RKEControlPlane) {
+				c.Spec.KubernetesVersion = "v2"
+			},
 			want: []string{"Cluster demo Normal UpgradeStarted The spec requests Kubernetes v2 instead of v1"},
 		},
 		"all nodes have the new version": {
-			before: applied("v1"), after: applied("v2"), want: []string{"Cluster demo Normal UpgradeFinished All nodes have Kubernetes v2 instead of v1"},
+			before: applied("v1"), after: applied("v2"),
+			want: []string{"Cluster demo Normal UpgradeFinished All nodes have Kubernetes v2 instead of v1"},
 		},
 		"the first version is not an upgrade": {after: applied("v1")},
-		"an operation starts":                 {after: running, want: []string{"Cluster demo Normal OperationStarted etcd-restore"}},
+		"an operation starts": {after: running,
+			want: []string{"Cluster demo Normal OperationStarted etcd-restore"}},
 		"it starts again": {
-			before: running, after: record(rkev1.OperationStateRunning, 2, ""), want: []string{"Cluster demo Normal OperationStarted etcd-restore"},
+			before: running, after: record(rkev1.OperationStateRunning, 2, ""),
+			want: []string{"Cluster demo Normal OperationStarted etcd-restore"},
 		},
 		"it succeeds": {
-			before: running, after: record(rkev1.OperationStateSucceeded, 1, ""), want: []string{"Cluster demo Normal OperationSucceeded etcd-restore"},
+			before: running, after: record(rkev1.OperationStateSucceeded, 1, ""),
+			want: []string{"Cluster demo Normal OperationSucceeded etcd-restore"},
 		},
 		"it fails": {
-			before: running, after: record(rkev1.OperationStateFailed, 1, "no such file"), want: []string{"Cluster demo Warning OperationFailed etcd-restore: no such file"},
+			before: running, after: record(rkev1.OperationStateFailed, 1, "no such file"),
+			want: []string{"Cluster demo Warning OperationFailed etcd-restore: no such file"},
 		},
 		"its request is withdrawn": {
 			before: running, after: record(rkev1.OperationStateCancelled, 1, ""),
@@ -179,5 +199,6 @@ func TestPoolChanged_NewTemplateReplacesMachines(t *testing.T) {
 	expect(t, PoolChanged(build.Cluster("demo"), before, after))
 	after.Spec.Template.Spec.InfrastructureRef.Name = "two"
 	expect(t, PoolChanged(build.Cluster("demo"), before, after),
-		"Cluster demo Normal PoolRollOut MachineDeployment demo-worker has the new machine template two: its 3 machines are replaced, cause edit-pool")
+		"Cluster demo Normal PoolRollOut MachineDeployment demo-worker has the new machine template two: its 3 "+
+			"machines are replaced, cause edit-pool")
 }

@@ -67,7 +67,8 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 // host adds events on the two halves of a machine, as Cluster API repeats their state.
 func host(l *list, condition func(string) transition) {
 	data := condition(clusterv1.MachineBootstrapConfigReadyCondition)
-	if data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError) {
+	if data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput ||
+		data.is.reason == rkev1.ReasonError) {
 		l.warning(ReasonBootstrapDataFailed, data.is.why())
 	}
 	switch made := condition(clusterv1.MachineInfrastructureReadyCondition); {

@@ -21,60 +21,87 @@ import (
 
 func meta(kind, status, reason, message string) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) {
-		conditions.SetMeta(&m.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason, Message: message}, 1, noon)
+		conditions.SetMeta(&m.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason,
+			Message: message}, 1, noon)
 	}
 }
 
 func TestMachineChanged(t *testing.T) {
-	failing := meta("Reconciled", "Unknown", "Waiting", "failure while applying plan, instruction install, exit code 1: no space")
+	failing := meta("Reconciled", "Unknown", "Waiting",
+		"failure while applying plan, instruction install, exit code 1: no space")
 	gone := func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }
 	for name, tc := range map[string]struct {
 		before, after   func(*clusterv1.Machine)
 		clusterDeleting bool
 		want            []string
 	}{
-		"bootstrap data":                    {after: meta("BootstrapConfigReady", "True", "Ready", "")},
-		"missing bootstrap data":            {after: meta("BootstrapConfigReady", "False", "NotReady", "wait")},
-		"invalid bootstrap data":            {after: meta("BootstrapConfigReady", "False", "BadInput", "too long"), want: []string{"Machine a Warning BootstrapDataFailed BadInput: too long"}},
-		"a host":                            {after: meta("InfrastructureReady", "True", "Ready", ""), want: []string{"Machine a Normal InfrastructureReady Its host was created"}},
-		"a host during its creation":        {after: meta("InfrastructureReady", "False", "Creating", "Creating SimMachine")},
-		"a failed host reveals no password": {after: meta("InfrastructureReady", "False", "CreateError", "login: password=hunter2"), want: []string{"Machine a Warning InfrastructureFailed CreateError: login: password=***"}},
+		"bootstrap data":         {after: meta("BootstrapConfigReady", "True", "Ready", "")},
+		"missing bootstrap data": {after: meta("BootstrapConfigReady", "False", "NotReady", "wait")},
+		"invalid bootstrap data": {after: meta("BootstrapConfigReady", "False", "BadInput", "too long"),
+			want: []string{"Machine a Warning BootstrapDataFailed BadInput: too long"}},
+		"a host": {after: meta("InfrastructureReady", "True", "Ready", ""),
+			want: []string{"Machine a Normal InfrastructureReady Its host was created"}},
+		"a host during its creation": {after: meta("InfrastructureReady", "False", "Creating",
+			"Creating SimMachine")},
+		"a failed host reveals no password": {after: meta("InfrastructureReady", "False", "CreateError",
+			"login: password=hunter2"),
+			want: []string{"Machine a Warning InfrastructureFailed CreateError: login: password=***"}},
 		"a plan fails, reported by the planner": {after: failing, want: []string{
 			"Machine a Warning PlanFailed failure while applying plan, instruction install, exit code 1: no space",
 		}},
-		"the same failure with another message":      {before: failing, after: meta("Reconciled", "Unknown", "Waiting", "failure while applying plan (2 attempts or more)")},
-		"a final failure causes no second event":     {before: failing, after: meta("PlanApplied", "False", "Error", "error applying plan")},
-		"a failure that the planner does not report": {after: meta("PlanApplied", "False", "Error", "error applying plan"), want: []string{"Machine a Warning PlanFailed error applying plan"}},
-		"its node":    {after: func(m *clusterv1.Machine) { build.WithNode("node-a")(m) }, want: []string{"Machine a Normal NodeRegistered Its node is node-a"}},
-		"it is ready": {after: meta("Ready", "True", "Ready", ""), want: []string{"Machine a Normal MachineReady The machine is ready"}},
-		"a node that never registered is not unhealthy": {after: meta("NodeHealthy", "Unknown", "NodeHealthyUnknown", "wait")},
+		"the same failure with another message": {before: failing,
+			after: meta("Reconciled", "Unknown", "Waiting", "failure while applying plan (2 attempts or more)")},
+		"a final failure causes no second event": {before: failing,
+			after: meta("PlanApplied", "False", "Error", "error applying plan")},
+		"a failure that the planner does not report": {after: meta("PlanApplied", "False", "Error",
+			"error applying plan"), want: []string{"Machine a Warning PlanFailed error applying plan"}},
+		"its node": {after: func(m *clusterv1.Machine) { build.WithNode("node-a")(m) },
+			want: []string{"Machine a Normal NodeRegistered Its node is node-a"}},
+		"it is ready": {after: meta("Ready", "True", "Ready", ""),
+			want: []string{"Machine a Normal MachineReady The machine is ready"}},
+		"a node that never registered is not unhealthy": {after: meta("NodeHealthy", "Unknown", "NodeHealthyUnknown",
+			"wait")},
 		"a node becomes unhealthy": {
-			before: meta("NodeHealthy", "True", "NodeHealthy", ""), after: meta("NodeHealthy", "False", "NodeNotHealthy", "kubelet stopped"),
-			want: []string{"Machine a Warning NodeUnhealthy NodeNotHealthy: kubelet stopped"},
+			before: meta("NodeHealthy", "True", "NodeHealthy", ""),
+			after:  meta("NodeHealthy", "False", "NodeNotHealthy", "kubelet stopped"),
+			want:   []string{"Machine a Warning NodeUnhealthy NodeNotHealthy: kubelet stopped"},
 		},
 		"a health check": {
-			after: meta("HealthCheckSucceeded", "False", "UnhealthyNode", "for 5m"), want: []string{"Machine a Warning HealthCheckFailed UnhealthyNode: for 5m"},
+			after: meta("HealthCheckSucceeded", "False", "UnhealthyNode", "for 5m"),
+			want:  []string{"Machine a Warning HealthCheckFailed UnhealthyNode: for 5m"},
 		},
 		"it is replaced by its health check": {
 			before: meta("HealthCheckSucceeded", "False", "UnhealthyNode", "for 5m"), after: gone,
-			want: []string{"Machine a Warning MachineReplaced Another machine replaces it: cause health-check-failed: UnhealthyNode: for 5m"},
+			want: []string{
+				"Machine a Warning MachineReplaced Another machine replaces it: cause health-check-failed: " +
+					"UnhealthyNode: for 5m"},
 		},
 		"it is replaced because its creation failed": {
 			before: meta("InfrastructureReady", "False", "CreateError", "no quota"), after: gone,
-			want: []string{"Machine a Warning MachineReplaced Another machine replaces it: cause health-machine-failed"},
+			want: []string{
+				"Machine a Warning MachineReplaced Another machine replaces it: cause health-machine-failed"},
 		},
 		"it is replaced because its pool was edited": {
-			before: meta("UpToDate", "False", "NotUpToDate", "infrastructure"), after: gone, want: []string{"Machine a Normal MachineReplaced Another machine replaces it: cause edit-pool"},
+			before: meta("UpToDate", "False", "NotUpToDate", "infrastructure"), after: gone,
+			want: []string{"Machine a Normal MachineReplaced Another machine replaces it: cause edit-pool"},
 		},
 		"a user selected it": {
 			before: func(m *clusterv1.Machine) {
 				m.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: "true"}
 			},
-			after: gone, want: []string{"Machine a Normal MachineDeleting The machine was selected for deletion by annotation cluster.x-k8s.io/delete-machine"},
+			after: gone,
+			want: []string{
+				"Machine a Normal MachineDeleting The machine was selected for deletion by annotation " +
+					"cluster.x-k8s.io/delete-machine"},
 		},
-		"its pool is scaled down":           {after: gone, want: []string{"Machine a Normal MachineDeleting Its pool was scaled down, or a user deleted the machine"}},
-		"the cluster is deleted":            {after: gone, clusterDeleting: true, want: []string{"Machine a Normal MachineDeleting The cluster is being removed"}},
-		"a deletion causes no second event": {before: gone, after: func(m *clusterv1.Machine) { gone(m); meta("NodeHealthy", "False", "x", "")(m) }},
+		"its pool is scaled down": {after: gone,
+			want: []string{"Machine a Normal MachineDeleting Its pool was scaled down, or a user deleted the machine"}},
+		"the cluster is deleted": {after: gone, clusterDeleting: true,
+			want: []string{"Machine a Normal MachineDeleting The cluster is being removed"}},
+		"a deletion causes no second event": {before: gone, after: func(m *clusterv1.Machine) {
+			gone(m)
+			meta("NodeHealthy", "False", "x", "")(m)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := build.Cluster("demo")
@@ -97,7 +124,8 @@ func TestMachine_CreationAndRemoval(t *testing.T) {
 	machine, cluster := build.Machine("demo", "a", "w"), build.Cluster("demo")
 	expect(t, MachineCreated(machine), "Machine a Normal MachineCreated Machine of cluster demo")
 	machine.Labels[clusterv1.MachineDeploymentNameLabel] = "demo-worker"
-	expect(t, MachineCreated(machine), "Machine a Normal MachineCreated Machine of cluster demo, created by MachineDeployment demo-worker")
+	expect(t, MachineCreated(machine),
+		"Machine a Normal MachineCreated Machine of cluster demo, created by MachineDeployment demo-worker")
 	expect(t, MachineRemoved(cluster, machine), "Cluster demo Normal MachineRemoved Machine a was removed")
 	cluster.DeletionTimestamp = new(metav1.NewTime(noon))
 	expect(t, MachineRemoved(cluster, machine))
@@ -139,20 +167,26 @@ func TestPlanChanged(t *testing.T) {
 		ticket        *rkev1.DisruptionTicket
 		want          []string
 	}{
-		"the first plan": {after: plan("one"), want: []string{"Machine a Normal PlanDelivered The first plan " + first + " was delivered"}},
+		"the first plan": {after: plan("one"), want: []string{"Machine a Normal PlanDelivered The first plan " + first +
+			" was delivered"}},
 		"a plan that restarts nothing": {
-			before: plan("one"), after: plan("two"), want: []string{"Machine a Normal PlanDelivered Plan " + second + " was delivered and restarts nothing"},
+			before: plan("one"), after: plan("two"), want: []string{"Machine a Normal PlanDelivered Plan " + second +
+				" was delivered and restarts nothing"},
 		},
 		"a plan that restarts": {
-			before: plan("one"), after: all(plan("two"), note(rkev1.PlanEvidenceAnnotation, evidence("two", "edit-version"))),
-			want: []string{"Machine a Normal MachineRestarting Plan " + second + " was delivered and restarts Kubernetes on the node: cause edit-version"},
+			before: plan("one"),
+			after:  all(plan("two"), note(rkev1.PlanEvidenceAnnotation, evidence("two", "edit-version"))),
+			want: []string{"Machine a Normal MachineRestarting Plan " + second +
+				" was delivered and restarts Kubernetes on the node: cause edit-version"},
 		},
 		"a forged cause of a node": {
-			before: plan("one"), after: all(plan("two"), note(rkev1.PlanEvidenceAnnotation, evidence("two", "see https://evil.example"))),
-			want: []string{"Machine a Normal PlanDelivered Plan " + second + " was delivered and restarts nothing"},
+			before: plan("one"),
+			after:  all(plan("two"), note(rkev1.PlanEvidenceAnnotation, evidence("two", "see https://evil.example"))),
+			want:   []string{"Machine a Normal PlanDelivered Plan " + second + " was delivered and restarts nothing"},
 		},
 		"a retried plan": {
-			before: plan("one"), after: note(rkev1.PlanUpdatedTimeAnnotation, "later"), want: []string{"Machine a Normal PlanDelivered Plan " + first + " is retried"},
+			before: plan("one"), after: note(rkev1.PlanUpdatedTimeAnnotation, "later"),
+			want: []string{"Machine a Normal PlanDelivered Plan " + first + " is retried"},
 		},
 		"an applied plan": {
 			before: plan("one"), after: note(rkev1.PlanProbesPassedAnnotation, "now"),
@@ -161,21 +195,27 @@ func TestPlanChanged(t *testing.T) {
 		"reports of the agent cause no event": {before: plan("one"), after: func(s *corev1.Secret) {
 			s.Data[nodeplan.KeyFailedOutput], s.Data[nodeplan.KeyFailureCount] = []byte("password=hunter2"), []byte("3")
 		}},
-		"a drain starts": {after: asked, ticket: ticket("edit-version"), want: []string{"Machine a Normal DrainStarted Its node is drained before a restart: cause edit-version"}},
+		"a drain starts": {after: asked, ticket: ticket("edit-version"),
+			want: []string{"Machine a Normal DrainStarted Its node is drained before a restart: cause edit-version"}},
 		"a drain whose ticket has no cause": {
-			after: asked, ticket: ticket("another try"), want: []string{"Machine a Normal DrainStarted Its node is drained before a restart"},
+			after: asked, ticket: ticket("another try"),
+			want: []string{"Machine a Normal DrainStarted Its node is drained before a restart"},
 		},
 		"a drain with the ticket of others": {
-			after: asked, ticket: &rkev1.DisruptionTicket{Cause: "edit-version"}, want: []string{"Machine a Normal DrainStarted Its node is drained before a restart"},
+			after: asked, ticket: &rkev1.DisruptionTicket{Cause: "edit-version"},
+			want: []string{"Machine a Normal DrainStarted Its node is drained before a restart"},
 		},
-		"a drain ends":              {before: asked, after: note(rkev1.DrainDoneAnnotation, "options"), want: []string{"Machine a Normal DrainFinished Its node is drained"}},
+		"a drain ends": {before: asked, after: note(rkev1.DrainDoneAnnotation, "options"),
+			want: []string{"Machine a Normal DrainFinished Its node is drained"}},
 		"a drain that ended before": {before: asked, after: note(rkev1.DrainDoneAnnotation, "others")},
 		"a drain fails": {
-			before: asked, after: note(rkev1.DrainErrorAnnotation, "budget; token: hunter2"), want: []string{"Machine a Warning DrainFailed budget; token: ***"},
+			before: asked, after: note(rkev1.DrainErrorAnnotation, "budget; token: hunter2"),
+			want: []string{"Machine a Warning DrainFailed budget; token: ***"},
 		},
-		"its node accepts pods again": {before: all(asked, note(rkev1.UncordonAnnotation, "options")), after: func(s *corev1.Secret) {
-			s.Annotations = nil
-		}, want: []string{"Machine a Normal Uncordoned Its node accepts pods again"}},
+		"its node accepts pods again": {before: all(asked, note(rkev1.UncordonAnnotation, "options")),
+			after: func(s *corev1.Secret) {
+				s.Annotations = nil
+			}, want: []string{"Machine a Normal Uncordoned Its node accepts pods again"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := build.Machine("demo", "a", "w")
@@ -208,19 +248,27 @@ func TestInfrastructureChanged(t *testing.T) {
 		before, after *unstructured.Unstructured
 		want          []string
 	}{
-		"a Job starts":    {nothing, creating, []string{"SimMachine a Normal HostCreating A Job creates the host"}},
-		"a Job succeeds":  {creating, object("", one("CreateJob", "True", "", "")), []string{"SimMachine a Normal HostCreated The host was created"}},
-		"a Job fails":     {creating, object("secretKey=hunter2 refused", one("CreateJob", "False", "CreateError", "secretKey=hunter2 refused")), []string{"SimMachine a Warning HostCreateFailed secretKey=*** refused"}},
-		"a Job removes":   {nothing, object("", one("DeleteJob", "Unknown", "Deleting", "")), []string{"SimMachine a Normal HostDeleting A Job removes the host"}},
-		"a removal fails": {nothing, object("timeout", one("DeleteJob", "False", "DeleteError", "x")), []string{"SimMachine a Warning HostDeleteFailed DeleteError: timeout"}},
-		"no credential": {nothing, object("", one("Ready", "False", "CredentialMissing", "Secret s is missing")), []string{
-			"SimMachine a Warning HostBlocked CredentialMissing: Secret s is missing",
-		}},
-		"a denied credential": {nothing, object("", one("Ready", "False", "AccessDenied", "Secret other/s may not be used")), []string{
-			"SimMachine a Warning HostBlocked AccessDenied: Secret other/s may not be used",
-		}},
-		"it is being created": {nothing, object("", one("Ready", "False", "Creating", "Creating SimMachine a: ImagePullBackOff")), nil},
-		"no change":           {creating, creating, nil},
+		"a Job starts": {nothing, creating, []string{"SimMachine a Normal HostCreating A Job creates the host"}},
+		"a Job succeeds": {creating, object("", one("CreateJob", "True", "", "")),
+			[]string{"SimMachine a Normal HostCreated The host was created"}},
+		"a Job fails": {creating,
+			object("secretKey=hunter2 refused", one("CreateJob", "False", "CreateError", "secretKey=hunter2 refused")),
+			[]string{"SimMachine a Warning HostCreateFailed secretKey=*** refused"}},
+		"a Job removes": {nothing, object("", one("DeleteJob", "Unknown", "Deleting", "")),
+			[]string{"SimMachine a Normal HostDeleting A Job removes the host"}},
+		"a removal fails": {nothing, object("timeout", one("DeleteJob", "False", "DeleteError", "x")),
+			[]string{"SimMachine a Warning HostDeleteFailed DeleteError: timeout"}},
+		"no credential": {nothing, object("", one("Ready", "False", "CredentialMissing", "Secret s is missing")),
+			[]string{
+				"SimMachine a Warning HostBlocked CredentialMissing: Secret s is missing",
+			}},
+		"a denied credential": {nothing,
+			object("", one("Ready", "False", "AccessDenied", "Secret other/s may not be used")), []string{
+				"SimMachine a Warning HostBlocked AccessDenied: Secret other/s may not be used",
+			}},
+		"it is being created": {nothing,
+			object("", one("Ready", "False", "Creating", "Creating SimMachine a: ImagePullBackOff")), nil},
+		"no change": {creating, creating, nil},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, InfrastructureChanged(tc.before, tc.after), tc.want...) })
 	}
@@ -234,8 +282,10 @@ func TestDriverChanged(t *testing.T) {
 		with(&d.Status.Conditions, mgmtv3.NodeDriverConditionInstalled, installed, "Error", message)
 		return d
 	}
-	expect(t, DriverChanged(&mgmtv3.NodeDriver{}, driver("False", "False", "no such host")), "NodeDriver sim Warning DriverFailed no such host")
-	expect(t, DriverChanged(driver("False", "False", "no"), driver("True", "True", "")), "NodeDriver sim Normal DriverInstalled The driver is installed")
+	expect(t, DriverChanged(&mgmtv3.NodeDriver{}, driver("False", "False", "no such host")),
+		"NodeDriver sim Warning DriverFailed no such host")
+	expect(t, DriverChanged(driver("False", "False", "no"), driver("True", "True", "")),
+		"NodeDriver sim Normal DriverInstalled The driver is installed")
 	expect(t, DriverChanged(driver("True", "True", ""), driver("True", "True", "")))
 }
 

@@ -21,7 +21,8 @@ func PlanChanged(machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, bef
 	}
 	l := about(machineKind, machine)
 	delivery(l, before, after)
-	if after.Annotations[rkev1.PlanProbesPassedAnnotation] != "" && before.Annotations[rkev1.PlanProbesPassedAnnotation] == "" {
+	if after.Annotations[rkev1.PlanProbesPassedAnnotation] != "" &&
+		before.Annotations[rkev1.PlanProbesPassedAnnotation] == "" {
 		l.normal(ReasonPlanApplied, "Plan "+checksum(after)+" was applied and all its probes pass")
 	}
 	drain(l, machine, ticket, before.Annotations, after.Annotations)
@@ -56,7 +57,8 @@ func delivery(l *list, before, after *corev1.Secret) {
 func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, before, after map[string]string) {
 	was, is := before[rkev1.DrainAnnotation], after[rkev1.DrainAnnotation]
 	done := func(annotations map[string]string) bool {
-		return annotations[rkev1.DrainDoneAnnotation] != "" && annotations[rkev1.DrainDoneAnnotation] == annotations[rkev1.DrainAnnotation]
+		return annotations[rkev1.DrainDoneAnnotation] != "" && annotations[rkev1.DrainDoneAnnotation] ==
+			annotations[rkev1.DrainAnnotation]
 	}
 	switch {
 	case is != "" && is != was:
@@ -74,7 +76,9 @@ func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, 
 // ticketCause returns why a machine is about to be disrupted. It is empty if the ticket does not name the machine, or
 // has an unknown cause.
 func ticketCause(ticket *rkev1.DisruptionTicket, machine *clusterv1.Machine) string {
-	if ticket == nil || !slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == machine.UID }) {
+	if ticket == nil || !slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool {
+		return t.MachineUID == machine.UID
+	}) {
 		return ""
 	}
 	if cause := disruption.Cause(ticket.Cause); slices.Contains(disruption.Causes(), cause) {

@@ -122,10 +122,12 @@ func (f *Fleet) MachineChanged(before, after *clusterv1.Machine) {
 		return
 	}
 	old, now := before.Status.Conditions, after.Status.Conditions
-	if conditions.IsFalseMeta(now, rkev1.ConditionPlanApplied) && !conditions.IsFalseMeta(old, rkev1.ConditionPlanApplied) {
+	if conditions.IsFalseMeta(now, rkev1.ConditionPlanApplied) &&
+		!conditions.IsFalseMeta(old, rkev1.ConditionPlanApplied) {
 		f.fail(reasonPlan)
 	}
-	if conditions.IsFalseMeta(now, clusterv1.MachineNodeHealthyCondition) && conditions.IsTrueMeta(old, clusterv1.MachineNodeHealthyCondition) &&
+	if conditions.IsFalseMeta(now, clusterv1.MachineNodeHealthyCondition) &&
+		conditions.IsTrueMeta(old, clusterv1.MachineNodeHealthyCondition) &&
 		after.DeletionTimestamp.IsZero() {
 		f.fail(reasonUnhealthy)
 	}
@@ -167,7 +169,8 @@ func infrastructureFailure(machine *unstructured.Unstructured) string {
 	list, _, _ := unstructured.NestedSlice(machine.Object, "status", "conditions")
 	for _, item := range list {
 		condition, _ := item.(map[string]any)
-		if reason, _ := condition["reason"].(string); condition["type"] == rkev1.ConditionReady && condition["status"] == rkev1.ConditionFalse && isFailure[reason] {
+		if reason, _ := condition["reason"].(string); condition["type"] == rkev1.ConditionReady &&
+			condition["status"] == rkev1.ConditionFalse && isFailure[reason] {
 			return reason
 		}
 	}
@@ -177,7 +180,8 @@ func infrastructureFailure(machine *unstructured.Unstructured) string {
 // PlanChanged observes how long a plan took, once all its probes have passed.
 func (f *Fleet) PlanChanged(before, after *corev1.Secret) {
 	if after.Type != rkev1.SecretTypeMachinePlan || after.Annotations[rkev1.PlanProbesPassedAnnotation] == "" ||
-		before.Annotations[rkev1.PlanProbesPassedAnnotation] != "" || f.owns(after.Namespace, after.Labels[rkev1.ClusterNameLabel]) == nil {
+		before.Annotations[rkev1.PlanProbesPassedAnnotation] != "" ||
+		f.owns(after.Namespace, after.Labels[rkev1.ClusterNameLabel]) == nil {
 		return
 	}
 	if report := readPlan(after); !report.delivered.IsZero() && !report.passed.IsZero() {

@@ -18,7 +18,8 @@ import (
 func (w *world) changed() map[string]float64 {
 	w.Helper()
 	out := w.read()
-	for _, gauge := range []string{"leader", "clusters ready", "clusters waiting", "clusters_without_snapshot", "machines running"} {
+	for _, gauge := range []string{"leader", "clusters ready", "clusters waiting", "clusters_without_snapshot",
+		"machines running"} {
 		delete(out, gauge)
 	}
 	return out
@@ -34,7 +35,8 @@ func TestChanges_StagesOfACluster(t *testing.T) {
 	after.CreationTimestamp = metav1.NewTime(noon.Add(2 * time.Second))
 	after.Status.Conditions = nil
 	for i, kind := range []string{rkev1.ConditionProvisioned, rkev1.ConditionBootstrapped, rkev1.ConditionReady} {
-		conditions.Set(&after.Status.Conditions, conditions.Condition{Type: kind, Status: "True"}, noon.Add(time.Duration(i+1)*time.Minute))
+		conditions.Set(&after.Status.Conditions, conditions.Condition{Type: kind, Status: "True"},
+			noon.Add(time.Duration(i+1)*time.Minute))
 	}
 	before := after.DeepCopy()
 	before.Status.AppliedSpec = nil
@@ -64,7 +66,8 @@ func TestChanges_StagesOfAMachineAndPlan(t *testing.T) {
 	w.fleet.MachineChanged(after, after)
 	plan := w.secrets["fleet-default/"+planOf(w)].DeepCopy()
 	delivered := plan.DeepCopy()
-	delivered.Annotations = map[string]string{rkev1.PlanUpdatedTimeAnnotation: noon.Add(-time.Minute).Format(time.RFC3339)}
+	delivered.Annotations = map[string]string{rkev1.PlanUpdatedTimeAnnotation: noon.Add(-time.Minute).Format(
+		time.RFC3339)}
 	passed := delivered.DeepCopy()
 	passed.Annotations[rkev1.PlanProbesPassedAnnotation] = noon.Format(time.RFC3339)
 	w.fleet.PlanChanged(plan, delivered)
@@ -127,7 +130,8 @@ func TestChanges_Failures(t *testing.T) {
 		}},
 		"a plan": {want: "PlanFailed", happen: func(w *world) {
 			before := w.machines[0].DeepCopy()
-			conditions.SetMeta(&w.machines[0].Status.Conditions, conditions.Condition{Type: rkev1.ConditionPlanApplied, Status: "False", Reason: "Error"}, 1, noon)
+			conditions.SetMeta(&w.machines[0].Status.Conditions, conditions.Condition{Type: rkev1.ConditionPlanApplied,
+				Status: "False", Reason: "Error"}, 1, noon)
 			w.fleet.MachineChanged(before, w.machines[0])
 			w.fleet.MachineChanged(w.machines[0], w.machines[0])
 		}},
@@ -138,11 +142,13 @@ func TestChanges_Failures(t *testing.T) {
 		}},
 		"a machine without a credential": {want: "CredentialMissing", happen: func(w *world) {
 			ready := map[string]any{"type": "Ready", "status": "False", "reason": "CredentialMissing"}
-			w.fleet.InfrastructureChanged(infrastructure(nil), infrastructure(map[string]any{"conditions": []any{ready}}))
+			w.fleet.InfrastructureChanged(infrastructure(nil),
+				infrastructure(map[string]any{"conditions": []any{ready}}))
 		}},
 		"a machine during its creation has not failed": {happen: func(w *world) {
 			ready := map[string]any{"type": "Ready", "status": "False", "reason": "Creating"}
-			w.fleet.InfrastructureChanged(infrastructure(nil), infrastructure(map[string]any{"conditions": []any{ready}}))
+			w.fleet.InfrastructureChanged(infrastructure(nil),
+				infrastructure(map[string]any{"conditions": []any{ready}}))
 		}},
 		"of another manager": {happen: func(w *world) {
 			before := w.clusters[0].DeepCopy()

@@ -23,7 +23,8 @@ type Definition struct {
 // The metrics.
 var (
 	disruptionsTotal = Definition{DisruptionsName, TypeCounter, []string{CauseLabel},
-		"Restarts, drains and replacements of machines that Drover started, by cause. The cause \"unknown\" is a bug in Drover."}
+		"Restarts, drains and replacements of machines that Drover started, by cause. The cause \"unknown\" is a " +
+			"bug in Drover."}
 	leader = Definition{"drover_leader", TypeGauge, nil,
 		"1 on the replica that runs the controllers, and 0 on all others."}
 	clustersByState = Definition{"drover_clusters", TypeGauge, []string{"state"},
@@ -31,7 +32,8 @@ var (
 	machinesByState = Definition{"drover_machines", TypeGauge, []string{"state"},
 		"Machines of the clusters that this Drover manages, by state."}
 	stuckObjects = Definition{"drover_stuck_objects", TypeGauge, []string{"kind", "reason"},
-		"Clusters and machines that are not in their desired state, by the reason that they report. Those in progress also count."}
+		"Clusters and machines that are not in their desired state, by the reason that they report. Those in " +
+			"progress also count."}
 	stuckAge = Definition{"drover_stuck_age_seconds", TypeGauge, []string{"kind", "reason"},
 		"Time since the last reported change of the object that has waited longest, by kind and reason."}
 	plansPending = Definition{"drover_plans_pending", TypeGauge, nil,
@@ -52,7 +54,8 @@ var (
 		"Duration of the runs of a handler."}
 	reconcileErrors = Definition{"drover_reconcile_errors_total", TypeCounter, []string{"handler"},
 		"Runs of a handler that ended in an error. Drover retries each."}
-	certificateExpiration = Definition{"drover_certificate_expiration_timestamp_seconds", TypeGauge, []string{"certificate"},
+	certificateExpiration = Definition{"drover_certificate_expiration_timestamp_seconds", TypeGauge,
+		[]string{"certificate"},
 		"Unix time at which the certificate expires. If a kind has several certificates, the first expiration counts."}
 	snapshotAge = Definition{"drover_snapshot_age_seconds", TypeGauge, nil,
 		"Largest age of a cluster's newest etcd snapshot. Clusters without a snapshot do not count."}
@@ -71,7 +74,8 @@ var (
 	tunnelBytes = Definition{"drover_tunnel_bytes_total", TypeCounter, []string{"direction"},
 		"Bytes that sessions carried, by direction."}
 	agentUpdates = Definition{"drover_cluster_agent_updates", TypeGauge, []string{"state"},
-		"Clusters with an agent that Drover replaces with a newer one, by state. Several lost agents stop all other replacements."}
+		"Clusters with an agent that Drover replaces with a newer one, by state. Several lost agents stop all other " +
+			"replacements."}
 	proxyRequests = Definition{"drover_proxy_requests_total", TypeCounter, []string{"verb", "code"},
 		"Requests to clusters below /k8s/clusters/, by verb of Kubernetes and class of the response code."}
 	proxyInFlight = Definition{"drover_proxy_requests_in_flight", TypeGauge, []string{"long_running"},

@@ -28,7 +28,8 @@ func TestDocs_EveryMetricHasARow(t *testing.T) {
 		if len(d.Labels) > 0 {
 			labels = " `" + strings.Join(d.Labels, "`, `") + "` "
 		}
-		want = append(want, fmt.Sprintf("| `%s` | %s |%s| %s |", d.Name, d.Type, labels, strings.ReplaceAll(d.Help, "\\\"", "\"")))
+		want = append(want, fmt.Sprintf("| `%s` | %s |%s| %s |", d.Name, d.Type, labels,
+			strings.ReplaceAll(d.Help, "\\\"", "\"")))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows of docs/metrics.md (-code +docs):\n%s", diff)
@@ -52,7 +53,8 @@ func TestDefinitions_FollowConventions(t *testing.T) {
 
 // TestReasons_AllAreKnown: no reason of the program is reported as Other, which would help no reader.
 func TestReasons_AllAreKnown(t *testing.T) {
-	for path, names := range constants(t, "../../decide/planner/decision.go", "../../controllers/*/*.go", "../../decide/machinejob/*.go", "../../decide/tenancy/*.go") {
+	for path, names := range constants(t, "../../decide/planner/decision.go", "../../controllers/*/*.go",
+		"../../decide/machinejob/*.go", "../../decide/tenancy/*.go") {
 		for name, value := range names {
 			if strings.HasPrefix(strings.ToLower(name), "reason") && !known[value] && !ofManagement[value] {
 				t.Errorf("%s: %s is %q, which pkg/observe/metrics does not know", path, name, value)
@@ -63,7 +65,8 @@ func TestReasons_AllAreKnown(t *testing.T) {
 
 // TestReasons_EachHasAPage: every reason or code in an alert has a page that explains it.
 func TestReasons_EachHasAPage(t *testing.T) {
-	for _, value := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(known)), Codes()...)))) {
+	for _, value := range slices.Compact(
+		slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(known)), Codes()...)))) {
 		if _, err := os.Stat("../../../docs/reasons/" + value + ".md"); err != nil {
 			t.Errorf("reason %s of metrics needs a page docs/reasons/%s.md", value, value)
 		}

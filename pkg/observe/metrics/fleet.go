@@ -58,7 +58,8 @@ func NewFleet(registerer prometheus.Registerer, now func() time.Time) (*Fleet, e
 	if now == nil {
 		now = time.Now
 	}
-	f := &Fleet{Reasons: &Reasons{}, now: now, plans: planstore.NewMemo(readPlan), ends: planstore.NewMemo(kubeconfigEnd)}
+	f := &Fleet{Reasons: &Reasons{}, now: now, plans: planstore.NewMemo(readPlan),
+		ends: planstore.NewMemo(kubeconfigEnd)}
 	if err := f.registerChanges(registerer); err != nil {
 		return nil, err
 	}
@@ -144,7 +145,8 @@ var (
 // Describe implements prometheus.Collector.
 func (f *Fleet) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		leaderDesc, clustersDesc, machinesDesc, stuckDesc, ageDesc, pendingDesc, lagDesc, snapshotDesc, withoutDesc, certificateDesc,
+		leaderDesc, clustersDesc, machinesDesc, stuckDesc, ageDesc, pendingDesc, lagDesc, snapshotDesc, withoutDesc,
+		certificateDesc,
 	} {
 		to <- desc
 	}

@@ -17,7 +17,8 @@ import (
 
 func TestFleet(t *testing.T) {
 	condition := func(list *[]rkev1.GenericCondition, kind, status, reason string, ago time.Duration) {
-		conditions.Set(list, conditions.Condition{Type: kind, Status: status, Reason: reason, Message: reason}, noon.Add(-ago))
+		conditions.Set(list, conditions.Condition{Type: kind, Status: status, Reason: reason, Message: reason},
+			noon.Add(-ago))
 	}
 	for name, tc := range map[string]struct {
 		given func(w *world)
@@ -25,7 +26,8 @@ func TestFleet(t *testing.T) {
 	}{
 		"all ready": {
 			given: func(w *world) { w.add("demo", "a", "b") },
-			want:  map[string]float64{"leader": 1, "clusters ready": 1, "machines running": 2, "clusters_without_snapshot": 1},
+			want: map[string]float64{"leader": 1, "clusters ready": 1, "machines running": 2,
+				"clusters_without_snapshot": 1},
 		},
 		"a cluster of another manager does not count": {
 			given: func(w *world) {
@@ -47,9 +49,11 @@ func TestFleet(t *testing.T) {
 				plane.Spec.ETCD = &rkev1.ETCD{DisableSnapshots: true}
 				condition(&plane.Status.Conditions, rkev1.ConditionReady, "Unknown", "Waiting", time.Minute)
 				w.fleet.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonDraining})
-				w.fleet.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonCacheBehind, Quiet: true})
+				w.fleet.Reasons.Note("fleet-default/demo",
+					&planner.Wait{Reason: planner.ReasonCacheBehind, Quiet: true})
 			},
-			want: map[string]float64{"leader": 1, "clusters waiting": 1, "stuck_objects Cluster DrainingNodes": 1, "stuck_age_seconds Cluster DrainingNodes": 60},
+			want: map[string]float64{"leader": 1, "clusters waiting": 1, "stuck_objects Cluster DrainingNodes": 1,
+				"stuck_age_seconds Cluster DrainingNodes": 60},
 		},
 		"two clusters wait after a restart: the condition's reason, and the age of the older one": {
 			given: func(w *world) {
@@ -59,7 +63,8 @@ func TestFleet(t *testing.T) {
 					condition(&plane.Status.Conditions, rkev1.ConditionReady, "Unknown", "Waiting", ago)
 				}
 			},
-			want: map[string]float64{"leader": 1, "clusters waiting": 2, "stuck_objects Cluster Waiting": 2, "stuck_age_seconds Cluster Waiting": 3600},
+			want: map[string]float64{"leader": 1, "clusters waiting": 2, "stuck_objects Cluster Waiting": 2,
+				"stuck_age_seconds Cluster Waiting": 3600},
 		},
 		"a reason of another program": {
 			given: func(w *world) {
@@ -67,7 +72,8 @@ func TestFleet(t *testing.T) {
 				plane.Status.AppliedSpec = nil
 				condition(&cluster.Status.Conditions, provv1.ConditionRKECluster, "False", "Whatever", time.Minute)
 			},
-			want: map[string]float64{"leader": 1, "clusters failed": 1, "stuck_objects Cluster Other": 1, "stuck_age_seconds Cluster Other": 60},
+			want: map[string]float64{"leader": 1, "clusters failed": 1, "stuck_objects Cluster Other": 1,
+				"stuck_age_seconds Cluster Other": 60},
 		},
 		"an overdue removal": {
 			given: func(w *world) {
@@ -77,8 +83,10 @@ func TestFleet(t *testing.T) {
 				condition(&cluster.Status.Conditions, provv1.ConditionRemoved, "False", "DeletionOverdue", time.Minute)
 			},
 			want: map[string]float64{
-				"leader": 1, "clusters deleting": 1, "stuck_objects Cluster DeletionOverdue": 1, "stuck_age_seconds Cluster DeletionOverdue": 3600,
-				"machines deleting": 1, "stuck_objects Machine Deleting": 1, "stuck_age_seconds Machine Deleting": 3600,
+				"leader": 1, "clusters deleting": 1, "stuck_objects Cluster DeletionOverdue": 1,
+				"stuck_age_seconds Cluster DeletionOverdue": 3600,
+				"machines deleting":                         1, "stuck_objects Machine Deleting": 1,
+				"stuck_age_seconds Machine Deleting": 3600,
 			},
 		},
 		"a plan that is not applied, and snapshots": {
@@ -86,16 +94,20 @@ func TestFleet(t *testing.T) {
 				_, plane := w.add("demo", "a")
 				plane.Spec.ETCD = &rkev1.ETCD{}
 				plan := build.PlanSecret(w.machines[0], "plan", "{}")
-				plan.Annotations = map[string]string{rkev1.PlanUpdatedTimeAnnotation: noon.Add(-time.Minute).Format(time.RFC3339)}
+				plan.Annotations = map[string]string{rkev1.PlanUpdatedTimeAnnotation: noon.Add(-time.Minute).Format(
+					time.RFC3339)}
 				w.keep(plan)
 				for i, ago := range []time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour} {
-					s := &rkev1.ETCDSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace}, Spec: rkev1.ETCDSnapshotSpec{ClusterName: "demo"}}
-					s.SnapshotFile = rkev1.ETCDSnapshotFile{CreatedAt: new(metav1.NewTime(noon.Add(-ago))), Status: []string{"successful", "successful", "failed"}[i]}
+					s := &rkev1.ETCDSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace},
+						Spec: rkev1.ETCDSnapshotSpec{ClusterName: "demo"}}
+					s.SnapshotFile = rkev1.ETCDSnapshotFile{CreatedAt: new(metav1.NewTime(noon.Add(-ago))),
+						Status: []string{"successful", "successful", "failed"}[i]}
 					w.snapshots = append(w.snapshots, s)
 				}
 			},
 			want: map[string]float64{
-				"leader": 1, "clusters ready": 1, "machines running": 1, "plans_pending": 1, "plan_lag_seconds": 60, "snapshot_age_seconds": 7200,
+				"leader": 1, "clusters ready": 1, "machines running": 1, "plans_pending": 1, "plan_lag_seconds": 60,
+				"snapshot_age_seconds": 7200,
 			},
 		},
 	} {
@@ -122,7 +134,8 @@ func TestMachineState(t *testing.T) {
 	w := newWorld(t)
 	machine := w.machine("demo", "a")
 	set := func(kind, status, reason string) {
-		conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason}, 1, noon)
+		conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason},
+			1, noon)
 	}
 	want := func(state, reason string) {
 		t.Helper()

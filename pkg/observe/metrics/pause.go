@@ -34,7 +34,8 @@ func (p pauses) cluster(key types.NamespacedName, s objectState) objectState {
 	if core == nil || s.state != stateDeleting {
 		return s
 	}
-	if (s.reason == reasonDeleting || s.reason == reasonOverdue) && (isPausedByUser(core) || annotated(core.Annotations)) {
+	if (s.reason == reasonDeleting || s.reason == reasonOverdue) &&
+		(isPausedByUser(core) || annotated(core.Annotations)) {
 		s.reason = reasonPaused
 		return s
 	}
@@ -77,11 +78,13 @@ func (p pauses) hold(machine *clusterv1.Machine, state string) bool {
 		return false
 	}
 	plane := p.planes[key]
-	return state == stateJoining && plane != nil && annotated(plane.Annotations) || annotated(p.Annotations(machine.Namespace, machine.Spec.Bootstrap.ConfigRef))
+	return state == stateJoining && plane != nil && annotated(plane.Annotations) ||
+		annotated(p.Annotations(machine.Namespace, machine.Spec.Bootstrap.ConfigRef))
 }
 
 func isPausedByUser(core *clusterv1.Cluster) bool {
-	return core != nil && core.Spec.Paused != nil && *core.Spec.Paused && core.Annotations[rkev1.PausedByOperationAnnotation] == ""
+	return core != nil && core.Spec.Paused != nil && *core.Spec.Paused &&
+		core.Annotations[rkev1.PausedByOperationAnnotation] == ""
 }
 
 func annotated(annotations map[string]string) bool {

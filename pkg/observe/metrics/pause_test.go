@@ -23,11 +23,13 @@ func paused(t *testing.T) *world {
 	w.cores = []*clusterv1.Cluster{{ObjectMeta: metav1.ObjectMeta{Namespace: w.clusters[0].Namespace, Name: "demo"}}}
 	w.machines[0].Status.Conditions, w.machines[0].Status.NodeRef.Name = nil, ""
 	w.machines[1].Status.NodeRef.Name, w.machines[2].Status.NodeRef.Name = "", ""
-	conditions.SetMeta(&w.machines[2].Status.Conditions, conditions.Condition{Type: "InfrastructureReady", Status: "False", Reason: "CreateError"}, 1, noon)
+	conditions.SetMeta(&w.machines[2].Status.Conditions,
+		conditions.Condition{Type: "InfrastructureReady", Status: "False", Reason: "CreateError"}, 1, noon)
 	w.machines[3].DeletionTimestamp = new(metav1.NewTime(noon.Add(-time.Hour)))
 	for _, machine := range w.machines {
 		machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "Host", Name: machine.Name}
-		machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{Kind: "RKEBootstrap", Name: machine.Name}
+		machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{Kind: "RKEBootstrap",
+			Name: machine.Name}
 	}
 	return w
 }
@@ -50,11 +52,16 @@ func TestPauses(t *testing.T) {
 	}{
 		"nothing is paused":                    {want: none, given: func(*world) {}},
 		"Cluster API's Cluster does not exist": {want: none, given: func(w *world) { w.cores = nil }},
-		"the cluster":                          {want: every, given: func(w *world) { w.cores[0].Spec.Paused = new(true) }},
-		"an operation, which ends and does not stop removals": {want: none, given: func(w *world) {
-			w.cores[0].Spec.Paused, w.cores[0].Annotations = new(true), map[string]string{rkev1.PausedByOperationAnnotation: "etcd-restore"}
+		"the cluster": {want: every, given: func(w *world) {
+			w.cores[0].Spec.Paused = new(true)
 		}},
-		"only Cluster API's Cluster, by annotation, which machines ignore": {want: none, given: func(w *world) { w.cores[0].Annotations = mark }},
+		"an operation, which ends and does not stop removals": {want: none, given: func(w *world) {
+			w.cores[0].Spec.Paused, w.cores[0].Annotations = new(true),
+				map[string]string{rkev1.PausedByOperationAnnotation: "etcd-restore"}
+		}},
+		"only Cluster API's Cluster, by annotation, which machines ignore": {want: none, given: func(w *world) {
+			w.cores[0].Annotations = mark
+		}},
 		"another cluster with the same name": {want: none, given: func(w *world) {
 			w.cores[0].Namespace, w.cores[0].Spec.Paused = "elsewhere", new(true)
 		}},
@@ -69,15 +76,18 @@ func TestPauses(t *testing.T) {
 				machine.Annotations = mark
 			}
 		}},
-		"hosts, which do not block a machine with a host": {given: func(w *world) { all(w, "Host") }, want: map[string]float64{
-			"Paused": 2, "NodeMissing": 1, "CreateError": 1,
-		}},
-		"RKEBootstraps, which do not block a removal": {given: func(w *world) { all(w, "RKEBootstrap") }, want: map[string]float64{
-			"Paused": 2, "CreateError": 1, "Deleting": 1,
-		}},
-		"the RKEControlPlane: no plans are delivered": {given: func(w *world) { w.planes[0].Annotations = mark }, want: map[string]float64{
-			"InfrastructureNotReady": 1, "Paused": 1, "CreateError": 1, "Deleting": 1,
-		}},
+		"hosts, which do not block a machine with a host": {given: func(w *world) { all(w, "Host") },
+			want: map[string]float64{
+				"Paused": 2, "NodeMissing": 1, "CreateError": 1,
+			}},
+		"RKEBootstraps, which do not block a removal": {given: func(w *world) { all(w, "RKEBootstrap") },
+			want: map[string]float64{
+				"Paused": 2, "CreateError": 1, "Deleting": 1,
+			}},
+		"the RKEControlPlane: no plans are delivered": {given: func(w *world) { w.planes[0].Annotations = mark },
+			want: map[string]float64{
+				"InfrastructureNotReady": 1, "Paused": 1, "CreateError": 1, "Deleting": 1,
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := paused(t)
@@ -121,10 +131,15 @@ func TestPauses_OfARemovedCluster(t *testing.T) {
 		said  string
 		want  string
 	}{
-		"nothing is paused":               {said: "", want: "Deleting", given: func(*clusterv1.Cluster) {}},
-		"spec.paused":                     {said: "", want: "Paused", given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
-		"spec.paused, for a long time":    {said: "DeletionOverdue", want: "Paused", given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
-		"spec.paused, and another reason": {said: "Error", want: "Error", given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
+		"nothing is paused": {said: "", want: "Deleting", given: func(*clusterv1.Cluster) {}},
+		"spec.paused": {said: "", want: "Paused", given: func(core *clusterv1.Cluster) {
+			core.Spec.Paused = new(true)
+		}},
+		"spec.paused, for a long time": {said: "DeletionOverdue", want: "Paused",
+			given: func(core *clusterv1.Cluster) { core.Spec.Paused = new(true) }},
+		"spec.paused, and another reason": {said: "Error", want: "Error", given: func(core *clusterv1.Cluster) {
+			core.Spec.Paused = new(true)
+		}},
 		"the annotation": {said: "", want: "Paused", given: func(core *clusterv1.Cluster) {
 			core.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}},
@@ -134,13 +149,15 @@ func TestPauses_OfARemovedCluster(t *testing.T) {
 			cluster, _ := w.add("demo")
 			cluster.DeletionTimestamp = new(metav1.NewTime(noon.Add(-time.Hour)))
 			if tc.said != "" {
-				conditions.Set(&cluster.Status.Conditions, conditions.Condition{Type: provv1.ConditionRemoved, Status: "False", Reason: tc.said}, noon)
+				conditions.Set(&cluster.Status.Conditions, conditions.Condition{Type: provv1.ConditionRemoved,
+					Status: "False", Reason: tc.said}, noon)
 			}
 			w.cores = []*clusterv1.Cluster{{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "demo"}}}
 			tc.given(w.cores[0])
 			w.lead()
 			want := map[string]float64{
-				"leader": 1, "clusters deleting": 1, "stuck_objects Cluster " + tc.want: 1, "stuck_age_seconds Cluster " + tc.want: 3600,
+				"leader": 1, "clusters deleting": 1, "stuck_objects Cluster " + tc.want: 1,
+				"stuck_age_seconds Cluster " + tc.want: 3600,
 			}
 			if diff := cmp.Diff(want, w.read()); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
@@ -154,7 +171,8 @@ func TestPauses_TimeBeginsWithTheEndOfAPause(t *testing.T) {
 	w := paused(t)
 	w.clusters[0].DeletionTimestamp = w.machines[3].DeletionTimestamp
 	end := func(list *[]metav1.Condition) {
-		conditions.SetMeta(list, conditions.Condition{Type: clusterv1.PausedCondition, Status: "False", Reason: clusterv1.NotPausedReason}, 1, noon.Add(-time.Minute))
+		conditions.SetMeta(list, conditions.Condition{Type: clusterv1.PausedCondition, Status: "False",
+			Reason: clusterv1.NotPausedReason}, 1, noon.Add(-time.Minute))
 	}
 	end(&w.cores[0].Status.Conditions)
 	for _, machine := range w.machines {
@@ -194,7 +212,8 @@ func TestPauses_TimeBeginsWithTheEndOfAnotherObjectsPause(t *testing.T) {
 		return !strings.HasPrefix(key, "stuck_age_seconds Machine") || strings.HasSuffix(key, "CreateError")
 	})
 	want := map[string]float64{
-		"stuck_age_seconds Machine Deleting": 120, "stuck_age_seconds Machine InfrastructureNotReady": 120, "stuck_age_seconds Machine NodeMissing": 120,
+		"stuck_age_seconds Machine Deleting": 120, "stuck_age_seconds Machine InfrastructureNotReady": 120,
+		"stuck_age_seconds Machine NodeMissing": 120,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ages (-want +got):\n%s", diff)

@@ -40,7 +40,8 @@ const (
 // failureReasons are the condition reasons that need a user's attention, in addition to those of the planner.
 var failureReasons = []string{
 	rkev1.ReasonError, rkev1.ReasonCreateError, rkev1.ReasonDeleteError,
-	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonState, machinejob.ReasonUnconfirmed, tenancy.ReasonAccessDenied,
+	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonState, machinejob.ReasonUnconfirmed,
+	tenancy.ReasonAccessDenied,
 	"InvalidSpec", reasonOverdue, "ManagementNameTaken", bootstrapdata.ReasonBadInput,
 }
 
@@ -51,7 +52,8 @@ var known = func() map[string]bool {
 		out[string(reason)] = true
 	}
 	for _, reason := range slices.Concat(failureReasons, []string{
-		rkev1.ReasonWaiting, machinejob.ReasonCreating, machinejob.ReasonDeleting, machinejob.ReasonBackOff, machinejob.ReasonProtected,
+		rkev1.ReasonWaiting, machinejob.ReasonCreating, machinejob.ReasonDeleting, machinejob.ReasonBackOff,
+		machinejob.ReasonProtected,
 		reasonDeleting, reasonInfrastructure, reasonNode, reasonUnhealthy, reasonPlan, reasonOther,
 	}) {
 		out[reason] = true
@@ -69,7 +71,8 @@ func bounded(reason string) string {
 
 // Codes returns the label values of the counter of failures, sorted.
 func Codes() []string {
-	codes := slices.Concat(failureReasons, []string{reasonUnhealthy, reasonPlan, reasonOther, codeSnapshot, codeRestore, codeCertificates, codeKeys})
+	codes := slices.Concat(failureReasons, []string{reasonUnhealthy, reasonPlan, reasonOther, codeSnapshot, codeRestore,
+		codeCertificates, codeKeys})
 	for _, reason := range planner.Reasons() {
 		codes = append(codes, string(reason))
 	}

@@ -81,8 +81,9 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 	now := f.now()
 	s := &summary{
 		clusters: map[string]int{stateReady: 0, stateWaiting: 0, stateFailed: 0, statePaused: 0, stateDeleting: 0},
-		machines: map[string]int{stateCreating: 0, stateJoining: 0, stateRunning: 0, stateUnhealthy: 0, stateFailed: 0, stateDeleting: 0},
-		stuck:    map[series]tally{},
+		machines: map[string]int{stateCreating: 0, stateJoining: 0, stateRunning: 0, stateUnhealthy: 0, stateFailed: 0,
+			stateDeleting: 0},
+		stuck: map[series]tally{},
 	}
 	clusters, err := source.Clusters()
 	if err != nil {
@@ -165,7 +166,8 @@ func (f *Fleet) cluster(cluster *provv1.Cluster, plane *rkev1.RKEControlPlane) o
 	switch {
 	case !cluster.DeletionTimestamp.IsZero():
 		reason := reasonDeleting
-		if removed := conditions.Get(cluster.Status.Conditions, provv1.ConditionRemoved); removed != nil && removed.Status == rkev1.ConditionFalse {
+		if removed := conditions.Get(cluster.Status.Conditions, provv1.ConditionRemoved); removed != nil &&
+			removed.Status == rkev1.ConditionFalse {
 			reason = removed.Reason
 		}
 		return objectState{stateDeleting, reason, cluster.DeletionTimestamp.Time}
@@ -230,7 +232,8 @@ func machineState(machine *clusterv1.Machine) objectState {
 
 // snapshot counts the newest snapshot of a cluster that has snapshots enabled and has been ready at least once.
 func (s *summary) snapshot(state string, plane *rkev1.RKEControlPlane, newest, now time.Time) {
-	if plane == nil || state == stateDeleting || plane.Status.AppliedSpec == nil || plane.Spec.ETCD != nil && plane.Spec.ETCD.DisableSnapshots {
+	if plane == nil || state == stateDeleting || plane.Status.AppliedSpec == nil || plane.Spec.ETCD != nil &&
+		plane.Spec.ETCD.DisableSnapshots {
 		return
 	}
 	if newest.IsZero() {

@@ -81,7 +81,8 @@ func (w *world) add(name string, machines ...string) (*provv1.Cluster, *rkev1.RK
 	cluster.CreationTimestamp = metav1.NewTime(w.now.Add(-2 * time.Hour))
 	plane.CreationTimestamp = cluster.CreationTimestamp
 	plane.Status.AppliedSpec = plane.Spec.DeepCopy()
-	conditions.Set(&plane.Status.Conditions, conditions.Condition{Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue}, w.now.Add(-time.Hour))
+	conditions.Set(&plane.Status.Conditions,
+		conditions.Condition{Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue}, w.now.Add(-time.Hour))
 	w.clusters, w.planes = append(w.clusters, cluster), append(w.planes, plane)
 	for _, machine := range machines {
 		w.machine(name, machine)
@@ -92,7 +93,8 @@ func (w *world) add(name string, machines ...string) (*provv1.Cluster, *rkev1.RK
 func (w *world) machine(cluster, name string) *clusterv1.Machine {
 	machine := build.Machine(cluster, name, "ecw", build.WithNode(name))
 	machine.CreationTimestamp = metav1.NewTime(w.now.Add(-2 * time.Hour))
-	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "InfrastructureReady", Status: "True"}, 1, w.now.Add(-time.Hour))
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "InfrastructureReady", Status: "True"}, 1,
+		w.now.Add(-time.Hour))
 	w.machines = append(w.machines, machine)
 	w.keep(build.PlanSecret(machine, "plan", "{}", "appliedPlan", "{}"))
 	return machine
@@ -117,7 +119,8 @@ func (w *world) read() map[string]float64 {
 			key := strings.Join(append([]string{strings.TrimPrefix(family.GetName(), "drover_")}, labels...), " ")
 			switch {
 			case metric.GetHistogram() != nil:
-				out[key], out[key+"/sum"] = float64(metric.GetHistogram().GetSampleCount()), metric.GetHistogram().GetSampleSum()
+				out[key], out[key+"/sum"] = float64(metric.GetHistogram().GetSampleCount()),
+					metric.GetHistogram().GetSampleSum()
 			case metric.GetCounter() != nil:
 				out[key] = metric.GetCounter().GetValue()
 			default:
@@ -138,7 +141,9 @@ func constants(t *testing.T, patterns ...string) map[string]map[string]string {
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, paths, err)
 		}
-		for _, path := range slices.DeleteFunc(paths, func(path string) bool { return strings.HasSuffix(path, "_test.go") }) {
+		for _, path := range slices.DeleteFunc(paths, func(path string) bool {
+			return strings.HasSuffix(path, "_test.go")
+		}) {
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 			if err != nil {
 				t.Fatal(err)

@@ -47,7 +47,8 @@ type Machines struct {
 // The trace still gets Drover's identifier, from a parent span that does not exist.
 func NewMachines(provider trace.TracerProvider) *Machines {
 	_, derived := provider.(*Provider)
-	return &Machines{tracer: provider.Tracer(scope), derived: derived, now: time.Now, awaited: map[types.UID]time.Time{}}
+	return &Machines{tracer: provider.Tracer(scope), derived: derived, now: time.Now,
+		awaited: map[types.UID]time.Time{}}
 }
 
 // MachineSeen must be called for every Machine in a cache, including those of the initial list.
@@ -77,11 +78,13 @@ func (m *Machines) MachineChanged(machine *clusterv1.Machine, plan *corev1.Secre
 	switch {
 	case !machine.DeletionTimestamp.IsZero():
 		if agent, awaited := m.take(machine.UID); awaited {
-			m.make(machine, stagesOf(machine, plan, agent), machine.DeletionTimestamp.Time, "removed before it was ready")
+			m.make(machine, stagesOf(machine, plan, agent), machine.DeletionTimestamp.Time,
+				"removed before it was ready")
 		}
 	case conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition) && isHealthy(plan):
 		if agent, awaited := m.take(machine.UID); awaited {
-			end := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition).LastTransitionTime.Time
+			end := conditions.GetMeta(machine.Status.Conditions,
+				clusterv1.MachineReadyCondition).LastTransitionTime.Time
 			m.make(machine, stagesOf(machine, plan, agent), end, "")
 		}
 	}
@@ -120,7 +123,8 @@ func isHealthy(plan *corev1.Secret) bool {
 
 // reported reports whether an agent has written to a plan Secret.
 func reported(plan *corev1.Secret) bool {
-	for _, key := range []string{nodeplan.KeyLastApplyTime, nodeplan.KeyAppliedChecksum, nodeplan.KeyFailedChecksum, nodeplan.KeyProbeStatuses} {
+	for _, key := range []string{nodeplan.KeyLastApplyTime, nodeplan.KeyAppliedChecksum, nodeplan.KeyFailedChecksum,
+		nodeplan.KeyProbeStatuses} {
 		if len(plan.Data[key]) > 0 {
 			return true
 		}
@@ -181,17 +185,22 @@ func (m *Machines) make(machine *clusterv1.Machine, stages []stage, end time.Tim
 	ctx := context.Background()
 	if !m.derived {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
-			TraceID: TraceID(machine.UID), SpanID: spanID(machine.UID, ""), TraceFlags: trace.FlagsSampled, Remote: true,
+			TraceID: TraceID(machine.UID), SpanID: spanID(machine.UID, ""), TraceFlags: trace.FlagsSampled,
+			Remote: true,
 		}))
 	}
 	named := func(ctx context.Context, name string) context.Context {
 		return context.WithValue(ctx, spanKey{}, span{machine.UID, name})
 	}
-	ctx, whole := m.tracer.Start(named(ctx, spanMachine), spanMachine, trace.WithTimestamp(machine.CreationTimestamp.Time), trace.WithAttributes(
-		attribute.String("k8s.namespace.name", machine.Namespace), attribute.String("drover.cluster", machine.Spec.ClusterName),
-		attribute.String("drover.machine", machine.Name), attribute.String("drover.machine.uid", string(machine.UID)),
-		attribute.String("drover.pool", machine.Labels[clusterv1.MachineDeploymentNameLabel]), attribute.String("drover.node", machine.Status.NodeRef.Name),
-	))
+	ctx, whole := m.tracer.Start(named(ctx, spanMachine), spanMachine,
+		trace.WithTimestamp(machine.CreationTimestamp.Time), trace.WithAttributes(
+			attribute.String("k8s.namespace.name", machine.Namespace),
+			attribute.String("drover.cluster", machine.Spec.ClusterName),
+			attribute.String("drover.machine", machine.Name),
+			attribute.String("drover.machine.uid", string(machine.UID)),
+			attribute.String("drover.pool", machine.Labels[clusterv1.MachineDeploymentNameLabel]),
+			attribute.String("drover.node", machine.Status.NodeRef.Name),
+		))
 	for _, s := range stages {
 		_, part := m.tracer.Start(named(ctx, s.name), s.name, trace.WithTimestamp(s.begin))
 		part.End(trace.WithTimestamp(s.end))

@@ -31,7 +31,8 @@ func NewProvider(ctx context.Context, endpoint, version, instance string) (*Prov
 // CheckEndpoint returns what is wrong with the address of a receiver.
 func CheckEndpoint(endpoint string) error {
 	address, err := url.Parse(endpoint)
-	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" || address.User != nil || address.Path != "" && address.Path != "/" {
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" ||
+		address.User != nil || address.Path != "" && address.Path != "/" {
 		return fmt.Errorf("%q is not the address of an OTLP receiver for gRPC; use http://HOST:PORT, or "+
 			"https://HOST:PORT for TLS", endpoint)
 	}
@@ -42,7 +43,8 @@ func newProvider(processor sdktrace.SpanProcessor, version, instance string) *Pr
 	return &Provider{sdktrace.NewTracerProvider(
 		sdktrace.WithSpanProcessor(processor), sdktrace.WithIDGenerator(ids{}),
 		sdktrace.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", "drover"), attribute.String("service.version", version), attribute.String("service.instance.id", instance),
+			attribute.String("service.name", "drover"), attribute.String("service.version", version),
+			attribute.String("service.instance.id", instance),
 		)),
 	)}
 }

@@ -80,8 +80,9 @@ func life() (machines [4]*clusterv1.Machine, plans [3]*corev1.Secret) {
 }
 
 var whole = map[string]string{
-	"machine": "none 0-110", "bootstrap data": "machine 0-5", "infrastructure": "machine 0-60", "agent": "machine 60-70",
-	"plan": "machine 10-90", "node": "machine 60-100", "ready": "machine 100-110",
+	"machine": "none 0-110", "bootstrap data": "machine 0-5", "infrastructure": "machine 0-60",
+	"agent": "machine 60-70",
+	"plan":  "machine 10-90", "node": "machine 60-100", "ready": "machine 100-110",
 }
 
 func TestMachines_OneTracePerMachine(t *testing.T) {
@@ -174,7 +175,8 @@ func TestMachines_RemovalBeforeReadyIsAFailure(t *testing.T) {
 	traces.MachineChanged(gone, plans[0])
 	traces.MachineRemoved(gone)
 	want := map[string]string{
-		"machine": "none 0-200 removed before it was ready", "bootstrap data": "machine 0-5", "infrastructure": "machine 0-60",
+		"machine": "none 0-200 removed before it was ready", "bootstrap data": "machine 0-5",
+		"infrastructure": "machine 0-60",
 	}
 	if diff := cmp.Diff(want, collected(exporter)); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
@@ -200,7 +202,8 @@ func TestMachines_ProviderOfAnEmbeddingProgram(t *testing.T) {
 			t.Errorf("span %s is in another trace", s.Name)
 		}
 	}
-	_, span := newProvider(sdktrace.NewSimpleSpanProcessor(exporter), "test", "test").Tracer("").Start(context.Background(), "other")
+	_, span := newProvider(sdktrace.NewSimpleSpanProcessor(exporter), "test",
+		"test").Tracer("").Start(context.Background(), "other")
 	if !span.SpanContext().IsValid() || span.SpanContext().TraceID() == TraceID(machines[0].UID) {
 		t.Error("a span of another program must have its own identifier")
 	}
@@ -208,7 +211,8 @@ func TestMachines_ProviderOfAnEmbeddingProgram(t *testing.T) {
 
 func TestCheckEndpoint(t *testing.T) {
 	for endpoint, want := range map[string]bool{
-		"http://otel:4317": true, "https://otel.example.com:4317/": true, "otel:4317": false, "grpc://otel:4317": false, "https://": false,
+		"http://otel:4317": true, "https://otel.example.com:4317/": true, "otel:4317": false, "grpc://otel:4317": false,
+		"https://":                        false,
 		"https://user:password@otel:4317": false, "http://otel:4318/v1/traces": false, "": false,
 	} {
 		if err := CheckEndpoint(endpoint); (err == nil) != want {

@@ -65,7 +65,8 @@ func Check(a inspect.Adoption, limits Limits) error {
 				a.Activity.Writer, a.Activity.What, ago.Round(time.Second), limits.Idle))
 		}
 	}
-	restart, replace := machinesOf(a, planner.ClassRestart), machinesOf(a, planner.ClassReplace, planner.ClassRemove, planner.ClassAdd)
+	restart, replace := machinesOf(a, planner.ClassRestart), machinesOf(a, planner.ClassReplace, planner.ClassRemove,
+		planner.ClassAdd)
 	if len(restart) > 0 && !limits.AllowRestart && !limits.AllowReplace {
 		reasons = append(reasons, "these machines would be restarted: "+strings.Join(restart, ", ")+
 			"; --allow-restart permits that")
@@ -165,7 +166,8 @@ func Take(ctx context.Context, c *clients.Clients, a inspect.Adoption, limits Li
 // cache has that version. If the cluster names Secrets of other namespaces, the adopting user asks to become their
 // author.
 func mark(c *clients.Clients, namespace, name, noted string, a inspect.Adoption) error {
-	annotations := map[string]any{rkev1.InstanceAnnotation: a.Instance, rkev1.ReleasedByAnnotation: nil, rkev1.NotedAnnotation: nil}
+	annotations := map[string]any{rkev1.InstanceAnnotation: a.Instance, rkev1.ReleasedByAnnotation: nil,
+		rkev1.NotedAnnotation: nil}
 	if noted != "" {
 		annotations[rkev1.NotedAnnotation] = planstore.Noted(a.UID, noted)
 	}
@@ -202,7 +204,8 @@ var ErrNotMarked = errors.New("no Drover has marked the cluster: there is no mar
 // to the cluster, and ends its running work within seconds. Release returns the former instance. It refuses a cluster
 // without children, because such a cluster cannot be adopted. It also refuses while work is under way that only the
 // instance can end (inspect.Reader.UnderWay lists it).
-func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool, underWay ...string) (instance string, err error) {
+func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool, underWay ...string) (instance string,
+	err error) {
 	instance = cluster.Annotations[rkev1.InstanceAnnotation]
 	name := cluster.Namespace + "/" + cluster.Name
 	switch {
@@ -214,9 +217,10 @@ func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool, unde
 		return instance, fmt.Errorf("cluster %s has no objects yet, so no Drover could adopt it after the release; "+
 			"pause or delete it instead", name)
 	case len(underWay) > 0:
-		return instance, fmt.Errorf("instance %q works on cluster %s, and no other instance would finish that: %s; let it finish. "+
-			"If it no longer runs, adopt the cluster with --from %s --allow-under-way",
-			instance, name, strings.Join(underWay, "; "), instance)
+		return instance,
+			fmt.Errorf("instance %q works on cluster %s, and no other instance would finish that: %s; let it finish. "+
+				"If it no longer runs, adopt the cluster with --from %s --allow-under-way",
+				instance, name, strings.Join(underWay, "; "), instance)
 	}
 	if err := annotate(c, cluster.Namespace, cluster.Name, cluster.UID, cluster.ResourceVersion, map[string]any{
 		rkev1.ReleasedByAnnotation: instance,

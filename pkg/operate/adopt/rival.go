@@ -25,7 +25,8 @@ func Rival(ctx context.Context, client kubernetes.Interface, a inspect.Adoption,
 		return "", err
 	}
 	if because != "" {
-		return "Rancher is running: " + because + ". Switch it off (" + rival.SwitchOff + "), and try again in a minute", nil
+		return "Rancher is running: " + because + ". Switch it off (" + rival.SwitchOff +
+			"), and try again in a minute", nil
 	}
 	if leads, err := otherLeads(ctx, client, a, now); err != nil || leads != "" || a.Owner != inspect.OwnerOther {
 		return leads, err
@@ -34,8 +35,10 @@ func Rival(ctx context.Context, client kubernetes.Interface, a inspect.Adoption,
 	if err != nil || lease == "" {
 		return "", err
 	}
-	return fmt.Sprintf("instance %q of Drover, which has the cluster, runs here: one of its replicas renews lease %s/%s. "+
-		"Stop it, and try again in a minute, or release the cluster (drover adopt --release)", a.Mark, rival.DroverNamespace, lease), nil
+	return fmt.Sprintf(
+		"instance %q of Drover, which has the cluster, runs here: one of its replicas renews lease %s/%s. "+
+			"Stop it, and try again in a minute, or release the cluster (drover adopt --release)", a.Mark,
+		rival.DroverNamespace, lease), nil
 }
 
 // otherLeads reports that an instance other than the adopting one leads. Then the adopting instance would not manage

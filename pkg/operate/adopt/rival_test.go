@@ -25,7 +25,8 @@ func lease(name, instance string, ago time.Duration) *coordinationv1.Lease {
 	out := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: rival.DroverNamespace, Name: name},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new("replica"), LeaseDurationSeconds: new(int32(13)), RenewTime: new(metav1.NewMicroTime(noon.Add(-ago))),
+			HolderIdentity: new("replica"), LeaseDurationSeconds: new(int32(13)),
+			RenewTime: new(metav1.NewMicroTime(noon.Add(-ago))),
 		},
 	}
 	if name == rival.DroverLease {
@@ -53,31 +54,38 @@ func TestRival_IsAManagerThatIsAlive(t *testing.T) {
 		owners  []inspect.Ownership
 		want    string // empty: no rival
 	}{
-		"no manager runs here":        {owners: all},
-		"the adopting instance leads": {objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "b", time.Second)}, owners: all},
+		"no manager runs here": {owners: all},
+		"the adopting instance leads": {objects: []runtime.Object{lease(leads, "b", time.Second),
+			lease(replica, "b", time.Second)}, owners: all},
 		"another instance leads": {
 			objects: []runtime.Object{lease(leads, "c", time.Second)}, owners: all,
 			want: "an instance of Drover with the digest " + rival.Digest("c") + " leads here (drover-0_replica_",
 		},
 		"another instance leads, and its name is known": {
-			objects: []runtime.Object{lease(leads, "a", time.Second), controllers.Settings{}.ConfigMap("a")}, owners: all,
-			want: `instance "a" of Drover leads here`,
+			objects: []runtime.Object{lease(leads, "a", time.Second), controllers.Settings{}.ConfigMap("a")},
+			owners:  all,
+			want:    `instance "a" of Drover leads here`,
 		},
-		"the former instance led before": {objects: []runtime.Object{lease(leads, "a", time.Minute), lease(replica, "a", time.Minute)}, owners: all},
-		"a leader without a digest":      {objects: []runtime.Object{older(lease(leads, "a", time.Second))}, owners: all},
+		"the former instance led before": {objects: []runtime.Object{lease(leads, "a", time.Minute),
+			lease(replica, "a", time.Minute)}, owners: all},
+		"a leader without a digest": {objects: []runtime.Object{older(lease(leads, "a", time.Second))}, owners: all},
 		"the former instance waits": {
-			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerOther},
-			want: `instance "a" of Drover, which has the cluster, runs here: one of its replicas renews lease drover-system/drover-replica-x. Stop it`,
+			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)},
+			owners:  []inspect.Ownership{inspect.OwnerOther},
+			want:    `instance "a" of Drover, which has the cluster, runs here: one of its replicas renews lease drover-system/drover-replica-x. Stop it`,
 		},
 		"the former instance waits, and has released it": {
-			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerReleased},
+			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)},
+			owners:  []inspect.Ownership{inspect.OwnerReleased},
 		},
 		"Rancher runs": {
 			objects: rancher, owners: all,
 			want: "Rancher is running: Deployment cattle-system/rancher wants replicas. Switch it off (kubectl",
 		},
-		"Rancher runs, and the instance has the cluster": {objects: rancher, owners: []inspect.Ownership{inspect.OwnerSame}},
-		"the instance has the cluster":                   {objects: []runtime.Object{lease(leads, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerSame}},
+		"Rancher runs, and the instance has the cluster": {objects: rancher,
+			owners: []inspect.Ownership{inspect.OwnerSame}},
+		"the instance has the cluster": {objects: []runtime.Object{lease(leads, "a", time.Second)},
+			owners: []inspect.Ownership{inspect.OwnerSame}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, owner := range tc.owners {
@@ -100,16 +108,20 @@ func TestTake_RefusedBesideAnotherDrover(t *testing.T) {
 		want    string
 		refused bool
 	}{
-		"it leads":                           {objects: []runtime.Object{lease(rival.DroverLease, "a", time.Second)}, want: "leads here", refused: true},
-		"it waits":                           {objects: []runtime.Object{lease("drover-replica-x", "a", time.Second)}, want: "runs here", refused: true},
-		"who leads may not be read":          {verb: "get", want: "read the lease"},
-		"replicas may not be listed":         {verb: "list", want: "list the Leases of replicas of Drover: forbidden"},
-		"the leader is known, and no others": {verb: "list", objects: []runtime.Object{lease(rival.DroverLease, "a", time.Second)}, want: "leads here", refused: true},
+		"it leads": {objects: []runtime.Object{lease(rival.DroverLease, "a", time.Second)},
+			want: "leads here", refused: true},
+		"it waits": {objects: []runtime.Object{lease("drover-replica-x", "a", time.Second)},
+			want: "runs here", refused: true},
+		"who leads may not be read":  {verb: "get", want: "read the lease"},
+		"replicas may not be listed": {verb: "list", want: "list the Leases of replicas of Drover: forbidden"},
+		"the leader is known, and no others": {verb: "list",
+			objects: []runtime.Object{lease(rival.DroverLease, "a", time.Second)}, want: "leads here", refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(tc.objects...)
 			client.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				return action.GetVerb() == tc.verb && action.GetNamespace() == rival.DroverNamespace, nil, errors.New("forbidden")
+				return action.GetVerb() == tc.verb && action.GetNamespace() == rival.DroverNamespace, nil,
+					errors.New("forbidden")
 			})
 			a := inspect.Adoption{Owner: inspect.OwnerOther, Mark: "a", Instance: "b"}
 			err := Take(t.Context(), &clients.Clients{Kubernetes: client}, a, Limits{From: "a", Now: noon})

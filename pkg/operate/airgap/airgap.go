@@ -65,14 +65,19 @@ func Items(o Options) ([]Item, error) {
 	}
 	items := []Item{
 		{Image, o.ServerImage, "Drover's server, in the management cluster"},
-		{Image, naming.ImageIn(o.Settings.SystemDefaultRegistry, cmp.Or(o.Settings.ClusterAgentImage, o.ServerImage)), "Drover's agent, inside clusters"},
+		{Image, naming.ImageIn(o.Settings.SystemDefaultRegistry, cmp.Or(o.Settings.ClusterAgentImage, o.ServerImage)),
+			"Drover's agent, inside clusters"},
 		{Image, o.Settings.MachineImage(), "the Jobs that create machines, in the management cluster"},
 	}
 	for _, v := range o.KubernetesVersions {
 		if !version.MatchString(v) {
-			return nil, fmt.Errorf("--kubernetes-version: %q must be the full version of a distribution, for example v1.36.2+rke2r1 or v1.36.2+k3s1", v)
+			return nil, fmt.Errorf(
+				"--kubernetes-version: %q must be the full version of a distribution, for example v1.36.2+rke2r1 or "+
+					"v1.36.2+k3s1", v)
 		}
-		items = append(items, Item{Image, render.InstallerImage(o.Settings.SystemAgentInstallerImage, o.Settings.SystemDefaultRegistry, v), "installing " + v + " on nodes"})
+		items = append(items,
+			Item{Image, render.InstallerImage(o.Settings.SystemAgentInstallerImage, o.Settings.SystemDefaultRegistry,
+				v), "installing " + v + " on nodes"})
 		for _, list := range lists(v, o.Architectures) {
 			items = append(items, Item{List, list, "the images of clusters with " + v})
 		}
@@ -80,7 +85,8 @@ func Items(o Options) ([]Item, error) {
 	for _, arch := range o.Architectures {
 		purpose := "the agent on nodes with " + arch + ": the server serves its own program"
 		if arch != o.ServerArchitecture {
-			purpose = "the agent on nodes with " + arch + ": put the program drover for that architecture into --assets-dir under this name"
+			purpose = "the agent on nodes with " + arch +
+				": put the program drover for that architecture into --assets-dir under this name"
 		}
 		items = append(items, Item{File, "/assets/rancher-system-agent-" + arch, purpose})
 	}
@@ -95,7 +101,8 @@ func lists(version string, architectures []string) []string {
 	}
 	out := make([]string, 0, len(architectures))
 	for _, arch := range architectures {
-		out = append(out, "https://github.com/rancher/rke2/releases/download/"+escaped+"/rke2-images-all.linux-"+arch+".txt")
+		out = append(out, "https://github.com/rancher/rke2/releases/download/"+escaped+"/rke2-images-all.linux-"+arch+
+			".txt")
 	}
 	return out
 }

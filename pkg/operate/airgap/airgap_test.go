@@ -11,8 +11,10 @@ import (
 
 func TestItems_HaveTheNamesOfRequests(t *testing.T) {
 	o := Options{
-		ServerImage: "r.example.com/drover-io/drover:v1", Settings: controllers.Settings{SystemDefaultRegistry: "r.example.com"},
-		KubernetesVersions: []string{"v1.36.2+rke2r1", "v1.36.2+k3s1"}, Architectures: []string{"amd64", "arm64"}, ServerArchitecture: "amd64",
+		ServerImage:        "r.example.com/drover-io/drover:v1",
+		Settings:           controllers.Settings{SystemDefaultRegistry: "r.example.com"},
+		KubernetesVersions: []string{"v1.36.2+rke2r1", "v1.36.2+k3s1"}, Architectures: []string{"amd64", "arm64"},
+		ServerArchitecture: "amd64",
 	}
 	items, err := Items(o)
 	if err != nil {
@@ -37,7 +39,8 @@ func TestItems_HaveTheNamesOfRequests(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("items (-want +got):\n%s", diff)
 	}
-	if own, other := items[8].For, items[9].For; strings.Contains(own, "--assets-dir") || !strings.Contains(other, "--assets-dir") {
+	if own, other := items[8].For, items[9].For; strings.Contains(own, "--assets-dir") ||
+		!strings.Contains(other, "--assets-dir") {
 		t.Errorf("agents: %q, %q", own, other)
 	}
 }
@@ -49,14 +52,19 @@ func TestItems_NameTheAgentImage(t *testing.T) {
 		server, agent, registry string
 		want                    string
 	}{
-		"of Docker Hub":                     {server: "drover-io/drover:v1", want: "drover-io/drover:v1"},
-		"in the registry for clusters":      {server: "docker.io/drover-io/drover:v1", registry: "r.example.com", want: "r.example.com/drover-io/drover:v1"},
-		"in the registry of the charts":     {server: "m.example.com/drover-io/drover:v1", registry: "r.example.com", want: "m.example.com/drover-io/drover:v1"},
-		"another image, set for the server": {server: "drover-io/drover:v1", agent: "ours/agent:v2", registry: "r.example.com", want: "r.example.com/ours/agent:v2"},
+		"of Docker Hub": {server: "drover-io/drover:v1", want: "drover-io/drover:v1"},
+		"in the registry for clusters": {server: "docker.io/drover-io/drover:v1", registry: "r.example.com",
+			want: "r.example.com/drover-io/drover:v1"},
+		"in the registry of the charts": {server: "m.example.com/drover-io/drover:v1", registry: "r.example.com",
+			want: "m.example.com/drover-io/drover:v1"},
+		"another image, set for the server": {server: "drover-io/drover:v1", agent: "ours/agent:v2",
+			registry: "r.example.com", want: "r.example.com/ours/agent:v2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			items, err := Items(Options{ServerImage: tc.server, Settings: controllers.Settings{ClusterAgentImage: tc.agent, SystemDefaultRegistry: tc.registry}})
-			if err != nil || len(items) < 2 || items[1].Name != tc.want || !strings.Contains(items[1].For, "inside clusters") {
+			items, err := Items(Options{ServerImage: tc.server,
+				Settings: controllers.Settings{ClusterAgentImage: tc.agent, SystemDefaultRegistry: tc.registry}})
+			if err != nil || len(items) < 2 || items[1].Name != tc.want ||
+				!strings.Contains(items[1].For, "inside clusters") {
 				t.Errorf("%+v, %v; want %s", items, err, tc.want)
 			}
 		})

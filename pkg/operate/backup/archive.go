@@ -122,7 +122,8 @@ func fits(manifest []byte, contents [][]byte) error {
 }
 
 func (b *Backup) add(to *tar.Writer, path string, content []byte) error {
-	err := to.WriteHeader(&tar.Header{Name: path, Mode: 0o600, Size: int64(len(content)), ModTime: b.Manifest.CreatedAt, Format: tar.FormatPAX})
+	err := to.WriteHeader(&tar.Header{Name: path, Mode: 0o600, Size: int64(len(content)), ModTime: b.Manifest.CreatedAt,
+		Format: tar.FormatPAX})
 	if err == nil {
 		_, err = to.Write(content)
 	}
@@ -148,7 +149,9 @@ func Read(from io.Reader) (*Backup, error) {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	if b.Manifest.APIVersion != apiVersion || b.Manifest.Kind != kindBackup || b.Manifest.ID == "" {
-		return nil, fmt.Errorf("the backup is %s %s, but this Drover reads %s %s: use the version of Drover that created it, or a newer one",
+		return nil, fmt.Errorf(
+			"the backup is %s %s, but this Drover reads %s %s: use the version of Drover that created it, or a "+
+				"newer one",
 			b.Manifest.APIVersion, b.Manifest.Kind, apiVersion, kindBackup)
 	}
 	for _, file := range b.Manifest.Files {
@@ -189,7 +192,8 @@ func next(archive *tar.Reader, path string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("the archive ends before %s, or is damaged: %w", path, err)
 	}
 	if header.Name != path || header.Size > most {
-		return nil, fmt.Errorf("the archive has %s of %d bytes, want %s of at most %d bytes", header.Name, header.Size, path, most)
+		return nil, fmt.Errorf("the archive has %s of %d bytes, want %s of at most %d bytes", header.Name, header.Size,
+			path, most)
 	}
 	content, err := io.ReadAll(archive)
 	if err != nil {
@@ -203,7 +207,8 @@ func pathOf(i int, object *unstructured.Unstructured) string {
 	if object.GetNamespace() != "" {
 		name = object.GetNamespace() + "_" + name
 	}
-	return fmt.Sprintf("objects/%06d_%s_%s.yaml", i, strings.ToLower(object.GroupVersionKind().GroupKind().String()), strings.ReplaceAll(name, ":", "-"))
+	return fmt.Sprintf("objects/%06d_%s_%s.yaml", i, strings.ToLower(object.GroupVersionKind().GroupKind().String()),
+		strings.ReplaceAll(name, ":", "-"))
 }
 
 // describe names an object in messages.

@@ -34,7 +34,8 @@ func object(apiVersion, kind, name, uid string, owners ...*unstructured.Unstruct
 	out.SetUID(types.UID(uid))
 	var references []metav1.OwnerReference
 	for _, owner := range owners {
-		references = append(references, metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()})
+		references = append(references, metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(),
+			Name: owner.GetName(), UID: owner.GetUID()})
 	}
 	out.SetOwnerReferences(references)
 	return out
@@ -52,7 +53,8 @@ func small(t *testing.T) *Backup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Backup{Manifest: Manifest{ID: "backup-1", CreatedAt: time.Unix(0, 0).UTC(), Counts: map[string]int{}}, Objects: objects}
+	return &Backup{Manifest: Manifest{ID: "backup-1", CreatedAt: time.Unix(0, 0).UTC(), Counts: map[string]int{}},
+		Objects: objects}
 }
 
 func names(objects []*unstructured.Unstructured) []string {
@@ -128,7 +130,8 @@ func TestRestore_SetsOwnersAndIsRepeatable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if owners := secret.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != account.GetUID() || account.GetUID() == "a" {
+	if owners := secret.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != account.GetUID() ||
+		account.GetUID() == "a" {
 		t.Errorf("the Secret is owned by %v, the account is %s", owners, account.GetUID())
 	}
 	if secret.GetAnnotations()[rkev1.RestoredFromAnnotation] != "backup-1" {
@@ -155,7 +158,8 @@ func TestRestore_RefusesToChangeExistingObjects(t *testing.T) {
 	api := memkube.New(memkube.Options{Namespaces: []string{"ns"}})
 	other := object("v1", "Secret", "a", "")
 	other.Object["data"] = map[string]any{"key": "b3RoZXI="}
-	if _, err := client(t, api).Resource(coreKinds[0]).Namespace("ns").Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+	if _, err := client(t, api).Resource(coreKinds[0]).Namespace("ns").Create(t.Context(), other,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	api.ResetLog()
@@ -237,22 +241,32 @@ func TestTarget_TokenIsForTheExistingAccount(t *testing.T) {
 func TestTarget_WithholdsPlansThatWereNotApplied(t *testing.T) {
 	const before, pending = `{"files":[]}`, `{"files":[{"path":"/a"}]}`
 	evidence := `{"plan":"` + nodeplan.Checksum([]byte(pending)) + `","spec":{"etcd":"1"}}`
-	applied := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}
-	reported := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(pending))}
-	back := map[string]string{nodeplan.KeyPlan: before, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(pending))}
-	begun := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before, nodeplan.KeyPlanState: "in-progress"}
+	applied := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before,
+		nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}
+	reported := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before,
+		nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(pending))}
+	back := map[string]string{nodeplan.KeyPlan: before, nodeplan.KeyAppliedPlan: before,
+		nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(pending))}
+	begun := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before,
+		nodeplan.KeyPlanState: "in-progress"}
 	cases := map[string]struct {
 		secretType string
 		data, want map[string]string
 		evidence   string
 	}{
-		"delivered":                    {rkev1.SecretTypeMachinePlan, applied, with(applied, nodeplan.KeyPlan, before), `{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
-		"back to the previous plan":    {rkev1.SecretTypeMachinePlan, back, back, evidence},
-		"begun":                        {rkev1.SecretTypeMachinePlan, begun, map[string]string{nodeplan.KeyPlan: before, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}, `{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
+		"delivered": {rkev1.SecretTypeMachinePlan, applied, with(applied, nodeplan.KeyPlan, before),
+			`{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
+		"back to the previous plan": {rkev1.SecretTypeMachinePlan, back, back, evidence},
+		"begun": {rkev1.SecretTypeMachinePlan, begun,
+			map[string]string{nodeplan.KeyPlan: before, nodeplan.KeyAppliedPlan: before,
+				nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}, `{"plan":"` +
+				nodeplan.Checksum([]byte(before)) + `"}`},
 		"reported, but not copied yet": {rkev1.SecretTypeMachinePlan, reported, reported, evidence},
-		"the first plan":               {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyPlan: pending}, map[string]string{nodeplan.KeyPlan: pending}, evidence},
-		"without a plan":               {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyAppliedPlan: before}, map[string]string{nodeplan.KeyAppliedPlan: before}, evidence},
-		"another type of Secret":       {"Opaque", applied, applied, evidence},
+		"the first plan": {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyPlan: pending},
+			map[string]string{nodeplan.KeyPlan: pending}, evidence},
+		"without a plan": {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyAppliedPlan: before},
+			map[string]string{nodeplan.KeyAppliedPlan: before}, evidence},
+		"another type of Secret": {"Opaque", applied, applied, evidence},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +274,8 @@ func TestTarget_WithholdsPlansThatWereNotApplied(t *testing.T) {
 			plan.Object["type"] = c.secretType
 			plan.SetAnnotations(map[string]string{rkev1.PlanEvidenceAnnotation: evidence})
 			for key, value := range c.data {
-				check(t, unstructured.SetNestedField(plan.Object, base64.StdEncoding.EncodeToString([]byte(value)), "data", key))
+				check(t, unstructured.SetNestedField(plan.Object, base64.StdEncoding.EncodeToString([]byte(value)),
+					"data", key))
 			}
 			r := &restore{id: "backup-1", uids: map[types.UID]types.UID{}}
 			made := r.target(plan)
@@ -375,10 +390,11 @@ func TestArchive_RefusesChangedArchives(t *testing.T) {
 			m[3].content = strings.Replace(m[3].content, "dmFsdWU=", "dmFsdWU9", 1)
 			return m
 		}, "checksum"},
-		"two files in the wrong order": {func(m []member) []member { m[2], m[3] = m[3], m[2]; return m }, " bytes, want objects/"},
-		"a renamed file":               {func(m []member) []member { m[2].name += "x"; return m }, " bytes, want objects/"},
-		"a missing file":               {func(m []member) []member { return m[:3] }, "ends before"},
-		"an additional file":           {func(m []member) []member { return append(m, member{"more", "x"}) }, "does not name"},
+		"two files in the wrong order": {func(m []member) []member { m[2], m[3] = m[3], m[2]; return m },
+			" bytes, want objects/"},
+		"a renamed file":     {func(m []member) []member { m[2].name += "x"; return m }, " bytes, want objects/"},
+		"a missing file":     {func(m []member) []member { return m[:3] }, "ends before"},
+		"an additional file": {func(m []member) []member { return append(m, member{"more", "x"}) }, "does not name"},
 		"a file that is too large": {func(m []member) []member {
 			m[3].content += strings.Repeat(" ", maxFile)
 			return m
@@ -395,11 +411,13 @@ func TestArchive_RefusesChangedArchives(t *testing.T) {
 			m[0].content = strings.Replace(m[0].content, "id: backup-1", `id: ""`, 1)
 			return m
 		}, "this Drover reads"},
-		"an unknown field in the list": {func(m []member) []member { m[0].content += "more: 1\n"; return m }, "unknown field"},
+		"an unknown field in the list": {func(m []member) []member { m[0].content += "more: 1\n"; return m },
+			"unknown field"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Read(packed(t, c.change(unpacked(t, small(t))))); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Read(packed(t, c.change(unpacked(t, small(t))))); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 		})

@@ -20,7 +20,8 @@ import (
 )
 
 var (
-	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
@@ -145,7 +146,8 @@ func (o CollectOptions) read(ctx context.Context) ([]*unstructured.Unstructured,
 // learn adds the pull Secrets from the settings that servers have published.
 func (o CollectOptions) learn(w *world) {
 	for _, object := range w.core {
-		if object.GetKind() != "ConfigMap" || object.GetNamespace() != controllers.SettingsNamespace || object.GetLabels()[controllers.SettingsLabel] != "true" {
+		if object.GetKind() != "ConfigMap" || object.GetNamespace() != controllers.SettingsNamespace ||
+			object.GetLabels()[controllers.SettingsLabel] != "true" {
 			continue
 		}
 		var published corev1.ConfigMap
@@ -153,12 +155,14 @@ func (o CollectOptions) learn(w *world) {
 			continue
 		}
 		if settings, ok := controllers.PublishedSettings([]corev1.ConfigMap{published}, ""); ok {
-			w.settings.RegistryPullSecrets = append(w.settings.RegistryPullSecrets, settings.Render().RegistryPullSecrets...)
+			w.settings.RegistryPullSecrets = append(w.settings.RegistryPullSecrets,
+				settings.Render().RegistryPullSecrets...)
 		}
 	}
 }
 
-func (o CollectOptions) namespacesOf(ctx context.Context, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+func (o CollectOptions) namespacesOf(ctx context.Context, objects []*unstructured.Unstructured) (
+	[]*unstructured.Unstructured, error) {
 	var names []string
 	for _, object := range objects {
 		if namespace := object.GetNamespace(); namespace != "" && !slices.Contains(names, namespace) {
@@ -194,7 +198,8 @@ func resourceOf(crd *unstructured.Unstructured) schema.GroupVersionResource {
 }
 
 // list reads all objects of a kind. A kind that is not served has no objects.
-func list(ctx context.Context, client dynamic.Interface, kind schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
+func list(ctx context.Context, client dynamic.Interface, kind schema.GroupVersionResource) (
+	[]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	options := metav1.ListOptions{Limit: pageSize}
 	for {

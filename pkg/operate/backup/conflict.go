@@ -25,17 +25,25 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	var parts []string
 	if len(e.Objects) > 0 {
-		parts = append(parts, "these objects exist with other content than in the backup, and a restore changes and deletes nothing: delete or rename "+
-			"them, or restore to another management cluster: "+listed(e.Objects))
+		parts = append(parts,
+			"these objects exist with other content than in the backup, and a restore changes and deletes nothing: "+
+				"delete or rename "+
+				"them, or restore to another management cluster: "+listed(e.Objects))
 	}
 	if len(e.Clusters) > 0 {
-		parts = append(parts, "these clusters exist and were not restored from this backup, so they would keep an identity that their agents do not "+
-			"know; delete those that are not in use, and stop the program that creates them (GitOps, for example) until the restore is done, or restore "+
-			"only the clusters of other namespaces (drover restore -n): "+listed(e.Clusters))
+		parts = append(parts,
+			"these clusters exist and were not restored from this backup, so they would keep an identity that their "+
+				"agents do not "+
+				"know; delete those that are not in use, and stop the program that creates them (GitOps, for "+
+				"example) until the restore is done, or restore "+
+				"only the clusters of other namespaces (drover restore -n): "+listed(e.Clusters))
 	}
 	if len(e.Adopted) > 0 {
-		parts = append(parts, "these clusters were restored from this backup and have been adopted since, so a restore would bring deleted objects "+
-			"back; keep them as they are, and restore only the clusters of other namespaces (drover restore -n): "+listed(e.Adopted))
+		parts = append(parts,
+			"these clusters were restored from this backup and have been adopted since, so a restore would bring "+
+				"deleted objects "+
+				"back; keep them as they are, and restore only the clusters of other namespaces (drover restore -n): "+
+				listed(e.Adopted))
 	}
 	return "nothing was restored: " + strings.Join(parts, "; ")
 }
@@ -72,7 +80,8 @@ func (r *restore) compare(object, found *unstructured.Unstructured, conflicts *C
 // releasing instance's name into the annotation. That name differs from the original, unless both instances have the
 // same name.
 func (r *restore) adopted(object, found *unstructured.Unstructured) bool {
-	return found.GetAnnotations()[rkev1.ReleasedByAnnotation] != r.target(object).GetAnnotations()[rkev1.ReleasedByAnnotation]
+	return found.GetAnnotations()[rkev1.ReleasedByAnnotation] !=
+		r.target(object).GetAnnotations()[rkev1.ReleasedByAnnotation]
 }
 
 // shared reports whether the object's kind exists once for every Drover. A restore uses the existing object.

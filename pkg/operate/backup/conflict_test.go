@@ -48,13 +48,19 @@ func TestRestore_ExistingClusters(t *testing.T) {
 		annotations map[string]string
 		want        *ConflictError
 	}{
-		"created again by Git":           {nil, &ConflictError{Clusters: []string{name}}},
-		"managed by a Drover":            {map[string]string{rkev1.InstanceAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
-		"restored from another backup":   {map[string]string{rkev1.RestoredFromAnnotation: "backup-0", rkev1.ReleasedByAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
-		"after an interrupted restore":   {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.ReleasedByAnnotation: "first"}, nil},
-		"restored and adopted":           {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.InstanceAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
-		"restored, without a mark":       {map[string]string{rkev1.RestoredFromAnnotation: "backup-1"}, &ConflictError{Adopted: []string{name}}},
-		"restored, adopted and released": {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.ReleasedByAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
+		"created again by Git": {nil, &ConflictError{Clusters: []string{name}}},
+		"managed by a Drover": {map[string]string{rkev1.InstanceAnnotation: "first"},
+			&ConflictError{Clusters: []string{name}}},
+		"restored from another backup": {map[string]string{rkev1.RestoredFromAnnotation: "backup-0",
+			rkev1.ReleasedByAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
+		"after an interrupted restore": {map[string]string{rkev1.RestoredFromAnnotation: "backup-1",
+			rkev1.ReleasedByAnnotation: "first"}, nil},
+		"restored and adopted": {map[string]string{rkev1.RestoredFromAnnotation: "backup-1",
+			rkev1.InstanceAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
+		"restored, without a mark": {map[string]string{rkev1.RestoredFromAnnotation: "backup-1"},
+			&ConflictError{Adopted: []string{name}}},
+		"restored, adopted and released": {map[string]string{rkev1.RestoredFromAnnotation: "backup-1",
+			rkev1.ReleasedByAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
 	}
 	for narrative, c := range cases {
 		t.Run(narrative, func(t *testing.T) {
@@ -63,7 +69,8 @@ func TestRestore_ExistingClusters(t *testing.T) {
 			kinds.Objects = kinds.Objects[:3]
 			_, err := Restore(t.Context(), kinds, RestoreOptions{Client: client(t, api)})
 			check(t, err)
-			_, err = client(t, api).Resource(clusters).Namespace("ns").Create(t.Context(), prod(c.annotations), metav1.CreateOptions{})
+			_, err = client(t, api).Resource(clusters).Namespace("ns").Create(t.Context(), prod(c.annotations),
+				metav1.CreateOptions{})
 			check(t, err)
 			api.ResetLog()
 			_, err = Restore(t.Context(), ofProd(), RestoreOptions{Client: client(t, api)})
@@ -74,10 +81,12 @@ func TestRestore_ExistingClusters(t *testing.T) {
 			if diff := cmp.Diff(c.want, conflict); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			found, err := client(t, api).Resource(clusters).Namespace("ns").Get(t.Context(), "prod", metav1.GetOptions{})
+			found, err := client(t, api).Resource(clusters).Namespace("ns").Get(t.Context(), "prod",
+				metav1.GetOptions{})
 			check(t, err)
 			identity, _, _ := unstructured.NestedString(found.Object, "status", "clusterName")
-			if writes := api.Writes("tester"); c.want != nil && len(writes) > 0 || c.want == nil && identity != "c-m-old" {
+			if writes := api.Writes("tester"); c.want != nil && len(writes) > 0 || c.want == nil &&
+				identity != "c-m-old" {
 				t.Errorf("the identity is %q after the writes %v", identity, writes)
 			}
 		})
@@ -100,7 +109,8 @@ func TestRestore_DoesNotRecreateObjectsDeletedAfterTheAdoption(t *testing.T) {
 	if err == nil {
 		t.Errorf("the restore created %v", result.Created)
 	}
-	if _, err := client(t, api).Resource(machines).Namespace("ns").Get(t.Context(), "m", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := client(t, api).Resource(machines).Namespace("ns").Get(t.Context(), "m",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the read of the Machine: %v", err)
 	}
 }
@@ -114,11 +124,15 @@ func TestConflictError_SaysWhatToDo(t *testing.T) {
 		err  ConflictError
 		want []string
 	}{
-		"an object":                  {ConflictError{Objects: []string{"Secret ns/a"}}, []string{"delete or rename", "Secret ns/a"}},
-		"many objects":               {ConflictError{Objects: many}, []string{"Secret ns/s19 and 5 more"}},
-		"a cluster":                  {ConflictError{Clusters: []string{"Cluster ns/prod"}}, []string{"identity", "delete", "drover restore -n", "Cluster ns/prod"}},
-		"a cluster in use":           {ConflictError{Adopted: []string{"Cluster ns/prod"}}, []string{"adopted since", "keep them", "Cluster ns/prod"}},
-		"several kinds of conflicts": {ConflictError{Objects: []string{"Secret ns/a"}, Adopted: []string{"Cluster ns/prod"}}, []string{"Secret ns/a; these clusters", "Cluster ns/prod"}},
+		"an object": {ConflictError{Objects: []string{"Secret ns/a"}},
+			[]string{"delete or rename", "Secret ns/a"}},
+		"many objects": {ConflictError{Objects: many}, []string{"Secret ns/s19 and 5 more"}},
+		"a cluster": {ConflictError{Clusters: []string{"Cluster ns/prod"}},
+			[]string{"identity", "delete", "drover restore -n", "Cluster ns/prod"}},
+		"a cluster in use": {ConflictError{Adopted: []string{"Cluster ns/prod"}},
+			[]string{"adopted since", "keep them", "Cluster ns/prod"}},
+		"several kinds of conflicts": {ConflictError{Objects: []string{"Secret ns/a"},
+			Adopted: []string{"Cluster ns/prod"}}, []string{"Secret ns/a; these clusters", "Cluster ns/prod"}},
 	} {
 		for _, want := range c.want {
 			if got := c.err.Error(); !strings.HasPrefix(got, "nothing was restored: ") || !strings.Contains(got, want) {

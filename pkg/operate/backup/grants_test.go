@@ -14,7 +14,9 @@ func TestRestore_WarnsAboutGrants(t *testing.T) {
 	for name, c := range map[string]struct {
 		grants, of, want string
 	}{
-		"grants of two users":           {two, "ns/prod", "Cluster.provisioning.cattle.io ns/prod: it uses Secrets of other namespaces with the permissions of users, which are not in a backup: cattle-global-data/aws (alice), clouds/vsphere (bob); "},
+		"grants of two users": {two, "ns/prod",
+			"Cluster.provisioning.cattle.io ns/prod: it uses Secrets of other namespaces with the permissions of " +
+				"users, which are not in a backup: cattle-global-data/aws (alice), clouds/vsphere (bob); "},
 		"none":                          {"", "ns/prod", ""},
 		"an empty list":                 {"[]", "ns/prod", ""},
 		"a request for grants":          {tenancy.Renew, "ns/prod", ""},
@@ -27,9 +29,11 @@ func TestRestore_WarnsAboutGrants(t *testing.T) {
 					annotate(object, tenancy.GrantsAnnotation, c.grants)
 				}
 			}
-			result, err := Restore(t.Context(), b, RestoreOptions{Client: client(t, memkube.New(memkube.Options{})), DryRun: true})
+			result, err := Restore(t.Context(), b, RestoreOptions{Client: client(t, memkube.New(memkube.Options{})),
+				DryRun: true})
 			check(t, err)
-			if said := strings.Join(result.Warnings, "\n"); (said == "") != (c.want == "") || !strings.HasPrefix(said, c.want) || strings.Contains(said, "signed") {
+			if said := strings.Join(result.Warnings, "\n"); (said == "") != (c.want == "") ||
+				!strings.HasPrefix(said, c.want) || strings.Contains(said, "signed") {
 				t.Errorf("the warnings are %q", said)
 			}
 		})

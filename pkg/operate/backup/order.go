@@ -46,7 +46,8 @@ func order(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, 
 			placed[object.GetUID()] = true
 		}
 		if len(rest) == len(left) {
-			return nil, fmt.Errorf("objects own each other in a cycle: %s and %d others", describe(rest[0]), len(rest)-1)
+			return nil, fmt.Errorf("objects own each other in a cycle: %s and %d others", describe(rest[0]),
+				len(rest)-1)
 		}
 		left = rest
 	}

@@ -87,7 +87,9 @@ func (b *Backup) withoutOthers(namespaces []string) ([]*unstructured.Unstructure
 	for _, object := range some {
 		delete(others, object.GetUID())
 	}
-	return slices.DeleteFunc(slices.Clone(b.Objects), func(object *unstructured.Unstructured) bool { return others[object.GetUID()] }), nil
+	return slices.DeleteFunc(slices.Clone(b.Objects), func(object *unstructured.Unstructured) bool {
+		return others[object.GetUID()]
+	}), nil
 }
 
 // single reports whether a backup selects objects of this kind one by one: the kinds of coreKinds.

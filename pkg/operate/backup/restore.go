@@ -53,7 +53,8 @@ func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) 
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	r := &restore{RestoreOptions: o, id: b.Manifest.ID, backup: b, uids: map[types.UID]types.UID{}, kinds: map[schema.GroupKind]served{}, result: &Result{}}
+	r := &restore{RestoreOptions: o, id: b.Manifest.ID, backup: b, uids: map[types.UID]types.UID{},
+		kinds: map[schema.GroupKind]served{}, result: &Result{}}
 	existing, err := r.survey(ctx)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,9 @@ func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) 
 	r.result.Warnings = append(r.result.Warnings, b.Manifest.Warnings...)
 	for _, object := range b.Objects {
 		if withhold(object.DeepCopy()) {
-			r.result.Warnings = append(r.result.Warnings, describe(object)+": its plan was not applied yet; the restore uses the previous plan, and the adoption of the cluster lists the difference")
+			r.result.Warnings = append(r.result.Warnings, describe(object)+
+				": its plan was not applied yet; the restore uses the previous plan, and the adoption of the "+
+				"cluster lists the difference")
 		}
 	}
 	r.result.Warnings = append(r.result.Warnings, replacedSince(b.Objects, o.Now())...)
@@ -101,7 +104,8 @@ func (r *restore) survey(ctx context.Context) ([]*unstructured.Unstructured, err
 		if !ok {
 			return nil, fmt.Errorf("%s: the backup has no definition of its kind", describe(object))
 		}
-		found, err := r.Client.Resource(kind.resource).Namespace(object.GetNamespace()).Get(ctx, object.GetName(), metav1.GetOptions{})
+		found, err := r.Client.Resource(kind.resource).Namespace(object.GetNamespace()).Get(ctx, object.GetName(),
+			metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			continue
@@ -124,7 +128,8 @@ func (r *restore) learnKinds() {
 	r.kinds[schema.GroupKind{Kind: "Namespace"}] = served{resource: namespaces}
 	for _, core := range coreKinds {
 		kinds := map[string]string{
-			"secrets": kindSecret, "configmaps": "ConfigMap", "serviceaccounts": "ServiceAccount", "roles": "Role", "rolebindings": "RoleBinding",
+			"secrets": kindSecret, "configmaps": "ConfigMap", "serviceaccounts": "ServiceAccount", "roles": "Role",
+			"rolebindings": "RoleBinding",
 		}
 		r.kinds[schema.GroupKind{Group: core.Group, Kind: kinds[core.Resource]}] = served{resource: core}
 	}
@@ -134,7 +139,8 @@ func (r *restore) learnKinds() {
 		}
 		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 		resource := resourceOf(crd)
-		r.kinds[schema.GroupKind{Group: resource.Group, Kind: kind}] = served{resource: resource, status: hasStatus(crd, resource.Version)}
+		r.kinds[schema.GroupKind{Group: resource.Group, Kind: kind}] = served{resource: resource,
+			status: hasStatus(crd, resource.Version)}
 	}
 }
 
@@ -180,7 +186,8 @@ func (r *restore) one(ctx context.Context, object, found *unstructured.Unstructu
 
 // restoreStatus writes the status of an object that this backup created, unless the object has a status. Cluster API
 // can write to the object at the same time.
-func (r *restore) restoreStatus(ctx context.Context, client dynamic.ResourceInterface, kind served, wanted, found *unstructured.Unstructured) error {
+func (r *restore) restoreStatus(ctx context.Context, client dynamic.ResourceInterface, kind served, wanted,
+	found *unstructured.Unstructured) error {
 	status, has := wanted.Object["status"].(map[string]any)
 	if !kind.status || !has || len(status) == 0 {
 		return nil
@@ -228,13 +235,14 @@ func onlyPaused(object *unstructured.Unstructured) bool {
 func (r *restore) awaitServed(ctx context.Context, crd *unstructured.Unstructured) error {
 	resource := resourceOf(crd)
 	last := errors.New("the check did not start in time")
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, r.ServedWithin, true, func(ctx context.Context) (bool, error) {
-		_, err := r.Client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
-		if err != nil && ctx.Err() == nil {
-			last = err
-		}
-		return err == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, r.ServedWithin, true,
+		func(ctx context.Context) (bool, error) {
+			_, err := r.Client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil && ctx.Err() == nil {
+				last = err
+			}
+			return err == nil, nil
+		})
 	if err != nil {
 		return fmt.Errorf("the API server does not serve %s in version %s: %w", describe(crd), resource.Version, last)
 	}

@@ -19,10 +19,13 @@ var things = schema.GroupVersionResource{Group: "example.org", Version: "v1", Re
 func definition(kind string, resource schema.GroupVersionResource) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": resource.Group, "scope": "Namespaced",
-		"names": map[string]any{"kind": kind, "listKind": kind + "List", "plural": resource.Resource, "singular": strings.ToLower(kind)},
+		"names": map[string]any{"kind": kind, "listKind": kind + "List", "plural": resource.Resource,
+			"singular": strings.ToLower(kind)},
 		"versions": []any{map[string]any{
-			"name": resource.Version, "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
-			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			"name": resource.Version, "served": true, "storage": true,
+			"subresources": map[string]any{"status": map[string]any{}},
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+				"x-kubernetes-preserve-unknown-fields": true}},
 		}},
 	}}}
 	out.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -37,7 +40,8 @@ func withStatus() *Backup {
 	space.SetNamespace("")
 	thing := object("example.org/v1", "Thing", "a", "a")
 	thing.Object["status"] = map[string]any{"phase": "Done"}
-	return &Backup{Manifest: Manifest{ID: "backup-1"}, Objects: []*unstructured.Unstructured{definition("Thing", things), space, thing}}
+	return &Backup{Manifest: Manifest{ID: "backup-1"},
+		Objects: []*unstructured.Unstructured{definition("Thing", things), space, thing}}
 }
 
 func phase(t *testing.T, api *memkube.Server) string {
@@ -72,8 +76,9 @@ func TestRestore_NextAttemptWritesTheStatus(t *testing.T) {
 		present any
 		want    string
 	}{
-		"no program wrote":           {nil, "Done"},
-		"Cluster API wrote":          {map[string]any{"conditions": []any{map[string]any{"type": "Paused", "status": "True"}}}, "Done"},
+		"no program wrote": {nil, "Done"},
+		"Cluster API wrote": {
+			map[string]any{"conditions": []any{map[string]any{"type": "Paused", "status": "True"}}}, "Done"},
 		"another program changed it": {map[string]any{"phase": "Again"}, "Again"},
 	}
 	for name, c := range cases {
@@ -93,7 +98,8 @@ func TestRestore_NextAttemptWritesTheStatus(t *testing.T) {
 				made, err := client(t, api).Resource(things).Namespace("ns").Get(t.Context(), "a", metav1.GetOptions{})
 				check(t, err)
 				made.Object["status"] = c.present
-				_, err = client(t, api).Resource(things).Namespace("ns").UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+				_, err = client(t, api).Resource(things).Namespace("ns").UpdateStatus(t.Context(), made,
+					metav1.UpdateOptions{})
 				check(t, err)
 			}
 			_, err := Restore(t.Context(), withStatus(), RestoreOptions{Client: client(t, api)})

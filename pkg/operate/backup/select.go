@@ -38,8 +38,10 @@ const AuthorityName = "drover-ca"
 
 // coreKinds are the kinds of Kubernetes from which a backup selects single objects.
 var coreKinds = []schema.GroupVersionResource{
-	{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "serviceaccounts"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"},
+	{Version: "v1", Resource: "serviceaccounts"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 }
 
 // whole reports whether all objects of a definition belong to a backup. Drover's definitions have the label. The
@@ -67,7 +69,8 @@ func Derived(object *unstructured.Unstructured) string {
 		if object.GetName() == "kube-root-ca.crt" {
 			return "Kubernetes creates it in every namespace"
 		}
-	case schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}, schema.GroupKind{Kind: "Event"}, schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}:
+	case schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}, schema.GroupKind{Kind: "Event"},
+		schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}:
 		return "it describes a moment"
 	}
 	return ""
@@ -172,7 +175,8 @@ func (c *chosen) takeReferred() error {
 	refs := map[render.Reference]bool{}
 	add := func(namespace, name string) {
 		if name != "" {
-			refs[render.Reference{Kind: render.KindSecret, NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}] = true
+			refs[render.Reference{Kind: render.KindSecret, NamespacedName: types.NamespacedName{Namespace: namespace,
+				Name: name}}] = true
 		}
 	}
 	add(systemSpace, AuthorityName)
@@ -183,7 +187,8 @@ func (c *chosen) takeReferred() error {
 		}
 	}
 	for _, object := range c.core {
-		ref := render.Reference{Kind: render.ObjectKind(object.GetKind()), NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}}
+		ref := render.Reference{Kind: render.ObjectKind(object.GetKind()),
+			NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}}
 		if refs[ref] {
 			c.take(object)
 		}
@@ -191,7 +196,8 @@ func (c *chosen) takeReferred() error {
 	return nil
 }
 
-func (c *chosen) refer(object *unstructured.Unstructured, add func(namespace, name string), refs map[render.Reference]bool) error {
+func (c *chosen) refer(object *unstructured.Unstructured, add func(namespace, name string),
+	refs map[render.Reference]bool) error {
 	kind := object.GroupVersionKind().GroupKind()
 	switch {
 	case kind == provisioningKind:
@@ -230,7 +236,8 @@ func (c *chosen) refer(object *unstructured.Unstructured, add func(namespace, na
 // if the cluster names another one now.
 func machineCredentials(object *unstructured.Unstructured) []string {
 	var references []string
-	for _, path := range [][]string{{"status", "cloudCredentialSecretName"}, {"spec", "common", "cloudCredentialSecretName"}} {
+	for _, path := range [][]string{{"status", "cloudCredentialSecretName"},
+		{"spec", "common", "cloudCredentialSecretName"}} {
 		if reference, _, _ := unstructured.NestedString(object.Object, path...); reference != "" {
 			references = append(references, reference)
 		}
@@ -249,12 +256,14 @@ func (c *chosen) noteCredentials() {
 	for _, object := range c.core {
 		if accountToken(object) && object.GetAnnotations()[rkev1.BootstrapTokenAnnotation] != "true" {
 			if token := secretValue(object, corev1.ServiceAccountTokenKey); token != "" {
-				tokens[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetAnnotations()[corev1.ServiceAccountNameKey]}] = token
+				tokens[types.NamespacedName{Namespace: object.GetNamespace(),
+					Name: object.GetAnnotations()[corev1.ServiceAccountNameKey]}] = token
 			}
 		}
 	}
 	for i, object := range c.objects {
-		if object.GroupVersionKind().GroupKind() != bootstrapKind || object.GetAnnotations()[rkev1.AgentCredentialAnnotation] != "" {
+		if object.GroupVersionKind().GroupKind() != bootstrapKind ||
+			object.GetAnnotations()[rkev1.AgentCredentialAnnotation] != "" {
 			continue
 		}
 		account := types.NamespacedName{Namespace: object.GetNamespace(), Name: naming.PlanSecret(object.GetName())}
@@ -288,13 +297,15 @@ func warnings(objects []*unstructured.Unstructured) []string {
 	var out []string
 	for _, object := range objects {
 		if object.GetDeletionTimestamp() != nil {
-			out = append(out, describe(object)+" is being deleted; a restore creates it without the deletion, so you must delete it again")
+			out = append(out, describe(object)+
+				" is being deleted; a restore creates it without the deletion, so you must delete it again")
 		}
 		switch kind := object.GroupVersionKind().GroupKind(); {
 		case kind.Group == "rke.cattle.io" && kind.Kind == "RKEControlPlane":
 			out = append(out, underWay(object)...)
 		case kind == clusterv1.GroupVersion.WithKind("Machine").GroupKind():
-			if node, _, _ := unstructured.NestedString(object.Object, "status", "nodeRef", "name"); node == "" && object.GetDeletionTimestamp() == nil {
+			if node, _, _ := unstructured.NestedString(object.Object, "status", "nodeRef", "name"); node == "" &&
+				object.GetDeletionTimestamp() == nil {
 				out = append(out, describe(object)+" is not a node yet; after a restore, you may have to replace it")
 			}
 		}
@@ -314,7 +325,8 @@ func underWay(object *unstructured.Unstructured) []string {
 			out = append(out, describe(object)+": the operation "+record.Name+" is running")
 		}
 	}
-	if ready := conditions.Get(plane.Status.Conditions, rkev1.ConditionReady); ready != nil && ready.Status != rkev1.ConditionTrue {
+	if ready := conditions.Get(plane.Status.Conditions, rkev1.ConditionReady); ready != nil &&
+		ready.Status != rkev1.ConditionTrue {
 		out = append(out, describe(object)+" has not settled: "+ready.Message)
 	}
 	return out

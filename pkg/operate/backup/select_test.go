@@ -32,10 +32,12 @@ func labelled(object *unstructured.Unstructured) *unstructured.Unstructured {
 // twoTeams have one cluster each, with the identities c-m-a and c-m-b. They share drivers and the manager's own
 // objects.
 func twoTeams() *world {
-	w := &world{kinds: []*unstructured.Unstructured{in("", object("management.cattle.io/v3", "NodeDriver", "sim", "driver"))}}
+	w := &world{
+		kinds: []*unstructured.Unstructured{in("", object("management.cattle.io/v3", "NodeDriver", "sim", "driver"))}}
 	for _, team := range []string{"a", "b"} {
 		id := "c-m-" + team
-		cluster := set(in(team, object("provisioning.cattle.io/v1", "Cluster", "demo", team+"-cluster")), id, "status", "clusterName")
+		cluster := set(in(team, object("provisioning.cattle.io/v1", "Cluster", "demo", team+"-cluster")), id, "status",
+			"clusterName")
 		w.kinds = append(w.kinds, cluster,
 			in("", object("management.cattle.io/v3", "Cluster", id, team+"-identity")),
 			in(id, object("management.cattle.io/v3", "ClusterRegistrationToken", "default", team+"-registration")))
@@ -50,7 +52,8 @@ func twoTeams() *world {
 }
 
 func TestChoose_OneNamespaceAndAll(t *testing.T) {
-	shared := []string{"NodeDriver.management.cattle.io sim", "Secret drover-system/drover-ca", "Secret drover-system/drover-grants"}
+	shared := []string{"NodeDriver.management.cattle.io sim", "Secret drover-system/drover-ca",
+		"Secret drover-system/drover-grants"}
 	of := func(team string) []string {
 		return []string{
 			"Cluster.management.cattle.io c-m-" + team, "Cluster.provisioning.cattle.io " + team + "/demo",
@@ -78,7 +81,8 @@ func TestChoose_OneNamespaceAndAll(t *testing.T) {
 func TestChoose_KeepsTokensOfNewMachinesOnly(t *testing.T) {
 	account := in("ns", object("v1", "ServiceAccount", "m", "account"))
 	token := func(name string) *unstructured.Unstructured {
-		return labelled(set(in("ns", object("v1", "Secret", name, name, account)), string(corev1.SecretTypeServiceAccountToken), "type"))
+		return labelled(set(in("ns", object("v1", "Secret", name, name, account)),
+			string(corev1.SecretTypeServiceAccountToken), "type"))
 	}
 	first := token("first")
 	first.SetAnnotations(map[string]string{rkev1.BootstrapTokenAnnotation: "true"})
@@ -93,9 +97,12 @@ func TestChoose_KeepsTokensOfNewMachinesOnly(t *testing.T) {
 // A backup contains the credentials with which a machine was created and a snapshot was stored, even if the cluster
 // names others now.
 func TestChoose_CredentialsOfMachinesAndSnapshots(t *testing.T) {
-	machine := set(in("ns", object(groupMachines+"/v1", "SimMachine", "m", "machine")), "old-cloud", "status", "cloudCredentialSecretName")
-	another := set(in("ns", object(groupMachines+"/v1", "SimMachine", "n", "another")), "its-cloud", "spec", "common", "cloudCredentialSecretName")
-	snapshot := set(in("ns", object("rke.cattle.io/v1", "ETCDSnapshot", "s", "snapshot")), "old-storage", "snapshotFile", "s3", "cloudCredentialName")
+	machine := set(in("ns", object(groupMachines+"/v1", "SimMachine", "m", "machine")), "old-cloud", "status",
+		"cloudCredentialSecretName")
+	another := set(in("ns", object(groupMachines+"/v1", "SimMachine", "n", "another")), "its-cloud", "spec", "common",
+		"cloudCredentialSecretName")
+	snapshot := set(in("ns", object("rke.cattle.io/v1", "ETCDSnapshot", "s", "snapshot")), "old-storage",
+		"snapshotFile", "s3", "cloudCredentialName")
 	w := &world{kinds: []*unstructured.Unstructured{machine, another, snapshot}}
 	for _, name := range []string{"old-cloud", "its-cloud", "old-storage", "nobodys"} {
 		w.core = append(w.core, in("ns", object("v1", "Secret", name, name)))
@@ -114,7 +121,8 @@ func TestChoose_RecordsTheAgentsTokens(t *testing.T) {
 	came.SetAnnotations(map[string]string{rkev1.AgentCredentialAnnotation: "of the former management cluster"})
 	w := &world{kinds: []*unstructured.Unstructured{bootstrap, came}}
 	for _, name := range []string{"b-machine-plan", "c-machine-plan"} {
-		token := set(in("ns", object("v1", "Secret", name+"-token", name+"-token")), string(corev1.SecretTypeServiceAccountToken), "type")
+		token := set(in("ns", object("v1", "Secret", name+"-token", name+"-token")),
+			string(corev1.SecretTypeServiceAccountToken), "type")
 		token = set(token, "dG9rZW4=", "data", corev1.ServiceAccountTokenKey)
 		token.SetAnnotations(map[string]string{corev1.ServiceAccountNameKey: name})
 		w.core = append(w.core, token)
@@ -125,7 +133,8 @@ func TestChoose_RecordsTheAgentsTokens(t *testing.T) {
 	for _, object := range chosen {
 		got[object.GetName()] = object.GetAnnotations()[rkev1.AgentCredentialAnnotation]
 	}
-	want := map[string]string{"b": connect.AgentCredential("boot-uid", "token"), "c": "of the former management cluster"}
+	want := map[string]string{"b": connect.AgentCredential("boot-uid", "token"),
+		"c": "of the former management cluster"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -29,7 +29,8 @@ const madeByRestore = "restore-of-backup"
 // target returns the object of the backup as it is to be created.
 func (r *restore) target(object *unstructured.Unstructured) *unstructured.Unstructured {
 	out := object.DeepCopy()
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generateName"} {
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "selfLink", "managedFields", "generateName"} {
 		unstructured.RemoveNestedField(out.Object, "metadata", field)
 	}
 	out.SetOwnerReferences(r.owners(object))
@@ -64,7 +65,8 @@ func release(cluster *unstructured.Unstructured) {
 		annotations = map[string]string{}
 	}
 	// Without this annotation, any Drover would take an unmarked cluster at once.
-	annotations[rkev1.ReleasedByAnnotation] = cmp.Or(annotations[rkev1.InstanceAnnotation], annotations[rkev1.ReleasedByAnnotation], madeByRestore)
+	annotations[rkev1.ReleasedByAnnotation] = cmp.Or(annotations[rkev1.InstanceAnnotation],
+		annotations[rkev1.ReleasedByAnnotation], madeByRestore)
 	delete(annotations, rkev1.InstanceAnnotation)
 	delete(annotations, rkev1.BlockMoveAnnotation)
 	cluster.SetAnnotations(annotations)
@@ -107,7 +109,8 @@ func withhold(object *unstructured.Unstructured) bool {
 	data[nodeplan.KeyAppliedChecksum] = base64.StdEncoding.EncodeToString([]byte(checksum))
 	delete(data, nodeplan.KeyPlanState)
 	object.Object["data"] = data
-	annotate(object, rkev1.PlanEvidenceAnnotation, planner.EvidenceOfFormer(secret.Annotations[rkev1.PlanEvidenceAnnotation], checksum))
+	annotate(object, rkev1.PlanEvidenceAnnotation,
+		planner.EvidenceOfFormer(secret.Annotations[rkev1.PlanEvidenceAnnotation], checksum))
 	return true
 }
 

@@ -22,12 +22,17 @@ func replacedSince(objects []*unstructured.Unstructured, now time.Time) []string
 		if cluster == "" || object.GetKind() != kindSecret || into(object, &secret) != nil {
 			continue
 		}
-		if _, token := registration.IsSecretName(secret.Name); !token || !registration.Serves(secret.Labels, registration.ForAgent) {
+		if _, token := registration.IsSecretName(secret.Name); !token ||
+			!registration.Serves(secret.Labels, registration.ForAgent) {
 			continue
 		}
 		if expiry := registration.Read(&secret).ExpiresAt; !expiry.IsZero() && !expiry.After(now) {
-			out = append(out, fmt.Sprintf("%s: this token expired at %s, and the agent of the imported cluster %s may have a newer one that Drover refuses now; "+
-				"then apply the manifest in that cluster again", describe(object), expiry.Format(time.RFC3339), cluster))
+			out = append(out,
+				fmt.Sprintf(
+					"%s: this token expired at %s, and the agent of the imported cluster %s may have a newer one "+
+						"that Drover refuses now; "+
+						"then apply the manifest in that cluster again", describe(object), expiry.Format(time.RFC3339),
+					cluster))
 		}
 	}
 	return out

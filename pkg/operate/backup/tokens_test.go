@@ -37,17 +37,22 @@ func TestRestore_WarnsAboutReplacedTokens(t *testing.T) {
 				_ = unstructured.SetNestedMap(b.Objects[3].Object, map[string]any{}, "spec", "rkeConfig")
 			}
 			space := in("", object("v1", "Namespace", "c-m-old", "o"))
-			token := in(cmp.Or(c.namespace, "c-m-old"), object("v1", "Secret", cmp.Or(c.secret, "crt-token-default-token"), "t"))
+			token := in(cmp.Or(c.namespace, "c-m-old"),
+				object("v1", "Secret", cmp.Or(c.secret, "crt-token-default-token"), "t"))
 			if c.purpose != "-" {
-				token.SetLabels(map[string]string{mgmtv3.TokenPurposeLabel: cmp.Or(c.purpose, mgmtv3.TokenPurposeAgent)})
+				token.SetLabels(
+					map[string]string{mgmtv3.TokenPurposeLabel: cmp.Or(c.purpose, mgmtv3.TokenPurposeAgent)})
 			}
 			set(token, base64.StdEncoding.EncodeToString([]byte("precious")), "data", registration.KeyToken)
 			set(token, base64.StdEncoding.EncodeToString([]byte(c.expires)), "data", registration.KeyExpiresAt)
 			b.Objects = append(b.Objects, space, token)
-			result, err := Restore(t.Context(), b, RestoreOptions{Client: client(t, memkube.New(memkube.Options{})), DryRun: true, Now: func() time.Time { return now }})
+			result, err := Restore(t.Context(), b, RestoreOptions{Client: client(t, memkube.New(memkube.Options{})),
+				DryRun: true, Now: func() time.Time { return now }})
 			check(t, err)
 			said := strings.Join(result.Warnings, "\n")
-			if got := strings.Contains(said, "Secret c-m-old/crt-token-default-token: ") && strings.Contains(said, "ns/prod"); got != c.want || len(result.Warnings) > 1 || strings.Contains(said, "precious") {
+			if got := strings.Contains(said, "Secret c-m-old/crt-token-default-token: ") &&
+				strings.Contains(said, "ns/prod"); got != c.want || len(result.Warnings) > 1 ||
+				strings.Contains(said, "precious") {
 				t.Errorf("the warnings are %q", said)
 			}
 		})

@@ -26,9 +26,11 @@ func (w *World) plan(m *Machine) Link {
 	case m.Known == nil && w.Unread["plans"] != "":
 		return l.unknown(w.Unread["plans"])
 	case m.Known == nil || m.Known.Plan == nil:
-		return l.waiting(w, "its plan Secret does not exist", m.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "RKEBootstrap", "Secret (plan)")
+		return l.waiting(w, "its plan Secret does not exist", m.CreationTimestamp.Time, briefly,
+			serverLogs()).until("the server", "RKEBootstrap", "Secret (plan)")
 	case m.Known.Plan.Malformed != "":
-		return l.broken("its plan Secret cannot be read", "correct the problem in the Secret").because("", m.Known.Plan.Malformed).
+		return l.broken("its plan Secret cannot be read", "correct the problem in the Secret").because("",
+			m.Known.Plan.Malformed).
 			until("the Secret", "Secret (plan)")
 	case !m.Known.Plan.State.PlanExists:
 		return w.noPlan(m, l)
@@ -38,7 +40,8 @@ func (w *World) plan(m *Machine) Link {
 
 // noPlan returns the link of a machine that has no plan yet. It waits for its turn, or something blocks it.
 func (w *World) noPlan(m *Machine, l Link) Link {
-	l = l.waiting(w, "it has no plan yet", time.Time{}, 0).until("the planner", "RKEControlPlane", "Machine", "Secret (plan)")
+	l = l.waiting(w, "it has no plan yet", time.Time{}, 0).until("the planner", "RKEControlPlane", "Machine",
+		"Secret (plan)")
 	l.Do = []string{w.explain()}
 	if m.Explained != nil {
 		l.Why = m.Explained.Message
@@ -56,7 +59,8 @@ func (w *World) noPlan(m *Machine, l Link) Link {
 // turn.
 func (w *World) anotherComesFirst(m *Machine) bool {
 	return slices.ContainsFunc(w.Machines, func(other Machine) bool {
-		return other.Name != m.Name && other.Known != nil && other.Known.Plan != nil && other.Known.Plan.State.PlanExists && !other.Known.Plan.State.Works()
+		return other.Name != m.Name && other.Known != nil && other.Known.Plan != nil &&
+			other.Known.Plan.State.PlanExists && !other.Known.Plan.State.Works()
 	})
 }
 
@@ -76,14 +80,16 @@ func (w *World) agent(m *Machine) Link {
 	case failing(state):
 		return w.failing(m, l)
 	case !state.InSync:
-		return l.waiting(w, "it has not applied its plan yet; its last report: "+orNever(last), plan.DeliveredAt, patiently,
+		return l.waiting(w, "it has not applied its plan yet; its last report: "+orNever(last), plan.DeliveredAt,
+			patiently,
 			"check that the host runs and reaches the server: drover ping URL, on the host", agentLogs).
 			until("the agent's report", "Secret (plan)")
 	case state.Works():
 		return l
 	}
 	return l.waiting(w, "probes do not pass: "+strings.Join(unhealthy(state), ", "), plan.DeliveredAt, patiently,
-		"see the component's log on the host: crictl ps -a, journalctl -u rke2-server -u rke2-agent -u k3s -u k3s-agent", agentLogs).
+		"see the component's log on the host: crictl ps -a, "+
+			"journalctl -u rke2-server -u rke2-agent -u k3s -u k3s-agent", agentLogs).
 		until("the agent's report", "Secret (plan)")
 }
 
@@ -92,14 +98,18 @@ func (w *World) silent(m *Machine, l Link) Link {
 	ping := "check that the host reaches the server: drover ping URL, on the host"
 	since := m.Known.Plan.DeliveredAt
 	if m.Labels[rkev1.MachineIDLabel] != "" {
-		return l.waiting(w, "it has connected, but has not reported on its plan yet", since, patiently, agentLogs, ping).until("the agent's report", "Secret (plan)")
+		return l.waiting(w, "it has connected, but has not reported on its plan yet", since, patiently, agentLogs,
+			ping).until("the agent's report", "Secret (plan)")
 	}
 	if !m.TokenUsed.IsZero() {
-		return l.waiting(w, "the install script has requested the agent's connection, but the agent has not reported yet", sooner(since, m.TokenUsed), patiently, agentLogs, ping).
+		return l.waiting(w,
+			"the install script has requested the agent's connection, but the agent has not reported yet",
+			sooner(since, m.TokenUsed), patiently, agentLogs, ping).
 			until("the agent's report", "Secret (plan)")
 	}
 	return l.waiting(w, "it has never connected", since, patiently, ping,
-		"check that the install script has run on the host: cloud-init status --long, journalctl -u cloud-final", agentLogs).until("the agent", "Machine", "Secret (plan)")
+		"check that the install script has run on the host: cloud-init status --long, journalctl -u cloud-final",
+		agentLogs).until("the agent", "Machine", "Secret (plan)")
 }
 
 // failing reports whether the current plan has failed, according to the agent's last report.
@@ -123,7 +133,8 @@ func (w *World) failing(m *Machine, l Link) Link {
 	do := []string{"fix the cause that the output shows, in the Cluster or on the host", agentLogs}
 	if state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures {
 		what += "; the node has given up"
-		do = append(do, "retry the plan: kubectl -n "+w.Namespace+" annotate machines.cluster.x-k8s.io "+m.Name+" "+rkev1.RetryAnnotation+"=true")
+		do = append(do, "retry the plan: kubectl -n "+w.Namespace+" annotate machines.cluster.x-k8s.io "+m.Name+" "+
+			rkev1.RetryAnnotation+"=true")
 	}
 	l = l.broken(what, do...).since(m.Known.Plan.DeliveredAt).until("the node's next attempt", "Secret (plan)")
 	l.Why = redactTail(output, w)

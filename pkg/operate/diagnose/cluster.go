@@ -23,7 +23,8 @@ const (
 )
 
 // warnings are conditions of the control plane that report problems while the cluster works.
-var warnings = []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum, planner.ConditionRenderVersions}
+var warnings = []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum,
+	planner.ConditionRenderVersions}
 
 // clusterLinks lead from the Cluster to what its machines depend on. A cluster that is being deleted needs only the
 // links owner and pause.
@@ -52,7 +53,8 @@ func (w *World) owner() Link {
 	takeOver := "or adopt it: drover adopt " + w.Name + " -n " + w.Namespace
 	switch released := w.Cluster.Annotations[rkev1.ReleasedByAnnotation]; {
 	case mark == "" && released != "":
-		return l.broken("instance "+released+" has released it, and no instance has adopted it since", "manage it with the instance that manages it now", takeOver).until("an adoption", "Cluster")
+		return l.broken("instance "+released+" has released it, and no instance has adopted it since",
+			"manage it with the instance that manages it now", takeOver).until("an adoption", "Cluster")
 	case mark == "" && len(w.Machines) > 0:
 		return l.broken("it has machines, but no mark: another manager has created them, so Drover does not change it",
 			"manage it with the manager that created the machines", takeOver)
@@ -63,8 +65,11 @@ func (w *World) owner() Link {
 		return l.broken("it belongs to instance "+mark+", and the servers here are "+strings.Join(w.Instances, ", "),
 			"start the server of that instance, with its --instance-id", takeOver)
 	case w.Leads != "" && w.Leads != mark && w.leader().State == OK:
-		return l.broken("it belongs to instance "+mark+", and "+w.Leads+" leads here: in a management cluster only one instance leads, except for servers inside other programs",
-			"stop "+w.Leads+", so that instance "+mark+" leads; if that instance runs inside another program, see that program's log", "or hand it over: drover adopt "+w.Name+" -n "+w.Namespace+" --release, and adopt it with "+w.Leads).
+		return l.broken("it belongs to instance "+mark+", and "+w.Leads+
+			" leads here: in a management cluster only one instance leads, except for servers inside other programs",
+			"stop "+w.Leads+", so that instance "+mark+
+				" leads; if that instance runs inside another program, see that program's log",
+			"or hand it over: drover adopt "+w.Name+" -n "+w.Namespace+" --release, and adopt it with "+w.Leads).
 			until("the other instance", "timer")
 	}
 	return l
@@ -78,7 +83,8 @@ func (w *World) credential() Link {
 	for _, c := range w.Credentials {
 		if !c.Exists {
 			l.Object = "Secret " + c.Reference
-			return l.broken("the credential that "+c.Field+" names does not exist", "create the Secret, or correct "+c.Field).
+			return l.broken("the credential that "+c.Field+" names does not exist", "create the Secret, or correct "+
+				c.Field).
 				until("the Secret", "Secret (credential)", "Cluster")
 		}
 	}
@@ -103,23 +109,29 @@ func (w *World) oneDriver(d Driver) Link {
 	describe := "see its conditions: kubectl describe nodedrivers.management.cattle.io " + d.Name
 	switch {
 	case d.Driver == nil:
-		return l.broken("the driver does not exist", "create a NodeDriver, or correct machineConfigRef.kind of the pool").until("the driver", "NodeDriver")
+		return l.broken("the driver does not exist",
+			"create a NodeDriver, or correct machineConfigRef.kind of the pool").until("the driver", "NodeDriver")
 	case !d.Driver.Spec.Active:
-		return l.broken("it is not active", "activate it: kubectl patch nodedrivers.management.cattle.io "+d.Driver.Name+` --type=merge -p '{"spec":{"active":true}}'`).
+		return l.broken("it is not active", "activate it: kubectl patch nodedrivers.management.cattle.io "+
+			d.Driver.Name+` --type=merge -p '{"spec":{"active":true}}'`).
 			until("the driver", "NodeDriver")
 	}
 	for _, kind := range []string{mgmtv3.NodeDriverConditionDownloaded, mgmtv3.NodeDriverConditionInstalled} {
 		if c := conditions.Get(d.Driver.Status.Conditions, kind); c != nil && c.Status == rkev1.ConditionFalse {
-			return l.broken("the installation failed", "correct spec.url and spec.checksum of the NodeDriver, or the connection from the server to that URL", describe).of(c).
+			return l.broken("the installation failed",
+				"correct spec.url and spec.checksum of the NodeDriver, or the connection from the server to that URL",
+				describe).of(c).
 				until("the download", "NodeDriver", "timer")
 		}
 	}
 	created := d.Driver.CreationTimestamp.Time
 	switch {
 	case !driverschema.IsLocal(d.Driver.Spec.URL) && d.Driver.Status.AppliedURL == "":
-		return l.waiting(w, "it is not downloaded yet", created, briefly, describe, serverLogs()).until("the download", "NodeDriver")
+		return l.waiting(w, "it is not downloaded yet", created, briefly, describe, serverLogs()).until("the download",
+			"NodeDriver")
 	case len(d.MissingKinds) > 0:
-		return l.waiting(w, "the API server does not serve the kinds of its machines yet: "+strings.Join(d.MissingKinds, ", "), created, briefly, describe, serverLogs()).
+		return l.waiting(w, "the API server does not serve the kinds of its machines yet: "+
+			strings.Join(d.MissingKinds, ", "), created, briefly, describe, serverLogs()).
 			until("the CustomResourceDefinitions", "DynamicSchema", "CustomResourceDefinition")
 	}
 	return l
@@ -132,13 +144,15 @@ func (w *World) cluster() Link {
 	translated := conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRKECluster)
 	for _, c := range []*rkev1.GenericCondition{created, translated} {
 		if c != nil && c.Status == rkev1.ConditionFalse {
-			return l.broken("Drover cannot apply the spec", "correct the fields in the message; drover preview -f FILE checks the result").of(c).
+			return l.broken("Drover cannot apply the spec",
+				"correct the fields in the message; drover preview -f FILE checks the result").of(c).
 				until("an edit", "Cluster")
 		}
 	}
 	for _, c := range []*rkev1.GenericCondition{translated, created} { // the identity waits for the translation
 		if c != nil && c.Status == rkev1.ConditionUnknown && c.Message != "" {
-			return l.waiting(w, "its objects are being created", parse(c.LastUpdateTime), briefly, serverLogs()).of(c).until("the objects in the message", "Cluster", "timer")
+			return l.waiting(w, "its objects are being created", parse(c.LastUpdateTime), briefly,
+				serverLogs()).of(c).until("the objects in the message", "Cluster", "timer")
 		}
 	}
 	return l
@@ -155,7 +169,8 @@ func (w *World) management() Link {
 	if w.Cluster.Status.ClusterName == "" {
 		l.Object = "management Cluster"
 	}
-	return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+	return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly,
+		serverLogs()).until("the server", "Cluster")
 }
 
 // core checks whether Cluster API's core reconciles the cluster.
@@ -163,10 +178,13 @@ func (w *World) core() Link {
 	l := link(LinkCore, "Cluster API's core")
 	switch {
 	case w.Core == nil:
-		return l.waiting(w, "the CAPI Cluster does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+		return l.waiting(w, "the CAPI Cluster does not exist", w.Cluster.CreationTimestamp.Time, briefly,
+			serverLogs()).until("the server", "Cluster")
 	case w.Core.Status.ObservedGeneration == 0 && len(w.Core.Status.Conditions) == 0:
-		return l.waiting(w, "no core of Cluster API has reconciled the CAPI Cluster", w.Core.CreationTimestamp.Time, briefly,
-			"start the server with --capi=embedded, or install the core for --capi=external: clusterctl init", serverLogs()).
+		return l.waiting(w, "no core of Cluster API has reconciled the CAPI Cluster", w.Core.CreationTimestamp.Time,
+			briefly,
+			"start the server with --capi=embedded, or install the core for --capi=external: clusterctl init",
+			serverLogs()).
 			until("the core", "Cluster (CAPI)")
 	}
 	return l
@@ -196,10 +214,13 @@ func (w *World) pause() Link {
 	case operation != "":
 		return l // the operation reports its progress and removes the pause
 	case w.Core.Spec.Paused != nil && *w.Core.Spec.Paused:
-		return l.broken("a user has paused it, so nothing changes", "end the pause: kubectl -n "+w.Namespace+" patch clusters.cluster.x-k8s.io "+w.Name+
-			` --type=merge -p '{"spec":{"paused":false}}'`).ofMeta(paused).until("the end of the pause", "Cluster (CAPI)")
+		return l.broken("a user has paused it, so nothing changes", "end the pause: kubectl -n "+w.Namespace+
+			" patch clusters.cluster.x-k8s.io "+w.Name+
+			` --type=merge -p '{"spec":{"paused":false}}'`).ofMeta(paused).until("the end of the pause",
+			"Cluster (CAPI)")
 	case annotated:
-		return l.broken("a user has paused it, so nothing changes", "remove the annotation "+clusterv1.PausedAnnotation+" away").ofMeta(paused).
+		return l.broken("a user has paused it, so nothing changes", "remove the annotation "+clusterv1.PausedAnnotation+
+			" away").ofMeta(paused).
 			until("the end of the pause", "Cluster (CAPI)", "RKEControlPlane")
 	}
 	return l
@@ -210,23 +231,28 @@ func (w *World) infrastructure() Link {
 	if ref := w.Cluster.Spec.RKEConfig.InfrastructureRef; ref != nil {
 		l.Object = ref.Kind + " " + ref.Name
 	} else if w.Infrastructure == nil {
-		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly,
+			serverLogs()).until("the server", "Cluster")
 	}
 	if w.Core == nil {
 		return l
 	}
 	ready := w.Core.Status.Initialization.InfrastructureProvisioned
 	if ready == nil || !*ready {
-		return l.waiting(w, "the infrastructure of the cluster is not ready", w.Core.CreationTimestamp.Time, briefly, "see the logs of the controller of that kind", serverLogs()).
-			ofMeta(w.coreCondition(clusterv1.ClusterInfrastructureReadyCondition)).until("the infrastructure", "Cluster (CAPI)")
+		return l.waiting(w, "the infrastructure of the cluster is not ready", w.Core.CreationTimestamp.Time, briefly,
+			"see the logs of the controller of that kind", serverLogs()).
+			ofMeta(w.coreCondition(clusterv1.ClusterInfrastructureReadyCondition)).until("the infrastructure",
+			"Cluster (CAPI)")
 	}
 	return l
 }
 
 // ownReasons are reasons of waits that the control plane itself causes. No machine can end them.
 var ownReasons = []planner.Reason{
-	planner.ReasonNoCluster, planner.ReasonInvalidVersion, planner.ReasonTokensLost, planner.ReasonTokensUnusable, planner.ReasonRestoreRequired,
-	planner.ReasonDesignatedAbsent, planner.ReasonRenderFailed, planner.ReasonPlanTooLarge, planner.ReasonVersionUnknown, planner.ReasonOperationFailed,
+	planner.ReasonNoCluster, planner.ReasonInvalidVersion, planner.ReasonTokensLost, planner.ReasonTokensUnusable,
+	planner.ReasonRestoreRequired,
+	planner.ReasonDesignatedAbsent, planner.ReasonRenderFailed, planner.ReasonPlanTooLarge,
+	planner.ReasonVersionUnknown, planner.ReasonOperationFailed,
 	planner.ReasonTokens, planner.ReasonAgentManifest, planner.ReasonAgentInvalid, planner.ReasonMissingRole,
 }
 
@@ -235,7 +261,8 @@ func (w *World) configuration() Link {
 	l := link(LinkConfiguration, "RKEControlPlane "+w.Namespace+"/"+w.Name)
 	switch {
 	case w.ControlPlane == nil:
-		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly,
+			serverLogs()).until("the server", "Cluster")
 	case w.Decision == nil || w.Decision.Wait == nil || !slices.Contains(ownReasons, w.Decision.Wait.Reason):
 		return l
 	case w.Decision.Wait.Reason == planner.ReasonMissingRole && len(w.Machines) < w.wanted():

@@ -18,15 +18,17 @@ import (
 
 // holders maps a finalizer to the program that removes it, and to what that program waits for.
 var holders = map[string]string{
-	provv1.RKEClusterFinalizer:           "Drover (provisioningcluster), when the Cluster API objects are deleted",
-	provv1.ProvisioningClusterFinalizer:  "Drover (provisioningcluster), when the management cluster is deleted",
-	mgmtv3.ManagementClusterFinalizer:    "Drover (cluster), when the provisioning Cluster is deleted",
-	rkev1.PlanControlPlaneFinalizer:      "Drover (rkecontrolplane), when the servers of the cluster are deleted",
-	rkev1.BootstrapEtcdRemovalFinalizer:  "Drover (bootstrap), when the etcd member has left",
-	rkev1.UnmanagedMachineFinalizer:      "Drover, when the registered host is released",
-	rkev1.MachineProvisionFinalizer:      "Drover (machineprovision), when the host is removed",
-	clusterv1.ClusterFinalizer:           "Cluster API's core, when machines, infrastructure and control plane are deleted",
-	clusterv1.MachineFinalizer:           "Cluster API's core, when the node is drained, and host and bootstrap data are deleted",
+	provv1.RKEClusterFinalizer:          "Drover (provisioningcluster), when the Cluster API objects are deleted",
+	provv1.ProvisioningClusterFinalizer: "Drover (provisioningcluster), when the management cluster is deleted",
+	mgmtv3.ManagementClusterFinalizer:   "Drover (cluster), when the provisioning Cluster is deleted",
+	rkev1.PlanControlPlaneFinalizer:     "Drover (rkecontrolplane), when the servers of the cluster are deleted",
+	rkev1.BootstrapEtcdRemovalFinalizer: "Drover (bootstrap), when the etcd member has left",
+	rkev1.UnmanagedMachineFinalizer:     "Drover, when the registered host is released",
+	rkev1.MachineProvisionFinalizer:     "Drover (machineprovision), when the host is removed",
+	clusterv1.ClusterFinalizer: "Cluster API's core, when machines, infrastructure and control plane are " +
+		"deleted",
+	clusterv1.MachineFinalizer: "Cluster API's core, when the node is drained, and host and bootstrap " +
+		"data are deleted",
 	clusterv1.MachineSetFinalizer:        "Cluster API's core, when its Machines are deleted",
 	clusterv1.MachineDeploymentFinalizer: "Cluster API's core, when its MachineSets are deleted",
 	metav1.FinalizerDeleteDependents:     "Kubernetes' garbage collector, when the object's dependents are deleted",
@@ -58,7 +60,8 @@ func (w *World) leaving(m *Machine) Link {
 	}
 	l = l.waiting(w, "its etcd member has not left the cluster yet", m.DeletionTimestamp.Time, deletionDeadline,
 		"follow the message, and check that etcd has a quorum and the node runs", w.explain(),
-		"if the member is lost: annotate the RKEBootstrap "+m.Spec.Bootstrap.ConfigRef.Name+" "+rkev1.ForceRemoveEtcdAnnotation+
+		"if the member is lost: annotate the RKEBootstrap "+m.Spec.Bootstrap.ConfigRef.Name+" "+
+			rkev1.ForceRemoveEtcdAnnotation+
 			"=true; if no other member works, its data are lost, and you must restore a snapshot on other machines").
 		ofMeta(conditions.GetMeta(m.Status.Conditions, clusterv1.MachineDeletingCondition))
 	if m.Bootstrap != nil {
@@ -75,24 +78,30 @@ func (w *World) hostRemoval(m *Machine) Link {
 	}
 	ready := conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)
 	failed := ready != nil && ready.Status == rkev1.ConditionFalse &&
-		contains([]string{rkev1.ReasonDeleteError, machinejob.ReasonCredential, machinejob.ReasonUnconfirmed}, ready.Reason)
+		contains([]string{rkev1.ReasonDeleteError, machinejob.ReasonCredential, machinejob.ReasonUnconfirmed},
+			ready.Reason)
 	if failed {
 		return l.broken("the host cannot be removed", "fix the cause in the message; Drover retries within an hour",
-			"or remove the host in the cloud yourself, then run: kubectl -n "+w.Namespace+" annotate "+strings.ToLower(ref.Kind)+" "+ref.Name+" "+rkev1.ForceMachineRemoveAnnotation+"=true").
+			"or remove the host in the cloud yourself, then run: kubectl -n "+w.Namespace+" annotate "+
+				strings.ToLower(ref.Kind)+" "+ref.Name+" "+rkev1.ForceMachineRemoveAnnotation+"=true").
 			of(ready).until("the next attempt", "timer", "Secret (state)")
 	}
 	if m.Job != nil {
 		return w.jobOf(m, "remove the host")
 	}
-	return l.waiting(w, "the host is being removed", m.Host.DeletionTimestamp.Time, deletionDeadline, w.get(ref.Kind, ref.Name), serverLogs()).
-		of(ready).because("", "its finalizers: "+held(m.Host.Finalizers)).until("the end of the Job", "Job").since(m.Host.DeletionTimestamp.Time)
+	return l.waiting(w, "the host is being removed", m.Host.DeletionTimestamp.Time, deletionDeadline,
+		w.get(ref.Kind, ref.Name), serverLogs()).
+		of(ready).because("", "its finalizers: "+held(m.Host.Finalizers)).until("the end of the Job",
+		"Job").since(m.Host.DeletionTimestamp.Time)
 }
 
 func (w *World) machineRemoval(m *Machine) Link {
 	l := link(LinkDeletion, "Machine "+w.Namespace+"/"+m.Name)
 	deleting := conditions.GetMeta(m.Status.Conditions, clusterv1.MachineDeletingCondition)
-	l = l.waiting(w, "it is being deleted; its finalizers: "+held(m.Finalizers), m.DeletionTimestamp.Time, deletionDeadline,
-		w.get("machines.cluster.x-k8s.io", m.Name), "see the objects that it waits for; do not remove finalizers by hand before the host is removed")
+	l = l.waiting(w, "it is being deleted; its finalizers: "+held(m.Finalizers), m.DeletionTimestamp.Time,
+		deletionDeadline,
+		w.get("machines.cluster.x-k8s.io", m.Name),
+		"see the objects that it waits for; do not remove finalizers by hand before the host is removed")
 	return l.ofMeta(deleting).until("the owners of the finalizers", "Machine").since(m.DeletionTimestamp.Time)
 }
 
@@ -116,12 +125,14 @@ func (w *World) deletion(machinesWork bool) Link {
 			holds = append(holds, name+" has "+held(meta.Finalizers))
 		}
 	}
-	l = l.waiting(w, "it is being deleted; finalizers: "+strings.Join(holds, ", "), since, deletionDeadline, serverLogs(),
+	l = l.waiting(w, "it is being deleted; finalizers: "+strings.Join(holds, ", "), since, deletionDeadline,
+		serverLogs(),
 		"look for remaining objects of the cluster: drover support-bundle lists them")
 	if len(w.Machines) > 0 {
 		l.What = "it is being deleted, and still has machines"
 	}
-	return l.of(conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRemoved)).until("the owners of the finalizers", "Cluster", "CAPI Cluster", "Machine").
+	return l.of(conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRemoved)).until(
+		"the owners of the finalizers", "Cluster", "CAPI Cluster", "Machine").
 		since(since).behind(machinesWork)
 }
 

@@ -21,7 +21,8 @@ func removed() World {
 	m := w.of("w-1")
 	m.DeletionTimestamp, m.Finalizers = since, []string{clusterv1.MachineFinalizer}
 	m.Host.DeletionTimestamp, m.Host.Finalizers = since, []string{rkev1.MachineProvisionFinalizer}
-	m.Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "DeleteError", "Removing the host failed: the cloud answers 403")}
+	m.Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "DeleteError",
+		"Removing the host failed: the cloud answers 403")}
 	return w
 }
 
@@ -33,7 +34,8 @@ func TestDiagnose_StuckRemovalNamesTheFinalizers(t *testing.T) {
 		state  State
 		says   string
 	}{
-		"a host that cannot be removed": {func(*World) {}, LinkHost, "SimMachine fleet-default/w-1", Broken, "cannot be removed"},
+		"a host that cannot be removed": {func(*World) {}, LinkHost, "SimMachine fleet-default/w-1", Broken,
+			"cannot be removed"},
 		"a host that is being removed": {func(w *World) {
 			w.of("w-1").Host.Status.Conditions = nil
 			w.of("w-1").Host.DeletionTimestamp = new(at(noon.Add(-time.Minute)))
@@ -41,14 +43,16 @@ func TestDiagnose_StuckRemovalNamesTheFinalizers(t *testing.T) {
 		"a member that has not left etcd": {func(w *World) {
 			w.of("w-1").Annotations = map[string]string{rkev1.PreTerminateAnnotation: "x"}
 		}, LinkMachine, "Machine fleet-default/w-1", Broken, "etcd member"},
-		"a Machine without a host": {func(w *World) { w.of("w-1").Host = nil }, LinkDeletion, "Machine fleet-default/w-1", Broken, "Cluster API's core"},
+		"a Machine without a host": {func(w *World) { w.of("w-1").Host = nil }, LinkDeletion,
+			"Machine fleet-default/w-1", Broken, "Cluster API's core"},
 		"a finalizer of another program": {func(w *World) {
 			w.Machines, w.Cluster.Finalizers = nil, append(w.Cluster.Finalizers, "example.com/guard")
 		}, LinkDeletion, trunk, Broken, "example.com/guard (another program"},
 		"the remaining objects": {func(w *World) {
 			w.Machines, w.Cluster.DeletionTimestamp = nil, new(at(noon.Add(-time.Minute)))
 		}, LinkDeletion, trunk, Waiting, "CAPI Cluster fleet-default/demo has " + clusterv1.ClusterFinalizer},
-		"a pause": {func(w *World) { w.Core.Spec.Paused = new(true) }, LinkPause, "CAPI Cluster fleet-default/demo", Broken, "paused"},
+		"a pause": {func(w *World) { w.Core.Spec.Paused = new(true) }, LinkPause, "CAPI Cluster fleet-default/demo",
+			Broken, "paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := removed()
@@ -72,24 +76,28 @@ func TestDiagnose_HeldMemberSaysWhy(t *testing.T) {
 	m := w.of("w-1")
 	m.Annotations = map[string]string{rkev1.PreTerminateAnnotation: "x"}
 	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
-		Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: "WaitingForPreTerminateHook", Message: "the hook exists",
+		Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: "WaitingForPreTerminateHook",
+		Message: "the hook exists",
 	})
 	m.Bootstrap.Status.Conditions = append(m.Bootstrap.Status.Conditions, metav1.Condition{
-		Type: rkev1.ConditionEtcdMemberLeft, Status: metav1.ConditionFalse, Reason: "EtcdMemberHeld", Message: "no other healthy etcd member",
+		Type: rkev1.ConditionEtcdMemberLeft, Status: metav1.ConditionFalse, Reason: "EtcdMemberHeld",
+		Message: "no other healthy etcd member",
 	})
 	r := Diagnose(w)
 	if len(r.Findings) != 1 {
 		t.Fatalf("the findings are %+v", r.Findings)
 	}
 	l := r.Findings[0].Link
-	if l.Reason != "EtcdMemberHeld" || l.Why != "no other healthy etcd member" || !strings.Contains(strings.Join(l.Do, "\n"), "its data are lost") {
+	if l.Reason != "EtcdMemberHeld" || l.Why != "no other healthy etcd member" ||
+		!strings.Contains(strings.Join(l.Do, "\n"), "its data are lost") {
 		t.Errorf("got %+v", l)
 	}
 }
 
 func TestHeld_KnowsAllFinalizersOfDrover(t *testing.T) {
 	for _, finalizer := range []string{
-		provv1.RKEClusterFinalizer, provv1.ProvisioningClusterFinalizer, rkev1.PlanControlPlaneFinalizer, rkev1.BootstrapEtcdRemovalFinalizer,
+		provv1.RKEClusterFinalizer, provv1.ProvisioningClusterFinalizer, rkev1.PlanControlPlaneFinalizer,
+		rkev1.BootstrapEtcdRemovalFinalizer,
 		rkev1.UnmanagedMachineFinalizer, rkev1.MachineProvisionFinalizer, metav1.FinalizerDeleteDependents,
 	} {
 		if strings.Contains(held([]string{finalizer}), "another program") {

@@ -39,7 +39,8 @@ func Diagnose(w World) Report {
 		root.Branches = append(root.Branches, Branch{Title: "Removal", Links: []Link{w.deletion(working)}})
 	} else {
 		root.Branches = append(root.Branches,
-			Branch{Title: "Control plane", Links: []Link{w.rollout(working)}}, Branch{Title: "API", Links: w.api(working)})
+			Branch{Title: "Control plane", Links: []Link{w.rollout(working)}},
+			Branch{Title: "API", Links: w.api(working)})
 	}
 	w.finish(&root)
 	out := Report{Cluster: w.Namespace + "/" + w.Name, At: w.Now, Tree: root, Notes: w.notes()}
@@ -80,7 +81,8 @@ func (w *World) notes() []string {
 		out = append(out, "cannot read "+kind+": "+w.told(w.Unread[kind]))
 	}
 	for _, hook := range w.Unasked {
-		out = append(out, w.told("the API server skips a webhook of Drover, so only conditions show mistakes: "+hook.Name+": "+hook.Problem))
+		out = append(out, w.told("the API server skips a webhook of Drover, so only conditions show mistakes: "+
+			hook.Name+": "+hook.Problem))
 	}
 	if w.ControlPlane == nil {
 		return out
@@ -178,12 +180,14 @@ func (w *World) explain() string {
 
 // serverLogs says where to find the controllers' logs.
 func serverLogs() string {
-	return "see the logs of the leading server: kubectl -n drover-system logs deploy/drover, or the output of drover server"
+	return "see the logs of the leading server: kubectl -n drover-system logs deploy/drover, or the output of " +
+		"drover server"
 }
 
 // get is the command that shows an object.
 func (w *World) get(kind, name string) string {
-	return fmt.Sprintf("see its conditions and events: kubectl -n %s describe %s %s", w.Namespace, strings.ToLower(kind), name)
+	return fmt.Sprintf("see its conditions and events: kubectl -n %s describe %s %s", w.Namespace,
+		strings.ToLower(kind), name)
 }
 
 // newest returns the newest pod, nil if there is none.

@@ -35,9 +35,12 @@ const trunk = "Cluster fleet-default/demo"
 
 // faults are in the order of the links: first the trunk, then the branches.
 var faults = []fault{
-	{"kinds that are not served", trunk, LinkDefinitions, Broken, func(w *World) { w.MissingKinds = []string{"RKEBootstrap"} }},
+	{"kinds that are not served", trunk, LinkDefinitions, Broken, func(w *World) {
+		w.MissingKinds = []string{"RKEBootstrap"}
+	}},
 	{"a webhook without pods", trunk, LinkAdmission, Broken, func(w *World) {
-		w.Webhooks = []Webhook{{Name: "ValidatingWebhookConfiguration guard, webhook guard.example.com", Problem: "Service guard/guard has no ready endpoints"}}
+		w.Webhooks = []Webhook{{Name: "ValidatingWebhookConfiguration guard, webhook guard.example.com",
+			Problem: "Service guard/guard has no ready endpoints"}}
 	}},
 	{"a clock ahead", trunk, LinkClock, Broken, func(w *World) {
 		w.Lease = w.Lease.DeepCopy()
@@ -50,44 +53,61 @@ var faults = []fault{
 			w.Lease.ManagedFields[i].Time = new(at(w.Lease.ManagedFields[i].Time.Add(-5 * time.Minute)))
 		}
 	}},
-	{"a cluster of another instance", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations[rkev1.InstanceAnnotation] = "elsewhere" }},
+	{"a cluster of another instance", trunk, LinkOwner, Broken, func(w *World) {
+		w.Cluster.Annotations[rkev1.InstanceAnnotation] = "elsewhere"
+	}},
 	{"a missing credential", trunk, LinkCredential, Broken, func(w *World) { w.Credentials[0].Exists = false }},
 	{"an inactive driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver.Spec.Active = false }},
 	{"an invalid spec", trunk, LinkCluster, Broken, func(w *World) {
-		w.Cluster.Status.Conditions[1] = condition("RKECluster", "False", "InvalidSpec", "spec.kubernetesVersion: Required value")
+		w.Cluster.Status.Conditions[1] = condition("RKECluster", "False", "InvalidSpec",
+			"spec.kubernetesVersion: Required value")
 	}},
-	{"a missing management cluster", trunk, LinkManagement, Broken, func(w *World) { w.Management, w.Cluster.Status.ClusterName = nil, "" }},
-	{"without a core", trunk, LinkCore, Broken, func(w *World) { w.Core.Status.ObservedGeneration, w.Core.Status.Conditions = 0, nil }},
+	{"a missing management cluster", trunk, LinkManagement, Broken, func(w *World) {
+		w.Management, w.Cluster.Status.ClusterName = nil, ""
+	}},
+	{"without a core", trunk, LinkCore, Broken, func(w *World) {
+		w.Core.Status.ObservedGeneration, w.Core.Status.Conditions = 0, nil
+	}},
 	{"a pause", trunk, LinkPause, Broken, func(w *World) { w.Core.Spec.Paused = new(true) }},
-	{"infrastructure that is not ready", trunk, LinkInfrastructure, Broken, func(w *World) { w.Core.Status.Initialization.InfrastructureProvisioned = nil }},
+	{"infrastructure that is not ready", trunk, LinkInfrastructure, Broken, func(w *World) {
+		w.Core.Status.Initialization.InfrastructureProvisioned = nil
+	}},
 	{"lost tokens", trunk, LinkConfiguration, Broken, func(w *World) {
-		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonTokensLost, Message: "The join tokens are lost", Wakes: []planner.Wake{planner.WakeStateSecret}, NeedsPerson: true}
+		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonTokensLost, Message: "The join tokens are lost",
+			Wakes: []planner.Wake{planner.WakeStateSecret}, NeedsPerson: true}
 	}},
 
-	{"a pool without a MachineDeployment", "Pool servers", LinkPool, Broken, func(w *World) { w.Deployments = w.Deployments[1:] }},
+	{"a pool without a MachineDeployment", "Pool servers", LinkPool, Broken, func(w *World) {
+		w.Deployments = w.Deployments[1:]
+	}},
 	{"quota", "Pool servers", LinkMachines, Broken, func(w *World) {
 		if d := w.deployment("servers"); d != nil {
 			d.Spec.Replicas = new(int32(2))
 		}
-		w.Events = append(w.Events, Event{Kind: "MachineSet", Name: "demo-servers-x", Reason: "FailedCreate", Message: "exceeded quota: few, requested: 1", Last: noon})
+		w.Events = append(w.Events, Event{Kind: "MachineSet", Name: "demo-servers-x", Reason: "FailedCreate",
+			Message: "exceeded quota: few, requested: 1", Last: noon})
 	}},
 	{"an excluded machine", "Machine s-1", LinkMachine, Broken, func(w *World) {
 		w.of("s-1").Annotations = map[string]string{rkev1.RollOutSkipAnnotation: "true"}
 	}},
 	{"invalid bootstrap data", "Machine s-1", LinkBootstrap, Broken, func(w *World) {
-		w.of("s-1").Bootstrap.Status.Conditions = []metav1.Condition{meta("Ready", "False", "BadInput", "spec.agentEnvVars: no shell can have variables with the names [\"a b\"]")}
+		w.of("s-1").Bootstrap.Status.Conditions = []metav1.Condition{meta("Ready", "False", "BadInput",
+			"spec.agentEnvVars: no shell can have variables with the names [\"a b\"]")}
 	}},
 	{"a host without its credential", "Machine s-1", LinkHost, Broken, func(w *World) {
 		w.of("s-1").unhosted()
 		w.of("s-1").Job = nil
-		w.of("s-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "CredentialMissing", "Secret fleet-default/cloud, the cloud credential of the machine, does not exist")}
+		w.of("s-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "CredentialMissing",
+			"Secret fleet-default/cloud, the cloud credential of the machine, does not exist")}
 	}},
 	{"a failed Job", "Machine s-1", LinkJob, Broken, func(w *World) {
 		m := w.of("s-1")
 		m.unhosted()
-		m.Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: at(noon.Add(-time.Minute))}}
+		m.Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue,
+			LastTransitionTime: at(noon.Add(-time.Minute))}}
 		m.Pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "quota of instances reached, password: hunter2"},
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1,
+				Message: "quota of instances reached, password: hunter2"},
 		}}}
 	}},
 	{"an invalid plan Secret", "Machine s-1", LinkPlan, Broken, func(w *World) {
@@ -98,18 +118,21 @@ var faults = []fault{
 		state := &w.of("s-1").Known.Plan.State
 		state.FailureCount, state.FailedChecksum, state.Failed, state.MaxFailures = 100, "c", true, 100
 		state.FailedOutput = map[string][]byte{
-			nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 7}.Encode(), "install": []byte("curl: no route to host, with token: K10aaaaaaaaaa::server:abc"),
+			nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 7}.Encode(),
+			"install":              []byte("curl: no route to host, with token: K10aaaaaaaaaa::server:abc"),
 		}
 	}},
 	{"a lost node", "Machine s-1", LinkNode, Broken, func(w *World) {
 		w.of("s-1").Known.NodeLostSince = noon.Add(-10 * time.Minute)
-		w.of("s-1").Status.Conditions = append(w.of("s-1").Status.Conditions[:0:0], meta("NodeHealthy", "Unknown", "NodeUnhealthy", "Node.Ready: Kubelet stopped posting node status"))
+		w.of("s-1").Status.Conditions = append(w.of("s-1").Status.Conditions[:0:0],
+			meta("NodeHealthy", "Unknown", "NodeUnhealthy", "Node.Ready: Kubelet stopped posting node status"))
 		w.of("s-1").Status.NodeRef.Name = "node-s-1"
 	}},
 	{"an image that cannot be pulled", "Machine w-1", LinkJob, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: `Back-off pulling image "rancher/machine:none"`},
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+				Message: `Back-off pulling image "rancher/machine:none"`},
 		}}}
 	}},
 	{"an agent that never connected", "Machine w-1", LinkAgent, Broken, func(w *World) {
@@ -121,13 +144,15 @@ var faults = []fault{
 		if w.Decision.Wait != nil {
 			return // it waits for one thing only
 		}
-		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonEtcdUnhealthy, Message: "etcd members do not answer", Wakes: []planner.Wake{planner.WakeMachine}, NeedsPerson: true}
+		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonEtcdUnhealthy,
+			Message: "etcd members do not answer", Wakes: []planner.Wake{planner.WakeMachine}, NeedsPerson: true}
 	}},
 	{"an unreachable API", "API", LinkConnection, Broken, func(w *World) {
 		if w.Core.Status.ObservedGeneration == 0 {
 			return // no core probes the connection
 		}
-		w.Core.Status.Conditions = []metav1.Condition{meta("RemoteConnectionProbe", "False", "ProbeFailed", "Remote connection probe failed: dial tcp 192.0.2.1:6443: i/o timeout")}
+		w.Core.Status.Conditions = []metav1.Condition{meta("RemoteConnectionProbe", "False", "ProbeFailed",
+			"Remote connection probe failed: dial tcp 192.0.2.1:6443: i/o timeout")}
 	}},
 }
 
@@ -159,24 +184,35 @@ var others = []fault{
 		w.Drivers[0].Driver.Status.AppliedURL, w.Drivers[0].Driver.CreationTimestamp = "", at(noon.Add(-time.Second))
 	}},
 	{"a driver that cannot be downloaded", trunk, LinkDriver, Broken, func(w *World) {
-		w.Drivers[0].Driver.Status.Conditions = []rkev1.GenericCondition{condition("Downloaded", "False", "Error", "the checksum differs")}
+		w.Drivers[0].Driver.Status.Conditions = []rkev1.GenericCondition{condition("Downloaded", "False", "Error",
+			"the checksum differs")}
 	}},
-	{"kinds of a driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].MissingKinds = []string{"SimMachine"} }},
+	{"kinds of a driver", trunk, LinkDriver, Broken, func(w *World) {
+		w.Drivers[0].MissingKinds = []string{"SimMachine"}
+	}},
 	{"without a CAPI Cluster", trunk, LinkCore, Broken, func(w *World) { w.Core = nil }},
-	{"a pause by annotation", trunk, LinkPause, Broken, func(w *World) { w.ControlPlane.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }},
+	{"a pause by annotation", trunk, LinkPause, Broken, func(w *World) {
+		w.ControlPlane.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	}},
 	{"without an RKECluster", trunk, LinkInfrastructure, Broken, func(w *World) { w.Infrastructure = nil }},
-	{"without a control plane", trunk, LinkConfiguration, Broken, func(w *World) { w.ControlPlane, w.Decision = nil, nil }},
-	{"a paused pool", "Pool workers", LinkPool, Broken, func(w *World) { w.Cluster.Spec.RKEConfig.MachinePools[0].Paused = true }},
+	{"without a control plane", trunk, LinkConfiguration, Broken, func(w *World) {
+		w.ControlPlane, w.Decision = nil, nil
+	}},
+	{"a paused pool", "Pool workers", LinkPool, Broken, func(w *World) {
+		w.Cluster.Spec.RKEConfig.MachinePools[0].Paused = true
+	}},
 	{"a machine in creation", "Pool workers", LinkMachines, Waiting, func(w *World) {
 		w.Deployments[1].Spec.Replicas = new(int32(2))
-		w.Deployments[1].Status.Conditions = []metav1.Condition{{Type: "ScalingUp", Status: "True", LastTransitionTime: at(noon.Add(-time.Second))}}
+		w.Deployments[1].Status.Conditions = []metav1.Condition{{Type: "ScalingUp", Status: "True",
+			LastTransitionTime: at(noon.Add(-time.Second))}}
 	}},
 	{"without an RKEBootstrap", "Machine w-1", LinkBootstrap, Broken, func(w *World) { w.of("w-1").Bootstrap = nil }},
 	{"without a host object", "Machine w-1", LinkHost, Broken, func(w *World) { w.of("w-1").Host = nil }},
 	{"a host with a forbidden credential", "Machine w-1", LinkHost, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Job = nil
-		w.of("w-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "AccessDenied", "Secret other/cloud may not be used")}
+		w.of("w-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "AccessDenied",
+			"Secret other/cloud may not be used")}
 	}},
 	{"a failed host", "Machine w-1", LinkHost, Broken, func(w *World) {
 		w.of("w-1").unhosted()
@@ -190,15 +226,18 @@ var others = []fault{
 	{"a Job without a pod", "Machine w-1", LinkJob, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Pods = nil
-		w.Events = []Event{{Kind: "Job", Name: "w-1-machine-provision", Reason: "FailedCreate", Message: "exceeded quota: pods", Last: noon}}
+		w.Events = []Event{{Kind: "Job", Name: "w-1-machine-provision", Reason: "FailedCreate",
+			Message: "exceeded quota: pods", Last: noon}}
 	}},
 	{"an unschedulable pod", "Machine w-1", LinkJob, Broken, func(w *World) {
 		w.of("w-1").unhosted()
-		w.of("w-1").Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
+		w.of("w-1").Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled,
+			Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
 	}},
 	{"a host without an ID", "Machine w-1", LinkJob, Broken, func(w *World) {
 		w.of("w-1").unhosted()
-		w.of("w-1").Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: at(past)}}
+		w.of("w-1").Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete,
+			Status: corev1.ConditionTrue, LastTransitionTime: at(past)}}
 	}},
 	{"without a plan Secret", "Machine w-1", LinkPlan, Broken, func(w *World) { w.of("w-1").Known.Plan = nil }},
 	{"an agent before its first connection", "Machine w-1", LinkAgent, Waiting, func(w *World) {
@@ -209,14 +248,22 @@ var others = []fault{
 		w.of("w-1").Known.Plan.DeliveredAt = noon.Add(-time.Hour)
 		w.of("w-1").Known.Plan.State.InSync, w.of("w-1").Known.Plan.State.AppliedChecksum = false, "former"
 	}},
-	{"a failing probe", "Machine w-1", LinkAgent, Broken, func(w *World) { w.of("w-1").Known.Plan.State.ProbeStatuses = nil }},
-	{"a node that does not come up", "Machine w-1", LinkNode, Broken, func(w *World) { w.of("w-1").Status.NodeRef = clusterv1.MachineNodeReference{} }},
+	{"a failing probe", "Machine w-1", LinkAgent, Broken, func(w *World) {
+		w.of("w-1").Known.Plan.State.ProbeStatuses = nil
+	}},
+	{"a node that does not come up", "Machine w-1", LinkNode, Broken, func(w *World) {
+		w.of("w-1").Status.NodeRef = clusterv1.MachineNodeReference{}
+	}},
 	{"an unhealthy node", "Machine w-1", LinkNode, Broken, func(w *World) {
 		w.of("w-1").Status.Conditions[1] = meta("NodeHealthy", "False", "NodeUnhealthy", "DiskPressure")
 	}},
 	{"without a kubeconfig", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig = false }},
-	{"an agent that never connected", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig, w.ReachedByAgent = false, true }},
-	{"an API that never answered", "API", LinkConnection, Broken, func(w *World) { w.Management.Status.Conditions, w.Core.Status.Conditions = nil, nil }},
+	{"an agent that never connected", "API", LinkKubeconfig, Broken, func(w *World) {
+		w.Kubeconfig, w.ReachedByAgent = false, true
+	}},
+	{"an API that never answered", "API", LinkConnection, Broken, func(w *World) {
+		w.Management.Status.Conditions, w.Core.Status.Conditions = nil, nil
+	}},
 	{"a cluster that is not ready", "API", LinkReady, Broken, func(w *World) {
 		w.Cluster.Status.Conditions[2] = condition("Ready", "Unknown", "Waiting", "configuring")
 	}},
@@ -258,7 +305,8 @@ func TestDiagnose_NamesTheBrokenLink(t *testing.T) {
 				t.Fatalf("the findings are %+v", r.Findings)
 			}
 			found := r.Findings[0]
-			if got := found.Chain[len(found.Chain)-1]; got != f.branch || found.Name != f.link || found.State != f.state || r.Result != f.state {
+			if got := found.Chain[len(found.Chain)-1]; got != f.branch || found.Name != f.link ||
+				found.State != f.state || r.Result != f.state {
 				t.Errorf("got %s of %s, %s; want %s of %s, %s", found.Name, got, found.State, f.link, f.branch, f.state)
 			}
 			if f.name == "a host with a forbidden credential" && found.What != "Drover cannot create the host" {
@@ -287,7 +335,8 @@ func TestDiagnose_NeverAdvisesToMarkACluster(t *testing.T) {
 		}
 	}
 	if adopts != 4 {
-		t.Errorf("%d findings name drover adopt, want it for clusters of other instances and managers, and for a released cluster", adopts)
+		t.Errorf("%d findings name drover adopt, want it for clusters of other instances and managers, and for a "+
+			"released cluster", adopts)
 	}
 }
 
@@ -338,7 +387,8 @@ func TestDiagnose_MachineWaitsForItsTurn(t *testing.T) {
 	w.of("s-1").unplanned()
 	w.of("w-1").unplanned()
 	w.of("w-1").Known.Plan.State.PlanExists = false
-	w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonConfiguring, Message: "configuring bootstrap node(s) s-1", Wakes: []planner.Wake{planner.WakePlanSecret}}
+	w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonConfiguring,
+		Message: "configuring bootstrap node(s) s-1", Wakes: []planner.Wake{planner.WakePlanSecret}}
 	r := Diagnose(w)
 	if len(r.Findings) != 1 || r.Findings[0].Object != "agent of s-1" || r.Result != Waiting {
 		t.Errorf("%s, findings: %+v", r.Result, r.Findings)
@@ -347,10 +397,12 @@ func TestDiagnose_MachineWaitsForItsTurn(t *testing.T) {
 
 func TestDiagnose_ForbiddenReadsAreNotes(t *testing.T) {
 	w := healthy()
-	w.Unread = map[string]string{"leases": "leases is forbidden", "nodedrivers": "forbidden", "definitions": "forbidden"}
+	w.Unread = map[string]string{"leases": "leases is forbidden", "nodedrivers": "forbidden",
+		"definitions": "forbidden"}
 	w.Lease, w.Drivers, w.MissingKinds = nil, nil, []string{"Cluster"}
 	r := Diagnose(w)
-	want := []string{"cannot read definitions: forbidden", "cannot read leases: leases is forbidden", "cannot read nodedrivers: forbidden"}
+	want := []string{"cannot read definitions: forbidden", "cannot read leases: leases is forbidden",
+		"cannot read nodedrivers: forbidden"}
 	if diff := cmp.Diff(want, r.Notes); diff != "" || r.Result != OK {
 		t.Errorf("%s, notes (-want +got):\n%s", r.Result, diff)
 	}
@@ -359,9 +411,11 @@ func TestDiagnose_ForbiddenReadsAreNotes(t *testing.T) {
 // A webhook of Drover that the API server cannot call is a note. It breaks no link.
 func TestDiagnose_SkippedWebhookOfDroverIsANote(t *testing.T) {
 	w := healthy()
-	w.Unasked = []Webhook{{Name: "ValidatingWebhookConfiguration drover, reference.admission.drover.io", Problem: "it has no authorities"}}
+	w.Unasked = []Webhook{{Name: "ValidatingWebhookConfiguration drover, reference.admission.drover.io",
+		Problem: "it has no authorities"}}
 	r := Diagnose(w)
-	if r.Result != OK || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "reference.admission.drover.io: it has no authorities") {
+	if r.Result != OK || len(r.Notes) != 1 ||
+		!strings.Contains(r.Notes[0], "reference.admission.drover.io: it has no authorities") {
 		t.Errorf("%s, notes: %v", r.Result, r.Notes)
 	}
 }
@@ -371,7 +425,8 @@ func TestPrint(t *testing.T) {
 	secret.Secrets.Add("correct-horse")
 	several := healthy()
 	for _, f := range faults {
-		if slices.Contains([]string{"an instruction that fails", "an image that cannot be pulled", "a rollout that waits for a person"}, f.name) {
+		if slices.Contains([]string{"an instruction that fails", "an image that cannot be pulled",
+			"a rollout that waits for a person"}, f.name) {
 			f.breaks(&several)
 		}
 	}
@@ -385,7 +440,8 @@ func TestPrint(t *testing.T) {
 		w   World
 		all bool
 	}{
-		"healthy": {healthy(), false}, "healthy-all": {healthy(), true}, "several": {several, false}, "several-all": {several, true}, "leader": {alone, false}, "pool": {pool, false},
+		"healthy": {healthy(), false}, "healthy-all": {healthy(), true}, "several": {several, false},
+		"several-all": {several, true}, "leader": {alone, false}, "pool": {pool, false},
 		"removal": {removed(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -403,10 +459,14 @@ func TestPrint(t *testing.T) {
 // Each reason of a wait belongs to one link: "configuration" if no machine can end the wait, or another one.
 func TestOwnReasons_CoverTheWaits(t *testing.T) {
 	others := []planner.Reason{
-		planner.ReasonCacheBehind, planner.ReasonPaused, planner.ReasonInfrastructure, planner.ReasonDeleting, planner.ReasonUninitializing,
-		planner.ReasonEtcdDeleting, planner.ReasonEtcdStays, planner.ReasonEtcdUnhealthy, planner.ReasonNoInitNode, planner.ReasonInitNodeLost,
-		planner.ReasonConfiguring, planner.ReasonDraining, planner.ReasonDrainOverdue, planner.ReasonUncordoning, planner.ReasonChangePending,
-		planner.ReasonPoolPaused, planner.ReasonLeftOut, planner.ReasonJoinURL, planner.ReasonControlPlane, planner.ReasonMachinesUnhealthy,
+		planner.ReasonCacheBehind, planner.ReasonPaused, planner.ReasonInfrastructure, planner.ReasonDeleting,
+		planner.ReasonUninitializing,
+		planner.ReasonEtcdDeleting, planner.ReasonEtcdStays, planner.ReasonEtcdUnhealthy, planner.ReasonNoInitNode,
+		planner.ReasonInitNodeLost,
+		planner.ReasonConfiguring, planner.ReasonDraining, planner.ReasonDrainOverdue, planner.ReasonUncordoning,
+		planner.ReasonChangePending,
+		planner.ReasonPoolPaused, planner.ReasonLeftOut, planner.ReasonJoinURL, planner.ReasonControlPlane,
+		planner.ReasonMachinesUnhealthy,
 		planner.ReasonOperation, planner.ReasonResuming,
 	}
 	for _, reason := range planner.Reasons() {

@@ -28,10 +28,12 @@ func (w *World) machineLinks(m *Machine) []Link {
 func (w *World) machine(m *Machine) Link {
 	l := link(LinkMachine, "Machine "+w.Namespace+"/"+m.Name)
 	if _, paused := m.Annotations[clusterv1.PausedAnnotation]; paused {
-		return l.broken("a user has paused it", "remove the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", "Machine")
+		return l.broken("a user has paused it", "remove the annotation "+clusterv1.PausedAnnotation+
+			" away").until("the end of the pause", "Machine")
 	}
 	if strings.EqualFold(m.Annotations[rkev1.RollOutSkipAnnotation], "true") {
-		return l.broken("a user has excluded it from rollouts", "remove the annotation "+rkev1.RollOutSkipAnnotation+" away").until("the annotation", "Machine")
+		return l.broken("a user has excluded it from rollouts", "remove the annotation "+rkev1.RollOutSkipAnnotation+
+			" away").until("the annotation", "Machine")
 	}
 	return l
 }
@@ -47,23 +49,28 @@ func (w *World) bootstrap(m *Machine) Link {
 		return l
 	}
 	if m.Bootstrap == nil {
-		return l.waiting(w, "it does not exist", m.CreationTimestamp.Time, briefly, w.get("machines.cluster.x-k8s.io", m.Name)).
+		return l.waiting(w, "it does not exist", m.CreationTimestamp.Time, briefly,
+			w.get("machines.cluster.x-k8s.io", m.Name)).
 			until("Cluster API's core", "MachineSet")
 	}
 	ready := conditions.GetMeta(m.Bootstrap.Status.Conditions, rkev1.ConditionReady)
 	switch {
 	case ready != nil && ready.Status == metav1.ConditionFalse:
-		return l.broken("Drover cannot create the machine's bootstrap data", "correct the fields in the message").ofMeta(ready).until("a change", "Cluster", "RKEControlPlane")
+		return l.broken("Drover cannot create the machine's bootstrap data",
+			"correct the fields in the message").ofMeta(ready).until("a change", "Cluster", "RKEControlPlane")
 	case m.Bootstrap.Status.DataSecretName == nil:
-		return l.waiting(w, "the machine has no bootstrap data yet", m.Bootstrap.CreationTimestamp.Time, briefly, serverLogs()).
-			ofEvent(w.lastWarning("RKEBootstrap", name)).until("the server", "Machine", "RKEControlPlane", "ServiceAccount", "Secret (token)")
+		return l.waiting(w, "the machine has no bootstrap data yet", m.Bootstrap.CreationTimestamp.Time, briefly,
+			serverLogs()).
+			ofEvent(w.lastWarning("RKEBootstrap", name)).until("the server", "Machine", "RKEControlPlane",
+			"ServiceAccount", "Secret (token)")
 	}
 	return l
 }
 
 // hostReady reports whether the machine has a node, or its infrastructure provider reports the host as ready.
 func (m *Machine) hostReady() bool {
-	return m.Status.NodeRef.Name != "" || conditions.IsTrueMeta(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+	return m.Status.NodeRef.Name != "" ||
+		conditions.IsTrueMeta(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 }
 
 func (w *World) host(m *Machine) Link {
@@ -73,7 +80,8 @@ func (w *World) host(m *Machine) Link {
 		if why := w.Unread["machines of drivers"]; why != "" {
 			return l.unknown(why)
 		}
-		return l.waiting(w, "it does not exist", m.CreationTimestamp.Time, briefly, w.get("machines.cluster.x-k8s.io", m.Name)).until("Cluster API's core", "MachineSet")
+		return l.waiting(w, "it does not exist", m.CreationTimestamp.Time, briefly,
+			w.get("machines.cluster.x-k8s.io", m.Name)).until("Cluster API's core", "MachineSet")
 	}
 	if !m.Host.Driven {
 		return w.foreignHost(m, l)
@@ -84,18 +92,22 @@ func (w *World) host(m *Machine) Link {
 	case m.hostReady():
 		return l
 	case paused:
-		return l.broken("a user has paused it", "remove the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", ref.Kind)
+		return l.broken("a user has paused it", "remove the annotation "+clusterv1.PausedAnnotation+
+			" away").until("the end of the pause", ref.Kind)
 	case ready != nil && machinejob.Blocked(ready.Reason):
-		return l.broken("Drover cannot create the host", "create the objects in the message").of(ready).until("the next attempt", "timer")
+		return l.broken("Drover cannot create the host", "create the objects in the message").of(ready).until(
+			"the next attempt", "timer")
 	case m.Host.Status.FailureReason != "" && m.Job == nil:
 		l = l.broken("the creation of the host failed", "see the message; a new machine replaces this one",
-			"to keep failed machines longer, set --delete-machine-on-failure-after of the server").of(ready).until("the deletion of the Machine", "Machine")
+			"to keep failed machines longer, set --delete-machine-on-failure-after of the server").of(ready).until(
+			"the deletion of the Machine", "Machine")
 		if l.Why == "" {
 			l.Why = m.Host.Status.FailureMessage
 		}
 		return l
 	case conditions.Get(m.Host.Status.Conditions, rkev1.ConditionCreateJob) == nil:
-		return l.waiting(w, "the creation of the host has not started", m.Host.CreationTimestamp.Time, briefly, w.get(ref.Kind, ref.Name), serverLogs()).
+		return l.waiting(w, "the creation of the host has not started", m.Host.CreationTimestamp.Time, briefly,
+			w.get(ref.Kind, ref.Name), serverLogs()).
 			ofEvent(w.lastWarning(m.Host.Kind, m.Host.Name)).until("the server", "Machine", "Cluster (CAPI)")
 	}
 	return l
@@ -106,8 +118,10 @@ func (w *World) foreignHost(m *Machine, l Link) Link {
 	if m.hostReady() {
 		return l
 	}
-	return l.waiting(w, "the host is not ready", m.Host.CreationTimestamp.Time, patiently, w.get(m.Host.Kind, m.Host.Name)).
-		ofMeta(conditions.GetMeta(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)).until("its provider, or the host's agent", m.Host.Kind)
+	return l.waiting(w, "the host is not ready", m.Host.CreationTimestamp.Time, patiently,
+		w.get(m.Host.Kind, m.Host.Name)).
+		ofMeta(conditions.GetMeta(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)).until(
+		"its provider, or the host's agent", m.Host.Kind)
 }
 
 func (w *World) job(m *Machine) Link {
@@ -130,7 +144,8 @@ func (w *World) jobOf(m *Machine, purpose string) Link {
 		if why := w.Unread["jobs"]; why != "" {
 			return l.unknown(why)
 		}
-		return l.waiting(w, "the Job to "+purpose+" does not exist", m.Host.CreationTimestamp.Time, briefly, w.get(m.Host.Kind, m.Host.Name), serverLogs()).
+		return l.waiting(w, "the Job to "+purpose+" does not exist", m.Host.CreationTimestamp.Time, briefly,
+			w.get(m.Host.Kind, m.Host.Name), serverLogs()).
 			of(conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)).until("the server", "Job")
 	}
 	observed, pod := machinejob.Observe(m.Job, m.Pods), newest(m.Pods)
@@ -141,10 +156,13 @@ func (w *World) jobOf(m *Machine, purpose string) Link {
 		if code := exitCode(pod); code != 0 {
 			what += fmt.Sprintf(" with exit code %d", code)
 		}
-		return l.broken(what, logs, "fix the cause that the output shows; a new machine replaces one whose creation failed").
-			because(rkev1.ReasonCreateError, observed.Message).since(observed.Ended).until("the deletion of the Machine, or the next attempt", "Machine", "timer")
+		return l.broken(what, logs,
+			"fix the cause that the output shows; a new machine replaces one whose creation failed").
+			because(rkev1.ReasonCreateError, observed.Message).since(observed.Ended).until(
+			"the deletion of the Machine, or the next attempt", "Machine", "timer")
 	case observed.Phase == machinejob.PhaseSucceeded:
-		return l.waiting(w, "the host was created, but its ID is not known yet", observed.Ended, briefly, w.get(m.Host.Kind, m.Host.Name), serverLogs()).
+		return l.waiting(w, "the host was created, but its ID is not known yet", observed.Ended, briefly,
+			w.get(m.Host.Kind, m.Host.Name), serverLogs()).
 			until("the ID of the host", "Secret (state)", "Secret (plan)")
 	case pod == nil:
 		l = l.waiting(w, "the Job to "+purpose+" has no pod", started, briefly, describe).until("the pod", "Pod", "Job")
@@ -154,11 +172,13 @@ func (w *World) jobOf(m *Machine, purpose string) Link {
 		return l
 	case observed.Message != "":
 		reason, why, _ := strings.Cut(observed.Message, ": ")
-		return l.broken("the pod "+pod.Name+" does not start", w.get("pod", pod.Name)).because(reason, why).since(pod.CreationTimestamp.Time).
+		return l.broken("the pod "+pod.Name+" does not start", w.get("pod", pod.Name)).because(reason,
+			why).since(pod.CreationTimestamp.Time).
 			until("the pod", "Pod")
 	}
 	return l.waiting(w, "the Job to "+purpose+" runs", started, patiently, logs).
-		of(conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)).until("the end of the Job", "Job", "Pod").since(started)
+		of(conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)).until("the end of the Job", "Job",
+		"Pod").since(started)
 }
 
 func exitCode(pod *corev1.Pod) int32 {
@@ -185,10 +205,12 @@ func (w *World) node(m *Machine) Link {
 			since = m.Known.Plan.DeliveredAt
 		}
 		return l.waiting(w, "its node does not exist yet", since, patiently,
-			"see the distribution's log on the host: journalctl -u rke2-server -u rke2-agent -u k3s -u k3s-agent", w.explain()).
+			"see the distribution's log on the host: journalctl -u rke2-server -u rke2-agent -u k3s -u k3s-agent",
+			w.explain()).
 			ofMeta(healthy).until("the node", "Machine", "Node").since(since)
 	}
-	do := []string{"check that the host runs and reaches the servers of the cluster", "see the node: kubectl --kubeconfig FILE describe node " + m.Status.NodeRef.Name}
+	do := []string{"check that the host runs and reaches the servers of the cluster",
+		"see the node: kubectl --kubeconfig FILE describe node " + m.Status.NodeRef.Name}
 	if m.Known != nil && !m.Known.NodeLostSince.IsZero() {
 		return l.broken("the node has stopped reporting", do...).ofMeta(healthy).since(m.Known.NodeLostSince).
 			until("the node, or a machine health check that replaces the machine", "Machine", "Node")

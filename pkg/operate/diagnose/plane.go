@@ -28,7 +28,8 @@ func (w *World) definitions() Link {
 		return l
 	}
 	return l.broken("the API server does not serve these kinds: "+strings.Join(w.MissingKinds, ", "),
-		"install the chart drover-crd, or start the server with --crds=install", "look for conflicts: kubectl get crd -o wide").
+		"install the chart drover-crd, or start the server with --crds=install",
+		"look for conflicts: kubectl get crd -o wide").
 		until("the CustomResourceDefinitions", "CustomResourceDefinition")
 }
 
@@ -43,7 +44,8 @@ func (w *World) admission() Link {
 	first := w.Webhooks[0]
 	l.Object = first.Name
 	return l.broken("a webhook does not answer, so the API server refuses writes of this cluster's objects",
-		"start its pods; see its Service and Endpoints", "or delete its configuration if no program needs it").because("", first.Problem)
+		"start its pods; see its Service and Endpoints", "or delete its configuration if no program needs it").because(
+		"", first.Problem)
 }
 
 // clock compares the time that the leader wrote with the API server's time of that write.
@@ -58,8 +60,11 @@ func (w *World) clock() Link {
 	if skew < 0 {
 		direction = "behind"
 	}
-	return l.broken(fmt.Sprintf("the clock of the leading server is %s %s the API server's clock: deadlines and certificates are wrong",
-		skew.Abs().Round(time.Second), direction), "synchronise the clocks of the machines that run the server and the API server")
+	return l.broken(
+		fmt.Sprintf(
+			"the clock of the leading server is %s %s the API server's clock: deadlines and certificates are wrong",
+			skew.Abs().Round(time.Second), direction),
+		"synchronise the clocks of the machines that run the server and the API server")
 }
 
 // renewed is when the leader last renewed its lease, by its own clock and by the API server's clock. Both are zero if
@@ -89,7 +94,8 @@ func (w *World) leader() Link {
 	if why := w.Unread["leases"]; why != "" {
 		return l.unknown(why)
 	}
-	do := []string{"check that the server runs: kubectl -n drover-system get pods, or systemctl status of drover server"}
+	do := []string{
+		"check that the server runs: kubectl -n drover-system get pods, or systemctl status of drover server"}
 	if w.Lease == nil {
 		if len(w.Instances) > 0 || w.Unread["settings"] != "" {
 			return l // a single server holds no lease
@@ -107,11 +113,14 @@ func (w *World) leader() Link {
 	_, renewed := w.renewed()
 	switch {
 	case holder == "" && w.Now.Sub(renewed) <= duration+defaultLease:
-		return l.waiting(w, "no server leads now", renewed, time.Minute, do...).until("another replica that takes the lease", "timer")
+		return l.waiting(w, "no server leads now", renewed, time.Minute,
+			do...).until("another replica that takes the lease", "timer")
 	case holder == "":
-		return l.broken("no server leads: the last one released the lease", do...).since(renewed).until("a server that takes the lease", "timer")
+		return l.broken("no server leads: the last one released the lease",
+			do...).since(renewed).until("a server that takes the lease", "timer")
 	case w.Now.Sub(renewed) > duration:
-		return l.broken("no server leads: "+holder+" has not renewed the lease", append(do, serverLogs())...).since(renewed.Add(duration)).
+		return l.broken("no server leads: "+holder+" has not renewed the lease", append(do, serverLogs())...).since(
+			renewed.Add(duration)).
 			until("a server that takes the lease", "timer")
 	}
 	return l
@@ -142,12 +151,14 @@ func (w *World) kubeconfig(machinesWork bool) Link {
 		return l.unknown(why)
 	}
 	if w.ReachedByAgent {
-		return l.waiting(w, "the agent inside the cluster has not connected yet", w.Cluster.CreationTimestamp.Time, patiently, w.explain(),
+		return l.waiting(w, "the agent inside the cluster has not connected yet", w.Cluster.CreationTimestamp.Time,
+			patiently, w.explain(),
 			"see the agent, on a server of the cluster: kubectl logs -n cattle-system deployment/cattle-cluster-agent",
 			"check that servers of the cluster reach the server: drover ping URL").
 			until("the agent's first connection", "agent").behind(machinesWork)
 	}
-	return l.waiting(w, "no server of the cluster has reported its kubeconfig", w.Cluster.CreationTimestamp.Time, patiently, w.explain(), serverLogs()).
+	return l.waiting(w, "no server of the cluster has reported its kubeconfig", w.Cluster.CreationTimestamp.Time,
+		patiently, w.explain(), serverLogs()).
 		until("the report of the first server's agent", "Secret (plan)").behind(machinesWork)
 }
 

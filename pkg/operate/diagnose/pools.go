@@ -30,7 +30,8 @@ func (w *World) pools() []Branch {
 	slices.SortStableFunc(pools, func(a, b provv1.RKEMachinePool) int { return cmp.Compare(tier(a), tier(b)) })
 	var out []Branch
 	for _, pool := range pools {
-		out = append(out, Branch{Title: "Pool " + pool.Name, Links: w.poolLinks(pool, len(of[pool.Name])), Branches: of[pool.Name]})
+		out = append(out, Branch{Title: "Pool " + pool.Name, Links: w.poolLinks(pool, len(of[pool.Name])),
+			Branches: of[pool.Name]})
 		delete(of, pool.Name)
 	}
 	var others []Branch
@@ -92,10 +93,12 @@ func (w *World) pool(pool provv1.RKEMachinePool) Link {
 	case w.Unread["machinedeployments"] != "":
 		return l.unknown(w.Unread["machinedeployments"])
 	case pool.Paused:
-		return l.broken("a user has paused the pool: Drover neither changes nor replaces its machines", "set paused of the pool to false in the Cluster").
+		return l.broken("a user has paused the pool: Drover neither changes nor replaces its machines",
+			"set paused of the pool to false in the Cluster").
 			until("the end of the pause", "Cluster")
 	case w.deployment(pool.Name) == nil:
-		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly,
+			serverLogs()).until("the server", "Cluster")
 	}
 	return l
 }
@@ -117,7 +120,8 @@ func (w *World) machines(pool provv1.RKEMachinePool, have int) Link {
 	scaling := conditions.GetMeta(d.Status.Conditions, clusterv1.MachineDeploymentScalingUpCondition)
 	set := w.set(d)
 	if set != nil {
-		if c := conditions.GetMeta(set.Status.Conditions, clusterv1.MachineSetScalingUpCondition); c != nil && c.Message != "" {
+		if c := conditions.GetMeta(set.Status.Conditions, clusterv1.MachineSetScalingUpCondition); c != nil &&
+			c.Message != "" {
 			scaling = c
 		}
 	}
@@ -125,7 +129,8 @@ func (w *World) machines(pool provv1.RKEMachinePool, have int) Link {
 	if scaling != nil {
 		since = scaling.LastTransitionTime.Time
 	}
-	l = l.waiting(w, fmt.Sprintf("there are %d of %d machines", have, want), since, briefly, w.get("machinedeployments.cluster.x-k8s.io", d.Name), serverLogs()).
+	l = l.waiting(w, fmt.Sprintf("there are %d of %d machines", have, want), since, briefly,
+		w.get("machinedeployments.cluster.x-k8s.io", d.Name), serverLogs()).
 		ofMeta(scaling).until("Cluster API's core", "MachineDeployment", "MachineSet")
 	if set == nil {
 		return l

@@ -32,36 +32,46 @@ func healthy() World {
 	cluster.Annotations = map[string]string{rkev1.InstanceAnnotation: "here"}
 	cluster.Spec.CloudCredentialSecretName = "cloud"
 	cluster.Status.ClusterName, cluster.Status.Ready = "c-m-demo", true
-	cluster.Status.Conditions = []rkev1.GenericCondition{condition("Created", "True", "", ""), condition("RKECluster", "True", "", ""), condition("Ready", "True", "", "")}
-	core := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "demo", CreationTimestamp: at(past)}}
+	cluster.Status.Conditions = []rkev1.GenericCondition{condition("Created", "True", "", ""),
+		condition("RKECluster", "True", "", ""), condition("Ready", "True", "", "")}
+	core := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "demo",
+		CreationTimestamp: at(past)}}
 	core.Status.ObservedGeneration, core.Status.Initialization.InfrastructureProvisioned = 1, new(true)
 	core.Status.Conditions = []metav1.Condition{meta("RemoteConnectionProbe", "True", "", "")}
 	controlPlane := build.ControlPlane("demo")
 	controlPlane.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "True", "", "")}
 	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: new("drover-0"), LeaseDurationSeconds: new(int32(15)), RenewTime: &metav1.MicroTime{Time: noon.Add(-time.Second)},
+		HolderIdentity: new("drover-0"), LeaseDurationSeconds: new(int32(15)),
+		RenewTime: &metav1.MicroTime{Time: noon.Add(-time.Second)},
 	}}
 	w := World{
-		Now: noon, Namespace: build.Namespace, Name: "demo", Lease: lease, Instances: []string{"here"}, Cluster: cluster, Core: core, ControlPlane: controlPlane,
+		Now: noon, Namespace: build.Namespace, Name: "demo", Lease: lease, Instances: []string{"here"},
+		Cluster: cluster, Core: core, ControlPlane: controlPlane,
 		Management: &mgmtv3.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Name: "c-m-demo"},
-			Status:     mgmtv3.ClusterStatus{Conditions: []rkev1.GenericCondition{condition("Connected", "True", "", "")}},
+			Status: mgmtv3.ClusterStatus{Conditions: []rkev1.GenericCondition{condition("Connected", "True", "",
+				"")}},
 		},
 		Infrastructure: &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "demo"}},
 		Decision:       &planner.Explanation{Step: "steady"}, Kubeconfig: true,
 		Credentials: []Credential{{Reference: "cloud", Field: "spec.cloudCredentialSecretName", Exists: true}},
 		Drivers: []Driver{{Name: "sim", Driver: &mgmtv3.NodeDriver{
-			ObjectMeta: metav1.ObjectMeta{Name: "sim", CreationTimestamp: at(past)}, Spec: mgmtv3.NodeDriverSpec{Active: true, URL: "https://example.com/sim"},
-			Status: mgmtv3.NodeDriverStatus{AppliedURL: "https://example.com/sim"},
+			ObjectMeta: metav1.ObjectMeta{Name: "sim", CreationTimestamp: at(past)},
+			Spec:       mgmtv3.NodeDriverSpec{Active: true, URL: "https://example.com/sim"},
+			Status:     mgmtv3.NodeDriverStatus{AppliedURL: "https://example.com/sim"},
 		}}},
-		Machines: []Machine{machine("servers", "s-1", "ec"), machine("workers", "w-1", "w")}, Secrets: &redact.Secrets{},
+		Machines: []Machine{machine("servers", "s-1", "ec"), machine("workers", "w-1", "w")},
+		Secrets:  &redact.Secrets{},
 	}
 	for _, pool := range []string{"servers", "workers"} {
 		labels := map[string]string{clusterv1.MachineDeploymentNameLabel: "demo-" + pool}
 		w.Deployments = append(w.Deployments, &clusterv1.MachineDeployment{
-			ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "demo-" + pool, CreationTimestamp: at(past)}, Spec: clusterv1.MachineDeploymentSpec{Replicas: new(int32(1))},
+			ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "demo-" + pool,
+				CreationTimestamp: at(past)}, Spec: clusterv1.MachineDeploymentSpec{Replicas: new(int32(1))},
 		})
-		w.Sets = append(w.Sets, &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "demo-" + pool + "-x", Labels: labels}})
+		w.Sets = append(w.Sets,
+			&clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "demo-" + pool + "-x",
+				Labels: labels}})
 	}
 	return w
 }
@@ -70,7 +80,8 @@ func machine(pool, name, roles string) Machine {
 	object := build.Machine("demo", name, roles, build.WithNode("node-"+name))
 	object.CreationTimestamp = at(past)
 	object.Labels[rkev1.MachinePoolNameLabel], object.Labels[rkev1.MachineIDLabel] = pool, "id-of-"+name
-	object.Status.Conditions = []metav1.Condition{meta("InfrastructureReady", "True", "", ""), meta("NodeHealthy", "True", "", "")}
+	object.Status.Conditions = []metav1.Condition{meta("InfrastructureReady", "True", "", ""),
+		meta("NodeHealthy", "True", "", "")}
 	bootstrap := build.Bootstrap(object)
 	bootstrap.CreationTimestamp = at(past)
 	bootstrap.Status.DataSecretName = new(name + "-machine-bootstrap")
@@ -78,34 +89,43 @@ func machine(pool, name, roles string) Machine {
 	return Machine{
 		Machine: object, Bootstrap: bootstrap, TokenUsed: past,
 		Host: &Host{
-			ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: name, CreationTimestamp: at(past)}, Kind: "SimMachine", Driven: true, ProviderID: "sim://" + name,
-			Status: rkev1.RKEMachineStatus{Conditions: []rkev1.GenericCondition{condition("CreateJob", "True", "", ""), condition("Ready", "True", "", "")}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: name, CreationTimestamp: at(past)},
+			Kind:       "SimMachine", Driven: true, ProviderID: "sim://" + name,
+			Status: rkev1.RKEMachineStatus{Conditions: []rkev1.GenericCondition{condition("CreateJob", "True", "", ""),
+				condition("Ready", "True", "", "")}},
 		},
 		Known: &planner.Machine{Name: name, Plan: &planner.PlanSecret{DeliveredAt: past, State: nodeplan.State{
-			PlanExists: true, InSync: true, Healthy: true, Plan: plan.NodePlan{Probes: probes}, Checksum: "c", AppliedChecksum: "c",
-			LastApplyTime: past.Format(time.UnixDate), ProbeStatuses: map[string]plan.ProbeStatus{"kubelet": {Healthy: true}},
+			PlanExists: true, InSync: true, Healthy: true, Plan: plan.NodePlan{Probes: probes}, Checksum: "c",
+			AppliedChecksum: "c",
+			LastApplyTime:   past.Format(time.UnixDate),
+			ProbeStatuses:   map[string]plan.ProbeStatus{"kubelet": {Healthy: true}},
 		}}},
 		Explained: &planner.ExplainedMachine{Name: name, Plan: "applied"},
 	}
 }
 
 func condition(kind, status, reason, message string) rkev1.GenericCondition {
-	return rkev1.GenericCondition{Type: kind, Status: status, Reason: reason, Message: message, LastUpdateTime: past.Format(time.RFC3339)}
+	return rkev1.GenericCondition{Type: kind, Status: status, Reason: reason, Message: message,
+		LastUpdateTime: past.Format(time.RFC3339)}
 }
 
 func meta(kind, status, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, LastTransitionTime: at(past)}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message,
+		LastTransitionTime: at(past)}
 }
 
 // unhosted resets a machine to the time when a Job creates its host.
 func (m *Machine) unhosted() {
 	m.Status.NodeRef, m.Status.Conditions, m.Labels[rkev1.MachineIDLabel] = clusterv1.MachineNodeReference{}, nil, ""
 	m.Host.ProviderID, m.TokenUsed = "", time.Time{}
-	m.Host.Status.Conditions = []rkev1.GenericCondition{condition("CreateJob", "Unknown", "Creating", ""), condition("Ready", "False", "Creating", "Creating the host")}
+	m.Host.Status.Conditions = []rkev1.GenericCondition{condition("CreateJob", "Unknown", "Creating", ""),
+		condition("Ready", "False", "Creating", "Creating the host")}
 	m.unplanned()
 	m.Known.Plan.State.Plan, m.Known.Plan.State.PlanExists = plan.NodePlan{}, false
-	m.Job = &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: m.Name + "-machine-provision", CreationTimestamp: at(noon.Add(-5 * time.Minute))}}
-	m.Pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: m.Name + "-pod", CreationTimestamp: at(noon.Add(-5 * time.Minute))}}}
+	m.Job = &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: m.Name + "-machine-provision",
+		CreationTimestamp: at(noon.Add(-5 * time.Minute))}}
+	m.Pods = []*corev1.Pod{
+		{ObjectMeta: metav1.ObjectMeta{Name: m.Name + "-pod", CreationTimestamp: at(noon.Add(-5 * time.Minute))}}}
 }
 
 // unplanned resets a machine to the time before its agent has reported on the plan.

@@ -58,7 +58,8 @@ func belongsToRelease(cluster *provv1.Cluster, object metav1.Object, entry metav
 	}
 	until := object.GetCreationTimestamp().Time
 	for _, wrote := range cluster.ManagedFields {
-		if wrote.Time != nil && wrote.Time.After(until) && wrote.FieldsV1 != nil && strings.Contains(wrote.FieldsV1.GetRawString(), `"f:`+rkev1.ReleasedByAnnotation+`"`) {
+		if wrote.Time != nil && wrote.Time.After(until) && wrote.FieldsV1 != nil &&
+			strings.Contains(wrote.FieldsV1.GetRawString(), `"f:`+rkev1.ReleasedByAnnotation+`"`) {
 			until = wrote.Time.Time
 		}
 	}

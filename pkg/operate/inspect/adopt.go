@@ -94,7 +94,8 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	if err != nil {
 		return Adoption{}, err
 	}
-	out := Adoption{Cluster: r.namespace + "/" + name, Result: planner.ClassNone, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion}
+	out := Adoption{Cluster: r.namespace + "/" + name, Result: planner.ClassNone, UID: cluster.UID,
+		ResourceVersion: cluster.ResourceVersion}
 	if out.Instance, err = r.adopter(&out, instance); err != nil {
 		return out, err
 	}
@@ -128,7 +129,8 @@ func (a *Adoption) comparable(cluster *provv1.Cluster, begun, made bool) bool {
 	case imported && begun:
 		problem = "it was provisioned with spec.rkeConfig, which is missing now: set spec.rkeConfig again"
 	case !topology.HasOwnManagement(cluster):
-		problem = "its management cluster is older than it, as the names c-xxxxx and local show, and Drover cannot manage such a cluster; " +
+		problem = "its management cluster is older than it, as the names c-xxxxx and local show, and Drover cannot " +
+			"manage such a cluster; " +
 			"create a Cluster with another name, and import the cluster there"
 	case cluster.Status.ClusterName != "" && (imported || made):
 		return true
@@ -136,7 +138,8 @@ func (a *Adoption) comparable(cluster *provv1.Cluster, begun, made bool) bool {
 	case imported:
 		problem = "its manager has not created all of it yet: it has no status.clusterName"
 	default:
-		problem = "its manager has not created all of it yet: its RKEControlPlane, its CAPI Cluster or its status.clusterName is missing"
+		problem = "its manager has not created all of it yet: its RKEControlPlane, its CAPI Cluster or its " +
+			"status.clusterName is missing"
 	}
 	if problem != "" {
 		a.Problems = append(a.Problems, problem)
@@ -187,25 +190,33 @@ func (a *Adoption) setOwner(cluster *provv1.Cluster, hasChildren bool) {
 
 // adopter finds the adopting instance and reads the settings of its server.
 func (r *Reader) adopter(out *Adoption, instance string) (string, error) {
-	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace, metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
+	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace,
+		metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
 	if err != nil {
-		return "", fmt.Errorf("read the settings that servers have published in namespace %s: %w", controllers.SettingsNamespace, err)
+		return "", fmt.Errorf("read the settings that servers have published in namespace %s: %w",
+			controllers.SettingsNamespace, err)
 	}
 	switch known := controllers.PublishedInstances(published.Items); {
 	case len(known) == 0:
-		return "", errors.New("no server of Drover has published its settings in namespace " + controllers.SettingsNamespace +
+		return "", errors.New("no server of Drover has published its settings in namespace " +
+			controllers.SettingsNamespace +
 			"; start the server that will manage the cluster: it changes nothing before the adoption")
 	case instance == "" && len(known) > 1:
-		return "", fmt.Errorf("several instances of Drover have published their settings: name the new manager of the cluster with --to: %s", strings.Join(known, ", "))
+		return "", fmt.Errorf(
+			"several instances of Drover have published their settings: name the new manager of the cluster with "+
+				"--to: %s", strings.Join(known, ", "))
 	case instance == "":
 		instance = known[0]
 	case !slices.Contains(known, instance):
-		return "", fmt.Errorf("instance %q has not published its settings, only %s have: a server publishes them when it leads, and only one instance leads in a management cluster; "+
-			"stop the other instances, and start that one", instance, strings.Join(known, ", "))
+		return "", fmt.Errorf(
+			"instance %q has not published its settings, only %s have: a server publishes them when it leads, and "+
+				"only one instance leads in a management cluster; "+
+				"stop the other instances, and start that one", instance, strings.Join(known, ", "))
 	}
 	r.settings, _ = controllers.PublishedSettings(published.Items, instance)
 	if assumed := controllers.AssumedSettings(published.Items, instance); len(assumed) > 0 {
-		out.Notes = append(out.Notes, "the server has published no valid values of "+strings.Join(assumed, ", ")+": this report assumes the defaults of these flags")
+		out.Notes = append(out.Notes, "the server has published no valid values of "+strings.Join(assumed, ", ")+
+			": this report assumes the defaults of these flags")
 	}
 	if r.opts.Override != nil {
 		r.opts.Override(&r.settings)
@@ -215,7 +226,8 @@ func (r *Reader) adopter(out *Adoption, instance string) (string, error) {
 
 // compare fills in the effects. An imported cluster has no machines, only the objects that represent it on the
 // management side.
-func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) error {
+func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Cluster,
+	controlPlane *rkev1.RKEControlPlane) error {
 	provisioned := cluster.Spec.RKEConfig != nil
 	if provisioned {
 		if err := r.references(ctx, out, cluster); err != nil || len(out.Problems) > 0 {
@@ -260,7 +272,8 @@ func (r *Reader) compareMachines(
 	out.Problems = append(out.Problems, out.Takeover.Problems...)
 	snapshot := out.Takeover.With(given.Snapshot)
 	report, next, err := preview.Takeover(preview.TakeoverInput{
-		Cluster: in, Deployments: deployments, Snapshot: snapshot, Machines: given.Machines, Release: r.opts.Releases.Release,
+		Cluster: in, Deployments: deployments, Snapshot: snapshot, Machines: given.Machines,
+		Release: r.opts.Releases.Release,
 	})
 	if err != nil {
 		return err
@@ -276,7 +289,8 @@ func (r *Reader) compareMachines(
 // adopted returns a cluster with the mark of an instance, completed as its server would, with everything that its
 // objects derive from. It returns problems if the cluster is not valid. provisioned means that the cluster has a
 // control plane.
-func (r *Reader) adopted(cluster *provv1.Cluster, instance string, provisioned bool) (in topology.Input, problems []string, err error) {
+func (r *Reader) adopted(cluster *provv1.Cluster, instance string, provisioned bool) (in topology.Input,
+	problems []string, err error) {
 	marked := cluster.DeepCopy()
 	if marked.Annotations == nil {
 		marked.Annotations = map[string]string{}
@@ -317,7 +331,9 @@ func (a *Adoption) refused() []string {
 
 func adoptedMachine(line preview.Machine, s planner.Snapshot, next map[string]planner.Class) AdoptedMachine {
 	out := AdoptedMachine{Machine: line, Next: planner.ClassNone}
-	if i := slices.IndexFunc(s.Machines, func(m planner.Machine) bool { return m.Name == line.Name }); i >= 0 && line.Name != "" {
+	if i := slices.IndexFunc(s.Machines, func(m planner.Machine) bool {
+		return m.Name == line.Name
+	}); i >= 0 && line.Name != "" {
 		marks := s.Machines[i].Marks
 		out.AsFound, out.InitNode, out.JoinedTo = marks.RenderVersion == planner.AsFound, marks.InitNode, marks.JoinedTo
 		out.Next = next[line.Name]

@@ -90,7 +90,8 @@ func (c *collector) add(objects ...*unstructured.Unstructured) {
 }
 
 // list reads the objects of a kind in a namespace, or all objects of a cluster-scoped kind.
-func (c *collector) list(resource schema.GroupVersionResource, namespace, selector string) []*unstructured.Unstructured {
+func (c *collector) list(resource schema.GroupVersionResource, namespace,
+	selector string) []*unstructured.Unstructured {
 	list, err := c.live.Resource(resource).Namespace(namespace).List(c.ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		c.note(resource.GroupResource().String()+" in "+namespace, err)
@@ -159,7 +160,8 @@ func (c *collector) logs(texts map[string]string, pod *unstructured.Unstructured
 
 func (c *collector) log(namespace, pod, container string, previous bool) (string, error) {
 	stream, err := c.clients.Kubernetes.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{
-		Container: container, Previous: previous, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes)), Timestamps: true,
+		Container: container, Previous: previous, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes)),
+		Timestamps: true,
 	}).Stream(c.ctx)
 	if err != nil {
 		return "", err
@@ -207,11 +209,15 @@ func (c *collector) clusterScoped() {
 // included.
 var kindsOfClusters = []schema.GroupVersionResource{
 	resource("provisioning.cattle.io", "v1", "clusters"),
-	resource("rke.cattle.io", "v1", "rkeclusters"), resource("rke.cattle.io", "v1", "rkecontrolplanes"), resource("rke.cattle.io", "v1", "rkebootstraps"),
-	resource("rke.cattle.io", "v1", "rkebootstraptemplates"), resource("rke.cattle.io", "v1", "custommachines"), resource("rke.cattle.io", "v1", "etcdsnapshots"),
-	resource("cluster.x-k8s.io", "v1beta2", "clusters"), resource("cluster.x-k8s.io", "v1beta2", "machinedeployments"), resource("cluster.x-k8s.io", "v1beta2", "machinesets"),
+	resource("rke.cattle.io", "v1", "rkeclusters"), resource("rke.cattle.io", "v1", "rkecontrolplanes"),
+	resource("rke.cattle.io", "v1", "rkebootstraps"),
+	resource("rke.cattle.io", "v1", "rkebootstraptemplates"), resource("rke.cattle.io", "v1", "custommachines"),
+	resource("rke.cattle.io", "v1", "etcdsnapshots"),
+	resource("cluster.x-k8s.io", "v1beta2", "clusters"), resource("cluster.x-k8s.io", "v1beta2", "machinedeployments"),
+	resource("cluster.x-k8s.io", "v1beta2", "machinesets"),
 	resource("cluster.x-k8s.io", "v1beta2", "machines"), resource("cluster.x-k8s.io", "v1beta2", "machinehealthchecks"),
-	resource("batch", "v1", "jobs"), resource("", "v1", "pods"), resource("", "v1", "secrets"), resource("", "v1", "configmaps"), resource("", "v1", "serviceaccounts"),
+	resource("batch", "v1", "jobs"), resource("", "v1", "pods"), resource("", "v1", "secrets"),
+	resource("", "v1", "configmaps"), resource("", "v1", "serviceaccounts"),
 }
 
 func (c *collector) clusters(names []string) {
@@ -233,7 +239,9 @@ func (c *collector) clusters(names []string) {
 	for _, event := range c.list(resource("", "v1", "events"), c.namespace, "") {
 		kind, _, _ := unstructured.NestedString(event.Object, "involvedObject", "kind") // may be empty
 		name, _, _ := unstructured.NestedString(event.Object, "involvedObject", "name")
-		if slices.ContainsFunc(mine, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name }) {
+		if slices.ContainsFunc(mine, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == kind && o.GetName() == name
+		}) {
 			c.add(event)
 		}
 	}
@@ -245,7 +253,8 @@ func (c *collector) management(cluster *unstructured.Unstructured) {
 	if name == "" {
 		return
 	}
-	object, err := c.live.Resource(resource("management.cattle.io", "v3", "clusters")).Get(c.ctx, name, metav1.GetOptions{})
+	object, err := c.live.Resource(resource("management.cattle.io", "v3", "clusters")).Get(c.ctx, name,
+		metav1.GetOptions{})
 	c.note("management cluster "+name, err)
 	if err == nil {
 		c.add(object)

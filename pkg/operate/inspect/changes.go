@@ -108,7 +108,8 @@ func (r *Reader) classes(out *classifier) error {
 }
 
 func (c classifier) change(d applyset.Difference) ObjectChange {
-	out := ObjectChange{Kind: d.Kind.Kind, Namespace: d.Namespace, Name: d.Name, Verb: d.Verb, Class: planner.ClassNone, Problem: d.Reason}
+	out := ObjectChange{Kind: d.Kind.Kind, Namespace: d.Namespace, Name: d.Name, Verb: d.Verb, Class: planner.ClassNone,
+		Problem: d.Reason}
 	if d.Kind.Kind == "Cluster" { // three kinds have this name
 		out.Kind += "." + d.Kind.Group
 	}
@@ -145,7 +146,8 @@ func (c classifier) class(d applyset.Difference, path []string) planner.Class {
 	case d.Kind.Kind == "RKEControlPlane" && strings.HasPrefix(text, "spec."):
 		return c.strongest("", planner.ClassInPlace, planner.ClassRestart)
 	case d.Kind.Kind != "MachineDeployment":
-	case strings.HasPrefix(text, "spec.template.spec.infrastructureRef"), strings.HasPrefix(text, "spec.template.spec.bootstrap"):
+	case strings.HasPrefix(text, "spec.template.spec.infrastructureRef"),
+		strings.HasPrefix(text, "spec.template.spec.bootstrap"):
 		return c.strongest(d.Name, planner.ClassReplace)
 	case text == "spec.replicas":
 		return c.strongest(d.Name, planner.ClassAdd, planner.ClassRemove)
@@ -169,7 +171,8 @@ func (c classifier) ofMachine(name string) planner.Class {
 func (c classifier) strongest(deployment string, of ...planner.Class) planner.Class {
 	out := planner.ClassNone
 	for _, m := range c.machines {
-		if (deployment == "" || m.Pool == c.pools[deployment]) && slices.Contains(of, m.Class) && m.Class.Stronger(out) {
+		if (deployment == "" || m.Pool == c.pools[deployment]) && slices.Contains(of, m.Class) &&
+			m.Class.Stronger(out) {
 			out = m.Class
 		}
 	}

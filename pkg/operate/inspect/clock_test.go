@@ -18,7 +18,8 @@ func TestReader_UsesTheAPIServersTime(t *testing.T) {
 		t.Errorf("before the first answer, the time is %s", got)
 	}
 	answers := roundTripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{Header: http.Header{"Date": {servers.Format(http.TimeFormat)}}, Body: io.NopCloser(strings.NewReader(""))}, nil
+		return &http.Response{Header: http.Header{"Date": {servers.Format(http.TimeFormat)}},
+			Body: io.NopCloser(strings.NewReader(""))}, nil
 	})
 	response, err := r.clock.watch(answers).RoundTrip(&http.Request{})
 	if err != nil {

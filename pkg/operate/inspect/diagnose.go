@@ -50,9 +50,10 @@ type gatherer struct {
 
 // World reads everything that the diagnosis of a cluster needs.
 func (r *Reader) World(ctx context.Context, name string) (diagnose.World, error) {
-	g := &gatherer{Reader: r, ctx: ctx, served: map[string]map[string]bool{}, resources: map[string]schema.GroupVersionResource{}, w: diagnose.World{
-		Namespace: r.namespace, Name: name, Unread: map[string]string{}, Secrets: &redact.Secrets{},
-	}}
+	g := &gatherer{Reader: r, ctx: ctx, served: map[string]map[string]bool{},
+		resources: map[string]schema.GroupVersionResource{}, w: diagnose.World{
+			Namespace: r.namespace, Name: name, Unread: map[string]string{}, Secrets: &redact.Secrets{},
+		}}
 	g.definitions()
 	for _, read := range []func() error{g.plane, g.cluster} {
 		if err := read(); err != nil {
@@ -95,8 +96,9 @@ func (g *gatherer) may(kind string, err error) error {
 
 // needed are the kinds that every cluster needs.
 var needed = map[string][]string{
-	"provisioning.cattle.io/v1":     {"Cluster"},
-	"rke.cattle.io/v1":              {"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate", "ETCDSnapshot", "CustomMachine"},
+	"provisioning.cattle.io/v1": {"Cluster"},
+	"rke.cattle.io/v1": {"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate",
+		"ETCDSnapshot", "CustomMachine"},
 	"management.cattle.io/v3":       {"Cluster", "NodeDriver", "DynamicSchema", "ClusterRegistrationToken"},
 	clusterv1.GroupVersion.String(): {"Cluster", "Machine", "MachineDeployment", "MachineSet", "MachineHealthCheck"},
 }
@@ -158,14 +160,16 @@ func leads(w *diagnose.World) string {
 
 // plane reads what all clusters share.
 func (g *gatherer) plane() error {
-	lease, err := g.clients.Kubernetes.CoordinationV1().Leases(rival.DroverNamespace).Get(g.ctx, rival.DroverLease, metav1.GetOptions{})
+	lease, err := g.clients.Kubernetes.CoordinationV1().Leases(rival.DroverNamespace).Get(g.ctx, rival.DroverLease,
+		metav1.GetOptions{})
 	if err == nil {
 		g.w.Lease = lease
 	}
 	if err := g.may("leases", err); err != nil {
 		return err
 	}
-	published, err := g.clients.Core.ConfigMap().List(controllers.SettingsNamespace, metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
+	published, err := g.clients.Core.ConfigMap().List(controllers.SettingsNamespace,
+		metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
 	if err == nil {
 		for i := range published.Items {
 			if instance := published.Items[i].Annotations[rkev1.InstanceAnnotation]; instance != "" {
@@ -200,12 +204,18 @@ func (g *gatherer) children() error {
 			}
 			return g.plans.ManagementClusters.Cache().Get(w.Cluster.Status.ClusterName)
 		}),
-		one(g, "clusters.cluster.x-k8s.io", &w.Core, func() (*clusterv1.Cluster, error) { return g.plans.Clusters.Cache().Get(namespace, name) }),
+		one(g, "clusters.cluster.x-k8s.io", &w.Core, func() (*clusterv1.Cluster, error) {
+			return g.plans.Clusters.Cache().Get(namespace, name)
+		}),
 		one(g, "rkeclusters", &w.Infrastructure, func() (*rkev1.RKECluster, error) {
 			return g.clients.RKE.RKECluster().Get(namespace, name, metav1.GetOptions{})
 		}),
-		one(g, "rkecontrolplanes", &w.ControlPlane, func() (*rkev1.RKEControlPlane, error) { return g.plans.ControlPlanes.Cache().Get(namespace, name) }),
-		one(g, "secrets", &kubeconfig, func() (*corev1.Secret, error) { return g.plans.Secrets.Cache().Get(namespace, naming.Kubeconfig(name)) }),
+		one(g, "rkecontrolplanes", &w.ControlPlane, func() (*rkev1.RKEControlPlane, error) {
+			return g.plans.ControlPlanes.Cache().Get(namespace, name)
+		}),
+		one(g, "secrets", &kubeconfig, func() (*corev1.Secret, error) {
+			return g.plans.Secrets.Cache().Get(namespace, naming.Kubeconfig(name))
+		}),
 		one(g, "secrets", &agent, func() (*corev1.Secret, error) {
 			return g.plans.Secrets.Cache().Get(namespace, naming.ClusterAgent(name))
 		}),
@@ -214,7 +224,8 @@ func (g *gatherer) children() error {
 			return err
 		}
 	}
-	w.Kubeconfig, w.ReachedByAgent = kubeconfig != nil, agent != nil && topology.Belongs(agent, w.Cluster) && agent.Annotations[rkev1.ReachedByAgentAnnotation] == "true"
+	w.Kubeconfig, w.ReachedByAgent = kubeconfig != nil, agent != nil && topology.Belongs(agent, w.Cluster) &&
+		agent.Annotations[rkev1.ReachedByAgentAnnotation] == "true"
 	return g.poolObjects()
 }
 

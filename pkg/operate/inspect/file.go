@@ -73,7 +73,8 @@ func (f *File) decode(document []byte) error {
 	if err != nil {
 		return err
 	}
-	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
 	cluster := &provv1.Cluster{}
 	if _, _, err := strict.Decode(document, nil, cluster); err != nil {
 		message := err.Error()

@@ -21,16 +21,18 @@ func TestLeads(t *testing.T) {
 		lease *coordinationv1.Lease
 		want  string
 	}{
-		"no server has led":                                            {nil, ""},
-		"the lease was released":                                       {held(""), ""},
-		"an older Drover, without an instance":                         {held("host_0b5d9a3e-6c1f-4f0e-9b57-3f5f6b1c2d3e"), ""},
+		"no server has led":      {nil, ""},
+		"the lease was released": {held(""), ""},
+		"an older Drover, without an instance": {
+			held("host_0b5d9a3e-6c1f-4f0e-9b57-3f5f6b1c2d3e"), ""},
 		"the instance of the cluster, which has published no settings": {of("mine"), "mine"},
 		"an instance that has published its settings":                  {of("other"), "other"},
-		"an unknown instance":                                          {of("third"), "an instance with the digest " + rival.Digest("third")},
+		"an unknown instance": {of("third"), "an instance with the digest " + rival.Digest("third")},
 	} {
 		w := &diagnose.World{
 			Lease: tc.lease, Instances: []string{"other"},
-			Cluster: &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}}},
+			Cluster: &provv1.Cluster{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}}},
 		}
 		if got := leads(w); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)

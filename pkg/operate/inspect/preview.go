@@ -105,7 +105,8 @@ func problemsOf(in preview.Input, provisioned bool) field.ErrorList {
 		return append(problems, told...)
 	}
 	_, before := provisioningcluster.Problems(*in.Before, provisioned)
-	news, _ := topology.News(topology.Wrong{Cluster: in.Before.Cluster, Errors: before}, topology.Wrong{Cluster: in.After.Cluster, Errors: told})
+	news, _ := topology.News(topology.Wrong{Cluster: in.Before.Cluster, Errors: before},
+		topology.Wrong{Cluster: in.After.Cluster, Errors: told})
 	return append(problems, news...)
 }
 
@@ -193,7 +194,8 @@ func completed(config *unstructured.Unstructured, defaults map[string]any) *unst
 func merge(live, file *provv1.Cluster) *provv1.Cluster {
 	out := live.DeepCopy()
 	out.Spec = *file.Spec.DeepCopy()
-	out.Labels, out.Annotations = labels.Merge(live.Labels, file.Labels), labels.Merge(live.Annotations, file.Annotations)
+	out.Labels, out.Annotations = labels.Merge(live.Labels, file.Labels),
+		labels.Merge(live.Annotations, file.Annotations)
 	was, now := live.Spec.RKEConfig, out.Spec.RKEConfig
 	if was == nil || now == nil {
 		return out

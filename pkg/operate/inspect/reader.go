@@ -73,22 +73,27 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 		Live: live, Discovery: c.Kubernetes.Discovery(), Scheme: c.Scheme, Namespace: namespace,
 	})
 	clusters, controlPlanes := rehearsal.Kind(s, c.Provisioning.Cluster()), rehearsal.Kind(s, c.RKE.RKEControlPlane())
-	capiClusters, machines, secrets := rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine()), rehearsal.Kind(s, c.Core.Secret())
+	capiClusters, machines, secrets := rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine()),
+		rehearsal.Kind(s, c.Core.Secret())
 	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live, clock: seen, stage: s}
 	r.plans = planner.Deps{
-		ProvisioningClusters: clusters, ControlPlanes: controlPlanes, Clusters: capiClusters, Machines: machines, Secrets: secrets,
+		ProvisioningClusters: clusters, ControlPlanes: controlPlanes, Clusters: capiClusters, Machines: machines,
+		Secrets:    secrets,
 		Bootstraps: rehearsal.Kind(s, c.RKE.RKEBootstrap()), ConfigMaps: rehearsal.Kind(s, c.Core.ConfigMap()),
 		Snapshots:          rehearsal.Kind(s, c.RKE.ETCDSnapshot()),
 		ManagementClusters: rehearsal.Global(s, c.Management.Cluster()),
-		Release:            opts.Releases.Release, Settings: func() render.Settings { return r.settings.Render() }, Now: opts.Now,
+		Release:            opts.Releases.Release, Settings: func() render.Settings {
+			return r.settings.Render()
+		}, Now: opts.Now,
 		ClusterAgents: func() bool { return r.settings.ClusterAgentImage != "" },
 		AgentProblem:  r.agentProblem,
 	}
 	r.topology = provisioningcluster.Deps{
 		Clusters: clusters, ManagementClusters: r.plans.ManagementClusters, CAPIClusters: capiClusters,
 		Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
-		MachineDeployments: rehearsal.Kind(s, c.CAPI.MachineDeployment()), DynamicSchemas: rehearsal.Global(s, c.Management.DynamicSchema()),
-		DynamicKinds: machineConfigs{Dynamic: s.Dynamic()},
+		MachineDeployments: rehearsal.Kind(s, c.CAPI.MachineDeployment()),
+		DynamicSchemas:     rehearsal.Global(s, c.Management.DynamicSchema()),
+		DynamicKinds:       machineConfigs{Dynamic: s.Dynamic()},
 	}
 	r.planner, r.desired = planner.NewReader(r.plans), provisioningcluster.NewReader(r.topology)
 	return r, nil
@@ -136,7 +141,8 @@ func (r *Reader) learn(cluster *provv1.Cluster) (unknown string) {
 	if cluster != nil {
 		instance = cluster.Annotations[rkev1.InstanceAnnotation]
 	}
-	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace, metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
+	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace,
+		metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
 	if err != nil {
 		unknown = "they cannot be read: " + err.Error()
 	} else if found, ok := controllers.PublishedSettings(published.Items, instance); ok {

@@ -28,13 +28,18 @@ func (r *Reader) references(ctx context.Context, out *Adoption, cluster *provv1.
 	if err != nil || len(open) == 0 || len(out.Problems) > 0 {
 		return err
 	}
-	_, err = r.clients.Kubernetes.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
+	_, err = r.clients.Kubernetes.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, registration.Name,
+		metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		for _, ref := range open {
-			out.Problems = append(out.Problems, fmt.Sprintf("%s: Secret %s is in another namespace, and Drover's admission webhooks, which record your permission to get it, are missing: "+
-				"install them, or offer the Secret to the cluster: kubectl -n %s annotate secret %s %s=%s/%s", ref.Field, ref, ref.Namespace, ref.Name,
-				rkev1.AuthorizedObjectAnnotation, cluster.Namespace, cluster.Name))
+			out.Problems = append(out.Problems,
+				fmt.Sprintf(
+					"%s: Secret %s is in another namespace, and Drover's admission webhooks, which record your "+
+						"permission to get it, are missing: "+
+						"install them, or offer the Secret to the cluster: kubectl -n %s annotate secret %s %s=%s/%s",
+					ref.Field, ref, ref.Namespace, ref.Name,
+					rkev1.AuthorizedObjectAnnotation, cluster.Namespace, cluster.Name))
 		}
 		return nil
 	case err != nil && !apierrors.IsForbidden(err):
@@ -42,7 +47,10 @@ func (r *Reader) references(ctx context.Context, out *Adoption, cluster *provv1.
 	}
 	out.Renew = true
 	for _, ref := range open {
-		out.Notes = append(out.Notes, fmt.Sprintf("the user that adopts the cluster becomes the author of %s: the cluster may use Secret %s while that user may get it", ref.Field, ref))
+		out.Notes = append(out.Notes,
+			fmt.Sprintf(
+				"the user that adopts the cluster becomes the author of %s: the cluster may use Secret %s while "+
+					"that user may get it", ref.Field, ref))
 	}
 	return nil
 }
@@ -56,8 +64,11 @@ func (r *Reader) ungranted(out *Adoption, cluster *provv1.Cluster) ([]tenancy.Re
 		secret, err := r.plans.Secrets.Cache().Get(ref.Namespace, ref.Name)
 		switch {
 		case apierrors.IsForbidden(err):
-			out.Problems = append(out.Problems, fmt.Sprintf("%s: you may not get Secret %s, and the cluster uses it with the permission of the user that adopts it: "+
-				"ask a user with that permission to adopt the cluster", ref.Field, ref))
+			out.Problems = append(out.Problems,
+				fmt.Sprintf(
+					"%s: you may not get Secret %s, and the cluster uses it with the permission of the user that "+
+						"adopts it: "+
+						"ask a user with that permission to adopt the cluster", ref.Field, ref))
 			continue
 		case apierrors.IsNotFound(err):
 		case err != nil:

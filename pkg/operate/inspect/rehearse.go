@@ -80,12 +80,14 @@ var clusterObjects = subject{what: "the objects of the cluster and the managemen
 // rehearse runs the controllers on a cluster with the mark of an instance and the planner's marks on its machines,
 // until they are idle. It returns all their writes. Its notes list what is unknown, because the user may not read
 // something, and what would fail.
-func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption) ([]applyset.Difference, []string, error) {
+func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption) ([]applyset.Difference, []string,
+	error) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	at := r.serverNow()
 	p := &play{
-		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, at: at, log: log, ours: out.Owner == OwnerSame,
+		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, at: at, log: log,
+		ours:   out.Owner == OwnerSame,
 		unread: map[subject]string{}, failed: map[subject]string{},
 	}
 	p.stage.Begin(p.id, at)
@@ -125,7 +127,8 @@ func (p *play) perform(provisioned bool) (notes []string, err error) {
 			return nil, nil
 		}
 	}
-	return []string{fmt.Sprintf("the controllers did not settle after %d passes: they may write more than this list", rounds)}, nil
+	return []string{fmt.Sprintf("the controllers did not settle after %d passes: they may write more than this list",
+		rounds)}, nil
 }
 
 // begin writes the Cluster's mark and the planner's marks on the stage, like an adoption.
@@ -144,7 +147,8 @@ func (p *play) begin(marks map[string]planner.Marks) error {
 			return fmt.Errorf("read machine %s: %w", name, err)
 		}
 	}
-	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,%q:null}}}`, rkev1.InstanceAnnotation, p.instance, rkev1.ReleasedByAnnotation)
+	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,%q:null}}}`, rkev1.InstanceAnnotation, p.instance,
+		rkev1.ReleasedByAnnotation)
 	if _, err := p.plan.ProvisioningClusters.Patch(p.namespace, p.name, types.MergePatchType, mark); err != nil {
 		return fmt.Errorf("read cluster %s/%s: %w", p.namespace, p.name, err)
 	}
@@ -257,7 +261,8 @@ func (p *play) controlPlane() error {
 		return err
 	}
 	err = rkecontrolplane.Rehearse(rkecontrolplane.Deps{
-		ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, Clusters: p.plan.ProvisioningClusters, InstanceID: p.instance, Now: p.now,
+		ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, Clusters: p.plan.ProvisioningClusters,
+		InstanceID: p.instance, Now: p.now,
 	}, object)
 	object, missing := p.plan.ControlPlanes.Cache().Get(p.namespace, p.name)
 	if missing != nil {
@@ -273,7 +278,8 @@ func (p *play) infrastructure() error {
 		return err
 	}
 	return rkecluster.Rehearse(rkecluster.Deps{
-		RKEClusters: clusters, CAPIClusters: p.plan.Clusters, Clusters: p.plan.ProvisioningClusters, InstanceID: p.instance,
+		RKEClusters: clusters, CAPIClusters: p.plan.Clusters, Clusters: p.plan.ProvisioningClusters,
+		InstanceID: p.instance,
 	}, object)
 }
 
@@ -282,7 +288,8 @@ func (p *play) tokens() error {
 	all, err := tokens.Cache().List(p.id, labels.Everything())
 	for _, token := range all {
 		err = errors.Join(err, clusterregistrationtoken.Rehearse(clusterregistrationtoken.Deps{
-			Tokens: tokens, ManagementClusters: p.plan.ManagementClusters, Clusters: p.plan.ProvisioningClusters, Secrets: p.plan.Secrets,
+			Tokens: tokens, ManagementClusters: p.plan.ManagementClusters, Clusters: p.plan.ProvisioningClusters,
+			Secrets:    p.plan.Secrets,
 			InstanceID: p.instance, Settings: p.settings.Registration(p.installsAgents()), Now: p.now, Log: p.log,
 		}, token))
 	}
@@ -297,8 +304,10 @@ func (p *play) agent(of *provv1.Cluster) error {
 		return nil
 	}
 	return clusteragent.Rehearse(p.ctx, clusteragent.Deps{
-		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, ControlPlanes: p.plan.ControlPlanes,
-		Secrets: p.plan.Secrets, InstanceID: p.instance, Log: p.log, Source: p.settings.AgentSource(p.settings.ClusterAgentImage),
+		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters,
+		ControlPlanes: p.plan.ControlPlanes,
+		Secrets:       p.plan.Secrets, InstanceID: p.instance, Log: p.log,
+		Source: p.settings.AgentSource(p.settings.ClusterAgentImage),
 	}, of)
 }
 
@@ -321,8 +330,9 @@ func (p *play) provisioning() provisioningcluster.Deps {
 
 func (p *play) management() cluster.Deps {
 	return cluster.Deps{
-		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, ControlPlanes: p.plan.ControlPlanes,
-		Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Secrets: p.plan.Secrets,
+		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters,
+		ControlPlanes: p.plan.ControlPlanes,
+		Machines:      p.plan.Machines, CAPIClusters: p.plan.Clusters, Secrets: p.plan.Secrets,
 		Prober: silent{}, Tunnel: sessions{p.plan.ManagementClusters.Cache(), p.ours},
 		Endpoints: p.settings.Endpoints(), TokenNamespace: controllers.SystemNamespace,
 		InstanceID: p.instance, Now: p.now,
@@ -332,15 +342,18 @@ func (p *play) management() cluster.Deps {
 func (p *play) bootstraps() bootstrap.Deps {
 	c, s := p.clients, p.stage
 	return bootstrap.Deps{
-		Bootstraps: p.plan.Bootstraps, ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters,
-		Clusters: p.plan.ProvisioningClusters, Secrets: p.plan.Secrets, ServiceAccounts: rehearsal.Kind(s, c.Core.ServiceAccount()), Apply: p.set,
+		Bootstraps: p.plan.Bootstraps, ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines,
+		CAPIClusters: p.plan.Clusters,
+		Clusters:     p.plan.ProvisioningClusters, Secrets: p.plan.Secrets,
+		ServiceAccounts: rehearsal.Kind(s, c.Core.ServiceAccount()), Apply: p.set,
 		Downstream: silent{}, Settings: p.settings.Bootstrap(), InstanceID: p.instance, Log: p.log, Now: p.now,
 	}
 }
 
 func (p *play) reports() plansecret.Deps {
 	return plansecret.Deps{
-		InstanceID: p.instance, Secrets: p.plan.Secrets, Machines: p.plan.Machines, ControlPlanes: p.plan.ControlPlanes.Cache(),
+		InstanceID: p.instance, Secrets: p.plan.Secrets, Machines: p.plan.Machines,
+		ControlPlanes:        p.plan.ControlPlanes.Cache(),
 		ProvisioningClusters: p.plan.ProvisioningClusters.Cache(), Now: p.now,
 	}
 }
@@ -348,9 +361,12 @@ func (p *play) reports() plansecret.Deps {
 func (p *play) hosts() machineprovision.Deps {
 	c, s := p.clients, p.stage
 	return machineprovision.Deps{
-		Dynamic: s.Dynamic(), Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Clusters: p.plan.ProvisioningClusters,
-		Bootstraps: p.plan.Bootstraps, NodeDrivers: rehearsal.Global(s, c.Management.NodeDriver()), Jobs: rehearsal.Kind(s, c.Batch.Job()),
-		Pods: rehearsal.Kind(s, c.Core.Pod()), Secrets: p.plan.Secrets, Apply: p.set, ApplySecrets: s.Secrets(p.plan.Secrets), Access: everything{},
+		Dynamic: s.Dynamic(), Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters,
+		Clusters:   p.plan.ProvisioningClusters,
+		Bootstraps: p.plan.Bootstraps, NodeDrivers: rehearsal.Global(s, c.Management.NodeDriver()),
+		Jobs: rehearsal.Kind(s, c.Batch.Job()),
+		Pods: rehearsal.Kind(s, c.Core.Pod()), Secrets: p.plan.Secrets, Apply: p.set,
+		ApplySecrets: s.Secrets(p.plan.Secrets), Access: everything{},
 		Settings: p.settings.Machines, InstanceID: p.instance, Now: p.now,
 	}
 }

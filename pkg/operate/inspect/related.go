@@ -34,7 +34,9 @@ func related(all []*unstructured.Unstructured, names []string) []*unstructured.U
 	for grown := true; grown; {
 		grown = false
 		for i, object := range all {
-			owned := slices.ContainsFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return uids[o.UID] })
+			owned := slices.ContainsFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+				return uids[o.UID]
+			})
 			if !chosen[i] && (owned || referred[object.GetKind()+"/"+object.GetName()]) {
 				take(i)
 				grown = true

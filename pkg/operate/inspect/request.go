@@ -32,7 +32,9 @@ type Request struct {
 func (r *Reader) PreviewEdit(edited *provv1.Cluster) (preview.Report, error) {
 	report, err := r.Preview(File{Cluster: edited})
 	if invalid, ok := errors.AsType[*InvalidError](err); ok {
-		return report, errors.New(strings.Replace(invalid.Error(), "the Cluster in the file is not valid:", "the Cluster would not be valid:", 1))
+		return report,
+			errors.New(strings.Replace(invalid.Error(), "the Cluster in the file is not valid:",
+				"the Cluster would not be valid:", 1))
 	}
 	if err == nil && report.New {
 		return report, fmt.Errorf("the Cluster %s no longer exists", report.Cluster)

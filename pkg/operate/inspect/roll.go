@@ -98,10 +98,13 @@ func (r *Reader) Roll(name, to string, pools []string) (Roll, error) {
 	case cluster.DeletionTimestamp != nil:
 		return out, fmt.Errorf("cluster %s is being deleted: its machines keep their render versions", out.Cluster)
 	case cluster.Spec.RKEConfig == nil || controlPlane == nil:
-		return out, fmt.Errorf("cluster %s has no control plane yet: its machines will start with the newest render version", out.Cluster)
+		return out, fmt.Errorf(
+			"cluster %s has no control plane yet: its machines will start with the newest render version", out.Cluster)
 	}
 	for _, pool := range pools {
-		if !slices.ContainsFunc(cluster.Spec.RKEConfig.MachinePools, func(p provv1.RKEMachinePool) bool { return p.Name == pool }) {
+		if !slices.ContainsFunc(cluster.Spec.RKEConfig.MachinePools, func(p provv1.RKEMachinePool) bool {
+			return p.Name == pool
+		}) {
 			return out, fmt.Errorf("cluster %s has no machine pool %q", out.Cluster, pool)
 		}
 	}
@@ -130,7 +133,8 @@ func (r *Roll) expect(snapshot planner.Snapshot, command planner.Roll, pools []s
 		was, _ := before.Find(m.Name)
 		expected, _ := after.Find(m.Name)
 		line := RollMachine{
-			Name: m.Name, Pool: pool, Roles: planner.RolesText(m.Labels), From: m.Marks.RenderVersion, Class: expected.Class,
+			Name: m.Name, Pool: pool, Roles: planner.RolesText(m.Labels), From: m.Marks.RenderVersion,
+			Class:   expected.Class,
 			Drained: expected.Drained, Held: expected.Held, Problem: expected.Problem,
 		}
 		switch {

@@ -22,8 +22,10 @@ import (
 // The reader compares plans with the server's published settings. Flags take precedence.
 func TestReader_ReadsTheServersSettings(t *testing.T) {
 	published := controllers.Settings{SystemDefaultRegistry: "r.example.com", SystemAgentInstallerImage: "theirs-"}
-	owned := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}}}
-	foreign := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "another"}}}
+	owned := &provv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}}}
+	foreign := &provv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "another"}}}
 	for name, tc := range map[string]struct {
 		published   bool
 		cluster     *provv1.Cluster
@@ -31,12 +33,16 @@ func TestReader_ReadsTheServersSettings(t *testing.T) {
 		want        render.Settings
 		wantUnknown string
 	}{
-		"published":             {published: true, cluster: owned, want: render.Settings{InstallerImage: "theirs-", SystemDefaultRegistry: "r.example.com"}},
-		"a new cluster":         {published: true, want: render.Settings{InstallerImage: "theirs-", SystemDefaultRegistry: "r.example.com"}},
-		"of another server":     {published: true, cluster: foreign, wantUnknown: "it has not published them"},
-		"not published":         {cluster: owned, wantUnknown: "it has not published them"},
-		"with a flag":           {published: true, cluster: owned, override: mineInstead, want: render.Settings{InstallerImage: "mine-", SystemDefaultRegistry: "r.example.com"}},
-		"not published, a flag": {cluster: owned, override: mineInstead, want: render.Settings{InstallerImage: "mine-"}, wantUnknown: "it has not published them"},
+		"published": {published: true, cluster: owned,
+			want: render.Settings{InstallerImage: "theirs-", SystemDefaultRegistry: "r.example.com"}},
+		"a new cluster": {published: true,
+			want: render.Settings{InstallerImage: "theirs-", SystemDefaultRegistry: "r.example.com"}},
+		"of another server": {published: true, cluster: foreign, wantUnknown: "it has not published them"},
+		"not published":     {cluster: owned, wantUnknown: "it has not published them"},
+		"with a flag": {published: true, cluster: owned, override: mineInstead,
+			want: render.Settings{InstallerImage: "mine-", SystemDefaultRegistry: "r.example.com"}},
+		"not published, a flag": {cluster: owned, override: mineInstead, want: render.Settings{InstallerImage: "mine-"},
+			wantUnknown: "it has not published them"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -44,7 +50,8 @@ func TestReader_ReadsTheServersSettings(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				api := memkube.New(memkube.Options{Scheme: scheme, Namespaces: []string{"fleet-default", controllers.SettingsNamespace}})
+				api := memkube.New(memkube.Options{Scheme: scheme,
+					Namespaces: []string{"fleet-default", controllers.SettingsNamespace}})
 				if tc.published {
 					object := published.ConfigMap("mine")
 					object.TypeMeta = metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap"}
@@ -52,7 +59,8 @@ func TestReader_ReadsTheServersSettings(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				r, err := New(t.Context(), Options{Config: api.Config("looker"), Override: tc.override}, "fleet-default")
+				r, err := New(t.Context(), Options{Config: api.Config("looker"), Override: tc.override},
+					"fleet-default")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -84,7 +92,8 @@ func TestReader_UnreadableSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		if unknown := r.learn(nil); !strings.Contains(unknown, "they cannot be read: ") || !strings.Contains(unknown, "forbidden to you") {
+		if unknown := r.learn(nil); !strings.Contains(unknown, "they cannot be read: ") ||
+			!strings.Contains(unknown, "forbidden to you") {
 			t.Errorf("unknown: %q", unknown)
 		}
 		if got := r.plans.Settings().InstallerImage; got != "mine-" {

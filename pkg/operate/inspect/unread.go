@@ -62,7 +62,8 @@ func (p *play) others() string {
 	case err == nil:
 		return ""
 	case apierrors.IsForbidden(err):
-		return "Clusters of other namespaces with the same management cluster are not compared: you may not list clusters.provisioning.cattle.io in all namespaces"
+		return "Clusters of other namespaces with the same management cluster are not compared: you may not list " +
+			"clusters.provisioning.cattle.io in all namespaces"
 	}
 	return "Clusters of other namespaces with the same management cluster are not compared: " + err.Error()
 }
@@ -96,7 +97,8 @@ func (p *play) doubts(out *Adoption) error {
 			return err
 		}
 		if why != "" && out.replace(name) {
-			out.Notes = append(out.Notes, fmt.Sprintf("machine %s counts as replaced: %s, and its future is unknown", name, why))
+			out.Notes = append(out.Notes, fmt.Sprintf("machine %s counts as replaced: %s, and its future is unknown",
+				name, why))
 		}
 	}
 	return nil
@@ -109,11 +111,13 @@ func (p *play) doubt(machine *clusterv1.Machine) (string, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil
-	case err != nil && machine.Status.Initialization.InfrastructureProvisioned != nil && *machine.Status.Initialization.InfrastructureProvisioned:
+	case err != nil && machine.Status.Initialization.InfrastructureProvisioned != nil &&
+		*machine.Status.Initialization.InfrastructureProvisioned:
 		return "", nil
 	case err != nil:
 		//nolint:nilerr // it is the answer
-		return fmt.Sprintf("its %s %s cannot be read, and its own status does not show that its host was created", ref.Kind, ref.Name), nil
+		return fmt.Sprintf("its %s %s cannot be read, and its own status does not show that its host was created",
+			ref.Kind, ref.Name), nil
 	}
 	var status rkev1.RKEMachineStatus
 	text, err := json.Marshal(host.Object["status"])

@@ -42,7 +42,8 @@ func IsAbout(err error, resource schema.GroupResource, name string) bool {
 		return false
 	}
 	details := status.Status().Details
-	return details != nil && details.Name == name && details.Group == resource.Group && details.Kind == resource.Resource
+	return details != nil && details.Name == name && details.Group == resource.Group &&
+		details.Kind == resource.Resource
 }
 
 // IsAbsent reports whether the API server says that exactly this object does not exist.

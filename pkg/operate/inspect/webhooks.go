@@ -22,7 +22,8 @@ import (
 
 // groups are the API groups of the objects that a cluster needs.
 var groups = []string{
-	provv1.SchemeGroupVersion.Group, rkev1.SchemeGroupVersion.Group, mgmtv3.SchemeGroupVersion.Group, driverschema.ConfigGroup, driverschema.MachineGroup,
+	provv1.SchemeGroupVersion.Group, rkev1.SchemeGroupVersion.Group, mgmtv3.SchemeGroupVersion.Group,
+	driverschema.ConfigGroup, driverschema.MachineGroup,
 	clusterv1.GroupVersion.Group,
 }
 
@@ -39,26 +40,30 @@ type webhook struct {
 // It also finds the webhooks of Drover that the API server skips.
 func (g *gatherer) webhooks() error {
 	var all []webhook
-	validating, err := g.clients.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(g.ctx, metav1.ListOptions{})
+	validating, err := g.clients.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(g.ctx,
+		metav1.ListOptions{})
 	if err != nil {
 		return g.may("webhooks", err)
 	}
 	for i := range validating.Items {
 		for _, hook := range validating.Items[i].Webhooks {
 			all = append(all, webhook{
-				validating.Items[i].Name, "ValidatingWebhookConfiguration " + validating.Items[i].Name + ", " + hook.Name, hook.FailurePolicy, hook.ClientConfig, hook.Rules,
+				validating.Items[i].Name, "ValidatingWebhookConfiguration " + validating.Items[i].Name + ", " +
+					hook.Name, hook.FailurePolicy, hook.ClientConfig, hook.Rules,
 				hook.NamespaceSelector, hook.ObjectSelector,
 			})
 		}
 	}
-	mutating, err := g.clients.Kubernetes.AdmissionregistrationV1().MutatingWebhookConfigurations().List(g.ctx, metav1.ListOptions{})
+	mutating, err := g.clients.Kubernetes.AdmissionregistrationV1().MutatingWebhookConfigurations().List(g.ctx,
+		metav1.ListOptions{})
 	if err != nil {
 		return g.may("webhooks", err)
 	}
 	for i := range mutating.Items {
 		for _, hook := range mutating.Items[i].Webhooks {
 			all = append(all, webhook{
-				mutating.Items[i].Name, "MutatingWebhookConfiguration " + mutating.Items[i].Name + ", " + hook.Name, hook.FailurePolicy, hook.ClientConfig, hook.Rules,
+				mutating.Items[i].Name, "MutatingWebhookConfiguration " + mutating.Items[i].Name + ", " + hook.Name,
+				hook.FailurePolicy, hook.ClientConfig, hook.Rules,
 				hook.NamespaceSelector, hook.ObjectSelector,
 			})
 		}
@@ -76,7 +81,9 @@ func (g *gatherer) webhook(hook webhook, namespace labels.Set) error {
 	ignored := hook.failure != nil && *hook.failure == admissionv1.Ignore
 	ours := hook.configuration == registration.Name
 	if ours && len(hook.client.CABundle) == 0 {
-		g.w.Unasked = append(g.w.Unasked, diagnose.Webhook{Name: hook.name, Problem: "its configuration has no caBundle, which the leading server sets"})
+		g.w.Unasked = append(g.w.Unasked,
+			diagnose.Webhook{Name: hook.name,
+				Problem: "its configuration has no caBundle, which the leading server sets"})
 		return nil
 	}
 	if ignored && !ours || hook.client.Service == nil || !hook.concerns(namespace) {
@@ -90,7 +97,8 @@ func (g *gatherer) webhook(hook webhook, namespace labels.Set) error {
 	if hasReady(endpoints.Items) {
 		return nil
 	}
-	problem := diagnose.Webhook{Name: hook.name, Problem: "Service " + hook.client.Service.Namespace + "/" + hook.client.Service.Name + " has no ready endpoint"}
+	problem := diagnose.Webhook{Name: hook.name, Problem: "Service " + hook.client.Service.Namespace + "/" +
+		hook.client.Service.Name + " has no ready endpoint"}
 	if ignored {
 		g.w.Unasked = append(g.w.Unasked, problem)
 	} else {
@@ -112,7 +120,8 @@ func (g *gatherer) namespaceLabels() labels.Set {
 // concerns reports whether the API server calls the webhook for objects of a cluster in a namespace with these labels.
 // It assumes that no foreign selector matches the labels of Drover's objects.
 func (w webhook) concerns(namespace labels.Set) bool {
-	return (namespace == nil || selects(w.namespaces, namespace)) && selects(w.objects, labels.Set{}) && slices.ContainsFunc(w.rules, concerns)
+	return (namespace == nil || selects(w.namespaces, namespace)) && selects(w.objects, labels.Set{}) &&
+		slices.ContainsFunc(w.rules, concerns)
 }
 
 // selects reports whether a selector matches. A nil selector matches everything.
@@ -131,13 +140,14 @@ var endings = []string{"machines", "machinetemplates", "configs"}
 // or all resources.
 func concerns(rule admissionv1.RuleWithOperations) bool {
 	return slices.ContainsFunc(rule.APIGroups, func(group string) bool {
-		return (group == "*" || slices.Contains(groups, group)) && slices.ContainsFunc(rule.Resources, func(resource string) bool {
-			name, part, parted := strings.Cut(resource, "/")
-			if parted && part != "*" && part != "status" && part != "" {
-				return false
-			}
-			return name == "*" || group != "*" || isOurs(name)
-		})
+		return (group == "*" || slices.Contains(groups, group)) &&
+			slices.ContainsFunc(rule.Resources, func(resource string) bool {
+				name, part, parted := strings.Cut(resource, "/")
+				if parted && part != "*" && part != "status" && part != "" {
+					return false
+				}
+				return name == "*" || group != "*" || isOurs(name)
+			})
 	})
 }
 
@@ -150,6 +160,8 @@ func isOurs(name string) bool {
 
 func hasReady(list []discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(list, func(slice discoveryv1.EndpointSlice) bool {
-		return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready })
+		return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
+			return e.Conditions.Ready == nil || *e.Conditions.Ready
+		})
 	})
 }

@@ -11,7 +11,8 @@ import (
 // A webhook blocks a cluster only if the API server calls it for objects of the cluster.
 func TestWebhook_ConcernsObjectsOfClusters(t *testing.T) {
 	selector := func(key string, operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator,
+			Values: values}}}
 	}
 	for name, tc := range map[string]struct {
 		group, resource     string
@@ -28,11 +29,16 @@ func TestWebhook_ConcernsObjectsOfClusters(t *testing.T) {
 		"machines of a driver":             {group: "*", resource: "simmachines", want: true},
 		"pods of any group":                {group: "*", resource: "pods"},
 		"another group":                    {group: "apps", resource: "*"},
-		"namespaces of others":             {group: "*", resource: "*", namespaces: selector("team", metav1.LabelSelectorOpIn, "b")},
-		"this namespace":                   {group: "*", resource: "*", namespaces: selector("team", metav1.LabelSelectorOpIn, "a"), want: true},
-		"all namespaces but the system":    {group: "*", resource: "*", namespaces: selector("system", metav1.LabelSelectorOpDoesNotExist), want: true},
-		"objects that opt in":              {group: "*", resource: "*", objects: selector("inject", metav1.LabelSelectorOpExists)},
-		"objects that do not opt out":      {group: "*", resource: "*", objects: selector("inject", metav1.LabelSelectorOpDoesNotExist), want: true},
+		"namespaces of others": {group: "*", resource: "*",
+			namespaces: selector("team", metav1.LabelSelectorOpIn, "b")},
+		"this namespace": {group: "*", resource: "*",
+			namespaces: selector("team", metav1.LabelSelectorOpIn, "a"), want: true},
+		"all namespaces but the system": {group: "*", resource: "*",
+			namespaces: selector("system", metav1.LabelSelectorOpDoesNotExist), want: true},
+		"objects that opt in": {group: "*", resource: "*",
+			objects: selector("inject", metav1.LabelSelectorOpExists)},
+		"objects that do not opt out": {group: "*", resource: "*",
+			objects: selector("inject", metav1.LabelSelectorOpDoesNotExist), want: true},
 	} {
 		hook := webhook{namespaces: tc.namespaces, objects: tc.objects, rules: []admissionv1.RuleWithOperations{{
 			Rule: admissionv1.Rule{APIGroups: []string{tc.group}, Resources: []string{tc.resource}},
@@ -41,9 +47,10 @@ func TestWebhook_ConcernsObjectsOfClusters(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	unknown := webhook{namespaces: selector("team", metav1.LabelSelectorOpIn, "b"), rules: []admissionv1.RuleWithOperations{{
-		Rule: admissionv1.Rule{APIGroups: []string{"*"}, Resources: []string{"*"}},
-	}}}
+	unknown := webhook{namespaces: selector("team", metav1.LabelSelectorOpIn, "b"),
+		rules: []admissionv1.RuleWithOperations{{
+			Rule: admissionv1.Rule{APIGroups: []string{"*"}, Resources: []string{"*"}},
+		}}}
 	if !unknown.concerns(nil) {
 		t.Error("without permission to read the namespace, the webhook is ignored")
 	}

@@ -32,7 +32,8 @@ func (g *gatherer) credentials() error {
 	fields := map[string]string{"spec.cloudCredentialSecretName": g.w.Cluster.Spec.CloudCredentialSecretName}
 	if g.w.Cluster.Spec.RKEConfig != nil {
 		for i, pool := range g.w.Cluster.Spec.RKEConfig.MachinePools {
-			fields[fmt.Sprintf("spec.rkeConfig.machinePools[%d].cloudCredentialSecretName", i)] = pool.CloudCredentialSecretName
+			fields[fmt.Sprintf("spec.rkeConfig.machinePools[%d].cloudCredentialSecretName",
+				i)] = pool.CloudCredentialSecretName
 		}
 	}
 	for field, reference := range fields {
@@ -41,14 +42,17 @@ func (g *gatherer) credentials() error {
 			continue
 		}
 		var secret *corev1.Secret
-		err := one(g, "credentials", &secret, func() (*corev1.Secret, error) { return g.plans.Secrets.Cache().Get(namespace, name) })
+		err := one(g, "credentials", &secret, func() (*corev1.Secret, error) {
+			return g.plans.Secrets.Cache().Get(namespace, name)
+		})
 		if err != nil {
 			return err
 		}
 		if secret != nil {
 			g.w.Secrets.AddData(secret.Data)
 		}
-		g.w.Credentials = append(g.w.Credentials, diagnose.Credential{Reference: reference, Field: field, Exists: secret != nil})
+		g.w.Credentials = append(g.w.Credentials, diagnose.Credential{Reference: reference, Field: field,
+			Exists: secret != nil})
 	}
 	slices.SortFunc(g.w.Credentials, func(a, b diagnose.Credential) int { return strings.Compare(a.Field, b.Field) })
 	return nil
@@ -72,7 +76,8 @@ func (g *gatherer) drivers() error {
 	}
 	for base := range bases {
 		driver := diagnose.Driver{Name: strings.ToLower(base), Driver: driverNamed(list.Items, strings.ToLower(base))}
-		for groupVersion, kind := range map[string]string{driverschema.ConfigGroup + "/v1": base + configSuffix, driverschema.MachineGroup + "/v1": base + "Machine"} {
+		for groupVersion, kind := range map[string]string{driverschema.ConfigGroup + "/v1": base + configSuffix,
+			driverschema.MachineGroup + "/v1": base + "Machine"} {
 			served, err := g.kinds(groupVersion)
 			if err == nil && !served[kind] {
 				driver.MissingKinds = append(driver.MissingKinds, kind)
@@ -89,7 +94,8 @@ func (g *gatherer) drivers() error {
 func driverKinds(pools []provv1.RKEMachinePool) map[string]bool {
 	bases := map[string]bool{}
 	for _, pool := range pools {
-		if pool.NodeConfig == nil || pool.NodeConfig.APIVersion != "" && pool.NodeConfig.GroupVersionKind().Group != driverschema.ConfigGroup {
+		if pool.NodeConfig == nil || pool.NodeConfig.APIVersion != "" && pool.NodeConfig.GroupVersionKind().Group !=
+			driverschema.ConfigGroup {
 			continue
 		}
 		if base, ok := strings.CutSuffix(pool.NodeConfig.Kind, configSuffix); ok && base != "" {
@@ -166,13 +172,17 @@ func (g *gatherer) parts(m *diagnose.Machine) error {
 	if ref.Kind != "RKEBootstrap" {
 		return nil
 	}
-	err := one(g, "rkebootstraps", &m.Bootstrap, func() (*rkev1.RKEBootstrap, error) { return g.plans.Bootstraps.Cache().Get(m.Namespace, ref.Name) })
+	err := one(g, "rkebootstraps", &m.Bootstrap, func() (*rkev1.RKEBootstrap, error) {
+		return g.plans.Bootstraps.Cache().Get(m.Namespace, ref.Name)
+	})
 	if err != nil {
 		return err
 	}
 	var token *corev1.Secret
 	name := naming.SafeConcat(naming.BootstrapSecret(ref.Name), "token")
-	err = one(g, "secrets", &token, func() (*corev1.Secret, error) { return g.plans.Secrets.Cache().Get(m.Namespace, name) })
+	err = one(g, "secrets", &token, func() (*corev1.Secret, error) {
+		return g.plans.Secrets.Cache().Get(m.Namespace, name)
+	})
 	if err == nil && token != nil {
 		// It stays zero if the annotation is unreadable.
 		m.TokenUsed, _ = time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation])
@@ -209,13 +219,15 @@ func (g *gatherer) resource(group, kind string) (schema.GroupVersionResource, er
 	}
 	at := slices.IndexFunc(served.Groups, func(served metav1.APIGroup) bool { return served.Name == group })
 	if at >= 0 {
-		list, err := g.clients.Kubernetes.Discovery().ServerResourcesForGroupVersion(served.Groups[at].PreferredVersion.GroupVersion)
+		list, err := g.clients.Kubernetes.Discovery().ServerResourcesForGroupVersion(
+			served.Groups[at].PreferredVersion.GroupVersion)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return found, fmt.Errorf("ask which kinds %s has: %w", group, err)
 		}
 		for i := 0; list != nil && i < len(list.APIResources); i++ {
 			if r := list.APIResources[i]; r.Kind == kind && !strings.Contains(r.Name, "/") {
-				found = schema.GroupVersionResource{Group: group, Version: served.Groups[at].PreferredVersion.Version, Resource: r.Name}
+				found = schema.GroupVersionResource{Group: group, Version: served.Groups[at].PreferredVersion.Version,
+					Resource: r.Name}
 			}
 		}
 	}
@@ -225,7 +237,8 @@ func (g *gatherer) resource(group, kind string) (schema.GroupVersionResource, er
 
 func hostOf(object *unstructured.Unstructured, driven bool) (*diagnose.Host, error) {
 	host := &diagnose.Host{Kind: object.GetKind(), Driven: driven, ObjectMeta: metav1.ObjectMeta{
-		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Annotations: object.GetAnnotations(), Finalizers: object.GetFinalizers(),
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		Annotations: object.GetAnnotations(), Finalizers: object.GetFinalizers(),
 		CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
 	}}
 	host.ProviderID, _, _ = unstructured.NestedString(object.Object, "spec", "providerID") // may be empty
@@ -248,7 +261,9 @@ func jobOf(jobs []batchv1.Job, host *diagnose.Host) *batchv1.Job {
 	var found *batchv1.Job
 	for i := range jobs {
 		job := &jobs[i]
-		owned := slices.ContainsFunc(job.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == host.UID })
+		owned := slices.ContainsFunc(job.OwnerReferences, func(o metav1.OwnerReference) bool {
+			return o.UID == host.UID
+		})
 		removes := job.Labels[rkev1.InfraRemoveLabel] == "true"
 		if !owned || removes != (host.DeletionTimestamp != nil) {
 			continue
@@ -272,7 +287,8 @@ func podsOf(pods []corev1.Pod, job *batchv1.Job) []*corev1.Pod {
 
 // events reads the warnings in the namespace. The diagnosis selects those about the cluster's objects.
 func (g *gatherer) events() error {
-	list, err := g.clients.Kubernetes.CoreV1().Events(g.namespace).List(g.ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	list, err := g.clients.Kubernetes.CoreV1().Events(g.namespace).List(g.ctx,
+		metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {
 		return g.may("events", err)
 	}
@@ -282,7 +298,8 @@ func (g *gatherer) events() error {
 			continue
 		}
 		last := cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
-		g.w.Events = append(g.w.Events, diagnose.Event{Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name, Reason: e.Reason, Message: e.Message, Last: last})
+		g.w.Events = append(g.w.Events, diagnose.Event{Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name,
+			Reason: e.Reason, Message: e.Message, Last: last})
 	}
 	return nil
 }

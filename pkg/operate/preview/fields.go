@@ -85,7 +85,9 @@ func (d document) input(base topology.Input, order map[string]int) (topology.Inp
 	if config, ok := spec[partRKE].(map[string]any); ok {
 		byName, _ := config[partPools].(map[string]any)
 		list := []any{}
-		for _, name := range slices.SortedFunc(maps.Keys(byName), func(a, b string) int { return order[a] - order[b] }) {
+		for _, name := range slices.SortedFunc(maps.Keys(byName), func(a, b string) int {
+			return order[a] - order[b]
+		}) {
 			list = append(list, byName[name])
 		}
 		config[partPools] = list

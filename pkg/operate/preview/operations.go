@@ -16,7 +16,9 @@ func fieldOf(o planner.OperationOutlook) string { return join([]any{partSpec, pa
 func (c *comparison) asked(to *side, machine string) planner.Class {
 	class := planner.ClassNone
 	for _, o := range to.outlook.Operations {
-		was := slices.ContainsFunc(c.before.outlook.Operations, func(b planner.OperationOutlook) bool { return b.Field == o.Field && b.Request == o.Request })
+		was := slices.ContainsFunc(c.before.outlook.Operations, func(b planner.OperationOutlook) bool {
+			return b.Field == o.Field && b.Request == o.Request
+		})
 		if !was && o.Touches(machine) {
 			class = strongest(class, o.Class)
 		}
@@ -69,7 +71,8 @@ func staysItself(m *Machine) bool {
 func (c *comparison) operations() []Operation {
 	var out []Operation
 	for _, o := range c.after.outlook.Operations {
-		out = append(out, Operation{Field: fieldOf(o), Running: o.Running, Held: o.Held, Problem: o.Problem, Stuck: o.Stuck})
+		out = append(out, Operation{Field: fieldOf(o), Running: o.Running, Held: o.Held, Problem: o.Problem,
+			Stuck: o.Stuck})
 	}
 	return out
 }
@@ -80,15 +83,19 @@ func (c *comparison) operationNotes() []string {
 	for _, o := range c.after.outlook.Operations {
 		switch {
 		case o.Problem != "":
-			notes = append(notes, fmt.Sprintf("%s: the %s would fail before it changes any machine: %s", fieldOf(o), o.Title, o.Problem))
+			notes = append(notes, fmt.Sprintf("%s: the %s would fail before it changes any machine: %s", fieldOf(o),
+				o.Title, o.Problem))
 		case o.Stuck != "":
-			notes = append(notes, fmt.Sprintf("%s: the %s is running, but cannot continue: %s", fieldOf(o), o.Title, o.Stuck))
+			notes = append(notes, fmt.Sprintf("%s: the %s is running, but cannot continue: %s", fieldOf(o), o.Title,
+				o.Stuck))
 		case o.Held != "" && len(o.Stages) > 0:
 			notes = append(notes, fmt.Sprintf("%s: the %s does not start now: %s", fieldOf(o), o.Title, o.Held))
 		case o.Running && len(o.Stages) == 0:
-			notes = append(notes, fmt.Sprintf("%s: the %s is running, and will not stop or start any other machine", fieldOf(o), o.Title))
+			notes = append(notes, fmt.Sprintf("%s: the %s is running, and will not stop or start any other machine",
+				fieldOf(o), o.Title))
 		case len(o.Stages) == 0:
-			notes = append(notes, fmt.Sprintf("%s: the %s starts later, on machines that do not exist yet", fieldOf(o), o.Title))
+			notes = append(notes, fmt.Sprintf("%s: the %s starts later, on machines that do not exist yet", fieldOf(o),
+				o.Title))
 		}
 	}
 	return notes

@@ -54,10 +54,13 @@ func TestCompute_Operations(t *testing.T) {
 		},
 		"certificates of an unknown service": {
 			edit: func(c *provv1.RKEConfig) {
-				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1, Services: []string{"etcd", "k3s-server"}}
+				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1,
+					Services: []string{"etcd", "k3s-server"}}
 			},
 			result: planner.ClassNone,
-			notes:  []string{rke + "rotateCertificates: the certificate rotation would fail before it changes any machine: rke2 has no service k3s-server with certificates"},
+			notes: []string{rke +
+				"rotateCertificates: the certificate rotation would fail before it changes any machine: rke2 has no " +
+				"service k3s-server with certificates"},
 		},
 		"a key rotation restarts servers three times": {
 			edit:   func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} },
@@ -72,7 +75,9 @@ func TestCompute_Operations(t *testing.T) {
 			given:  func(w *world) { w.features = map[string]string{"other": "1"} },
 			edit:   func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} },
 			result: planner.ClassNone,
-			notes:  []string{rke + "rotateEncryptionKeys: the encryption key rotation would fail before it changes any machine: version v1.36.2+rke2r1 cannot rotate encryption keys"},
+			notes: []string{rke +
+				"rotateEncryptionKeys: the encryption key rotation would fail before it changes any machine: " +
+				"version v1.36.2+rke2r1 cannot rotate encryption keys"},
 		},
 		"a restore stops all machines": {
 			given: func(w *world) {
@@ -88,7 +93,8 @@ func TestCompute_Operations(t *testing.T) {
 				"worker-2 Restart " + rke + "etcdSnapshotRestore",
 			},
 			order: []string{
-				"etcd restore: stop, all at once: server-1 server-2 server-3 worker-1 worker-2", "etcd restore: restore and start, one at a time: server-2",
+				"etcd restore: stop, all at once: server-1 server-2 server-3 worker-1 worker-2",
+				"etcd restore: restore and start, one at a time: server-2",
 				"etcd restore: start, tier by tier: server-1 server-3 worker-1 worker-2",
 			},
 		},
@@ -97,7 +103,9 @@ func TestCompute_Operations(t *testing.T) {
 				c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "x", Generation: 1}
 			},
 			result: planner.ClassNone,
-			notes: []string{rke + "etcdSnapshotRestore: the etcd restore would fail before it changes any machine: snapshot x is not known; to restore from a file of that name " +
+			notes: []string{rke +
+				"etcdSnapshotRestore: the etcd restore would fail before it changes any machine: snapshot x is not " +
+				"known; to restore from a file of that name " +
 				"there must be exactly one machine with etcd"},
 		},
 		"a restore that has stopped machines, and whose snapshot is missing": {
@@ -106,14 +114,19 @@ func TestCompute_Operations(t *testing.T) {
 				w.cluster.Spec.RKEConfig.ETCDSnapshotRestore = asked
 				status := &w.snapshot.ControlPlane.Status
 				status.ETCDSnapshotRestore, status.ETCDSnapshotRestorePhase = asked, rkev1.ETCDSnapshotPhaseShutdown
-				status.Operations = []rkev1.OperationRecord{{Name: "etcd-restore", Attempt: 1, State: rkev1.OperationStateRunning, Stopped: true}}
+				status.Operations = []rkev1.OperationRecord{{Name: "etcd-restore", Attempt: 1,
+					State: rkev1.OperationStateRunning, Stopped: true}}
 			},
 			edit: func(c *provv1.RKEConfig) { c.UpgradeStrategy.WorkerConcurrency = "2" }, result: planner.ClassNone,
 			want: []string{
-				"server-1 Restart pending", "server-2 Restart pending", "server-3 Restart pending", "worker-1 Restart pending", "worker-2 Restart pending",
+				"server-1 Restart pending", "server-2 Restart pending", "server-3 Restart pending",
+				"worker-1 Restart pending", "worker-2 Restart pending",
 			},
-			notes: []string{rke + "etcdSnapshotRestore: the etcd restore is running, but cannot continue: snapshot x is not known; to restore from a file of that name " +
-				"there must be exactly one machine with etcd", "pending changes happen without the edit, too; if the cluster has settled, this command lacks settings of the server " +
+			notes: []string{rke +
+				"etcdSnapshotRestore: the etcd restore is running, but cannot continue: snapshot x is not known; to " +
+				"restore from a file of that name " +
+				"there must be exactly one machine with etcd", "pending changes happen without the edit, too; if " +
+				"the cluster has settled, this command lacks settings of the server " +
 				"(--system-default-registry and others)"},
 		},
 		"a rotation with an edit comes first, and waits for unreachable members": {
@@ -128,17 +141,24 @@ func TestCompute_Operations(t *testing.T) {
 				"server-1 Restart " + rke + "rotateCertificates " + rke + "additionalManifest",
 				"server-2 Restart " + rke + "rotateCertificates " + rke + "additionalManifest",
 				"server-3 Restart " + rke + "rotateCertificates " + rke + "additionalManifest",
-				"worker-1 Restart " + rke + "machinePools[1].labels.a", "worker-2 Restart " + rke + "machinePools[1].labels.a",
+				"worker-1 Restart " + rke + "machinePools[1].labels.a", "worker-2 Restart " + rke +
+					"machinePools[1].labels.a",
 			},
 			order: []string{
-				"certificate rotation, one at a time: server-1 server-2 server-3", "bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3",
+				"certificate rotation, one at a time: server-1 server-2 server-3", "bootstrap, one at a time: server-1",
+				"etcd, one at a time: server-2 server-3",
 				"worker, one at a time: worker-1 worker-2",
 			},
-			notes: []string{rke + "rotateCertificates: the certificate rotation does not start now: it waits for the etcd members of machines whose nodes are unreachable: server-3"},
+			notes: []string{rke +
+				"rotateCertificates: the certificate rotation does not start now: it waits for the etcd members of " +
+				"machines whose nodes are unreachable: server-3"},
 		},
 		"a finished operation does not run again": {
 			given: func(w *world) { w.snapshot.ControlPlane.Status.CertificateRotationGeneration = 1 },
-			edit:  func(c *provv1.RKEConfig) { c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1} }, result: planner.ClassNone,
+			edit: func(c *provv1.RKEConfig) {
+				c.RotateCertificates = &rkev1.RotateCertificates{
+					Generation: 1}
+			}, result: planner.ClassNone,
 		},
 		"a requested operation is pending": {
 			given: func(w *world) {
@@ -174,11 +194,16 @@ func TestCompute_Operations(t *testing.T) {
 func TestCompute_OperationsOfANewCluster(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Spec.RKEConfig.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
-	r, err := Compute(Input{After: w.input(w.cluster, w.configs), Release: func(version string) distro.Release { return distro.Release{Version: version, Known: true} }})
+	r, err := Compute(Input{After: w.input(w.cluster, w.configs), Release: func(version string) distro.Release {
+		return distro.Release{Version: version, Known: true}
+	}})
 	if err != nil || r.Result != planner.ClassAdd {
 		t.Fatalf("report %+v, %v", r, err)
 	}
-	if diff := cmp.Diff([]string{"spec.rkeConfig.etcdSnapshotCreate: the etcd snapshot starts later, on machines that do not exist yet"}, r.Notes); diff != "" {
+	want := []string{
+		"spec.rkeConfig.etcdSnapshotCreate: the etcd snapshot starts later, on machines that do not exist yet",
+	}
+	if diff := cmp.Diff(want, r.Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }
@@ -191,17 +216,21 @@ func TestReport_OperationProblem(t *testing.T) {
 		want      []Operation
 		problem   string
 	}{
-		"an operation that works": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "server-2"}}, []Operation{{Field: field}}, ""},
+		"an operation that works": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "server-2"}},
+			[]Operation{{Field: field}}, ""},
 		"an operation that fails": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "gone"}},
-			[]Operation{{Field: field, Problem: "the machine that holds snapshot x cannot start etcd or is gone"}}, "the machine that holds snapshot x cannot start etcd or is gone"},
+			[]Operation{{Field: field, Problem: "the machine that holds snapshot x cannot start etcd or is gone"}},
+			"the machine that holds snapshot x cannot start etcd or is gone"},
 	} {
 		w := newWorld(t)
 		w.snapshot.Snapshots = tc.snapshots
 		r := w.preview(t, func(c *provv1.Cluster) {
 			c.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "x", Generation: 1}
 		}, nil)
-		if diff := cmp.Diff(tc.want, r.Operations); diff != "" || r.OperationProblem(field) != tc.problem || r.OperationProblem("spec.rkeConfig.rotateCertificates") != "" {
-			t.Errorf("%s: problem %q, want %q; operations (-want +got):\n%s", name, r.OperationProblem(field), tc.problem, diff)
+		if diff := cmp.Diff(tc.want, r.Operations); diff != "" || r.OperationProblem(field) != tc.problem ||
+			r.OperationProblem("spec.rkeConfig.rotateCertificates") != "" {
+			t.Errorf("%s: problem %q, want %q; operations (-want +got):\n%s", name, r.OperationProblem(field),
+				tc.problem, diff)
 		}
 	}
 	stuck := Report{Operations: []Operation{{Field: field, Running: true, Stuck: "x"}}}

@@ -47,7 +47,8 @@ func (c *comparison) poolStage(r *Report, name string) {
 	stage, replaced, touched := Stage{Name: "pool " + name, Pace: "parallel to the tiers, all at once"}, false, false
 	for i := range r.Machines {
 		m := &r.Machines[i]
-		if m.Pool != name || m.Class != planner.ClassReplace && m.Class != planner.ClassAdd && m.Class != planner.ClassRemove {
+		if m.Pool != name || m.Class != planner.ClassReplace && m.Class != planner.ClassAdd &&
+			m.Class != planner.ClassRemove {
 			continue
 		}
 		replaced, touched = replaced || m.Class == planner.ClassReplace, true
@@ -91,10 +92,14 @@ func (c *comparison) notes(r Report) []string {
 		notes = append(notes, "Drover cannot make plans now: "+c.after.outlook.Blocked)
 	}
 	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Pending }) {
-		notes = append(notes, "pending changes happen without the edit, too; if the cluster has settled, this command lacks settings of the server "+
-			"(--system-default-registry and others)")
+		notes = append(notes,
+			"pending changes happen without the edit, too; if the cluster has settled, this command lacks settings "+
+				"of the server "+
+				"(--system-default-registry and others)")
 	}
-	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Class == planner.ClassRemove && c.leaving[m.Name] }) {
+	if slices.ContainsFunc(r.Machines, func(m Machine) bool {
+		return m.Class == planner.ClassRemove && c.leaving[m.Name]
+	}) {
 		notes = append(notes, "Cluster API chooses the machines that a smaller pool loses at that time")
 	}
 	return notes
@@ -117,7 +122,8 @@ func (c *comparison) rollNotes(r Report) []string {
 	}
 	for _, version := range slices.Compact(versions) {
 		if !known.Knows(version) {
-			notes = append(notes, fmt.Sprintf("%s requests the unknown render version %q; use one of %s", field, version, strings.Join(known.Names(), ", ")))
+			notes = append(notes, fmt.Sprintf("%s requests the unknown render version %q; use one of %s", field,
+				version, strings.Join(known.Names(), ", ")))
 		}
 	}
 	return notes

@@ -63,7 +63,8 @@ func Compute(in Input) (Report, error) {
 	}
 	_, told := topology.Tolerated(topology.Validate(in.After))
 	for _, safe := range told {
-		r.Warnings = append(r.Warnings, Warning{safe.Field, safe.ErrorBody() + "; Drover ignores it until it is corrected"})
+		r.Warnings = append(r.Warnings,
+			Warning{safe.Field, safe.ErrorBody() + "; Drover ignores it until it is corrected"})
 	}
 	for _, ignored := range topology.WithoutEffect(cluster) {
 		r.Warnings = append(r.Warnings, Warning{ignored.Field, ignored.Message})
@@ -181,7 +182,8 @@ func (c *comparison) chooseLeaving() {
 		ms := members[name]
 		slices.SortStableFunc(ms, func(a, b planner.Machine) int {
 			left, right := c.in.Machines[a.Name], c.in.Machines[b.Name]
-			return cmp.Or(-compareBool(left.Chosen, right.Chosen), compareBool(a.HasNode, b.HasNode), left.Created.Compare(right.Created))
+			return cmp.Or(-compareBool(left.Chosen, right.Chosen), compareBool(a.HasNode, b.HasNode),
+				left.Created.Compare(right.Created))
 		})
 		for _, m := range ms[:max(0, min(len(ms), len(ms)-now.replicas))] {
 			c.leaving[m.Name] = true
@@ -223,8 +225,9 @@ func (c *comparison) machines() []Machine {
 		expected := c.after.expected[m.Name]
 		edit := c.effect(c.after, m)
 		line := Machine{
-			Name: m.Name, Pool: poolName(m), Roles: planner.RolesText(m.Labels), Class: expected.Class, Drained: expected.Drained,
-			Held: expected.Held, Problem: expected.Problem,
+			Name: m.Name, Pool: poolName(m), Roles: planner.RolesText(m.Labels), Class: expected.Class,
+			Drained: expected.Drained,
+			Held:    expected.Held, Problem: expected.Problem,
 		}
 		if edit == planner.ClassReplace || edit == planner.ClassRemove {
 			p, stays := c.after.pools[line.Pool]

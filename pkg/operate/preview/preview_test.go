@@ -21,7 +21,8 @@ func lines(r Report) []string {
 		if m.Class == planner.ClassNone && m.Held == "" && m.Problem == "" {
 			continue
 		}
-		words := []string{strings.TrimSpace(m.Name + " " + map[bool]string{true: "new in " + m.Pool}[m.Name == ""]), string(m.Class)}
+		words := []string{strings.TrimSpace(m.Name + " " + map[bool]string{true: "new in " + m.Pool}[m.Name == ""]),
+			string(m.Class)}
 		if m.Drained {
 			words = append(words, "drained")
 		}
@@ -56,12 +57,16 @@ func TestCompute_RollInTheFile(t *testing.T) {
 		note string
 	}{
 		"all machines": {now: "newer", want: []string{
-			"server-1 Restart " + field, "server-2 Restart " + field, "server-3 Restart " + field, "worker-1 Restart " + field, "worker-2 Restart " + field,
+			"server-1 Restart " + field, "server-2 Restart " + field, "server-3 Restart " + field, "worker-1 Restart " +
+				field, "worker-2 Restart " + field,
 		}},
-		"one pool":           {now: "worker=newer", want: []string{"worker-1 Restart " + field, "worker-2 Restart " + field}},
-		"their own version":  {now: "1"},
-		"an unknown version": {now: "worker=9", note: field + ` requests the unknown render version "9"; use one of 1, newer`},
-		"an invalid command": {now: "worker=", note: field + ` is invalid: "worker=" is neither VERSION nor POOL=VERSION`},
+		"one pool": {now: "worker=newer", want: []string{"worker-1 Restart " + field, "worker-2 Restart " +
+			field}},
+		"their own version": {now: "1"},
+		"an unknown version": {now: "worker=9", note: field +
+			` requests the unknown render version "9"; use one of 1, newer`},
+		"an invalid command": {now: "worker=", note: field +
+			` is invalid: "worker=" is neither VERSION nor POOL=VERSION`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -97,10 +102,12 @@ func TestCompute(t *testing.T) {
 			edit:   func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+rke2r1" },
 			result: planner.ClassRestart,
 			want: []string{
-				"server-1 Restart spec.kubernetesVersion", "server-2 Restart spec.kubernetesVersion", "server-3 Restart spec.kubernetesVersion",
+				"server-1 Restart spec.kubernetesVersion", "server-2 Restart spec.kubernetesVersion",
+				"server-3 Restart spec.kubernetesVersion",
 				"worker-1 Restart spec.kubernetesVersion", "worker-2 Restart spec.kubernetesVersion",
 			},
-			order: []string{"bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3", "worker, one at a time: worker-1 worker-2"},
+			order: []string{"bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3",
+				"worker, one at a time: worker-1 worker-2"},
 		},
 		"more workers at a time, with a drain": {
 			edit: func(c *provv1.Cluster) {
@@ -111,51 +118,68 @@ func TestCompute(t *testing.T) {
 			},
 			result: planner.ClassRestart,
 			want: []string{
-				"server-1 Restart spec.rkeConfig.machineGlobalConfig.kubelet-arg", "server-2 Restart spec.rkeConfig.machineGlobalConfig.kubelet-arg",
-				"server-3 Restart spec.rkeConfig.machineGlobalConfig.kubelet-arg", "worker-1 Restart drained spec.rkeConfig.machineGlobalConfig.kubelet-arg",
+				"server-1 Restart spec.rkeConfig.machineGlobalConfig.kubelet-arg",
+				"server-2 Restart spec.rkeConfig.machineGlobalConfig.kubelet-arg",
+				"server-3 Restart spec.rkeConfig.machineGlobalConfig.kubelet-arg",
+				"worker-1 Restart drained spec.rkeConfig.machineGlobalConfig.kubelet-arg",
 				"worker-2 Restart drained spec.rkeConfig.machineGlobalConfig.kubelet-arg",
 			},
-			order: []string{"bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3", "worker, 2 at a time: worker-1 worker-2"},
+			order: []string{"bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3",
+				"worker, 2 at a time: worker-1 worker-2"},
 		},
 		"a label of a pool restarts the pool": {
 			edit: func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.MachinePools[1].Labels = map[string]string{"example.com/tier": "a"}
 			},
 			result: planner.ClassRestart,
-			want:   []string{"worker-1 Restart " + pool1 + ".labels[example.com/tier]", "worker-2 Restart " + pool1 + ".labels[example.com/tier]"},
-			order:  []string{"worker, one at a time: worker-1 worker-2"},
+			want: []string{"worker-1 Restart " + pool1 + ".labels[example.com/tier]", "worker-2 Restart " + pool1 +
+				".labels[example.com/tier]"},
+			order: []string{"worker, one at a time: worker-1 worker-2"},
 		},
 		"a dynamic file changes in place": {
 			edit:   func(c *provv1.Cluster) { c.Spec.RKEConfig.AdditionalManifest = "kind: ConfigMap" },
 			result: planner.ClassInPlace,
 			want: []string{
-				"server-1 InPlace spec.rkeConfig.additionalManifest", "server-2 InPlace spec.rkeConfig.additionalManifest", "server-3 InPlace spec.rkeConfig.additionalManifest",
+				"server-1 InPlace spec.rkeConfig.additionalManifest",
+				"server-2 InPlace spec.rkeConfig.additionalManifest",
+				"server-3 InPlace spec.rkeConfig.additionalManifest",
 			},
 			order: []string{"bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3"},
 		},
 		"a strategy changes no machine": {
-			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.UpgradeStrategy.ControlPlaneConcurrency = "2" }, result: planner.ClassNone,
+			edit: func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.UpgradeStrategy.ControlPlaneConcurrency = "2"
+			}, result: planner.ClassNone,
 		},
 		"an edited machine config replaces only its pool": {
 			edit: func(*provv1.Cluster) {}, sizes: map[string]string{"worker": "large"}, result: planner.ClassReplace,
-			want:  []string{"worker-1 Replace PodConfig/worker: size", "worker-2 Replace PodConfig/worker: size"},
-			order: []string{"pool worker, parallel to the tiers, at most 1 more and 0 fewer than its size: worker-1 worker-2"},
+			want: []string{"worker-1 Replace PodConfig/worker: size", "worker-2 Replace PodConfig/worker: size"},
+			order: []string{
+				"pool worker, parallel to the tiers, at most 1 more and 0 fewer than its size: worker-1 worker-2"},
 		},
 		"another machine config replaces machines if its content differs": {
 			edit:  func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].NodeConfig.Name = "other" },
 			sizes: map[string]string{"other": "large"}, result: planner.ClassReplace,
 			want: []string{
-				"worker-1 Replace PodConfig/other: size " + pool1 + ".machineConfigRef.name", "worker-2 Replace PodConfig/other: size " + pool1 + ".machineConfigRef.name",
+				"worker-1 Replace PodConfig/other: size " + pool1 + ".machineConfigRef.name",
+				"worker-2 Replace PodConfig/other: size " + pool1 + ".machineConfigRef.name",
 			},
-			order: []string{"pool worker, parallel to the tiers, at most 1 more and 0 fewer than its size: worker-1 worker-2"},
+			order: []string{
+				"pool worker, parallel to the tiers, at most 1 more and 0 fewer than its size: worker-1 worker-2"},
 		},
 		"a larger pool": {
-			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(4)) }, result: planner.ClassAdd,
+			edit: func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.MachinePools[1].Quantity = new(
+					int32(4))
+			}, result: planner.ClassAdd,
 			want:  []string{"new in worker Add " + pool1 + ".quantity", "new in worker Add " + pool1 + ".quantity"},
 			order: []string{"pool worker, parallel to the tiers, all at once: "},
 		},
 		"a smaller pool loses its oldest machine": {
-			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) }, result: planner.ClassRemove,
+			edit: func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.MachinePools[1].Quantity = new(
+					int32(1))
+			}, result: planner.ClassRemove,
 			want:  []string{"worker-2 Remove " + pool1 + ".quantity"},
 			order: []string{"pool worker, parallel to the tiers, all at once: worker-2"},
 		},
@@ -166,7 +190,8 @@ func TestCompute(t *testing.T) {
 			},
 			result: planner.ClassRemove,
 			want: []string{
-				"worker-1 Remove spec.rkeConfig.machinePools[worker]", "worker-2 Remove spec.rkeConfig.machinePools[worker]",
+				"worker-1 Remove spec.rkeConfig.machinePools[worker]",
+				"worker-2 Remove spec.rkeConfig.machinePools[worker]",
 				"new in fresh Add spec.rkeConfig.machinePools[1]",
 			},
 		},
@@ -176,7 +201,8 @@ func TestCompute(t *testing.T) {
 				c.Spec.RKEConfig.MachinePools[1].Labels = map[string]string{"a": "b"}
 			}, result: planner.ClassRestart,
 			want: []string{
-				"worker-1 Restart " + pool1 + ".labels.a (the machine pool is paused)", "worker-2 Restart " + pool1 + ".labels.a (the machine pool is paused)",
+				"worker-1 Restart " + pool1 + ".labels.a (the machine pool is paused)", "worker-2 Restart " + pool1 +
+					".labels.a (the machine pool is paused)",
 			},
 			order: []string{"worker, one at a time: worker-1 worker-2"},
 		},
@@ -188,14 +214,19 @@ func TestCompute(t *testing.T) {
 			edit:   func(c *provv1.Cluster) { c.Spec.RKEConfig.ProvisionGeneration = 7 },
 			result: planner.ClassRestart,
 			want: []string{
-				"server-1 Restart spec.rkeConfig.provisionGeneration", "server-2 Restart spec.rkeConfig.provisionGeneration",
-				"server-3 Restart spec.rkeConfig.provisionGeneration", "worker-1 None (is being deleted)", "worker-2 None (has no plan yet)",
+				"server-1 Restart spec.rkeConfig.provisionGeneration",
+				"server-2 Restart spec.rkeConfig.provisionGeneration",
+				"server-3 Restart spec.rkeConfig.provisionGeneration", "worker-1 None (is being deleted)",
+				"worker-2 None (has no plan yet)",
 			},
 			order: []string{"bootstrap, one at a time: server-1", "etcd, one at a time: server-2 server-3"},
 		},
 		"a pending change has no cause in the edit": {
 			given: func(w *world) { w.machine("worker-2").Plan.State.Plan.Instructions[0].Image = "old" },
-			edit:  func(c *provv1.Cluster) { c.Spec.RKEConfig.UpgradeStrategy.WorkerConcurrency = "2" }, result: planner.ClassNone,
+			edit: func(
+				c *provv1.Cluster) {
+				c.Spec.RKEConfig.UpgradeStrategy.WorkerConcurrency = "2"
+			}, result: planner.ClassNone,
 			want: []string{"worker-2 Restart pending"}, order: []string{"worker, 2 at a time: worker-2"},
 		},
 	} {
@@ -233,7 +264,8 @@ func TestCompute_ReportsProblemsPerMachine(t *testing.T) {
 	r := w.preview(t, func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.AdditionalManifest = strings.Repeat("x", planner.MaxPlanSize)
 	}, nil)
-	if r.Problems() != 3 || len(r.Machines[0].Causes) != 1 || r.Machines[0].Causes[0].Field != "spec.rkeConfig.additionalManifest" {
+	if r.Problems() != 3 || len(r.Machines[0].Causes) != 1 || r.Machines[0].Causes[0].Field !=
+		"spec.rkeConfig.additionalManifest" {
 		t.Errorf("machines %+v", r.Machines)
 	}
 }

@@ -89,8 +89,9 @@ func poolOf(md *clusterv1.MachineDeployment) pool {
 	_, undrained := template.Annotations[clusterv1.ExcludeNodeDrainingAnnotation]
 	out := pool{
 		infra: template.Spec.InfrastructureRef, bootstrap: template.Spec.Bootstrap.ConfigRef,
-		surge: *md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge, unavailable: *md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable,
-		paused: *md.Spec.Paused, drains: !undrained, labels: template.Labels, annotations: template.Annotations,
+		surge:       *md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge,
+		unavailable: *md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable,
+		paused:      *md.Spec.Paused, drains: !undrained, labels: template.Labels, annotations: template.Annotations,
 		roles: planner.RolesText(template.Labels),
 	}
 	if md.Spec.Replicas != nil {

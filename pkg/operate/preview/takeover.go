@@ -33,7 +33,8 @@ type TakeoverInput struct {
 // Takeover reports what the change of the manager alone does to each machine. next is the effect of each machine's
 // first plan from Drover, by machine name. That plan comes with the user's next change.
 func Takeover(given TakeoverInput) (report Report, next map[string]planner.Class, err error) {
-	in := &Input{Before: &given.Cluster, After: given.Cluster, Snapshot: given.Snapshot, Machines: given.Machines, Release: given.Release}
+	in := &Input{Before: &given.Cluster, After: given.Cluster, Snapshot: given.Snapshot, Machines: given.Machines,
+		Release: given.Release}
 	after, err := in.sideOf(given.Cluster)
 	if err != nil {
 		return Report{}, nil, fmt.Errorf("plan the cluster: %w", err)
@@ -51,7 +52,8 @@ func Takeover(given TakeoverInput) (report Report, next map[string]planner.Class
 	after.settle(before)
 	c.chooseLeaving()
 	cluster := given.Cluster.Cluster
-	r := Report{Cluster: cluster.Namespace + "/" + cluster.Name, Result: planner.ClassNone, Machines: append(c.machines(), c.added()...)}
+	r := Report{Cluster: cluster.Namespace + "/" + cluster.Name, Result: planner.ClassNone,
+		Machines: append(c.machines(), c.added()...)}
 	for i := range r.Machines {
 		r.Machines[i].Pending = false
 		c.unhealthy(&r.Machines[i], &r)
@@ -71,12 +73,15 @@ func Takeover(given TakeoverInput) (report Report, next map[string]planner.Class
 // cluster's pause ends.
 func (c *comparison) unhealthy(line *Machine, r *Report) {
 	m, there := c.after.machine(line.Name)
-	if !there || m.Deleting || m.NodeLostSince.IsZero() || !healthChecked(c.in.After, line.Pool) || line.Class == planner.ClassReplace || line.Class == planner.ClassRemove {
+	if !there || m.Deleting || m.NodeLostSince.IsZero() || !healthChecked(c.in.After, line.Pool) ||
+		line.Class == planner.ClassReplace || line.Class == planner.ClassRemove {
 		return
 	}
 	line.Class, line.Drained, line.Held, line.Problem = planner.ClassReplace, c.after.pools[line.Pool].drains, "", ""
-	r.Notes = append(r.Notes, fmt.Sprintf("machine %s: its node has not reported since %s, and the health check of pool %s replaces such machines",
-		line.Name, m.NodeLostSince.UTC().Format(time.RFC3339), line.Pool))
+	r.Notes = append(r.Notes,
+		fmt.Sprintf(
+			"machine %s: its node has not reported since %s, and the health check of pool %s replaces such machines",
+			line.Name, m.NodeLostSince.UTC().Format(time.RFC3339), line.Pool))
 }
 
 // healthChecked reports whether a health check replaces the pool's machines when their nodes are unhealthy.

@@ -26,7 +26,8 @@ func TestTakeover_NamesMachinesThatAHealthCheckReplaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			if tc.checked {
-				w.cluster.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = &metav1.Duration{Duration: 5 * time.Minute}
+				w.cluster.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = &metav1.Duration{
+					Duration: 5 * time.Minute}
 			}
 			in := w.input(w.cluster, w.configs)
 			_, deployments, err := desired(in)
@@ -36,7 +37,8 @@ func TestTakeover_NamesMachinesThatAHealthCheckReplaces(t *testing.T) {
 			w.machine("worker-1").NodeLostSince = tc.lost
 			w.machine("worker-1").Deleting = strings.HasSuffix(name, "being deleted")
 			w.machine("server-1").NodeLostSince = tc.lost // its pool has no health check
-			report, _, err := Takeover(TakeoverInput{Cluster: in, Deployments: deployments, Snapshot: w.snapshot, Release: release})
+			report, _, err := Takeover(TakeoverInput{Cluster: in, Deployments: deployments, Snapshot: w.snapshot,
+				Release: release})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +54,9 @@ func TestTakeover_NamesMachinesThatAHealthCheckReplaces(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || report.Result != tc.want {
 				t.Errorf("%s (-want +got):\n%s", report.Result, diff)
 			}
-			told := strings.Contains(strings.Join(report.Notes, "\n"), "machine worker-1: its node has not reported since 2026-09-01T11:59:00Z, and the health check of pool worker")
+			told := strings.Contains(strings.Join(report.Notes, "\n"),
+				"machine worker-1: its node has not reported since 2026-09-01T11:59:00Z, and the health check of "+
+					"pool worker")
 			if told != (tc.want == planner.ClassReplace) {
 				t.Errorf("notes %q", report.Notes)
 			}

@@ -40,7 +40,8 @@ func release(version string) distro.Release { return distro.Release{Version: ver
 func machinePool(name string, quantity int32, roles string) provv1.RKEMachinePool {
 	return provv1.RKEMachinePool{
 		Name: name, Quantity: new(quantity), NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: name},
-		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"), WorkerRole: strings.Contains(roles, "w"),
+		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"),
+		WorkerRole: strings.Contains(roles, "w"),
 	}
 }
 
@@ -57,14 +58,16 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{data: map[string]map[string][]byte{}, configs: map[topology.ConfigRef]*unstructured.Unstructured{}}
 	w.cluster = &provv1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: "x"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo",
+			Annotations: map[string]string{rkev1.InstanceAnnotation: "x"}},
 		Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+rke2r1", RKEConfig: &provv1.RKEConfig{
 			MachinePools: []provv1.RKEMachinePool{machinePool("server", 3, "ec"), machinePool("worker", 2, "w")},
 		}},
 		Status: provv1.ClusterStatus{ClusterName: "c-m-1"},
 	}
 	for _, name := range []string{"server", "worker", "other"} {
-		w.configs[topology.ConfigRef{APIVersion: topology.MachineConfigVersion, Kind: "PodConfig", Name: name}] = podConfig(name, "small")
+		w.configs[topology.ConfigRef{APIVersion: topology.MachineConfigVersion, Kind: "PodConfig",
+			Name: name}] = podConfig(name, "small")
 	}
 	w.snapshot = planner.Snapshot{Now: start, Cluster: &planner.Cluster{InfrastructureProvisioned: true}}
 	given := w.input(w.cluster, w.configs)
@@ -77,15 +80,18 @@ func newWorld(t *testing.T) *world {
 	for i, name := range []string{"server-1", "server-2", "server-3", "worker-1", "worker-2"} {
 		p := s.pools[strings.Split(name, "-")[0]]
 		w.snapshot.Machines = append(w.snapshot.Machines, planner.Machine{
-			Name: name, UID: types.UID(name), Labels: maps.Clone(p.labels), Annotations: maps.Clone(p.annotations), InfrastructureReady: true,
-			Plan: &planner.PlanSecret{Name: name + "-machine-plan"}, Addresses: []planner.Address{{Type: "InternalIP", Address: fmt.Sprintf("10.0.0.%d", i+1)}},
+			Name: name, UID: types.UID(name), Labels: maps.Clone(p.labels), Annotations: maps.Clone(p.annotations),
+			InfrastructureReady: true,
+			Plan:                &planner.PlanSecret{Name: name + "-machine-plan"},
+			Addresses:           []planner.Address{{Type: "InternalIP", Address: fmt.Sprintf("10.0.0.%d", i+1)}},
 		})
 	}
 	w.settle(t)
 	return w
 }
 
-func (w *world) input(cluster *provv1.Cluster, configs map[topology.ConfigRef]*unstructured.Unstructured) topology.Input {
+func (w *world) input(cluster *provv1.Cluster,
+	configs map[topology.ConfigRef]*unstructured.Unstructured) topology.Input {
 	schema := &mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"size": {Type: "string"}}}
 	return topology.Input{
 		Cluster: cluster, MachineConfigs: configs, Schemas: map[string]*mgmtv3.DynamicSchemaSpec{"podconfig": schema},
@@ -129,7 +135,9 @@ func (w *world) carryOut(t *testing.T, effect planner.Effect) {
 	case planner.DeliverPlan:
 		m := w.machine(e.Machine)
 		m.Marks = e.Marks
-		data, err := nodeplan.Deliver(w.data[e.Machine], nodeplan.Delivery{Plan: e.Delivery.Plan, MaxFailures: e.Delivery.MaxFailures, FailureThreshold: e.Delivery.FailureThreshold})
+		data, err := nodeplan.Deliver(w.data[e.Machine],
+			nodeplan.Delivery{Plan: e.Delivery.Plan, MaxFailures: e.Delivery.MaxFailures,
+				FailureThreshold: e.Delivery.FailureThreshold})
 		if err != nil {
 			t.Fatal(err)
 		}

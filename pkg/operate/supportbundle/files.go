@@ -136,8 +136,9 @@ const readme = `What this bundle holds:
   definitions.txt the definitions of kinds that are installed
   unread.txt   what could not be read, and why
 
-What it does not hold: data of Secrets and ConfigMaps (their keys and sizes only), tokens, kubeconfigs, user data, variables, chart values,
-manifests, contents of files on nodes. Values that were found in those are taken out of everything else, too: they are shown as ***.
+What it does not hold: data of Secrets and ConfigMaps (their keys and sizes only), tokens,
+kubeconfigs, user data, variables, chart values, manifests, contents of files on nodes. Values that
+were found in those are taken out of everything else, too: they are shown as ***.
 
 Names of objects, hosts, addresses and accounts are in it. Look through it before you share it.
 `

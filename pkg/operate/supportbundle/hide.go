@@ -82,7 +82,8 @@ func (h *hider) learnSchema(object *unstructured.Unstructured) {
 // learnDriver records the secret fields that a driver's annotations name.
 func (h *hider) learnDriver(object *unstructured.Unstructured) {
 	annotations := object.GetAnnotations()
-	for _, names := range []string{annotations[mgmtv3.PrivateCredentialFieldsAnnotation], annotations[mgmtv3.PasswordFieldsAnnotation]} {
+	for _, names := range []string{annotations[mgmtv3.PrivateCredentialFieldsAnnotation],
+		annotations[mgmtv3.PasswordFieldsAnnotation]} {
 		for name := range strings.SplitSeq(names, ",") {
 			h.private(object.GetName(), strings.TrimSpace(name))
 		}
@@ -127,7 +128,8 @@ func (h *hider) object(object *unstructured.Unstructured) map[string]any {
 
 // keptAnnotations look like secrets by name, but hold none.
 var keptAnnotations = []string{
-	rkev1.AuthorizedObjectAnnotation, rkev1.AuthorizedSecretAnnotation, rkev1.AuthorizedSecretDeletesAnnotation, rkev1.BootstrapTokenAnnotation,
+	rkev1.AuthorizedObjectAnnotation, rkev1.AuthorizedSecretAnnotation, rkev1.AuthorizedSecretDeletesAnnotation,
+	rkev1.BootstrapTokenAnnotation,
 	rkev1.BootstrapTokenInvalidatedAnnotation, rkev1.ServiceAccountSecretRefAnnotation,
 }
 
@@ -138,7 +140,8 @@ func (h *hider) metadata(tree map[string]any) {
 	for name, value := range annotations {
 		text, _ := value.(string)
 		switch {
-		case strings.HasSuffix(name, "last-applied-configuration"), strings.HasPrefix(name, "objectset.rio.cattle.io/applied"):
+		case strings.HasSuffix(name, "last-applied-configuration"),
+			strings.HasPrefix(name, "objectset.rio.cattle.io/applied"):
 			delete(annotations, name)
 		case name == rkev1.ClusterSpecAnnotation:
 			annotations[name] = hidden(len(text))

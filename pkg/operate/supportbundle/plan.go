@@ -18,23 +18,30 @@ const maxOutput = 2000
 
 // plan summarizes a plan Secret.
 func (h *hider) plan(secret *unstructured.Unstructured) any {
-	state, err := nodeplan.Parse(secret.GetNamespace()+"/"+secret.GetName(), contents(secret.DeepCopy().Object, "data", true))
+	state, err := nodeplan.Parse(secret.GetNamespace()+"/"+secret.GetName(),
+		contents(secret.DeepCopy().Object, "data", true))
 	out := map[string]any{
-		"secret": secret.GetNamespace() + "/" + secret.GetName(), "machine": secret.GetLabels()[rkev1.MachineNameLabel], "bytes": len(state.PlanBytes),
-		"checksum": state.Checksum, "appliedChecksum": state.AppliedChecksum, "failedChecksum": state.FailedChecksum, "failureCount": state.FailureCount,
-		"maxFailures": state.MaxFailures, "failureThreshold": state.FailureThreshold, "lastApplyTime": state.LastApplyTime, "inSync": state.InSync, "failed": state.Failed,
-		"delivered": secret.GetAnnotations()[rkev1.PlanUpdatedTimeAnnotation], "probesPassed": secret.GetAnnotations()[rkev1.PlanProbesPassedAnnotation],
+		"secret": secret.GetNamespace() + "/" + secret.GetName(), "machine": secret.GetLabels()[rkev1.MachineNameLabel],
+		"bytes":    len(state.PlanBytes),
+		"checksum": state.Checksum, "appliedChecksum": state.AppliedChecksum, "failedChecksum": state.FailedChecksum,
+		"failureCount": state.FailureCount,
+		"maxFailures":  state.MaxFailures, "failureThreshold": state.FailureThreshold,
+		"lastApplyTime": state.LastApplyTime, "inSync": state.InSync, "failed": state.Failed,
+		"delivered":    secret.GetAnnotations()[rkev1.PlanUpdatedTimeAnnotation],
+		"probesPassed": secret.GetAnnotations()[rkev1.PlanProbesPassedAnnotation],
 	}
 	if err != nil {
 		out["problem"] = err.Error()
 	}
-	out["files"], out["instructions"], out["probes"] = h.files(state.Plan.Files), h.instructions(&state.Plan), probes(&state)
+	out["files"], out["instructions"], out["probes"] = h.files(state.Plan.Files), h.instructions(&state.Plan),
+		probes(&state)
 	// Outputs are masked later, when all secrets are known.
 	out["outputs"], out["failedOutputs"] = outputs(state.Output), outputs(state.FailedOutput)
 	periodic := map[string]any{}
 	for name, output := range state.PeriodicOutput {
 		periodic[name] = map[string]any{
-			"exitCode": output.ExitCode, "failures": output.Failures, "lastSuccess": output.LastSuccessfulRunTime, "lastFailure": output.LastFailedRunTime,
+			"exitCode": output.ExitCode, "failures": output.Failures, "lastSuccess": output.LastSuccessfulRunTime,
+			"lastFailure": output.LastFailedRunTime,
 			"stdoutBytes": len(output.Stdout), "stderrBytes": len(output.Stderr),
 		}
 	}
@@ -80,7 +87,8 @@ func (h *hider) instructions(p *plan.NodePlan) []any {
 		for _, arg := range c.Args {
 			args = append(args, arg)
 		}
-		out = append(out, map[string]any{"name": c.Name, "kind": kind, "image": c.Image, "command": c.Command, "args": h.arguments(args), "env": env, "scriptBytes": len(c.Script)})
+		out = append(out, map[string]any{"name": c.Name, "kind": kind, "image": c.Image, "command": c.Command,
+			"args": h.arguments(args), "env": env, "scriptBytes": len(c.Script)})
 	}
 	for _, one := range p.Instructions {
 		add(one.CommonInstruction, "one-time")
@@ -94,7 +102,8 @@ func (h *hider) instructions(p *plan.NodePlan) []any {
 // variable shows the value of a variable that Drover sets itself, and hides others.
 func (h *hider) variable(name, value string) string {
 	name = strings.TrimPrefix(name, "WINS_")
-	if name == "RESTART_STAMP" || name == "DRAIN_HASH" || strings.HasPrefix(name, "INSTALL_") && !redact.Named(name) || strings.HasSuffix(name, "_DATA_DIR") {
+	if name == "RESTART_STAMP" || name == "DRAIN_HASH" || strings.HasPrefix(name, "INSTALL_") && !redact.Named(name) ||
+		strings.HasSuffix(name, "_DATA_DIR") {
 		return value
 	}
 	return h.named(name, value)
@@ -105,7 +114,8 @@ func probes(state *nodeplan.State) map[string]any {
 	for name, probe := range state.Plan.Probes {
 		status, reported := state.ProbeStatuses[name]
 		out[name] = map[string]any{
-			"reported": reported, "healthy": status.Healthy, "failures": status.FailureCount, "url": probe.HTTPGetAction.URL,
+			"reported": reported, "healthy": status.Healthy, "failures": status.FailureCount,
+			"url": probe.HTTPGetAction.URL,
 		}
 	}
 	return out

@@ -8,23 +8,32 @@ import (
 )
 
 // free are fields with arbitrary content from users. Their values are hidden at every depth.
-var free = []string{"chartValues", "additionalManifest", "inlineUserdata", "userdata", "userData", "customData", "cloudConfig", "cloud-config", "caBundle", "endpointCA"}
+var free = []string{"chartValues", "additionalManifest", "inlineUserdata", "userdata", "userData", "customData",
+	"cloudConfig", "cloud-config", "caBundle", "endpointCA"}
 
 // configs are fields with the configuration of nodes. Only the values of open keys are shown.
 var configs = []string{"machineGlobalConfig", "config"}
 
 // commands are fields with command lines that contain tokens.
-var commands = []string{"command", "insecureCommand", "nodeCommand", "insecureNodeCommand", "windowsNodeCommand", "insecureWindowsNodeCommand", "manifestUrl"}
+var commands = []string{"command", "insecureCommand", "nodeCommand", "insecureNodeCommand", "windowsNodeCommand",
+	"insecureWindowsNodeCommand", "manifestUrl"}
 
 // open are the keys of the nodes' configuration whose values are shown.
 var open = []string{
-	"cni", "cluster-cidr", "service-cidr", "cluster-dns", "cluster-domain", "service-node-port-range", "disable", "disable-kube-proxy", "disable-cloud-controller", "disable-network-policy",
-	"disable-scheduler", "disable-apiserver", "disable-controller-manager", "disable-etcd", "tls-san", "profile", "protect-kernel-defaults", "selinux", "debug", "node-label", "node-taint",
-	"node-name", "node-ip", "node-external-ip", "server", "data-dir", "etcd-expose-metrics", "etcd-disable-snapshots", "etcd-snapshot-retention", "etcd-snapshot-schedule-cron",
-	"etcd-s3", "etcd-s3-bucket", "etcd-s3-region", "etcd-s3-folder", "etcd-s3-skip-ssl-verify", "flannel-backend", "flannel-iface", "egress-selector-mode", "write-kubeconfig-mode", "cluster-init",
-	"secrets-encryption", "system-default-registry", "ingress-controller", "enable-servicelb", "embedded-registry", "supervisor-metrics", "private-registry", "advertise-address",
-	"kube-apiserver-arg", "kube-controller-manager-arg", "kube-scheduler-arg", "kubelet-arg", "kube-proxy-arg", "etcd-arg", "kube-cloud-controller-manager-arg", "cloud-provider-name",
-	"kube-apiserver-extra-mount", "kube-controller-manager-extra-mount", "kube-scheduler-extra-mount", "agent-token-file", "token-file",
+	"cni", "cluster-cidr", "service-cidr", "cluster-dns", "cluster-domain", "service-node-port-range", "disable",
+	"disable-kube-proxy", "disable-cloud-controller", "disable-network-policy",
+	"disable-scheduler", "disable-apiserver", "disable-controller-manager", "disable-etcd", "tls-san", "profile",
+	"protect-kernel-defaults", "selinux", "debug", "node-label", "node-taint",
+	"node-name", "node-ip", "node-external-ip", "server", "data-dir", "etcd-expose-metrics", "etcd-disable-snapshots",
+	"etcd-snapshot-retention", "etcd-snapshot-schedule-cron",
+	"etcd-s3", "etcd-s3-bucket", "etcd-s3-region", "etcd-s3-folder", "etcd-s3-skip-ssl-verify", "flannel-backend",
+	"flannel-iface", "egress-selector-mode", "write-kubeconfig-mode", "cluster-init",
+	"secrets-encryption", "system-default-registry", "ingress-controller", "enable-servicelb", "embedded-registry",
+	"supervisor-metrics", "private-registry", "advertise-address",
+	"kube-apiserver-arg", "kube-controller-manager-arg", "kube-scheduler-arg", "kubelet-arg", "kube-proxy-arg",
+	"etcd-arg", "kube-cloud-controller-manager-arg", "cloud-provider-name",
+	"kube-apiserver-extra-mount", "kube-controller-manager-extra-mount", "kube-scheduler-extra-mount",
+	"agent-token-file", "token-file",
 }
 
 // each returns a tree with f applied to its leaves. name is the nearest field.
@@ -154,5 +163,7 @@ func isDocument(text string) bool { return len(text) > longest || strings.Contai
 
 // secretFlag reports whether the value of a flag, or of a similar argument, must be hidden.
 func (h *hider) secretFlag(name string) bool {
-	return redact.Named(name) || slices.ContainsFunc(h.undescribed, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return redact.Named(name) || slices.ContainsFunc(h.undescribed, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
 }

@@ -158,7 +158,8 @@ func (a *agent) run(ctx context.Context) error {
 	a.registered.Store(true)
 	a.replicas.want(o.count)
 	if !a.replicas.add(o.replica) {
-		_ = o.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, "duplicate"), time.Now().Add(time.Second))
+		_ = o.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure,
+			"duplicate"), time.Now().Add(time.Second))
 		_ = o.ws.Close()
 		return errDuplicate
 	}

@@ -182,7 +182,8 @@ func (a *apiServer) exec(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header.Get("Upgrade"))
+	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
+		r.Header.Get("Upgrade"))
 	_, _ = io.Copy(conn, buffered)
 	a.gaveUp <- struct{}{}
 }

@@ -16,31 +16,39 @@ func TestOptions_Refused(t *testing.T) {
 		change func(*Options)
 		want   string // the field that the error names; empty for none
 	}{
-		"only required options":            {func(*Options) {}, ""},
-		"IPv6, and a path":                 {func(o *Options) { o.ServerURL, o.APIServer = "https://[fd00::1]:8443/path", "https://[fd00::2]" }, ""},
-		"a checksum":                       {func(o *Options) { o.CAChecksum = checksum }, ""},
-		"a checksum in capital letters":    {func(o *Options) { o.CAChecksum = strings.ToUpper(checksum) }, ""},
-		"no address of the server":         {func(o *Options) { o.ServerURL = "" }, "ServerURL"},
-		"the server without TLS":           {func(o *Options) { o.ServerURL = "http://drover.example.com" }, "ServerURL"},
-		"the server without a scheme":      {func(o *Options) { o.ServerURL = "drover.example.com" }, "ServerURL"},
-		"the server as host and port":      {func(o *Options) { o.ServerURL = "drover.example.com:443" }, "ServerURL"},
-		"the server without a host":        {func(o *Options) { o.ServerURL = "https:///path" }, "ServerURL"},
-		"the server with only a port":      {func(o *Options) { o.ServerURL = "https://:443" }, "ServerURL"},
-		"a password in the address":        {func(o *Options) { o.ServerURL = "https://user:token-of@drover.example.com" }, "ServerURL"},
-		"a line break in the address":      {func(o *Options) { o.ServerURL = "https://drover.example.com\n" }, "ServerURL"},
-		"no address of the API server":     {func(o *Options) { o.APIServer = "" }, "APIServer"},
-		"the API server without TLS":       {func(o *Options) { o.APIServer = "http://10.43.0.1" }, "APIServer"},
-		"no file with the token":           {func(o *Options) { o.TokenFile = "" }, "TokenFile"},
-		"a checksum that is too short":     {func(o *Options) { o.CAChecksum = checksum[1:] }, "CAChecksum"},
-		"a checksum that is too long":      {func(o *Options) { o.CAChecksum = checksum + "0" }, "CAChecksum"},
-		"a checksum with its method":       {func(o *Options) { o.CAChecksum = "sha256:" + checksum[7:] }, "CAChecksum"},
+		"only required options": {func(*Options) {}, ""},
+		"IPv6, and a path": {func(o *Options) {
+			o.ServerURL, o.APIServer = "https://[fd00::1]:8443/path", "https://[fd00::2]"
+		}, ""},
+		"a checksum":                    {func(o *Options) { o.CAChecksum = checksum }, ""},
+		"a checksum in capital letters": {func(o *Options) { o.CAChecksum = strings.ToUpper(checksum) }, ""},
+		"no address of the server":      {func(o *Options) { o.ServerURL = "" }, "ServerURL"},
+		"the server without TLS": {func(o *Options) { o.ServerURL = "http://drover.example.com" },
+			"ServerURL"},
+		"the server without a scheme": {func(o *Options) { o.ServerURL = "drover.example.com" }, "ServerURL"},
+		"the server as host and port": {func(o *Options) { o.ServerURL = "drover.example.com:443" }, "ServerURL"},
+		"the server without a host":   {func(o *Options) { o.ServerURL = "https:///path" }, "ServerURL"},
+		"the server with only a port": {func(o *Options) { o.ServerURL = "https://:443" }, "ServerURL"},
+		"a password in the address": {func(o *Options) {
+			o.ServerURL = "https://user:token-of@drover.example.com"
+		}, "ServerURL"},
+		"a line break in the address": {func(o *Options) { o.ServerURL = "https://drover.example.com\n" },
+			"ServerURL"},
+		"no address of the API server": {func(o *Options) { o.APIServer = "" }, "APIServer"},
+		"the API server without TLS":   {func(o *Options) { o.APIServer = "http://10.43.0.1" }, "APIServer"},
+		"no file with the token":       {func(o *Options) { o.TokenFile = "" }, "TokenFile"},
+		"a checksum that is too short": {func(o *Options) { o.CAChecksum = checksum[1:] }, "CAChecksum"},
+		"a checksum that is too long":  {func(o *Options) { o.CAChecksum = checksum + "0" }, "CAChecksum"},
+		"a checksum with its method": {func(o *Options) { o.CAChecksum = "sha256:" + checksum[7:] },
+			"CAChecksum"},
 		"a checksum with letters beyond f": {func(o *Options) { o.CAChecksum = "g" + checksum[1:] }, "CAChecksum"},
 		"a heartbeat that is too short":    {func(o *Options) { o.Heartbeat = 1 }, "Heartbeat"},
 		"a negative heartbeat":             {func(o *Options) { o.Heartbeat = -wire.Heartbeat }, "Heartbeat"},
 		"a heartbeat that is too long":     {func(o *Options) { o.Heartbeat = 40 * wire.Heartbeat }, "Heartbeat"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{ServerURL: "https://drover.example.com", TokenFile: "token", APIServer: "https://10.43.0.1:443"}
+			o := Options{ServerURL: "https://drover.example.com", TokenFile: "token",
+				APIServer: "https://10.43.0.1:443"}
 			test.change(&o)
 			err := o.complete()
 			if test.want == "" {
@@ -80,7 +88,8 @@ func TestOptions_DefaultsAreThoseOfAPod(t *testing.T) {
 		t.Errorf("completed to %+v", o)
 	}
 	t.Setenv("NO_PROXY", "")
-	if request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1", nil); err != nil || o.Proxy == nil {
+	if request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1", nil); err != nil ||
+		o.Proxy == nil {
 		t.Fatal("no proxy function", err)
 	} else if address, err := o.Proxy(request); err != nil || address != nil {
 		t.Errorf("the local address uses proxy %v, %v", address, err)

@@ -31,7 +31,8 @@ const (
 var buffers = wire.NewBuffers(64 << 10)
 
 // foreign are headers that claim an identity for other systems. They must not reach the API server.
-var foreign = []string{"Authorization", "Cookie", "Forwarded", "Proxy-", "X-Forwarded-", "X-Remote-", "X-Drover-", "X-Api-Tunnel-"}
+var foreign = []string{"Authorization", "Cookie", "Forwarded", "Proxy-", "X-Forwarded-", "X-Remote-", "X-Drover-",
+	"X-Api-Tunnel-"}
 
 // proxy handles the server's requests by forwarding them to the cluster's API server.
 type proxy struct {
@@ -66,8 +67,9 @@ func newProxy(o Options) (*proxy, error) {
 		return &http.Transport{
 			DialContext:     (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			Protocols:       p, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
-			HTTP2: http2,
+			Protocols:       p, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second,
+			IdleConnTimeout: 90 * time.Second,
+			HTTP2:           http2,
 		}
 	}
 	return &proxy{
@@ -118,7 +120,8 @@ func (p *proxy) handler() http.Handler {
 		token, err := p.credential.get()
 		if err != nil {
 			p.log.WithError(err).Error("Cannot answer requests")
-			answer(rw, http.StatusServiceUnavailable, "ServiceUnavailable", "the cluster agent cannot read its credential")
+			answer(rw, http.StatusServiceUnavailable, "ServiceUnavailable",
+				"the cluster agent cannot read its credential")
 			return
 		}
 		r = r.WithContext(context.WithValue(r.Context(), tokenKey{}, token))
@@ -183,7 +186,8 @@ func answer(rw http.ResponseWriter, code int, reason, message string) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(code)
 	_ = json.NewEncoder(rw).Encode(map[string]any{
-		"kind": "Status", "apiVersion": "v1", "metadata": struct{}{}, "status": "Failure", "reason": reason, "code": code, "message": message,
+		"kind": "Status", "apiVersion": "v1", "metadata": struct{}{}, "status": "Failure", "reason": reason,
+		"code": code, "message": message,
 	})
 }
 
@@ -193,8 +197,9 @@ func (p *proxy) server() *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler: p.handler(), Protocols: protocols, ReadHeaderTimeout: 30 * time.Second, ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
-		HTTP2: wire.HTTP2(),
+		Handler: p.handler(), Protocols: protocols, ReadHeaderTimeout: 30 * time.Second,
+		ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
+		HTTP2:    wire.HTTP2(),
 	}
 }
 

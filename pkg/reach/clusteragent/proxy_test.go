@@ -85,19 +85,24 @@ func TestProxy_RequestsGetTheAgentsCredential(t *testing.T) {
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
 	sent := http.Header{
 		// The caller's credentials for the server must not reach the API server.
-		"Authorization": {"Bearer token-of-the-caller", "Basic token-of-another"}, "Cookie": {"session=token-of-a-browser"}, "Proxy-Authorization": {"Basic x"},
+		"Authorization": {"Bearer token-of-the-caller", "Basic token-of-another"},
+		"Cookie":        {"session=token-of-a-browser"}, "Proxy-Authorization": {"Basic x"},
 		// An API server trusts these headers from clients with the right certificate.
-		"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}, "X-Remote-Extra-Scopes": {"all"}, "X-Remote-Uid": {"0"},
-		"X-Forwarded-For": {"192.0.2.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"evil.example"}, "Forwarded": {"for=192.0.2.1"},
+		"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}, "X-Remote-Extra-Scopes": {"all"},
+		"X-Remote-Uid":    {"0"},
+		"X-Forwarded-For": {"192.0.2.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"evil.example"},
+		"Forwarded":        {"for=192.0.2.1"},
 		"X-Drover-Replica": {"a"}, "X-Api-Tunnel-Token": {"token-of-a-tunnel"},
 		// Headers of the request itself.
 		"Impersonate-Group": {"devs", "ops"}, "Impersonate-Extra-Scopes": {"view"}, "Impersonate-Uid": {"7"},
-		"Accept": {"application/json;as=Table"}, "Accept-Encoding": {"gzip"}, "Content-Type": {"application/apply-patch+yaml"}, "User-Agent": {"kubectl"},
+		"Accept": {"application/json;as=Table"}, "Accept-Encoding": {"gzip"},
+		"Content-Type": {"application/apply-patch+yaml"}, "User-Agent": {"kubectl"},
 	}
 	want := http.Header{
 		"Authorization": {"Bearer " + account}, impersonateUser: {"jane"},
 		"Impersonate-Group": {"devs", "ops"}, "Impersonate-Extra-Scopes": {"view"}, "Impersonate-Uid": {"7"},
-		"Accept": {"application/json;as=Table"}, "Accept-Encoding": {"gzip"}, "Content-Type": {"application/apply-patch+yaml"}, "User-Agent": {"kubectl"},
+		"Accept": {"application/json;as=Table"}, "Accept-Encoding": {"gzip"},
+		"Content-Type": {"application/apply-patch+yaml"}, "User-Agent": {"kubectl"},
 	}
 	for protocol, transport := range transports {
 		t.Run(protocol, func(t *testing.T) {
@@ -133,15 +138,18 @@ func TestProxy_HeadersAreDroppedInAnySpelling(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprint(conn, "GET /small HTTP/1.1\r\nHost: x\r\nimpersonate-user: jane\r\naUTHORIZATION: Bearer token-of-the-caller\r\nx-REMOTE-user: root\r\n"+
-		"Connection: close, Authorization, Impersonate-Group\r\nimpersonate-GROUP: devs\r\n\r\n")
+	fmt.Fprint(conn,
+		"GET /small HTTP/1.1\r\nHost: x\r\nimpersonate-user: jane\r\naUTHORIZATION: Bearer "+
+			"token-of-the-caller\r\nx-REMOTE-user: root\r\n"+
+			"Connection: close, Authorization, Impersonate-Group\r\nimpersonate-GROUP: devs\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	response.Body.Close()
 	// Connection lists hop-by-hop headers, which the agent drops, except for the impersonation headers.
-	want := http.Header{"Authorization": {"Bearer " + account}, impersonateUser: {"jane"}, "Impersonate-Group": {"devs"}}
+	want := http.Header{"Authorization": {"Bearer " + account}, impersonateUser: {"jane"},
+		"Impersonate-Group": {"devs"}}
 	if diff := cmp.Diff(want, api.last(t).Header); diff != "" {
 		t.Errorf("headers at the API server (-want +got):\n%s", diff)
 	}
@@ -165,10 +173,13 @@ func TestProxy_RequestsNeverUseTheAgentsIdentity(t *testing.T) {
 			}
 			defer response.Body.Close()
 			var status struct{ Kind, Status, Reason, Message string }
-			if err := json.NewDecoder(response.Body).Decode(&status); err != nil || response.StatusCode != http.StatusForbidden {
+			if err := json.NewDecoder(response.Body).Decode(&status); err != nil ||
+				response.StatusCode != http.StatusForbidden {
 				t.Fatalf("answer is %s, %v, want 403 with JSON", response.Status, err)
 			}
-			want := struct{ Kind, Status, Reason, Message string }{"Status", "Failure", "Forbidden", "the request has no user: set header Impersonate-User"}
+			want := struct {
+				Kind, Status, Reason, Message string
+			}{"Status", "Failure", "Forbidden", "the request has no user: set header Impersonate-User"}
 			if diff := cmp.Diff(want, status); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
@@ -193,15 +204,22 @@ func TestProxy_ImpersonationHeadersAreNotHopByHop(t *testing.T) {
 		"the user":               {"/small", http.Header{"Connection": {impersonateUser}}},
 		"in another spelling":    {"/small", http.Header{"Connection": {"x, impersonate-USER"}}},
 		"in a header of its own": {"/small", http.Header{"Connection": {"x", impersonateUser}}},
-		"with all other headers": {"/small", http.Header{"Connection": {"Impersonate-User, Impersonate-Group, Impersonate-Uid, Impersonate-Extra-Scopes"}}},
+		"with all other headers": {"/small",
+			http.Header{
+				"Connection": {"Impersonate-User, Impersonate-Group, Impersonate-Uid, Impersonate-Extra-Scopes"}}},
 		"with an upgrade": {
-			"/exec", http.Header{"Connection": {"Upgrade, Impersonate-User, Impersonate-Group, Impersonate-Uid, Impersonate-Extra-Scopes"}, "Upgrade": {"websocket"}},
+			"/exec", http.Header{
+				"Connection": {
+					"Upgrade, Impersonate-User, Impersonate-Group, Impersonate-Uid, Impersonate-Extra-Scopes"},
+				"Upgrade": {"websocket"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := http.Header{impersonateUser: {"jane"}, "Impersonate-Group": {"a", "b"}, "Impersonate-Uid": {"7"}, "Impersonate-Extra-Scopes": {"view"}}
+			want := http.Header{impersonateUser: {"jane"}, "Impersonate-Group": {"a", "b"}, "Impersonate-Uid": {"7"},
+				"Impersonate-Extra-Scopes": {"view"}}
 			maps.Copy(test.header, want)
-			response, err := transports["HTTP/1.1"].RoundTrip(newRequest(t, http.MethodGet, address+test.path, test.header))
+			response, err := transports["HTTP/1.1"].RoundTrip(newRequest(t, http.MethodGet, address+test.path,
+				test.header))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,10 +244,15 @@ func TestProxy_AnswersForTheAPIServer(t *testing.T) {
 		message string
 	}{
 		"no credential": {
-			func(o *Options) { o.APIServerTokenFile = filepath.Join(t.TempDir(), "none") }, http.StatusServiceUnavailable, "cannot read its credential",
+			func(o *Options) {
+				o.APIServerTokenFile = filepath.Join(t.TempDir(),
+					"none")
+			}, http.StatusServiceUnavailable, "cannot read its credential",
 		},
 		"no API server": {
-			func(o *Options) { o.APIServer = "https://127.0.0.1:1" }, http.StatusBadGateway, "cannot reach the cluster's API server",
+			func(o *Options) {
+				o.APIServer = "https://127.0.0.1:1"
+			}, http.StatusBadGateway, "cannot reach the cluster's API server",
 		},
 		"an API server with another authority": {
 			func(o *Options) {
@@ -243,7 +266,8 @@ func TestProxy_AnswersForTheAPIServer(t *testing.T) {
 			test.change(&o)
 			address, transports := answering(t, o)
 			code, body := ask(t, &http.Client{Transport: transports["HTTP/2"]}, address+"/small")
-			if code != test.code || !strings.Contains(body, test.message) || !strings.Contains(body, `"kind":"Status"`) {
+			if code != test.code || !strings.Contains(body, test.message) ||
+				!strings.Contains(body, `"kind":"Status"`) {
 				t.Errorf("answer is %d %s, want %d with %q", code, body, test.code, test.message)
 			}
 		})
@@ -276,7 +300,8 @@ func TestProxy_RefusalsReachClientsThatStillSend(t *testing.T) {
 func TestProxy_AnswersAreStreamed(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
-	for what, path := range map[string]string{"a watch": "/watch", "a long answer of known length": "/watch?length=65536"} {
+	for what, path := range map[string]string{"a watch": "/watch",
+		"a long answer of known length": "/watch?length=65536"} {
 		for protocol, transport := range transports {
 			t.Run(what+" by "+protocol, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -312,10 +337,11 @@ func TestProxy_InterimAnswersAreDropped(t *testing.T) {
 	for protocol, transport := range transports {
 		t.Run(protocol, func(t *testing.T) {
 			var interim []int
-			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
-				interim = append(interim, code)
-				return nil
-			}})
+			ctx := httptrace.WithClientTrace(t.Context(),
+				&httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+					interim = append(interim, code)
+					return nil
+				}})
 			response, err := transport.RoundTrip(newRequest(t, http.MethodGet, address+"/early", nil).WithContext(ctx))
 			if err != nil {
 				t.Fatal(err)
@@ -369,7 +395,8 @@ func TestProxy_UpgradedConnectionsAreNotBuffered(t *testing.T) {
 				}
 			}
 			got := api.last(t)
-			if got.ProtoMajor != 1 || got.Header.Get("Upgrade") != protocol || got.Header.Get("Authorization") != "Bearer "+account {
+			if got.ProtoMajor != 1 || got.Header.Get("Upgrade") != protocol || got.Header.Get("Authorization") !=
+				"Bearer "+account {
 				t.Errorf("the request uses %s and %v", got.Proto, got.Header)
 			}
 			conn.Close()
@@ -445,7 +472,8 @@ func TestReadToken(t *testing.T) {
 }
 
 // upgradedStream switches protocols as the server does, with an HTTP/2 stream in both directions.
-func upgradedStream(tb testing.TB, transport http.RoundTripper, address string, header http.Header) (io.WriteCloser, *http.Response) {
+func upgradedStream(tb testing.TB, transport http.RoundTripper, address string, header http.Header) (io.WriteCloser,
+	*http.Response) {
 	tb.Helper()
 	reader, writer := io.Pipe()
 	request := newRequest(tb, http.MethodPost, address, header)
@@ -461,7 +489,8 @@ func TestProxy_UpgradesAreStreams(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
 	to, response := upgradedStream(t, transports["HTTP/2"], address+"/exec?command=a", http.Header{
-		wire.HeaderUpgrade: {"websocket"}, wire.HeaderMethod: {http.MethodGet}, "Sec-Websocket-Version": {"13"}, "X-Remote-User": {"root"}, "User-Agent": {"kubectl"},
+		wire.HeaderUpgrade: {"websocket"}, wire.HeaderMethod: {http.MethodGet}, "Sec-Websocket-Version": {"13"},
+		"X-Remote-User": {"root"}, "User-Agent": {"kubectl"},
 	})
 	if response.StatusCode != http.StatusOK || response.Header.Get(wire.HeaderUpgraded) != "websocket" {
 		t.Fatalf("answer is %s with %v", response.Status, response.Header)
@@ -479,10 +508,12 @@ func TestProxy_UpgradesAreStreams(t *testing.T) {
 	}
 	got := api.last(t)
 	want := http.Header{
-		"Authorization": {"Bearer " + account}, impersonateUser: {"jane"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"},
+		"Authorization": {"Bearer " + account}, impersonateUser: {"jane"}, "Connection": {"Upgrade"},
+		"Upgrade":               {"websocket"},
 		"Sec-Websocket-Version": {"13"}, "User-Agent": {"kubectl"},
 	}
-	if diff := cmp.Diff(want, got.Header); diff != "" || got.Method != http.MethodGet || got.ProtoMajor != 1 || got.URL.RawQuery != "command=a" {
+	if diff := cmp.Diff(want, got.Header); diff != "" || got.Method != http.MethodGet || got.ProtoMajor != 1 ||
+		got.URL.RawQuery != "command=a" {
 		t.Errorf("the request is %s %s %s; headers (-want +got):\n%s", got.Method, got.URL, got.Proto, diff)
 	}
 	_ = to.Close() // one direction; the API server ends the other

@@ -46,7 +46,8 @@ func longest(err error) time.Duration {
 	switch {
 	case errors.As(err, &failed) && failed.Op == "dial":
 		return lastAwayPause
-	case errors.As(err, &answered) && answered.code >= http.StatusBadGateway && answered.code <= http.StatusGatewayTimeout:
+	case errors.As(err, &answered) && answered.code >= http.StatusBadGateway &&
+		answered.code <= http.StatusGatewayTimeout:
 		return lastAwayPause
 	default:
 		return lastPause

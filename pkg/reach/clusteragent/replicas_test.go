@@ -46,7 +46,8 @@ func TestBackoff_DoublesUpToItsBound(t *testing.T) {
 	for range 6 {
 		longest = append(longest, b.next(lastAwayPause, 0))
 	}
-	longest = append(longest, b.next(lastPause, 0), b.next(lastPause, 0), b.next(lastPause, 0), b.next(lastAwayPause, 0))
+	longest = append(longest, b.next(lastPause, 0), b.next(lastPause, 0), b.next(lastPause, 0),
+		b.next(lastAwayPause, 0))
 	if diff := cmp.Diff(s(1, 2, 4, 5, 5, 5, 8, 16, 30, 5), longest); diff != "" {
 		t.Errorf("longest pauses without a connection, and then with refusals (-want +got):\n%s", diff)
 	}
@@ -57,7 +58,8 @@ func TestBackoff_IsWithinItsBounds(t *testing.T) {
 		var b backoff
 		for range rapid.IntRange(1, 100).Draw(t, "attempts") {
 			longest := rapid.SampledFrom([]time.Duration{lastAwayPause, lastPause}).Draw(t, "longest")
-			if pause := b.next(longest, rapid.Float64Range(0, 1).Draw(t, "random")); pause < firstPause/2 || pause > longest {
+			if pause := b.next(longest, rapid.Float64Range(0, 1).Draw(t, "random")); pause < firstPause/2 ||
+				pause > longest {
 				t.Fatalf("pause is %s, the longest %s", pause, longest)
 			}
 		}
@@ -69,7 +71,8 @@ func TestReplicas_NumberOfSessions(t *testing.T) {
 	is := func(when string, lacking, connected, told bool) {
 		t.Helper()
 		if r.lacking() != lacking || r.connected() != connected {
-			t.Errorf("%s: missing is %t and connected %t, want %t and %t", when, r.lacking(), r.connected(), lacking, connected)
+			t.Errorf("%s: missing is %t and connected %t, want %t and %t", when, r.lacking(), r.connected(), lacking,
+				connected)
 		}
 		select {
 		case <-r.changed:
@@ -115,8 +118,10 @@ func TestReplicas_NumberOfSessions(t *testing.T) {
 
 func TestLongest_PausesAreShortWithoutAServer(t *testing.T) {
 	for code, want := range map[int]time.Duration{
-		http.StatusBadRequest: lastPause, http.StatusUnauthorized: lastPause, http.StatusTooManyRequests: lastPause, http.StatusInternalServerError: lastPause,
-		http.StatusBadGateway: lastAwayPause, http.StatusServiceUnavailable: lastAwayPause, http.StatusGatewayTimeout: lastAwayPause,
+		http.StatusBadRequest: lastPause, http.StatusUnauthorized: lastPause, http.StatusTooManyRequests: lastPause,
+		http.StatusInternalServerError: lastPause,
+		http.StatusBadGateway:          lastAwayPause, http.StatusServiceUnavailable: lastAwayPause,
+		http.StatusGatewayTimeout:          lastAwayPause,
 		http.StatusHTTPVersionNotSupported: lastPause,
 	} {
 		answer := &http.Response{StatusCode: code, Status: http.StatusText(code), Body: http.NoBody}
@@ -133,8 +138,9 @@ func TestRun_PausesBetweenAttempts(t *testing.T) {
 		longest      time.Duration
 		fewest, most int // attempts per hour
 	}{
-		"the server refuses":            {errors.New("no network"), lastPause, 120, 250},
-		"no connection is possible":     {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, lastAwayPause, 720, 1450},
+		"the server refuses": {errors.New("no network"), lastPause, 120, 250},
+		"no connection is possible": {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, lastAwayPause, 720,
+			1450},
 		"the connection breaks at once": {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, lastPause, 120, 250},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +197,8 @@ func TestRun_PausesAfterDuplicatesDoNotGrow(t *testing.T) {
 		d.await(t)
 	}
 	if took := time.Since(begun); took < 3*duplicatePause || took > 3*2*duplicatePause+2*time.Second {
-		t.Errorf("the fourth duplicate came after %s, want three pauses of %s to %s", took, duplicatePause, 2*duplicatePause)
+		t.Errorf("the fourth duplicate came after %s, want three pauses of %s to %s", took, duplicatePause,
+			2*duplicatePause)
 	}
 	if got := d.open(); len(got) < 1 {
 		t.Error("the session to keep has ended")

@@ -112,7 +112,8 @@ func rest(ctx context.Context, pause time.Duration) {
 
 // tell logs why there is no session.
 func (a *agent) tell(ctx context.Context, err error, pause time.Duration) {
-	log := a.options.Log.WithField("server", a.server.Host).WithField("again-in", pause.Round(time.Millisecond).String())
+	log := a.options.Log.WithField("server", a.server.Host).WithField("again-in",
+		pause.Round(time.Millisecond).String())
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, errDuplicate):

@@ -23,7 +23,8 @@ func TestRun_AnswersRequestsOfTheServer(t *testing.T) {
 		t.Errorf("answer is %d %q", code, body)
 	}
 	got := d.requests(wire.PathRegister)[0].Header
-	want := map[string]string{wire.HeaderToken: registration, wire.HeaderHeartbeat: heartbeat.String(), "User-Agent": "drover-cluster-agent/v0.0.0-test"}
+	want := map[string]string{wire.HeaderToken: registration, wire.HeaderHeartbeat: heartbeat.String(),
+		"User-Agent": "drover-cluster-agent/v0.0.0-test"}
 	for name, value := range want {
 		if got.Get(name) != value {
 			t.Errorf("header %s is %q, want %q", name, got.Get(name), value)
@@ -129,7 +130,9 @@ func TestRun_ReportsWhyThereIsNoSession(t *testing.T) {
 		},
 		"the server drains": {
 			func(d *drover, _ *Options) {
-				d.refuse = func(*http.Request) (int, string) { return http.StatusServiceUnavailable, "the replica is ending" }
+				d.refuse = func(*http.Request) (int, string) {
+					return http.StatusServiceUnavailable, "the replica is ending"
+				}
 			}, []string{"503 Service Unavailable", "the replica is ending"},
 		},
 		"the page of a proxy is truncated": {
@@ -141,7 +144,9 @@ func TestRun_ReportsWhyThereIsNoSession(t *testing.T) {
 		},
 		"an answer cannot forge a line of the log": {
 			func(d *drover, _ *Options) {
-				d.refuse = func(*http.Request) (int, string) { return http.StatusBadRequest, "no\nlevel=error msg=forged" }
+				d.refuse = func(*http.Request) (int, string) {
+					return http.StatusBadRequest, "no\nlevel=error msg=forged"
+				}
 			}, []string{`no\\nlevel=error`},
 		},
 		"not Drover": {
@@ -151,10 +156,12 @@ func TestRun_ReportsWhyThereIsNoSession(t *testing.T) {
 			func(_ *drover, o *Options) { o.ServerURL = "https://127.0.0.1:1" }, []string{"connection refused"},
 		},
 		"no token": {
-			func(_ *drover, o *Options) { o.TokenFile = filepath.Join(t.TempDir(), "none") }, []string{"registration token", "no such file"},
+			func(_ *drover, o *Options) { o.TokenFile = filepath.Join(t.TempDir(), "none") }, []string{
+				"registration token", "no such file"},
 		},
 		"no authorities": {
-			func(_ *drover, o *Options) { o.CAFile = filepath.Join(t.TempDir(), "none") }, []string{"authorities of the server", "no such file"},
+			func(_ *drover, o *Options) { o.CAFile = filepath.Join(t.TempDir(), "none") }, []string{
+				"authorities of the server", "no such file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +202,8 @@ func TestRun_RefusesOtherAddresses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "may not be dialed") {
+				if _, err := conn.Read(make([]byte, 1)); err == nil ||
+					!strings.Contains(err.Error(), "may not be dialed") {
 					t.Fatalf("reading fails with %v, want a refused address", err)
 				}
 			}
@@ -266,8 +274,10 @@ func TestRun_FailsWhenItCannotStart(t *testing.T) {
 	}{
 		"a wrong option":                   {func(o *Options) { o.ServerURL = "http://x" }, "ServerURL"},
 		"no authorities of the API server": {func(o *Options) { o.APIServerCAFile += "-none" }, "APIServerCAFile"},
-		"invalid authorities":              {func(o *Options) { o.APIServerCAFile = o.TokenFile }, "must be PEM with at least one certificate"},
-		"an unavailable health address":    {func(o *Options) { o.HealthAddress = "192.0.2.1:8080" }, "serve health at 192.0.2.1:8080"},
+		"invalid authorities": {func(o *Options) { o.APIServerCAFile = o.TokenFile },
+			"must be PEM with at least one certificate"},
+		"an unavailable health address": {func(o *Options) { o.HealthAddress = "192.0.2.1:8080" },
+			"serve health at 192.0.2.1:8080"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, d.URL, d.authorities, api)
@@ -286,7 +296,8 @@ func ours() []string {
 	buffer := make([]byte, 4<<20)
 	var out []string
 	for stack := range strings.SplitSeq(string(buffer[:runtime.Stack(buffer, true)]), "\n\n") {
-		for _, part := range []string{"clusteragent.(*", "clusteragent.Run", "clusteragent.serveHealth", "wire.(*", "wire.Tending", "remotedialer."} {
+		for _, part := range []string{"clusteragent.(*", "clusteragent.Run", "clusteragent.serveHealth", "wire.(*",
+			"wire.Tending", "remotedialer."} {
 			if strings.Contains(stack, part) && !strings.Contains(stack, "_test.go") {
 				out = append(out, stack)
 				break

@@ -106,7 +106,8 @@ func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
 }
 
 func verify(authorities []byte, checksum string) error {
-	if got := naming.CAChecksum(string(authorities)); subtle.ConstantTimeCompare([]byte(got), []byte(strings.ToLower(checksum))) != 1 {
+	if got := naming.CAChecksum(string(authorities)); subtle.ConstantTimeCompare([]byte(got),
+		[]byte(strings.ToLower(checksum))) != 1 {
 		return fmt.Errorf("checksum is %s and must be %s", got, strings.ToLower(checksum))
 	}
 	return nil

@@ -31,8 +31,9 @@ type authorityOf struct {
 func newAuthority(tb testing.TB, name string) *authorityOf {
 	tb.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	a := &authorityOf{}
 	a.certificate, a.key = sign(tb, template, template, nil)
@@ -41,7 +42,8 @@ func newAuthority(tb testing.TB, name string) *authorityOf {
 }
 
 // sign signs a certificate for a new key. Without a signer's key the certificate is self-signed.
-func sign(tb testing.TB, template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func sign(tb testing.TB, template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate,
+	*ecdsa.PrivateKey) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -77,17 +79,24 @@ func TestTrust_ByChecksumOfTheServersAuthorities(t *testing.T) {
 		given, checksum string
 		want            string // a part of the log; empty if a session is expected
 	}{
-		"the authority of the server":                       {own.pem, naming.CAChecksum(own.pem), ""},
-		"in capital letters":                                {own.pem, strings.ToUpper(naming.CAChecksum(own.pem)), ""},
-		"without a newline at its end":                      {strings.TrimSpace(own.pem), naming.CAChecksum(own.pem), ""},
-		"several, as during a rotation":                     {other.pem + own.pem, naming.CAChecksum(other.pem + own.pem), ""},
-		"several in another order":                          {own.pem + other.pem, naming.CAChecksum(other.pem + own.pem), "checksum is"},
-		"one of several is missing":                         {own.pem, naming.CAChecksum(other.pem + own.pem), "checksum is"},
-		"one more than expected":                            {own.pem + other.pem, naming.CAChecksum(own.pem), "checksum is"},
-		"another authority with another checksum":           {other.pem, naming.CAChecksum(own.pem), "checksum is"},
-		"the checksum of another authority":                 {other.pem, naming.CAChecksum(other.pem), "unknown authority"},
-		"no authority":                                      {"", naming.CAChecksum(own.pem), "remove the checksum"},
-		"the checksum of something else than a certificate": {"hello", naming.CAChecksum("hello"), "must be PEM with at least one certificate"},
+		"the authority of the server": {own.pem, naming.CAChecksum(own.pem), ""},
+		"in capital letters":          {own.pem, strings.ToUpper(naming.CAChecksum(own.pem)), ""},
+		"without a newline at its end": {strings.TrimSpace(own.pem), naming.CAChecksum(own.pem),
+			""},
+		"several, as during a rotation": {other.pem + own.pem,
+			naming.CAChecksum(other.pem + own.pem), ""},
+		"several in another order": {own.pem + other.pem,
+			naming.CAChecksum(other.pem + own.pem), "checksum is"},
+		"one of several is missing": {own.pem, naming.CAChecksum(other.pem + own.pem),
+			"checksum is"},
+		"one more than expected": {own.pem + other.pem, naming.CAChecksum(own.pem),
+			"checksum is"},
+		"another authority with another checksum": {other.pem, naming.CAChecksum(own.pem), "checksum is"},
+		"the checksum of another authority": {other.pem, naming.CAChecksum(other.pem),
+			"unknown authority"},
+		"no authority": {"", naming.CAChecksum(own.pem), "remove the checksum"},
+		"the checksum of something else than a certificate": {"hello", naming.CAChecksum("hello"),
+			"must be PEM with at least one certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrover(t, "a")
@@ -179,7 +188,8 @@ func TestTrust_ByTheSystem(t *testing.T) {
 	o.Log, written = newLog(t)
 	start(t, o)
 	poll(t, "tried", func() bool { return strings.Contains(written.String(), "Cannot connect") })
-	if asked := d.requests(wire.PathRegister); len(asked) > 0 || !strings.Contains(written.String(), "unknown authority") {
+	if asked := d.requests(wire.PathRegister); len(asked) > 0 ||
+		!strings.Contains(written.String(), "unknown authority") {
 		t.Errorf("%d requests to the server:\n%s", len(asked), written)
 	}
 }

@@ -39,7 +39,8 @@ func (p *proxy) upgrade(rw http.ResponseWriter, r *http.Request, protocol string
 			delete(header, name)
 		}
 	}
-	for _, name := range []string{"Connection", "Upgrade", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding"} {
+	for _, name := range []string{"Connection", "Upgrade", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
+		"Transfer-Encoding"} {
 		header.Del(name)
 	}
 	if header["Date"] == nil {

@@ -63,7 +63,8 @@ func logRecords(log logrus.FieldLogger) func(Record) {
 			return // avoid the cost of building the message
 		}
 		fields := logrus.Fields{
-			"stage": string(r.Stage), "requestID": r.RequestID, "user": r.User, "clusterID": r.Cluster, "verb": r.Verb, "method": r.Method, "path": r.Path,
+			"stage": string(r.Stage), "requestID": r.RequestID, "user": r.User, "clusterID": r.Cluster, "verb": r.Verb,
+			"method": r.Method, "path": r.Path,
 			"longRunning": r.LongRunning, "received": r.Time.UTC().Format(time.RFC3339Nano),
 		}
 		if r.Impersonated != "" {

@@ -14,17 +14,20 @@ import (
 func TestLogRecords(t *testing.T) {
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	begun := Record{
-		Stage: StageStarted, Time: noon, RequestID: "r-1", User: "jane", Cluster: "c-m-a", Verb: "watch", Method: "GET", Path: "/api/v1/pods", LongRunning: true,
+		Stage: StageStarted, Time: noon, RequestID: "r-1", User: "jane", Cluster: "c-m-a", Verb: "watch", Method: "GET",
+		Path: "/api/v1/pods", LongRunning: true,
 	}
 	ended := begun
 	ended.Stage, ended.Impersonated, ended.Downstream, ended.TokenID = StageEnded, "joe", "drover:joe", "t-1"
 	ended.Status, ended.Cut, ended.Duration, ended.Received, ended.Sent = 200, true, time.Second, 3, 4
 	fields := logrus.Fields{
-		"stage": "started", "requestID": "r-1", "user": "jane", "clusterID": "c-m-a", "verb": "watch", "method": "GET", "path": "/api/v1/pods", "longRunning": true,
+		"stage": "started", "requestID": "r-1", "user": "jane", "clusterID": "c-m-a", "verb": "watch", "method": "GET",
+		"path": "/api/v1/pods", "longRunning": true,
 		"received": "2026-11-26T12:00:00Z",
 	}
 	more := logrus.Fields{
-		"stage": "ended", "impersonated": "joe", "downstreamUser": "drover:joe", "tokenID": "t-1", "status": 200, "cut": true, "duration": "1s",
+		"stage": "ended", "impersonated": "joe", "downstreamUser": "drover:joe", "tokenID": "t-1", "status": 200,
+		"cut": true, "duration": "1s",
 		"bytesReceived": int64(3), "bytesSent": int64(4),
 	}
 	for name, c := range map[string]struct {
@@ -33,9 +36,10 @@ func TestLogRecords(t *testing.T) {
 		record Record
 		want   []logrus.Fields
 	}{
-		"the start of a request":  {logrus.InfoLevel, false, begun, []logrus.Fields{fields}},
-		"the end of a request":    {logrus.InfoLevel, false, ended, []logrus.Fields{merged(fields, more)}},
-		"an entry of a log":       {logrus.DebugLevel, true, begun, []logrus.Fields{merged(fields, logrus.Fields{"of": "entry"})}},
+		"the start of a request": {logrus.InfoLevel, false, begun, []logrus.Fields{fields}},
+		"the end of a request":   {logrus.InfoLevel, false, ended, []logrus.Fields{merged(fields, more)}},
+		"an entry of a log": {logrus.DebugLevel, true, begun,
+			[]logrus.Fields{merged(fields, logrus.Fields{"of": "entry"})}},
 		"only warnings":           {logrus.WarnLevel, false, ended, nil},
 		"an entry, with warnings": {logrus.WarnLevel, true, ended, nil},
 	} {

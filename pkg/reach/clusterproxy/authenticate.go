@@ -94,7 +94,8 @@ func (a *authenticator) ofCertificate(r *http.Request) (Caller, error) {
 	for _, certificate := range r.TLS.PeerCertificates[1:] {
 		others.AddCert(certificate)
 	}
-	options := x509.VerifyOptions{Roots: roots, Intermediates: others, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	options := x509.VerifyOptions{Roots: roots, Intermediates: others,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if _, err := own.Verify(options); err != nil {
 		return Caller{}, fmt.Errorf("client certificate: %w", errUnauthenticated)
 	}

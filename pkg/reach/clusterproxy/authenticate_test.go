@@ -34,21 +34,29 @@ func TestBearerToken_AsKubernetesReadsIt(t *testing.T) {
 		want      string
 		presented bool
 	}{
-		"none":                                {nil, "", false},
-		"bearer":                              {[]string{"Authorization: bearer abc"}, "abc", true},
-		"basic":                               {[]string{"Authorization: Basic abc"}, "", true},
-		"empty":                               {[]string{"Authorization: Bearer "}, "", true},
-		"two words":                           {[]string{"Authorization: Bearer a b"}, "", true},
-		"two headers":                         {[]string{"Authorization: Bearer a", "Authorization: Bearer b"}, "", true},
-		"subprotocol":                         {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")+", v5.channel.k8s.io"), "abc", true},
-		"subprotocol in two headers":          {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc"), "Sec-Websocket-Protocol: v5"), "abc", true},
-		"only a token among the subprotocols": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")), "", true},
-		"two tokens":                          {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("a")+", "+bearerProtocol+b64("b")+", v5"), "", true},
-		"not encoded":                         {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+"a b!, v5"), "", true},
-		"not UTF-8":                           {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("\xff")+", v5"), "", true},
-		"without a WebSocket":                 {[]string{"Sec-Websocket-Protocol: " + bearerProtocol + b64("abc") + ", v5"}, "", false},
-		"an empty token":                      {append(socket, "Sec-Websocket-Protocol: v5.channel.k8s.io"), "", false},
-		"Authorization comes first":           {append(socket, "Authorization: Bearer x", "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")+", v5"), "x", true},
+		"none":      {nil, "", false},
+		"bearer":    {[]string{"Authorization: bearer abc"}, "abc", true},
+		"basic":     {[]string{"Authorization: Basic abc"}, "", true},
+		"empty":     {[]string{"Authorization: Bearer "}, "", true},
+		"two words": {[]string{"Authorization: Bearer a b"}, "", true},
+		"two headers": {[]string{"Authorization: Bearer a", "Authorization: Bearer b"}, "",
+			true},
+		"subprotocol": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")+
+			", v5.channel.k8s.io"), "abc", true},
+		"subprotocol in two headers": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc"),
+			"Sec-Websocket-Protocol: v5"), "abc", true},
+		"only a token among the subprotocols": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("abc")),
+			"", true},
+		"two tokens": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("a")+", "+
+			bearerProtocol+b64("b")+", v5"), "", true},
+		"not encoded": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+"a b!, v5"), "", true},
+		"not UTF-8": {append(socket, "Sec-Websocket-Protocol: "+bearerProtocol+b64("\xff")+", v5"), "",
+			true},
+		"without a WebSocket": {[]string{"Sec-Websocket-Protocol: " + bearerProtocol + b64("abc") + ", v5"}, "",
+			false},
+		"an empty token": {append(socket, "Sec-Websocket-Protocol: v5.channel.k8s.io"), "", false},
+		"Authorization comes first": {append(socket, "Authorization: Bearer x", "Sec-Websocket-Protocol: "+
+			bearerProtocol+b64("abc")+", v5"), "x", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, presented, err := bearerToken(headersOf(test.headers))
@@ -94,7 +102,9 @@ func TestTokenReviews_AudiencesMustMatch(t *testing.T) {
 	if caller.Name != "jane" || !slices.Equal(w.reviewed[0].Audiences, []string{"drover-proxy"}) {
 		t.Errorf("got %+v for a review with %q", caller, w.reviewed)
 	}
-	status, _ := tokenReviewer{w}.Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "token-of-jane"}}, metav1.CreateOptions{})
+	status, _ := tokenReviewer{w}.Create(t.Context(),
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "token-of-jane"}},
+		metav1.CreateOptions{})
 	if answerOf(status.Status, []string{"drover-proxy"}).good {
 		t.Error("an answer without an audience is accepted for Drover's audiences")
 	}
@@ -150,20 +160,23 @@ func TestAuthenticate_RefusesAnonymousCallers(t *testing.T) {
 		users   func(*world)
 		headers []string
 	}{
-		"without a credential":            {},
-		"with an unknown token":           {headers: []string{"Authorization: Bearer who"}},
-		"with a long token":               {headers: []string{"Authorization: Bearer " + strings.Repeat("x", longestToken+1)}},
+		"without a credential":  {},
+		"with an unknown token": {headers: []string{"Authorization: Bearer who"}},
+		"with a long token": {headers: []string{"Authorization: Bearer " +
+			strings.Repeat("x", longestToken+1)}},
 		"with an unknown token of Drover": {headers: []string{"Authorization: Bearer drover-token-x"}},
 		"with another scheme":             {headers: []string{"Authorization: Basic dG9rZW4tb2YtamFuZTo="}},
 		"with a name":                     {headers: []string{"X-Remote-User: jane", "Impersonate-User: jane"}},
-		"as anonymous":                    {func(w *world) { w.user("system:anonymous") }, []string{"Authorization: Bearer token-of-system:anonymous"}},
-		"without a name":                  {func(w *world) { w.user("") }, []string{"Authorization: Bearer token-of-"}},
+		"as anonymous": {func(w *world) { w.user("system:anonymous") },
+			[]string{"Authorization: Bearer token-of-system:anonymous"}},
+		"without a name": {func(w *world) { w.user("") }, []string{"Authorization: Bearer token-of-"}},
 		"as unauthenticated": {func(w *world) {
 			u := w.users["token-of-jane"]
 			u.Groups = []string{"system:unauthenticated"}
 			w.users["token-of-jane"] = u
 		}, []string{"Authorization: Bearer token-of-jane"}},
-		"with a subprotocol":          {headers: []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Protocol: " + bearerProtocol + b64("who") + ", v5"}},
+		"with a subprotocol": {headers: []string{"Connection: Upgrade", "Upgrade: websocket",
+			"Sec-Websocket-Protocol: " + bearerProtocol + b64("who") + ", v5"}},
 		"with the cookie":             {headers: []string{"Cookie: R_SESS=token-of-jane"}},
 		"with the proxy's own header": {headers: []string{"Proxy-Authorization: Bearer token-of-jane"}},
 	} {
@@ -175,7 +188,8 @@ func TestAuthenticate_RefusesAnonymousCallers(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/k8s/clusters/c-m-a/version", nil)
 			r.Header = headersOf(test.headers)
 			sent, answer := carried(w, p, r)
-			if sent != nil || answer.Code != http.StatusUnauthorized || answer.Header().Get("WWW-Authenticate") != `Bearer realm="drover"` {
+			if sent != nil || answer.Code != http.StatusUnauthorized || answer.Header().Get("WWW-Authenticate") !=
+				`Bearer realm="drover"` {
 				t.Errorf("answer %d %v, forwarded %v", answer.Code, answer.Header(), sent != nil)
 			}
 		})
@@ -186,7 +200,8 @@ func TestAuthenticate_DroversTokensAreNotReviewed(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("demo", whoami("demo"))
 	w.cluster("other", whoami("other"))
-	grant := Grant{Cluster: "c-m-demo", Principal: naming.ProvisioningPrincipal("fleet-default", "demo"), Expires: time.Now().Add(time.Hour)}
+	grant := Grant{Cluster: "c-m-demo", Principal: naming.ProvisioningPrincipal("fleet-default", "demo"),
+		Expires: time.Now().Add(time.Hour)}
 	secret, bearer, err := Issue("drover-system", grant, rand.Reader)
 	check(t, err)
 	w.secrets = append(w.secrets, secret)
@@ -195,7 +210,8 @@ func TestAuthenticate_DroversTokensAreNotReviewed(t *testing.T) {
 	if user := got.Header["Impersonate-User"]; !slices.Equal(user, []string{"system:provisioning:fleet-default:demo"}) {
 		t.Errorf("the cluster sees user %q", user)
 	}
-	if groups := got.Header["Impersonate-Group"]; !slices.Equal(groups, []string{"system:drover:cluster-admin", "system:authenticated"}) {
+	if groups := got.Header["Impersonate-Group"]; !slices.Equal(groups,
+		[]string{"system:drover:cluster-admin", "system:authenticated"}) {
 		t.Errorf("the cluster sees groups %q", groups)
 	}
 	answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-other/version", bearer)
@@ -219,7 +235,8 @@ func newAuthority(t *testing.T) (*authority, *x509.CertPool) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign,
 	}
 	encoded, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -256,14 +273,18 @@ func TestAuthenticate_ClientCertificates(t *testing.T) {
 		headers     []string
 		want        string
 	}{
-		"good":                       {good, pool, nil, "jane | | developers, system:authenticated |"},
-		"from the same site":         {good, pool, []string{"Origin: https://drover.example"}, "jane | | developers, system:authenticated |"},
-		"from the address bar":       {good, pool, []string{"Sec-Fetch-Site: none"}, "jane | | developers, system:authenticated |"},
-		"no authority yet":           {good, nil, nil, ""},
-		"from another authority":     {theirs.issue(t, jane, later, x509.ExtKeyUsageClientAuth), pool, nil, ""},
-		"expired":                    {ours.issue(t, jane, time.Now().Add(-time.Minute), x509.ExtKeyUsageClientAuth), pool, nil, ""},
-		"of a server":                {ours.issue(t, jane, later, x509.ExtKeyUsageServerAuth), pool, nil, ""},
-		"without a name":             {ours.issue(t, pkix.Name{Organization: []string{"developers"}}, later, x509.ExtKeyUsageClientAuth), pool, nil, ""},
+		"good": {good, pool, nil, "jane | | developers, system:authenticated |"},
+		"from the same site": {good, pool, []string{"Origin: https://drover.example"},
+			"jane | | developers, system:authenticated |"},
+		"from the address bar": {good, pool, []string{"Sec-Fetch-Site: none"},
+			"jane | | developers, system:authenticated |"},
+		"no authority yet":       {good, nil, nil, ""},
+		"from another authority": {theirs.issue(t, jane, later, x509.ExtKeyUsageClientAuth), pool, nil, ""},
+		"expired": {ours.issue(t, jane, time.Now().Add(-time.Minute), x509.ExtKeyUsageClientAuth),
+			pool, nil, ""},
+		"of a server": {ours.issue(t, jane, later, x509.ExtKeyUsageServerAuth), pool, nil, ""},
+		"without a name": {ours.issue(t, pkix.Name{Organization: []string{"developers"}}, later,
+			x509.ExtKeyUsageClientAuth), pool, nil, ""},
 		"with an invalid token":      {good, pool, []string{"Authorization: Bearer who"}, ""},
 		"from another site":          {good, pool, []string{"Origin: https://evil.example"}, ""},
 		"from a site without a name": {good, pool, []string{"Origin: null"}, ""},
@@ -271,9 +292,11 @@ func TestAuthenticate_ClientCertificates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			a := &authenticator{clientCA: func() *x509.CertPool { return test.pool }, tokens: w, lookup: w.lookup, reviews: newTokenReviews(tokenReviewer{w}, nil)}
+			a := &authenticator{clientCA: func() *x509.CertPool { return test.pool }, tokens: w, lookup: w.lookup,
+				reviews: newTokenReviews(tokenReviewer{w}, nil)}
 			r := httptest.NewRequest(http.MethodGet, "https://drover.example/k8s/clusters/c-m-a/", nil)
-			r.Header, r.TLS = headersOf(test.headers), &tls.ConnectionState{PeerCertificates: []*x509.Certificate{test.certificate}}
+			r.Header, r.TLS = headersOf(test.headers),
+				&tls.ConnectionState{PeerCertificates: []*x509.Certificate{test.certificate}}
 			caller, err := a.authenticate(r)
 			if (err != nil) != (test.want == "") || err != nil && !errors.Is(err, errUnauthenticated) {
 				t.Fatalf("got %+v, %v", caller, err)
@@ -290,7 +313,8 @@ type hostUsers struct{ err error }
 
 func (h hostUsers) Authenticate(r *http.Request) (user.Info, bool, error) {
 	name := r.Header.Get("X-Host-User")
-	return &user.DefaultInfo{Name: name, UID: "7", Groups: []string{"hosted"}, Extra: map[string][]string{"tenant": {"x"}}}, name != "", h.err
+	return &user.DefaultInfo{Name: name, UID: "7", Groups: []string{"hosted"},
+		Extra: map[string][]string{"tenant": {"x"}}}, name != "", h.err
 }
 
 func TestAuthenticate_TheEmbeddingProgramReplacesIt(t *testing.T) {
@@ -300,11 +324,13 @@ func TestAuthenticate_TheEmbeddingProgramReplacesIt(t *testing.T) {
 	w.cluster("a", whoami("a"))
 	w.options.Authenticator = hostUsers{}
 	server := w.proxy()
-	if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version", token); answer.StatusCode != http.StatusUnauthorized {
+	if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version", token); answer.StatusCode !=
+		http.StatusUnauthorized {
 		t.Errorf("a token that the embedding program does not know is answered with %d", answer.StatusCode)
 	}
 	got := sees(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version", "", "X-Host-User: joe")
-	if name, uid, extra := got.Header.Get("Impersonate-User"), got.Header.Get("Impersonate-Uid"), got.Header.Get("Impersonate-Extra-Tenant"); name != "joe" || uid != "7" || extra != "x" {
+	if name, uid, extra := got.Header.Get("Impersonate-User"), got.Header.Get("Impersonate-Uid"),
+		got.Header.Get("Impersonate-Extra-Tenant"); name != "joe" || uid != "7" || extra != "x" {
 		t.Errorf("the cluster sees %v", got.Header)
 	}
 	w.options.Authenticator = hostUsers{errors.New("internal text")}

@@ -49,7 +49,8 @@ func (a *authorizer) access(ctx context.Context, caller Caller, id string) error
 		namespace, name = metav1.NamespaceAll, id // a permission in all namespaces includes missing clusters
 	}
 	allowed, err := a.mayReach(ctx, caller.Identity, id, review{
-		Verb: a.verb, Group: provv1.SchemeGroupVersion.Group, Version: provv1.SchemeGroupVersion.Version, Resource: "clusters", Namespace: namespace, Name: name,
+		Verb: a.verb, Group: provv1.SchemeGroupVersion.Group, Version: provv1.SchemeGroupVersion.Version,
+		Resource: "clusters", Namespace: namespace, Name: name,
 	})
 	switch {
 	case err != nil:
@@ -115,7 +116,8 @@ func (r review) String() string {
 // ask sends a SubjectAccessReview to the management cluster, unless the answer is cached.
 func (a *authorizer) ask(ctx context.Context, who Identity, question review) (bool, error) {
 	return a.answers.get(ctx, question.key(who), func(ctx context.Context) (bool, error) {
-		answer, err := a.client.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: question.spec(who)}, metav1.CreateOptions{})
+		answer, err := a.client.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: question.spec(who)},
+			metav1.CreateOptions{})
 		if err != nil {
 			return false, fmt.Errorf("ask the management cluster whether a request is allowed: %w", err)
 		}

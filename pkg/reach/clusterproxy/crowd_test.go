@@ -61,7 +61,8 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 		asking.Go(func() {
 			for range requests {
 				cluster := "k" + strconv.Itoa(rand.IntN(clusters))
-				answer, err := get(t.Context(), server, "/k8s/clusters/c-m-"+cluster+"/api/v1/pods/"+strconv.Itoa(i), tokens[i])
+				answer, err := get(t.Context(), server, "/k8s/clusters/c-m-"+cluster+"/api/v1/pods/"+strconv.Itoa(i),
+					tokens[i])
 				if err != nil {
 					t.Errorf("client %d: %v", i, err)
 					return
@@ -74,7 +75,8 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 					lost.Add(1)
 				case answer.StatusCode != http.StatusOK || json.Unmarshal(body, &s) != nil:
 					t.Errorf("client %d: %d %s", i, answer.StatusCode, body)
-				case s.Cluster != cluster || s.Target != "/api/v1/pods/"+strconv.Itoa(i) || s.Header.Get("Impersonate-User") != fmt.Sprint("user", i):
+				case s.Cluster != cluster || s.Target != "/api/v1/pods/"+strconv.Itoa(i) ||
+					s.Header.Get("Impersonate-User") != fmt.Sprint("user", i):
 					t.Errorf("client %d requested %s and got %+v", i, cluster, s)
 				default:
 					good.Add(1)

@@ -24,7 +24,8 @@ type slowReviewer struct {
 	let chan struct{}
 }
 
-func (s slowReviewer) Create(ctx context.Context, review *authenticationv1.TokenReview, o metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (s slowReviewer) Create(ctx context.Context, review *authenticationv1.TokenReview,
+	o metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	<-s.let
 	return s.tokenReviewer.Create(ctx, review, o)
 }
@@ -54,7 +55,8 @@ func TestTokenReviews_LimitsUnknownTokens(t *testing.T) {
 		}
 		synctest.Wait()
 		var no *refusal
-		if _, err := ask("one-more"); !errors.As(err, &no) || no.code != http.StatusTooManyRequests || no.retryAfter == 0 {
+		if _, err := ask("one-more"); !errors.As(err, &no) || no.code != http.StatusTooManyRequests ||
+			no.retryAfter == 0 {
 			t.Errorf("another unknown token: %v", err)
 		}
 		if who, err := ask(token); who != "jane" || err != nil {
@@ -93,7 +95,9 @@ func TestProxy_WatchesAreLimited(t *testing.T) {
 	})
 	w.cluster("a", watched)
 	w.cluster("b", watched)
-	secret, bearer, err := Issue("drover-system", Grant{Cluster: "c-m-a", Principal: naming.ProvisioningPrincipal("fleet-default", "a"), Expires: time.Now().Add(time.Hour)}, rand.Reader)
+	secret, bearer, err := Issue("drover-system",
+		Grant{Cluster: "c-m-a", Principal: naming.ProvisioningPrincipal("fleet-default", "a"),
+			Expires: time.Now().Add(time.Hour)}, rand.Reader)
 	check(t, err)
 	w.secrets = append(w.secrets, secret)
 	tokens["the machine identity"] = bearer
@@ -115,7 +119,8 @@ func TestProxy_WatchesAreLimited(t *testing.T) {
 		}
 	}
 	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=1", tokens["root"])
-	if status := statusOf(t, answer, body); answer.StatusCode != 429 || answer.Header.Get("Retry-After") != "1" || status.Reason != metav1.StatusReasonTooManyRequests {
+	if status := statusOf(t, answer, body); answer.StatusCode != 429 || answer.Header.Get("Retry-After") != "1" ||
+		status.Reason != metav1.StatusReasonTooManyRequests {
 		t.Errorf("got %d %+v", answer.StatusCode, status)
 	}
 	cancel()

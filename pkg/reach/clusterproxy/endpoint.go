@@ -45,9 +45,11 @@ func (p *Proxy) atEndpoint(e *exchange, prefix, method string, answer func(conte
 	id := strings.TrimPrefix(path, prefix)
 	switch {
 	case !isID(id) || p.options.Endpoint == nil:
-		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path contains no cluster"}
+		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound,
+			message: "the path contains no cluster"}
 	case e.r.Method != method:
-		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "the method of this path must be " + method}
+		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed,
+			message: "the method of this path must be " + method}
 	}
 	e.at = target{Cluster: id, Rest: path}
 	defer p.metrics.Begin(false)()
@@ -102,11 +104,13 @@ func (p *Proxy) lifeAsked(w http.ResponseWriter, r *http.Request) (time.Duration
 	seconds := asked.Spec.ExpirationSeconds
 	switch {
 	case len(asked.Spec.Audiences) > 0 || asked.Spec.BoundObjectRef != nil:
-		return 0, badRequest("spec.audiences and spec.boundObjectRef must not be set: the token is for the cluster in the path")
+		return 0, badRequest(
+			"spec.audiences and spec.boundObjectRef must not be set: the token is for the cluster in the path")
 	case seconds == nil || *seconds > int64(p.options.EndpointTokenLife/time.Second):
 		return p.options.EndpointTokenLife, nil
 	case *seconds < int64(endpointtoken.LeastLife/time.Second):
-		return 0, badRequest(fmt.Sprintf("spec.expirationSeconds must be at least %d", int64(endpointtoken.LeastLife/time.Second)))
+		return 0, badRequest(fmt.Sprintf("spec.expirationSeconds must be at least %d",
+			int64(endpointtoken.LeastLife/time.Second)))
 	}
 	return time.Duration(*seconds) * time.Second, nil
 }
@@ -118,7 +122,8 @@ func noEndpoint(err error) error {
 		return &refusal{code: http.StatusConflict, reason: metav1.StatusReasonConflict, message: err.Error()}
 	case errors.Is(err, endpointtoken.ErrNotYet):
 		return unavailable(err.Error(), 5)
-	case errors.Is(err, endpointtoken.ErrInvalidKeys): // tokens issued before remain valid, so this is no refusal of them
+	// tokens issued before remain valid, so this is no refusal of them
+	case errors.Is(err, endpointtoken.ErrInvalidKeys):
 		return unavailable(err.Error(), 0)
 	}
 	return fmt.Errorf("find the keys of a cluster's endpoint: %w", err)
@@ -152,7 +157,8 @@ func (e *exchange) sign(endpoint endpointtoken.Endpoint, life time.Duration) err
 	e.tell(http.StatusCreated, authenticationv1.TokenRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenRequest"},
 		Spec:     authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(life / time.Second))},
-		Status:   authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(claims.Expires)},
+		Status: authenticationv1.TokenRequestStatus{Token: token,
+			ExpirationTimestamp: metav1.NewTime(claims.Expires)},
 	})
 	return nil
 }

@@ -42,7 +42,8 @@ func (w *world) endpoints(ids ...string) map[string]*endpointtoken.Trust {
 		if found, ok := all[id]; ok {
 			return found, nil
 		}
-		return endpointtoken.Endpoint{}, fmt.Errorf("%w: spec.localClusterAuthEndpoint.enabled of the Cluster is not true", endpointtoken.ErrOff)
+		return endpointtoken.Endpoint{},
+			fmt.Errorf("%w: spec.localClusterAuthEndpoint.enabled of the Cluster is not true", endpointtoken.ErrOff)
 	}
 	return trusts
 }
@@ -50,7 +51,8 @@ func (w *world) endpoints(ids ...string) map[string]*endpointtoken.Trust {
 // post requests a token.
 func post(t *testing.T, server *httptest.Server, id, token, body string, headers ...string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+EndpointTokensPrefix+id, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+EndpointTokensPrefix+id,
+		strings.NewReader(body))
 	check(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -74,7 +76,8 @@ func post(t *testing.T, server *httptest.Server, id, token, body string, headers
 func issued(t *testing.T, code int, body string) authenticationv1.TokenRequestStatus {
 	t.Helper()
 	var request authenticationv1.TokenRequest
-	if err := json.Unmarshal([]byte(body), &request); err != nil || code != http.StatusCreated || request.Kind != "TokenRequest" {
+	if err := json.Unmarshal([]byte(body), &request); err != nil || code != http.StatusCreated ||
+		request.Kind != "TokenRequest" {
 		t.Fatalf("answered with %d: %s", code, body)
 	}
 	return request.Status
@@ -89,9 +92,11 @@ func TestEndpointTokens_Identity(t *testing.T) {
 	w.users[token] = authenticationv1.UserInfo{
 		Username: "system:serviceaccount:team:robot", UID: "u-1",
 		Groups: []string{
-			"developers", "system:masters", "system:nodes", "kubeadm:cluster-admins", "system:drover:cluster-admin", "system:serviceaccounts", "system:authenticated",
+			"developers", "system:masters", "system:nodes", "kubeadm:cluster-admins", "system:drover:cluster-admin",
+			"system:serviceaccounts", "system:authenticated",
 		},
-		Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"p"}, "example.com/a": {"b"}},
+		Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"p"},
+			"example.com/a": {"b"}},
 	}
 	w.options.PassSystemGroups = true // for forwarded requests only; a token outlives this trust
 	server := w.proxy()
@@ -101,8 +106,9 @@ func TestEndpointTokens_Identity(t *testing.T) {
 	credential := got.Extra[endpointtoken.CredentialIDExtra]
 	delete(got.Extra, endpointtoken.CredentialIDExtra)
 	want := authenticationv1.UserInfo{
-		Username: "system:drover:serviceaccount:team:robot", UID: "u-1", Groups: []string{"developers", "system:drover:serviceaccounts", "system:authenticated"},
-		Extra: map[string]authenticationv1.ExtraValue{"example.com/a": {"b"}},
+		Username: "system:drover:serviceaccount:team:robot", UID: "u-1",
+		Groups: []string{"developers", "system:drover:serviceaccounts", "system:authenticated"},
+		Extra:  map[string]authenticationv1.ExtraValue{"example.com/a": {"b"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("claims of the token (-want +got):\n%s", diff)
@@ -111,8 +117,10 @@ func TestEndpointTokens_Identity(t *testing.T) {
 		t.Errorf("it is valid for %s", left)
 	}
 	record := w.ended(server, 1)[0]
-	if record.User != "system:serviceaccount:team:robot" || record.Downstream != want.Username || record.Cluster != id || record.Verb != "create" ||
-		record.Status != http.StatusCreated || len(credential) != 1 || credential[0] != "JTI="+record.TokenID || record.TokenID == "" {
+	if record.User != "system:serviceaccount:team:robot" || record.Downstream != want.Username ||
+		record.Cluster != id || record.Verb != "create" ||
+		record.Status != http.StatusCreated || len(credential) != 1 || credential[0] != "JTI="+record.TokenID ||
+		record.TokenID == "" {
 		t.Errorf("credential %v, record %+v", credential, record)
 	}
 	if strings.Contains(fmt.Sprintf("%+v", record), status.Token) {
@@ -129,7 +137,8 @@ func TestEndpointTokens_Life(t *testing.T) {
 	w.options.EndpointTokenLife = time.Hour
 	token, server := w.user("jane", "demo"), w.proxy()
 	for asked, want := range map[string]time.Duration{
-		``: time.Hour, `{}`: time.Hour, `{"spec":{"expirationSeconds":600}}`: 10 * time.Minute, `{"spec":{"expirationSeconds":999999}}`: time.Hour,
+		``: time.Hour, `{}`: time.Hour, `{"spec":{"expirationSeconds":600}}`: 10 * time.Minute,
+		`{"spec":{"expirationSeconds":999999}}`: time.Hour,
 	} {
 		code, body := post(t, server, id, token, asked)
 		left := time.Until(issued(t, code, body).ExpirationTimestamp.Time)
@@ -147,7 +156,8 @@ func TestEndpointTokens_Life(t *testing.T) {
 
 func TestEndpointTokens_Refusals(t *testing.T) {
 	w := newWorld(t)
-	demo, other, off, young := w.cluster("demo", nil), w.cluster("other", nil), w.cluster("off", nil), w.cluster("young", nil)
+	demo, other, off, young := w.cluster("demo", nil), w.cluster("other", nil), w.cluster("off", nil),
+		w.cluster("young", nil)
 	spoiled, log := w.cluster("spoiled", nil), &strings.Builder{}
 	told := logrus.New()
 	told.SetOutput(log)
@@ -156,10 +166,12 @@ func TestEndpointTokens_Refusals(t *testing.T) {
 	jane, stranger := w.user("jane", "demo", "off", "young", "spoiled"), w.user("stranger")
 	w.rules["jane impersonate users /joe"] = true
 	secret, machine, err := Issue("drover-system", Grant{
-		Cluster: demo, Principal: naming.ProvisioningPrincipal("fleet-default", "demo"), Expires: time.Now().Add(time.Hour),
+		Cluster: demo, Principal: naming.ProvisioningPrincipal("fleet-default", "demo"),
+		Expires: time.Now().Add(time.Hour),
 	}, rand.Reader)
 	check(t, err)
-	granted, user, err := Issue("drover-system", Grant{Cluster: demo, Principal: "user://jane", Expires: time.Now().Add(time.Hour)}, rand.Reader)
+	granted, user, err := Issue("drover-system",
+		Grant{Cluster: demo, Principal: "user://jane", Expires: time.Now().Add(time.Hour)}, rand.Reader)
 	check(t, err)
 	w.secrets = append(w.secrets, secret, granted)
 	server := w.proxy()
@@ -176,19 +188,26 @@ func TestEndpointTokens_Refusals(t *testing.T) {
 		"a token for the endpoint":           {id: demo, token: made, code: 401, want: "Unauthorized"},
 		"a user who may not get the Cluster": {id: demo, token: stranger, code: 403, want: "may not access cluster"},
 		"a user who may get another Cluster": {id: other, token: jane, code: 403, want: "may not access cluster"},
-		"a missing cluster":                  {id: "c-m-absent", token: jane, code: 403, want: "may not access cluster"},
-		"the machine identity":               {id: demo, token: machine, code: 403, want: "log in to the management cluster"},
-		"Drover's token of a user":           {id: demo, token: user, code: 403, want: "log in to the management cluster"},
-		"another user, by impersonation":     {id: demo, token: jane, headers: []string{"Impersonate-User: joe"}, code: 400, want: "impersonate in the cluster"},
-		"a disabled endpoint":                {id: off, token: jane, code: 409, want: "spec.localClusterAuthEndpoint.enabled"},
-		"an endpoint without keys":           {id: young, token: jane, code: 503, want: "do not exist yet"},
-		"an endpoint with invalid keys":      {id: spoiled, token: jane, code: 503, want: "delete the Secret"},
-		"a lifetime that is too short":       {id: demo, token: jane, body: `{"spec":{"expirationSeconds":1}}`, code: 400, want: "at least 600"},
-		"audiences":                          {id: demo, token: jane, body: `{"spec":{"audiences":["vault"]}}`, code: 400, want: "spec.audiences"},
-		"another kind than TokenRequest":     {id: demo, token: jane, body: `[]`, code: 400, want: "TokenRequest"},
-		"a body that is too large":           {id: demo, token: jane, body: strings.Repeat(" ", longestAsking+1), code: 400, want: "too large"},
-		"an invalid name of a cluster":       {id: "c-m-demo/more", token: jane, code: 404, want: "contains no cluster"},
-		"an escaped name":                    {id: "c%2dm-demo", token: jane, code: 404, want: "contains no cluster"},
+		"a missing cluster": {id: "c-m-absent", token: jane, code: 403,
+			want: "may not access cluster"},
+		"the machine identity": {id: demo, token: machine, code: 403,
+			want: "log in to the management cluster"},
+		"Drover's token of a user": {id: demo, token: user, code: 403, want: "log in to the management cluster"},
+		"another user, by impersonation": {id: demo, token: jane, headers: []string{"Impersonate-User: joe"}, code: 400,
+			want: "impersonate in the cluster"},
+		"a disabled endpoint": {id: off, token: jane, code: 409,
+			want: "spec.localClusterAuthEndpoint.enabled"},
+		"an endpoint without keys":      {id: young, token: jane, code: 503, want: "do not exist yet"},
+		"an endpoint with invalid keys": {id: spoiled, token: jane, code: 503, want: "delete the Secret"},
+		"a lifetime that is too short": {id: demo, token: jane, body: `{"spec":{"expirationSeconds":1}}`, code: 400,
+			want: "at least 600"},
+		"audiences": {id: demo, token: jane, body: `{"spec":{"audiences":["vault"]}}`, code: 400,
+			want: "spec.audiences"},
+		"another kind than TokenRequest": {id: demo, token: jane, body: `[]`, code: 400, want: "TokenRequest"},
+		"a body that is too large": {id: demo, token: jane, body: strings.Repeat(" ", longestAsking+1), code: 400,
+			want: "too large"},
+		"an invalid name of a cluster": {id: "c-m-demo/more", token: jane, code: 404, want: "contains no cluster"},
+		"an escaped name":              {id: "c%2dm-demo", token: jane, code: 404, want: "contains no cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, body := post(t, server, c.id, c.token, c.body, c.headers...)
@@ -200,7 +219,8 @@ func TestEndpointTokens_Refusals(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("each of these requests is logged: %s", log)
 	}
-	if answer, _ := ask(t, server, http.MethodGet, EndpointTokensPrefix+demo, jane); answer.StatusCode != http.StatusMethodNotAllowed {
+	if answer, _ := ask(t, server, http.MethodGet, EndpointTokensPrefix+demo, jane); answer.StatusCode !=
+		http.StatusMethodNotAllowed {
 		t.Errorf("GET is answered with %d", answer.StatusCode)
 	}
 }
@@ -215,7 +235,8 @@ func TestEndpointTokens_GiveNoAccessToDrover(t *testing.T) {
 	token := issued(t, code, body).Token
 	w.users[token] = authenticationv1.UserInfo{Username: "jane"} // even if the management cluster accepts such tokens
 	w.reviewed = nil
-	if answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", token); answer.StatusCode != http.StatusUnauthorized || len(w.reviewed) > 0 {
+	if answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", token); answer.StatusCode !=
+		http.StatusUnauthorized || len(w.reviewed) > 0 {
 		t.Errorf("answered with %d: %s; occurs %d times", answer.StatusCode, body, len(w.reviewed))
 	}
 }
@@ -232,11 +253,14 @@ func TestEndpointTokens_SlowBodiesTimeOut(t *testing.T) {
 		conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 		check(t, err)
 		defer conn.Close()
-		_, err = fmt.Fprintf(conn, "POST %s%s HTTP/1.1\r\nHost: drover\r\nAuthorization: Bearer %s\r\nContent-Length: 10\r\n\r\n", EndpointTokensPrefix, id, jane)
+		_, err = fmt.Fprintf(conn,
+			"POST %s%s HTTP/1.1\r\nHost: drover\r\nAuthorization: Bearer %s\r\nContent-Length: 10\r\n\r\n",
+			EndpointTokensPrefix, id, jane)
 		check(t, err)
 	}
 	code := 0
-	for crowded, until := false, time.Now().Add(10*time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+	for crowded, until := false,
+		time.Now().Add(10*time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", jane)
 		code = answer.StatusCode
 		if crowded = crowded || code == http.StatusTooManyRequests; crowded && code == http.StatusOK {

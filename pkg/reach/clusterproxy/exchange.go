@@ -46,7 +46,8 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 func (p *Proxy) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{proxy: p, w: &recorder{ResponseWriter: w}, r: r, start: time.Now(), id: requestID(r.Header), verb: otherVerb}
+	return &exchange{proxy: p, w: &recorder{ResponseWriter: w}, r: r, start: time.Now(), id: requestID(r.Header),
+		verb: otherVerb}
 }
 
 // requestID is the client's audit ID for the request if it is valid, or a new one.
@@ -70,7 +71,8 @@ func isRequestID(id string) bool {
 }
 
 // Path prefixes of the Kubernetes API.
-var requestInfo = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var requestInfo = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
 
 // Requests that Kubernetes treats as long-running.
 var (
@@ -90,15 +92,17 @@ func (e *exchange) classify() *refusal {
 		kind = &request.RequestInfo{}
 	}
 	e.kind, e.verb = kind, verbLabel(kind.Verb)
-	e.long = e.upgrade != "" || kind.IsResourceRequest && (slices.Contains(longVerbs, kind.Verb) || slices.Contains(longSubresources, kind.Subresource))
+	e.long = e.upgrade != "" || kind.IsResourceRequest &&
+		(slices.Contains(longVerbs, kind.Verb) || slices.Contains(longSubresources, kind.Subresource))
 	return nil
 }
 
 // record returns the Record for the audit.
 func (e *exchange) record(stage Stage) Record {
 	r := Record{
-		Stage: stage, Time: e.start, RequestID: e.id, User: e.caller.Name, Cluster: e.at.Cluster, Verb: e.verb, Method: e.r.Method,
-		Path: e.at.Rest[:min(len(e.at.Rest), maxAuditPath)], LongRunning: e.long,
+		Stage: stage, Time: e.start, RequestID: e.id, User: e.caller.Name, Cluster: e.at.Cluster, Verb: e.verb,
+		Method: e.r.Method,
+		Path:   e.at.Rest[:min(len(e.at.Rest), maxAuditPath)], LongRunning: e.long,
 	}
 	if e.what.Asked != nil {
 		r.Impersonated = e.what.Asked.Name

@@ -113,7 +113,8 @@ func modify(answer *http.Response) error {
 		return errNoStatus
 	}
 	// httputil detects this too, but leaves the connection open.
-	if answer.StatusCode == http.StatusSwitchingProtocols && (e.upgrade == "" || !strings.EqualFold(answer.Header.Get("Upgrade"), e.upgrade)) {
+	if answer.StatusCode == http.StatusSwitchingProtocols &&
+		(e.upgrade == "" || !strings.EqualFold(answer.Header.Get("Upgrade"), e.upgrade)) {
 		return errUnaskedProtocol
 	}
 	// The caller is already authenticated here. A 401 means that the API server refuses the agent's credential.

@@ -23,18 +23,22 @@ const (
 // Headers that are not forwarded to a cluster: those that claim an identity, for Kubernetes or for proxies in front of
 // it, and hop-by-hop headers. Underscores count as hyphens, because some servers treat them alike.
 var (
-	withheldPrefixes = []string{impersonatePrefix, "x-remote-", "x-forwarded-", "proxy-", "x-api-tunnel-", "x-cattle-", "x-drover-"}
-	withheldNames    = map[string]bool{
+	withheldPrefixes = []string{impersonatePrefix, "x-remote-", "x-forwarded-", "proxy-", "x-api-tunnel-", "x-cattle-",
+		"x-drover-"}
+	withheldNames = map[string]bool{
 		"authorization": true, "cookie": true, "forwarded": true, "via": true, "x-real-ip": true,
-		"connection": true, "keep-alive": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true, "http2-settings": true,
-		"expect": true, "host": true, "content-length": true, "audit-id": true,
+		"connection": true, "keep-alive": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
+		"http2-settings": true,
+		"expect":         true, "host": true, "content-length": true, "audit-id": true,
 	}
 )
 
 // isDropped reports whether a header is not forwarded.
 func isDropped(name string) bool {
 	plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	return withheldNames[plain] || slices.ContainsFunc(withheldPrefixes, func(prefix string) bool { return strings.HasPrefix(plain+"-", prefix) })
+	return withheldNames[plain] || slices.ContainsFunc(withheldPrefixes, func(prefix string) bool {
+		return strings.HasPrefix(plain+"-", prefix)
+	})
 }
 
 // outboundHeaders are the headers that a cluster sees: those of the request except isDropped ones, and the decided
@@ -71,7 +75,8 @@ func (i Identity) headers() http.Header {
 	}
 	for key, values := range i.Extra {
 		if len(values) > 0 {
-			out[textproto.CanonicalMIMEHeaderKey(authenticationv1.ImpersonateUserExtraHeaderPrefix+encodeKey(key))] = slices.Clone(values)
+			out[textproto.CanonicalMIMEHeaderKey(authenticationv1.ImpersonateUserExtraHeaderPrefix+
+				encodeKey(key))] = slices.Clone(values)
 		}
 	}
 	return out
@@ -119,7 +124,8 @@ func upgradeOf(in http.Header) string {
 	if len(wanted) != 1 || !hasToken(in["Connection"], "upgrade") {
 		return ""
 	}
-	if protocol := strings.TrimSpace(wanted[0]); strings.EqualFold(protocol, "websocket") || strings.EqualFold(protocol, "SPDY/3.1") {
+	if protocol := strings.TrimSpace(wanted[0]); strings.EqualFold(protocol, "websocket") ||
+		strings.EqualFold(protocol, "SPDY/3.1") {
 		return protocol
 	}
 	return ""
@@ -140,7 +146,8 @@ func hasToken(values []string, token string) bool {
 // dropped are answer headers that affect all of this server, or concern the credential of the cluster's agent. A
 // cluster, or a workload behind it, must not set them.
 var dropped = []string{
-	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Service-Worker-Allowed", "Refresh",
+	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins",
+	"Service-Worker-Allowed", "Refresh",
 	"Www-Authenticate", "Proxy-Authenticate", "Proxy-Authentication-Info", "Authentication-Info",
 }
 

@@ -55,11 +55,16 @@ func TestHeaders_OnlyDecidedHeadersReachTheCluster(t *testing.T) {
 	w, p := newCarrier(t)
 	r := httptest.NewRequest(http.MethodPost, "/k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/exec", nil)
 	r.Header = http.Header{
-		"Authorization": {"Bearer token-of-jane"}, "Cookie": {"session=1"}, "Proxy-Authorization": {"Basic eA=="}, "X-Remote-User": {"admin"}, "X_Remote_Group": {"system:masters"},
-		"X-Remote-Extra-A": {"b"}, "X-Forwarded-For": {"10.0.0.1"}, "X-Forwarded-Uri": {"/"}, "Forwarded": {"for=1"}, "Via": {"x"}, "Impersonate_user": {"admin"},
-		"Connection": {"Upgrade, Impersonate-User", "impersonate-group, keep-alive, X-Mine"}, "Upgrade": {"SPDY/3.1"}, "Te": {"trailers"}, "Trailer": {"Impersonate-User"},
-		"Keep-Alive": {"1"}, "Transfer-Encoding": {"chunked"}, "Http2-Settings": {"x"}, "Expect": {"100-continue"}, "X-Api-Tunnel-Token": {"t"},
-		"X-Mine": {"1"}, "Accept": {"application/json", "*/*"}, "User-Agent": {"kubectl"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Audit-Id": {"of-the-client"},
+		"Authorization": {"Bearer token-of-jane"}, "Cookie": {"session=1"}, "Proxy-Authorization": {"Basic eA=="},
+		"X-Remote-User": {"admin"}, "X_Remote_Group": {"system:masters"},
+		"X-Remote-Extra-A": {"b"}, "X-Forwarded-For": {"10.0.0.1"}, "X-Forwarded-Uri": {"/"}, "Forwarded": {"for=1"},
+		"Via": {"x"}, "Impersonate_user": {"admin"},
+		"Connection": {"Upgrade, Impersonate-User", "impersonate-group, keep-alive, X-Mine"}, "Upgrade": {"SPDY/3.1"},
+		"Te": {"trailers"}, "Trailer": {"Impersonate-User"},
+		"Keep-Alive": {"1"}, "Transfer-Encoding": {"chunked"}, "Http2-Settings": {"x"}, "Expect": {"100-continue"},
+		"X-Api-Tunnel-Token": {"t"},
+		"X-Mine":             {"1"}, "Accept": {"application/json", "*/*"}, "User-Agent": {"kubectl"},
+		"X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Audit-Id": {"of-the-client"},
 	}
 	r.Trailer = http.Header{"Impersonate-User": {"admin"}}
 	sent, answer := carried(w, p, r)
@@ -67,8 +72,10 @@ func TestHeaders_OnlyDecidedHeadersReachTheCluster(t *testing.T) {
 		t.Fatalf("refused: %d %s", answer.Code, answer.Body)
 	}
 	want := http.Header{
-		"Impersonate-User": {"jane"}, "Impersonate-Group": {"system:authenticated"}, "Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"},
-		"X-Mine": {"1"}, "Accept": {"application/json", "*/*"}, "User-Agent": {"kubectl"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Audit-Id": {"of-the-client"},
+		"Impersonate-User": {"jane"}, "Impersonate-Group": {"system:authenticated"}, "Connection": {"Upgrade"},
+		"Upgrade": {"SPDY/3.1"},
+		"X-Mine":  {"1"}, "Accept": {"application/json", "*/*"}, "User-Agent": {"kubectl"},
+		"X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Audit-Id": {"of-the-client"},
 	}
 	if diff := cmp.Diff(want, sent.Header); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
@@ -104,9 +111,11 @@ func TestUpgradeOf_AcceptsOnlyProtocolsOfKubernetes(t *testing.T) {
 }
 
 func TestHeaders_SubprotocolTokensAreRemoved(t *testing.T) {
-	in := http.Header{"Sec-Websocket-Protocol": {"v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0", "v4.channel.k8s.io"}}
+	in := http.Header{"Sec-Websocket-Protocol": {"v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0",
+		"v4.channel.k8s.io"}}
 	out := outboundHeaders(in, Identity{Name: "jane"}, "", "id")
-	if got, want := out["Sec-Websocket-Protocol"], []string{"v5.channel.k8s.io, v4.channel.k8s.io"}; !slices.Equal(got, want) {
+	if got, want := out["Sec-Websocket-Protocol"], []string{"v5.channel.k8s.io, v4.channel.k8s.io"}; !slices.Equal(got,
+		want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	in = http.Header{"Sec-Websocket-Protocol": {"base64url.bearer.authorization.k8s.io.c2VjcmV0"}}
@@ -117,12 +126,15 @@ func TestHeaders_SubprotocolTokensAreRemoved(t *testing.T) {
 
 func TestCleanAnswer_RemovesHeadersForThisServer(t *testing.T) {
 	header := http.Header{
-		"Set-Cookie": {"a=b"}, "Www-Authenticate": {"Basic"}, "Alt-Svc": {`h3="evil:443"`}, "Clear-Site-Data": {`"*"`}, "Strict-Transport-Security": {"max-age=1"}, "Refresh": {"0"},
-		"Location": {"/login"}, "Content-Type": {"text/html"}, "Warning": {"299 - x"}, "X-Kubernetes-Pf-Flowschema-Uid": {"1"},
+		"Set-Cookie": {"a=b"}, "Www-Authenticate": {"Basic"}, "Alt-Svc": {`h3="evil:443"`}, "Clear-Site-Data": {`"*"`},
+		"Strict-Transport-Security": {"max-age=1"}, "Refresh": {"0"},
+		"Location": {"/login"}, "Content-Type": {"text/html"}, "Warning": {"299 - x"},
+		"X-Kubernetes-Pf-Flowschema-Uid": {"1"},
 	}
 	cleanAnswer(header, target{Cluster: "c-m-a", Prefix: "/k8s/clusters/c-m-a", Rest: "/x"}, nil)
 	want := http.Header{
-		"Location": {"/k8s/clusters/c-m-a/login"}, "Content-Type": {"text/html"}, "Warning": {"299 - x"}, "X-Kubernetes-Pf-Flowschema-Uid": {"1"},
+		"Location": {"/k8s/clusters/c-m-a/login"}, "Content-Type": {"text/html"}, "Warning": {"299 - x"},
+		"X-Kubernetes-Pf-Flowschema-Uid": {"1"},
 	}
 	if diff := cmp.Diff(want, header); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
@@ -165,10 +177,14 @@ func TestRelocate_KeepsThePrefix(t *testing.T) {
 // identity.
 func FuzzHeaders(f *testing.F) {
 	for _, seed := range []string{
-		"Impersonate-User: admin", "Impersonate-User: admin\nImpersonate-Group: system:masters", "Connection: Impersonate-User, Upgrade\nUpgrade: websocket",
-		"Impersonate-Extra-A%2fB: x\nImpersonate-User: system:serviceaccount:a:b", "impersonate-uid: 1\nIMPERSONATE-USER: joe", "X-Remote-User: a\nTe: trailers\nCookie: a",
-		"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.YQ, b", "Impersonate-User: joe\nImpersonate-Group:  system:drover:cluster-admin", "Impersonate_User: x\nVia: y",
-		"impersonate-user:\nImpersonate-User: root", "Connection: close\nUpgrade: h2c\nHTTP2-Settings: x", "Transfer-Encoding: chunked\nTrailer: Impersonate-User",
+		"Impersonate-User: admin", "Impersonate-User: admin\nImpersonate-Group: system:masters",
+		"Connection: Impersonate-User, Upgrade\nUpgrade: websocket",
+		"Impersonate-Extra-A%2fB: x\nImpersonate-User: system:serviceaccount:a:b",
+		"impersonate-uid: 1\nIMPERSONATE-USER: joe", "X-Remote-User: a\nTe: trailers\nCookie: a",
+		"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.YQ, b",
+		"Impersonate-User: joe\nImpersonate-Group:  system:drover:cluster-admin", "Impersonate_User: x\nVia: y",
+		"impersonate-user:\nImpersonate-User: root", "Connection: close\nUpgrade: h2c\nHTTP2-Settings: x",
+		"Transfer-Encoding: chunked\nTrailer: Impersonate-User",
 	} {
 		f.Add(seed, true)
 		f.Add(seed, false)
@@ -195,7 +211,8 @@ func FuzzHeaders(f *testing.F) {
 			}
 			return
 		}
-		decided, no := decide(Caller{Identity: Identity{Name: user, Groups: []string{"system:authenticated"}}}, in, false)
+		decided, no := decide(Caller{Identity: Identity{Name: user, Groups: []string{"system:authenticated"}}}, in,
+			false)
 		if no != nil {
 			t.Fatalf("forwarded although refused: %q", no.message)
 		}
@@ -213,7 +230,8 @@ func checkSent(t *testing.T, sent *http.Request, decided decision) {
 	got := Identity{}
 	for name, values := range sent.Header {
 		lower := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-		evil := slices.Contains([]string{"authorization", "cookie", "forwarded", "te", "trailer", "transfer-encoding", "keep-alive", "via"}, lower)
+		evil := slices.Contains([]string{"authorization", "cookie", "forwarded", "te", "trailer", "transfer-encoding",
+			"keep-alive", "via"}, lower)
 		for _, prefix := range []string{"x-remote-", "x-forwarded-", "proxy-"} { // X-Remote alone identifies no user
 			evil = evil || strings.HasPrefix(lower, prefix)
 		}
@@ -221,7 +239,8 @@ func checkSent(t *testing.T, sent *http.Request, decided decision) {
 			t.Errorf("header %q reaches the cluster", name)
 		}
 		for protocol := range strings.SplitSeq(strings.Join(values, ","), ",") {
-			if lower == "sec-websocket-protocol" && strings.HasPrefix(strings.TrimSpace(protocol), "base64url.bearer.authorization.k8s.io.") {
+			if lower == "sec-websocket-protocol" && strings.HasPrefix(strings.TrimSpace(protocol),
+				"base64url.bearer.authorization.k8s.io.") {
 				t.Errorf("a token reaches the cluster: %q", values)
 			}
 		}
@@ -250,7 +269,8 @@ func checkSent(t *testing.T, sent *http.Request, decided decision) {
 			t.Errorf("group %q reaches the cluster", group)
 		}
 	}
-	if connection := sent.Header["Connection"]; connection != nil && (len(connection) != 1 || connection[0] != "Upgrade") {
+	if connection := sent.Header["Connection"]; connection != nil &&
+		(len(connection) != 1 || connection[0] != "Upgrade") {
 		t.Errorf("connection %q", connection)
 	}
 }

@@ -51,7 +51,8 @@ func (i Identity) info() user.Info {
 
 // identityOf is the reverse of info. It copies everything, so that later changes by the host have no effect.
 func identityOf(u user.Info) Identity {
-	out := Identity{Name: u.GetName(), UID: u.GetUID(), Groups: slices.Clone(u.GetGroups()), Extra: maps.Clone(u.GetExtra())}
+	out := Identity{Name: u.GetName(), UID: u.GetUID(), Groups: slices.Clone(u.GetGroups()),
+		Extra: maps.Clone(u.GetExtra())}
 	for key, values := range out.Extra {
 		out.Extra[key] = slices.Clone(values)
 	}
@@ -195,7 +196,9 @@ func (i Identity) unfit() *refusal {
 // holds reports whether a header value can carry each of the texts.
 func holds(texts ...string) bool {
 	for _, text := range texts {
-		if strings.TrimSpace(text) != text || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if strings.TrimSpace(text) != text || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+			return r < ' ' || r == 0x7f
+		}) {
 			return false
 		}
 	}

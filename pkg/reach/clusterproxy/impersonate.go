@@ -81,7 +81,8 @@ func (a *asking) read(in http.Header) *refusal {
 		case isExtra && extra != "":
 			a.addExtra(extra, values)
 		default:
-			return badRequest("header " + quote(header) + " is unknown: use Impersonate-User, -Group, -Uid and -Extra-KEY")
+			return badRequest("header " + quote(header) +
+				" is unknown: use Impersonate-User, -Group, -Uid and -Extra-KEY")
 		}
 	}
 	a.Name, a.UID = first(a.users), first(a.uids)
@@ -140,12 +141,14 @@ func reviewsOf(asked Identity) []review {
 	for _, key := range slices.Sorted(maps.Keys(asked.Extra)) {
 		for _, value := range asked.Extra[key] {
 			reviews = append(reviews, review{
-				Verb: "impersonate", Group: authentication.Group, Version: authentication.Version, Resource: "userextras", Subresource: key, Name: value,
+				Verb: "impersonate", Group: authentication.Group, Version: authentication.Version,
+				Resource: "userextras", Subresource: key, Name: value,
 			})
 		}
 	}
 	if asked.UID != "" {
-		reviews = append(reviews, review{Verb: "impersonate", Group: authentication.Group, Version: authentication.Version, Resource: "uids", Name: asked.UID})
+		reviews = append(reviews, review{Verb: "impersonate", Group: authentication.Group,
+			Version: authentication.Version, Resource: "uids", Name: asked.UID})
 	}
 	return reviews
 }

@@ -17,10 +17,14 @@ import (
 )
 
 var (
-	jane    = Caller{Identity: Identity{Name: "jane", UID: "u-1", Groups: []string{"developers", "system:authenticated"}}}
-	robot   = Caller{Identity: Identity{Name: "system:serviceaccount:ci:robot", UID: "u-2", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:ci", "system:authenticated"}}}
-	root    = Caller{Identity: Identity{Name: "system:admin", Groups: []string{"system:masters", "system:authenticated"}}}
-	machine = Caller{Identity: machineIdentity(types.NamespacedName{Namespace: "fleet-default", Name: "demo"}), Machine: true, Cluster: "c-m-demo"}
+	jane = Caller{Identity: Identity{Name: "jane", UID: "u-1",
+		Groups: []string{"developers", "system:authenticated"}}}
+	robot = Caller{Identity: Identity{Name: "system:serviceaccount:ci:robot", UID: "u-2",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:ci", "system:authenticated"}}}
+	root = Caller{Identity: Identity{Name: "system:admin",
+		Groups: []string{"system:masters", "system:authenticated"}}}
+	machine = Caller{Identity: machineIdentity(types.NamespacedName{Namespace: "fleet-default", Name: "demo"}),
+		Machine: true, Cluster: "c-m-demo"}
 )
 
 func with(caller Caller, change func(*Caller)) Caller {
@@ -44,20 +48,25 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 		},
 		"extras are forwarded, except those of Kubernetes": {
 			caller: with(jane, func(c *Caller) {
-				c.Extra = map[string][]string{"example.com/Tenant": {"a", "b"}, "authentication.kubernetes.io/node-name": {"n1"}, "k8s.io": {"x"}, "notkubernetes.io/x": {"y"}}
+				c.Extra = map[string][]string{"example.com/Tenant": {"a", "b"},
+					"authentication.kubernetes.io/node-name": {"n1"}, "k8s.io": {"x"}, "notkubernetes.io/x": {"y"}}
 			}),
 			as: "jane | u-1 | developers, system:authenticated | example.com/Tenant=a,b notkubernetes.io/x=y",
 		},
 		"a service account gets another name downstream": {
-			caller: robot, as: "system:drover:serviceaccount:ci:robot | u-2 | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
+			caller: robot,
+			as: "system:drover:serviceaccount:ci:robot | u-2 | system:drover:serviceaccounts, " +
+				"system:drover:serviceaccounts:ci, system:authenticated |",
 		},
-		"an administrator here is not one downstream": {caller: root, as: "system:drover:user:admin | | system:authenticated |"},
+		"an administrator here is not one downstream": {caller: root,
+			as: "system:drover:user:admin | | system:authenticated |"},
 		"an administrator is one downstream in one domain": {
 			caller: root, passSystem: true, as: "system:admin | | system:masters, system:authenticated |",
 		},
 		"service accounts are distinct in one domain, too": {
 			caller: robot, passSystem: true,
-			as: "system:drover:serviceaccount:ci:robot | u-2 | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
+			as: "system:drover:serviceaccount:ci:robot | u-2 | system:drover:serviceaccounts, " +
+				"system:drover:serviceaccounts:ci, system:authenticated |",
 		},
 		"a user cannot have the name of a machine identity": {
 			caller: with(jane, func(c *Caller) {
@@ -67,7 +76,10 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 			as: "system:drover:user:provisioning:fleet-default:demo | u-1 | system:authenticated |",
 		},
 		"a machine identity's name in one domain": {
-			caller: with(jane, func(c *Caller) { c.Name = "system:provisioning:fleet-default:demo"; c.Groups = []string{AdminGroup} }), passSystem: true,
+			caller: with(jane, func(c *Caller) {
+				c.Name = "system:provisioning:fleet-default:demo"
+				c.Groups = []string{AdminGroup}
+			}), passSystem: true,
 			as: "system:drover:user:provisioning:fleet-default:demo | u-1 | system:authenticated |",
 		},
 		"a user cannot have the downstream name of a service account": {
@@ -75,60 +87,76 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 			as:     "system:drover:user:drover:serviceaccount:ci:robot | u-1 | developers, system:authenticated |",
 		},
 		"groups of kubeadm belong to one cluster": {
-			caller: with(jane, func(c *Caller) { c.Groups = append(c.Groups, "kubeadm:cluster-admins", "", "developers") }),
-			as:     "jane | u-1 | developers, system:authenticated |",
+			caller: with(jane, func(c *Caller) {
+				c.Groups = append(c.Groups, "kubeadm:cluster-admins", "", "developers")
+			}),
+			as: "jane | u-1 | developers, system:authenticated |",
 		},
 		"a machine identity is forwarded unchanged": {
-			caller: machine, as: "system:provisioning:fleet-default:demo | | system:drover:cluster-admin, system:authenticated |",
+			caller: machine,
+			as:     "system:provisioning:fleet-default:demo | | system:drover:cluster-admin, system:authenticated |",
 		},
 		"a user": {
-			caller: jane, headers: []string{"Impersonate-User: joe"}, as: "joe | | system:authenticated |", reviews: []string{"impersonate / users/ /joe"},
+			caller: jane, headers: []string{"Impersonate-User: joe"}, as: "joe | | system:authenticated |",
+			reviews: []string{"impersonate / users/ /joe"},
 		},
 		"a user with groups, UID and extras": {
 			caller: jane, headers: []string{
-				"Impersonate-User: joe", "Impersonate-Group: testers", "Impersonate-Group: readers", "Impersonate-Uid: u-9",
-				"Impersonate-Extra-example.com%2fscope: a", "Impersonate-Extra-Example.com%2FScope: b", "Impersonate-Extra-Plain: c",
+				"Impersonate-User: joe", "Impersonate-Group: testers", "Impersonate-Group: readers",
+				"Impersonate-Uid: u-9",
+				"Impersonate-Extra-example.com%2fscope: a", "Impersonate-Extra-Example.com%2FScope: b",
+				"Impersonate-Extra-Plain: c",
 			},
 			as: "joe | u-9 | testers, readers, system:authenticated | example.com/scope=a,b plain=c",
 			reviews: []string{
 				"impersonate / users/ /joe", "impersonate / groups/ /testers", "impersonate / groups/ /readers",
-				"impersonate authentication.k8s.io/v1 userextras/example.com/scope /a", "impersonate authentication.k8s.io/v1 userextras/example.com/scope /b",
-				"impersonate authentication.k8s.io/v1 userextras/plain /c", "impersonate authentication.k8s.io/v1 uids/ /u-9",
+				"impersonate authentication.k8s.io/v1 userextras/example.com/scope /a",
+				"impersonate authentication.k8s.io/v1 userextras/example.com/scope /b",
+				"impersonate authentication.k8s.io/v1 userextras/plain /c",
+				"impersonate authentication.k8s.io/v1 uids/ /u-9",
 			},
 		},
 		"an undecodable key is used unchanged": {
-			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Extra-A%zz: v"}, as: "joe | | system:authenticated | a%zz=v",
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Extra-A%zz: v"},
+			as:      "joe | | system:authenticated | a%zz=v",
 			reviews: []string{"impersonate / users/ /joe", "impersonate authentication.k8s.io/v1 userextras/a%zz /v"},
 		},
 		"a service account gets its groups and downstream names": {
 			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot"},
-			as:      "system:drover:serviceaccount:ci:robot | | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
+			as: "system:drover:serviceaccount:ci:robot | | system:drover:serviceaccounts, " +
+				"system:drover:serviceaccounts:ci, system:authenticated |",
 			reviews: []string{"impersonate / serviceaccounts/ ci/robot"},
 		},
 		"a service account with groups gets no more groups": {
-			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot", "Impersonate-Group: testers"},
+			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot",
+				"Impersonate-Group: testers"},
 			as:      "system:drover:serviceaccount:ci:robot | | testers, system:authenticated |",
 			reviews: []string{"impersonate / serviceaccounts/ ci/robot", "impersonate / groups/ /testers"},
 		},
 		"an invalid service account name is a user": {
 			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot:x"},
-			as: "system:drover:serviceaccount:ci:robot:x | | system:authenticated |", reviews: []string{"impersonate / users/ /system:serviceaccount:ci:robot:x"},
+			as:      "system:drover:serviceaccount:ci:robot:x | | system:authenticated |",
+			reviews: []string{"impersonate / users/ /system:serviceaccount:ci:robot:x"},
 		},
 		"anonymous": {
-			caller: jane, headers: []string{"Impersonate-User: system:anonymous"}, as: "system:anonymous | | system:unauthenticated |",
+			caller: jane, headers: []string{"Impersonate-User: system:anonymous"},
+			as:      "system:anonymous | | system:unauthenticated |",
 			reviews: []string{"impersonate / users/ /system:anonymous"},
 		},
 		"an unauthenticated user": {
-			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:unauthenticated"}, as: "joe | | system:unauthenticated |",
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:unauthenticated"},
+			as:      "joe | | system:unauthenticated |",
 			reviews: []string{"impersonate / users/ /joe", "impersonate / groups/ /system:unauthenticated"},
 		},
 		"a user of Kubernetes": {
-			caller: root, headers: []string{"Impersonate-User: system:kube-scheduler"}, as: "system:drover:user:kube-scheduler | | system:authenticated |",
+			caller: root, headers: []string{"Impersonate-User: system:kube-scheduler"},
+			as:      "system:drover:user:kube-scheduler | | system:authenticated |",
 			reviews: []string{"impersonate / users/ /system:kube-scheduler"},
 		},
 		"a machine identity": {
 			caller: root, headers: []string{"Impersonate-User: system:provisioning:fleet-default:demo"},
-			as: "system:drover:user:provisioning:fleet-default:demo | | system:authenticated |", reviews: []string{"impersonate / users/ /system:provisioning:fleet-default:demo"},
+			as:      "system:drover:user:provisioning:fleet-default:demo | | system:authenticated |",
+			reviews: []string{"impersonate / users/ /system:provisioning:fleet-default:demo"},
 		},
 		"administrators of the cluster, by name": {
 			caller: root, headers: []string{"Impersonate-User: jane", "Impersonate-Group: system:drover:cluster-admin"},
@@ -136,29 +164,39 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 			reviews: []string{"impersonate / users/ /jane", "impersonate / groups/ /system:drover:cluster-admin"},
 		},
 		"as a machine identity": {
-			caller: machine, headers: []string{"Impersonate-User: joe"}, as: "joe | | system:authenticated |", reviews: []string{"impersonate / users/ /joe"},
+			caller: machine, headers: []string{"Impersonate-User: joe"}, as: "joe | | system:authenticated |",
+			reviews: []string{"impersonate / users/ /joe"},
 		},
 		"masters": {
 			caller: root, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:masters"},
 			refused: `403 group "system:masters" has another meaning in the cluster, so Drover does not forward it`,
 		},
 		"masters in one domain": {
-			caller: root, passSystem: true, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:masters"}, as: "joe | | system:masters, system:authenticated |",
+			caller: root, passSystem: true,
+			headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:masters"},
+			as:      "joe | | system:masters, system:authenticated |",
 			reviews: []string{"impersonate / users/ /joe", "impersonate / groups/ /system:masters"},
 		},
 		"extras of Kubernetes": {
-			caller: root, headers: []string{"Impersonate-User: joe", "Impersonate-Extra-authentication.kubernetes.io%2fnode-name: n1"},
+			caller: root,
+			headers: []string{"Impersonate-User: joe",
+				"Impersonate-Extra-authentication.kubernetes.io%2fnode-name: n1"},
 			refused: `403 extra "authentication.kubernetes.io/node-name" has another meaning in the cluster, so Drover does not forward it`,
 		},
 		"only groups": {
 			caller: jane, headers: []string{"Impersonate-Group: testers"},
 			refused: "400 impersonation of groups, a UID or extras needs a user: set Impersonate-User",
 		},
-		"only a UID":                        {caller: jane, headers: []string{"Impersonate-Uid: u"}, refused: "400 impersonation of groups, a UID or extras needs a user: set Impersonate-User"},
-		"only an extra, with an empty user": {caller: jane, headers: []string{"Impersonate-User: ", "Impersonate-Extra-A: "}, refused: "400 impersonation of groups, a UID or extras needs a user: set Impersonate-User"},
-		"an empty user":                     {caller: jane, headers: []string{"Impersonate-User: "}, as: "jane | u-1 | developers, system:authenticated |"},
+		"only a UID": {caller: jane, headers: []string{"Impersonate-Uid: u"},
+			refused: "400 impersonation of groups, a UID or extras needs a user: set Impersonate-User"},
+		"only an extra, with an empty user": {caller: jane,
+			headers: []string{"Impersonate-User: ", "Impersonate-Extra-A: "},
+			refused: "400 impersonation of groups, a UID or extras needs a user: set Impersonate-User"},
+		"an empty user": {caller: jane, headers: []string{"Impersonate-User: "},
+			as: "jane | u-1 | developers, system:authenticated |"},
 		"two users": {
-			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-User: root"}, refused: "400 headers Impersonate-User and Impersonate-Uid may occur only once",
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-User: root"},
+			refused: "400 headers Impersonate-User and Impersonate-Uid may occur only once",
 		},
 		"an unknown header": {
 			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Tenant: x"},
@@ -169,20 +207,27 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 			refused: `400 header "Impersonate-Extra-" is unknown: use Impersonate-User, -Group, -Uid and -Extra-KEY`,
 		},
 		"too many groups": {
-			caller: jane, headers: append([]string{"Impersonate-User: joe"}, slices.Repeat([]string{"Impersonate-Group: g"}, 128)...),
+			caller: jane, headers: append([]string{"Impersonate-User: joe"},
+				slices.Repeat([]string{"Impersonate-Group: g"}, 128)...),
 			refused: "400 a request may impersonate at most 128 names",
 		},
 		"a group that a header would change": {
-			caller: with(jane, func(c *Caller) { c.Groups = append(c.Groups, " system:masters") }), refused: "403 " + unfitMessage("group"),
+			caller: with(jane, func(c *Caller) {
+				c.Groups = append(c.Groups, " system:masters")
+			}), refused: "403 " + unfitMessage("group"),
 		},
 		"a name that a header would change": {
 			caller: with(jane, func(c *Caller) { c.Name = "admin\u00a0" }), refused: "403 " + unfitMessage("user name"),
 		},
 		"a name that would end the header": {
-			caller: with(jane, func(c *Caller) { c.Name = "jane\r\nImpersonate-Group: system:masters" }), refused: "403 " + unfitMessage("user name"),
+			caller: with(jane, func(c *Caller) {
+				c.Name = "jane\r\nImpersonate-Group: system:masters"
+			}), refused: "403 " + unfitMessage("user name"),
 		},
 		"a name that is not UTF-8": {
-			caller: with(jane, func(c *Caller) { c.Name = "jane\xff" }), headers: []string{"Impersonate-User: joe"}, refused: "403 " + unfitMessage("user name"),
+			caller: with(jane, func(c *Caller) {
+				c.Name = "jane\xff"
+			}), headers: []string{"Impersonate-User: joe"}, refused: "403 " + unfitMessage("user name"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +243,8 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 			}
 			var reviews []string
 			for _, r := range decided.Reviews {
-				reviews = append(reviews, fmt.Sprintf("%s %s/%s %s/%s %s/%s", r.Verb, r.Group, r.Version, r.Resource, r.Subresource, r.Namespace, r.Name))
+				reviews = append(reviews, fmt.Sprintf("%s %s/%s %s/%s %s/%s", r.Verb, r.Group, r.Version, r.Resource,
+					r.Subresource, r.Namespace, r.Name))
 			}
 			if diff := cmp.Diff(test.reviews, reviews); diff != "" {
 				t.Errorf("reviews (-want +got):\n%s", diff)
@@ -208,7 +254,8 @@ func TestDecide_ImpersonationRules(t *testing.T) {
 }
 
 func unfitMessage(part string) string {
-	return "a header cannot contain the " + part + " of this user: spaces at the ends, control characters, invalid UTF-8 and empty names are not allowed"
+	return "a header cannot contain the " + part +
+		" of this user: spaces at the ends, control characters, invalid UTF-8 and empty names are not allowed"
 }
 
 func headersOf(lines []string) http.Header {
@@ -255,8 +302,11 @@ func TestEncodeKey_RoundTrip(t *testing.T) {
 
 // Different users have different names downstream, for any names and options.
 func TestNames_AreUnique(t *testing.T) {
-	part := rapid.SampledFrom([]string{"system:", "drover:", "serviceaccount:", "serviceaccounts", "user:", "provisioning:", "masters", "anonymous", "a", ":", "fleet-default:demo"})
-	name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 1, 6).Draw(t, "parts"), "") })
+	part := rapid.SampledFrom([]string{"system:", "drover:", "serviceaccount:", "serviceaccounts", "user:",
+		"provisioning:", "masters", "anonymous", "a", ":", "fleet-default:demo"})
+	name := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(part, 1, 6).Draw(t, "parts"), "")
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		n := names{asked: rapid.Bool().Draw(t, "asked"), passSystem: rapid.Bool().Draw(t, "pass")}
 		one, other := name.Draw(t, "one"), name.Draw(t, "other")
@@ -266,10 +316,12 @@ func TestNames_AreUnique(t *testing.T) {
 		if strings.HasPrefix(n.user(one), MachineUserPrefix) {
 			t.Fatalf("%q is the machine identity %q downstream", one, n.user(one))
 		}
-		if !n.passSystem && strings.HasPrefix(n.user(one), "system:") && !strings.HasPrefix(n.user(one), "system:drover:") && n.user(one) != "system:anonymous" {
+		if !n.passSystem && strings.HasPrefix(n.user(one), "system:") &&
+			!strings.HasPrefix(n.user(one), "system:drover:") && n.user(one) != "system:anonymous" {
 			t.Fatalf("%q is %q downstream", one, n.user(one))
 		}
-		if group, ok := n.group(one); ok && !n.passSystem && strings.HasPrefix(group, "system:") && !harmless(group, n.asked) {
+		if group, ok := n.group(one); ok && !n.passSystem && strings.HasPrefix(group, "system:") &&
+			!harmless(group, n.asked) {
 			t.Fatalf("group %q is %q downstream", one, group)
 		}
 	})
@@ -277,7 +329,8 @@ func TestNames_AreUnique(t *testing.T) {
 
 // harmless reports whether a group with a Kubernetes prefix may come from the management cluster.
 func harmless(group string, asked bool) bool {
-	return group == "system:authenticated" || group == "system:unauthenticated" || group == "system:drover:serviceaccounts" ||
+	return group == "system:authenticated" || group == "system:unauthenticated" ||
+		group == "system:drover:serviceaccounts" ||
 		strings.HasPrefix(group, "system:drover:serviceaccounts:") || asked && group == "system:drover:cluster-admin"
 }
 
@@ -294,11 +347,18 @@ func TestReview_HasAUniqueKey(t *testing.T) {
 		asked["a review with "+field.Name] = q
 	}
 	for name, who := range map[string]Identity{
-		"a name": {Name: "a"}, "a UID": {UID: "a"}, "a group": {Groups: []string{"a"}}, "two groups": {Groups: []string{"a", "b"}}, "two groups, swapped": {Groups: []string{"b", "a"}},
-		"one group with both names": {Groups: []string{"ab"}}, "groups that look like counts": {Groups: []string{"1:a", "b"}}, "the same text, split elsewhere": {Groups: []string{"1", "a1:b"}},
-		"groups with a colon": {Groups: []string{"a:b", "c"}}, "a colon elsewhere": {Groups: []string{"a", "b:c"}},
-		"an extra": {Extra: map[string][]string{"a": {"b"}}}, "another extra": {Extra: map[string][]string{"c": {"b"}}}, "another value": {Extra: map[string][]string{"a": {"c"}}},
-		"two values": {Extra: map[string][]string{"a": {"b", "c"}}}, "two extras": {Extra: map[string][]string{"a": {"b"}, "c": nil}},
+		"a name": {Name: "a"}, "a UID": {UID: "a"}, "a group": {Groups: []string{"a"}},
+		"two groups": {Groups: []string{"a", "b"}}, "two groups, swapped": {Groups: []string{"b", "a"}},
+		"one group with both names":        {Groups: []string{"ab"}},
+		"groups that look like counts":     {Groups: []string{"1:a", "b"}},
+		"the same text, split elsewhere":   {Groups: []string{"1", "a1:b"}},
+		"groups with a colon":              {Groups: []string{"a:b", "c"}},
+		"a colon elsewhere":                {Groups: []string{"a", "b:c"}},
+		"an extra":                         {Extra: map[string][]string{"a": {"b"}}},
+		"another extra":                    {Extra: map[string][]string{"c": {"b"}}},
+		"another value":                    {Extra: map[string][]string{"a": {"c"}}},
+		"two values":                       {Extra: map[string][]string{"a": {"b", "c"}}},
+		"two extras":                       {Extra: map[string][]string{"a": {"b"}, "c": nil}},
 		"a group that looks like an extra": {Groups: []string{"a"}, Extra: map[string][]string{"b": nil}},
 	} {
 		asked["a user with "+name] = question{who: who}
@@ -318,11 +378,13 @@ func TestReview_HasAUniqueKey(t *testing.T) {
 		known[key] = name
 	}
 	for range 20 { // maps iterate in a different order each time
-		if name := known[asked["a user with two extras"].review.key(Identity{Extra: map[string][]string{"c": nil, "a": {"b"}}})]; name != "a user with two extras" {
+		if name := known[asked["a user with two extras"].review.key(
+			Identity{Extra: map[string][]string{"c": nil, "a": {"b"}}})]; name != "a user with two extras" {
 			t.Fatalf("two extras have the key of %q", name)
 		}
 	}
-	if other := (Identity{Groups: []string{}, Extra: map[string][]string{}}); (review{}).key(other) != (review{}).key(Identity{}) {
+	if other := (Identity{Groups: []string{}, Extra: map[string][]string{}}); (review{}).key(other) !=
+		(review{}).key(Identity{}) {
 		t.Error("an empty value and a missing value have different keys")
 	}
 }
@@ -332,7 +394,8 @@ func TestIdentityOf_IsTheUsersOwn(t *testing.T) {
 	said := &user.DefaultInfo{Name: "jane", Groups: []string{"a"}, Extra: map[string][]string{"k": {"v"}}}
 	got := identityOf(said)
 	said.Groups[0], said.Extra["k"][0], said.Extra["more"] = "b", "w", nil
-	if diff := cmp.Diff(Identity{Name: "jane", Groups: []string{"a"}, Extra: map[string][]string{"k": {"v"}}}, got); diff != "" {
+	if diff := cmp.Diff(Identity{Name: "jane", Groups: []string{"a"}, Extra: map[string][]string{"k": {"v"}}},
+		got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -15,7 +15,9 @@ func relocate(location string, at target, hosts []string) (string, bool) {
 	if err != nil || to.Opaque != "" || to.User != nil || to.Host == "" && to.Scheme != "" {
 		return "", false
 	}
-	if to.Host != "" && !slices.ContainsFunc(hosts, func(host string) bool { return strings.EqualFold(host, to.Host) }) {
+	if to.Host != "" && !slices.ContainsFunc(hosts, func(host string) bool {
+		return strings.EqualFold(host, to.Host)
+	}) {
 		return "", false
 	}
 	to.Scheme, to.Host = "", ""
@@ -27,7 +29,8 @@ func relocate(location string, at target, hosts []string) (string, bool) {
 	if !hasNoDots(resolved.EscapedPath()) {
 		return "", false
 	}
-	return at.Prefix + resolved.EscapedPath() + after("?", resolved.RawQuery) + after("#", resolved.EscapedFragment()), true
+	return at.Prefix + resolved.EscapedPath() + after("?", resolved.RawQuery) + after("#", resolved.EscapedFragment()),
+		true
 }
 
 // after returns a part of a URL with its sign, or "".

@@ -144,7 +144,8 @@ func (o Options) complete() (Options, error) {
 	}
 	for _, prefix := range o.Prefixes {
 		if !strings.HasPrefix(prefix, "/") || !strings.HasSuffix(prefix, "/") || strings.ContainsAny(prefix, "%?#") {
-			return o, errors.New("clusterproxy: Prefixes must begin and end with a slash and have no escapes: " + prefix)
+			return o, errors.New("clusterproxy: Prefixes must begin and end with a slash and have no escapes: " +
+				prefix)
 		}
 	}
 	return o, o.validate()
@@ -166,7 +167,8 @@ func (o Options) validate() error {
 		{o.RequestTimeout < 0, "RequestTimeout must not be negative"},
 		{
 			o.EndpointTokenLife < endpointtoken.LeastLife || o.EndpointTokenLife > endpointtoken.MaxLife,
-			"EndpointTokenLife must be from " + endpointtoken.LeastLife.String() + " to " + endpointtoken.MaxLife.String(),
+			"EndpointTokenLife must be from " + endpointtoken.LeastLife.String() + " to " +
+				endpointtoken.MaxLife.String(),
 		},
 	} {
 		if rule.broken {

@@ -28,7 +28,8 @@ func escapedPath(from *url.URL) string {
 	}
 	var out strings.Builder
 	for _, c := range []byte(from.RawPath) {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~$&+,/:;=@!'()*[]%", c) >= 0 {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("-_.~$&+,/:;=@!'()*[]%", c) >= 0 {
 			out.WriteByte(c)
 		} else {
 			fmt.Fprintf(&out, "%%%02X", c)
@@ -60,7 +61,8 @@ func splitPath(escaped string, prefixes []string) (target, bool) {
 
 // isID reports whether a text is a valid name of a management Cluster.
 func isID(id string) bool {
-	if id == "" || len(id) > maxID || strings.Contains(id, "..") || !isAlphanumeric(id[0]) || !isAlphanumeric(id[len(id)-1]) {
+	if id == "" || len(id) > maxID || strings.Contains(id, "..") || !isAlphanumeric(id[0]) ||
+		!isAlphanumeric(id[len(id)-1]) {
 		return false
 	}
 	for _, c := range []byte(id) {
@@ -81,6 +83,7 @@ func (t target) url(from *url.URL) (out *url.URL, ok bool) {
 		return nil, false
 	}
 	return &url.URL{
-		Scheme: "https", Host: t.Cluster, Path: path, RawPath: t.Rest, RawQuery: from.RawQuery, ForceQuery: from.ForceQuery,
+		Scheme: "https", Host: t.Cluster, Path: path, RawPath: t.Rest, RawQuery: from.RawQuery,
+		ForceQuery: from.ForceQuery,
 	}, true
 }

@@ -46,14 +46,17 @@ func New(o Options) (*Proxy, error) {
 	}
 	p := &Proxy{
 		options: o, authorizer: newAuthorizer(o), metrics: measured, authorities: newAuthorities(),
-		limiter: newLimiter(o.MaxInFlight, o.MaxInFlightPerCaller), longLimiter: newLimiter(o.MaxLongRunning, o.MaxLongRunningPerCaller),
-		authenticator: &authenticator{tokens: o.Tokens, tokenNamespace: o.TokenNamespace, lookup: o.Lookup, clientCA: o.ClientCA, host: o.Authenticator},
+		limiter:     newLimiter(o.MaxInFlight, o.MaxInFlightPerCaller),
+		longLimiter: newLimiter(o.MaxLongRunning, o.MaxLongRunningPerCaller),
+		authenticator: &authenticator{tokens: o.Tokens, tokenNamespace: o.TokenNamespace, lookup: o.Lookup,
+			clientCA: o.ClientCA, host: o.Authenticator},
 	}
 	if o.TokenReviews != nil {
 		p.authenticator.reviews = newTokenReviews(o.TokenReviews, o.Audiences)
 	}
 	p.forwarder = &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: byExchange{}, FlushInterval: wire.LongestHold, BufferPool: wire.NewBuffers(bufferSize), ModifyResponse: modify, ErrorHandler: failed,
+		Rewrite: rewrite, Transport: byExchange{}, FlushInterval: wire.LongestHold,
+		BufferPool: wire.NewBuffers(bufferSize), ModifyResponse: modify, ErrorHandler: failed,
 		ErrorLog: log.New(debugLog{o.Log}, "", 0),
 	}
 	return p, nil
@@ -86,11 +89,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve runs the steps of a request. The error is a refusal, or an internal problem.
 func (p *Proxy) serve(e *exchange) error {
 	if e.r.Method == http.MethodConnect || e.r.Method == http.MethodTrace {
-		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "this method is not allowed"}
+		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed,
+			message: "this method is not allowed"}
 	}
 	at, ok := splitPath(escapedPath(e.r.URL), p.options.Prefixes)
 	if !ok {
-		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path contains no cluster"}
+		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound,
+			message: "the path contains no cluster"}
 	}
 	e.at = at
 	if no := e.classify(); no != nil {
@@ -170,9 +175,11 @@ func (p *Proxy) refusalOf(err error) *refusal {
 func (e *exchange) end() {
 	failure := recover()
 	if err, _ := failure.(error); failure != nil && !errors.Is(err, http.ErrAbortHandler) {
-		e.proxy.options.Log.WithField("stack", string(debug.Stack())).Errorf("A request to a cluster failed: %v", failure)
+		e.proxy.options.Log.WithField("stack", string(debug.Stack())).Errorf("A request to a cluster failed: %v",
+			failure)
 		if e.w.status == 0 {
-			e.refuse(&refusal{code: http.StatusInternalServerError, reason: metav1.StatusReasonInternalError, message: "this server failed"})
+			e.refuse(&refusal{code: http.StatusInternalServerError, reason: metav1.StatusReasonInternalError,
+				message: "this server failed"})
 			failure = nil
 		}
 	}

@@ -38,11 +38,13 @@ func TestProxy_TheClusterSeesTheOriginalRequest(t *testing.T) {
 		if got.Cluster != want[0] || got.Target != want[1] {
 			t.Errorf("%s: cluster %s sees %s, want %s and %s", target, got.Cluster, got.Target, want[0], want[1])
 		}
-		if user := got.Header["Impersonate-User"]; !slices.Equal(user, []string{"jane"}) || got.Header.Get("Authorization") != "Bearer the-agents" {
+		if user := got.Header["Impersonate-User"]; !slices.Equal(user, []string{"jane"}) ||
+			got.Header.Get("Authorization") != "Bearer the-agents" {
 			t.Errorf("%s: the cluster sees %v", target, got.Header)
 		}
 	}
-	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodPost, http.MethodOptions} {
+	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodPost,
+		http.MethodOptions} {
 		if got := sees(t, server, method, "/k8s/clusters/c-m-a/api/v1/pods", token); got.Method != method {
 			t.Errorf("the cluster sees %s instead of %s", got.Method, method)
 		}
@@ -58,10 +60,12 @@ func TestProxy_TheClusterSeesTheOriginalRequest(t *testing.T) {
 func statusOf(t *testing.T, answer reply, body string) metav1.Status {
 	t.Helper()
 	var status metav1.Status
-	if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" || status.APIVersion != "v1" || status.Status != metav1.StatusFailure {
+	if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" ||
+		status.APIVersion != "v1" || status.Status != metav1.StatusFailure {
 		t.Errorf("the answer is not a Status: %s", body)
 	}
-	if int(status.Code) != answer.StatusCode || answer.Header.Get("Content-Type") != "application/json" || answer.Header.Get("Audit-Id") == "" {
+	if int(status.Code) != answer.StatusCode || answer.Header.Get("Content-Type") != "application/json" ||
+		answer.Header.Get("Audit-Id") == "" {
 		t.Errorf("answer %d, code %d, headers %v", answer.StatusCode, status.Code, answer.Header)
 	}
 	return status
@@ -83,25 +87,38 @@ func TestProxy_Refusals(t *testing.T) {
 		message               string
 		retryAfter            string
 	}{
-		"nobody":                  {"GET", "/k8s/clusters/c-m-a/version", "", nil, 401, "Unauthorized", ""},
-		"no access":               {"GET", "/k8s/clusters/c-m-secret/version", jane, nil, 403, `user "jane" may not access cluster "c-m-secret"`, ""},
-		"no cluster, no access":   {"GET", "/k8s/clusters/c-m-missing/version", jane, nil, 403, `user "jane" may not access cluster "c-m-missing"`, ""},
-		"no cluster":              {"GET", "/k8s/clusters/c-m-missing/version", root, nil, 404, `cluster "c-m-missing" not found`, ""},
-		"not connected":           {"POST", "/k8s/clusters/c-m-lonely/api/v1/pods", jane, nil, 503, `cluster "c-m-lonely" is not connected: its agent must connect to this server first`, "5"},
-		"impersonates a group":    {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-User: joe", "Impersonate-Group: g"}, 403, `user "jane" may not impersonate groups "g"`, ""},
-		"impersonates a user":     {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-User: root"}, 403, `user "jane" may not impersonate users "root"`, ""},
-		"an account":              {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-User: system:serviceaccount:a:b"}, 403, `user "jane" may not impersonate serviceaccounts "a/b"`, ""},
-		"only groups":             {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-Group: g"}, 400, "impersonation of groups, a UID or extras needs a user: set Impersonate-User", ""},
-		"another path":            {"GET", "/k8s/clusters/%2e%2e/", jane, nil, 404, "the path contains no cluster", ""},
-		"elsewhere":               {"GET", "/version", jane, nil, 404, "the path contains no cluster", ""},
-		"method TRACE":            {"TRACE", "/k8s/clusters/c-m-a/", jane, nil, 405, "this method is not allowed", ""},
-		"impersonates, no access": {"GET", "/k8s/clusters/c-m-secret/", jane, []string{"Impersonate-User: joe"}, 403, `user "jane" may not access cluster "c-m-secret"`, ""},
+		"nobody": {"GET", "/k8s/clusters/c-m-a/version", "", nil, 401, "Unauthorized", ""},
+		"no access": {"GET", "/k8s/clusters/c-m-secret/version", jane, nil, 403,
+			`user "jane" may not access cluster "c-m-secret"`, ""},
+		"no cluster, no access": {"GET", "/k8s/clusters/c-m-missing/version", jane, nil, 403,
+			`user "jane" may not access cluster "c-m-missing"`, ""},
+		"no cluster": {"GET", "/k8s/clusters/c-m-missing/version", root, nil, 404,
+			`cluster "c-m-missing" not found`, ""},
+		"not connected": {"POST", "/k8s/clusters/c-m-lonely/api/v1/pods", jane, nil, 503,
+			`cluster "c-m-lonely" is not connected: its agent must connect to this server first`, "5"},
+		"impersonates a group": {"GET", "/k8s/clusters/c-m-a/", jane,
+			[]string{"Impersonate-User: joe", "Impersonate-Group: g"}, 403,
+			`user "jane" may not impersonate groups "g"`, ""},
+		"impersonates a user": {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-User: root"}, 403,
+			`user "jane" may not impersonate users "root"`, ""},
+		"an account": {"GET", "/k8s/clusters/c-m-a/", jane,
+			[]string{"Impersonate-User: system:serviceaccount:a:b"}, 403,
+			`user "jane" may not impersonate serviceaccounts "a/b"`, ""},
+		"only groups": {"GET", "/k8s/clusters/c-m-a/", jane, []string{"Impersonate-Group: g"}, 400,
+			"impersonation of groups, a UID or extras needs a user: set Impersonate-User", ""},
+		"another path": {"GET", "/k8s/clusters/%2e%2e/", jane, nil, 404, "the path contains no cluster", ""},
+		"elsewhere":    {"GET", "/version", jane, nil, 404, "the path contains no cluster", ""},
+		"method TRACE": {"TRACE", "/k8s/clusters/c-m-a/", jane, nil, 405, "this method is not allowed", ""},
+		"impersonates, no access": {"GET", "/k8s/clusters/c-m-secret/", jane, []string{"Impersonate-User: joe"}, 403,
+			`user "jane" may not access cluster "c-m-secret"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer, body := ask(t, server, test.method, test.target, test.token, test.headers...)
 			status := statusOf(t, answer, body)
-			if answer.StatusCode != test.code || status.Message != test.message || answer.Header.Get("Retry-After") != test.retryAfter {
-				t.Errorf("got %d %q, Retry-After %q", answer.StatusCode, status.Message, answer.Header.Get("Retry-After"))
+			if answer.StatusCode != test.code || status.Message != test.message || answer.Header.Get("Retry-After") !=
+				test.retryAfter {
+				t.Errorf("got %d %q, Retry-After %q", answer.StatusCode, status.Message,
+					answer.Header.Get("Retry-After"))
 			}
 		})
 	}
@@ -141,14 +158,16 @@ func TestProxy_AllowedImpersonation(t *testing.T) {
 	got := sees(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version", jane,
 		"Impersonate-User: joe", "Impersonate-Group: testers", "Impersonate-Extra-Example.com%2fScope: read")
 	want := map[string][]string{
-		"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers", "system:authenticated"}, "Impersonate-Extra-Example.com%2fscope": {"read"},
+		"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers", "system:authenticated"},
+		"Impersonate-Extra-Example.com%2fscope": {"read"},
 	}
 	for name, values := range want {
 		if diff := cmp.Diff(values, got.Header[name]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if record := w.ended(server, 1)[0]; record.User != "jane" || record.Impersonated != "joe" || record.Downstream != "joe" {
+	if record := w.ended(server, 1)[0]; record.User != "jane" || record.Impersonated != "joe" ||
+		record.Downstream != "joe" {
 		t.Errorf("audit has %+v", record)
 	}
 }
@@ -159,7 +178,8 @@ func TestProxy_FailedReviewsAnswer503(t *testing.T) {
 	w.cluster("a", whoami("a"))
 	w.broken = errors.New("internal text")
 	answer, body := ask(t, w.proxy(), http.MethodGet, "/k8s/clusters/c-m-a/version", token)
-	if status := statusOf(t, answer, body); answer.StatusCode != 503 || strings.Contains(status.Message, "internal") || answer.Header.Get("Retry-After") == "" {
+	if status := statusOf(t, answer, body); answer.StatusCode != 503 || strings.Contains(status.Message, "internal") ||
+		answer.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d %q", answer.StatusCode, status.Message)
 	}
 }
@@ -188,7 +208,9 @@ func TestAuthorizer_CachesAnswersBriefly(t *testing.T) {
 			t.Error("an allowed request is refused")
 		}
 		// Other groups require another review.
-		if other := with(jane, func(c *Caller) { c.Groups = nil }); a.access(t.Context(), other, "c-m-a") != nil || len(w.asked) != 4 {
+		if other := with(jane, func(c *Caller) {
+			c.Groups = nil
+		}); a.access(t.Context(), other, "c-m-a") != nil || len(w.asked) != 4 {
 			t.Errorf("asked %q", w.asked)
 		}
 	})
@@ -222,7 +244,8 @@ func TestProxy_AnswersOfTheCluster(t *testing.T) {
 	server := w.proxy()
 	service := "/k8s/clusters/c-m-a/api/v1/namespaces/x/services/y/proxy"
 	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/secrets", token)
-	if status := statusOf(t, answer, body); answer.StatusCode != 503 || !strings.Contains(status.Message, "credential of its own agent") {
+	if status := statusOf(t, answer, body); answer.StatusCode != 503 ||
+		!strings.Contains(status.Message, "credential of its own agent") {
 		t.Errorf("a credential that is refused: %d %q", answer.StatusCode, status.Message)
 	}
 	answer, _ = ask(t, server, http.MethodGet, service+"/login", token)
@@ -242,7 +265,8 @@ func TestProxy_AnswersOfTheCluster(t *testing.T) {
 		t.Errorf("an answer with an invalid status: %d %q", answer.StatusCode, body)
 	}
 	answer, _ = ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/x", token, "Audit-Id: mine")
-	if answer.StatusCode != 418 || !slices.Equal(answer.Header["Audit-Id"], []string{"of-the-cluster"}) || answer.Header.Get("Set-Cookie") != "" {
+	if answer.StatusCode != 418 || !slices.Equal(answer.Header["Audit-Id"], []string{"of-the-cluster"}) ||
+		answer.Header.Get("Set-Cookie") != "" {
 		t.Errorf("an answer: %d %v", answer.StatusCode, answer.Header)
 	}
 }
@@ -270,7 +294,8 @@ func TestLogRecords_NoTokensAndNoQueries(t *testing.T) {
 	log, hook := logtest.NewNullLogger()
 	w.options.Audit, w.options.Log = nil, log
 	server := w.proxy()
-	sees(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/log?token=from-the-query", token, "X-Token: from-a-header", "Audit-Id: not an id!")
+	sees(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/log?token=from-the-query", token,
+		"X-Token: from-a-header", "Audit-Id: not an id!")
 	server.Close()
 	entries := hook.AllEntries()
 	if len(entries) != 2 || entries[0].Data["stage"] != "started" || entries[1].Data["stage"] != "ended" {
@@ -284,7 +309,8 @@ func TestLogRecords_NoTokensAndNoQueries(t *testing.T) {
 				t.Errorf("%q is in %s", secret, line)
 			}
 		}
-		for field, want := range map[string]any{"user": "jane", "clusterID": "c-m-a", "verb": "get", "path": "/api/v1/namespaces/x/pods/y/log", "downstreamUser": "jane", "longRunning": true} {
+		for field, want := range map[string]any{"user": "jane", "clusterID": "c-m-a", "verb": "get",
+			"path": "/api/v1/namespaces/x/pods/y/log", "downstreamUser": "jane", "longRunning": true} {
 			if entry.Data[field] != want {
 				t.Errorf("%s is %v, want %v", field, entry.Data[field], want)
 			}

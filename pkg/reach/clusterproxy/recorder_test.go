@@ -22,7 +22,8 @@ func TestRecorder_ForwardsOnlyFinalAnswers(t *testing.T) {
 			t.Fatalf("%d is forwarded as %v, and recorded as %d", code, below.told, r.status)
 		}
 	}
-	if r.WriteHeader(http.StatusOK); len(below.told) != 1 || below.told[0] != http.StatusOK || r.status != http.StatusOK {
+	if r.WriteHeader(http.StatusOK); len(below.told) != 1 || below.told[0] != http.StatusOK ||
+		r.status != http.StatusOK {
 		t.Errorf("forwarded: %v, recorded: %d", below.told, r.status)
 	}
 }

@@ -45,7 +45,8 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
 	for name, config := range map[string]rest.Config{
 		"a token": {BearerToken: token},
 		"a plugin, as in the output of drover kubeconfig": {ExecProvider: &clientcmdapi.ExecConfig{
-			Command: plugin, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+			Command: plugin, APIVersion: "client.authentication.k8s.io/v1",
+			InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,12 +56,15 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
 			for _, path := range []string{"/api/v1/pods", "/version", "/api/v1/namespaces/x/services/y/proxy/app"} {
 				for _, scheme := range []string{"http:", ""} {
 					for _, verb := range []string{http.MethodGet, http.MethodPost} {
-						err := client.CoreV1().RESTClient().Verb(verb).AbsPath(path).Param("scheme", scheme).Do(t.Context()).Error()
-						if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code != http.StatusBadGateway {
+						err := client.CoreV1().RESTClient().Verb(verb).AbsPath(path).Param("scheme",
+							scheme).Do(t.Context()).Error()
+						if status, ok := err.(apierrors.APIStatus); !ok ||
+							status.Status().Code != http.StatusBadGateway {
 							t.Errorf("%s %s is answered with %v", verb, path, err)
 						}
 						if r := came.Swap(nil); r != nil {
-							t.Errorf("%s %s: another host got Authorization %q", verb, path, r.Header.Get("Authorization"))
+							t.Errorf("%s %s: another host got Authorization %q", verb, path,
+								r.Header.Get("Authorization"))
 						}
 					}
 				}
@@ -71,7 +75,8 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
 		})
 	}
 	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?scheme=http:", token)
-	if status := statusOf(t, answer, body); status.Reason != metav1.StatusReasonInternalError || answer.Header.Get("Location") != "" ||
+	if status := statusOf(t, answer, body); status.Reason != metav1.StatusReasonInternalError ||
+		answer.Header.Get("Location") != "" ||
 		!strings.HasPrefix(status.Message, `cluster "c-m-a" redirects to another host`) {
 		t.Errorf("the answer is %d %+v %v", answer.StatusCode, status, answer.Header)
 	}

@@ -37,7 +37,8 @@ func noAccess(who, cluster string) *refusal {
 }
 
 func unavailable(message string, retryAfter int) *refusal {
-	return &refusal{code: http.StatusServiceUnavailable, reason: metav1.StatusReasonServiceUnavailable, message: message, retryAfter: retryAfter}
+	return &refusal{code: http.StatusServiceUnavailable, reason: metav1.StatusReasonServiceUnavailable,
+		message: message, retryAfter: retryAfter}
 }
 
 func notConnected(cluster string) *refusal {
@@ -46,7 +47,8 @@ func notConnected(cluster string) *refusal {
 
 func tooMany() *refusal {
 	return &refusal{
-		code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests, message: "too many requests at once, please try again later", retryAfter: 1,
+		code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests,
+		message: "too many requests at once, please try again later", retryAfter: 1,
 	}
 }
 
@@ -55,7 +57,8 @@ func unauthorized() *refusal {
 }
 
 func notFound(cluster string) *refusal {
-	return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "cluster " + quote(cluster) + " not found"}
+	return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "cluster " +
+		quote(cluster) + " not found"}
 }
 
 func quote(text string) string { return strconv.Quote(text) }

@@ -37,7 +37,8 @@ func TestStream_RefusalsReachClientsThatStillSend(t *testing.T) {
 	answer, err := server.Client().Do(r)
 	check(t, err)
 	defer answer.Body.Close()
-	if body, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusForbidden || string(body) != "you may not create it\n" {
+	if body, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusForbidden ||
+		string(body) != "you may not create it\n" {
 		t.Errorf("%s %s: %q, error %v", answer.Proto, answer.Status, body, err)
 	}
 	cancel()

@@ -59,7 +59,8 @@ func (p *Proxy) servers(e *exchange) error {
 			return noEndpoint(err)
 		}
 		if p.options.EndpointServers == nil || p.options.EndpointAuthority == nil {
-			return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "this server has no data about single servers"}
+			return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound,
+				message: "this server has no data about single servers"}
 		}
 		servers, err := p.options.EndpointServers(e.at.Cluster)
 		if err != nil {
@@ -79,7 +80,8 @@ func (p *Proxy) servers(e *exchange) error {
 
 // configOf is a kubeconfig with servers by node name.
 func configOf(servers map[string]string, authority []byte) clientcmdv1.Config {
-	config := clientcmdv1.Config{Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, Clusters: []clientcmdv1.NamedCluster{}}
+	config := clientcmdv1.Config{Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version,
+		Clusters: []clientcmdv1.NamedCluster{}}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		config.Clusters = append(config.Clusters, clientcmdv1.NamedCluster{
 			Name: name, Cluster: clientcmdv1.Cluster{Server: servers[name], CertificateAuthorityData: authority},

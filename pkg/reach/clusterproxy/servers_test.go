@@ -42,7 +42,8 @@ func TestEndpointServers_Access(t *testing.T) {
 		{Name: "a", Cluster: clientcmdv1.Cluster{Server: "https://a:6443", CertificateAuthorityData: []byte("theirs")}},
 		{Name: "b", Cluster: clientcmdv1.Cluster{Server: "https://b:6443", CertificateAuthorityData: []byte("theirs")}},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" || answer.StatusCode != http.StatusOK || answer.Header.Get("Cache-Control") != "no-store" {
+	if diff := cmp.Diff(want, got); diff != "" || answer.StatusCode != http.StatusOK ||
+		answer.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v (-want +got):\n%s", answer.StatusCode, answer.Header, diff)
 	}
 	for name, c := range map[string]struct {
@@ -50,19 +51,25 @@ func TestEndpointServers_Access(t *testing.T) {
 		code                int
 		says                string
 	}{
-		"an unknown caller":                   {http.MethodGet, EndpointsPrefix + "c-m-demo", stranger, 403, `"c-m-demo"`},
-		"an unknown caller, of no cluster":    {http.MethodGet, EndpointsPrefix + "c-m-none", stranger, 403, `"c-m-none"`},
-		"nobody":                              {http.MethodGet, EndpointsPrefix + "c-m-demo", "unknown", 401, ""},
-		"a cluster that is not connected":     {http.MethodGet, EndpointsPrefix + "c-m-away", jane, 503, "c-m-away"},
-		"a cluster without an endpoint":       {http.MethodGet, EndpointsPrefix + "c-m-off", jane, 409, "spec.localClusterAuthEndpoint.enabled"},
-		"an endpoint whose keys do not exist": {http.MethodGet, EndpointsPrefix + "c-m-young", jane, 503, "do not exist yet"},
-		"a cluster that cannot be asked":      {http.MethodGet, EndpointsPrefix + "c-m-broken", jane, 503, "this server cannot check"},
-		"a POST request":                      {http.MethodPost, EndpointsPrefix + "c-m-demo", jane, 405, "GET"},
-		"a path with more segments":           {http.MethodGet, EndpointsPrefix + "c-m-demo/a", jane, 404, "contains no cluster"},
+		"an unknown caller": {http.MethodGet, EndpointsPrefix + "c-m-demo", stranger, 403,
+			`"c-m-demo"`},
+		"an unknown caller, of no cluster": {http.MethodGet, EndpointsPrefix + "c-m-none", stranger, 403,
+			`"c-m-none"`},
+		"nobody":                          {http.MethodGet, EndpointsPrefix + "c-m-demo", "unknown", 401, ""},
+		"a cluster that is not connected": {http.MethodGet, EndpointsPrefix + "c-m-away", jane, 503, "c-m-away"},
+		"a cluster without an endpoint": {http.MethodGet, EndpointsPrefix + "c-m-off", jane, 409,
+			"spec.localClusterAuthEndpoint.enabled"},
+		"an endpoint whose keys do not exist": {http.MethodGet, EndpointsPrefix + "c-m-young", jane, 503,
+			"do not exist yet"},
+		"a cluster that cannot be asked": {http.MethodGet, EndpointsPrefix + "c-m-broken", jane, 503,
+			"this server cannot check"},
+		"a POST request":            {http.MethodPost, EndpointsPrefix + "c-m-demo", jane, 405, "GET"},
+		"a path with more segments": {http.MethodGet, EndpointsPrefix + "c-m-demo/a", jane, 404, "contains no cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer, body := ask(t, server, c.method, c.path, c.token)
-			if status := statusOf(t, answer, body); answer.StatusCode != c.code || !strings.Contains(status.Message, c.says) || strings.Contains(body, "secret detail") {
+			if status := statusOf(t, answer, body); answer.StatusCode != c.code ||
+				!strings.Contains(status.Message, c.says) || strings.Contains(body, "secret detail") {
 				t.Errorf("answered with %d: %s", answer.StatusCode, body)
 			}
 		})
@@ -91,7 +98,8 @@ func TestEndpointServers_AreCached(t *testing.T) {
 	var asking sync.WaitGroup
 	for range 20 {
 		asking.Go(func() {
-			for id, want := range map[string]int{"c-m-demo": http.StatusOK, "c-m-broken": http.StatusServiceUnavailable} {
+			for id, want := range map[string]int{"c-m-demo": http.StatusOK,
+				"c-m-broken": http.StatusServiceUnavailable} {
 				answer, err := get(t.Context(), server, EndpointsPrefix+id, jane)
 				if err != nil || answer.StatusCode != want {
 					t.Errorf("%s: %v, %v", id, answer, err)

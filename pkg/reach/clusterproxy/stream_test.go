@@ -42,7 +42,8 @@ func TestStream_TheFirstEventArrivesBeforeTheSecondIsSent(t *testing.T) {
 	server := w.proxy()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/k8s/clusters/c-m-a/api/v1/pods?watch=true", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/k8s/clusters/c-m-a/api/v1/pods?watch=true",
+		nil)
 	check(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := server.Client().Do(r) // headers arrive before the first event
@@ -88,7 +89,8 @@ func TestStream_BigBodiesBothWays(t *testing.T) {
 	want := sha256.New()
 	_, _ = io.Copy(want, io.LimitReader(&letters{}, size))
 	for _, length := range []int64{size, -1} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/k8s/clusters/c-m-a/api/v1/pods", io.LimitReader(&letters{}, size))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/k8s/clusters/c-m-a/api/v1/pods",
+			io.LimitReader(&letters{}, size))
 		check(t, err)
 		r.ContentLength = length
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -98,7 +100,8 @@ func TestStream_BigBodiesBothWays(t *testing.T) {
 		_, err = io.Copy(sum, answer.Body)
 		check(t, err)
 		check(t, answer.Body.Close())
-		if got := hex.EncodeToString(want.Sum(nil)); answer.Header.Get("X-Sum") != got || hex.EncodeToString(sum.Sum(nil)) != got {
+		if got := hex.EncodeToString(want.Sum(nil)); answer.Header.Get("X-Sum") != got ||
+			hex.EncodeToString(sum.Sum(nil)) != got {
 			t.Errorf("length %d: the bodies differ", length)
 		}
 	}
@@ -145,7 +148,9 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
-	_, _ = fmt.Fprintf(buffered, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-User: %s\r\nX-Protocols: %s\r\nSet-Cookie: a=b\r\n\r\n",
+	_, _ = fmt.Fprintf(buffered,
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-User: %s\r\nX-Protocols: "+
+			"%s\r\nSet-Cookie: a=b\r\n\r\n",
 		r.Header.Get("Upgrade"), r.Header.Get("Impersonate-User"), r.Header.Get("Sec-Websocket-Protocol"))
 	_ = buffered.Flush()
 	_, _ = io.Copy(conn, buffered)
@@ -153,9 +158,12 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 func TestUpgrade_BytesPassBothWays(t *testing.T) {
 	for name, head := range map[string]string{
-		"WebSocket": "GET /k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/exec?command=sh HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: websocket\n" +
-			"Sec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\nSec-WebSocket-Protocol: " + bearerProtocol + b64("token-of-jane") + ", v5.channel.k8s.io",
-		"SPDY": "POST /k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/portforward HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: SPDY/3.1\n" +
+		"WebSocket": "GET /k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/exec?command=sh HTTP/1.1\nHost: " +
+			"h\nConnection: Upgrade\nUpgrade: websocket\n" +
+			"Sec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\nSec-WebSocket-Protocol: " +
+			bearerProtocol + b64("token-of-jane") + ", v5.channel.k8s.io",
+		"SPDY": "POST /k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/portforward HTTP/1.1\nHost: h\nConnection: " +
+			"Upgrade\nUpgrade: SPDY/3.1\n" +
 			"X-Stream-Protocol-Version: portforward.k8s.io\nAuthorization: Bearer token-of-jane\nContent-Length: 0",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +173,8 @@ func TestUpgrade_BytesPassBothWays(t *testing.T) {
 			w.options.RequestTimeout = 50 * time.Millisecond
 			server := w.proxy()
 			conn, answer, buffered := upgraded(t, server, head)
-			if answer.StatusCode != 101 || answer.Header.Get("X-User") != "jane" || answer.Header.Get("Set-Cookie") != "" {
+			if answer.StatusCode != 101 || answer.Header.Get("X-User") != "jane" || answer.Header.Get("Set-Cookie") !=
+				"" {
 				t.Fatalf("answer %d %v", answer.StatusCode, answer.Header)
 			}
 			if name == "WebSocket" && answer.Header.Get("X-Protocols") != "v5.channel.k8s.io" {
@@ -183,7 +192,8 @@ func TestUpgrade_BytesPassBothWays(t *testing.T) {
 				t.Errorf("the end is %q, %v", rest, err)
 			}
 			record := w.ended(server, 1)[0]
-			if record.Status != 101 || record.Received != int64(len(big)) || record.Sent < int64(len(big)) || !record.LongRunning {
+			if record.Status != 101 || record.Received != int64(len(big)) || record.Sent < int64(len(big)) ||
+				!record.LongRunning {
 				t.Errorf("audit has %+v", record)
 			}
 		})
@@ -193,9 +203,11 @@ func TestUpgrade_BytesPassBothWays(t *testing.T) {
 // A cluster that switches protocols unasked, or to another protocol, gets no access to the connection.
 func TestUpgrade_RefusesUnrequestedProtocols(t *testing.T) {
 	for name, head := range map[string]string{
-		"no upgrade":      "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nAuthorization: Bearer token-of-jane",
-		"h2c, removed":    "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AA\nAuthorization: Bearer token-of-jane",
-		"another upgrade": "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: websocket\nAuthorization: Bearer token-of-jane",
+		"no upgrade": "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nAuthorization: Bearer token-of-jane",
+		"h2c, removed": "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade, " +
+			"HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AA\nAuthorization: Bearer token-of-jane",
+		"another upgrade": "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: " +
+			"websocket\nAuthorization: Bearer token-of-jane",
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -207,7 +219,8 @@ func TestUpgrade_RefusesUnrequestedProtocols(t *testing.T) {
 			_, answer, _ := upgraded(t, w.proxy(), head)
 			body, err := io.ReadAll(answer.rest)
 			check(t, err)
-			if status := statusOf(t, answer, string(body)); answer.StatusCode != 503 || !strings.Contains(status.Message, "was lost") {
+			if status := statusOf(t, answer, string(body)); answer.StatusCode != 503 ||
+				!strings.Contains(status.Message, "was lost") {
 				t.Errorf("got %d %q", answer.StatusCode, status.Message)
 			}
 		})
@@ -261,7 +274,8 @@ func TestStream_Timeout(t *testing.T) {
 	w.options.RequestTimeout = 100 * time.Millisecond
 	server := w.proxy()
 	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/slow", token)
-	if status := statusOf(t, answer, body); answer.StatusCode != 504 || status.Reason != "Timeout" || status.Message != `cluster "c-m-a" did not answer within 100ms` {
+	if status := statusOf(t, answer, body); answer.StatusCode != 504 || status.Reason != "Timeout" ||
+		status.Message != `cluster "c-m-a" did not answer within 100ms` {
 		t.Errorf("got %d %+v", answer.StatusCode, status)
 	}
 	isCut(t, server, token, "/k8s/clusters/c-m-a/begun", "begun")
@@ -323,7 +337,8 @@ func TestStream_TheListenersDeadlinesEndNoBody(t *testing.T) {
 	token := w.user("jane", "a")
 	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
 	for _, server := range w.impatient() {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/k8s/clusters/c-m-a/api/v1/pods", &slowBody{3})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/k8s/clusters/c-m-a/api/v1/pods",
+			&slowBody{3})
 		check(t, err)
 		r.Header.Set("Authorization", "Bearer "+token)
 		answer, err := server.Client().Do(r)
@@ -344,7 +359,8 @@ func TestProxy_NotConnectedIsAnsweredAtOnce(t *testing.T) {
 	ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/", token) // connects, and fills the caches
 	began := time.Now()
 	for range 50 {
-		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=true", token); answer.StatusCode != 503 {
+		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=true",
+			token); answer.StatusCode != 503 {
 			t.Fatalf("got %d", answer.StatusCode)
 		}
 	}
@@ -377,10 +393,12 @@ func TestProxy_TooManyAtOnce(t *testing.T) {
 	}()
 	wait(t, came, "the first request")
 	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token)
-	if status := statusOf(t, answer, body); answer.StatusCode != 429 || answer.Header.Get("Retry-After") != "1" || status.Reason != "TooManyRequests" {
+	if status := statusOf(t, answer, body); answer.StatusCode != 429 || answer.Header.Get("Retry-After") != "1" ||
+		status.Reason != "TooManyRequests" {
 		t.Errorf("got %d %+v", answer.StatusCode, status)
 	}
-	if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=1", token); answer.StatusCode != 200 {
+	if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=1",
+		token); answer.StatusCode != 200 {
 		t.Errorf("a watch is answered with %d", answer.StatusCode)
 	}
 	close(done)
@@ -389,7 +407,8 @@ func TestProxy_TooManyAtOnce(t *testing.T) {
 	}
 	// The client may have the complete answer before the slot is free.
 	for ended := time.Now().Add(soon); ; {
-		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token); answer.StatusCode == 200 {
+		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token); answer.StatusCode ==
+			200 {
 			return
 		} else if time.Now().After(ended) {
 			t.Fatalf("afterwards: %d", answer.StatusCode)
@@ -408,7 +427,8 @@ func TestProxy_StuckClientsAreDisconnected(t *testing.T) {
 	}))
 	w.options.MaxInFlight, w.options.RequestTimeout = 1, 200*time.Millisecond
 	server := w.proxy()
-	upgraded(t, server, "GET /k8s/clusters/c-m-a/api/v1/pods?endless HTTP/1.1\nHost: drover\nAuthorization: Bearer "+token)
+	upgraded(t, server, "GET /k8s/clusters/c-m-a/api/v1/pods?endless HTTP/1.1\nHost: drover\nAuthorization: Bearer "+
+		token)
 	for ended := time.Now().Add(soon); ; {
 		answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token)
 		if answer.StatusCode == 200 {

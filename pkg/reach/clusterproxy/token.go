@@ -56,13 +56,15 @@ func Issue(namespace string, grant Grant, random io.Reader) (*corev1.Secret, str
 	digest := naming.SHA256(bearer)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: TokenSecretPrefix + naming.SHA256(digest)[:16], Labels: map[string]string{TokenClusterLabel: grant.Cluster},
+			Namespace: namespace, Name: TokenSecretPrefix + naming.SHA256(digest)[:16],
+			Labels: map[string]string{TokenClusterLabel: grant.Cluster},
 		},
 		Type: TokenSecretType,
 		// The purpose of a token never changes. To change it, issue another one and delete this one.
 		Immutable: new(true),
 		Data: map[string][]byte{
-			digestKey: []byte(digest), clusterKey: []byte(grant.Cluster), principalKey: []byte(grant.Principal), groupsKey: groups,
+			digestKey: []byte(digest), clusterKey: []byte(grant.Cluster), principalKey: []byte(grant.Principal),
+			groupsKey:  groups,
 			expiresKey: []byte(grant.Expires.UTC().Format(time.RFC3339)),
 		},
 	}, bearer, nil
@@ -100,7 +102,8 @@ func TokenIndexer(secret *corev1.Secret) ([]string, error) {
 // machineOf returns the Cluster of a machine's principal.
 func machineOf(principal string) (types.NamespacedName, bool) {
 	parts := strings.Split(strings.TrimPrefix(principal, "system://provisioning/"), "/")
-	if len(parts) != 2 || parts[0] == "" || parts[1] == "" || naming.ProvisioningPrincipal(parts[0], parts[1]) != principal {
+	if len(parts) != 2 || parts[0] == "" || parts[1] == "" || naming.ProvisioningPrincipal(parts[0], parts[1]) !=
+		principal {
 		return types.NamespacedName{}, false
 	}
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, true
@@ -108,7 +111,8 @@ func machineOf(principal string) (types.NamespacedName, bool) {
 
 // machineIdentity is the downstream identity of a Cluster's machine identity. (docs/wire/endpoints.md#proxy.)
 func machineIdentity(of types.NamespacedName) Identity {
-	return Identity{Name: MachineUserPrefix + of.Namespace + ":" + of.Name, Groups: []string{AdminGroup}}.authenticated()
+	return Identity{Name: MachineUserPrefix + of.Namespace + ":" + of.Name,
+		Groups: []string{AdminGroup}}.authenticated()
 }
 
 // tokenRules are the parameters for verifying a token.
@@ -138,7 +142,8 @@ func (r tokenRules) verify(bearer string, found []*corev1.Secret) (Caller, bool)
 func (r tokenRules) caller(secret *corev1.Secret) (Caller, bool) {
 	expires, err := time.Parse(time.RFC3339, string(secret.Data[expiresKey]))
 	cluster, principal := string(secret.Data[clusterKey]), string(secret.Data[principalKey])
-	if err != nil || !r.now.Before(expires) || cluster == "" || secret.Type != TokenSecretType || secret.DeletionTimestamp != nil {
+	if err != nil || !r.now.Before(expires) || cluster == "" || secret.Type != TokenSecretType ||
+		secret.DeletionTimestamp != nil {
 		return Caller{}, false
 	}
 	if machine, ok := machineOf(principal); ok {
@@ -178,5 +183,6 @@ func Expires(secret *corev1.Secret) (time.Time, bool) {
 // Holds reports whether a bearer token belongs to a Secret, and returns when the token expires.
 func Holds(secret *corev1.Secret, bearer string) (time.Time, bool) {
 	expires, ok := Expires(secret)
-	return expires, ok && secret.DeletionTimestamp == nil && subtle.ConstantTimeCompare(secret.Data[digestKey], []byte(naming.SHA256(bearer))) == 1
+	return expires, ok && secret.DeletionTimestamp == nil && subtle.ConstantTimeCompare(secret.Data[digestKey],
+		[]byte(naming.SHA256(bearer))) == 1
 }

@@ -17,7 +17,8 @@ import (
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func demoGrant() Grant {
-	return Grant{Cluster: "c-m-demo", Principal: naming.ProvisioningPrincipal("fleet-default", "demo"), Expires: noon.Add(time.Hour)}
+	return Grant{Cluster: "c-m-demo", Principal: naming.ProvisioningPrincipal("fleet-default", "demo"),
+		Expires: noon.Add(time.Hour)}
 }
 
 func lookupDemo(id string) (namespace, name string, ok bool) {
@@ -44,10 +45,12 @@ func TestIssue_TheTokenIsNotInItsSecret(t *testing.T) {
 	if strings.Contains(text, strings.TrimPrefix(bearer, "drover-token-")) || strings.Contains(text, "BwcH") {
 		t.Errorf("the token is in %s", text)
 	}
-	if len(keys) != 1 || keys[0] == string(secret.Data["digest"]) || !strings.HasPrefix(keys[0], strings.TrimPrefix(secret.Name, "proxy-token-")) {
+	if len(keys) != 1 || keys[0] == string(secret.Data["digest"]) ||
+		!strings.HasPrefix(keys[0], strings.TrimPrefix(secret.Name, "proxy-token-")) {
 		t.Errorf("index keys %q of Secret %s", keys, secret.Name)
 	}
-	if secret.Type != "drover.io/proxy-token" || secret.Immutable == nil || !*secret.Immutable || secret.Labels["drover.io/proxy-token-cluster"] != "c-m-demo" {
+	if secret.Type != "drover.io/proxy-token" || secret.Immutable == nil || !*secret.Immutable ||
+		secret.Labels["drover.io/proxy-token-cluster"] != "c-m-demo" {
 		t.Errorf("Secret is %+v", secret.ObjectMeta)
 	}
 }
@@ -63,7 +66,8 @@ func TestIssue_NamesTheInvalidField(t *testing.T) {
 	} {
 		grant := demoGrant()
 		change(&grant)
-		if _, _, err := Issue("drover-system", grant, rand.Reader); err == nil || !strings.Contains(err.Error(), field) {
+		if _, _, err := Issue("drover-system", grant, rand.Reader); err == nil ||
+			!strings.Contains(err.Error(), field) {
 			t.Errorf("want an error about %q, got %v", field, err)
 		}
 	}
@@ -74,7 +78,9 @@ func TestIssue_NamesTheInvalidField(t *testing.T) {
 
 func TestVerify_SecretFormsOfAToken(t *testing.T) {
 	machine := Caller{
-		Identity: Identity{Name: "system:provisioning:fleet-default:demo", Groups: []string{"system:drover:cluster-admin", "system:authenticated"}}, Machine: true, Cluster: "c-m-demo",
+		Identity: Identity{Name: "system:provisioning:fleet-default:demo",
+			Groups: []string{"system:drover:cluster-admin", "system:authenticated"}}, Machine: true,
+		Cluster: "c-m-demo",
 	}
 	for name, test := range map[string]struct {
 		grant  func(*Grant)
@@ -83,19 +89,28 @@ func TestVerify_SecretFormsOfAToken(t *testing.T) {
 		now    time.Time
 		want   *Caller
 	}{
-		"the machine identity":                                  {want: &machine},
-		"the machine identity, in the namespace of its Cluster": {secret: func(s *corev1.Secret) { s.Namespace = "fleet-default" }},
-		"the machine identity, in another namespace":            {secret: func(s *corev1.Secret) { s.Namespace = "tenant" }},
+		"the machine identity": {want: &machine},
+		"the machine identity, in the namespace of its Cluster": {secret: func(s *corev1.Secret) {
+			s.Namespace = "fleet-default"
+		}},
+		"the machine identity, in another namespace": {secret: func(s *corev1.Secret) { s.Namespace = "tenant" }},
 		"the machine identity of another Cluster": {
-			secret: func(s *corev1.Secret) { s.Data["principal"] = []byte("system://provisioning/fleet-default/other") },
+			secret: func(s *corev1.Secret) {
+				s.Data["principal"] = []byte("system://provisioning/fleet-default/other")
+			},
 		},
-		"the machine identity of a deleted Cluster": {secret: func(s *corev1.Secret) { s.Data["cluster"] = []byte("c-m-gone") }},
+		"the machine identity of a deleted Cluster": {secret: func(s *corev1.Secret) {
+			s.Data["cluster"] = []byte("c-m-gone")
+		}},
 		"a user, in Drover's namespace": {
 			grant: func(g *Grant) { g.Principal, g.Groups = "user://jane", []string{"developers"} },
-			want:  &Caller{Identity: Identity{Name: "jane", Groups: []string{"developers", "system:authenticated"}}, Cluster: "c-m-demo"},
+			want: &Caller{Identity: Identity{Name: "jane", Groups: []string{"developers", "system:authenticated"}},
+				Cluster: "c-m-demo"},
 		},
 		"a user, in the namespace of a Cluster": {
-			grant: func(g *Grant) { g.Principal = "user://admin" }, secret: func(s *corev1.Secret) { s.Namespace = "fleet-default" },
+			grant: func(g *Grant) { g.Principal = "user://admin" }, secret: func(s *corev1.Secret) {
+				s.Namespace = "fleet-default"
+			},
 		},
 		"nobody":                    {grant: func(g *Grant) { g.Principal = "user://system:anonymous" }},
 		"in its last second":        {now: noon.Add(time.Hour - time.Second), want: &machine},
@@ -103,11 +118,15 @@ func TestVerify_SecretFormsOfAToken(t *testing.T) {
 		"without an expiry":         {secret: func(s *corev1.Secret) { delete(s.Data, "expires") }},
 		"with an unreadable expiry": {secret: func(s *corev1.Secret) { s.Data["expires"] = []byte("tomorrow") }},
 		"of another type":           {secret: func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }},
-		"being deleted":             {secret: func(s *corev1.Secret) { s.DeletionTimestamp = new(metav1.NewTime(noon)) }},
-		"another token":             {bearer: func(b string) string { return b[:len(b)-1] + "~" }},
-		"its digest":                {bearer: naming.SHA256[string]},
-		"nothing":                   {bearer: func(string) string { return "" }},
-		"without a digest":          {secret: func(s *corev1.Secret) { delete(s.Data, "digest") }, bearer: func(string) string { return "" }},
+		"being deleted": {secret: func(s *corev1.Secret) {
+			s.DeletionTimestamp = new(metav1.NewTime(noon))
+		}},
+		"another token": {bearer: func(b string) string { return b[:len(b)-1] + "~" }},
+		"its digest":    {bearer: naming.SHA256[string]},
+		"nothing":       {bearer: func(string) string { return "" }},
+		"without a digest": {secret: func(s *corev1.Secret) { delete(s.Data, "digest") }, bearer: func(string) string {
+			return ""
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			grant := demoGrant()
@@ -127,7 +146,8 @@ func TestVerify_SecretFormsOfAToken(t *testing.T) {
 			}
 			other, _, err := Issue("drover-system", demoGrant(), rand.Reader)
 			check(t, err)
-			got, ok := tokenRules{own: "drover-system", lookup: lookupDemo, now: test.now}.verify(bearer, []*corev1.Secret{other, secret})
+			got, ok := tokenRules{own: "drover-system", lookup: lookupDemo, now: test.now}.verify(bearer,
+				[]*corev1.Secret{other, secret})
 			if ok != (test.want != nil) {
 				t.Fatalf("got %+v (%v)", got, ok)
 			}

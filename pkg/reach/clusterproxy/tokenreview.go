@@ -63,7 +63,9 @@ func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences
 // caller returns the bearer of a token. The error is errUnauthenticated, a refusal, or a failure of the management
 // cluster.
 func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error) {
-	answer, err := t.answers.get(ctx, token, func(ctx context.Context) (tokenAnswer, error) { return t.inTurn(ctx, token) })
+	answer, err := t.answers.get(ctx, token, func(ctx context.Context) (tokenAnswer, error) {
+		return t.inTurn(ctx, token)
+	})
 	if err != nil {
 		return Caller{}, err
 	}
@@ -107,7 +109,9 @@ func (t *tokenReviews) review(ctx context.Context, token string) (tokenAnswer, e
 // answerOf evaluates a review that asked for audiences. An answer without audiences is for the API server's own
 // audience.
 func answerOf(status authenticationv1.TokenReviewStatus, asked []string) tokenAnswer {
-	meant := len(asked) == 0 || slices.ContainsFunc(status.Audiences, func(audience string) bool { return slices.Contains(asked, audience) })
+	meant := len(asked) == 0 || slices.ContainsFunc(status.Audiences, func(audience string) bool {
+		return slices.Contains(asked, audience)
+	})
 	if !status.Authenticated || !meant {
 		return tokenAnswer{}
 	}

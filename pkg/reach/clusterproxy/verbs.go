@@ -8,7 +8,8 @@ const otherVerb = "other"
 // verbs are the Kubernetes verbs, and the lower-case HTTP methods of non-resource requests. Clients can send any
 // method, so this list bounds the metrics' label.
 var verbs = []string{
-	"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy", "post", "put", "head", "options",
+	"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy", "post", "put", "head",
+	"options",
 }
 
 func verbLabel(verb string) string {

@@ -100,8 +100,10 @@ func TestStream_ATruncatedAnswerIsAnError(t *testing.T) {
 	for method, retry := range map[string]string{http.MethodGet: "1", http.MethodPost: "", http.MethodDelete: ""} {
 		answer, body := ask(t, server, method, "/k8s/clusters/c-m-a/none", token)
 		status := statusOf(t, answer, body)
-		if answer.StatusCode != 503 || answer.Header.Get("Retry-After") != retry || status.Message != `the connection to cluster "c-m-a" was lost before it answered` {
-			t.Errorf("%s: got %d %q, Retry-After %q", method, answer.StatusCode, status.Message, answer.Header.Get("Retry-After"))
+		if answer.StatusCode != 503 || answer.Header.Get("Retry-After") != retry ||
+			status.Message != `the connection to cluster "c-m-a" was lost before it answered` {
+			t.Errorf("%s: got %d %q, Retry-After %q", method, answer.StatusCode, status.Message,
+				answer.Header.Get("Retry-After"))
 		}
 	}
 	cut := 0

@@ -50,7 +50,8 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		t: t, users: map[string]authenticationv1.UserInfo{}, rules: map[string]bool{}, clusters: map[string]types.NamespacedName{}, backends: map[string]http.RoundTripper{},
+		t: t, users: map[string]authenticationv1.UserInfo{}, rules: map[string]bool{},
+		clusters: map[string]types.NamespacedName{}, backends: map[string]http.RoundTripper{},
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -178,7 +179,8 @@ func (b toBackend) RoundTrip(r *http.Request) (*http.Response, error) {
 
 type tokenReviewer struct{ w *world }
 
-func (f tokenReviewer) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (f tokenReviewer) Create(_ context.Context, review *authenticationv1.TokenReview,
+	_ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	f.w.reviewed = append(f.w.reviewed, review.Spec)
@@ -187,14 +189,16 @@ func (f tokenReviewer) Create(_ context.Context, review *authenticationv1.TokenR
 	}
 	out := review.DeepCopy()
 	if user, ok := f.w.users[review.Spec.Token]; ok {
-		out.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: *user.DeepCopy(), Audiences: review.Spec.Audiences}
+		out.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: *user.DeepCopy(),
+			Audiences: review.Spec.Audiences}
 	}
 	return out, nil
 }
 
 type accessReviewer struct{ w *world }
 
-func (f accessReviewer) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
+func (f accessReviewer) Create(_ context.Context, review *authorizationv1.SubjectAccessReview,
+	_ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	if f.w.broken != nil {

@@ -105,7 +105,8 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 		return nil, errUnknown
 	}
 	if !machineID.MatchString(id) {
-		return nil, refused(http.StatusBadRequest, "header "+idHeader+" must be at most 63 letters, digits, dots, dashes and underscores")
+		return nil, refused(http.StatusBadRequest, "header "+idHeader+
+			" must be at most 63 letters, digits, dots, dashes and underscores")
 	}
 	who, err := s.admit(ctx, r, id)
 	if err != nil {
@@ -126,7 +127,8 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	if err != nil {
 		return nil, err
 	}
-	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace, SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
+	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace,
+		SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
 }
 
 // admit finds the machine of a request, by a machine's bootstrap token or by a registration token of a cluster that
@@ -235,7 +237,8 @@ func ownerOf(references []metav1.OwnerReference, kind string) *metav1.OwnerRefer
 func (s *server) kubeconfig(server, token string) (string, error) {
 	const name = "agent"
 	data, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: withNewline(s.CACerts)}},
+		Clusters: map[string]*clientcmdapi.Cluster{name: {Server: server,
+			CertificateAuthorityData: withNewline(s.CACerts)}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 		CurrentContext: name,

@@ -46,7 +46,8 @@ func (w *world) expectIntroduction() {
 
 func (w *world) expectUse() {
 	w.secretClient.EXPECT().Patch("ns", "b-machine-bootstrap-token", types.MergePatchType,
-		[]byte(`{"metadata":{"annotations":{"rke.cattle.io/last-access-timestamp":"2026-11-21T12:00:00Z"}}}`)).Return(&corev1.Secret{}, nil)
+		[]byte(`{"metadata":{"annotations":{"rke.cattle.io/last-access-timestamp":"2026-11-21T12:00:00Z"}}}`)).Return(
+		&corev1.Secret{}, nil)
 }
 
 func TestConnectAgent_FirstConnection(t *testing.T) {
@@ -54,7 +55,8 @@ func TestConnectAgent_FirstConnection(t *testing.T) {
 	w.expectIntroduction()
 	server, client := w.serve()
 	response, body := ask(t, server, client, http.MethodGet, agentPath, hello())
-	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/json" || response.Header.Get("Cache-Control") != "no-store" {
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/json" ||
+		response.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("status %d, headers %v, body %s", response.StatusCode, response.Header, body)
 	}
 	var got map[string]string
@@ -63,7 +65,8 @@ func TestConnectAgent_FirstConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Host != "https://drover.example.com" || cfg.BearerToken != planJWT || !strings.HasSuffix(string(cfg.CAData), "-----END CERTIFICATE-----\n") {
+	if cfg.Host != "https://drover.example.com" || cfg.BearerToken != planJWT ||
+		!strings.HasSuffix(string(cfg.CAData), "-----END CERTIFICATE-----\n") {
 		t.Errorf("kubeconfig = %s", got["kubeConfig"])
 	}
 	delete(got, "kubeConfig")
@@ -103,27 +106,41 @@ func TestConnectAgent_Refusals(t *testing.T) {
 		wantBody   string
 	}{
 		"no identity": {headers: with(hello(), idHeader, ""), wantStatus: 401},
-		"identity that is not a valid label value": {headers: with(hello(), idHeader, "a/b"), wantStatus: 400, wantBody: "X-Cattle-Id"},
-		"identity that is too long":                {headers: with(hello(), idHeader, strings.Repeat("a", 64)), wantStatus: 400},
-		"no token":                                 {headers: with(hello(), "Authorization", ""), wantStatus: 401},
-		"unknown token":                            {headers: with(hello(), "Authorization", "Bearer nonsense"), wantStatus: 401},
-		"the account's token itself":               {headers: with(hello(), "Authorization", "Bearer "+bootstrapJWT), wantStatus: 401},
-		"a plan token":                             {headers: with(hello(), "Authorization", "Bearer "+planJWT), wantStatus: 401},
-		"the digest of a plan token":               {headers: with(hello(), "Authorization", "Bearer "+naming.TokenHash(planJWT)), wantStatus: 401},
-		"basic authentication":                     {headers: with(hello(), "Authorization", "Basic "+naming.TokenHash(bootstrapJWT)), wantStatus: 401},
-		"another method":                           {method: http.MethodPost, wantStatus: 405},
-		"caches that are not synced":               {prepare: func(w *world) { w.options.Synced = func() bool { return false } }, wantStatus: 503},
+		"identity that is not a valid label value": {headers: with(hello(), idHeader, "a/b"), wantStatus: 400,
+			wantBody: "X-Cattle-Id"},
+		"identity that is too long": {headers: with(hello(), idHeader, strings.Repeat("a", 64)), wantStatus: 400},
+		"no token":                  {headers: with(hello(), "Authorization", ""), wantStatus: 401},
+		"unknown token":             {headers: with(hello(), "Authorization", "Bearer nonsense"), wantStatus: 401},
+		"the account's token itself": {headers: with(hello(), "Authorization", "Bearer "+bootstrapJWT),
+			wantStatus: 401},
+		"a plan token": {headers: with(hello(), "Authorization", "Bearer "+planJWT), wantStatus: 401},
+		"the digest of a plan token": {headers: with(hello(), "Authorization", "Bearer "+naming.TokenHash(planJWT)),
+			wantStatus: 401},
+		"basic authentication": {headers: with(hello(), "Authorization", "Basic "+naming.TokenHash(bootstrapJWT)),
+			wantStatus: 401},
+		"another method": {method: http.MethodPost, wantStatus: 405},
+		"caches that are not synced": {prepare: func(w *world) {
+			w.options.Synced = func() bool {
+				return false
+			}
+		}, wantStatus: 503},
 		"token was invalidated": {prepare: func(w *world) {
-			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) { s.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] = "true" })
+			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
+				s.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] = "true"
+			})
 		}, wantStatus: 401},
 		"account was recreated": {prepare: func(w *world) {
 			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) { a.UID = "new" })
 		}, wantStatus: 401},
 		"account has another role": {prepare: func(w *world) {
-			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) { a.Labels[rkev1.ServiceAccountRoleLabel] = "plan" })
+			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) {
+				a.Labels[rkev1.ServiceAccountRoleLabel] = "plan"
+			})
 		}, wantStatus: 401},
 		"account names another machine": {prepare: func(w *world) {
-			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) { a.Labels[rkev1.MachineNameLabel] = "other" })
+			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) {
+				a.Labels[rkev1.MachineNameLabel] = "other"
+			})
 		}, wantStatus: 401},
 		"bootstrap was recreated": {prepare: func(w *world) {
 			change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.UID = "new" })
@@ -137,13 +154,15 @@ func TestConnectAgent_Refusals(t *testing.T) {
 		"machine is being deleted": {prepare: func(w *world) {
 			change(w, w.machines, "m", func(m *clusterv1.Machine) { deleting(&m.ObjectMeta) })
 		}, wantStatus: 403, wantBody: "being deleted"},
-		"machine has another identity": {prepare: func(w *world) { w.bound("m", "first") }, wantStatus: 409, wantBody: "another identity"},
+		"machine has another identity": {prepare: func(w *world) { w.bound("m", "first") }, wantStatus: 409,
+			wantBody: "another identity"},
 		"machine is a node with another identity": {prepare: func(w *world) {
 			w.bound("m", "first")
 			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "node" })
 		}, wantStatus: 409, wantBody: "another identity"},
 		"two identities at once": {prepare: func(w *world) {
-			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil))
+			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil,
+				apierrors.NewConflict(schema.GroupResource{}, "m", nil))
 		}, wantStatus: 503},
 		"another identity long after": {prepare: func(w *world) {
 			w.bound("m", "first")
@@ -152,7 +171,8 @@ func TestConnectAgent_Refusals(t *testing.T) {
 			})
 		}, wantStatus: 409, wantBody: "another identity"},
 		"API server fails: the answer has no details": {prepare: func(w *world) {
-			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil, apierrors.NewInternalError(http.ErrBodyNotAllowed))
+			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil,
+				apierrors.NewInternalError(http.ErrBodyNotAllowed))
 		}, wantStatus: 500, wantBody: "see its log"},
 	}
 	for name, tc := range tests {
@@ -188,12 +208,14 @@ func TestConnectAgent_FirstIdentityIsPermanent(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()
 	server, client := w.serve()
-	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK {
+	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode !=
+		http.StatusOK {
 		t.Fatalf("status %d, %s", response.StatusCode, body)
 	}
 	w.bound("m", someID)
 	response, body := ask(t, server, client, http.MethodGet, agentPath, with(hello(), idHeader, "somebody-else"))
-	if response.StatusCode != http.StatusConflict || !strings.Contains(body, "another identity") || !strings.Contains(body, rkev1.MachineIDLabel) {
+	if response.StatusCode != http.StatusConflict || !strings.Contains(body, "another identity") ||
+		!strings.Contains(body, rkev1.MachineIDLabel) {
 		t.Errorf("another identity is answered with %d, %q", response.StatusCode, body)
 	}
 	if strings.Contains(body, someID) {
@@ -202,7 +224,8 @@ func TestConnectAgent_FirstIdentityIsPermanent(t *testing.T) {
 	change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = nil })
 	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).Return(&clusterv1.Machine{}, nil)
 	w.expectUse()
-	if response, body := ask(t, server, client, http.MethodGet, agentPath, with(hello(), idHeader, "somebody-else")); response.StatusCode != http.StatusOK {
+	if response, body := ask(t, server, client, http.MethodGet, agentPath,
+		with(hello(), idHeader, "somebody-else")); response.StatusCode != http.StatusOK {
 		t.Errorf("without the label: status %d, %s", response.StatusCode, body)
 	}
 }
@@ -226,14 +249,16 @@ func TestConnectAgent_IdentityOfAnotherMachine(t *testing.T) {
 			w.add(w.machines, other)
 			server, client := w.serve()
 			response, body := ask(t, server, client, http.MethodGet, agentPath, hello())
-			if response.StatusCode != http.StatusConflict || !strings.Contains(body, "another machine has this identity") {
+			if response.StatusCode != http.StatusConflict ||
+				!strings.Contains(body, "another machine has this identity") {
 				t.Errorf("status %d, %q", response.StatusCode, body)
 			}
 			if err := w.machines.Delete(other); err != nil {
 				t.Fatal(err)
 			}
 			w.expectIntroduction()
-			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK {
+			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode !=
+				http.StatusOK {
 				t.Errorf("after its deletion: status %d, %s", response.StatusCode, body)
 			}
 		})
@@ -251,7 +276,8 @@ func TestConnectAgent_MachinesOfOneDisk(t *testing.T) {
 		headers map[string]string
 		want    int
 	}{{hello(), http.StatusOK}, {twin, http.StatusConflict}} {
-		if response, body := ask(t, server, client, http.MethodGet, agentPath, c.headers); response.StatusCode != c.want {
+		if response, body := ask(t, server, client, http.MethodGet, agentPath, c.headers); response.StatusCode !=
+			c.want {
 			t.Errorf("status %d, %s; want %d", response.StatusCode, body, c.want)
 		}
 	}
@@ -284,7 +310,8 @@ func TestClaims(t *testing.T) {
 // TestConnectAgent_TwoReplicasAtOnce: of two machines cloned from one disk, the later one finds the other at the API
 // server, gives up the identity and is refused.
 func TestConnectAgent_TwoReplicasAtOnce(t *testing.T) {
-	for name, bound := range map[string]bool{"at the first request": false, "after a replica that stopped before its check": true} {
+	for name, bound := range map[string]bool{"at the first request": false,
+		"after a replica that stopped before its check": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.elsewhere = []clusterv1.Machine{{ObjectMeta: meta("clone", "clone-uid")}}
@@ -301,7 +328,8 @@ func TestConnectAgent_TwoReplicasAtOnce(t *testing.T) {
 				})
 			server, client := w.serve()
 			response, body := ask(t, server, client, http.MethodGet, agentPath, hello())
-			if response.StatusCode != http.StatusConflict || !strings.Contains(body, "another machine has this identity") {
+			if response.StatusCode != http.StatusConflict ||
+				!strings.Contains(body, "another machine has this identity") {
 				t.Errorf("status %d, %s", response.StatusCode, body)
 			}
 			if last := patches[len(patches)-1]; last != `{"metadata":{"labels":{"rke.cattle.io/machine-id":null}}}` {
@@ -315,8 +343,9 @@ func TestConnectAgent_SameIdentityMayReconnect(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lastUse time.Duration
 		write   bool
-	}{"shortly afterwards nothing is written": {lastUse: 10 * time.Second}, "later the use is recorded": {lastUse: 10 * time.Minute, write: true},
-		"it took too long": {lastUse: 26 * time.Hour, write: true}} {
+	}{"shortly afterwards nothing is written": {lastUse: 10 * time.Second},
+		"later the use is recorded": {lastUse: 10 * time.Minute, write: true},
+		"it took too long":          {lastUse: 26 * time.Hour, write: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bound("m", someID)
@@ -327,7 +356,8 @@ func TestConnectAgent_SameIdentityMayReconnect(t *testing.T) {
 				w.expectUse()
 			}
 			server, client := w.serve()
-			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK {
+			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode !=
+				http.StatusOK {
 				t.Errorf("status %d, %s", response.StatusCode, body)
 			}
 		})
@@ -348,14 +378,16 @@ func TestConnectAgent_CreatesThePlanTokenAndWaits(t *testing.T) {
 	w.secretClient.EXPECT().Create(gomock.Any()).DoAndReturn(func(s *corev1.Secret) (*corev1.Secret, error) {
 		want := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "ns", Name: "b-machine-plan-token", Labels: map[string]string{"cattle.io/service-account.name": "b-machine-plan"},
+				Namespace: "ns", Name: "b-machine-plan-token",
+				Labels:      map[string]string{"cattle.io/service-account.name": "b-machine-plan"},
 				Annotations: map[string]string{corev1.ServiceAccountNameKey: "b-machine-plan"},
 			},
 			Type: corev1.SecretTypeServiceAccountToken,
 		}
 		got := s.DeepCopy()
 		got.OwnerReferences = nil
-		if diff := cmp.Diff(want, got); diff != "" || len(s.OwnerReferences) != 1 || s.OwnerReferences[0].UID != "b-machine-plan-uid" {
+		if diff := cmp.Diff(want, got); diff != "" || len(s.OwnerReferences) != 1 || s.OwnerReferences[0].UID !=
+			"b-machine-plan-uid" {
 			t.Errorf("owners %v (-want +got):\n%s", s.OwnerReferences, diff)
 		}
 		// The token controller fills it a little later.
@@ -363,7 +395,8 @@ func TestConnectAgent_CreatesThePlanTokenAndWaits(t *testing.T) {
 		return s, nil
 	})
 	server, client := w.serve()
-	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK || !strings.Contains(body, planJWT) {
+	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode !=
+		http.StatusOK || !strings.Contains(body, planJWT) {
 		t.Errorf("status %d, %s", response.StatusCode, body)
 	}
 }
@@ -372,7 +405,9 @@ func TestConnectAgent_PlanAccountIsMissing(t *testing.T) {
 	w := newWorld(t)
 	w.options.Wait = 150 * time.Millisecond
 	w.expectIntroduction()
-	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "bootstrap of a former machine" })
+	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) {
+		a.OwnerReferences[0].UID = "bootstrap of a former machine"
+	})
 	server, client := w.serve()
 	response, body := ask(t, server, client, http.MethodGet, agentPath, hello())
 	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "plan account") {

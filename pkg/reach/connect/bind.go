@@ -55,7 +55,8 @@ func (s *server) bind(who *identity, id string) error {
 // list after the own write always shows an earlier write. The use of the token is recorded later. If a replica stops
 // before that, the next one repeats this check.
 func (s *server) alone(machine *clusterv1.Machine, id string) error {
-	holders, err := s.MachineClient.List(metav1.NamespaceAll, metav1.ListOptions{LabelSelector: rkev1.MachineIDLabel + "=" + id})
+	holders, err := s.MachineClient.List(metav1.NamespaceAll, metav1.ListOptions{LabelSelector: rkev1.MachineIDLabel +
+		"=" + id})
 	if err != nil {
 		return fmt.Errorf("look for other machines with the identity of %s: %w", machine.Name, err)
 	}
@@ -73,8 +74,9 @@ func (s *server) alone(machine *clusterv1.Machine, id string) error {
 }
 
 // errTaken explains what to do about a host that was cloned from another one's disk.
-var errTaken = refused(http.StatusConflict, "another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
-	"or belongs to an earlier machine, and install the agent again")
+var errTaken = refused(http.StatusConflict,
+	"another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
+		"or belongs to an earlier machine, and install the agent again")
 
 // errChanged means that the machine was changed at the same time.
 var errChanged = refused(http.StatusServiceUnavailable, "the machine has changed; try again")
@@ -102,7 +104,8 @@ func (s *server) recordIdentity(machine *clusterv1.Machine, id string) error {
 	if err != nil {
 		return fmt.Errorf("record the identity of machine %s: %w", machine.Name, err)
 	}
-	s.Log.WithField("namespace", machine.Namespace).WithField("cluster", machine.Spec.ClusterName).WithField("machine", machine.Name).Info(
+	s.Log.WithField("namespace", machine.Namespace).WithField("cluster", machine.Spec.ClusterName).WithField("machine",
+		machine.Name).Info(
 		"Recorded the identity of a machine")
 	return nil
 }
@@ -158,7 +161,9 @@ func (s *server) recordUse(token *corev1.Secret) error {
 	if err == nil && s.Now().Sub(last) < time.Minute {
 		return nil
 	}
-	patch, err := mergePatch(map[string]any{"annotations": map[string]string{rkev1.LastAccessAnnotation: s.Now().UTC().Format(time.RFC3339)}})
+	patch, err := mergePatch(
+		map[string]any{
+			"annotations": map[string]string{rkev1.LastAccessAnnotation: s.Now().UTC().Format(time.RFC3339)}})
 	if err != nil {
 		return err
 	}
@@ -186,7 +191,8 @@ func (s *server) planAccount(ctx context.Context, who *identity) (*corev1.Servic
 		}
 		for _, account := range accounts {
 			owner := ownerOf(account.OwnerReferences, "RKEBootstrap")
-			if owner != nil && owner.UID == who.bootstrap.UID && account.Labels[rkev1.PlanSecretNameLabel] != "" && account.DeletionTimestamp == nil {
+			if owner != nil && owner.UID == who.bootstrap.UID && account.Labels[rkev1.PlanSecretNameLabel] != "" &&
+				account.DeletionTimestamp == nil {
 				found = account
 			}
 		}
@@ -219,7 +225,8 @@ func (s *server) planToken(ctx context.Context, account *corev1.ServiceAccount) 
 			return false, fmt.Errorf("read from cache: %w", err)
 		}
 		secret = current
-		return isAccountToken(current) && types.UID(current.Annotations[corev1.ServiceAccountUIDKey]) == account.UID, nil
+		return isAccountToken(current) && types.UID(current.Annotations[corev1.ServiceAccountUIDKey]) == account.UID,
+			nil
 	})
 	if err != nil {
 		return "", waiting(err, "the plan token of this machine does not exist yet")

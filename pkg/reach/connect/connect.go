@@ -76,7 +76,8 @@ type Options struct {
 // Paths lists what a program that mounts the handler must route to it: exact paths, and prefixes that end in a slash.
 func Paths() []string {
 	return []string{
-		"/ping", "/healthz", "/readyz", "/cacerts", "/v3/settings/cacerts", installPath, assetsPrefix, agentPath, importPrefix, "/version", "/api", "/apis",
+		"/ping", "/healthz", "/readyz", "/cacerts", "/v3/settings/cacerts", installPath, assetsPrefix, agentPath,
+		importPrefix, "/version", "/api", "/apis",
 		"/api/",
 	}
 }
@@ -116,7 +117,8 @@ func (o *Options) complete() error {
 	if o.ServerURL != "" {
 		u, err := url.Parse(o.ServerURL)
 		if err != nil || u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("server-url must be an https URL such as https://drover.example.com, not %q", redact.Address(o.ServerURL))
+			return fmt.Errorf("server-url must be an https URL such as https://drover.example.com, not %q",
+				redact.Address(o.ServerURL))
 		}
 		o.ServerURL = "https://" + u.Host
 	}

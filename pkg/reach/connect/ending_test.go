@@ -31,7 +31,8 @@ func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
 	ending := make(chan struct{})
 	w.options.Upstream.Host, w.options.Upstream.CAData, w.options.Ending = api.URL, pemOf(api), ending
 	server, client := w.serve()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+ownSecrets+"?"+ownFilter+"&watch=true", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+ownSecrets+"?"+ownFilter+
+		"&watch=true", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +56,16 @@ func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
 func TestConnectAgent_IsAnsweredDuringShutdown(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()
-	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "bootstrap of a former machine" })
+	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) {
+		a.OwnerReferences[0].UID = "bootstrap of a former machine"
+	})
 	ending := make(chan struct{})
 	w.options.Ending, w.options.Wait = ending, time.Hour
 	server, client := w.serve()
 	time.AfterFunc(100*time.Millisecond, func() { close(ending) })
 	got, body := ask(t, server, client, http.MethodGet, agentPath, hello())
-	if got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "shutting down") || got.Header.Get("Retry-After") == "" {
+	if got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "shutting down") ||
+		got.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d, %q", got.StatusCode, body)
 	}
 }
@@ -80,7 +84,8 @@ func TestConnectAgent_WaitsForTheControllers(t *testing.T) {
 			return nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil)
 		})
 	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"rke.cattle.io/machine-id":"`+someID+`"},"resourceVersion":"8"}}`)).Return(&clusterv1.Machine{}, nil)
+		[]byte(`{"metadata":{"labels":{"rke.cattle.io/machine-id":"`+someID+`"},"resourceVersion":"8"}}`)).Return(
+		&clusterv1.Machine{}, nil)
 	w.expectUse()
 	server, client := w.serve()
 	if got, body := ask(t, server, client, http.MethodGet, agentPath, hello()); got.StatusCode != http.StatusOK {

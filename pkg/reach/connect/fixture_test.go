@@ -62,7 +62,8 @@ type world struct {
 }
 
 func indexer() cache.Indexer {
-	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	return cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
 // newWorld has machine m of namespace ns with both accounts and their tokens, and the plan account of machine other.
@@ -81,25 +82,29 @@ func newWorld(t *testing.T) *world {
 	log.SetOutput(w.log)
 	log.SetLevel(logrus.DebugLevel)
 	w.options = Options{
-		ServerURL: "https://drover.example.com", CACerts: []byte("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"), Log: log,
+		ServerURL: "https://drover.example.com",
+		CACerts:   []byte("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"), Log: log,
 		Upstream: &rest.Config{
 			Host: api.URL, BearerToken: "the-servers-own-credential",
 			TLSClientConfig: rest.TLSClientConfig{CAData: pemOf(api)},
 		},
-		SecretCache:         generic.NewCache[*corev1.Secret](w.secrets, schema.GroupResource{Resource: "secrets"}),
-		ServiceAccountCache: generic.NewCache[*corev1.ServiceAccount](w.accounts, schema.GroupResource{Resource: "serviceaccounts"}),
-		MachineCache:        generic.NewCache[*clusterv1.Machine](w.machines, schema.GroupResource{Resource: "machines"}),
-		BootstrapCache:      generic.NewCache[*rkev1.RKEBootstrap](w.boots, schema.GroupResource{Resource: "rkebootstraps"}),
-		SecretClient:        w.secretClient, MachineClient: w.machineClient, BootstrapClient: w.bootClient,
+		SecretCache: generic.NewCache[*corev1.Secret](w.secrets, schema.GroupResource{Resource: "secrets"}),
+		ServiceAccountCache: generic.NewCache[*corev1.ServiceAccount](w.accounts,
+			schema.GroupResource{Resource: "serviceaccounts"}),
+		MachineCache:   generic.NewCache[*clusterv1.Machine](w.machines, schema.GroupResource{Resource: "machines"}),
+		BootstrapCache: generic.NewCache[*rkev1.RKEBootstrap](w.boots, schema.GroupResource{Resource: "rkebootstraps"}),
+		SecretClient:   w.secretClient, MachineClient: w.machineClient, BootstrapClient: w.bootClient,
 		Now: func() time.Time { return noon }, Wait: 2 * time.Second,
 	}
 	// The API server lists the machine itself, and machines that another replica has just admitted.
-	w.machineClient.EXPECT().List("", gomock.Any()).AnyTimes().DoAndReturn(func(_ string, opts metav1.ListOptions) (*clusterv1.MachineList, error) {
-		if !strings.HasPrefix(opts.LabelSelector, rkev1.MachineIDLabel+"=") {
-			t.Errorf("list of machines with %q", opts.LabelSelector)
-		}
-		return &clusterv1.MachineList{Items: append([]clusterv1.Machine{{ObjectMeta: meta("m", "machine-uid")}}, w.elsewhere...)}, nil
-	})
+	w.machineClient.EXPECT().List("", gomock.Any()).AnyTimes().DoAndReturn(
+		func(_ string, opts metav1.ListOptions) (*clusterv1.MachineList, error) {
+			if !strings.HasPrefix(opts.LabelSelector, rkev1.MachineIDLabel+"=") {
+				t.Errorf("list of machines with %q", opts.LabelSelector)
+			}
+			return &clusterv1.MachineList{Items: append([]clusterv1.Machine{{ObjectMeta: meta("m", "machine-uid")}},
+				w.elsewhere...)}, nil
+		})
 	w.add(w.machines, &clusterv1.Machine{ObjectMeta: meta("m", "machine-uid")})
 	boot := &rkev1.RKEBootstrap{ObjectMeta: meta("b", "boot-uid")}
 	boot.OwnerReferences = owners("Machine", "m", "machine-uid")
@@ -162,12 +167,16 @@ func (w *world) addMachine(name, token string) {
 // bound gives a machine a recorded identity.
 func (w *world) bound(machine, id string) {
 	w.t.Helper()
-	change(w, w.machines, machine, func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: id} })
+	change(w, w.machines, machine, func(m *clusterv1.Machine) {
+		m.Labels = map[string]string{rkev1.MachineIDLabel: id}
+	})
 }
 
 func tokenSecret(account *corev1.ServiceAccount, token string) *corev1.Secret {
-	secret := &corev1.Secret{ObjectMeta: meta(account.Name+"-token", account.Name+"-token-uid"), Type: corev1.SecretTypeServiceAccountToken}
-	secret.Annotations = map[string]string{corev1.ServiceAccountNameKey: account.Name, corev1.ServiceAccountUIDKey: string(account.UID)}
+	secret := &corev1.Secret{ObjectMeta: meta(account.Name+"-token", account.Name+"-token-uid"),
+		Type: corev1.SecretTypeServiceAccountToken}
+	secret.Annotations = map[string]string{corev1.ServiceAccountNameKey: account.Name,
+		corev1.ServiceAccountUIDKey: string(account.UID)}
 	if account.Labels[rkev1.ServiceAccountRoleLabel] == rkev1.ServiceAccountRoleBootstrap {
 		secret.Annotations[rkev1.BootstrapTokenAnnotation] = "true"
 	}
@@ -234,7 +243,8 @@ type answer struct {
 }
 
 // ask sends a request with an exact path and query, and returns the answer and its body.
-func ask(t *testing.T, server *httptest.Server, client *http.Client, method, target string, headers map[string]string) (answer, string) {
+func ask(t *testing.T, server *httptest.Server, client *http.Client, method, target string,
+	headers map[string]string) (answer, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, server.URL, http.NoBody)
 	if err != nil {

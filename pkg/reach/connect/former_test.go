@@ -101,20 +101,26 @@ func TestFormer_GivesNoAccess(t *testing.T) {
 		"when it was revoked":                func(w *world) { noted(w, "") },
 		"recorded without a UID":             func(w *world) { noted(w, ":"+digestOf(formerJWT)) },
 		"recorded without a colon":           func(w *world) { noted(w, digestOf(formerJWT)) },
-		"recorded with a suffix":             func(w *world) { noted(w, AgentCredential("boot-uid-elsewhere", formerJWT)+"0") },
+		"recorded with a suffix": func(w *world) {
+			noted(w, AgentCredential("boot-uid-elsewhere", formerJWT)+"0")
+		},
 		"recorded on the plan secret, which its node can write": func(w *world) {
 			noted(w, "")
 			change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) {
-				s.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: AgentCredential("boot-uid-elsewhere", formerJWT)}
+				s.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: AgentCredential("boot-uid-elsewhere",
+					formerJWT)}
 			})
 		},
 		"recorded twice": func(w *world) {
 			w.addMachine("n", "jwt-of-n")
 			change(w, w.boots, "n", func(b *rkev1.RKEBootstrap) {
-				b.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: AgentCredential("n-boot-uid-elsewhere", formerJWT)}
+				b.Annotations = map[string]string{
+					rkev1.AgentCredentialAnnotation: AgentCredential("n-boot-uid-elsewhere", formerJWT)}
 			})
 			w.addAccount("n-machine-plan", rkev1.ServiceAccountRolePlan, "n", "jwt-of-the-plan-account-of-n")
-			change(w, w.accounts, "n-machine-plan", func(a *corev1.ServiceAccount) { a.OwnerReferences = owners("RKEBootstrap", "n", "n-boot-uid") })
+			change(w, w.accounts, "n-machine-plan", func(a *corev1.ServiceAccount) {
+				a.OwnerReferences = owners("RKEBootstrap", "n", "n-boot-uid")
+			})
 		},
 		"for an account of another RKEBootstrap": func(w *world) {
 			w.addMachine("n", "jwt-of-n")
@@ -128,10 +134,14 @@ func TestFormer_GivesNoAccess(t *testing.T) {
 			})
 		},
 		"for an account of another plan": func(w *world) {
-			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.Labels[rkev1.PlanSecretNameLabel] = "o-machine-plan" })
+			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) {
+				a.Labels[rkev1.PlanSecretNameLabel] = "o-machine-plan"
+			})
 		},
 		"for an account that is being deleted": func(w *world) {
-			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.DeletionTimestamp = &metav1.Time{Time: noon} })
+			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) {
+				a.DeletionTimestamp = &metav1.Time{Time: noon}
+			})
 		},
 		"when its RKEBootstrap is being deleted, and its machine is not": func(w *world) {
 			change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.DeletionTimestamp = &metav1.Time{Time: noon} })
@@ -213,7 +223,8 @@ func TestPresent_IsAdmittedWhenTheRecordFails(t *testing.T) {
 func (w *world) expectNote(token string, err error) {
 	w.bootClient.EXPECT().Patch("ns", "b", types.MergePatchType, gomock.Any()).DoAndReturn(
 		func(_, _ string, _ types.PatchType, data []byte, _ ...string) (*rkev1.RKEBootstrap, error) {
-			want := `{"metadata":{"annotations":{"drover.io/agent-credential":"` + AgentCredential("boot-uid", token) + `"},"uid":"boot-uid"}}`
+			want := `{"metadata":{"annotations":{"drover.io/agent-credential":"` + AgentCredential("boot-uid", token) +
+				`"},"uid":"boot-uid"}}`
 			if string(data) != want {
 				w.t.Errorf("the record is %s, want %s", data, want)
 			}

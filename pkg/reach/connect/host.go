@@ -71,7 +71,9 @@ func (s *server) registered(ctx context.Context, id string, r *http.Request) (*i
 // isKnown reports whether a cluster already has a host's machine.
 func (s *server) isKnown(id string, cluster types.NamespacedName) bool {
 	machines, err := s.MachineCache.GetByIndex(indexMachineID, id)
-	return err == nil && id != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return isOf(m, cluster) })
+	return err == nil && id != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
+		return isOf(m, cluster)
+	})
 }
 
 func isOf(machine *clusterv1.Machine, cluster types.NamespacedName) bool {
@@ -121,7 +123,8 @@ func sameRequest(a, b *corev1.Secret) bool {
 
 // answer waits until the request is answered, and returns the answer with the answered version of the request. If the
 // request is swept meanwhile, the wait times out and the host retries.
-func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answered *corev1.Secret, answer *registration.Answer, err error) {
+func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answered *corev1.Secret,
+	answer *registration.Answer, err error) {
 	err = until(ctx, func() (bool, error) {
 		current, err := s.SecretCache.Get(asked.Namespace, asked.Name)
 		switch {
@@ -139,7 +142,8 @@ func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answered *co
 
 // machineOf waits until this replica's caches contain the host's Machine and its RKEBootstrap, linked by owner
 // reference.
-func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, answer *registration.Answer, id string) (*identity, error) {
+func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, answer *registration.Answer,
+	id string) (*identity, error) {
 	who := &identity{}
 	err := until(ctx, func() (bool, error) {
 		machine, err := s.MachineCache.Get(answer.Namespace, answer.Name)

@@ -55,7 +55,8 @@ func (s *server) importManifest(w http.ResponseWriter, r *http.Request, file str
 	}
 	if image := r.URL.Query().Get("authImage"); image != "" {
 		if _, err := name.ParseReference(image, name.WeakValidation); err != nil {
-			bad(w, "invalid authImage - it must name an image, such as registry.example.com/rancher/kube-api-auth:v0.2.4")
+			bad(w, "invalid authImage - it must name an image, such as "+
+				"registry.example.com/rancher/kube-api-auth:v0.2.4")
 			return
 		}
 	}
@@ -86,9 +87,10 @@ func (s *server) agentManifest(r *http.Request, id, token string) ([]byte, error
 	}
 	source := s.Agent.Source
 	source.ServerURL, source.CAChecksum = s.baseURL(r), naming.CAChecksum(string(s.CACerts))
-	pullSecrets, err := source.ReadPullSecrets(cluster, s.SecretCache.Get, func(secret types.NamespacedName, problem string) {
-		s.Log.WithField("secret", secret.String()).Warn(problem)
-	})
+	pullSecrets, err := source.ReadPullSecrets(cluster, s.SecretCache.Get,
+		func(secret types.NamespacedName, problem string) {
+			s.Log.WithField("secret", secret.String()).Warn(problem)
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,8 @@ func (m management) Get(name string) (*mgmtv3.Cluster, error) {
 
 // crt is the Secret of a registration token. The purpose "" means all.
 func crt(cluster, name string, purpose registration.Purpose, data ...string) *corev1.Secret {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: "crt-token-" + name}, Data: map[string][]byte{}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: "crt-token-" + name},
+		Data: map[string][]byte{}}
 	if purpose != registration.Any {
 		secret.Labels = map[string]string{mgmtv3.TokenPurposeLabel: string(purpose)}
 	}
@@ -47,20 +48,25 @@ func (w *world) withRegistrations() management {
 	w.t.Helper()
 	gone := metav1.Now()
 	clusters := management{
-		"c-m-1": {ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}}, "c-m-2": {ObjectMeta: metav1.ObjectMeta{Name: "c-m-2"}},
+		"c-m-1": {ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}},
+		"c-m-2": {ObjectMeta: metav1.ObjectMeta{Name: "c-m-2"}},
 		"c-m-3": {ObjectMeta: metav1.ObjectMeta{Name: "c-m-3", DeletionTimestamp: &gone}},
 	}
 	later, earlier := noon.Add(time.Minute).Format(time.RFC3339), noon.Format(time.RFC3339)
 	for _, secret := range []*corev1.Secret{
-		crt("c-m-1", "system", registration.ForAgent, "token", "agent-now", "previousToken", "agent-before", "gracePeriodExpiresAt", later),
-		crt("c-m-1", "default-token", registration.ForNode, "token", "node-now", "previousToken", "node-before", "gracePeriodExpiresAt", earlier),
+		crt("c-m-1", "system", registration.ForAgent, "token", "agent-now", "previousToken", "agent-before",
+			"gracePeriodExpiresAt", later),
+		crt("c-m-1", "default-token", registration.ForNode, "token", "node-now", "previousToken", "node-before",
+			"gracePeriodExpiresAt", earlier),
 		crt("c-m-1", "mine", registration.Any, "token", "all", "previousToken", "undated"),
 		crt("c-m-1", "odd", "agnet", "token", "odd"),
 		crt("c-m-2", "default-token", registration.ForAgent, "token", "second", "expiresAt", earlier),
 		crt("c-m-3", "default-token", registration.ForAgent, "token", "going"),
 		crt("team-a", "default-token", registration.Any, "token", "no-cluster"),
-		crt("c-m-1", "copied", registration.ForAgent, "token", "twice"), crt("c-m-2", "copied", registration.ForAgent, "token", "twice"),
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "c-m-1", Name: "token-of-another-kind"}, Data: map[string][]byte{"token": []byte("other")}},
+		crt("c-m-1", "copied", registration.ForAgent, "token", "twice"),
+		crt("c-m-2", "copied", registration.ForAgent, "token", "twice"),
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "c-m-1", Name: "token-of-another-kind"},
+			Data: map[string][]byte{"token": []byte("other")}},
 	} {
 		w.add(w.secrets, secret)
 	}
@@ -70,7 +76,8 @@ func (w *world) withRegistrations() management {
 func TestRegistrations_Lookup(t *testing.T) {
 	w := newWorld(t)
 	clusters := w.withRegistrations()
-	registrations := NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
+	registrations := NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters,
+		Now: w.options.Now, Log: w.options.Log})
 	for token, want := range map[string]struct{ agent, node string }{
 		"agent-now":             {"c-m-1", ""},
 		"agent-before":          {"c-m-1", ""},
@@ -88,7 +95,8 @@ func TestRegistrations_Lookup(t *testing.T) {
 		"unknown":               {},
 		proofToken("agent-now"): {}, // a digest grants nothing
 	} {
-		for purpose, cluster := range map[registration.Purpose]string{registration.ForAgent: want.agent, registration.ForNode: want.node} {
+		for purpose, cluster := range map[registration.Purpose]string{registration.ForAgent: want.agent,
+			registration.ForNode: want.node} {
 			if got, ok := registrations.Lookup(token, purpose); got != cluster || ok != (cluster != "") {
 				t.Errorf("%q for %s: %q, %v, want %q", token, purpose, got, ok, cluster)
 			}
@@ -109,7 +117,8 @@ func TestRegistrations_Lookup(t *testing.T) {
 func TestImport(t *testing.T) {
 	w := newWorld(t)
 	clusters := w.withRegistrations()
-	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
+	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters,
+		Now: w.options.Now, Log: w.options.Log})
 	w.options.Agent = &AgentManifests{Clusters: clusters, Source: clustermanifest.Source{Image: "drover-io/drover:v1"}}
 	server, client := w.serve()
 	const (
@@ -118,7 +127,8 @@ func TestImport(t *testing.T) {
 	)
 	manifest := func(token string) string {
 		in := clustermanifest.For(clusters["c-m-1"], "drover-io/drover:v1", "")
-		in.ServerURL, in.CAChecksum, in.Token = "https://drover.example.com", naming.CAChecksum(string(w.options.CACerts)), token
+		in.ServerURL, in.CAChecksum, in.Token = "https://drover.example.com",
+			naming.CAChecksum(string(w.options.CACerts)), token
 		objects, err := clustermanifest.Render(in)
 		if err != nil {
 			t.Fatal(err)
@@ -136,21 +146,22 @@ func TestImport(t *testing.T) {
 		"agent-now_c-m-1.yaml":                       {200, manifest("agent-now")},
 		"agent-before_c-m-1.yaml":                    {200, manifest("agent-before")},
 		"all_c-m-1.yaml?authImage=rancher/auth:v0.2": {200, manifest("all")},
-		"all_c-m-1.yaml?authImage=a%20b":             {400, "invalid authImage - it must name an image, such as registry.example.com/rancher/kube-api-auth:v0.2.4"},
-		"unknown_c-m-1.yaml?authImage=a%20b":         {400, invalid},
-		"node-now_c-m-1.yaml":                        {400, invalid},
-		"agent-now_c-m-2.yaml":                       {400, invalid},
-		"going_c-m-3.yaml":                           {400, invalid},
-		"unknown_c-m-1.yaml":                         {400, invalid},
-		"unknown_c-m-9.yaml":                         {400, invalid},
-		"_c-m-1.yaml":                                {400, format},
-		"agent-now_.yaml":                            {400, format},
-		"agent-now_C-M-1.yaml":                       {400, format},
-		"agent-now.yaml":                             {404, "404 page not found\n"},
-		"agent-now_c-m-1":                            {404, "404 page not found\n"},
-		"":                                           {404, "404 page not found\n"},
-		"x/agent-now_c-m-1.yaml":                     {404, "404 page not found\n"},
-		"agent%2dnow_c-m-1.yaml":                     {404, "404 page not found\n"},
+		"all_c-m-1.yaml?authImage=a%20b": {400,
+			"invalid authImage - it must name an image, such as registry.example.com/rancher/kube-api-auth:v0.2.4"},
+		"unknown_c-m-1.yaml?authImage=a%20b": {400, invalid},
+		"node-now_c-m-1.yaml":                {400, invalid},
+		"agent-now_c-m-2.yaml":               {400, invalid},
+		"going_c-m-3.yaml":                   {400, invalid},
+		"unknown_c-m-1.yaml":                 {400, invalid},
+		"unknown_c-m-9.yaml":                 {400, invalid},
+		"_c-m-1.yaml":                        {400, format},
+		"agent-now_.yaml":                    {400, format},
+		"agent-now_C-M-1.yaml":               {400, format},
+		"agent-now.yaml":                     {404, "404 page not found\n"},
+		"agent-now_c-m-1":                    {404, "404 page not found\n"},
+		"":                                   {404, "404 page not found\n"},
+		"x/agent-now_c-m-1.yaml":             {404, "404 page not found\n"},
+		"agent%2dnow_c-m-1.yaml":             {404, "404 page not found\n"},
 	} {
 		t.Run(target, func(t *testing.T) {
 			got, body := ask(t, server, client, http.MethodGet, importPrefix+target, nil)
@@ -165,7 +176,8 @@ func TestImport(t *testing.T) {
 			}
 		})
 	}
-	if got, _ := ask(t, server, client, http.MethodPost, importPrefix+"agent-now_c-m-1.yaml", nil); got.StatusCode != http.StatusMethodNotAllowed {
+	if got, _ := ask(t, server, client, http.MethodPost, importPrefix+"agent-now_c-m-1.yaml", nil); got.StatusCode !=
+		http.StatusMethodNotAllowed {
 		t.Errorf("POST: status %d", got.StatusCode)
 	}
 	if len(w.reached()) > 0 {
@@ -183,13 +195,16 @@ func TestImport_NotYet(t *testing.T) {
 	w := newWorld(t)
 	synced := false
 	w.options.Synced = func() bool { return synced }
-	w.options.Agent = &AgentManifests{Clusters: management{}, Source: clustermanifest.Source{Image: "drover-io/drover:v1"}}
+	w.options.Agent = &AgentManifests{Clusters: management{},
+		Source: clustermanifest.Source{Image: "drover-io/drover:v1"}}
 	server, client := w.serve()
-	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode != http.StatusServiceUnavailable {
+	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode !=
+		http.StatusServiceUnavailable {
 		t.Errorf("status %d", got.StatusCode)
 	}
 	synced = true
-	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode != http.StatusBadRequest {
+	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode !=
+		http.StatusBadRequest {
 		t.Errorf("status %d", got.StatusCode)
 	}
 	if len(w.reached()) > 0 {
@@ -200,7 +215,8 @@ func TestImport_NotYet(t *testing.T) {
 func TestImport_NotServed(t *testing.T) {
 	w := newWorld(t)
 	server, client := w.serve()
-	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode != http.StatusNotFound || len(w.reached()) > 0 {
+	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode !=
+		http.StatusNotFound || len(w.reached()) > 0 {
 		t.Errorf("status %d", got.StatusCode)
 	}
 }
@@ -213,7 +229,8 @@ func (failing) Get(string) (*mgmtv3.Cluster, error) { return nil, errors.New("hu
 func TestImport_FailsWithoutDetails(t *testing.T) {
 	w := newWorld(t)
 	clusters := w.withRegistrations()
-	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
+	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters,
+		Now: w.options.Now, Log: w.options.Log})
 	w.options.Agent = &AgentManifests{Clusters: failing{}, Source: clustermanifest.Source{Image: "drover-io/drover:v1"}}
 	server, client := w.serve()
 	got, body := ask(t, server, client, http.MethodGet, importPrefix+"agent-now_c-m-1.yaml", nil)
@@ -232,15 +249,19 @@ func TestImport_PullSecrets(t *testing.T) {
 	key := func(name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: "drover-system", Name: name}
 	}
-	for name, kind := range map[string]corev1.SecretType{"pull": corev1.SecretTypeDockerConfigJson, "odd": corev1.SecretTypeOpaque} {
+	for name, kind := range map[string]corev1.SecretType{"pull": corev1.SecretTypeDockerConfigJson,
+		"odd": corev1.SecretTypeOpaque} {
 		w.add(w.secrets, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: name}, Type: kind, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: name}, Type: kind,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
 		})
 	}
-	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
+	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters,
+		Now: w.options.Now, Log: w.options.Log})
 	w.options.Agent = &AgentManifests{
 		Clusters: clusters, Source: clustermanifest.Source{
-			Image: "drover-io/drover:v1", Registry: "r.example.com", PullSecrets: []types.NamespacedName{key("gone"), key("odd"), key("pull")},
+			Image: "drover-io/drover:v1", Registry: "r.example.com",
+			PullSecrets: []types.NamespacedName{key("gone"), key("odd"), key("pull")},
 		},
 	}
 	server, client := w.serve()
@@ -248,12 +269,14 @@ func TestImport_PullSecrets(t *testing.T) {
 		image string
 		pull  int
 	}{
-		"": {"image: r.example.com/drover-io/drover:v1", 1}, "r.example.com": {"image: r.example.com/drover-io/drover:v1", 1},
+		"":                {"image: r.example.com/drover-io/drover:v1", 1},
+		"r.example.com":   {"image: r.example.com/drover-io/drover:v1", 1},
 		"own.example.com": {"image: own.example.com/drover-io/drover:v1", 0},
 	} {
 		clusters["c-m-1"].Spec.ClusterSecrets.PrivateRegistryURL = registry
 		got, body := ask(t, server, client, http.MethodGet, importPrefix+"agent-now_c-m-1.yaml", nil)
-		if got.StatusCode != http.StatusOK || !strings.Contains(body, want.image+"\n") || strings.Count(body, "type: kubernetes.io/dockerconfigjson") != want.pull {
+		if got.StatusCode != http.StatusOK || !strings.Contains(body, want.image+"\n") ||
+			strings.Count(body, "type: kubernetes.io/dockerconfigjson") != want.pull {
 			t.Errorf("registry %q: status %d, body\n%s", registry, got.StatusCode, body)
 		}
 	}

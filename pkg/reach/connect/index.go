@@ -59,7 +59,8 @@ func (o *Options) addIndexes() {
 
 // isAccountToken reports whether a Secret contains a token from the token controller.
 func isAccountToken(s *corev1.Secret) bool {
-	return s.Type == corev1.SecretTypeServiceAccountToken && len(accountToken(s)) > 0 && s.Annotations[corev1.ServiceAccountNameKey] != ""
+	return s.Type == corev1.SecretTypeServiceAccountToken && len(accountToken(s)) > 0 &&
+		s.Annotations[corev1.ServiceAccountNameKey] != ""
 }
 
 func accountToken(s *corev1.Secret) []byte { return s.Data[corev1.ServiceAccountTokenKey] }
@@ -99,7 +100,9 @@ func (o *Options) account(token *corev1.Secret, role string) *corev1.ServiceAcco
 
 // planOf returns the plan account of a token. Its label names the plan Secret. planOf returns nil for all other tokens.
 func (o *Options) planOf(token string) *corev1.ServiceAccount {
-	secret := o.findToken(indexPlanToken, token, func(s *corev1.Secret) []string { return []string{string(accountToken(s))} })
+	secret := o.findToken(indexPlanToken, token, func(s *corev1.Secret) []string {
+		return []string{string(accountToken(s))}
+	})
 	if secret == nil {
 		return nil
 	}

@@ -18,7 +18,8 @@ import (
 // again is the environment for installing over an earlier installation.
 func again(root string) []string {
 	return []string{
-		"CATTLE_AGENT_CONFIG_DIR=" + root + "/etc", "CATTLE_AGENT_VAR_DIR=" + root + "/var", "CATTLE_AGENT_BIN_PREFIX=" + root + "/usr",
+		"CATTLE_AGENT_CONFIG_DIR=" + root + "/etc", "CATTLE_AGENT_VAR_DIR=" + root + "/var",
+		"CATTLE_AGENT_BIN_PREFIX=" + root + "/usr",
 		"CATTLE_AGENT_SYSTEMD_DIR=" + root + "/units",
 	}
 }
@@ -82,9 +83,11 @@ func TestInstallScript_FailedSecondRunChangesNothing(t *testing.T) {
 		patches     int
 		want        string
 	}{
-		"an invalid token":          {environment: []string{"CATTLE_TOKEN=expired"}, want: "answered 401"},
-		"an unavailable server":     {environment: []string{"CATTLE_SERVER=https://127.0.0.1:1"}, want: "gave up asking"},
-		"a damaged agent":           {environment: []string{"CATTLE_AGENT_BINARY_CHECKSUM=" + strings.Repeat("0", 64)}, want: "download has SHA-256"},
+		"an invalid token": {environment: []string{"CATTLE_TOKEN=expired"}, want: "answered 401"},
+		"an unavailable server": {environment: []string{"CATTLE_SERVER=https://127.0.0.1:1"},
+			want: "gave up asking"},
+		"a damaged agent": {environment: []string{"CATTLE_AGENT_BINARY_CHECKSUM=" + strings.Repeat("0", 64)},
+			want: "download has SHA-256"},
 		"a server that answers 503": {patches: 2, want: "answered 503"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +142,8 @@ func TestInstallScript_SecondRunReplacesTheAgent(t *testing.T) {
 		t.Errorf("the script did not wait for the running plan:\n%s", output)
 	}
 	calls := systemctlCalls(t, second)
-	if want := "daemon-reload\nenable rancher-system-agent\nrestart rancher-system-agent\n"; strings.Count(calls, "restart") != 1 || !strings.HasSuffix(calls, want) || strings.Contains(calls, "stop") {
+	if want := "daemon-reload\nenable rancher-system-agent\nrestart rancher-system-agent\n"; strings.Count(calls,
+		"restart") != 1 || !strings.HasSuffix(calls, want) || strings.Contains(calls, "stop") {
 		t.Errorf("systemd got: %s", calls)
 	}
 	if err := os.Remove(active); err != nil {

@@ -26,8 +26,10 @@ var forwarded = []string{"Accept", "Accept-Encoding", "Authorization", "Content-
 
 // queryKeys lists the query parameters that an agent may use on its Secret.
 var queryKeys = map[string]bool{
-	"watch": true, "allowWatchBookmarks": true, "sendInitialEvents": true, "resourceVersion": true, "resourceVersionMatch": true,
-	"timeoutSeconds": true, "timeout": true, "limit": true, "continue": true, "fieldSelector": true, "fieldManager": true, "fieldValidation": true,
+	"watch": true, "allowWatchBookmarks": true, "sendInitialEvents": true, "resourceVersion": true,
+	"resourceVersionMatch": true,
+	"timeoutSeconds":       true, "timeout": true, "limit": true, "continue": true, "fieldSelector": true,
+	"fieldManager": true, "fieldValidation": true,
 }
 
 // planLookup returns the access of a token.
@@ -41,7 +43,8 @@ type passthrough struct {
 	log     logrus.FieldLogger
 }
 
-func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, ending <-chan struct{}, log logrus.FieldLogger) (*passthrough, error) {
+func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, ending <-chan struct{},
+	log logrus.FieldLogger) (*passthrough, error) {
 	// Without Drover's credentials. Only the agent's own count at the API server.
 	anonymous := rest.AnonymousClientConfig(upstream)
 	transport, err := rest.TransportFor(anonymous)
@@ -156,7 +159,8 @@ func (p *passthrough) refuseUpdate(w http.ResponseWriter, err error) {
 // mayBeAllowed refuses what no agent may request, before the token is checked. So the answer does not reveal whether a
 // token is valid.
 func mayBeAllowed(r *http.Request) bool {
-	return r.URL.RawPath == "" && r.URL.EscapedPath() == r.URL.Path && r.URL.Opaque == "" && !wantsUpgrade(r) && !impersonates(r) &&
+	return r.URL.RawPath == "" && r.URL.EscapedPath() == r.URL.Path && r.URL.Opaque == "" && !wantsUpgrade(r) &&
+		!impersonates(r) &&
 		(discovery(r.URL.Path) || strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"))
 }
 

@@ -32,7 +32,8 @@ func TestPassthrough_AllowsRequestsOfAgents(t *testing.T) {
 		"list of its own secret": {http.MethodGet, ownSecrets + "?" + ownFilter + "&limit=500"},
 		"streaming list": {
 			http.MethodGet,
-			ownSecrets + "?allowWatchBookmarks=true&" + ownFilter + "&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=400&watch=true",
+			ownSecrets + "?allowWatchBookmarks=true&" + ownFilter +
+				"&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=400&watch=true",
 		},
 		"watch":            {http.MethodGet, ownSecrets + "?" + ownFilter + "&resourceVersion=12&watch=1"},
 		"get":              {http.MethodGet, ownSecret},
@@ -43,7 +44,8 @@ func TestPassthrough_AllowsRequestsOfAgents(t *testing.T) {
 			w := newWorld(t)
 			server, client := w.serve()
 			response, body := ask(t, server, client, tc.method, tc.target, with(agentHeaders(),
-				"User-Agent", "agent/1", "Accept", "application/json", "X-Remote-User", "admin", "X-Remote-Group", "system:masters", "X-Forwarded-For", "1.2.3.4", "Cookie", "a=b"))
+				"User-Agent", "agent/1", "Accept", "application/json", "X-Remote-User", "admin", "X-Remote-Group",
+				"system:masters", "X-Forwarded-For", "1.2.3.4", "Cookie", "a=b"))
 			if response.StatusCode != http.StatusOK || body != "from the API server" {
 				t.Fatalf("status %d, body %s", response.StatusCode, body)
 			}
@@ -53,7 +55,8 @@ func TestPassthrough_AllowsRequestsOfAgents(t *testing.T) {
 			}
 			headers := map[string][]string(seen.Header)
 			delete(headers, "Accept-Encoding")
-			want := map[string][]string{"Authorization": {"Bearer " + planJWT}, "User-Agent": {"agent/1"}, "Accept": {"application/json"}}
+			want := map[string][]string{"Authorization": {"Bearer " + planJWT}, "User-Agent": {"agent/1"},
+				"Accept": {"application/json"}}
 			if diff := cmp.Diff(want, headers); diff != "" {
 				t.Errorf("headers at the API server (-want +got):\n%s", diff)
 			}
@@ -67,20 +70,24 @@ func TestPassthrough_RefusedBeforeTheAPIServer(t *testing.T) {
 		method, target string
 		headers        []string
 	}{
-		"secret of another machine":         {get, "/api/v1/namespaces/ns/secrets/o-machine-plan", nil},
-		"update of another machine's":       {put, "/api/v1/namespaces/ns/secrets/o-machine-plan", nil},
-		"same name in another namespace":    {get, "/api/v1/namespaces/kube-system/secrets/b-machine-plan", nil},
-		"all secrets":                       {get, "/api/v1/secrets", nil},
-		"all secrets by its own name":       {get, "/api/v1/secrets?" + ownFilter, nil},
-		"all secrets of the namespace":      {get, ownSecrets, nil},
-		"watch of the namespace":            {get, ownSecrets + "?watch=true", nil},
-		"selector of another secret":        {get, ownSecrets + "?fieldSelector=metadata.name%3Do-machine-plan", nil},
-		"selector of everything else":       {get, ownSecrets + "?fieldSelector=metadata.name!%3Db-machine-plan", nil},
-		"selector of nothing":               {get, ownSecrets + "?fieldSelector=", nil},
-		"selector by type":                  {get, ownSecrets + "?fieldSelector=type%3Drke.cattle.io/machine-plan", nil},
-		"two selectors in one":              {get, ownSecrets + "?fieldSelector=metadata.name%3Db-machine-plan,metadata.namespace%3Dns", nil},
-		"two selectors":                     {get, ownSecrets + "?" + ownFilter + "&fieldSelector=metadata.name%3Do-machine-plan", nil},
-		"two selectors, the other way":      {get, ownSecrets + "?fieldSelector=metadata.name%3Do-machine-plan&" + ownFilter, nil},
+		"secret of another machine":      {get, "/api/v1/namespaces/ns/secrets/o-machine-plan", nil},
+		"update of another machine's":    {put, "/api/v1/namespaces/ns/secrets/o-machine-plan", nil},
+		"same name in another namespace": {get, "/api/v1/namespaces/kube-system/secrets/b-machine-plan", nil},
+		"all secrets":                    {get, "/api/v1/secrets", nil},
+		"all secrets by its own name":    {get, "/api/v1/secrets?" + ownFilter, nil},
+		"all secrets of the namespace":   {get, ownSecrets, nil},
+		"watch of the namespace":         {get, ownSecrets + "?watch=true", nil},
+		"selector of another secret":     {get, ownSecrets + "?fieldSelector=metadata.name%3Do-machine-plan", nil},
+		"selector of everything else":    {get, ownSecrets + "?fieldSelector=metadata.name!%3Db-machine-plan", nil},
+		"selector of nothing":            {get, ownSecrets + "?fieldSelector=", nil},
+		"selector by type": {get, ownSecrets + "?fieldSelector=type%3Drke.cattle.io/machine-plan",
+			nil},
+		"two selectors in one": {get, ownSecrets +
+			"?fieldSelector=metadata.name%3Db-machine-plan,metadata.namespace%3Dns", nil},
+		"two selectors": {get, ownSecrets + "?" + ownFilter +
+			"&fieldSelector=metadata.name%3Do-machine-plan", nil},
+		"two selectors, the other way": {get, ownSecrets + "?fieldSelector=metadata.name%3Do-machine-plan&" +
+			ownFilter, nil},
 		"selector in another case":          {get, ownSecrets + "?fieldselector=metadata.name%3Db-machine-plan", nil},
 		"selector and labels":               {get, ownSecrets + "?" + ownFilter + "&labelSelector=a", nil},
 		"selector behind a semicolon":       {get, ownSecrets + "?" + ownFilter + ";watch=true", nil},
@@ -113,20 +120,22 @@ func TestPassthrough_RefusedBeforeTheAPIServer(t *testing.T) {
 		"discovery of the core group":       {get, "/api/v1", nil},
 		"watching discovery":                {get, "/api?watch=true", nil},
 		"pods":                              {get, "/api/v1/namespaces/ns/pods", nil},
-		"token request":                     {http.MethodPost, "/api/v1/namespaces/ns/serviceaccounts/b-machine-plan/token", nil},
-		"access review":                     {http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", nil},
-		"metrics":                           {get, "/metrics", nil},
-		"openapi":                           {get, "/openapi/v2", nil},
-		"root":                              {get, "/", nil},
-		"health of the API server":          {get, "/livez", nil},
-		"websocket":                         {get, ownSecret, []string{"Upgrade", "websocket", "Connection", "Upgrade"}},
-		"websocket watch":                   {get, ownSecrets + "?watch=true&" + ownFilter, []string{"Upgrade", "websocket", "Connection", "keep-alive, Upgrade"}},
-		"half an upgrade":                   {get, ownSecret, []string{"Connection", "upgrade"}},
-		"impersonating a user":              {get, ownSecret, []string{"Impersonate-User", "admin"}},
-		"impersonating a group":             {get, ownSecret, []string{"Impersonate-Group", "system:masters"}},
-		"impersonating an extra":            {get, ownSecret, []string{"Impersonate-Extra-Scopes", "x"}},
-		"another connection path":           {get, agentPath + "/", nil},
-		"assets outside":                    {get, "/assets%2f..%2fetc", nil},
+		"token request": {http.MethodPost,
+			"/api/v1/namespaces/ns/serviceaccounts/b-machine-plan/token", nil},
+		"access review":            {http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", nil},
+		"metrics":                  {get, "/metrics", nil},
+		"openapi":                  {get, "/openapi/v2", nil},
+		"root":                     {get, "/", nil},
+		"health of the API server": {get, "/livez", nil},
+		"websocket":                {get, ownSecret, []string{"Upgrade", "websocket", "Connection", "Upgrade"}},
+		"websocket watch": {get, ownSecrets + "?watch=true&" + ownFilter,
+			[]string{"Upgrade", "websocket", "Connection", "keep-alive, Upgrade"}},
+		"half an upgrade":         {get, ownSecret, []string{"Connection", "upgrade"}},
+		"impersonating a user":    {get, ownSecret, []string{"Impersonate-User", "admin"}},
+		"impersonating a group":   {get, ownSecret, []string{"Impersonate-Group", "system:masters"}},
+		"impersonating an extra":  {get, ownSecret, []string{"Impersonate-Extra-Scopes", "x"}},
+		"another connection path": {get, agentPath + "/", nil},
+		"assets outside":          {get, "/assets%2f..%2fetc", nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -167,10 +176,14 @@ func TestPassthrough_OnlyLivePlanAccountsPass(t *testing.T) {
 			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.UID = "new" })
 		}},
 		"token of an account with another role": {authorization: "Bearer " + planJWT, prepare: func(w *world) {
-			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.Labels[rkev1.ServiceAccountRoleLabel] = "other" })
+			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) {
+				a.Labels[rkev1.ServiceAccountRoleLabel] = "other"
+			})
 		}},
 		"token of an account without plan": {authorization: "Bearer " + planJWT, prepare: func(w *world) {
-			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { delete(a.Labels, rkev1.PlanSecretNameLabel) })
+			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) {
+				delete(a.Labels, rkev1.PlanSecretNameLabel)
+			})
 		}},
 		"token whose secret is of another type": {authorization: "Bearer " + planJWT, prepare: func(w *world) {
 			change(w, w.secrets, "b-machine-plan-token", func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque })
@@ -184,9 +197,11 @@ func TestPassthrough_OnlyLivePlanAccountsPass(t *testing.T) {
 			}
 			server, client := w.serve()
 			for _, target := range []string{ownSecret, "/version"} {
-				response, body := ask(t, server, client, http.MethodGet, target, map[string]string{"Authorization": tc.authorization})
+				response, body := ask(t, server, client, http.MethodGet, target,
+					map[string]string{"Authorization": tc.authorization})
 				if response.StatusCode != http.StatusUnauthorized || len(w.reached()) != 0 {
-					t.Errorf("%s: status %d, body %s, %d requests reached the API server", target, response.StatusCode, body, len(w.reached()))
+					t.Errorf("%s: status %d, body %s, %d requests reached the API server", target, response.StatusCode,
+						body, len(w.reached()))
 				}
 			}
 		})
@@ -202,7 +217,8 @@ func TestPassthrough_EachTokenGivesAccessToItsOwnPlan(t *testing.T) {
 			if name == own {
 				want = http.StatusOK
 			}
-			response, _ := ask(t, server, client, http.MethodGet, ownSecrets+"/"+name, map[string]string{"Authorization": "Bearer " + token})
+			response, _ := ask(t, server, client, http.MethodGet, ownSecrets+"/"+name,
+				map[string]string{"Authorization": "Bearer " + token})
 			if response.StatusCode != want {
 				t.Errorf("token of %s asking for %s: status %d, want %d", own, name, response.StatusCode, want)
 			}
@@ -246,7 +262,8 @@ func TestPassthrough_BeforeTheCachesAreFilled(t *testing.T) {
 	w.options.Synced = func() bool { return false }
 	server, client := w.serve()
 	response, _ := ask(t, server, client, http.MethodGet, ownSecret, agentHeaders())
-	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" || len(w.reached()) != 0 {
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" ||
+		len(w.reached()) != 0 {
 		t.Errorf("status %d, headers %v", response.StatusCode, response.Header)
 	}
 }

@@ -79,7 +79,9 @@ func TestPlain(t *testing.T) {
 
 func TestCACerts_Proof(t *testing.T) {
 	w := newWorld(t)
-	secret := &corev1.Secret{ObjectMeta: meta("crt-token-default-token", "x"), Data: map[string][]byte{"token": []byte("new"), "previousToken": []byte("old"), "gracePeriodExpiresAt": []byte("2026-11-21T12:00:01Z")}}
+	secret := &corev1.Secret{ObjectMeta: meta("crt-token-default-token", "x"),
+		Data: map[string][]byte{"token": []byte("new"), "previousToken": []byte("old"),
+			"gracePeriodExpiresAt": []byte("2026-11-21T12:00:01Z")}}
 	w.add(w.secrets, secret)
 	handler, err := New(w.options)
 	if err != nil {
@@ -106,7 +108,8 @@ func TestAssets(t *testing.T) {
 	w.options.AssetsDir = filepath.Join(dir, "assets")
 	w.options.Binary = filepath.Join(dir, "drover")
 	for path, content := range map[string]string{
-		"drover": "the agent", "secret": "hunter2", "assets/docker-machine-driver-x": "a driver", "assets/.hidden": "x", "assets/sub/file": "x",
+		"drover": "the agent", "secret": "hunter2", "assets/docker-machine-driver-x": "a driver", "assets/.hidden": "x",
+		"assets/sub/file": "x",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {
 			t.Fatal(err)
@@ -125,17 +128,20 @@ func TestAssets(t *testing.T) {
 	get := func(name string) *httptest.ResponseRecorder {
 		return record(handler, newRequest(t, http.MethodGet, assetsPrefix+name))
 	}
-	for name, want := range map[string]string{ownAgent(): "the agent", "docker-machine-driver-x": "a driver", uninstallName: uninstallScript} {
+	for name, want := range map[string]string{ownAgent(): "the agent", "docker-machine-driver-x": "a driver",
+		uninstallName: uninstallScript} {
 		if got := get(name); got.Code != http.StatusOK || got.Body.String() != want {
 			t.Errorf("%s: status %d, %d bytes", name, got.Code, got.Body.Len())
 		}
 	}
-	for _, name := range []string{"", ".", "..", ".hidden", "link", "sub", "sub/file", "../secret", "rancher-system-agent-pdp11", strings.Repeat("a", 200)} {
+	for _, name := range []string{"", ".", "..", ".hidden", "link", "sub", "sub/file", "../secret",
+		"rancher-system-agent-pdp11", strings.Repeat("a", 200)} {
 		if got := get(name); got.Code == http.StatusOK || strings.Contains(got.Body.String(), "hunter2") {
 			t.Errorf("%q: status %d, body %s", name, got.Code, got.Body)
 		}
 	}
-	if got := record(handler, newRequest(t, http.MethodPost, assetsPrefix+ownAgent())); got.Code != http.StatusMethodNotAllowed {
+	if got := record(handler, newRequest(t, http.MethodPost, assetsPrefix+ownAgent())); got.Code !=
+		http.StatusMethodNotAllowed {
 		t.Errorf("post: status %d", got.Code)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "assets", ownAgent()), []byte("upstream's agent"), 0o600); err != nil {
@@ -154,8 +160,10 @@ func TestInstallScript_KnowsTheServer(t *testing.T) {
 	}
 	script := record(handler, newRequest(t, http.MethodGet, installPath)).Body.String()
 	for _, want := range []string{
-		"#!/usr/bin/env sh\n", `CATTLE_AGENT_BINARY_BASE_URL="https://drover.example.com/assets"`, `CATTLE_SERVER="${CATTLE_SERVER:-https://drover.example.com}"`,
-		`CATTLE_CA_CHECKSUM="${CATTLE_CA_CHECKSUM:-` + naming.CAChecksum(string(w.options.CACerts)) + `}"`, "CATTLE_AGENT_BINARY_CHECKSUM_" + runtime.GOARCH + "=",
+		"#!/usr/bin/env sh\n", `CATTLE_AGENT_BINARY_BASE_URL="https://drover.example.com/assets"`,
+		`CATTLE_SERVER="${CATTLE_SERVER:-https://drover.example.com}"`,
+		`CATTLE_CA_CHECKSUM="${CATTLE_CA_CHECKSUM:-` + naming.CAChecksum(string(w.options.CACerts)) + `}"`,
+		"CATTLE_AGENT_BINARY_CHECKSUM_" + runtime.GOARCH + "=",
 	} {
 		if !strings.Contains(script, want) {
 			t.Errorf("the script does not contain %s", want)
@@ -186,7 +194,8 @@ func install(t *testing.T, w *world, script string, environment ...string) (outp
 }
 
 // installWith is install with a given shell, including the script's flags.
-func installWith(t *testing.T, w *world, script string, shell []string, environment ...string) (output, root string, err error) {
+func installWith(t *testing.T, w *world, script string, shell []string, environment ...string) (output, root string,
+	err error) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("the install script needs root")
@@ -196,7 +205,9 @@ func installWith(t *testing.T, w *world, script string, shell []string, environm
 	for path, content := range map[string]string{
 		filepath.Join(bin, "systemctl"): "#!/bin/sh\necho \"$*\" >> " + root + "/systemctl.log\n",
 		// Like the real binary, it is the agent only under that name.
-		filepath.Join(root, "agent"): "#!/bin/sh\ncase ${0##*/} in rancher-system-agent*) ;; *) exit 64 ;; esac\n[ \"$1\" = validate-connection ] && grep -q secretName \"$2\" && stat -c %a \"$2\" > " + root + "/mode\n",
+		filepath.Join(root,
+			"agent"): "#!/bin/sh\ncase ${0##*/} in rancher-system-agent*) ;; *) exit 64 ;; esac\n[ \"$1\" = " +
+			"validate-connection ] && grep -q secretName \"$2\" && stat -c %a \"$2\" > " + root + "/mode\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -222,9 +233,12 @@ func installWith(t *testing.T, w *world, script string, shell []string, environm
 	cmd := exec.CommandContext(t.Context(), shell[0], shell[1:]...)
 	cmd.Stdin = strings.NewReader(script)
 	cmd.Env = append([]string{
-		"PATH=" + bin + ":" + os.Getenv("PATH"), "CATTLE_SERVER=" + server.URL, "CATTLE_TOKEN=" + naming.TokenHash(bootstrapJWT), "CATTLE_ROLE_NONE=true",
-		"CATTLE_CA_CHECKSUM=" + naming.CAChecksum(string(w.options.CACerts)), "CATTLE_AGENT_CONFIG_DIR=" + root + "/etc", "CATTLE_AGENT_VAR_DIR=" + root + "/var",
-		"CATTLE_AGENT_BIN_PREFIX=" + root + "/usr", "CATTLE_AGENT_SYSTEMD_DIR=" + root + "/units", "CATTLE_ID=" + someID, "HTTPS_PROXY=", "NO_PROXY=example.com",
+		"PATH=" + bin + ":" + os.Getenv("PATH"), "CATTLE_SERVER=" + server.URL, "CATTLE_TOKEN=" +
+			naming.TokenHash(bootstrapJWT), "CATTLE_ROLE_NONE=true",
+		"CATTLE_CA_CHECKSUM=" + naming.CAChecksum(string(w.options.CACerts)), "CATTLE_AGENT_CONFIG_DIR=" + root +
+			"/etc", "CATTLE_AGENT_VAR_DIR=" + root + "/var",
+		"CATTLE_AGENT_BIN_PREFIX=" + root + "/usr", "CATTLE_AGENT_SYSTEMD_DIR=" + root + "/units", "CATTLE_ID=" +
+			someID, "HTTPS_PROXY=", "NO_PROXY=example.com",
 	}, environment...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -246,7 +260,8 @@ func TestInstallScript_InstallsAndConnects(t *testing.T) {
 		}
 		return string(data)
 	}
-	if got := read("var/rancher2_connection_info.json"); !strings.Contains(got, planJWT) || !strings.Contains(got, `"secretName":"b-machine-plan"`) {
+	if got := read("var/rancher2_connection_info.json"); !strings.Contains(got, planJWT) ||
+		!strings.Contains(got, `"secretName":"b-machine-plan"`) {
 		t.Errorf("connection = %s", got)
 	}
 	if got := strings.TrimSpace(read("mode")); got != "600" {
@@ -255,13 +270,16 @@ func TestInstallScript_InstallsAndConnects(t *testing.T) {
 	if got := strings.TrimSpace(read("etc/cattle-id")); got != someID {
 		t.Errorf("id = %s", got)
 	}
-	for _, want := range []string{"workDirectory: " + root + "/var/work", "remoteEnabled: true", "localEnabled: false", "connectionInfoFile: " + root + "/var/rancher2_connection_info.json", "interlockDirectory: " + root + "/var/interlock"} {
+	for _, want := range []string{"workDirectory: " + root + "/var/work", "remoteEnabled: true", "localEnabled: false",
+		"connectionInfoFile: " + root + "/var/rancher2_connection_info.json", "interlockDirectory: " + root +
+			"/var/interlock"} {
 		if !strings.Contains(read("etc/config.yaml"), want) {
 			t.Errorf("the configuration does not contain %s:\n%s", want, read("etc/config.yaml"))
 		}
 	}
 	unit := read("units/rancher-system-agent.service")
-	for _, want := range []string{"Restart=always", "RestartSec=5s", "CATTLE_AGENT_CONFIG=" + root + "/etc/config.yaml", "ExecStart=" + root + "/usr/bin/rancher-system-agent sentinel"} {
+	for _, want := range []string{"Restart=always", "RestartSec=5s", "CATTLE_AGENT_CONFIG=" + root + "/etc/config.yaml",
+		"ExecStart=" + root + "/usr/bin/rancher-system-agent sentinel"} {
 		if !strings.Contains(unit, want) {
 			t.Errorf("the unit does not contain %s:\n%s", want, unit)
 		}
@@ -269,10 +287,13 @@ func TestInstallScript_InstallsAndConnects(t *testing.T) {
 	if got := read("units/rancher-system-agent.env"); !strings.Contains(got, "NO_PROXY=example.com") {
 		t.Errorf("environment file = %s", got)
 	}
-	if got := read("systemctl.log"); !strings.HasSuffix(got, "daemon-reload\nenable rancher-system-agent\nrestart rancher-system-agent\n") {
+	if got := read("systemctl.log"); !strings.HasSuffix(got,
+		"daemon-reload\nenable rancher-system-agent\nrestart rancher-system-agent\n") {
 		t.Errorf("systemctl got: %s", got)
 	}
-	for path, want := range map[string]os.FileMode{"etc/config.yaml": 0o600, "etc/cattle-id": 0o600, "var/rancher2_connection_info.json": 0o600, "usr/bin/rancher-system-agent": 0o755, "units/rancher-system-agent.env": 0o600, "var": 0o700 | os.ModeDir} {
+	for path, want := range map[string]os.FileMode{"etc/config.yaml": 0o600, "etc/cattle-id": 0o600,
+		"var/rancher2_connection_info.json": 0o600, "usr/bin/rancher-system-agent": 0o755,
+		"units/rancher-system-agent.env": 0o600, "var": 0o700 | os.ModeDir} {
 		if info, err := os.Stat(filepath.Join(root, path)); err != nil || info.Mode() != want {
 			t.Errorf("%s has mode %v, %v; want %v", path, info.Mode(), err, want)
 		}
@@ -300,17 +321,21 @@ func TestInstallScript_TracesNoSecret(t *testing.T) {
 			arguments   []string
 			environment []string
 		}{
-			"DEBUG=1, token in the environment":   {arguments: []string{"-s"}, environment: []string{"DEBUG=1"}},
-			"DEBUG=1, token by flag":              {arguments: []string{"-s", "--", "--token", token}, environment: []string{"DEBUG=1", "CATTLE_TOKEN="}},
-			"a shell with tracing":                {arguments: []string{"-x", "-s", "--", "-t", token}},
-			"a machine that creates its identity": {arguments: []string{"-s"}, environment: []string{"DEBUG=1", "CATTLE_ID="}},
-			"a proxy with a password":             {arguments: []string{"-s"}, environment: []string{"DEBUG=1", "http_proxy=http://me:hunter2@127.0.0.1:1"}},
+			"DEBUG=1, token in the environment": {arguments: []string{"-s"}, environment: []string{"DEBUG=1"}},
+			"DEBUG=1, token by flag": {arguments: []string{"-s", "--", "--token", token},
+				environment: []string{"DEBUG=1", "CATTLE_TOKEN="}},
+			"a shell with tracing": {arguments: []string{"-x", "-s", "--", "-t", token}},
+			"a machine that creates its identity": {arguments: []string{"-s"},
+				environment: []string{"DEBUG=1", "CATTLE_ID="}},
+			"a proxy with a password": {arguments: []string{"-s"},
+				environment: []string{"DEBUG=1", "http_proxy=http://me:hunter2@127.0.0.1:1"}},
 		} {
 			t.Run(shell+": "+title, func(t *testing.T) {
 				w := newWorld(t)
 				w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(&clusterv1.Machine{}, nil)
 				w.expectUse()
-				output, root, err := installWith(t, w, InstallScript(), slices.Concat(name, tc.arguments), tc.environment...)
+				output, root, err := installWith(t, w, InstallScript(), slices.Concat(name, tc.arguments),
+					tc.environment...)
 				if err != nil || !strings.Contains(output, "+ find_places") {
 					t.Fatalf("%v, or no trace:\n%s", err, output)
 				}
@@ -318,7 +343,8 @@ func TestInstallScript_TracesNoSecret(t *testing.T) {
 				if err != nil || len(strings.TrimSpace(string(id))) < 16 {
 					t.Fatalf("identity %q, %v", id, err)
 				}
-				for _, secret := range []string{token, bootstrapJWT, planJWT, strings.TrimSpace(string(id)), "hunter2"} {
+				for _, secret := range []string{token, bootstrapJWT, planJWT, strings.TrimSpace(string(id)),
+					"hunter2"} {
 					if strings.Contains(output, secret) {
 						t.Errorf("%s is in the trace:\n%s", secret, output)
 					}
@@ -358,7 +384,8 @@ func TestInstallScript_ShowsTheRefusalOfTheServer(t *testing.T) {
 	w.bound("m", "first")
 	script := strings.NewReplacer("TRIES=4500", "TRIES=2", "PAUSE=5", "PAUSE=0").Replace(InstallScript())
 	output, _, err := install(t, w, script)
-	if err == nil || !strings.Contains(output, "answered 409: this machine is already registered with another identity") {
+	if err == nil ||
+		!strings.Contains(output, "answered 409: this machine is already registered with another identity") {
 		t.Errorf("%v\n%s", err, output)
 	}
 }
@@ -368,12 +395,16 @@ func TestInstallScript_Refusals(t *testing.T) {
 		environment []string
 		want        string
 	}{
-		"another authority than expected": {environment: []string{"CATTLE_CA_CHECKSUM=" + strings.Repeat("0", 64)}, want: "expected 0000"},
-		"damaged agent":                   {environment: []string{"CATTLE_AGENT_BINARY_CHECKSUM=" + strings.Repeat("0", 64)}, want: "download has SHA-256"},
-		"no role":                         {environment: []string{"CATTLE_ROLE_NONE=false"}, want: "at least one role"},
-		"no token":                        {environment: []string{"CATTLE_TOKEN="}, want: "the token must be given"},
-		"plain http":                      {environment: []string{"CATTLE_SERVER=http://127.0.0.1"}, want: "must be an https URL"},
-		"strict without checksum":         {environment: []string{"CATTLE_CA_CHECKSUM=", "STRICT_VERIFY=true"}, want: "strict verification needs"},
+		"another authority than expected": {environment: []string{"CATTLE_CA_CHECKSUM=" + strings.Repeat("0", 64)},
+			want: "expected 0000"},
+		"damaged agent": {environment: []string{"CATTLE_AGENT_BINARY_CHECKSUM=" + strings.Repeat("0", 64)},
+			want: "download has SHA-256"},
+		"no role":  {environment: []string{"CATTLE_ROLE_NONE=false"}, want: "at least one role"},
+		"no token": {environment: []string{"CATTLE_TOKEN="}, want: "the token must be given"},
+		"plain http": {environment: []string{"CATTLE_SERVER=http://127.0.0.1"},
+			want: "must be an https URL"},
+		"strict without checksum": {environment: []string{"CATTLE_CA_CHECKSUM=", "STRICT_VERIFY=true"},
+			want: "strict verification needs"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

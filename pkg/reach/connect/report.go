@@ -97,7 +97,8 @@ func (s reports) at(version, namespace, name string) (*corev1.Secret, error) {
 		return nil, fmt.Errorf("read plan secret: %w", err)
 	}
 	if secret.ResourceVersion != version {
-		return nil, apierrors.NewConflict(corev1.Resource("secrets"), name, errors.New("the Secret has changed; read it again"))
+		return nil, apierrors.NewConflict(corev1.Resource("secrets"), name,
+			errors.New("the Secret has changed; read it again"))
 	}
 	return secret, nil
 }

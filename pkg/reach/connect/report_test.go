@@ -26,7 +26,8 @@ func storedPlan() *corev1.Secret {
 	secret.Annotations = map[string]string{rkev1.JoinedToAnnotation: "https://198.18.0.5:9345"}
 	secret.OwnerReferences = owners("RKEBootstrap", "b", "boot-uid")
 	secret.Data = map[string][]byte{
-		nodeplan.KeyPlan: []byte("{}"), nodeplan.KeyMaxFailures: []byte("3"), nodeplan.KeyAppliedPlan: []byte("{}"), "foreign": []byte("kept"),
+		nodeplan.KeyPlan: []byte("{}"), nodeplan.KeyMaxFailures: []byte("3"), nodeplan.KeyAppliedPlan: []byte("{}"),
+		"foreign":                []byte("kept"),
 		nodeplan.KeyFailureCount: []byte("1"), nodeplan.KeyProbeStatuses: []byte("{}"),
 	}
 	return secret
@@ -77,7 +78,8 @@ func TestReport_CopiesOnlyTheAgentsKeys(t *testing.T) {
 	sent.Finalizers = []string{"never-delete-me"}
 	sent.StringData = map[string]string{nodeplan.KeyPlan: "evil"}
 	sent.Data = map[string][]byte{
-		nodeplan.KeyPlan: []byte("evil"), nodeplan.KeyAppliedPlan: []byte("evil"), nodeplan.KeyMaxFailures: []byte("-1"), "new": []byte("evil"),
+		nodeplan.KeyPlan: []byte("evil"), nodeplan.KeyAppliedPlan: []byte("evil"),
+		nodeplan.KeyMaxFailures: []byte("-1"), "new": []byte("evil"),
 		nodeplan.KeyFailureCount: []byte("0"), nodeplan.KeyAppliedChecksum: []byte("sum"), nodeplan.KeyPlanState: {},
 	}
 	response, received := w.put(t, encodeSecret(t, sent), "application/json; charset=utf-8")
@@ -87,7 +89,8 @@ func TestReport_CopiesOnlyTheAgentsKeys(t *testing.T) {
 	want := storedPlan()
 	want.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
 	delete(want.Data, nodeplan.KeyProbeStatuses)
-	want.Data[nodeplan.KeyFailureCount], want.Data[nodeplan.KeyAppliedChecksum], want.Data[nodeplan.KeyPlanState] = []byte("0"), []byte("sum"), []byte{}
+	want.Data[nodeplan.KeyFailureCount], want.Data[nodeplan.KeyAppliedChecksum], want.Data[nodeplan.KeyPlanState] =
+		[]byte("0"), []byte("sum"), []byte{}
 	var got corev1.Secret
 	if err := json.Unmarshal(received, &got); err != nil {
 		t.Fatal(err)
@@ -107,7 +110,8 @@ func TestReport_FirstReportIntoAnEmptySecret(t *testing.T) {
 	w.add(w.secrets, empty)
 	sent := empty.DeepCopy()
 	sent.Data = map[string][]byte{nodeplan.KeyProbeStatuses: []byte("{}")}
-	if response, received := w.put(t, encodeSecret(t, sent), "application/json"); response.StatusCode != http.StatusOK || !bytes.Contains(received, []byte("probe-statuses")) {
+	if response, received := w.put(t, encodeSecret(t, sent), "application/json"); response.StatusCode !=
+		http.StatusOK || !bytes.Contains(received, []byte("probe-statuses")) {
 		t.Errorf("status %d, %s", response.StatusCode, received)
 	}
 }
@@ -151,15 +155,18 @@ func TestReport_VersionsDecide(t *testing.T) {
 func TestReport_RefusesInvalidBodies(t *testing.T) {
 	valid := string(encodeSecret(t, storedPlan()))
 	tests := map[string]struct{ body, contentType string }{
-		"another secret":    {strings.ReplaceAll(valid, "b-machine-plan", "o-machine-plan"), "application/json"},
-		"another namespace": {strings.ReplaceAll(valid, `"namespace":"ns"`, `"namespace":"kube-system"`), "application/json"},
-		"without version":   {strings.ReplaceAll(valid, `"resourceVersion":"7"`, `"resourceVersion":""`), "application/json"},
-		"not JSON":          {"k8s\x00", "application/json"},
-		"broken protobuf":   {"k8s\x00", "application/vnd.kubernetes.protobuf"},
-		"another kind":      {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b-machine-plan","namespace":"ns","resourceVersion":"7"}}`, "application/json"},
-		"YAML":              {valid, "application/yaml"},
-		"no content type":   {valid, ""},
-		"empty":             {"", "application/json"},
+		"another secret": {strings.ReplaceAll(valid, "b-machine-plan", "o-machine-plan"), "application/json"},
+		"another namespace": {strings.ReplaceAll(valid, `"namespace":"ns"`, `"namespace":"kube-system"`),
+			"application/json"},
+		"without version": {strings.ReplaceAll(valid, `"resourceVersion":"7"`, `"resourceVersion":""`),
+			"application/json"},
+		"not JSON":        {"k8s\x00", "application/json"},
+		"broken protobuf": {"k8s\x00", "application/vnd.kubernetes.protobuf"},
+		"another kind": {
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b-machine-plan","namespace":"ns","resourceVersion":"7"}}`, "application/json"},
+		"YAML":            {valid, "application/yaml"},
+		"no content type": {valid, ""},
+		"empty":           {"", "application/json"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +187,8 @@ func TestReport_AmbiguousJSON(t *testing.T) {
 	body := `{"metadata":{"name":"b-machine-plan","namespace":"ns","resourceVersion":"7","labels":{"rke.cattle.io/etcd-role":"true"}},` +
 		`"Data":{"plan":"ZXZpbA=="},"data":{"plan":"ZXZpbA==","success-count":"Mg=="},"DATA":{"plan":"ZXZpbA=="},"Metadata":{"labels":{"a":"b"}}}`
 	response, received := w.put(t, []byte(body), "application/json")
-	if response.StatusCode != http.StatusOK || bytes.Contains(received, []byte("ZXZpbA==")) || bytes.Contains(received, []byte("etcd-role")) || !bytes.Contains(received, []byte(`"success-count":"Mg=="`)) {
+	if response.StatusCode != http.StatusOK || bytes.Contains(received, []byte("ZXZpbA==")) ||
+		bytes.Contains(received, []byte("etcd-role")) || !bytes.Contains(received, []byte(`"success-count":"Mg=="`)) {
 		t.Errorf("status %d, the API server received %s", response.StatusCode, received)
 	}
 }
@@ -199,7 +207,8 @@ func TestReport_Protobuf(t *testing.T) {
 		t.Fatal(err)
 	}
 	response, received := w.put(t, body, runtime.ContentTypeProtobuf)
-	if response.StatusCode != http.StatusOK || !bytes.Contains(received, []byte(`"success-count":"NQ=="`)) || w.reached()[0].Header.Get("Content-Type") != "application/json" {
+	if response.StatusCode != http.StatusOK || !bytes.Contains(received, []byte(`"success-count":"NQ=="`)) ||
+		w.reached()[0].Header.Get("Content-Type") != "application/json" {
 		t.Errorf("status %d, the API server received %s", response.StatusCode, received)
 	}
 }

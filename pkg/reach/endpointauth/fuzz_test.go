@@ -15,7 +15,8 @@ func FuzzAuthenticate(f *testing.F) {
 	good := w.token(w.keys)
 	f.Add([]byte(review("v1", good)))
 	f.Add([]byte(review("v1beta1", good[:len(good)-1])))
-	f.Add([]byte(review("v1", "eyJhbGciOiJub25lIn0.eyJpc3MiOiJkcm92ZXIuaW8vY2x1c3Rlci1lbmRwb2ludCIsInN1YiI6ImphbmUifQ.")))
+	f.Add([]byte(
+		review("v1", "eyJhbGciOiJub25lIn0.eyJpc3MiOiJkcm92ZXIuaW8vY2x1c3Rlci1lbmRwb2ludCIsInN1YiI6ImphbmUifQ.")))
 	f.Add([]byte(`{"kind":"TokenReview"}`))
 	f.Add([]byte(`{"spec":{"token":{}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {

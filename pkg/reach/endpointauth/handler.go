@@ -70,19 +70,22 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) {
 	// Both versions have the same fields here.
 	var review authenticationv1.TokenReview
 	if json.Unmarshal(body, &review) != nil || review.Kind != "TokenReview" || !known(review.APIVersion) {
-		http.Error(w, "the body must be a TokenReview of "+authenticationv1.SchemeGroupVersion.String()+" or "+authenticationv1beta1.SchemeGroupVersion.String(),
+		http.Error(w, "the body must be a TokenReview of "+authenticationv1.SchemeGroupVersion.String()+" or "+
+			authenticationv1beta1.SchemeGroupVersion.String(),
 			http.StatusBadRequest)
 		return
 	}
 	answer := authenticationv1.TokenReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "TokenReview"}, Status: h.review(review.Spec.Token),
+		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "TokenReview"},
+		Status:   h.review(review.Spec.Token),
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer) // fails only when the client has disconnected
 }
 
 func known(version string) bool {
-	return version == authenticationv1.SchemeGroupVersion.String() || version == authenticationv1beta1.SchemeGroupVersion.String()
+	return version == authenticationv1.SchemeGroupVersion.String() ||
+		version == authenticationv1beta1.SchemeGroupVersion.String()
 }
 
 // review returns the user of a token. It returns no audiences: a token is valid for the API server that asks, which

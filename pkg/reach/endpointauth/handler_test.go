@@ -83,7 +83,8 @@ func (w *world) token(keys endpointtoken.Keys) string {
 	w.Helper()
 	token, err := keys.Sign(endpointtoken.Claims{
 		ID: "id-1", Audience: audience, Issued: noon, Expires: noon.Add(time.Hour),
-		User: authenticationv1.UserInfo{Username: "jane", UID: "u-7", Groups: []string{"developers", "system:authenticated"}},
+		User: authenticationv1.UserInfo{Username: "jane", UID: "u-7",
+			Groups: []string{"developers", "system:authenticated"}},
 	})
 	w.must(err)
 	return token
@@ -106,7 +107,8 @@ func (w *world) asks(body string) (int, string) {
 
 // review is the request of an API server.
 func review(version, token string) string {
-	return fmt.Sprintf(`{"kind":"TokenReview","apiVersion":"authentication.k8s.io/%s","metadata":{"creationTimestamp":null},"spec":{"token":%q,"audiences":["https://kubernetes.default.svc"]},"status":{"user":{}}}`, version, token)
+	return fmt.Sprintf(
+		`{"kind":"TokenReview","apiVersion":"authentication.k8s.io/%s","metadata":{"creationTimestamp":null},"spec":{"token":%q,"audiences":["https://kubernetes.default.svc"]},"status":{"user":{}}}`, version, token)
 }
 
 const (
@@ -124,15 +126,20 @@ func TestHandler_AnswersReviews(t *testing.T) {
 		code int
 		want string
 	}{
-		"v1":                       {review("v1", good), 200, strings.ReplaceAll(jane, "VERSION", "v1")},
-		"v1beta1":                  {review("v1beta1", good), 200, strings.ReplaceAll(jane, "VERSION", "v1beta1")},
-		"a token with another key": {review("v1", w.token(w.draw())), 200, strings.ReplaceAll(strings.ReplaceAll(no, "VERSION", "v1"), "ERROR", endpointtoken.ErrUnknown.Error())},
-		"a token of another kind":  {review("v1", "hunter2"), 200, strings.ReplaceAll(nobody, "VERSION", "v1")},
-		"no token":                 {review("v1", ""), 200, strings.ReplaceAll(nobody, "VERSION", "v1")},
-		"an unknown version":       {review("v2", good), 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
-		"another kind":             {strings.Replace(review("v1", good), "TokenReview", "TokenRequest", 1), 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
-		"not JSON":                 {"hello", 400, "the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
-		"a body that is too large": {review("v1", strings.Repeat("a", largestReview)), 413, "the body is unreadable or too large for a TokenReview"},
+		"v1":      {review("v1", good), 200, strings.ReplaceAll(jane, "VERSION", "v1")},
+		"v1beta1": {review("v1beta1", good), 200, strings.ReplaceAll(jane, "VERSION", "v1beta1")},
+		"a token with another key": {review("v1", w.token(w.draw())), 200,
+			strings.ReplaceAll(strings.ReplaceAll(no, "VERSION", "v1"), "ERROR", endpointtoken.ErrUnknown.Error())},
+		"a token of another kind": {review("v1", "hunter2"), 200, strings.ReplaceAll(nobody, "VERSION", "v1")},
+		"no token":                {review("v1", ""), 200, strings.ReplaceAll(nobody, "VERSION", "v1")},
+		"an unknown version": {review("v2", good), 400,
+			"the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
+		"another kind": {strings.Replace(review("v1", good), "TokenReview", "TokenRequest", 1), 400,
+			"the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
+		"not JSON": {"hello", 400,
+			"the body must be a TokenReview of authentication.k8s.io/v1 or authentication.k8s.io/v1beta1"},
+		"a body that is too large": {review("v1", strings.Repeat("a", largestReview)), 413,
+			"the body is unreadable or too large for a TokenReview"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, body := w.of(t).asks(c.body)
@@ -141,7 +148,8 @@ func TestHandler_AnswersReviews(t *testing.T) {
 			}
 		})
 	}
-	if strings.Contains(w.log.String(), good) || strings.Contains(w.log.String(), "hunter2") || strings.Contains(w.log.String(), "jane") {
+	if strings.Contains(w.log.String(), good) || strings.Contains(w.log.String(), "hunter2") ||
+		strings.Contains(w.log.String(), "jane") {
 		t.Errorf("the log contains tokens: %s", w.log)
 	}
 }
@@ -149,7 +157,8 @@ func TestHandler_AnswersReviews(t *testing.T) {
 func TestHandler_OtherRequests(t *testing.T) {
 	w := newWorld(t)
 	for request, want := range map[string]int{
-		"GET " + Path: 405, "PUT " + Path: 405, "POST /": 404, "POST " + Path + "/": 404, "GET /healthz": 200, "GET /readyz": 200,
+		"GET " + Path: 405, "PUT " + Path: 405, "POST /": 404, "POST " + Path + "/": 404, "GET /healthz": 200,
+		"GET /readyz": 200,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		answer := httptest.NewRecorder()
@@ -188,7 +197,10 @@ func TestHandler_FollowsTheFile(t *testing.T) {
 	}
 	w.trusts(w.keys)
 	for name, spoil := range map[string]func(){
-		"spoiled": func() { w.writes("{") }, "gone": func() { w.must(os.Remove(w.file)); w.time = w.time.Add(lookAgain) },
+		"spoiled": func() { w.writes("{") }, "gone": func() {
+			w.must(os.Remove(w.file))
+			w.time = w.time.Add(lookAgain)
+		},
 	} {
 		spoil()
 		status := w.status(before)
@@ -216,10 +228,13 @@ func TestRun(t *testing.T) {
 	w.must(err)
 	defer taken.Close()
 	for address, want := range map[string]string{
-		"0.0.0.0:6440": "must be a loopback address", "example.com:6440": "must be a loopback address", "6440": "must be HOST:PORT",
-		taken.Addr().String(): "address already in use", strings.Replace(taken.Addr().String(), "127.0.0.1", "localhost", 1): "address already in use",
+		"0.0.0.0:6440": "must be a loopback address", "example.com:6440": "must be a loopback address",
+		"6440":                "must be HOST:PORT",
+		taken.Addr().String(): "address already in use", strings.Replace(taken.Addr().String(), "127.0.0.1",
+			"localhost", 1): "address already in use",
 	} {
-		if err := Run(t.Context(), Options{Address: address, TrustFile: w.file, Log: log}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Run(t.Context(), Options{Address: address, TrustFile: w.file, Log: log}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", address, err, want)
 		}
 	}

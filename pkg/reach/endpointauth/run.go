@@ -30,8 +30,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	server := &http.Server{
-		Handler: NewHandler(o.TrustFile, o.Log), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: NewHandler(o.TrustFile, o.Log), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 10 * time.Second,
+		IdleTimeout:  2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	ended := make(chan error, len(listeners))
 	for _, listener := range listeners {

@@ -34,7 +34,8 @@ var (
 // Wanted reports whether a Cluster shall have an endpoint. Drover does not configure the API servers of imported
 // clusters.
 func Wanted(cluster *provv1.Cluster) bool {
-	return cluster.Spec.RKEConfig != nil && cluster.Spec.LocalClusterAuthEndpoint.Enabled && cluster.DeletionTimestamp == nil
+	return cluster.Spec.RKEConfig != nil && cluster.Spec.LocalClusterAuthEndpoint.Enabled &&
+		cluster.DeletionTimestamp == nil
 }
 
 // For returns the keys and audience for tokens of a cluster. management and secret are nil if they do not exist. The

@@ -26,15 +26,19 @@ func TestFor(t *testing.T) {
 		want string // "" for none
 		is   error
 	}{
-		"complete":                    {func(*facts) {}, "", nil},
-		"disabled":                    {func(f *facts) { f.cluster.Spec.LocalClusterAuthEndpoint.Enabled = false }, "spec.localClusterAuthEndpoint.enabled", ErrOff},
-		"imported":                    {func(f *facts) { f.cluster.Spec.RKEConfig = nil }, "imported", ErrOff},
-		"being deleted":               {func(f *facts) { f.cluster.DeletionTimestamp = &now }, "being deleted", ErrOff},
-		"no keys":                     {func(f *facts) { f.secret = nil }, "do not exist yet", ErrNotYet},
-		"keys that are being deleted": {func(f *facts) { f.secret.DeletionTimestamp = &now }, "do not exist yet", ErrNotYet},
-		"no management cluster":       {func(f *facts) { f.management = nil }, "do not exist yet", ErrNotYet},
-		"another Secret has the name": {func(f *facts) { f.secret.Type = corev1.SecretTypeOpaque }, "fleet-default/demo-endpoint-keys must have type drover.io/endpoint-keys", ErrInvalidKeys},
-		"the key is invalid":          {func(f *facts) { f.secret.Data["current"] = nil }, "current must be an Ed25519 private key", ErrInvalidKeys},
+		"complete": {func(*facts) {}, "", nil},
+		"disabled": {func(f *facts) { f.cluster.Spec.LocalClusterAuthEndpoint.Enabled = false },
+			"spec.localClusterAuthEndpoint.enabled", ErrOff},
+		"imported":      {func(f *facts) { f.cluster.Spec.RKEConfig = nil }, "imported", ErrOff},
+		"being deleted": {func(f *facts) { f.cluster.DeletionTimestamp = &now }, "being deleted", ErrOff},
+		"no keys":       {func(f *facts) { f.secret = nil }, "do not exist yet", ErrNotYet},
+		"keys that are being deleted": {func(f *facts) { f.secret.DeletionTimestamp = &now }, "do not exist yet",
+			ErrNotYet},
+		"no management cluster": {func(f *facts) { f.management = nil }, "do not exist yet", ErrNotYet},
+		"another Secret has the name": {func(f *facts) { f.secret.Type = corev1.SecretTypeOpaque },
+			"fleet-default/demo-endpoint-keys must have type drover.io/endpoint-keys", ErrInvalidKeys},
+		"the key is invalid": {func(f *facts) { f.secret.Data["current"] = nil },
+			"current must be an Ed25519 private key", ErrInvalidKeys},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +46,8 @@ func TestFor(t *testing.T) {
 				cluster: &provv1.Cluster{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo"},
 					Spec: provv1.ClusterSpec{
-						RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true},
+						RKEConfig:                &provv1.RKEConfig{},
+						LocalClusterAuthEndpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true},
 					},
 				},
 				management: &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1", UID: "uid-1"}},

@@ -78,7 +78,8 @@ func (k Keys) Turn(random io.Reader, now time.Time) (turned Keys, changed bool, 
 		if err != nil {
 			return k, false, err
 		}
-		return Keys{current: k.next, next: next, former: publicOf(k.current), since: now.UTC().Truncate(time.Second)}, true, nil
+		return Keys{current: k.next, next: next, former: publicOf(k.current), since: now.UTC().Truncate(time.Second)},
+			true, nil
 	case k.former != nil && age > MaxLife+leeway:
 		k.former = nil
 		return k, true, nil

@@ -63,7 +63,8 @@ func (k Keys) Sign(c Claims) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: k.current, KeyID: id}}, (&jose.SignerOptions{}).WithType("JWT"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA,
+		Key: jose.JSONWebKey{Key: k.current, KeyID: id}}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
 	}
@@ -76,7 +77,8 @@ func (k Keys) Sign(c Claims) (string, error) {
 	}
 	token, err := jwt.Signed(signer).Claims(own).Claims(jwt.Claims{
 		Issuer: Issuer, Subject: c.User.Username, Audience: jwt.Audience{c.Audience}, ID: c.ID,
-		IssuedAt: jwt.NewNumericDate(c.Issued), NotBefore: jwt.NewNumericDate(c.Issued), Expiry: jwt.NewNumericDate(c.Expires),
+		IssuedAt: jwt.NewNumericDate(c.Issued), NotBefore: jwt.NewNumericDate(c.Issued),
+		Expiry: jwt.NewNumericDate(c.Expires),
 	}).Serialize()
 	switch {
 	case err != nil:
@@ -155,7 +157,8 @@ func (t *Trust) Verify(token string, now time.Time) (authenticationv1.UserInfo, 
 	if err := t.check(claims, now); err != nil {
 		return none, err
 	}
-	user := authenticationv1.UserInfo{Username: claims.Subject, UID: own.UID, Groups: own.Groups, Extra: map[string]authenticationv1.ExtraValue{}}
+	user := authenticationv1.UserInfo{Username: claims.Subject, UID: own.UID, Groups: own.Groups,
+		Extra: map[string]authenticationv1.ExtraValue{}}
 	for key, values := range own.Extra {
 		user.Extra[key] = values
 	}
@@ -168,7 +171,8 @@ func (t *Trust) Verify(token string, now time.Time) (authenticationv1.UserInfo, 
 
 // check validates the claims of a token with a valid signature.
 func (t *Trust) check(claims jwt.Claims, now time.Time) error {
-	if claims.Expiry == nil || claims.IssuedAt == nil || claims.ID == "" || claims.Expiry.Time().Sub(claims.IssuedAt.Time()) > MaxLife {
+	if claims.Expiry == nil || claims.IssuedAt == nil || claims.ID == "" ||
+		claims.Expiry.Time().Sub(claims.IssuedAt.Time()) > MaxLife {
 		return ErrExpired // or would never expire
 	}
 	if len(claims.Audience) != 1 || claims.Audience[0] != t.Audience || t.Audience == "" {
@@ -191,11 +195,13 @@ const (
 // mayBeNamed reports whether a token may be for a user. Drover never passes Kubernetes' built-in names to a cluster,
 // and its administrator group is not for users. A token with such a name would be a mistake, or made with a stolen key.
 func mayBeNamed(user authenticationv1.UserInfo) bool {
-	if user.Username == "" || strings.HasPrefix(user.Username, systemPrefix) && !strings.HasPrefix(user.Username, droverPrefix) {
+	if user.Username == "" || strings.HasPrefix(user.Username, systemPrefix) &&
+		!strings.HasPrefix(user.Username, droverPrefix) {
 		return false
 	}
 	return !slices.ContainsFunc(user.Groups, func(group string) bool {
-		system := strings.HasPrefix(group, systemPrefix) && !strings.HasPrefix(group, droverPrefix) && group != everybody
+		system := strings.HasPrefix(group, systemPrefix) && !strings.HasPrefix(group, droverPrefix) &&
+			group != everybody
 		return group == "" || system || group == adminGroup || strings.HasPrefix(group, "kubeadm:")
 	})
 }

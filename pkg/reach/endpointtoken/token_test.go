@@ -49,7 +49,8 @@ func jane(edits ...func(*Claims)) Claims {
 	c := Claims{
 		ID: "id-1", Audience: here, Issued: noon, Expires: noon.Add(DefaultLife),
 		User: authenticationv1.UserInfo{
-			Username: "jane", UID: "u-7", Groups: []string{"developers", "system:authenticated", "system:drover:serviceaccounts:ns"},
+			Username: "jane", UID: "u-7", Groups: []string{"developers", "system:authenticated",
+				"system:drover:serviceaccounts:ns"},
 			Extra: map[string]authenticationv1.ExtraValue{"example.com/scopes": {"a", "b"}},
 		},
 	}
@@ -118,7 +119,8 @@ func TestVerify_Refuses(t *testing.T) {
 	check(t, err)
 	own := jose.JSONWebKey{Key: k.current, KeyID: id}
 	claims := func(edits ...any) map[string]any {
-		c := map[string]any{"iss": Issuer, "sub": "jane", "aud": here, "jti": "x", "iat": noon.Unix(), "exp": noon.Add(time.Hour).Unix()}
+		c := map[string]any{"iss": Issuer, "sub": "jane", "aud": here, "jti": "x", "iat": noon.Unix(),
+			"exp": noon.Add(time.Hour).Unix()}
 		for i := 0; i < len(edits); i += 2 {
 			c[edits[i].(string)] = edits[i+1]
 		}
@@ -132,37 +134,56 @@ func TestVerify_Refuses(t *testing.T) {
 		at    time.Duration
 		want  error
 	}{
-		"of another cluster":                        {signed(t, k, jane(func(c *Claims) { c.Audience = Audience("c-m-2", "uid-2") })), 0, ErrAudience},
-		"of an earlier cluster with the same name":  {signed(t, k, jane(func(c *Claims) { c.Audience = Audience("c-m-1", "uid-0") })), 0, ErrAudience},
-		"for two clusters":                          {raw(t, jose.EdDSA, own, claims("aud", []string{here, "x"})), 0, ErrAudience},
-		"for no cluster":                            {raw(t, jose.EdDSA, own, claims("aud", "")), 0, ErrAudience},
-		"expired":                                   {good, DefaultLife + 2*leeway, ErrExpired},
-		"from the future":                           {good, -2 * leeway, ErrExpired},
-		"without an expiry":                         {raw(t, jose.EdDSA, own, claims("exp", nil)), 0, ErrExpired},
-		"without a start":                           {raw(t, jose.EdDSA, own, claims("iat", nil)), 0, ErrExpired},
-		"valid forever":                             {raw(t, jose.EdDSA, own, claims("exp", noon.AddDate(10, 0, 0).Unix())), 0, ErrExpired},
-		"of another issuer":                         {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere")), 0, ErrForeign},
-		"of another issuer, with Drover's audience": {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere", "sub", Issuer)), 0, ErrForeign},
-		"without a user":                            {raw(t, jose.EdDSA, own, claims("sub", "")), 0, ErrUser},
-		"of a node":                                 {raw(t, jose.EdDSA, own, claims("sub", "system:node:a")), 0, ErrUser},
-		"of system:masters":                         {raw(t, jose.EdDSA, own, claims("groups", []string{"a", "system:masters"})), 0, ErrUser},
-		"of kubeadm's administrators":               {raw(t, jose.EdDSA, own, claims("groups", []string{"kubeadm:cluster-admins"})), 0, ErrUser},
-		"of Drover itself":                          {raw(t, jose.EdDSA, own, claims("groups", []string{"system:drover:cluster-admin"})), 0, ErrUser},
-		"with another key":                          {signed(t, newKeys(t, 2), jane()), 0, ErrUnknown},
-		"with another key under the same name":      {raw(t, jose.EdDSA, jose.JSONWebKey{Key: newKeys(t, 2).current, KeyID: id}, claims()), 0, ErrUnknown},
-		"with a key without a name":                 {raw(t, jose.EdDSA, k.current, claims()), 0, ErrUnknown},
-		"HMAC with the public key":                  {raw(t, jose.HS256, jose.JSONWebKey{Key: []byte(publicOf(k.current)), KeyID: id}, claims()), 0, ErrForeign},
-		"unsigned":                                  {noSignature(changed(t, good, 0, func(h map[string]any) { h["alg"] = "none" })), 0, ErrForeign},
-		"unsigned, with algorithm EdDSA":            {noSignature(good), 0, ErrUnknown},
-		"groups added after the signature":          {changed(t, good, 1, func(c map[string]any) { c["groups"] = []string{"admins"} }), 0, ErrUnknown},
-		"user changed after the signature":          {changed(t, good, 1, func(c map[string]any) { c["sub"] = "joe" }), 0, ErrUnknown},
-		"expiry changed after the signature":        {changed(t, good, 1, func(c map[string]any) { c["exp"] = noon.AddDate(0, 0, 6).Unix() }), 0, ErrUnknown},
-		"cut off":                                   {good[:len(good)-3], 0, ErrUnknown},
-		"another prefix":                            {"hunter2", 0, ErrForeign},
-		"nothing":                                   {"", 0, ErrForeign},
-		"too long":                                  {good + strings.Repeat("a", longest), 0, ErrForeign},
-		"JSON serialization":                        {`{"payload":"e30","protected":"e30","signature":"e30"}`, 0, ErrForeign},
-		"like a service account token":              {raw(t, jose.EdDSA, own, claims("iss", "https://kubernetes.default.svc")), 0, ErrForeign},
+		"of another cluster": {signed(t, k, jane(func(c *Claims) {
+			c.Audience = Audience("c-m-2", "uid-2")
+		})), 0, ErrAudience},
+		"of an earlier cluster with the same name": {signed(t, k, jane(func(c *Claims) {
+			c.Audience = Audience("c-m-1", "uid-0")
+		})), 0, ErrAudience},
+		"for two clusters":  {raw(t, jose.EdDSA, own, claims("aud", []string{here, "x"})), 0, ErrAudience},
+		"for no cluster":    {raw(t, jose.EdDSA, own, claims("aud", "")), 0, ErrAudience},
+		"expired":           {good, DefaultLife + 2*leeway, ErrExpired},
+		"from the future":   {good, -2 * leeway, ErrExpired},
+		"without an expiry": {raw(t, jose.EdDSA, own, claims("exp", nil)), 0, ErrExpired},
+		"without a start":   {raw(t, jose.EdDSA, own, claims("iat", nil)), 0, ErrExpired},
+		"valid forever":     {raw(t, jose.EdDSA, own, claims("exp", noon.AddDate(10, 0, 0).Unix())), 0, ErrExpired},
+		"of another issuer": {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere")), 0, ErrForeign},
+		"of another issuer, with Drover's audience": {raw(t, jose.EdDSA, own,
+			claims("iss", "https://elsewhere", "sub", Issuer)), 0, ErrForeign},
+		"without a user": {raw(t, jose.EdDSA, own, claims("sub", "")), 0, ErrUser},
+		"of a node":      {raw(t, jose.EdDSA, own, claims("sub", "system:node:a")), 0, ErrUser},
+		"of system:masters": {raw(t, jose.EdDSA, own,
+			claims("groups", []string{"a", "system:masters"})), 0, ErrUser},
+		"of kubeadm's administrators": {raw(t, jose.EdDSA, own,
+			claims("groups", []string{"kubeadm:cluster-admins"})), 0, ErrUser},
+		"of Drover itself": {raw(t, jose.EdDSA, own,
+			claims("groups", []string{"system:drover:cluster-admin"})), 0, ErrUser},
+		"with another key": {signed(t, newKeys(t, 2), jane()), 0, ErrUnknown},
+		"with another key under the same name": {
+			raw(t, jose.EdDSA, jose.JSONWebKey{Key: newKeys(t, 2).current, KeyID: id}, claims()), 0, ErrUnknown},
+		"with a key without a name": {raw(t, jose.EdDSA, k.current, claims()), 0, ErrUnknown},
+		"HMAC with the public key": {
+			raw(t, jose.HS256, jose.JSONWebKey{Key: []byte(publicOf(k.current)), KeyID: id}, claims()), 0, ErrForeign},
+		"unsigned": {noSignature(changed(t, good, 0, func(h map[string]any) {
+			h["alg"] = "none"
+		})), 0, ErrForeign},
+		"unsigned, with algorithm EdDSA": {noSignature(good), 0, ErrUnknown},
+		"groups added after the signature": {changed(t, good, 1, func(c map[string]any) {
+			c["groups"] = []string{"admins"}
+		}), 0, ErrUnknown},
+		"user changed after the signature": {changed(t, good, 1, func(c map[string]any) {
+			c["sub"] = "joe"
+		}), 0, ErrUnknown},
+		"expiry changed after the signature": {changed(t, good, 1, func(c map[string]any) {
+			c["exp"] = noon.AddDate(0, 0, 6).Unix()
+		}), 0, ErrUnknown},
+		"cut off":            {good[:len(good)-3], 0, ErrUnknown},
+		"another prefix":     {"hunter2", 0, ErrForeign},
+		"nothing":            {"", 0, ErrForeign},
+		"too long":           {good + strings.Repeat("a", longest), 0, ErrForeign},
+		"JSON serialization": {`{"payload":"e30","protected":"e30","signature":"e30"}`, 0, ErrForeign},
+		"like a service account token": {raw(t, jose.EdDSA, own, claims("iss", "https://kubernetes.default.svc")), 0,
+			ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,16 +204,18 @@ func TestSign_RefusesInvalidClaims(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t, 1)
 	for name, edit := range map[string]func(*Claims){
-		"no expiry":                        func(c *Claims) { c.Expires = time.Time{} },
-		"an expiry that is too late":       func(c *Claims) { c.Expires = noon.Add(MaxLife + time.Second) },
-		"no ID":                            func(c *Claims) { c.ID = "" },
-		"no audience":                      func(c *Claims) { c.Audience = "" },
-		"no user":                          func(c *Claims) { c.User.Username = "" },
-		"a service account of the cluster": func(c *Claims) { c.User.Username = "system:serviceaccount:kube-system:default" },
-		"Kubernetes' administrators":       func(c *Claims) { c.User.Groups = []string{"system:masters"} },
-		"Drover's own administrators":      func(c *Claims) { c.User.Groups = []string{adminGroup} },
-		"a machine identity":               func(c *Claims) { c.User.Username = "system:provisioning:fleet-default:demo" },
-		"too many groups":                  func(c *Claims) { c.User.Groups = []string{strings.Repeat("g", longest)} },
+		"no expiry":                  func(c *Claims) { c.Expires = time.Time{} },
+		"an expiry that is too late": func(c *Claims) { c.Expires = noon.Add(MaxLife + time.Second) },
+		"no ID":                      func(c *Claims) { c.ID = "" },
+		"no audience":                func(c *Claims) { c.Audience = "" },
+		"no user":                    func(c *Claims) { c.User.Username = "" },
+		"a service account of the cluster": func(c *Claims) {
+			c.User.Username = "system:serviceaccount:kube-system:default"
+		},
+		"Kubernetes' administrators":  func(c *Claims) { c.User.Groups = []string{"system:masters"} },
+		"Drover's own administrators": func(c *Claims) { c.User.Groups = []string{adminGroup} },
+		"a machine identity":          func(c *Claims) { c.User.Username = "system:provisioning:fleet-default:demo" },
+		"too many groups":             func(c *Claims) { c.User.Groups = []string{strings.Repeat("g", longest)} },
 	} {
 		if token, err := k.Sign(jane(edit)); err == nil {
 			t.Errorf("%s: signed as %s", name, token)
@@ -226,7 +249,8 @@ func TestKeys_Rotation(t *testing.T) {
 		by    *Trust
 		token string
 	}{
-		"a token of the old key": {trust(t, turned), old}, "a token of the new key": {trust(t, turned), fresh}, "a token of the new key, with old trust": {before, fresh},
+		"a token of the old key": {trust(t, turned), old}, "a token of the new key": {trust(t, turned), fresh},
+		"a token of the new key, with old trust": {before, fresh},
 	} {
 		if _, err := c.by.Verify(c.token, at.Add(time.Minute)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -267,7 +291,8 @@ func TestKeys_RoundTrip(t *testing.T) {
 	for _, name := range []string{"current", "next", "former", "since"} {
 		spoiled := maps.Clone(data)
 		spoiled[name] = []byte("hunter2")
-		if _, err := ParseKeys(spoiled); err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := ParseKeys(spoiled); err == nil || !strings.HasPrefix(err.Error(), name) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -46,7 +46,8 @@ func ParseTrust(content []byte) (*Trust, error) {
 	}
 	for i, key := range file.Keys {
 		if _, public := key.Key.(ed25519.PublicKey); !public || key.KeyID == "" || key.Algorithm != string(jose.EdDSA) {
-			return nil, fmt.Errorf("read public keys: keys[%d] must be an Ed25519 public key with kid, and alg EdDSA", i)
+			return nil, fmt.Errorf("read public keys: keys[%d] must be an Ed25519 public key with kid, and alg EdDSA",
+				i)
 		}
 	}
 	return &Trust{Audience: file.Audience, set: jose.JSONWebKeySet{Keys: file.Keys}}, nil

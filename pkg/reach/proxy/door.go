@@ -50,8 +50,10 @@ type through struct {
 }
 
 // NewDoor returns a Door. way returns from a cache how to reach a cluster. identity returns Drover's identity there.
-func NewDoor(direct *Clients, tunnels Tunnels, way func(types.NamespacedName) Way, identity func(types.NamespacedName) Identity) *Door {
-	return &Door{direct: direct, tunnels: tunnels, way: way, identity: identity, known: map[types.NamespacedName]through{}}
+func NewDoor(direct *Clients, tunnels Tunnels, way func(types.NamespacedName) Way,
+	identity func(types.NamespacedName) Identity) *Door {
+	return &Door{direct: direct, tunnels: tunnels, way: way, identity: identity,
+		known: map[types.NamespacedName]through{}}
 }
 
 // Client returns a client of a cluster. Its calls end after the deadline, and fail immediately while the agent is

@@ -30,10 +30,12 @@ func (a *agents) Transport(id string) (http.RoundTripper, error) {
 		return nil, errAway
 	}
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		a.asked = append(a.asked, id+" "+r.Method+" "+r.URL.Path+" as "+r.Header.Get("Impersonate-User")+" of "+strings.Join(r.Header.Values("Impersonate-Group"), ","))
+		a.asked = append(a.asked, id+" "+r.Method+" "+r.URL.Path+" as "+r.Header.Get("Impersonate-User")+" of "+
+			strings.Join(r.Header.Values("Impersonate-Group"), ","))
 		return &http.Response{
 			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-			Body: io.NopCloser(strings.NewReader(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"default"}}`)),
+			Body: io.NopCloser(
+				strings.NewReader(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"default"}}`)),
 		}, nil
 	}), nil
 }
@@ -50,9 +52,10 @@ func TestDoor(t *testing.T) {
 	t.Parallel()
 	demo := types.NamespacedName{Namespace: "n", Name: "demo"}
 	tunnels, way := &agents{connected: map[string]bool{}}, Way{}
-	door := NewDoor(NewClients(noSecrets{}, 0), tunnels, func(types.NamespacedName) Way { return way }, func(cluster types.NamespacedName) Identity {
-		return Identity{User: "drover:" + cluster.Name, Group: "admins"}
-	})
+	door := NewDoor(NewClients(noSecrets{}, 0), tunnels, func(types.NamespacedName) Way { return way },
+		func(cluster types.NamespacedName) Identity {
+			return Identity{User: "drover:" + cluster.Name, Group: "admins"}
+		})
 	get := func() error {
 		client, err := door.Client(t.Context(), demo)
 		if err != nil {

@@ -39,7 +39,8 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	if answer.StatusCode == http.StatusOK && isWatch(r) {
-		if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); !strings.HasPrefix(kind, protobufType) {
+		if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); !strings.HasPrefix(kind,
+			protobufType) {
 			answer.Body = &boundedEvents{ReadCloser: answer.Body, limit: eventLimit}
 		}
 		return answer, nil

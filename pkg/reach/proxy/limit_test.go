@@ -35,8 +35,9 @@ func (e *endless) Transport(string) (http.RoundTripper, error) {
 			begin = `{"type":"ADDED","object":` + begin
 		}
 		return &http.Response{
-			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, ContentLength: -1,
-			Body: io.NopCloser(io.MultiReader(strings.NewReader(begin), e)),
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+			ContentLength: -1,
+			Body:          io.NopCloser(io.MultiReader(strings.NewReader(begin), e)),
 		}, nil
 	}), nil
 }
@@ -53,7 +54,9 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestDoor_LimitsTheSizeOfAnswers(t *testing.T) {
 	t.Parallel()
 	demo, tunnels := types.NamespacedName{Namespace: "n", Name: "demo"}, &endless{}
-	door := NewDoor(NewClients(noSecrets{}, time.Minute), tunnels, func(types.NamespacedName) Way { return Way{ID: "c-m-1", Agent: true} }, func(types.NamespacedName) Identity {
+	door := NewDoor(NewClients(noSecrets{}, time.Minute), tunnels, func(types.NamespacedName) Way {
+		return Way{ID: "c-m-1", Agent: true}
+	}, func(types.NamespacedName) Identity {
 		return Identity{User: "drover"}
 	})
 	client, err := door.Client(t.Context(), demo)
@@ -61,7 +64,8 @@ func TestDoor_LimitsTheSizeOfAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	if err == nil || !strings.Contains(err.Error(), "the cluster's answer is larger than 64 MiB") || tunnels.taken > answerLimit+1<<20 {
+	if err == nil || !strings.Contains(err.Error(), "the cluster's answer is larger than 64 MiB") ||
+		tunnels.taken > answerLimit+1<<20 {
 		t.Errorf("after %d bytes the error is %v", tunnels.taken, err)
 	}
 	watch, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
@@ -69,7 +73,9 @@ func TestDoor_LimitsTheSizeOfAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	if event, ok := <-watch.ResultChan(); !ok || !strings.Contains(messageOf(event.Object), "an event of the cluster is larger than 16 MiB") || tunnels.taken > 3*eventLimit {
+	if event, ok := <-watch.ResultChan(); !ok ||
+		!strings.Contains(messageOf(event.Object), "an event of the cluster is larger than 16 MiB") ||
+		tunnels.taken > 3*eventLimit {
 		t.Errorf("after %d bytes the watch returns %v, %v", tunnels.taken, event, ok)
 	}
 }
@@ -85,7 +91,8 @@ func messageOf(object any) string {
 type kubeconfigs []byte
 
 func (k kubeconfigs) Get(namespace, name string) (*corev1.Secret, error) {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"}, Data: map[string][]byte{KubeconfigKey: k}}, nil
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"},
+		Data: map[string][]byte{KubeconfigKey: k}}, nil
 }
 
 // TestLimits_ArePerUser: clients that list whole kinds have a higher limit, with and without a tunnel.
@@ -116,7 +123,8 @@ func TestLimits_ArePerUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := own.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+	if _, err := own.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "larger than 64 MiB") {
 		t.Errorf("Drover's own client gets %v", err)
 	}
 	wide, err := NewWays(nil, secrets).RESTConfig(t.Context(), demo)
@@ -134,8 +142,10 @@ func TestLimits_ArePerUser(t *testing.T) {
 
 func TestBounded(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]bool{"": true, "1234567": true, "12345678": true, "123456789": false, strings.Repeat("1", 100): false} {
-		for name, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "by bytes": iotest.OneByteReader, "with EOF": iotest.DataErrReader} {
+	for text, want := range map[string]bool{"": true, "1234567": true, "12345678": true, "123456789": false,
+		strings.Repeat("1", 100): false} {
+		for name, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r },
+			"by bytes": iotest.OneByteReader, "with EOF": iotest.DataErrReader} {
 			b := &bounded{ReadCloser: io.NopCloser(wrap(strings.NewReader(text))), limit: 8, left: 8}
 			got, err := io.ReadAll(b)
 			if (err == nil) != want || string(got) != text[:min(len(text), 8)] {
@@ -165,7 +175,8 @@ func TestBoundedEvents(t *testing.T) {
 		strings.Repeat("1 ", 17):               false,
 		"}" + strings.Repeat("{}", 17):         false,
 	} {
-		for name, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "by bytes": iotest.OneByteReader} {
+		for name, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r },
+			"by bytes": iotest.OneByteReader} {
 			b := &boundedEvents{ReadCloser: io.NopCloser(wrap(strings.NewReader(text))), limit: 16}
 			if got, err := io.ReadAll(b); (err == nil) != want || want && string(got) != text {
 				t.Errorf("%.40q, %s: got %.40q, %v", text, name, got, err)

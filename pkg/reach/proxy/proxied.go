@@ -39,7 +39,8 @@ func (p Proxied) GoString() string { return p.String() }
 // Kubeconfig writes the kubeconfig. Equal values give equal bytes.
 func (p Proxied) Kubeconfig() ([]byte, error) {
 	return encode(
-		&clientcmdapi.Cluster{Server: p.Address(), CertificateAuthorityData: bytes.TrimSpace(p.Authority)}, &clientcmdapi.AuthInfo{Token: p.Token},
+		&clientcmdapi.Cluster{Server: p.Address(), CertificateAuthorityData: bytes.TrimSpace(p.Authority)},
+		&clientcmdapi.AuthInfo{Token: p.Token},
 	)
 }
 
@@ -64,7 +65,8 @@ func (p Proxied) Stands(kubeconfig []byte) (token string, stands bool) {
 
 // leads reports whether a kubeconfig's cluster is this one, reached in exactly this way.
 func (p Proxied) leads(cluster *clientcmdapi.Cluster) bool {
-	return cluster.Server == p.Address() && bytes.Equal(bytes.TrimSpace(cluster.CertificateAuthorityData), bytes.TrimSpace(p.Authority)) &&
+	return cluster.Server == p.Address() && bytes.Equal(bytes.TrimSpace(cluster.CertificateAuthorityData),
+		bytes.TrimSpace(p.Authority)) &&
 		!cluster.InsecureSkipTLSVerify && cluster.ProxyURL == "" && cluster.TLSServerName == ""
 }
 

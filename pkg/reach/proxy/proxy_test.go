@@ -75,7 +75,8 @@ func TestCapture_WritesForAnotherAddress(t *testing.T) {
 				t.Fatal(err)
 			}
 			cluster, user := config.Clusters["cluster"], config.AuthInfos["user"]
-			if cluster.Server != c.want || string(cluster.CertificateAuthorityData) != "authority" || user.Token != "secret-token" {
+			if cluster.Server != c.want || string(cluster.CertificateAuthorityData) != "authority" ||
+				user.Token != "secret-token" {
 				t.Errorf("server %s, want %s", cluster.Server, c.want)
 			}
 			if config.CurrentContext != "default" {
@@ -91,18 +92,25 @@ func TestCapture_RefusesDangerousKubeconfigs(t *testing.T) {
 	cases := map[string]func(*clientcmdapi.Config){
 		"runs a program": func(c *clientcmdapi.Config) {
 			c.AuthInfos["default"].Exec = &clientcmdapi.ExecConfig{
-				Command: "/bin/sh", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+				Command: "/bin/sh", APIVersion: "client.authentication.k8s.io/v1",
+				InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 			}
 		},
 		"uses a plugin": func(c *clientcmdapi.Config) {
 			c.AuthInfos["default"].AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "oidc"}
 		},
-		"reads a token file":      func(c *clientcmdapi.Config) { c.AuthInfos["default"].TokenFile = "/etc/shadow" },
-		"reads a certificate":     func(c *clientcmdapi.Config) { c.AuthInfos["default"].ClientCertificate = "/etc/shadow" },
-		"reads a key":             func(c *clientcmdapi.Config) { c.AuthInfos["default"].ClientKey = "/etc/shadow" },
-		"reads an authority":      func(c *clientcmdapi.Config) { c.Clusters["default"].CertificateAuthority = "/etc/shadow" },
-		"skips the verification":  func(c *clientcmdapi.Config) { c.Clusters["default"].InsecureSkipTLSVerify = true },
-		"has no authority":        func(c *clientcmdapi.Config) { c.Clusters["default"].CertificateAuthorityData = nil },
+		"reads a token file": func(c *clientcmdapi.Config) { c.AuthInfos["default"].TokenFile = "/etc/shadow" },
+		"reads a certificate": func(c *clientcmdapi.Config) {
+			c.AuthInfos["default"].ClientCertificate = "/etc/shadow"
+		},
+		"reads a key": func(c *clientcmdapi.Config) { c.AuthInfos["default"].ClientKey = "/etc/shadow" },
+		"reads an authority": func(c *clientcmdapi.Config) {
+			c.Clusters["default"].CertificateAuthority = "/etc/shadow"
+		},
+		"skips the verification": func(c *clientcmdapi.Config) { c.Clusters["default"].InsecureSkipTLSVerify = true },
+		"has no authority": func(c *clientcmdapi.Config) {
+			c.Clusters["default"].CertificateAuthorityData = nil
+		},
 		"uses a proxy":            func(c *clientcmdapi.Config) { c.Clusters["default"].ProxyURL = "http://evil" },
 		"impersonates a user":     func(c *clientcmdapi.Config) { c.Clusters["default"].TLSServerName = "evil" },
 		"impersonates":            func(c *clientcmdapi.Config) { c.AuthInfos["default"].Impersonate = "admin" },
@@ -124,7 +132,8 @@ func TestCapture_RefusesDangerousKubeconfigs(t *testing.T) {
 		})
 	}
 	for name, output := range map[string][]byte{
-		"not YAML": []byte("{secret-token"), "nothing": nil, "too large": []byte(strings.Repeat("# secret-token\n", 20000)),
+		"not YAML": []byte("{secret-token"), "nothing": nil,
+		"too large": []byte(strings.Repeat("# secret-token\n", 20000)),
 	} {
 		if _, err := proxy.Capture(output); err == nil || strings.Contains(err.Error(), "secret-token") {
 			t.Errorf("%s: error %v", name, err)
@@ -280,7 +289,9 @@ func TestProber_WakesWhenTheClusterAnswers(t *testing.T) {
 	woken := make(chan string, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	prober := proxy.NewProber(ctx, proxy.NewClients(cache, time.Second), func(namespace, name string) { woken <- namespace + "/" + name })
+	prober := proxy.NewProber(ctx, proxy.NewClients(cache, time.Second), func(namespace, name string) {
+		woken <- namespace + "/" + name
+	})
 	if prober.Answered(demo) {
 		t.Fatal("an answer without a request")
 	}

@@ -13,7 +13,8 @@ import (
 type stored string
 
 func (s stored) Get(namespace, name string) (*corev1.Secret, error) {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{KubeconfigKey: []byte(s)}}, nil
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data: map[string][]byte{KubeconfigKey: []byte(s)}}, nil
 }
 
 const written = `
@@ -29,16 +30,21 @@ current-context: x
 func TestWays_RefuseKubeconfigsThatReadFiles(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ user, cluster, want string }{
-		"a token":                  {user: "token: t"},
-		"a certificate":            {user: "client-certificate-data: YQ==, client-key-data: YQ=="},
-		"Drover's own token":       {user: "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token", want: "would read files"},
+		"a token":       {user: "token: t"},
+		"a certificate": {user: "client-certificate-data: YQ==, client-key-data: YQ=="},
+		"Drover's own token": {user: "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token",
+			want: "would read files"},
 		"Drover's own certificate": {user: "client-certificate: /a, client-key: /b", want: "would read files"},
-		"a program":                {user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: drover, interactiveMode: Never}", want: "run a program"},
-		"another user":             {user: "token: t, as: admin", want: "impersonate"},
-		"an authority's file":      {user: "token: t", cluster: ", certificate-authority: /etc/passwd", want: "would read files"},
+		"a program": {
+			user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: drover, interactiveMode: Never}",
+			want: "run a program"},
+		"another user": {user: "token: t, as: admin", want: "impersonate"},
+		"an authority's file": {user: "token: t", cluster: ", certificate-authority: /etc/passwd",
+			want: "would read files"},
 	} {
 		text := strings.NewReplacer("USER", tc.user, "CLUSTER", tc.cluster).Replace(written)
-		config, err := NewWays(nil, stored(text)).RESTConfig(t.Context(), types.NamespacedName{Namespace: "a", Name: "b"})
+		config, err := NewWays(nil, stored(text)).RESTConfig(t.Context(),
+			types.NamespacedName{Namespace: "a", Name: "b"})
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v", name, err)
 		}

@@ -46,12 +46,14 @@ const (
 	endDrained  = "drained"
 )
 
-var endReasons = []string{endClosed, endSilent, endStalled, endBacklog, endReplaced, endRevoked, endProtocol, endDrained}
+var endReasons = []string{endClosed, endSilent, endStalled, endBacklog, endReplaced, endRevoked, endProtocol,
+	endDrained}
 
 // endReason returns the reason of an end in metrics.
 func endReason(err error) string {
 	for reason, of := range map[string]error{
-		endSilent: wire.ErrSilent, endStalled: wire.ErrStalled, endBacklog: errBacklog, endReplaced: errReplaced, endRevoked: errRevoked,
+		endSilent: wire.ErrSilent, endStalled: wire.ErrStalled, endBacklog: errBacklog, endReplaced: errReplaced,
+		endRevoked:  errRevoked,
 		endProtocol: errProtocol, endDrained: errDrained,
 	} {
 		if errors.Is(err, of) {

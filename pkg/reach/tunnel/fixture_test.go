@@ -129,7 +129,8 @@ func (a *apiServer) exec(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header.Get("Upgrade"))
+	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
+		r.Header.Get("Upgrade"))
 	_, _ = io.Copy(conn, buffered)
 	select {
 	case a.gaveUp <- struct{}{}:
@@ -151,7 +152,8 @@ func newDrover(tb testing.TB, change func(*Options)) *drover {
 	tb.Helper()
 	options := Options{
 		Cluster: func(token string) (string, bool) { return clusterID, token == registrationToken },
-		Replica: "replica-" + strings.ReplaceAll(tb.Name(), "/", "-"), Metrics: prometheus.NewRegistry(), Log: quiet(tb),
+		Replica: "replica-" + strings.ReplaceAll(tb.Name(), "/", "-"), Metrics: prometheus.NewRegistry(),
+		Log: quiet(tb),
 	}
 	if change != nil {
 		change(&options)
@@ -181,9 +183,11 @@ func startAgent(tb testing.TB, d *drover, api *apiServer, change func(*clusterag
 		return path
 	}
 	options := clusteragent.Options{
-		ServerURL: d.web.URL, TokenFile: file("registration", []byte(registrationToken+"\n")), CAFile: file("server-ca", authority(d.web)),
-		APIServer: api.URL, APIServerCAFile: file("ca", authority(api.Server)), APIServerTokenFile: file("token", []byte(agentCredential)),
-		Heartbeat: heartbeat, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }, Log: quiet(tb),
+		ServerURL: d.web.URL, TokenFile: file("registration", []byte(registrationToken+"\n")),
+		CAFile:    file("server-ca", authority(d.web)),
+		APIServer: api.URL, APIServerCAFile: file("ca", authority(api.Server)),
+		APIServerTokenFile: file("token", []byte(agentCredential)),
+		Heartbeat:          heartbeat, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }, Log: quiet(tb),
 	}
 	if change != nil {
 		change(&options)

@@ -8,7 +8,8 @@ import (
 
 // A session ends when its token was replaced or belongs to another cluster.
 func TestServer_SessionsEndWithTheirTokens(t *testing.T) {
-	for name, becomes := range map[string]string{"the token was replaced": "", "the token belongs to another cluster": "c-m-other"} {
+	for name, becomes := range map[string]string{"the token was replaced": "",
+		"the token belongs to another cluster": "c-m-other"} {
 		t.Run(name, func(t *testing.T) {
 			var of atomic.Value
 			of.Store(clusterID)

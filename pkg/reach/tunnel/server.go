@@ -116,8 +116,9 @@ func New(options Options) (*Server, error) {
 	}
 	s := &Server{options: options, metrics: m}
 	s.upgrader = websocket.Upgrader{
-		HandshakeTimeout: handshakeTimeout, ReadBufferSize: readBuffer, WriteBufferSize: writeBuffer, WriteBufferPool: &sync.Pool{},
-		Error: func(rw http.ResponseWriter, _ *http.Request, code int, err error) { refuse(rw, code, err) },
+		HandshakeTimeout: handshakeTimeout, ReadBufferSize: readBuffer, WriteBufferSize: writeBuffer,
+		WriteBufferPool: &sync.Pool{},
+		Error:           func(rw http.ResponseWriter, _ *http.Request, code int, err error) { refuse(rw, code, err) },
 	}
 	return s, nil
 }

@@ -49,7 +49,8 @@ func newSession(s *Server, registration Registration) *session {
 	key := fmt.Sprintf("%s#%d", registration.Cluster, s.number.Add(1))
 	return &session{
 		server: s, registration: registration, key: key,
-		log:     s.options.Log.WithFields(logrus.Fields{"cluster": registration.Cluster, "session": key, "agent": registration.kind()}),
+		log: s.options.Log.WithFields(logrus.Fields{"cluster": registration.Cluster, "session": key,
+			"agent": registration.kind()}),
 		over:    make(chan struct{}),
 		streams: map[int64]*stream{},
 	}

@@ -53,7 +53,9 @@ func (t *table) remove(s *session) {
 }
 
 func without(clusters map[string][]*session, s *session) {
-	list := slices.DeleteFunc(slices.Clone(clusters[s.registration.Cluster]), func(other *session) bool { return other == s })
+	list := slices.DeleteFunc(slices.Clone(clusters[s.registration.Cluster]), func(other *session) bool {
+		return other == s
+	})
 	if len(list) == 0 {
 		delete(clusters, s.registration.Cluster)
 		return

@@ -102,10 +102,14 @@ func forbidden(request *http.Request) *http.Response {
 
 // refusal is an answer of Drover in the form of an API server's Status. reason and message are plain text.
 func refusal(request *http.Request, code int, reason, message string) *http.Response {
-	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"code":%d,"message":%q}`+"\n", reason, code, message)
+	text := fmt.Sprintf(
+		`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"code":%d,"message":%q}`+"\n",
+		reason, code, message)
 	return &http.Response{
-		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
+		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1, Request: request,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)),
+		ContentLength: int64(len(text)),
 	}
 }
 
@@ -189,7 +193,8 @@ func newAgentTransport(s *session) *agentTransport {
 		return s.dial(wire.AgentNetwork, wire.AgentAddress) //nolint:contextcheck // it waits for nothing
 	}
 	return &agentTransport{session: s, ready: make(chan struct{}), client: &http.Transport{
-		DialContext: dial, DisableCompression: true, HTTP2: wire.HTTP2(), Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2),
+		DialContext: dial, DisableCompression: true, HTTP2: wire.HTTP2(),
+		Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2),
 	}}
 }
 

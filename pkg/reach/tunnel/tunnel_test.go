@@ -23,7 +23,8 @@ func TestTransport_RequestReachesTheAPIServerAsTheAgent(t *testing.T) {
 	_, api, transport := connected(t)
 	request := newRequest(t, http.MethodGet, "/small?labelSelector=a%3Db;c", nil)
 	for name, value := range map[string]string{
-		"Authorization": "Bearer of-the-caller", "Impersonate-Group": "devs", "Impersonate-Extra-Scopes": "view", "X-Remote-User": "root",
+		"Authorization": "Bearer of-the-caller", "Impersonate-Group": "devs", "Impersonate-Extra-Scopes": "view",
+		"X-Remote-User":   "root",
 		"X-Forwarded-For": "192.0.2.1", "Cookie": "session=secret", "Accept": "application/json",
 	} {
 		request.Header.Set(name, value)
@@ -92,7 +93,8 @@ func TestTransport_BigBodiesArriveUnchanged(t *testing.T) {
 	}
 	defer response.Body.Close()
 	sum := sha256.Sum256(sent)
-	if got, want := readLine(t, bufio.NewReader(response.Body)), fmt.Sprint(size, " ", hex.EncodeToString(sum[:]), " <nil>"); got != want {
+	if got, want := readLine(t, bufio.NewReader(response.Body)),
+		fmt.Sprint(size, " ", hex.EncodeToString(sum[:]), " <nil>"); got != want {
 		t.Errorf("the API server got %s, want %s", got, want)
 	}
 }

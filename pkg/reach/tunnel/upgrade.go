@@ -19,7 +19,8 @@ const linger = time.Second
 func (t *agentTransport) upgrade(conn *http.ClientConn, request *http.Request) (*http.Response, error) {
 	if request.Body != nil && request.Body != http.NoBody {
 		closeBody(request)
-		return refusal(request, http.StatusBadRequest, "BadRequest", "a request that changes to another protocol must not have a body"), nil
+		return refusal(request, http.StatusBadRequest, "BadRequest",
+			"a request that changes to another protocol must not have a body"), nil
 	}
 	method, protocol := request.Method, request.Header.Get("Upgrade")
 	if method == "" {

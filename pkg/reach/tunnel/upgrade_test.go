@@ -36,7 +36,8 @@ func switching(tb testing.TB, path string, serve func(conn io.ReadWriteCloser, g
 			return
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header.Get("Upgrade"))
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
+			r.Header.Get("Upgrade"))
 		serve(conn, over)
 	})
 	return api
@@ -175,7 +176,8 @@ func TestUpgrade_ASlowReaderBlocksNoOtherStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := io.Copy(io.Discard, io.LimitReader(upgradeAt(t, t.Context(), transport, "/flood"), 20<<20)); err != nil || n != 20<<20 {
+	if n, err := io.Copy(io.Discard, io.LimitReader(upgradeAt(t, t.Context(), transport, "/flood"), 20<<20)); err !=
+		nil || n != 20<<20 {
 		t.Errorf("the reader gets %d bytes and error %v", n, err)
 	}
 	if got := get(t, transport, "/small"); !strings.Contains(got, "one") {
@@ -232,7 +234,9 @@ func TestUpgrade_UnreadBytesBlockNoOtherStream(t *testing.T) {
 func TestUpgrade_BytesBeforeCloseArrive(t *testing.T) {
 	got := make(chan error, 1)
 	const size = 100_000
-	_, transport := reach(t, switching(t, "/take", func(conn io.ReadWriteCloser, _ <-chan struct{}) { got <- (&pattern{size: size}).is(conn) }))
+	_, transport := reach(t, switching(t, "/take", func(conn io.ReadWriteCloser, _ <-chan struct{}) {
+		got <- (&pattern{size: size}).is(conn)
+	}))
 	for range 20 {
 		conn := upgradeAt(t, t.Context(), transport, "/take")
 		if _, err := io.Copy(conn, &pattern{size: size}); err != nil {
@@ -304,7 +308,8 @@ func TestUpgrade_RefusalsPassUnchanged(t *testing.T) {
 		rw.Header().Set("X-Drover-Upgraded", r.Header.Get("Upgrade")) // Only the agent may set this header.
 		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(rw, r.Method, " ", r.URL.RequestURI(), " ", r.Header.Get("X-Drover-Method"), r.Header.Get("X-Drover-Upgrade"))
+		fmt.Fprint(rw, r.Method, " ", r.URL.RequestURI(), " ", r.Header.Get("X-Drover-Method"),
+			r.Header.Get("X-Drover-Upgrade"))
 	})
 	_, transport := reach(t, api)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -318,12 +323,14 @@ func TestUpgrade_RefusalsPassUnchanged(t *testing.T) {
 		}
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
-		if want := method + " /exec?command=a%3Bb;c "; string(body) != want || err != nil || response.StatusCode != http.StatusForbidden {
+		if want := method + " /exec?command=a%3Bb;c "; string(body) != want || err != nil ||
+			response.StatusCode != http.StatusForbidden {
 			t.Errorf("answer is %s %q and error %v, want 403 %q", response.Status, body, err, want)
 		}
 		response.Header.Del("Date")
 		response.Header.Del("Content-Length")
-		if diff := cmp.Diff(http.Header{"X-Kubernetes-Pf-Flowschema-Uid": {"7"}, "Content-Type": {"application/json"}}, response.Header); diff != "" {
+		if diff := cmp.Diff(http.Header{"X-Kubernetes-Pf-Flowschema-Uid": {"7"}, "Content-Type": {"application/json"}},
+			response.Header); diff != "" {
 			t.Errorf("headers of the refusal (-want +got):\n%s", diff)
 		}
 	}
@@ -366,7 +373,8 @@ func ours() int {
 	buffer := make([]byte, 8<<20)
 	n := 0
 	for stack := range strings.SplitSeq(string(buffer[:runtime.Stack(buffer, true)]), "\n\n") {
-		if strings.Contains(stack, "/pkg/reach/tunnel.") || strings.Contains(stack, "/pkg/reach/clusteragent.") || strings.Contains(stack, "net/http.(*http2clientStream)") {
+		if strings.Contains(stack, "/pkg/reach/tunnel.") || strings.Contains(stack, "/pkg/reach/clusteragent.") ||
+			strings.Contains(stack, "net/http.(*http2clientStream)") {
 			n++
 		}
 	}

@@ -45,7 +45,8 @@ func TestTransport_UnreadAnswersBlockNoOtherRequest(t *testing.T) {
 func TestTransport_UnreadUploadsBlockNoOtherRequest(t *testing.T) {
 	api := newAPIServer(t, "one")
 	// As in a real API server, the windows of all streams fit into that of their connection.
-	api.Config.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 256 << 10 * 250}
+	api.Config.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10,
+		MaxReceiveBufferPerConnection: 256 << 10 * 250}
 	others := api.Config.Handler
 	const stalling = 60
 	var stalled sync.WaitGroup
@@ -92,7 +93,8 @@ func upload(t *testing.T, transport http.RoundTripper, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	response, err := transport.RoundTrip(newRequest(t, http.MethodPost, "/upload", strings.NewReader(body)).WithContext(ctx))
+	response, err := transport.RoundTrip(newRequest(t, http.MethodPost, "/upload", strings.NewReader(body)).WithContext(
+		ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

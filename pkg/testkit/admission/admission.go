@@ -108,14 +108,16 @@ func (v *Validator) Update(ctx context.Context, old, object map[string]any) Resu
 		return Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
 	}
 	correlation := common.NewCorrelatedObject(result.Stored, before, &model.Structural{Structural: v.structural})
-	result.Errors = validation.ValidateCustomResourceUpdate(nil, result.Stored, before, v.schema, validation.WithRatcheting(correlation))
+	result.Errors = validation.ValidateCustomResourceUpdate(nil, result.Stored, before, v.schema,
+		validation.WithRatcheting(correlation))
 	// If the old object has duplicate keys in any list, the new object may keep duplicates. The API server compares
 	// whole objects.
 	if len(listtype.ValidateListSetsAndMaps(nil, v.structural, before)) == 0 {
 		result.Errors = append(result.Errors, listtype.ValidateListSetsAndMaps(nil, v.structural, result.Stored)...)
 	}
 	if v.rules != nil && !blocking(result.Errors) {
-		found, _ := v.rules.Validate(ctx, nil, v.structural, result.Stored, before, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(correlation))
+		found, _ := v.rules.Validate(ctx, nil, v.structural, result.Stored, before, celconfig.RuntimeCELCostBudget,
+			cel.WithRatcheting(correlation))
 		result.Errors = append(result.Errors, found...)
 	}
 	return result
@@ -125,7 +127,8 @@ func (v *Validator) Update(ctx context.Context, old, object map[string]any) Resu
 func blocking(errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(err *field.Error) bool {
 		switch err.Type {
-		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany,
+			field.ErrorTypeTypeInvalid:
 			return true
 		default:
 			return false

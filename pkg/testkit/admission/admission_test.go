@@ -15,7 +15,8 @@ func TestUpdate_DuplicateKeys(t *testing.T) {
 		"pools": {
 			Type: "array", XListType: &kind, XListMapKeys: []string{"name"},
 			Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &apiextv1.JSONSchemaProps{
-				Type: "object", Required: []string{"name"}, Properties: map[string]apiextv1.JSONSchemaProps{"name": {Type: "string"}},
+				Type: "object", Required: []string{"name"},
+				Properties: map[string]apiextv1.JSONSchemaProps{"name": {Type: "string"}},
 			}},
 		},
 	}})

@@ -33,7 +33,8 @@ func Cluster(name string, pools ...provv1.RKEMachinePool) *provv1.Cluster {
 func Pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	return provv1.RKEMachinePool{
 		Name: name, Quantity: &quantity, NodeConfig: &corev1.ObjectReference{Kind: "SimConfig", Name: name},
-		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"), WorkerRole: strings.Contains(roles, "w"),
+		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"),
+		WorkerRole: strings.Contains(roles, "w"),
 	}
 }
 
@@ -42,7 +43,8 @@ func ControlPlane(cluster string) *rkev1.RKEControlPlane {
 	return &rkev1.RKEControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEControlPlane"},
 		ObjectMeta: meta(cluster),
-		Spec:       rkev1.RKEControlPlaneSpec{KubernetesVersion: Version, ClusterName: cluster, ManagementClusterName: "c-m-" + cluster},
+		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: Version, ClusterName: cluster,
+			ManagementClusterName: "c-m-" + cluster},
 	}
 }
 
@@ -55,9 +57,11 @@ func Machine(cluster, name, roles string, options ...MachineOption) *clusterv1.M
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
 		ObjectMeta: meta(name),
 		Spec: clusterv1.MachineSpec{
-			ClusterName:       cluster,
-			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "SimMachine", Name: name},
+			ClusterName: cluster,
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io",
+				Kind: "SimMachine", Name: name},
 		},
 	}
 	machine.Labels = roleLabels(roles)
@@ -82,7 +86,8 @@ func WithNode(name string) MachineOption {
 // WithAddress gives a machine an internal address.
 func WithAddress(address string) MachineOption {
 	return func(m *clusterv1.Machine) {
-		m.Status.Addresses = append(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: address})
+		m.Status.Addresses = append(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP,
+			Address: address})
 	}
 }
 
@@ -104,7 +109,8 @@ func Bootstrap(machine *clusterv1.Machine) *rkev1.RKEBootstrap {
 	yes := true
 	bootstrap.Labels = machine.Labels
 	bootstrap.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: machine.Name, UID: machine.UID, Controller: &yes, BlockOwnerDeletion: &yes,
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: machine.Name, UID: machine.UID,
+		Controller: &yes, BlockOwnerDeletion: &yes,
 	}}
 	return bootstrap
 }
@@ -113,7 +119,8 @@ func Bootstrap(machine *clusterv1.Machine) *rkev1.RKEBootstrap {
 func PlanSecret(machine *clusterv1.Machine, data ...string) *corev1.Secret {
 	secret := Secret(naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name), data...)
 	secret.Type = rkev1.SecretTypeMachinePlan
-	secret.Labels = map[string]string{rkev1.ClusterNameLabel: machine.Spec.ClusterName, rkev1.MachineNameLabel: machine.Name}
+	secret.Labels = map[string]string{rkev1.ClusterNameLabel: machine.Spec.ClusterName,
+		rkev1.MachineNameLabel: machine.Name}
 	for key, value := range machine.Labels {
 		if value == rkev1.RoleLabelValue {
 			secret.Labels[key] = value
@@ -124,7 +131,8 @@ func PlanSecret(machine *clusterv1.Machine, data ...string) *corev1.Secret {
 
 // Secret returns a Secret. The data are pairs of key and value.
 func Secret(name string, data ...string) *corev1.Secret {
-	secret := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta(name), Data: map[string][]byte{}}
+	secret := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta(name),
+		Data: map[string][]byte{}}
 	for i := 0; i+1 < len(data); i += 2 {
 		secret.Data[data[i]] = []byte(data[i+1])
 	}
@@ -137,7 +145,8 @@ func meta(name string) metav1.ObjectMeta {
 
 func roleLabels(roles string) map[string]string {
 	labels := map[string]string{}
-	for letter, label := range map[string]string{"e": rkev1.EtcdRoleLabel, "c": rkev1.ControlPlaneRoleLabel, "w": rkev1.WorkerRoleLabel} {
+	for letter, label := range map[string]string{"e": rkev1.EtcdRoleLabel, "c": rkev1.ControlPlaneRoleLabel,
+		"w": rkev1.WorkerRoleLabel} {
 		if strings.Contains(roles, letter) {
 			labels[label] = rkev1.RoleLabelValue
 		}

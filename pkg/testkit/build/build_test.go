@@ -45,7 +45,8 @@ func TestObjectsAreValid(t *testing.T) {
 func TestPlanSecret_CarriesTheRoles(t *testing.T) {
 	secret := PlanSecret(Machine("demo", "m", "ew"), "plan", "{}")
 	want := map[string]string{
-		"rke.cattle.io/cluster-name": "demo", "rke.cattle.io/machine-name": "m", "rke.cattle.io/etcd-role": "true", "rke.cattle.io/worker-role": "true",
+		"rke.cattle.io/cluster-name": "demo", "rke.cattle.io/machine-name": "m", "rke.cattle.io/etcd-role": "true",
+		"rke.cattle.io/worker-role": "true",
 	}
 	if diff := cmp.Diff(want, secret.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)

@@ -21,7 +21,8 @@ var (
 const applied = "objectset.rio.cattle.io/applied"
 
 // changing are fields that count or date events, and applied. A kill may raise or delay their values.
-var changing = []string{"uid", "resourceVersion", "generation", "observedGeneration", "creationTimestamp", "managedFields", applied}
+var changing = []string{"uid", "resourceVersion", "generation", "observedGeneration", "creationTimestamp",
+	"managedFields", applied}
 
 // Bare returns objects by kind and name, so that a test can compare the results of two runs. It removes what differs
 // between any two runs: times, UIDs, versions, random names and the order of conditions.

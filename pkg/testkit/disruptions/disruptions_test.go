@@ -29,7 +29,8 @@ func TestCheck_FailsForUnknownCauses(t *testing.T) {
 	}{
 		"no disruption":      {nil, ""},
 		"edits and commands": {[]disruption.Cause{disruption.EditVersion, disruption.CommandRestore}, ""},
-		"an unknown cause":   {[]disruption.Cause{disruption.EditVersion, disruption.Unknown}, "the cause of 1 disruptions is not an edit, a health policy or a command: map[edit-version:1 unknown:1]"},
+		"an unknown cause": {[]disruption.Cause{disruption.EditVersion, disruption.Unknown},
+			"the cause of 1 disruptions is not an edit, a health policy or a command: map[edit-version:1 unknown:1]"},
 		"an undefined cause": {[]disruption.Cause{"weather"}, "the cause of 1 disruptions"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +44,8 @@ func TestCheck_FailsForUnknownCauses(t *testing.T) {
 			}
 			story := &told{}
 			Check(story, registry)
-			if got := strings.Join(story.errors, "\n"); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
+			if got := strings.Join(story.errors, "\n"); !strings.HasPrefix(got, tc.want) ||
+				(got == "") != (tc.want == "") {
 				t.Errorf("the test fails with %q, want %q", got, tc.want)
 			}
 			if got := scrape(t, registry).Problem(); (got == "") != (tc.want == "") {

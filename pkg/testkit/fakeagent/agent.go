@@ -37,7 +37,8 @@ func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.
 		return 0, nil
 	}
 	now := time.Now()
-	m, mem, wait := w.awake(types.NamespacedName{Namespace: key.Namespace, Name: secret.Labels[rkev1.MachineNameLabel]}, secret, now)
+	m, mem, wait := w.awake(types.NamespacedName{Namespace: key.Namespace, Name: secret.Labels[rkev1.MachineNameLabel]},
+		secret, now)
 	if m == nil || wait > 0 {
 		return wait, nil
 	}
@@ -71,7 +72,8 @@ func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.
 	return again, nil
 }
 
-func (w *World) report(ctx context.Context, machine types.NamespacedName, secret *corev1.Secret, data map[string][]byte) error {
+func (w *World) report(ctx context.Context, machine types.NamespacedName, secret *corev1.Secret,
+	data map[string][]byte) error {
 	secrets := w.client.CoreV1().Secrets(machine.Namespace)
 	if w.opts.Secrets != nil {
 		var err error
@@ -87,7 +89,8 @@ func (w *World) report(ctx context.Context, machine types.NamespacedName, secret
 
 // awake returns the machine whose agent handles its plan now, and the agent's memory. The machine is nil when it does
 // not exist or is silent. While the machine boots or installs, awake returns the time until the next pass.
-func (w *World) awake(owner types.NamespacedName, secret *corev1.Secret, now time.Time) (*machine, memory, time.Duration) {
+func (w *World) awake(owner types.NamespacedName, secret *corev1.Secret, now time.Time) (*machine, memory,
+	time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	m := w.machines[owner]
@@ -190,7 +193,8 @@ func (a *agent) periodic(instruction plan.PeriodicInstruction) ([]byte, error) {
 		}
 		return a.cluster.identity.Kubeconfig()
 	case captureAddress:
-		member := map[string]any{"name": a.machine.hostname, "clientURLs": []string{"https://" + a.machine.address + ":2379"}}
+		member := map[string]any{"name": a.machine.hostname,
+			"clientURLs": []string{"https://" + a.machine.address + ":2379"}}
 		return json.Marshal(map[string]any{"members": []any{member}})
 	case etcdName:
 		return []byte(a.machine.hostname), nil

@@ -42,7 +42,8 @@ func (w *World) clusterFor(key types.NamespacedName) (*cluster, error) {
 		return nil, err
 	}
 	api := w.opts.API()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://" + key.Name, Transport: inProcess{api}, QPS: -1, UserAgent: Agent})
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://" + key.Name, Transport: inProcess{api}, QPS: -1,
+		UserAgent: Agent})
 	if err != nil {
 		return nil, fmt.Errorf("make client of cluster %s: %w", key, err)
 	}
@@ -126,7 +127,8 @@ func serveTLS(address string, api http.Handler, identity Identity) (func(), erro
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: api, TLSConfig: config, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: api, TLSConfig: config, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -101,11 +101,14 @@ func (w *World) startAgent(ctx context.Context, c *cluster, said installed) erro
 		return errors.Join(err, os.RemoveAll(directory))
 	}
 	options := clusteragent.Options{
-		ServerURL: said.serverURL, CAChecksum: said.caChecksum, APIServer: api, Version: Agent, Log: silent(), Proxy: w.road.proxy,
-		TokenFile: filepath.Join(directory, "token"), APIServerTokenFile: filepath.Join(directory, "account"), APIServerCAFile: filepath.Join(directory, "ca.crt"),
+		ServerURL: said.serverURL, CAChecksum: said.caChecksum, APIServer: api, Version: Agent, Log: silent(),
+		Proxy:     w.road.proxy,
+		TokenFile: filepath.Join(directory, "token"), APIServerTokenFile: filepath.Join(directory, "account"),
+		APIServerCAFile: filepath.Join(directory, "ca.crt"),
 	}
 	for name, content := range map[string][]byte{
-		options.TokenFile: []byte(said.token), options.APIServerTokenFile: []byte(account), options.APIServerCAFile: c.identity.CA,
+		options.TokenFile: []byte(said.token), options.APIServerTokenFile: []byte(account),
+		options.APIServerCAFile: c.identity.CA,
 	} {
 		err = errors.Join(err, os.WriteFile(name, content, 0o600))
 	}

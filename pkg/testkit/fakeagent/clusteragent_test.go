@@ -22,16 +22,19 @@ import (
 func TestAgentOf(t *testing.T) {
 	t.Parallel()
 	checksum := strings.Repeat("ab", 32)
-	source := clustermanifest.Source{ServerURL: "https://drover.example.com", CAChecksum: checksum, Image: "drover-io/drover:v1"}
+	source := clustermanifest.Source{ServerURL: "https://drover.example.com", CAChecksum: checksum,
+		Image: "drover-io/drover:v1"}
 	secret, err := clustermanifest.Install(source, clustermanifest.Facts{
-		Cluster: build.Cluster("demo"), Management: &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-12345678"}}, Token: "hunter2",
+		Cluster:    build.Cluster("demo"),
+		Management: &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-12345678"}}, Token: "hunter2",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := []plan.File{
 		{Path: "/var/lib/rancher/rke2/server/manifests/rancher/addons.yaml"},
-		{Path: "/var/lib/rancher/rke2/server/manifests/rancher/cluster-agent.yaml", Content: base64.StdEncoding.EncodeToString(secret.Data["manifest"])},
+		{Path: "/var/lib/rancher/rke2/server/manifests/rancher/cluster-agent.yaml",
+			Content: base64.StdEncoding.EncodeToString(secret.Data["manifest"])},
 	}
 	got, err := agentOf(plan.NodePlan{Files: files})
 	if want := (installed{"https://drover.example.com", checksum, "hunter2"}); got != want || err != nil {
@@ -45,7 +48,9 @@ func TestAgentOf(t *testing.T) {
 // TestRoad checks that a connection to a name that does not resolve goes to the address that Dial chooses.
 func TestRoad(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, r.Host) }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(rw, r.Host)
+	}))
 	t.Cleanup(server.Close)
 	asked := ""
 	road, err := newRoad(func(ctx context.Context, address string) (net.Conn, error) {

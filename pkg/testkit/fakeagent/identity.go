@@ -73,7 +73,8 @@ func (id Identity) issue(template *x509.Certificate) (certificate, key []byte, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode key: %w", err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), nil
 }
 
 // ServerTLS returns the configuration of a server at an address. The server accepts only the administrator.
@@ -103,8 +104,10 @@ func (id Identity) ServerTLS(address string) (*tls.Config, error) {
 // the host itself.
 func (id Identity) Kubeconfig() ([]byte, error) {
 	config := clientcmdapi.NewConfig()
-	config.Clusters["default"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:" + port, CertificateAuthorityData: id.CA}
-	config.AuthInfos["default"] = &clientcmdapi.AuthInfo{ClientCertificateData: id.ClientCertificate, ClientKeyData: id.ClientKey}
+	config.Clusters["default"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:" + port,
+		CertificateAuthorityData: id.CA}
+	config.AuthInfos["default"] = &clientcmdapi.AuthInfo{ClientCertificateData: id.ClientCertificate,
+		ClientKeyData: id.ClientKey}
 	config.Contexts["default"] = &clientcmdapi.Context{Cluster: "default", AuthInfo: "default"}
 	config.CurrentContext = "default"
 	out, err := clientcmd.Write(*config)

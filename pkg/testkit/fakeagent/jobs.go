@@ -63,7 +63,8 @@ func (w *World) handleJob(ctx context.Context, key types.NamespacedName) (time.D
 		return 0, err
 	}
 	remove := job.Labels[rkev1.InfraRemoveLabel] == "true"
-	failure := w.opts.Faults.Job(args.instance, remove, w.attempt(fmt.Sprintf("job %s %t", args.instance, remove), job.UID))
+	failure := w.opts.Faults.Job(args.instance, remove, w.attempt(fmt.Sprintf("job %s %t", args.instance, remove),
+		job.UID))
 	if failure == "" {
 		owner := types.NamespacedName{Namespace: job.Namespace, Name: job.Labels[rkev1.CAPIMachineNameLabel]}
 		if remove {
@@ -92,7 +93,8 @@ func (w *World) attempt(name string, id types.UID) int {
 
 func ended(job *batchv1.Job) bool {
 	for _, condition := range job.Status.Conditions {
-		if condition.Status == corev1.ConditionTrue && (condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed) {
+		if condition.Status == corev1.ConditionTrue &&
+			(condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed) {
 			return true
 		}
 	}
@@ -122,7 +124,8 @@ func (w *World) makeMachine(ctx context.Context, owner types.NamespacedName, arg
 	return nil
 }
 
-func (w *World) removeMachine(ctx context.Context, owner types.NamespacedName, namespace string, args jobArguments) error {
+func (w *World) removeMachine(ctx context.Context, owner types.NamespacedName, namespace string,
+	args jobArguments) error {
 	w.dropMachine(owner)
 	w.opts.Log("fakeagent: machine %s was removed", args.instance)
 	return w.saveState(ctx, namespace, args.stateSecret, packed.Archive(nil)) // what rancher-machine leaves
@@ -152,14 +155,16 @@ func (w *World) endJob(ctx context.Context, job *batchv1.Job, failure string) er
 	}
 	condition := func(kind batchv1.JobConditionType, reason, message string) {
 		done.Status.Conditions = append(done.Status.Conditions, batchv1.JobCondition{
-			Type: kind, Status: corev1.ConditionTrue, LastProbeTime: now, LastTransitionTime: now, Reason: reason, Message: message,
+			Type: kind, Status: corev1.ConditionTrue, LastProbeTime: now, LastTransitionTime: now, Reason: reason,
+			Message: message,
 		})
 	}
 	done.Status.Active = 0
 	if failure == "" {
 		done.Status.Succeeded = 1
 		done.Status.CompletionTime = &now
-		condition(batchv1.JobSuccessCriteriaMet, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods")
+		condition(batchv1.JobSuccessCriteriaMet, batchv1.JobReasonCompletionsReached,
+			"Reached expected number of succeeded pods")
 		condition(batchv1.JobComplete, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods")
 	} else {
 		done.Status.Failed = 1

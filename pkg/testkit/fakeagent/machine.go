@@ -51,7 +51,8 @@ func (w *World) Machines(namespace string) map[string]Machine {
 	out := map[string]Machine{}
 	for key, m := range w.machines {
 		if key.Namespace == namespace {
-			out[key.Name] = Machine{Name: key.Name, Address: m.address, Node: m.node, Applied: m.memory.applied, Installs: m.memory.installs}
+			out[key.Name] = Machine{Name: key.Name, Address: m.address, Node: m.node, Applied: m.memory.applied,
+				Installs: m.memory.installs}
 		}
 	}
 	return out

@@ -18,7 +18,8 @@ type roles struct{ etcd, controlPlane, worker bool }
 
 func rolesOf(secret *corev1.Secret) roles {
 	has := func(label string) bool { return secret.Labels[label] == rkev1.RoleLabelValue }
-	return roles{etcd: has(rkev1.EtcdRoleLabel), controlPlane: has(rkev1.ControlPlaneRoleLabel), worker: has(rkev1.WorkerRoleLabel)}
+	return roles{etcd: has(rkev1.EtcdRoleLabel), controlPlane: has(rkev1.ControlPlaneRoleLabel),
+		worker: has(rkev1.WorkerRoleLabel)}
 }
 
 // nodeConfig is what the distribution on the host reads from the files of the plan.
@@ -101,15 +102,20 @@ func nodeOf(m *machine, r roles, config nodeConfig, now time.Time) *corev1.Node 
 		node.Spec.Taints = append(node.Spec.Taints, taintOf(text))
 	}
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: "Simulated", LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now)}
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: "Simulated",
+			LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now)}
 	}
 	node.Status = corev1.NodeStatus{
 		Conditions: []corev1.NodeCondition{
-			condition(corev1.NodeReady, corev1.ConditionTrue), condition(corev1.NodeMemoryPressure, corev1.ConditionFalse),
-			condition(corev1.NodeDiskPressure, corev1.ConditionFalse), condition(corev1.NodePIDPressure, corev1.ConditionFalse),
+			condition(corev1.NodeReady, corev1.ConditionTrue),
+			condition(corev1.NodeMemoryPressure, corev1.ConditionFalse),
+			condition(corev1.NodeDiskPressure, corev1.ConditionFalse),
+			condition(corev1.NodePIDPressure, corev1.ConditionFalse),
 		},
-		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: m.address}, {Type: corev1.NodeHostName, Address: name}},
-		NodeInfo:  corev1.NodeSystemInfo{KubeletVersion: config.version, OperatingSystem: "linux", Architecture: "amd64", OSImage: "simulated"},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: m.address},
+			{Type: corev1.NodeHostName, Address: name}},
+		NodeInfo: corev1.NodeSystemInfo{KubeletVersion: config.version, OperatingSystem: "linux", Architecture: "amd64",
+			OSImage: "simulated"},
 	}
 	return node
 }

@@ -45,7 +45,8 @@ type timing struct {
 // pass is one pass of an agent in checksum mode over its plan Secret (docs/wire/plan.md#one-pass-of-the-agent). It
 // returns the Secret's new data, the agent's new memory, and the time until the next pass if no event comes. Zero means
 // that the agent waits for an event. Like real agents, it does not answer a plan that it cannot read.
-func pass(data map[string][]byte, mem memory, h host, t timing, now time.Time) (map[string][]byte, memory, time.Duration) {
+func pass(data map[string][]byte, mem memory, h host, t timing, now time.Time) (map[string][]byte, memory,
+	time.Duration) {
 	decoded, err := nodeplan.Decode(data[nodeplan.KeyPlan])
 	if len(data[nodeplan.KeyPlan]) == 0 || err != nil {
 		return data, mem, 0
@@ -78,7 +79,8 @@ func pass(data map[string][]byte, mem memory, h host, t timing, now time.Time) (
 
 // attemptDue reports whether a plan that is not applied is due for an attempt now. A failed plan waits before each
 // retry, up to its limit of failures.
-func attemptDue(data map[string][]byte, checksum string, failures int, mem memory, t timing, now time.Time) (time.Duration, bool) {
+func attemptDue(data map[string][]byte, checksum string, failures int, mem memory, t timing,
+	now time.Time) (time.Duration, bool) {
 	if failures == 0 || string(data[nodeplan.KeyFailedChecksum]) != checksum {
 		return 0, true
 	}
@@ -174,12 +176,15 @@ func runPeriodic(out map[string][]byte, p plan.NodePlan, mem memory, h host, now
 		if err != nil {
 			result.ExitCode, result.Failures, result.LastFailedRunTime = 1, result.Failures+1, now.Format(time.UnixDate)
 		} else {
-			result = plan.PeriodicInstructionOutput{Name: instruction.Name, Stdout: output, LastSuccessfulRunTime: now.Format(time.UnixDate)}
+			result = plan.PeriodicInstructionOutput{Name: instruction.Name, Stdout: output,
+				LastSuccessfulRunTime: now.Format(time.UnixDate)}
 			ran[instruction.Name] = now
 		}
 		results[instruction.Name] = result
 	}
-	set(out, nodeplan.KeyAppliedPeriodicOutput, func() ([]byte, error) { return nodeplan.EncodePeriodicOutput(results) })
+	set(out, nodeplan.KeyAppliedPeriodicOutput, func() ([]byte, error) {
+		return nodeplan.EncodePeriodicOutput(results)
+	})
 	mem.ranPeriodic = ran
 	return mem
 }
@@ -191,7 +196,8 @@ func recordProbes(out map[string][]byte, p plan.NodePlan, mem memory, h host, no
 	statuses := map[string]plan.ProbeStatus{}
 	for name, probe := range p.Probes {
 		if healthy {
-			statuses[name] = plan.ProbeStatus{Healthy: true, SuccessCount: max(probe.SuccessThreshold, plan.DefaultSuccessThreshold)}
+			statuses[name] = plan.ProbeStatus{Healthy: true,
+				SuccessCount: max(probe.SuccessThreshold, plan.DefaultSuccessThreshold)}
 		} else {
 			statuses[name] = plan.ProbeStatus{FailureCount: 1}
 		}

@@ -46,7 +46,8 @@ func delivered(t *testing.T, p plan.NodePlan, maxFailures int) map[string][]byte
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := nodeplan.Deliver(nil, nodeplan.Delivery{Plan: encoded, MaxFailures: maxFailures, FailureThreshold: maxFailures})
+	data, err := nodeplan.Deliver(nil, nodeplan.Delivery{Plan: encoded, MaxFailures: maxFailures,
+		FailureThreshold: maxFailures})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +56,14 @@ func delivered(t *testing.T, p plan.NodePlan, maxFailures int) map[string][]byte
 
 func install(stamp string, names ...string) plan.NodePlan {
 	p := plan.NodePlan{
-		Probes:               map[string]plan.Probe{"kubelet": {SuccessThreshold: 2}},
-		PeriodicInstructions: []plan.PeriodicInstruction{{CommonInstruction: plan.CommonInstruction{Name: "look"}, PeriodSeconds: 60}},
+		Probes: map[string]plan.Probe{"kubelet": {SuccessThreshold: 2}},
+		PeriodicInstructions: []plan.PeriodicInstruction{{CommonInstruction: plan.CommonInstruction{Name: "look"},
+			PeriodSeconds: 60}},
 	}
 	for _, name := range names {
 		p.Instructions = append(p.Instructions, plan.OneTimeInstruction{
-			SaveOutput: true, CommonInstruction: plan.CommonInstruction{Name: name, Env: []string{"RESTART_STAMP=" + stamp}},
+			SaveOutput: true, CommonInstruction: plan.CommonInstruction{Name: name,
+				Env: []string{"RESTART_STAMP=" + stamp}},
 		})
 	}
 	return p
@@ -83,7 +86,8 @@ func TestPass_AppliesThenReportsProbes(t *testing.T) {
 	if !state.InSync || state.Healthy || state.SuccessCount != 1 || state.FailureCount != 0 {
 		t.Errorf("want a plan in sync that is not healthy yet, got %+v", state)
 	}
-	if diff := cmp.Diff(map[string][]byte{"install": []byte("output of install\n"), "more": []byte("output of more\n")}, state.Output); diff != "" {
+	if diff := cmp.Diff(map[string][]byte{"install": []byte("output of install\n"), "more": []byte("output of more\n")},
+		state.Output); diff != "" {
 		t.Errorf("output differs (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"install 1", "more 1", "periodic look"}, s.ran); diff != "" {
@@ -123,7 +127,8 @@ func TestPass_FailingPlanIsTriedUpToItsLimit(t *testing.T) {
 	s := &stage{failing: map[string]error{"install": errBroken}}
 	data, mem, again := pass(delivered(t, install("1", "install", "never"), 2), memory{}, s.host(), quick, epoch)
 	state := parsed(t, data)
-	if state.InSync || state.Failed || state.FailureCount != 1 || state.FailedChecksum != state.Checksum || again != quick.retry {
+	if state.InSync || state.Failed || state.FailureCount != 1 || state.FailedChecksum != state.Checksum ||
+		again != quick.retry {
 		t.Errorf("want one failure and another attempt, got %+v, again %s", state, again)
 	}
 	if got := string(state.FailedOutput["install"]); got != "output of install\nexit status 1" {
@@ -214,7 +219,8 @@ func TestPass_FailingPeriodicInstructionIsRepeatedAndHarmless(t *testing.T) {
 	}
 	s.periodicFailure = nil
 	data, _, _ = pass(data, mem, s.host(), quick, epoch.Add(quick.probe))
-	if got := parsed(t, data).PeriodicOutput["look"]; got.ExitCode != 0 || got.Failures != 0 || string(got.Stdout) != "now" {
+	if got := parsed(t, data).PeriodicOutput["look"]; got.ExitCode != 0 || got.Failures != 0 ||
+		string(got.Stdout) != "now" {
 		t.Errorf("want a success, got %+v", got)
 	}
 }

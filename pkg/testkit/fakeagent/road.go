@@ -37,11 +37,12 @@ func (r *road) proxy(*http.Request) (*url.URL, error) {
 // run forwards connections until ctx ends.
 func (r *road) run(ctx context.Context) {
 	var connections sync.WaitGroup
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(rw http.ResponseWriter, request *http.Request) {
-		connections.Add(1)
-		defer connections.Done()
-		r.connect(ctx, rw, request)
-	})}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, request *http.Request) {
+			connections.Add(1)
+			defer connections.Done()
+			r.connect(ctx, rw, request)
+		})}
 	defer connections.Wait()
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	_ = server.Serve(r.listener) // ends with ctx

@@ -16,7 +16,8 @@ func stateArchive(args jobArguments, address string) ([]byte, error) {
 		"Driver": map[string]any{
 			"IPAddress": address, "MachineName": args.instance, "SSHUser": "root", "SSHPort": 22,
 		},
-		"HostOptions": map[string]any{"CustomInstallScript": "/run/secrets/machine/value", "HostnameOverride": args.hostname},
+		"HostOptions": map[string]any{"CustomInstallScript": "/run/secrets/machine/value",
+			"HostnameOverride": args.hostname},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode machine state: %w", err)

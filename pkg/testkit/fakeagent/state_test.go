@@ -27,7 +27,8 @@ func TestStateArchive_IsReadByItsReaders(t *testing.T) {
 	}
 	empty := packed.Archive(nil)
 	if !machinejob.StateHolds(held) || machinejob.StateHolds(empty) {
-		t.Errorf("want a machine only in the first archive, got %t and %t", machinejob.StateHolds(held), machinejob.StateHolds(empty))
+		t.Errorf("want a machine only in the first archive, got %t and %t", machinejob.StateHolds(held),
+			machinejob.StateHolds(empty))
 	}
 }
 
@@ -38,15 +39,18 @@ func TestArgumentsOf(t *testing.T) {
 		wantErr string
 	}{
 		"create": {
-			args: []string{"--driver-download-url=", "--secret-namespace=ns", "--secret-name=s", "create", "--driver=sim", "--sim-cpu=2", "--sim-fast", "demo-1"},
+			args: []string{"--driver-download-url=", "--secret-namespace=ns", "--secret-name=s", "create",
+				"--driver=sim", "--sim-cpu=2", "--sim-fast", "demo-1"},
 			want: jobArguments{stateSecret: "s", driver: "sim", hostname: "demo-1", instance: "demo-1"},
 		},
 		"create with another host name": {
 			args: []string{"--secret-name=s", "create", "--driver=sim", "--hostname-override=short", "demo-1"},
 			want: jobArguments{stateSecret: "s", driver: "sim", hostname: "short", instance: "demo-1"},
 		},
-		"remove":          {args: []string{"--secret-name=s", "rm", "-y", "--update-config", "demo-1"}, want: jobArguments{stateSecret: "s", hostname: "demo-1", instance: "demo-1"}},
-		"no state Secret": {args: []string{"rm", "-y", "demo-1"}, wantErr: "the Job's arguments must contain a state Secret and an instance"},
+		"remove": {args: []string{"--secret-name=s", "rm", "-y", "--update-config", "demo-1"},
+			want: jobArguments{stateSecret: "s", hostname: "demo-1", instance: "demo-1"}},
+		"no state Secret": {args: []string{"rm", "-y", "demo-1"},
+			wantErr: "the Job's arguments must contain a state Secret and an instance"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

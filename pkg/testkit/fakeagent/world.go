@@ -122,14 +122,16 @@ func New(opts Options) (*World, error) {
 		opts: opts, client: client,
 		jobs:     newQueue("jobs"),
 		plans:    newQueue("plans"),
-		machines: map[types.NamespacedName]*machine{}, clusters: map[types.NamespacedName]*cluster{}, attempts: map[string]int{},
+		machines: map[types.NamespacedName]*machine{}, clusters: map[types.NamespacedName]*cluster{},
+		attempts: map[string]int{},
 	}
 	return w, w.watch()
 }
 
 // Under returns a World with the same machines and clusters whose objects are now in another management API. The old
 // World must have ended. The new World's cluster agents dial through dial, like Options.Dial.
-func (w *World) Under(config *rest.Config, dial func(ctx context.Context, address string) (net.Conn, error)) (*World, error) {
+func (w *World) Under(config *rest.Config, dial func(ctx context.Context, address string) (net.Conn, error)) (*World,
+	error) {
 	opts := w.opts
 	opts.Config, opts.Dial = config, dial
 	next, err := New(opts)
@@ -143,17 +145,21 @@ func (w *World) Under(config *rest.Config, dial func(ctx context.Context, addres
 }
 
 func newQueue(name string) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, time.Second)
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name})
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond,
+		time.Second)
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name})
 }
 
 func (w *World) watch() error {
-	jobs := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = rkev1.InfraRemoveLabel
-	}))
-	secrets := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = "type=" + rkev1.SecretTypeMachinePlan
-	}))
+	jobs := informers.NewSharedInformerFactoryWithOptions(w.client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = rkev1.InfraRemoveLabel
+		}))
+	secrets := informers.NewSharedInformerFactoryWithOptions(w.client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = "type=" + rkev1.SecretTypeMachinePlan
+		}))
 	w.jobInformer, w.secretInformer = jobs.Batch().V1().Jobs().Informer(), secrets.Core().V1().Secrets().Informer()
 	if _, err := w.jobInformer.AddEventHandler(enqueueTo(w.jobs)); err != nil {
 		return fmt.Errorf("watch Jobs: %w", err)
@@ -209,7 +215,8 @@ func (w *World) Run(ctx context.Context) error {
 // handler handles one object and returns the time until its next pass. Zero means at the next event.
 type handler func(ctx context.Context, key types.NamespacedName) (again time.Duration, err error)
 
-func (w *World) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.NamespacedName], handle handler) {
+func (w *World) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.NamespacedName],
+	handle handler) {
 	for {
 		key, shutdown := queue.Get()
 		if shutdown {
@@ -236,7 +243,8 @@ func (w *World) work(ctx context.Context, queue workqueue.TypedRateLimitingInter
 func (w *World) planSecretOf(machine types.NamespacedName) (types.NamespacedName, bool) {
 	selector := labels.SelectorFromSet(labels.Set{rkev1.MachineNameLabel: machine.Name})
 	for _, object := range w.secretInformer.GetStore().List() {
-		if secret, ok := object.(metav1.Object); ok && secret.GetNamespace() == machine.Namespace && selector.Matches(labels.Set(secret.GetLabels())) {
+		if secret, ok := object.(metav1.Object); ok && secret.GetNamespace() == machine.Namespace &&
+			selector.Matches(labels.Set(secret.GetLabels())) {
 			return types.NamespacedName{Namespace: secret.GetNamespace(), Name: secret.GetName()}, true
 		}
 	}

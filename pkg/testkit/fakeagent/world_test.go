@@ -66,9 +66,11 @@ func play(t *testing.T, change func(*Options)) *theater {
 // job creates the Job of a machine and its state Secret, as Drover does.
 func (th *theater) job(name, infra, capi string, remove bool) {
 	th.t.Helper()
-	args := []string{"--secret-namespace=" + namespace, "--secret-name=" + infra + "-state", "create", "--driver=sim", "--hostname-override=host-" + infra, infra}
+	args := []string{"--secret-namespace=" + namespace, "--secret-name=" + infra + "-state", "create", "--driver=sim",
+		"--hostname-override=host-" + infra, infra}
 	if remove {
-		args = []string{"--secret-namespace=" + namespace, "--secret-name=" + infra + "-state", "rm", "-y", "--update-config", infra}
+		args = []string{"--secret-namespace=" + namespace, "--secret-name=" + infra + "-state", "rm", "-y",
+			"--update-config", infra}
 	}
 	labels := map[string]string{rkev1.InfraRemoveLabel: "false", rkev1.CAPIMachineNameLabel: capi}
 	if remove {
@@ -84,7 +86,8 @@ func (th *theater) job(name, infra, capi string, remove bool) {
 	_, err := th.client.BatchV1().Jobs(namespace).Create(th.t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "machine", Image: "rancher/machine:v1", Args: args}},
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers:    []corev1.Container{{Name: "machine", Image: "rancher/machine:v1", Args: args}},
 		}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -108,7 +111,8 @@ func (th *theater) plan(capi string, roles []string, p plan.NodePlan) {
 		labels[role] = "true"
 	}
 	_, err = th.client.CoreV1().Secrets(namespace).Create(th.t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: capi + "-machine-plan", Labels: labels}, Type: rkev1.SecretTypeMachinePlan, Data: data,
+		ObjectMeta: metav1.ObjectMeta{Name: capi + "-machine-plan", Labels: labels}, Type: rkev1.SecretTypeMachinePlan,
+		Data: data,
 	}, metav1.CreateOptions{})
 	if err != nil {
 		th.t.Fatal(err)
@@ -123,10 +127,12 @@ func serverPlan() plan.NodePlan {
 			Content: "eyJub2RlLWxhYmVsIjpbImE9YiJdLCJub2RlLXRhaW50IjpbIng9eTpOb1NjaGVkdWxlIl19",
 		}},
 		Instructions: []plan.OneTimeInstruction{{CommonInstruction: plan.CommonInstruction{
-			Name: "install", Image: "registry.example.com:5000/rancher/system-agent-installer-rke2:v1.36.2-rke2r1", Env: []string{"RESTART_STAMP=1"},
+			Name: "install", Image: "registry.example.com:5000/rancher/system-agent-installer-rke2:v1.36.2-rke2r1",
+			Env: []string{"RESTART_STAMP=1"},
 		}}},
-		PeriodicInstructions: []plan.PeriodicInstruction{{CommonInstruction: plan.CommonInstruction{Name: "capture-kubeconfig"}, PeriodSeconds: 600}},
-		Probes:               map[string]plan.Probe{"kubelet": {}},
+		PeriodicInstructions: []plan.PeriodicInstruction{
+			{CommonInstruction: plan.CommonInstruction{Name: "capture-kubeconfig"}, PeriodSeconds: 600}},
+		Probes: map[string]plan.Probe{"kubelet": {}},
 	}
 }
 
@@ -135,7 +141,8 @@ func (th *theater) state(capi, want string, reached func(nodeplan.State) bool) n
 	th.t.Helper()
 	var last nodeplan.State
 	th.until(capi+" is "+want, func() bool {
-		secret, err := th.client.CoreV1().Secrets(namespace).Get(th.t.Context(), capi+"-machine-plan", metav1.GetOptions{})
+		secret, err := th.client.CoreV1().Secrets(namespace).Get(th.t.Context(), capi+"-machine-plan",
+			metav1.GetOptions{})
 		if err != nil {
 			return false
 		}
@@ -205,7 +212,8 @@ func TestWorld_ServerStartsItsCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{node.Labels["a"], node.Labels["node-role.kubernetes.io/etcd"], node.Spec.ProviderID, node.Spec.Taints[0].ToString(), node.Status.NodeInfo.KubeletVersion, node.Status.Addresses[0].Address}
+	got := []string{node.Labels["a"], node.Labels["node-role.kubernetes.io/etcd"], node.Spec.ProviderID,
+		node.Spec.Taints[0].ToString(), node.Status.NodeInfo.KubeletVersion, node.Status.Addresses[0].Address}
 	want := []string{"b", "true", "rke2://host-i1", "x=y:NoSchedule", "v1.36.2+rke2r1", machine.Address}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("node differs (-want +got):\n%s", diff)

@@ -20,7 +20,9 @@ func (c *Core) cluster(ctx context.Context, cluster *clusterv1.Cluster) error {
 	if cluster.DeletionTimestamp != nil {
 		return c.removeCluster(ctx, stored, cluster)
 	}
-	if err := c.update(ctx, stored, func(u *unstructured.Unstructured) { withFinalizer(u, clusterv1.ClusterFinalizer) }); err != nil {
+	if err := c.update(ctx, stored, func(u *unstructured.Unstructured) {
+		withFinalizer(u, clusterv1.ClusterFinalizer)
+	}); err != nil {
 		return err
 	}
 	infrastructure, err := c.adopt(ctx, cluster, cluster.Spec.InfrastructureRef)
@@ -47,23 +49,30 @@ func (c *Core) cluster(ctx context.Context, cluster *clusterv1.Cluster) error {
 	if isTrue(status.Initialization.InfrastructureProvisioned) {
 		status.Phase = string(clusterv1.ClusterPhaseProvisioned)
 	}
-	set(&status.Conditions, "InfrastructureReady", isTrue(status.Initialization.InfrastructureProvisioned), now.Generation)
-	set(&status.Conditions, "ControlPlaneInitialized", isTrue(status.Initialization.ControlPlaneInitialized), now.Generation)
+	set(&status.Conditions, "InfrastructureReady", isTrue(status.Initialization.InfrastructureProvisioned),
+		now.Generation)
+	set(&status.Conditions, "ControlPlaneInitialized", isTrue(status.Initialization.ControlPlaneInitialized),
+		now.Generation)
 	return c.updateStatus(ctx, now, clusterKind)
 }
 
 // adopt makes the cluster the controller owner of the object that it refers to. It returns nil while the object does
 // not exist.
-func (c *Core) adopt(ctx context.Context, cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+func (c *Core) adopt(ctx context.Context, cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference) (
+	*unstructured.Unstructured, error) {
 	u := c.get(kindOf(ref), cluster.Namespace, ref.Name)
 	if u == nil {
 		return nil, nil
 	}
-	return u, c.update(ctx, u, func(u *unstructured.Unstructured) { own(u, reference(cluster, "Cluster", true), cluster.Name) })
+	return u, c.update(ctx, u, func(u *unstructured.Unstructured) {
+		own(u, reference(cluster, "Cluster", true), cluster.Name)
+	})
 }
 
-func (c *Core) copyEndpoint(ctx context.Context, cluster *clusterv1.Cluster, infrastructure *unstructured.Unstructured) error {
-	if cluster.Spec.ControlPlaneEndpoint.Host != "" || nestedString(infrastructure, "spec", "controlPlaneEndpoint", "host") == "" {
+func (c *Core) copyEndpoint(ctx context.Context, cluster *clusterv1.Cluster,
+	infrastructure *unstructured.Unstructured) error {
+	if cluster.Spec.ControlPlaneEndpoint.Host != "" || nestedString(infrastructure, "spec", "controlPlaneEndpoint",
+		"host") == "" {
 		return nil
 	}
 	endpoint, _, _ := unstructured.NestedMap(infrastructure.Object, "spec", "controlPlaneEndpoint")
@@ -90,7 +99,8 @@ func (c *Core) removeCluster(ctx context.Context, stored *unstructured.Unstructu
 			return nil
 		}
 	}
-	for _, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.ControlPlaneRef, cluster.Spec.InfrastructureRef} {
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.ControlPlaneRef,
+		cluster.Spec.InfrastructureRef} {
 		if u := c.get(kindOf(ref), cluster.Namespace, ref.Name); u != nil {
 			return c.delete(ctx, u)
 		}

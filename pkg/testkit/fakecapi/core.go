@@ -167,7 +167,8 @@ func (c *Core) resource(u *unstructured.Unstructured) dynamic.ResourceInterface 
 }
 
 // update applies change to an object and stores the result if it differs.
-func (c *Core) update(ctx context.Context, u *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
+func (c *Core) update(ctx context.Context, u *unstructured.Unstructured,
+	change func(*unstructured.Unstructured)) error {
 	next := u.DeepCopy()
 	change(next)
 	if equality.Semantic.DeepEqual(u.Object, next.Object) {
@@ -211,7 +212,8 @@ func own(u *unstructured.Unstructured, owner metav1.OwnerReference, cluster stri
 }
 
 func reference(obj metav1.Object, kind string, controller bool) metav1.OwnerReference {
-	r := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}
+	r := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: obj.GetName(),
+		UID: obj.GetUID()}
 	if controller {
 		yes := true
 		r.Controller, r.BlockOwnerDeletion = &yes, &yes

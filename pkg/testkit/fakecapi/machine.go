@@ -19,7 +19,9 @@ func (c *Core) machine(ctx context.Context, machine *clusterv1.Machine) error {
 		return c.removeMachine(ctx, cluster, machine)
 	}
 	stored := c.get(machineKind, machine.Namespace, machine.Name)
-	if err := c.update(ctx, stored, func(u *unstructured.Unstructured) { withFinalizer(u, clusterv1.MachineFinalizer) }); err != nil {
+	if err := c.update(ctx, stored, func(u *unstructured.Unstructured) {
+		withFinalizer(u, clusterv1.MachineFinalizer)
+	}); err != nil {
 		return err
 	}
 	bootstrap, err := c.half(ctx, machine, machine.Spec.Bootstrap.ConfigRef)
@@ -37,7 +39,8 @@ func (c *Core) machine(ctx context.Context, machine *clusterv1.Machine) error {
 }
 
 // half adopts the bootstrap configuration or the infrastructure of a machine. It returns nil while that does not exist.
-func (c *Core) half(ctx context.Context, machine *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+func (c *Core) half(ctx context.Context, machine *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference) (
+	*unstructured.Unstructured, error) {
 	u := c.get(kindOf(ref), machine.Namespace, ref.Name)
 	if u == nil {
 		return nil, nil
@@ -48,7 +51,8 @@ func (c *Core) half(ctx context.Context, machine *clusterv1.Machine, ref cluster
 }
 
 // copyToSpec copies the name of the bootstrap data and, once the infrastructure is provisioned, its provider ID.
-func (c *Core) copyToSpec(ctx context.Context, machine *clusterv1.Machine, bootstrap, infrastructure *unstructured.Unstructured) error {
+func (c *Core) copyToSpec(ctx context.Context, machine *clusterv1.Machine, bootstrap,
+	infrastructure *unstructured.Unstructured) error {
 	return c.update(ctx, c.get(machineKind, machine.Namespace, machine.Name), func(u *unstructured.Unstructured) {
 		if bootstrap != nil && nestedBool(bootstrap, "status", "initialization", "dataSecretCreated") {
 			if name := nestedString(bootstrap, "status", "dataSecretName"); name != "" {
@@ -63,7 +67,8 @@ func (c *Core) copyToSpec(ctx context.Context, machine *clusterv1.Machine, boots
 	})
 }
 
-func (c *Core) machineStatus(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine, bootstrap, infrastructure *unstructured.Unstructured) error {
+func (c *Core) machineStatus(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine, bootstrap,
+	infrastructure *unstructured.Unstructured) error {
 	now := as[clusterv1.Machine](c.get(machineKind, machine.Namespace, machine.Name))
 	status := &now.Status
 	if now.Spec.Bootstrap.DataSecretName != nil {
@@ -84,8 +89,10 @@ func (c *Core) machineStatus(ctx context.Context, cluster *clusterv1.Cluster, ma
 	if was := status.Phase; was != phase(status) {
 		status.Phase, status.LastUpdated = phase(status), metav1.Now()
 	}
-	set(&status.Conditions, clusterv1.BootstrapConfigReadyCondition, bootstrap != nil && isTrue(status.Initialization.BootstrapDataSecretCreated), now.Generation)
-	set(&status.Conditions, clusterv1.InfrastructureReadyCondition, ready(infrastructure, isTrue(status.Initialization.InfrastructureProvisioned)), now.Generation)
+	set(&status.Conditions, clusterv1.BootstrapConfigReadyCondition, bootstrap != nil &&
+		isTrue(status.Initialization.BootstrapDataSecretCreated), now.Generation)
+	set(&status.Conditions, clusterv1.InfrastructureReadyCondition,
+		ready(infrastructure, isTrue(status.Initialization.InfrastructureProvisioned)), now.Generation)
 	set(&status.Conditions, clusterv1.MachineNodeReadyCondition, status.NodeRef.Name != "", now.Generation)
 	set(&status.Conditions, clusterv1.MachineReadyCondition, status.NodeRef.Name != "", now.Generation)
 	return c.updateStatus(ctx, now, machineKind)
@@ -150,19 +157,24 @@ func (c *Core) findNode(ctx context.Context, cluster *clusterv1.Cluster, provide
 
 // removeMachine deletes a machine in the core's order: hooks, infrastructure, bootstrap configuration, node.
 func (c *Core) removeMachine(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine) error {
-	if hasHook(machine.Annotations, clusterv1.PreDrainDeleteHookAnnotationPrefix) || hasHook(machine.Annotations, clusterv1.PreTerminateDeleteHookAnnotationPrefix) {
+	if hasHook(machine.Annotations, clusterv1.PreDrainDeleteHookAnnotationPrefix) ||
+		hasHook(machine.Annotations, clusterv1.PreTerminateDeleteHookAnnotationPrefix) {
 		return nil
 	}
-	for _, ref := range []clusterv1.ContractVersionedObjectReference{machine.Spec.InfrastructureRef, machine.Spec.Bootstrap.ConfigRef} {
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{machine.Spec.InfrastructureRef,
+		machine.Spec.Bootstrap.ConfigRef} {
 		if u := c.get(kindOf(ref), machine.Namespace, ref.Name); u != nil {
 			return c.delete(ctx, u)
 		}
 	}
 	if node := c.findNode(ctx, cluster, machine.Spec.ProviderID); node != nil && cluster.DeletionTimestamp == nil {
-		err := c.opts.Downstream(cluster.Namespace, cluster.Name).CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{})
+		err := c.opts.Downstream(cluster.Namespace, cluster.Name).CoreV1().Nodes().Delete(ctx, node.Name,
+			metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
-	return c.update(ctx, c.get(machineKind, machine.Namespace, machine.Name), func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	return c.update(ctx, c.get(machineKind, machine.Namespace, machine.Name), func(u *unstructured.Unstructured) {
+		u.SetFinalizers(nil)
+	})
 }

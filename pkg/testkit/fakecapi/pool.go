@@ -22,11 +22,14 @@ const (
 // it grows.
 func (c *Core) deployment(ctx context.Context, deployment *clusterv1.MachineDeployment) error {
 	cluster := c.clusterOf(deployment.Namespace, deployment.Spec.ClusterName)
-	if cluster == nil || deployment.DeletionTimestamp != nil || cluster.DeletionTimestamp != nil || c.paused(cluster, deployment) {
+	if cluster == nil || deployment.DeletionTimestamp != nil || cluster.DeletionTimestamp != nil ||
+		c.paused(cluster, deployment) {
 		return nil
 	}
 	stored := c.get(deploymentKind, deployment.Namespace, deployment.Name)
-	if err := c.update(ctx, stored, func(u *unstructured.Unstructured) { own(u, reference(cluster, "Cluster", false), cluster.Name) }); err != nil {
+	if err := c.update(ctx, stored, func(u *unstructured.Unstructured) {
+		own(u, reference(cluster, "Cluster", false), cluster.Name)
+	}); err != nil {
 		return err
 	}
 	if err := c.ownTemplates(ctx, cluster, deployment.Spec.Template.Spec); err != nil {
@@ -43,7 +46,8 @@ func (c *Core) deployment(ctx context.Context, deployment *clusterv1.MachineDepl
 		return err
 	}
 	now := as[clusterv1.MachineDeployment](c.get(deploymentKind, deployment.Namespace, deployment.Name))
-	now.Status.Replicas, now.Status.ReadyReplicas, now.Status.AvailableReplicas, now.Status.UpToDateReplicas = count(sets, sets[current])
+	now.Status.Replicas, now.Status.ReadyReplicas, now.Status.AvailableReplicas, now.Status.UpToDateReplicas = count(
+		sets, sets[current])
 	now.Status.ObservedGeneration = now.Generation
 	return c.updateStatus(ctx, now, deploymentKind)
 }
@@ -52,7 +56,9 @@ func (c *Core) deployment(ctx context.Context, deployment *clusterv1.MachineDepl
 func (c *Core) ownTemplates(ctx context.Context, cluster *clusterv1.Cluster, spec clusterv1.MachineSpec) error {
 	for _, ref := range []clusterv1.ContractVersionedObjectReference{spec.InfrastructureRef, spec.Bootstrap.ConfigRef} {
 		if u := c.get(kindOf(ref), cluster.Namespace, ref.Name); u != nil {
-			if err := c.update(ctx, u, func(u *unstructured.Unstructured) { own(u, reference(cluster, "Cluster", false), cluster.Name) }); err != nil {
+			if err := c.update(ctx, u, func(u *unstructured.Unstructured) {
+				own(u, reference(cluster, "Cluster", false), cluster.Name)
+			}); err != nil {
 				return err
 			}
 		}
@@ -72,16 +78,19 @@ func (c *Core) setsOf(deployment *clusterv1.MachineDeployment) []*clusterv1.Mach
 
 func (c *Core) makeSet(ctx context.Context, deployment *clusterv1.MachineDeployment) error {
 	none := int32(0)
-	labels := withLabels(deployment.Spec.Template.Labels, clusterv1.ClusterNameLabel, deployment.Spec.ClusterName, clusterv1.MachineDeploymentNameLabel, deployment.Name)
+	labels := withLabels(deployment.Spec.Template.Labels, clusterv1.ClusterNameLabel, deployment.Spec.ClusterName,
+		clusterv1.MachineDeploymentNameLabel, deployment.Name)
 	template := *deployment.Spec.Template.DeepCopy()
 	template.Labels = labels
 	made := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: deployment.Namespace, GenerateName: deployment.Name + "-", Labels: labels, Annotations: deployment.Annotations,
+			Namespace: deployment.Namespace, GenerateName: deployment.Name + "-", Labels: labels,
+			Annotations:     deployment.Annotations,
 			OwnerReferences: []metav1.OwnerReference{reference(deployment, "MachineDeployment", true)},
 		},
 		Spec: clusterv1.MachineSetSpec{
-			ClusterName: deployment.Spec.ClusterName, Replicas: &none, Template: template, Selector: deployment.Spec.Selector,
+			ClusterName: deployment.Spec.ClusterName, Replicas: &none, Template: template,
+			Selector: deployment.Spec.Selector,
 		},
 	}
 	u := from(made, setKind)
@@ -91,7 +100,8 @@ func (c *Core) makeSet(ctx context.Context, deployment *clusterv1.MachineDeploym
 
 // scaleSets gives the current set its replicas. It removes one machine from an older set for each machine of the
 // current set that has a node.
-func (c *Core) scaleSets(ctx context.Context, deployment *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, current *clusterv1.MachineSet) error {
+func (c *Core) scaleSets(ctx context.Context, deployment *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet,
+	current *clusterv1.MachineSet) error {
 	want := *deployment.Spec.Replicas
 	if err := c.scale(ctx, current, want); err != nil {
 		return err
@@ -195,8 +205,10 @@ func deleteFirst(a, b *unstructured.Unstructured) int {
 func (c *Core) makeMachine(ctx context.Context, set *clusterv1.MachineSet) error {
 	spec := set.Spec.Template.Spec
 	name := fmt.Sprintf("%s-%05d", set.Name, c.opts.API.Changes())
-	labels := withLabels(set.Spec.Template.Labels, clusterv1.MachineSetNameLabel, set.Name, clusterv1.ClusterNameLabel, set.Spec.ClusterName)
-	for _, ref := range []*clusterv1.ContractVersionedObjectReference{&spec.InfrastructureRef, &spec.Bootstrap.ConfigRef} {
+	labels := withLabels(set.Spec.Template.Labels, clusterv1.MachineSetNameLabel, set.Name, clusterv1.ClusterNameLabel,
+		set.Spec.ClusterName)
+	for _, ref := range []*clusterv1.ContractVersionedObjectReference{&spec.InfrastructureRef,
+		&spec.Bootstrap.ConfigRef} {
 		template := c.get(kindOf(*ref), set.Namespace, ref.Name)
 		if template == nil {
 			return fmt.Errorf("template %s %s does not exist", ref.Kind, ref.Name)
@@ -210,7 +222,8 @@ func (c *Core) makeMachine(ctx context.Context, set *clusterv1.MachineSet) error
 	made := from(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: name, Labels: labels, Annotations: set.Spec.Template.Annotations,
-			Finalizers: []string{clusterv1.MachineFinalizer}, OwnerReferences: []metav1.OwnerReference{reference(set, "MachineSet", true)},
+			Finalizers:      []string{clusterv1.MachineFinalizer},
+			OwnerReferences: []metav1.OwnerReference{reference(set, "MachineSet", true)},
 		},
 		Spec: spec,
 	}, machineKind)
@@ -218,12 +231,14 @@ func (c *Core) makeMachine(ctx context.Context, set *clusterv1.MachineSet) error
 	return err
 }
 
-func cloneOf(template *unstructured.Unstructured, name string, labels map[string]string, owner metav1.OwnerReference) *unstructured.Unstructured {
+func cloneOf(template *unstructured.Unstructured, name string, labels map[string]string,
+	owner metav1.OwnerReference) *unstructured.Unstructured {
 	spec, _, _ := unstructured.NestedMap(template.Object, "spec", "template", "spec")
 	metadataLabels, _, _ := unstructured.NestedStringMap(template.Object, "spec", "template", "metadata", "labels")
 	clone := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	gvk := template.GroupVersionKind()
-	clone.SetAnnotations(map[string]string{clonedFromName: template.GetName(), clonedFromKind: gvk.GroupKind().String()})
+	clone.SetAnnotations(map[string]string{clonedFromName: template.GetName(),
+		clonedFromKind: gvk.GroupKind().String()})
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "Template")
 	clone.SetGroupVersionKind(gvk)
 	clone.SetNamespace(template.GetNamespace())

@@ -21,7 +21,8 @@ const Most = 3 * time.Second
 // with a lag of each watched kind, one at a time, and then with All. Tell calls prepare before the clients start and
 // returns the server. The stories skip the race detector, because it finds nothing that it does not find in the story
 // itself.
-func Each(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prepare func(*memkube.Server)) *memkube.Server) {
+func Each(t *testing.T, agent string, mixtures int,
+	tell func(t *testing.T, prepare func(*memkube.Server)) *memkube.Server) {
 	t.Helper()
 	crashpoints.SkipRaced(t)
 	watched := tell(t, func(*memkube.Server) {}).Watched(agent)
@@ -31,7 +32,9 @@ func Each(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prep
 	for _, resource := range watched {
 		t.Run(resource, func(t *testing.T) {
 			tell(t, func(api *memkube.Server) {
-				api.Lag(agent, func(of string) time.Duration { return map[bool]time.Duration{true: Most / 2}[of == resource] })
+				api.Lag(agent, func(of string) time.Duration {
+					return map[bool]time.Duration{true: Most / 2}[of == resource]
+				})
 			})
 		})
 	}
@@ -40,12 +43,15 @@ func Each(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prep
 
 // All runs a story `mixtures` times with all watches lagging, each by a different time. Slow stories use it instead of
 // Each.
-func All(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prepare func(*memkube.Server)) *memkube.Server) {
+func All(t *testing.T, agent string, mixtures int,
+	tell func(t *testing.T, prepare func(*memkube.Server)) *memkube.Server) {
 	t.Helper()
 	crashpoints.SkipRaced(t)
 	for n := range mixtures {
 		t.Run(fmt.Sprintf("all, mixture %d", n), func(t *testing.T) {
-			api := tell(t, func(api *memkube.Server) { api.Lag(agent, func(of string) time.Duration { return mixed(n, of) }) })
+			api := tell(t, func(api *memkube.Server) {
+				api.Lag(agent, func(of string) time.Duration { return mixed(n, of) })
+			})
 			if len(api.Watched(agent)) < 2 {
 				t.Errorf("%s watched only %v: nothing was behind", agent, api.Watched(agent))
 			}

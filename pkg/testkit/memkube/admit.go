@@ -68,7 +68,8 @@ func admitSecret(t *table, obj, current *unstructured.Unstructured) error {
 	if obj.Object["type"] != current.Object["type"] {
 		return invalid(t, obj, field.NewPath("type"))
 	}
-	if immutable, _, _ := unstructured.NestedBool(current.Object, "immutable"); immutable && !equality.Semantic.DeepEqual(obj.Object["data"], current.Object["data"]) {
+	if immutable, _, _ := unstructured.NestedBool(current.Object, "immutable"); immutable &&
+		!equality.Semantic.DeepEqual(obj.Object["data"], current.Object["data"]) {
 		return invalid(t, obj, field.NewPath("data"))
 	}
 	return nil
@@ -90,7 +91,8 @@ func admitJob(t *table, obj, current *unstructured.Unstructured) error {
 }
 
 func invalid(t *table, obj *unstructured.Unstructured, path *field.Path) error {
-	return apierrors.NewInvalid(t.gvk().GroupKind(), obj.GetName(), field.ErrorList{field.Invalid(path, "", "field is immutable")})
+	return apierrors.NewInvalid(t.gvk().GroupKind(), obj.GetName(),
+		field.ErrorList{field.Invalid(path, "", "field is immutable")})
 }
 
 // afterPut handles the consequences of a write: it serves resources of new definitions and creates tokens. Before is
@@ -137,8 +139,10 @@ func (s *Server) establish(t *table, key string, obj *unstructured.Unstructured)
 		}
 	}
 	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
-		{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: stamp, Reason: "NoConflicts", Message: "no conflicts found"},
-		{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: stamp, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
+		{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: stamp,
+			Reason: "NoConflicts", Message: "no conflicts found"},
+		{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: stamp,
+			Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
 	}
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&crd.Status)
 	must(err)

@@ -15,13 +15,16 @@ func (s *Server) discover(path string) (response, bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case path == "/version":
-		return answer(http.StatusOK, map[string]string{"major": "1", "minor": minor(s.version), "gitVersion": s.version, "platform": "linux/amd64"}), true
+		return answer(http.StatusOK, map[string]string{"major": "1", "minor": minor(s.version), "gitVersion": s.version,
+			"platform": "linux/amd64"}), true
 	case path == "/healthz", path == "/livez", path == "/readyz":
 		return response{code: http.StatusOK, body: []byte("ok")}, true
 	case path == "/": // Cluster API requests it to check whether a cluster is reachable
-		return answer(http.StatusOK, metav1.RootPaths{Paths: []string{"/api", "/apis", "/healthz", "/livez", "/readyz", "/version"}}), true
+		return answer(http.StatusOK,
+			metav1.RootPaths{Paths: []string{"/api", "/apis", "/healthz", "/livez", "/readyz", "/version"}}), true
 	case path == "/api":
-		return answer(http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}), true
+		return answer(http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+			Versions: []string{"v1"}}), true
 	case path == "/apis":
 		return answer(http.StatusOK, s.groups()), true
 	case parts[0] == "api" && len(parts) == 2:
@@ -60,12 +63,14 @@ func (s *Server) groups() metav1.APIGroupList {
 			}
 		}
 	}
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups: []metav1.APIGroup{}}
 	for name, served := range versions {
 		slices.SortFunc(served, preferred)
 		group := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: name}
 		for _, version := range served {
-			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version, Version: version})
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version,
+				Version: version})
 		}
 		group.PreferredVersion = group.Versions[0]
 		list.Groups = append(list.Groups, group)
@@ -95,7 +100,8 @@ func (s *Server) resources(gv schema.GroupVersion) response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := metav1.APIResourceList{
-		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
+		APIResources: []metav1.APIResource{},
 	}
 	for gr, t := range s.tables {
 		if gr.Group != gv.Group || !t.serves(gv.Version) {
@@ -103,11 +109,13 @@ func (s *Server) resources(gv schema.GroupVersion) response {
 		}
 		verbs := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: gr.Resource, SingularName: strings.ToLower(t.kind), Kind: t.kind, Namespaced: t.namespaced, Verbs: verbs,
+			Name: gr.Resource, SingularName: strings.ToLower(t.kind), Kind: t.kind, Namespaced: t.namespaced,
+			Verbs: verbs,
 		})
 		if t.status {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: gr.Resource + "/status", Kind: t.kind, Namespaced: t.namespaced, Verbs: metav1.Verbs{"get", "patch", "update"},
+				Name: gr.Resource + "/status", Kind: t.kind, Namespaced: t.namespaced,
+				Verbs: metav1.Verbs{"get", "patch", "update"},
 			})
 		}
 	}

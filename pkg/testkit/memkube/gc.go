@@ -37,7 +37,8 @@ func (s *Server) dependents(uid types.UID) []itemRef { return sortedRefs(s.owner
 
 func sortedRefs(set map[itemRef]bool) []itemRef {
 	return slices.SortedFunc(maps.Keys(set), func(a, b itemRef) int {
-		return cmp.Or(cmp.Compare(a.gr.Group, b.gr.Group), cmp.Compare(a.gr.Resource, b.gr.Resource), cmp.Compare(a.key, b.key))
+		return cmp.Or(cmp.Compare(a.gr.Group, b.gr.Group), cmp.Compare(a.gr.Resource, b.gr.Resource),
+			cmp.Compare(a.key, b.key))
 	})
 }
 
@@ -51,7 +52,9 @@ func (s *Server) collect(gone types.UID) {
 		obj := t.items[ref.key].obj
 		if s.hasLivingOwner(obj) {
 			next := obj.DeepCopy()
-			next.SetOwnerReferences(slices.DeleteFunc(next.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == gone }))
+			next.SetOwnerReferences(slices.DeleteFunc(next.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+				return r.UID == gone
+			}))
 			s.put(t, ref.key, next)
 			continue
 		}
@@ -78,7 +81,8 @@ func (s *Server) hasLivingOwner(obj *unstructured.Unstructured) bool {
 }
 
 // startDeletion marks an object for deletion, or removes it if no finalizer holds it.
-func (s *Server) startDeletion(t *table, key string, obj *unstructured.Unstructured, policy metav1.DeletionPropagation) *item {
+func (s *Server) startDeletion(t *table, key string, obj *unstructured.Unstructured,
+	policy metav1.DeletionPropagation) *item {
 	next := obj.DeepCopy()
 	switch policy {
 	case metav1.DeletePropagationForeground:
@@ -105,7 +109,8 @@ func (s *Server) startDeletion(t *table, key string, obj *unstructured.Unstructu
 	if policy == metav1.DeletePropagationForeground {
 		s.foreground[itemRef{t.gr, key}] = true
 		for _, ref := range s.dependents(obj.GetUID()) {
-			if dt := s.tables[ref.gr]; dt != nil && dt.items[ref.key] != nil && dt.items[ref.key].obj.GetDeletionTimestamp() == nil {
+			if dt := s.tables[ref.gr]; dt != nil && dt.items[ref.key] != nil &&
+				dt.items[ref.key].obj.GetDeletionTimestamp() == nil {
 				s.startDeletion(dt, ref.key, dt.items[ref.key].obj, metav1.DeletePropagationForeground)
 			}
 		}
@@ -122,7 +127,9 @@ func (s *Server) orphan(owner *unstructured.Unstructured) {
 			continue
 		}
 		next := t.items[ref.key].obj.DeepCopy()
-		next.SetOwnerReferences(slices.DeleteFunc(next.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }))
+		next.SetOwnerReferences(slices.DeleteFunc(next.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+			return r.UID == owner.GetUID()
+		}))
 		s.put(t, ref.key, next)
 	}
 }
@@ -142,7 +149,9 @@ func (s *Server) finishForeground() {
 			}
 			delete(s.foreground, ref)
 			next := t.items[ref.key].obj.DeepCopy()
-			next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == metav1.FinalizerDeleteDependents }))
+			next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool {
+				return f == metav1.FinalizerDeleteDependents
+			}))
 			s.store(t, ref.key, next)
 			again = true
 		}
@@ -190,7 +199,8 @@ func checkDeletion(t *table, obj *unstructured.Unstructured, opts metav1.DeleteO
 	if p == nil {
 		return nil
 	}
-	if p.UID != nil && *p.UID != obj.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != obj.GetResourceVersion() {
+	if p.UID != nil && *p.UID != obj.GetUID() || p.ResourceVersion != nil &&
+		*p.ResourceVersion != obj.GetResourceVersion() {
 		return apierrors.NewConflict(t.gr, obj.GetName(), errPrecondition)
 	}
 	return nil

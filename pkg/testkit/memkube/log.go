@@ -30,7 +30,8 @@ func (e Entry) String() string {
 }
 
 func (s *Server) record(r Request, err error) {
-	e := Entry{Agent: r.Agent, Verb: r.Verb, Resource: r.Resource.GroupResource().String(), Namespace: r.Namespace, Name: r.Name, Code: http.StatusOK}
+	e := Entry{Agent: r.Agent, Verb: r.Verb, Resource: r.Resource.GroupResource().String(), Namespace: r.Namespace,
+		Name: r.Name, Code: http.StatusOK}
 	if r.Subresource != "" {
 		e.Resource += "/" + r.Subresource
 	}

@@ -39,16 +39,21 @@ func farms() *apiextensionsv1.CustomResourceDefinition {
 		ObjectMeta: metav1.ObjectMeta{Name: "farms.demo.example.org"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: farmGVR.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "farms", Kind: "Farm", ListKind: "FarmList", Singular: "farm"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "farms", Kind: "Farm", ListKind: "FarmList",
+				Singular: "farm"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Name: "v1", Served: true, Storage: true,
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 					Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
 						"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
 							"cows":  {Type: "integer", Default: &apiextensionsv1.JSON{Raw: []byte("1")}},
 							"sheep": {Type: "integer"},
-						}, XValidations: apiextensionsv1.ValidationRules{{Rule: "self.cows < 100", Message: "too many cows"}}},
-						"status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"milk": {Type: "integer"}}},
+						}, XValidations: apiextensionsv1.ValidationRules{{Rule: "self.cows < 100",
+							Message: "too many cows"}}},
+						"status": {Type: "object",
+							Properties: map[string]apiextensionsv1.JSONSchemaProps{"milk": {Type: "integer"}}},
 					},
 				}},
 			}},
@@ -116,7 +121,8 @@ func TestCustomResource_SchemaStatusAndGeneration(t *testing.T) {
 	check(t, unstructured.SetNestedField(withStatus.Object, int64(5), "spec", "cows"))
 	updated, err := w.farms.Update(ctx, withStatus, metav1.UpdateOptions{})
 	check(t, err)
-	if milk, _, _ := unstructured.NestedInt64(updated.Object, "status", "milk"); milk != 3 || updated.GetGeneration() != 2 {
+	if milk, _, _ := unstructured.NestedInt64(updated.Object, "status", "milk"); milk != 3 || updated.GetGeneration() !=
+		2 {
 		t.Errorf("an update must not reach the status and must raise the generation: %v", updated)
 	}
 	before := w.Changes()
@@ -135,7 +141,8 @@ func TestCustomResource_SchemaStatusAndGeneration(t *testing.T) {
 
 func TestPatches(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "1"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "1"}}}}
 	_, err := w.kube.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
 	check(t, err)
 	for name, tc := range map[string]struct {
@@ -143,13 +150,18 @@ func TestPatches(t *testing.T) {
 		body string
 		want string
 	}{
-		"merge replaces lists":           {types.MergePatchType, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`, "b=2"},
-		"strategic merges by name":       {types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"b","image":"3"}]}}`, "b=3 a=1"},
-		"json patches by path":           {types.JSONPatchType, `[{"op":"replace","path":"/spec/containers/0/image","value":"4"}]`, "a=4"},
-		"json patches may contain tests": {types.JSONPatchType, `[{"op":"test","path":"/spec/containers/0/image","value":"x"}]`, "error"},
+		"merge replaces lists": {types.MergePatchType, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`,
+			"b=2"},
+		"strategic merges by name": {types.StrategicMergePatchType,
+			`{"spec":{"containers":[{"name":"b","image":"3"}]}}`, "b=3 a=1"},
+		"json patches by path": {types.JSONPatchType,
+			`[{"op":"replace","path":"/spec/containers/0/image","value":"4"}]`, "a=4"},
+		"json patches may contain tests": {types.JSONPatchType,
+			`[{"op":"test","path":"/spec/containers/0/image","value":"x"}]`, "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := w.kube.CoreV1().Pods("default").Patch(ctx, "p", types.MergePatchType, []byte(`{"spec":{"containers":[{"name":"a","image":"1"}]}}`), metav1.PatchOptions{})
+			_, err := w.kube.CoreV1().Pods("default").Patch(ctx, "p", types.MergePatchType,
+				[]byte(`{"spec":{"containers":[{"name":"a","image":"1"}]}}`), metav1.PatchOptions{})
 			check(t, err)
 			got, err := w.kube.CoreV1().Pods("default").Patch(ctx, "p", tc.kind, []byte(tc.body), metav1.PatchOptions{})
 			var found []string
@@ -165,7 +177,8 @@ func TestPatches(t *testing.T) {
 			}
 		})
 	}
-	if _, err := w.farms.Patch(ctx, "x", types.StrategicMergePatchType, []byte(`{}`), metav1.PatchOptions{}); err == nil {
+	if _, err := w.farms.Patch(ctx, "x", types.StrategicMergePatchType, []byte(`{}`), metav1.PatchOptions{}); err ==
+		nil {
 		t.Error("custom resources have no strategic patches")
 	}
 }
@@ -177,10 +190,13 @@ func TestDeletion_FinalizersAndOwners(t *testing.T) {
 	owner, err := w.farms.Create(ctx, owner, metav1.CreateOptions{})
 	check(t, err)
 	yes := true
-	reference := metav1.OwnerReference{APIVersion: "demo.example.org/v1", Kind: "Farm", Name: "owner", UID: owner.GetUID(), BlockOwnerDeletion: &yes}
+	reference := metav1.OwnerReference{APIVersion: "demo.example.org/v1", Kind: "Farm", Name: "owner",
+		UID: owner.GetUID(), BlockOwnerDeletion: &yes}
 	child := func(name string, references ...metav1.OwnerReference) {
 		t.Helper()
-		_, err := w.kube.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: references}}, metav1.CreateOptions{})
+		_, err := w.kube.CoreV1().ConfigMaps("default").Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: references}},
+			metav1.CreateOptions{})
 		check(t, err)
 	}
 	child("child", reference)
@@ -199,7 +215,8 @@ func TestDeletion_FinalizersAndOwners(t *testing.T) {
 	held.SetFinalizers(nil)
 	_, err = w.farms.Update(ctx, held, metav1.UpdateOptions{})
 	check(t, err)
-	if _, err := w.farms.Get(ctx, "owner", metav1.GetOptions{}); !apierrors.IsNotFound(err) || names(w, "ConfigMap") != "free" {
+	if _, err := w.farms.Get(ctx, "owner", metav1.GetOptions{}); !apierrors.IsNotFound(err) || names(w, "ConfigMap") !=
+		"free" {
 		t.Errorf("without a finalizer both must be deleted: %v, %s", err, names(w, "ConfigMap"))
 	}
 }
@@ -212,7 +229,8 @@ func TestDeletion_ForegroundAndOrphan(t *testing.T) {
 		check(t, err)
 		child := farm(name+"-child", nil)
 		child.SetFinalizers([]string{"demo.example.org/hold"})
-		child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "demo.example.org/v1", Kind: "Farm", Name: name, UID: owner.GetUID(), BlockOwnerDeletion: &yes}})
+		child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "demo.example.org/v1", Kind: "Farm", Name: name,
+			UID: owner.GetUID(), BlockOwnerDeletion: &yes}})
 		_, err = w.farms.Create(ctx, child, metav1.CreateOptions{})
 		check(t, err)
 	}
@@ -222,7 +240,8 @@ func TestDeletion_ForegroundAndOrphan(t *testing.T) {
 	if got := names(w, "Farm"); got != "fore fore-child orphaner-child" {
 		t.Errorf("the child's finalizer must keep the owner: %s", got)
 	}
-	_, err := w.farms.Patch(ctx, "fore-child", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err := w.farms.Patch(ctx, "fore-child", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{})
 	check(t, err)
 	if got := names(w, "Farm"); got != "orphaner-child" {
 		t.Errorf("owner and child must be deleted: %s", got)
@@ -253,15 +272,18 @@ func TestNamespaces(t *testing.T) {
 	if _, err := maps.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a missing namespace must be an error, got %v", err)
 	}
-	_, err := w.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}, metav1.CreateOptions{})
+	_, err := w.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}},
+		metav1.CreateOptions{})
 	check(t, err)
 	_, err = maps.Create(ctx, object, metav1.CreateOptions{})
 	check(t, err)
 	check(t, w.kube.CoreV1().Namespaces().Delete(ctx, "tenant", metav1.DeleteOptions{}))
-	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{}); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}},
+		metav1.CreateOptions{}); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		t.Errorf("a terminating namespace must refuse new objects, got %v", err)
 	}
-	_, err = maps.Patch(ctx, "m", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = maps.Patch(ctx, "m", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{})
 	check(t, err)
 	if _, err := w.kube.CoreV1().Namespaces().Get(ctx, "tenant", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("an empty namespace must be deleted, got %v", err)
@@ -279,7 +301,8 @@ func TestDiscovery_FollowsDefinitions(t *testing.T) {
 	}
 	live, err := dynamic.NewForConfig(w.Config("test"))
 	check(t, err)
-	crds := live.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crds := live.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"})
 	crd, err := crds.Get(ctx, "farms.demo.example.org", metav1.GetOptions{})
 	check(t, err)
 	if conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions"); len(conditions) != 2 {
@@ -296,7 +319,8 @@ func TestDiscovery_FollowsDefinitions(t *testing.T) {
 func TestSecretsJobsAndTokens(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	secrets := w.kube.CoreV1().Secrets("default")
-	made, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"k": "v"}}, metav1.CreateOptions{})
+	made, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+		StringData: map[string]string{"k": "v"}}, metav1.CreateOptions{})
 	check(t, err)
 	if string(made.Data["k"]) != "v" || made.Type != corev1.SecretTypeOpaque || made.StringData != nil {
 		t.Errorf("secret: %v", made)
@@ -312,10 +336,12 @@ func TestSecretsJobsAndTokens(t *testing.T) {
 	}
 
 	_, err = secrets.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: map[string]string{corev1.ServiceAccountNameKey: "sa"}}, Type: corev1.SecretTypeServiceAccountToken,
+		ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: map[string]string{corev1.ServiceAccountNameKey: "sa"}},
+		Type:       corev1.SecretTypeServiceAccountToken,
 	}, metav1.CreateOptions{})
 	check(t, err)
-	_, err = w.kube.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
+	_, err = w.kube.CoreV1().ServiceAccounts("default").Create(ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
 	check(t, err)
 	token, err := secrets.Get(ctx, "t", metav1.GetOptions{})
 	check(t, err)
@@ -323,7 +349,8 @@ func TestSecretsJobsAndTokens(t *testing.T) {
 		t.Errorf("token: %v", token.Data)
 	}
 
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: "Never"}}}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: "Never"}}}}
 	job, err = w.kube.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{})
 	check(t, err)
 	job.Spec.Template.Spec.RestartPolicy = "OnFailure"
@@ -338,10 +365,13 @@ func TestWatch_Informer(t *testing.T) {
 		w := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		maps := w.kube.CoreV1().ConfigMaps("default")
-		_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "early", Labels: map[string]string{"on": "yes"}}}, metav1.CreateOptions{})
+		_, err := maps.Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "early", Labels: map[string]string{"on": "yes"}}},
+			metav1.CreateOptions{})
 		check(t, err)
 		var seen []string
-		factory := informers.NewSharedInformerFactoryWithOptions(w.kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "on=yes" }))
+		factory := informers.NewSharedInformerFactoryWithOptions(w.kube, 0,
+			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "on=yes" }))
 		note := func(verb string, obj any) { seen = append(seen, verb+" "+obj.(*corev1.ConfigMap).Name) }
 		informer := factory.Core().V1().ConfigMaps().Informer()
 		_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -355,10 +385,12 @@ func TestWatch_Informer(t *testing.T) {
 		time.Sleep(time.Hour) // several watches expire meanwhile
 		synctest.Wait()
 		label := func(name, value string) {
-			_, err := maps.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"on":%q}}}`, value), metav1.PatchOptions{})
+			_, err := maps.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"on":%q}}}`,
+				value), metav1.PatchOptions{})
 			check(t, err)
 		}
-		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}},
+			metav1.CreateOptions{})
 		check(t, err)
 		label("late", "yes")
 		_, err = maps.Patch(ctx, "late", types.MergePatchType, []byte(`{"data":{"k":"v"}}`), metav1.PatchOptions{})
@@ -381,7 +413,8 @@ func TestLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := w.kube.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "early"}}, metav1.CreateOptions{})
+		_, err := w.kube.CoreV1().Secrets("default").Create(ctx,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "early"}}, metav1.CreateOptions{})
 		check(t, err)
 		w.Lag("", func(resource string) time.Duration {
 			return map[string]time.Duration{"secrets": 2 * time.Second}[resource]
@@ -391,9 +424,11 @@ func TestLag(t *testing.T) {
 		factory.Start(ctx.Done())
 		factory.WaitForCacheSync(ctx.Done())
 		began := len(secrets.GetStore().ListKeys())
-		_, err = w.kube.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+		_, err = w.kube.CoreV1().Secrets("default").Create(ctx,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
 		check(t, err)
-		_, err = w.kube.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "at-once"}}, metav1.CreateOptions{})
+		_, err = w.kube.CoreV1().ConfigMaps("default").Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "at-once"}}, metav1.CreateOptions{})
 		check(t, err)
 		var seen []int
 		for range 3 {
@@ -423,7 +458,8 @@ func TestCutAfter_AndLog(t *testing.T) {
 		w.CutAfter("test", 2, func() { stopped = true })
 		var errs []bool
 		for i := range 4 {
-			_, err := w.kube.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}}, metav1.CreateOptions{})
+			_, err := w.kube.CoreV1().ConfigMaps("default").Create(ctx,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}}, metav1.CreateOptions{})
 			errs = append(errs, err != nil)
 		}
 		synctest.Wait()
@@ -446,7 +482,8 @@ func TestCutAfter_AndLog(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.kube.CoreV1().ConfigMaps("default").Delete(ctx, "m1", metav1.DeleteOptions{}); !apierrors.IsInternalError(err) {
+		if err := w.kube.CoreV1().ConfigMaps("default").Delete(ctx, "m1",
+			metav1.DeleteOptions{}); !apierrors.IsInternalError(err) {
 			t.Errorf("intercepted: %v", err)
 		}
 	})
@@ -455,7 +492,8 @@ func TestCutAfter_AndLog(t *testing.T) {
 // A Server does not give new objects the UIDs that objects from another Server have.
 func TestAdd_KeepsUIDsOfAnotherServer(t *testing.T) {
 	first, second := newWorld(t), newWorld(t)
-	brought := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "brought"}}
+	brought := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "brought"}}
 	for range 3 {
 		brought.Name += "x"
 		check(t, first.Add(brought))
@@ -464,7 +502,8 @@ func TestAdd_KeepsUIDsOfAnotherServer(t *testing.T) {
 	_, err := first.Get(found)
 	check(t, err)
 	check(t, second.Add(found))
-	made, err := second.kube.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made"}}, metav1.CreateOptions{})
+	made, err := second.kube.CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made"}}, metav1.CreateOptions{})
 	check(t, err)
 	if made.UID <= found.UID {
 		t.Errorf("a new object has UID %s, after an added object with %s", made.UID, found.UID)
@@ -473,7 +512,8 @@ func TestAdd_KeepsUIDsOfAnotherServer(t *testing.T) {
 
 func TestAddAndGet(t *testing.T) {
 	w := newWorld(t)
-	check(t, w.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "anywhere", Name: "p"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}))
+	check(t, w.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "anywhere", Name: "p"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning}}))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "anywhere", Name: "p"}}
 	if found, err := w.Get(pod); err != nil || !found || pod.Status.Phase != corev1.PodRunning {
 		t.Errorf("pod: %v %v %v", found, err, pod)

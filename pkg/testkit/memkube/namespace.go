@@ -27,7 +27,8 @@ func admitNamespace(obj, current *unstructured.Unstructured) {
 	labels[corev1.LabelMetadataName] = obj.GetName()
 	obj.SetLabels(labels)
 	if current == nil {
-		must(unstructured.SetNestedStringSlice(obj.Object, []string{string(corev1.FinalizerKubernetes)}, "spec", "finalizers"))
+		must(unstructured.SetNestedStringSlice(obj.Object, []string{string(corev1.FinalizerKubernetes)}, "spec",
+			"finalizers"))
 		must(unstructured.SetNestedField(obj.Object, string(corev1.NamespaceActive), "status", "phase"))
 	}
 }
@@ -41,7 +42,8 @@ func (s *Server) checkNamespace(t *table, obj *unstructured.Unstructured) error 
 	if it.obj.GetDeletionTimestamp() != nil {
 		err := apierrors.NewForbidden(t.gr, obj.GetName(), errTerminating)
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
-			Type: corev1.NamespaceTerminatingCause, Message: "namespace is being terminated", Field: "metadata.namespace",
+			Type: corev1.NamespaceTerminatingCause, Message: "namespace is being terminated",
+			Field: "metadata.namespace",
 		})
 		return err
 	}
@@ -70,7 +72,8 @@ func (s *Server) terminateNamespace(t *table, key string, next *unstructured.Uns
 			continue
 		}
 		for _, k := range sortedKeys(content.items) {
-			if namespace, _ := splitKey(k); namespace == next.GetName() && content.items[k] != nil && content.items[k].obj.GetDeletionTimestamp() == nil {
+			if namespace, _ := splitKey(k); namespace == next.GetName() && content.items[k] != nil &&
+				content.items[k].obj.GetDeletionTimestamp() == nil {
 				s.startDeletion(content, k, content.items[k].obj, metav1.DeletePropagationBackground)
 			}
 		}

@@ -65,7 +65,8 @@ func toObject(body []byte) (*unstructured.Unstructured, error) {
 
 func unsupported(contentType string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
+		Reason:  metav1.StatusReasonUnsupportedMediaType,
 		Message: "the body of the request was in an unknown format: " + contentType,
 	}}
 }

@@ -31,7 +31,8 @@ func (s *Server) get(t *table, r *Request) (response, error) {
 // partialOf returns the metadata of an object.
 func partialOf(obj *unstructured.Unstructured) []byte {
 	encoded, err := json.Marshal(map[string]any{
-		"apiVersion": metav1.SchemeGroupVersion.String(), "kind": "PartialObjectMetadata", "metadata": obj.Object["metadata"],
+		"apiVersion": metav1.SchemeGroupVersion.String(), "kind": "PartialObjectMetadata",
+		"metadata": obj.Object["metadata"],
 	})
 	must(err)
 	return encoded

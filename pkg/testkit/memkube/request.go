@@ -101,7 +101,8 @@ func (s *Server) dispatch(r *Request) (response, error) {
 // parse reads a resource request from its URL.
 func parse(req *http.Request) (*Request, error) {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	r := &Request{Agent: req.UserAgent(), query: req.URL.Query(), user: strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")}
+	r := &Request{Agent: req.UserAgent(), query: req.URL.Query(),
+		user: strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")}
 	r.partial = strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadataList")
 	r.contentType, _, _ = strings.Cut(req.Header.Get("Content-Type"), ";")
 	switch {

@@ -57,8 +57,9 @@ type Server struct {
 func New(opts Options) *Server {
 	s := &Server{
 		scheme: runtime.NewScheme(), version: opts.Version, authorize: opts.Authorize, permit: opts.Permit,
-		tables: map[schema.GroupResource]*table{}, owners: map[string]map[itemRef]bool{}, uidsAlive: map[string]itemRef{},
-		cuts: map[string]*cut{}, watched: map[watched]bool{}, foreground: map[itemRef]bool{},
+		tables: map[schema.GroupResource]*table{}, owners: map[string]map[itemRef]bool{},
+		uidsAlive: map[string]itemRef{},
+		cuts:      map[string]*cut{}, watched: map[watched]bool{}, foreground: map[itemRef]bool{},
 	}
 	if s.version == "" {
 		s.version = "v1.36.3"

@@ -94,7 +94,8 @@ func (s *Server) serveScheme(scheme *runtime.Scheme) {
 			continue
 		}
 		status, hasStatus := scheme.AllKnownTypes()[gvk].FieldByName("Status")
-		s.tables[plural.GroupResource()] = newTable(plural.GroupResource(), gvk.Kind, []string{gvk.Version}, !clusterScoped[gk],
+		s.tables[plural.GroupResource()] = newTable(plural.GroupResource(), gvk.Kind, []string{gvk.Version},
+			!clusterScoped[gk],
 			hasStatus && status.Type.Kind() == reflect.Struct)
 	}
 }

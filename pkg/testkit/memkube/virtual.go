@@ -35,7 +35,8 @@ func (s *Server) virtual(r *Request) (response, bool, error) {
 	case gr.String() == "tokenreviews.authentication.k8s.io":
 		answer, err := s.reviewToken(r)
 		return answer, true, err
-	case gr.String() == "subjectaccessreviews.authorization.k8s.io", gr.String() == "selfsubjectaccessreviews.authorization.k8s.io":
+	case gr.String() == "subjectaccessreviews.authorization.k8s.io",
+		gr.String() == "selfsubjectaccessreviews.authorization.k8s.io":
 		answer, err := reviewAccess(r)
 		return answer, true, err
 	case gr == serviceAccounts && r.Subresource == "token":
@@ -76,7 +77,8 @@ func (s *Server) reviewToken(r *Request) (response, error) {
 		parts := strings.Split(user, ":")
 		review.Status.Authenticated = true
 		review.Status.User = authenticationv1.UserInfo{
-			Username: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + parts[2], "system:authenticated"},
+			Username: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + parts[2],
+				"system:authenticated"},
 		}
 	}
 	return answer(http.StatusCreated, review), nil
@@ -154,7 +156,8 @@ func (s *Server) fillToken(t *table, key string, obj *unstructured.Unstructured)
 	annotations[corev1.ServiceAccountUIDKey] = string(it.obj.GetUID())
 	next.SetAnnotations(annotations)
 	for name, value := range map[string]string{
-		corev1.ServiceAccountTokenKey: Token(obj.GetNamespace(), account), corev1.ServiceAccountRootCAKey: CACertificate,
+		corev1.ServiceAccountTokenKey:     Token(obj.GetNamespace(), account),
+		corev1.ServiceAccountRootCAKey:    CACertificate,
 		corev1.ServiceAccountNamespaceKey: obj.GetNamespace(),
 	} {
 		must(unstructured.SetNestedField(next.Object, base64.StdEncoding.EncodeToString([]byte(value)), "data", name))
@@ -166,7 +169,8 @@ func (s *Server) fillToken(t *table, key string, obj *unstructured.Unstructured)
 func (s *Server) fillTokensOf(account *unstructured.Unstructured) {
 	t := s.tables[secrets]
 	for _, key := range sortedKeys(t.items) {
-		if obj := t.items[key].obj; obj.GetNamespace() == account.GetNamespace() && obj.GetAnnotations()[corev1.ServiceAccountNameKey] == account.GetName() {
+		if obj := t.items[key].obj; obj.GetNamespace() == account.GetNamespace() &&
+			obj.GetAnnotations()[corev1.ServiceAccountNameKey] == account.GetName() {
 			s.fillToken(t, key, obj)
 		}
 	}

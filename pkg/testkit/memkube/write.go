@@ -18,7 +18,8 @@ import (
 var (
 	errPrecondition = errors.New("the precondition of the deletion does not hold")
 	errOtherUID     = errors.New("the UID in the precondition is not the UID of the object")
-	errModified     = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+	errModified     = errors.New(
+		"the object has been modified; please apply your changes to the latest version and try again")
 )
 
 func (s *Server) create(t *table, r *Request) (response, error) {
@@ -46,7 +47,8 @@ func (s *Server) insert(t *table, namespace string, obj *unstructured.Unstructur
 		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.uids+1))
 	}
 	if obj.GetName() == "" {
-		return nil, apierrors.NewInvalid(t.gvk().GroupKind(), "", field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
+		return nil, apierrors.NewInvalid(t.gvk().GroupKind(), "",
+			field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
 	}
 	key := keyOf(obj.GetNamespace(), obj.GetName())
 	if t.items[key] != nil {
@@ -90,7 +92,8 @@ func (s *Server) placeIn(t *table, namespace string, obj *unstructured.Unstructu
 		return nil
 	}
 	if obj.GetNamespace() != "" && obj.GetNamespace() != namespace {
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return apierrors.NewBadRequest(
+			"the namespace of the provided object does not match the namespace sent on the request")
 	}
 	obj.SetNamespace(namespace)
 	return s.checkNamespace(t, obj)
@@ -104,7 +107,8 @@ func (s *Server) update(t *table, r *Request) (response, error) {
 		}
 		return response{}, err
 	}
-	known := r.Subresource == "" || r.Subresource == "status" && t.status || r.Subresource == "finalize" && t.gr == namespaces
+	known := r.Subresource == "" || r.Subresource == "status" && t.status || r.Subresource == "finalize" &&
+		t.gr == namespaces
 	if !known {
 		return response{}, noSuchPath()
 	}
@@ -120,7 +124,8 @@ func (s *Server) update(t *table, r *Request) (response, error) {
 }
 
 // proposed returns the object that a PUT or PATCH asks for.
-func (s *Server) proposed(t *table, r *Request, current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Server) proposed(t *table, r *Request, current *unstructured.Unstructured) (*unstructured.Unstructured,
+	error) {
 	if r.Verb == "patch" {
 		return s.patched(t, r, current)
 	}
@@ -140,7 +145,8 @@ func (s *Server) proposed(t *table, r *Request, current *unstructured.Unstructur
 }
 
 // replace stores a changed object. It does nothing if the object is equal to the stored one.
-func (s *Server) replace(t *table, key string, it *item, next *unstructured.Unstructured, subresource string, dryRun bool) (*item, error) {
+func (s *Server) replace(t *table, key string, it *item, next *unstructured.Unstructured, subresource string,
+	dryRun bool) (*item, error) {
 	current := it.obj
 	if rv := next.GetResourceVersion(); rv != "" && rv != current.GetResourceVersion() {
 		return nil, apierrors.NewConflict(t.gr, current.GetName(), errModified)
@@ -170,7 +176,8 @@ func (s *Server) replace(t *table, key string, it *item, next *unstructured.Unst
 }
 
 // mergeParts limits a write to its part of the object: the status, or the rest.
-func (s *Server) mergeParts(t *table, current, next *unstructured.Unstructured, subresource string) *unstructured.Unstructured {
+func (s *Server) mergeParts(t *table, current, next *unstructured.Unstructured,
+	subresource string) *unstructured.Unstructured {
 	switch {
 	case subresource == "status":
 		status, exists := next.Object["status"]
@@ -258,7 +265,8 @@ func (s *Server) deleteCollection(t *table, r *Request) (response, error) {
 			s.startDeletion(t, key, it.obj, policyOf(opts))
 		}
 	}
-	return answer(http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}), nil
+	return answer(http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status: metav1.StatusSuccess}), nil
 }
 
 func deleteOptions(r *Request) (metav1.DeleteOptions, error) {

@@ -77,7 +77,8 @@ func complete(object *unstructured.Unstructured) error {
 		return err
 	}
 	for key, text := range texts {
-		if err := unstructured.SetNestedField(object.Object, base64.StdEncoding.EncodeToString([]byte(text)), "data", key); err != nil {
+		if err := unstructured.SetNestedField(object.Object, base64.StdEncoding.EncodeToString([]byte(text)), "data",
+			key); err != nil {
 			return err
 		}
 	}
@@ -99,7 +100,8 @@ func complete(object *unstructured.Unstructured) error {
 }
 
 // Create creates the objects and adapts references between them to the new UIDs. It returns the created objects.
-func Create(ctx context.Context, client dynamic.Interface, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+func Create(ctx context.Context, client dynamic.Interface, objects []*unstructured.Unstructured) (
+	[]*unstructured.Unstructured, error) {
 	uids := map[string]string{}
 	var out []*unstructured.Unstructured
 	for _, object := range objects {
@@ -127,9 +129,11 @@ func Create(ctx context.Context, client dynamic.Interface, objects []*unstructur
 	return out, nil
 }
 
-func create(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func create(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) (
+	*unstructured.Unstructured, error) {
 	gvk := object.GroupVersionKind()
-	resource := client.Resource(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")).Namespace(object.GetNamespace())
+	resource := client.Resource(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")).Namespace(
+		object.GetNamespace())
 	status := object.Object["status"]
 	made, err := resource.Create(ctx, object, metav1.CreateOptions{})
 	if err != nil || status == nil {

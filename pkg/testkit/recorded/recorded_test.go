@@ -22,7 +22,8 @@ func TestLoad_ObjectsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	field := mgmtv3.Field{Type: "string", Nullable: true, Create: true, Update: true}
-	pod := driverschema.CRDs("pod", mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}})
+	pod := driverschema.CRDs("pod",
+		mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}})
 	judges := map[string]*admission.Validator{}
 	for _, crd := range slices.Concat(own, core, pod) {
 		if judges[crd.Spec.Group+" "+crd.Spec.Names.Kind], err = admission.New(crd); err != nil {

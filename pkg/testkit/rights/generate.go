@@ -165,7 +165,9 @@ func (p Purpose) rules(needs map[string][]string) []Rule {
 	resources := map[string][]string{}
 	for resource, used := range needs {
 		used = slices.Clone(used)
-		slices.SortFunc(used, func(a, b string) int { return cmp.Compare(slices.Index(verbs, a), slices.Index(verbs, b)) })
+		slices.SortFunc(used, func(a, b string) int {
+			return cmp.Compare(slices.Index(verbs, a), slices.Index(verbs, b))
+		})
 		key := strings.Join(slices.Compact(used), " ")
 		resources[key] = append(resources[key], resource)
 	}
@@ -174,7 +176,8 @@ func (p Purpose) rules(needs map[string][]string) []Rule {
 		slices.Sort(of)
 		names := strings.Fields(p.Names)
 		slices.Sort(names)
-		out = append(out, Rule{Purpose: p.Text, When: p.When, APIGroups: []string{p.Group}, Resources: of, ResourceNames: names, Verbs: strings.Fields(used)})
+		out = append(out, Rule{Purpose: p.Text, When: p.When, APIGroups: []string{p.Group}, Resources: of,
+			ResourceNames: names, Verbs: strings.Fields(used)})
 	}
 	return out
 }
@@ -183,8 +186,10 @@ func (p Purpose) rules(needs map[string][]string) []Rule {
 // kind.
 func (r Rule) compare(other Rule) int {
 	kind := func(r Rule) string { kind, _, _ := strings.Cut(r.Resources[0], "/"); return kind }
-	return cmp.Or(slices.Compare(r.APIGroups, other.APIGroups), cmp.Compare(kind(r), kind(other)), slices.Compare(r.Resources, other.Resources),
-		slices.Compare(r.ResourceNames, other.ResourceNames), cmp.Compare(r.When, other.When), slices.Compare(r.Verbs, other.Verbs))
+	return cmp.Or(slices.Compare(r.APIGroups, other.APIGroups), cmp.Compare(kind(r), kind(other)),
+		slices.Compare(r.Resources, other.Resources),
+		slices.Compare(r.ResourceNames, other.ResourceNames), cmp.Compare(r.When, other.When),
+		slices.Compare(r.Verbs, other.Verbs))
 }
 
 // Grants lists what the rules permit, sorted, with the file's name for each role. It includes rules with conditions.
@@ -204,7 +209,8 @@ func (r Rules) Grants() []Grant {
 }
 
 func (r Rule) policy() rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames, Verbs: r.Verbs}
+	return rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames,
+		Verbs: r.Verbs}
 }
 
 // YAML returns the content of the file.

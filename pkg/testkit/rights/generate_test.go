@@ -44,34 +44,43 @@ func TestGenerate(t *testing.T) {
 		problem  string
 	}{
 		"verbs are unique and in the usual order": {
-			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "delete get: secrets"), needs(t, Core, "create get: secrets")},
-			want: Rules{Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "delete"}}}},
+			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "delete get: secrets"),
+				needs(t, Core, "create get: secrets")},
+			want: Rules{Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"},
+				Verbs: []string{"get", "create", "delete"}}}},
 		},
 		"a watch needs a list": {
 			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "watch: secrets")},
-			want: Rules{Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}}}},
+			want: Rules{Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"},
+				Verbs: []string{"list", "watch"}}}},
 		},
 		"resources with the same verbs share a rule, others of the purpose do not": {
 			purposes: purposes[2:3], asked: [][]Grant{needs(t, Own, "get: secrets configmaps\nget delete: pods")},
 			want: Rules{Own: {
-				{Purpose: "What clusters are made of.", APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get"}},
-				{Purpose: "What clusters are made of.", APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "delete"}},
+				{Purpose: "What clusters are made of.", APIGroups: []string{""},
+					Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get"}},
+				{Purpose: "What clusters are made of.", APIGroups: []string{""}, Resources: []string{"pods"},
+					Verbs: []string{"get", "delete"}},
 			}},
 		},
 		"names and namespaces are omitted, unless the purpose has them": {
 			purposes: append(purposes[:2:2], purposes[6]), asked: [][]Grant{
-				in(SystemNamespace, "drover", "update", "coordination.k8s.io", "leases"), in(SystemNamespace, "", "create", "coordination.k8s.io", "leases"),
+				in(SystemNamespace, "drover", "update", "coordination.k8s.io", "leases"),
+				in(SystemNamespace, "", "create", "coordination.k8s.io", "leases"),
 				{{Core, Request{Verb: "get", Resource: "secrets", Namespace: "default", Name: "kubeconfig"}}},
 			},
 			want: Rules{
 				System: {
-					{Purpose: "Who leads first.", APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+					{Purpose: "Who leads first.", APIGroups: []string{"coordination.k8s.io"},
+						Resources: []string{"leases"}, Verbs: []string{"create"}},
 					{
-						Purpose: "Who leads.", APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"drover"},
+						Purpose: "Who leads.", APIGroups: []string{"coordination.k8s.io"},
+						Resources: []string{"leases"}, ResourceNames: []string{"drover"},
 						Verbs: []string{"update"},
 					},
 				},
-				Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}},
+				Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"},
+					Verbs: []string{"get"}}},
 			},
 		},
 		"a purpose without a request": {
@@ -79,19 +88,25 @@ func TestGenerate(t *testing.T) {
 			problem: "role drover has a purpose without a request: use jobs/status.batch",
 		},
 		"a condition is for the verbs of its purpose, and subresources follow their kind": {
-			purposes: purposes[3:5], asked: [][]Grant{needs(t, Own, "update: jobs/status.batch"), needs(t, Own, "get update: jobs.batch")},
+			purposes: purposes[3:5], asked: [][]Grant{needs(t, Own, "update: jobs/status.batch"),
+				needs(t, Own, "get update: jobs.batch")},
 			want: Rules{Own: {
 				{Purpose: "Jobs.", APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get"}},
-				{Purpose: "Corrections.", When: WhenAdmission, APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"update"}},
-				{Purpose: "Jobs.", APIGroups: []string{"batch"}, Resources: []string{"jobs/status"}, Verbs: []string{"update"}},
+				{Purpose: "Corrections.", When: WhenAdmission, APIGroups: []string{"batch"},
+					Resources: []string{"jobs"}, Verbs: []string{"update"}},
+				{Purpose: "Jobs.", APIGroups: []string{"batch"}, Resources: []string{"jobs/status"},
+					Verbs: []string{"update"}},
 			}},
 		},
 		"all kinds of a group": {
-			purposes: purposes[5:6], asked: [][]Grant{needs(t, Own, "get: small.machines.io\nupdate: large/status.machines.io")},
-			want: Rules{Own: {{Purpose: "Machines.", APIGroups: []string{"machines.io"}, Resources: []string{"*"}, Verbs: []string{"get", "update"}}}},
+			purposes: purposes[5:6],
+			asked:    [][]Grant{needs(t, Own, "get: small.machines.io\nupdate: large/status.machines.io")},
+			want: Rules{Own: {{Purpose: "Machines.", APIGroups: []string{"machines.io"}, Resources: []string{"*"},
+				Verbs: []string{"get", "update"}}}},
 		},
 		"a request without a purpose": {
-			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get: secrets nodes"), needs(t, Core, "get: nodes")},
+			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get: secrets nodes"),
+				needs(t, Core, "get: nodes")},
 			problem: "no purpose of role cluster-api covers this request: get nodes",
 		},
 		"a request with a purpose of the other role": {
@@ -101,9 +116,11 @@ func TestGenerate(t *testing.T) {
 		"another name than those of the purpose": {
 			purposes: purposes[:1],
 			asked: [][]Grant{
-				in(SystemNamespace, "drover", "get", "coordination.k8s.io", "leases"), in(SystemNamespace, "other", "get", "coordination.k8s.io", "leases"),
+				in(SystemNamespace, "drover", "get", "coordination.k8s.io", "leases"),
+				in(SystemNamespace, "other", "get", "coordination.k8s.io", "leases"),
 			},
-			problem: "no purpose of role drover covers this request: get leases.coordination.k8s.io in drover-system named other",
+			problem: "no purpose of role drover covers this request: get leases.coordination.k8s.io in " +
+				"drover-system named other",
 		},
 		"a verb that roles do not have": {
 			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get take: secrets")},
@@ -145,12 +162,17 @@ func TestNeedless(t *testing.T) {
 		asked, exceptions, want string
 		problem                 string
 	}{
-		"a right without a request":           {asked: "get: pods configmaps", exceptions: "delete: pods\nwatch: secrets"},
-		"a right with a request":              {asked: "get delete: pods configmaps", exceptions: "delete: pods\nwatch: secrets", want: "delete: pods"},
-		"a list that a requested watch needs": {asked: "watch: pods configmaps secrets", exceptions: "list: pods", want: "list: pods"},
-		"a duplicate exception":               {asked: "get: pods configmaps secrets", exceptions: "delete: pods\ndelete: pods", want: "delete: pods\ndelete: pods"},
-		"its purpose has no other request":    {asked: "get: pods configmaps", exceptions: "get: secrets"},
-		"an exception without a purpose":      {asked: "get: pods configmaps secrets", exceptions: "get: nodes", problem: "no purpose of role drover"},
+		"a right without a request": {asked: "get: pods configmaps",
+			exceptions: "delete: pods\nwatch: secrets"},
+		"a right with a request": {asked: "get delete: pods configmaps",
+			exceptions: "delete: pods\nwatch: secrets", want: "delete: pods"},
+		"a list that a requested watch needs": {asked: "watch: pods configmaps secrets", exceptions: "list: pods",
+			want: "list: pods"},
+		"a duplicate exception": {asked: "get: pods configmaps secrets",
+			exceptions: "delete: pods\ndelete: pods", want: "delete: pods\ndelete: pods"},
+		"its purpose has no other request": {asked: "get: pods configmaps", exceptions: "get: secrets"},
+		"an exception without a purpose": {asked: "get: pods configmaps secrets", exceptions: "get: nodes",
+			problem: "no purpose of role drover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Needless(purposes[2:3], needs(t, Own, tt.asked), needs(t, Own, tt.exceptions))
@@ -194,7 +216,8 @@ func TestFile_IsGenerated(t *testing.T) {
 	}
 	for _, purpose := range Purposes {
 		if purpose.Text == "" || strings.ContainsAny(purpose.Text, "\n\"\\{") {
-			t.Errorf("the purpose of %[2]s in role %[1]s must be a line of text: %[3]q", purpose.Role, purpose.Resources, purpose.Text)
+			t.Errorf("the purpose of %[2]s in role %[1]s must be a line of text: %[3]q", purpose.Role,
+				purpose.Resources, purpose.Text)
 		}
 	}
 }
@@ -202,7 +225,8 @@ func TestFile_IsGenerated(t *testing.T) {
 func TestPurposes_OwnNamespaceNeedsNoClusterRole(t *testing.T) {
 	var asked []Grant
 	for _, verb := range []string{"get", "create", "update"} {
-		asked = append(asked, Grant{Own, Request{Verb: verb, Resource: "configmaps", Namespace: SystemNamespace, Name: "settings"}})
+		asked = append(asked,
+			Grant{Own, Request{Verb: verb, Resource: "configmaps", Namespace: SystemNamespace, Name: "settings"}})
 	}
 	got, err := Generate(Purposes, asked)
 	if err == nil {
@@ -223,17 +247,21 @@ func TestNeeds(t *testing.T) {
 		"verbs for resources, line by line": {
 			role: Own, text: "\n\tget patch: secrets jobs/status.batch\n\n\tdelete: *.machines.io\n",
 			want: []Grant{
-				{Own, Request{Verb: "get", Resource: "secrets"}}, {Own, Request{Verb: "get", Group: "batch", Resource: "jobs/status"}},
-				{Own, Request{Verb: "patch", Resource: "secrets"}}, {Own, Request{Verb: "patch", Group: "batch", Resource: "jobs/status"}},
+				{Own, Request{Verb: "get", Resource: "secrets"}},
+				{Own, Request{Verb: "get", Group: "batch", Resource: "jobs/status"}},
+				{Own, Request{Verb: "patch", Resource: "secrets"}},
+				{Own, Request{Verb: "patch", Group: "batch", Resource: "jobs/status"}},
 				{Own, Request{Verb: "delete", Group: "machines.io", Resource: "*"}},
 			},
 		},
 		"one object by its name": {
 			role: Core, text: "bind: roles.rbac.authorization.k8s.io=one",
-			want: []Grant{{Core, Request{Verb: "bind", Group: "rbac.authorization.k8s.io", Resource: "roles", Name: "one"}}},
+			want: []Grant{{Core, Request{Verb: "bind", Group: "rbac.authorization.k8s.io", Resource: "roles",
+				Name: "one"}}},
 		},
 		"in Drover's own namespace": {
-			role: System, text: "update: configmaps", want: []Grant{{System, Request{Verb: "update", Resource: "configmaps", Namespace: SystemNamespace}}},
+			role: System, text: "update: configmaps",
+			want: []Grant{{System, Request{Verb: "update", Resource: "configmaps", Namespace: SystemNamespace}}},
 		},
 		"no colon":     {role: Own, text: "get secrets", problem: true},
 		"no verbs":     {role: Own, text: ": secrets", problem: true},

@@ -42,7 +42,8 @@ func (r Request) String() string {
 // Compare orders requests by group, resource, namespace, name and verb.
 func (r Request) Compare(other Request) int {
 	return cmp.Or(
-		cmp.Compare(r.Group, other.Group), cmp.Compare(r.Resource, other.Resource), cmp.Compare(r.Namespace, other.Namespace),
+		cmp.Compare(r.Group, other.Group), cmp.Compare(r.Resource, other.Resource),
+		cmp.Compare(r.Namespace, other.Namespace),
 		cmp.Compare(r.Name, other.Name), cmp.Compare(r.Verb, other.Verb),
 	)
 }

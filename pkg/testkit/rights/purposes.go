@@ -3,7 +3,8 @@ package rights
 // Purposes are the purposes of the chart's roles. The first purpose that matches a request covers it, so those of the
 // Role in Drover's own namespace precede those of the ClusterRole.
 var Purposes = []Purpose{
-	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "The Lease of the replica that runs the controllers."},
+	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover",
+		Text: "The Lease of the replica that runs the controllers."},
 	{
 		Role: System, Group: "coordination.k8s.io", Resources: "leases",
 		Text: "The creation of the Lease of the leader, and the Leases of all replicas, which show their number.",
@@ -24,7 +25,8 @@ var Purposes = []Purpose{
 			"its own plan.",
 	},
 	{
-		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "roles", Names: "rke2-machine-provisioner", Verbs: "bind",
+		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "roles", Names: "rke2-machine-provisioner",
+		Verbs: "bind",
 		Text: "An optional role with more permissions for the Jobs of machines. An operator creates it, and Drover " +
 			"itself does not have its permissions.",
 	},
@@ -40,13 +42,16 @@ var Purposes = []Purpose{
 		Text: "Events about clusters and machines. Events about cluster-scoped objects are in namespace default.",
 	},
 	{
-		Role: Own, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions", Verbs: "update", When: WhenDefinitions,
+		Role: Own, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions", Verbs: "update",
+		When: WhenDefinitions,
 		Text: "Definitions of the kinds of Drover and Cluster API, if the chart drover-crd did not install them.",
 	},
-	{Role: Own, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions", Text: "Definitions of node drivers' kinds."},
+	{Role: Own, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions",
+		Text: "Definitions of node drivers' kinds."},
 	{
-		Role: Own, Group: "admissionregistration.k8s.io", Resources: "mutatingwebhookconfigurations validatingwebhookconfigurations",
-		Names: "drover", When: WhenAdmission,
+		Role: Own, Group: "admissionregistration.k8s.io",
+		Resources: "mutatingwebhookconfigurations validatingwebhookconfigurations",
+		Names:     "drover", When: WhenAdmission,
 		Text: "The authority of the admission webhooks, which Drover creates.",
 	},
 	{
@@ -73,20 +78,24 @@ var Purposes = []Purpose{
 		Text: "Identities of clusters, and the tokens with which hosts register.",
 	},
 	{Role: Own, Group: "management.cattle.io", Resources: "clusters/status", Text: "The status of these identities."},
-	{Role: Own, Group: "management.cattle.io", Resources: "clusterregistrationtokens/status", Text: "Commands for the registration of hosts and agents, and the expiry of their tokens."},
+	{Role: Own, Group: "management.cattle.io", Resources: "clusterregistrationtokens/status",
+		Text: "Commands for the registration of hosts and agents, and the expiry of their tokens."},
 	{
 		Role: Own, Group: "management.cattle.io", Resources: "dynamicschemas nodedrivers",
 		Text: "Node drivers, and the fields of their kinds.",
 	},
 	{
-		Role: Own, Group: "rke.cattle.io", Resources: "rkeclusters rkecontrolplanes rkebootstraptemplates rkebootstraps custommachines",
-		Text: "Drover's half of clusters and machines.",
+		Role: Own, Group: "rke.cattle.io",
+		Resources: "rkeclusters rkecontrolplanes rkebootstraptemplates rkebootstraps custommachines",
+		Text:      "Drover's half of clusters and machines.",
 	},
 	{
-		Role: Own, Group: "rke.cattle.io", Resources: "rkeclusters/status rkecontrolplanes/status rkebootstraps/status custommachines/status",
-		Text: "The status of Drover's half, with which Cluster API continues.",
+		Role: Own, Group: "rke.cattle.io",
+		Resources: "rkeclusters/status rkecontrolplanes/status rkebootstraps/status custommachines/status",
+		Text:      "The status of Drover's half, with which Cluster API continues.",
 	},
-	{Role: Own, Group: "rke.cattle.io", Resources: "rkecontrolplanes/finalizers rkebootstraps/finalizers", Text: owners},
+	{Role: Own, Group: "rke.cattle.io", Resources: "rkecontrolplanes/finalizers rkebootstraps/finalizers",
+		Text: owners},
 	{Role: Own, Group: "rke.cattle.io", Resources: "etcdsnapshots", Text: "Snapshots of clusters, and snapshots for " +
 		"restores."},
 	{
@@ -119,18 +128,21 @@ var Purposes = []Purpose{
 		Text: "The versions of referenced kinds that support Cluster API's contract.",
 	},
 	{
-		Role: Core, Group: "cluster.x-k8s.io", Resources: "clusters machinehealthchecks machinedeployments machinesets machines",
-		Text: "Clusters and machines.",
+		Role: Core, Group: "cluster.x-k8s.io",
+		Resources: "clusters machinehealthchecks machinedeployments machinesets machines",
+		Text:      "Clusters and machines.",
 	},
 	{
 		Role: Core, Group: "cluster.x-k8s.io",
-		Resources: "clusters/status machinehealthchecks/status machinedeployments/status machinesets/status machines/status",
-		Text:      "The status of clusters and machines.",
+		Resources: "clusters/status machinehealthchecks/status machinedeployments/status machinesets/status " +
+			"machines/status",
+		Text: "The status of clusters and machines.",
 	},
 	{
 		Role: Core, Group: "cluster.x-k8s.io",
-		Resources: "clusters/finalizers machinehealthchecks/finalizers machinedeployments/finalizers machinesets/finalizers machines/finalizers",
-		Text:      owners,
+		Resources: "clusters/finalizers machinehealthchecks/finalizers machinedeployments/finalizers " +
+			"machinesets/finalizers machines/finalizers",
+		Text: owners,
 	},
 	{Role: Core, Group: "cluster.x-k8s.io", Resources: "machinedrainrules", Text: "Rules for the drain of removed " +
 		"machines."},
@@ -139,12 +151,14 @@ var Purposes = []Purpose{
 		Text: "Drover creates no machine pools, but serves those of users.",
 	},
 	{
-		Role: Core, Group: "addons.cluster.x-k8s.io", Resources: "clusterresourcesets clusterresourcesets/status clusterresourcesetbindings",
-		Text: "Drover creates no ClusterResourceSets, but serves those of users.",
+		Role: Core, Group: "addons.cluster.x-k8s.io",
+		Resources: "clusterresourcesets clusterresourcesets/status clusterresourcesetbindings",
+		Text:      "Drover creates no ClusterResourceSets, but serves those of users.",
 	},
 	{
-		Role: Core, Group: "rke.cattle.io", Resources: "rkebootstraps rkebootstraptemplates custommachines rkeclusters rkecontrolplanes",
-		Text: "Drover's half of clusters and machines, which Cluster API copies, owns and removes.",
+		Role: Core, Group: "rke.cattle.io",
+		Resources: "rkebootstraps rkebootstraptemplates custommachines rkeclusters rkecontrolplanes",
+		Text:      "Drover's half of clusters and machines, which Cluster API copies, owns and removes.",
 	},
 	{
 		Role: Core, Group: "rke-machine.cattle.io", Resources: "*",

@@ -75,7 +75,8 @@ func Permit(tb testing.TB, agent string) func(memkube.Request) error {
 		if !strings.HasPrefix(r.Agent, agent) {
 			return nil
 		}
-		asked := Request{Verb: r.Verb, Group: r.Resource.Group, Resource: r.Resource.Resource, Namespace: r.Namespace, Name: r.Name}
+		asked := Request{Verb: r.Verb, Group: r.Resource.Group, Resource: r.Resource.Resource, Namespace: r.Namespace,
+			Name: r.Name}
 		if r.Subresource != "" {
 			asked.Resource += "/" + r.Subresource
 		}
@@ -84,7 +85,8 @@ func Permit(tb testing.TB, agent string) func(memkube.Request) error {
 			return nil
 		}
 		tb.Errorf("the chart's roles do not permit: %s", asked)
-		return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, errors.New("the chart's roles do not permit it"))
+		return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name,
+			errors.New("the chart's roles do not permit it"))
 	}
 }
 

@@ -33,13 +33,15 @@ func TestPermit_RefusesRightsOutsideTheChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ours.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil || tb.failed != 0 {
+	if _, err := ours.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil ||
+		tb.failed != 0 {
 		t.Errorf("a permitted request: %v", err)
 	}
 	if _, err := theirs.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil || tb.failed != 0 {
 		t.Errorf("another client: %v", err)
 	}
-	if _, err := ours.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) || tb.failed != 1 {
+	if _, err := ours.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) ||
+		tb.failed != 1 {
 		t.Errorf("a forbidden request: %v, and the test failed %d times", err, tb.failed)
 	}
 }
@@ -55,7 +57,8 @@ func TestPermit_RefusesNothingWhileRecording(t *testing.T) {
 		t.Error(err)
 	}
 	used, err := Used(dir)
-	if want := []Grant{{Own, Request{Verb: "update", Resource: "nodes/status", Name: "a"}}}; err != nil || !slices.Equal(used, want) {
+	if want := []Grant{{Own, Request{Verb: "update", Resource: "nodes/status", Name: "a"}}}; err != nil ||
+		!slices.Equal(used, want) {
 		t.Errorf("recorded %v (%v), want %v", used, err, want)
 	}
 }
@@ -86,7 +89,9 @@ func TestOwn_HasNoRightsOfClusterAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	can := func(verb, group, resource string) bool {
-		return slices.ContainsFunc(grants, func(g Grant) bool { return g.Covers(Request{Verb: verb, Group: group, Resource: resource}) })
+		return slices.ContainsFunc(grants, func(g Grant) bool {
+			return g.Covers(Request{Verb: verb, Group: group, Resource: resource})
+		})
 	}
 	if !can("patch", "cluster.x-k8s.io", "machines") || can("create", "cluster.x-k8s.io", "machinesets") {
 		t.Error("the rights must be those of Drover's own controllers")

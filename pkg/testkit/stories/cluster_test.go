@@ -91,14 +91,16 @@ func TestCluster_IsCreatedAndSettles(t *testing.T) {
 			t.Errorf("children (-want +got):\n%s", diff)
 		}
 		made := s.read()
-		if !conditions.IsTrue(made.Status.Conditions, "RKECluster") || !conditions.IsTrue(made.Status.Conditions, "Created") {
+		if !conditions.IsTrue(made.Status.Conditions, "RKECluster") ||
+			!conditions.IsTrue(made.Status.Conditions, "Created") {
 			t.Errorf("conditions %+v", made.Status.Conditions)
 		}
 		infra := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}}
 		if _, err := s.api.Get(infra); err != nil {
 			t.Fatal(err)
 		}
-		if p := infra.Status.Initialization.Provisioned; p == nil || !*p || infra.Spec.ControlPlaneEndpoint.Host != "localhost" {
+		if p := infra.Status.Initialization.Provisioned; p == nil || !*p || infra.Spec.ControlPlaneEndpoint.Host !=
+			"localhost" {
 			t.Errorf("RKECluster %+v %+v", infra.Spec, infra.Status)
 		}
 		const budget = 21 // writes of this layer for a cluster of two pools
@@ -136,7 +138,8 @@ func TestCluster_IsDeletedWithoutLeftovers(t *testing.T) {
 		if left := s.children(); len(left) > 0 || s.read() != nil {
 			t.Errorf("remaining objects: %v", left)
 		}
-		if configs := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1", Kind: "PodConfig"}); len(configs) > 0 {
+		if configs := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1",
+			Kind: "PodConfig"}); len(configs) > 0 {
 			t.Errorf("remaining objects: %v", configs)
 		}
 	})
@@ -200,16 +203,19 @@ func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 			edit:      func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-x" },
 			wantField: "spec.cloudCredentialSecretName",
 			fix: func(s *story) {
-				s.add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{
-					Namespace: "cattle-global-data", Name: "cc-x", Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"},
-				}})
+				s.add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace: "cattle-global-data", Name: "cc-x",
+						Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"},
+					}})
 			},
 		},
 		"missing credential of a pool": {
 			edit:      func(c *provv1.Cluster) { pool(c).CloudCredentialSecretName = "mine" },
 			wantField: "spec.rkeConfig.machinePools[1].cloudCredentialSecretName",
 			fix: func(s *story) {
-				s.add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}})
+				s.add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}})
 			},
 		},
 		"pool without a role": {
@@ -248,7 +254,8 @@ func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 				s.add(demo(edits...))
 				pass(2 * time.Second)
 				condition := conditions.Get(s.read().Status.Conditions, "RKECluster")
-				if condition == nil || condition.Status != "False" || !strings.HasPrefix(condition.Message, c.wantField+": ") {
+				if condition == nil || condition.Status != "False" || !strings.HasPrefix(condition.Message, c.wantField+
+					": ") {
 					s.t.Fatalf("condition %+v", condition)
 				}
 				if diff := cmp.Diff(before, s.children()); diff != "" {
@@ -257,7 +264,9 @@ func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 				s.wantRefused()
 				c.fix(s)
 				s.settle()
-				got := slices.DeleteFunc(s.children(), func(child string) bool { return strings.HasPrefix(child, "Secret.") })
+				got := slices.DeleteFunc(s.children(), func(child string) bool {
+					return strings.HasPrefix(child, "Secret.")
+				})
 				if diff := cmp.Diff(wantChildren, got); diff != "" {
 					s.t.Errorf("children after the fix (-want +got):\n%s", diff)
 				}
@@ -404,7 +413,8 @@ func TestCluster_OverwrittenObjectsAreRepaired(t *testing.T) {
 				}
 				overwritten++
 				sets[gvk.String()+object.GetName()] = set
-				_, err := s.core.client.Resource(resource).Namespace(object.GetNamespace()).Patch(t.Context(), object.GetName(), types.MergePatchType,
+				_, err := s.core.client.Resource(resource).Namespace(object.GetNamespace()).Patch(t.Context(),
+					object.GetName(), types.MergePatchType,
 					[]byte(`{"metadata":{"annotations":{"`+applied+`":"overwritten"}}}`), metav1.PatchOptions{})
 				if err != nil {
 					t.Fatal(err)
@@ -431,10 +441,12 @@ func TestCluster_PoolsAreAddedAndRemoved(t *testing.T) {
 		s.settle()
 		s.edit(func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
 		s.settle()
-		if got := s.api.Objects(capiGroup.WithKind("MachineDeployment")); len(got) != 1 || got[0].GetName() != "demo-server" {
+		if got := s.api.Objects(capiGroup.WithKind("MachineDeployment")); len(got) != 1 ||
+			got[0].GetName() != "demo-server" {
 			t.Errorf("machine deployments %v", got)
 		}
-		templates := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineGroup, Version: "v1", Kind: "PodMachineTemplate"})
+		templates := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineGroup, Version: "v1",
+			Kind: "PodMachineTemplate"})
 		if len(templates) != 2 {
 			t.Errorf("a template of existing machines was deleted: %v", templates)
 		}

@@ -37,7 +37,8 @@ contexts:
 func (s *story) printsKubeconfig(machine, text, joinURL string) {
 	s.t.Helper()
 	output, err := nodeplan.EncodePeriodicOutput(map[string]plan.PeriodicInstructionOutput{
-		"capture-kubeconfig": {Name: "capture-kubeconfig", Stdout: []byte(text), LastSuccessfulRunTime: "Fri Jan  2 03:04:05 UTC 2026"},
+		"capture-kubeconfig": {Name: "capture-kubeconfig", Stdout: []byte(text),
+			LastSuccessfulRunTime: "Fri Jan  2 03:04:05 UTC 2026"},
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -53,7 +54,8 @@ func (s *story) printsKubeconfig(machine, text, joinURL string) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: machine + "-machine-plan",
-			Labels:      map[string]string{rkev1.ClusterNameLabel: "demo", rkev1.InitNodeLabel: "true", rkev1.ControlPlaneRoleLabel: "true"},
+			Labels: map[string]string{rkev1.ClusterNameLabel: "demo", rkev1.InitNodeLabel: "true",
+				rkev1.ControlPlaneRoleLabel: "true"},
 			Annotations: map[string]string{rkev1.JoinURLAnnotation: joinURL},
 		},
 		Type: rkev1.SecretTypeMachinePlan,
@@ -108,10 +110,12 @@ func TestCluster_BecomesReadyWhenItsAPIAnswers(t *testing.T) {
 		if got := server(t, secret); got != "https://198.18.0.7:6443" {
 			t.Errorf("server %s", got)
 		}
-		if secret.Type != "cluster.x-k8s.io/secret" || secret.Labels[clusterv1.ClusterNameLabel] != "demo" || len(secret.OwnerReferences) != 1 {
+		if secret.Type != "cluster.x-k8s.io/secret" || secret.Labels[clusterv1.ClusterNameLabel] != "demo" ||
+			len(secret.OwnerReferences) != 1 {
 			t.Errorf("secret %+v %s", secret.ObjectMeta, secret.Type)
 		}
-		if got := conditions.Get(s.read().Status.Conditions, "Reconciling"); got.Message != "Waiting for the API server of the cluster to answer the management plane" {
+		if got := conditions.Get(s.read().Status.Conditions, "Reconciling"); got.Message !=
+			"Waiting for the API server of the cluster to answer the management plane" {
 			t.Errorf("condition %+v", got)
 		}
 		if s.read().Status.Ready || conditions.IsTrue(s.management().Status.Conditions, "Connected") {
@@ -120,13 +124,15 @@ func TestCluster_BecomesReadyWhenItsAPIAnswers(t *testing.T) {
 		s.prober.answer()
 		s.settle()
 		reached := s.read()
-		if !reached.Status.Ready || reached.Status.ClientSecretName != "demo-kubeconfig" || reached.Status.ObservedGeneration != reached.Generation {
+		if !reached.Status.Ready || reached.Status.ClientSecretName != "demo-kubeconfig" ||
+			reached.Status.ObservedGeneration != reached.Generation {
 			t.Errorf("status %+v", reached.Status)
 		}
 		if !conditions.IsTrue(s.management().Status.Conditions, "Connected") {
 			t.Errorf("conditions %+v", s.management().Status.Conditions)
 		}
-		if !conditions.IsFalse(reached.Status.Conditions, "Reconciling") || !conditions.IsFalse(reached.Status.Conditions, "Stalled") {
+		if !conditions.IsFalse(reached.Status.Conditions, "Reconciling") ||
+			!conditions.IsFalse(reached.Status.Conditions, "Stalled") {
 			t.Errorf("conditions %+v", reached.Status.Conditions)
 		}
 		s.api.ResetLog()
@@ -147,10 +153,12 @@ func TestCluster_BecomesReadyWhenItsAPIAnswers(t *testing.T) {
 // Machine.
 func TestCluster_KubeconfigComesOnlyFromServers(t *testing.T) {
 	cases := map[string]struct{ machine, text string }{
-		"a worker that claims to be a server":    {"demo-worker-0", printed},
-		"a plan Secret without a machine":        {"demo-stranger-0", printed},
-		"a server whose kubeconfig runs a shell": {"demo-server-0", strings.Replace(printed, "client-key-data: c2VjcmV0LWtleQ==", "exec: {command: sh, apiVersion: client.authentication.k8s.io/v1}", 1)},
-		"a server that prints something else":    {"demo-server-0", "Permission denied"},
+		"a worker that claims to be a server": {"demo-worker-0", printed},
+		"a plan Secret without a machine":     {"demo-stranger-0", printed},
+		"a server whose kubeconfig runs a shell": {"demo-server-0",
+			strings.Replace(printed, "client-key-data: c2VjcmV0LWtleQ==",
+				"exec: {command: sh, apiVersion: client.authentication.k8s.io/v1}", 1)},
+		"a server that prints something else": {"demo-server-0", "Permission denied"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -206,10 +214,12 @@ func TestCluster_AsksForANameWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 4, drivers, func(s *story) {
 		s.t.Helper()
 		s.add(demo(func(c *provv1.Cluster) {
-			c.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: "c-m-wanted22", provv1.DescriptionAnnotation: "ours"}
+			c.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: "c-m-wanted22",
+				provv1.DescriptionAnnotation: "ours"}
 		}))
 		s.settle()
-		if got := s.management(); got.Name != "c-m-wanted22" || got.Spec.DisplayName != "demo" || got.Spec.Description != "ours" {
+		if got := s.management(); got.Name != "c-m-wanted22" || got.Spec.DisplayName != "demo" ||
+			got.Spec.Description != "ours" {
 			s.t.Errorf("%s %+v", got.Name, got.Spec)
 		}
 		second := demo(func(c *provv1.Cluster) {
@@ -224,7 +234,8 @@ func TestCluster_AsksForANameWhereverTheProcessIsKilled(t *testing.T) {
 			s.t.Fatal(err)
 		}
 		created := conditions.Get(found.Status.Conditions, "Created")
-		if found.Status.ClusterName != "" || created == nil || created.Status != "False" || created.Reason != "ManagementNameTaken" {
+		if found.Status.ClusterName != "" || created == nil || created.Status != "False" ||
+			created.Reason != "ManagementNameTaken" {
 			s.t.Errorf("name %q, condition %+v", found.Status.ClusterName, created)
 		}
 		if !conditions.IsTrue(found.Status.Conditions, "Stalled") {
@@ -248,7 +259,8 @@ func TestCluster_ManagementFollowsTheControlPlaneWhereverTheProcessIsKilled(t *t
 			}
 			found.SetGroupVersionKind(rkev1.SchemeGroupVersion.WithKind("RKEControlPlane"))
 			for _, conditionType := range []string{"Ready", "Provisioned", "Stable"} {
-				conditions.Set(&found.Status.Conditions, conditions.Condition{Type: conditionType, Status: status, Message: message}, found.CreationTimestamp.Time)
+				conditions.Set(&found.Status.Conditions, conditions.Condition{Type: conditionType, Status: status,
+					Message: message}, found.CreationTimestamp.Time)
 			}
 			s.add(found)
 			s.settle()
@@ -259,17 +271,20 @@ func TestCluster_ManagementFollowsTheControlPlaneWhereverTheProcessIsKilled(t *t
 		if got := s.management(); got.ResourceVersion != before {
 			s.t.Errorf("a progress message caused another write: %+v", got.Status)
 		}
-		if ready := conditions.Get(s.read().Status.Conditions, "Ready"); ready == nil || ready.Message != "waiting for b" {
+		if ready := conditions.Get(s.read().Status.Conditions, "Ready"); ready == nil ||
+			ready.Message != "waiting for b" {
 			s.t.Errorf("condition %+v", ready)
 		}
 		say("True", "")
 		got := s.management().Status
-		if got.ReadyReconciling || !conditions.IsTrue(got.Conditions, "Ready") || !conditions.IsTrue(got.Conditions, "Updated") || !conditions.IsTrue(got.Conditions, "Provisioned") {
+		if got.ReadyReconciling || !conditions.IsTrue(got.Conditions, "Ready") ||
+			!conditions.IsTrue(got.Conditions, "Updated") || !conditions.IsTrue(got.Conditions, "Provisioned") {
 			s.t.Errorf("status %+v", got)
 		}
-		want := mgmtv3.ClusterInfo{MachineProvider: "pod", KubernetesVersion: "v1.36.2+k3s1", ProvisioningClusterRef: &corev1.ObjectReference{
-			APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Namespace: namespace, Name: "demo",
-		}}
+		want := mgmtv3.ClusterInfo{MachineProvider: "pod", KubernetesVersion: "v1.36.2+k3s1",
+			ProvisioningClusterRef: &corev1.ObjectReference{
+				APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Namespace: namespace, Name: "demo",
+			}}
 		if diff := cmp.Diff(want, got.Info); diff != "" || got.Provider != "k3s" {
 			s.t.Errorf("provider %s, info %s", got.Provider, diff)
 		}
@@ -291,11 +306,14 @@ func TestCluster_SetsAreFoundByTools(t *testing.T) {
 			}
 			for _, object := range s.api.Objects(gvk) {
 				annotations := object.GetAnnotations()
-				if object.GetLabels()["objectset.rio.cattle.io/hash"] != hash || annotations["objectset.rio.cattle.io/id"] != set ||
+				if object.GetLabels()["objectset.rio.cattle.io/hash"] != hash ||
+					annotations["objectset.rio.cattle.io/id"] != set ||
 					annotations["objectset.rio.cattle.io/owner-gvk"] != "provisioning.cattle.io/v1, Kind=Cluster" ||
-					annotations["objectset.rio.cattle.io/owner-name"] != "demo" || annotations["objectset.rio.cattle.io/owner-namespace"] != namespace ||
+					annotations["objectset.rio.cattle.io/owner-name"] != "demo" ||
+					annotations["objectset.rio.cattle.io/owner-namespace"] != namespace ||
 					annotations["objectset.rio.cattle.io/applied"] == "" {
-					t.Errorf("%s %s: labels %v, annotations %v", gvk.Kind, object.GetName(), object.GetLabels(), annotations)
+					t.Errorf("%s %s: labels %v, annotations %v", gvk.Kind, object.GetName(), object.GetLabels(),
+						annotations)
 				}
 			}
 		}

@@ -141,7 +141,8 @@ func (c *core) remove(cluster *unstructured.Unstructured) {
 		left := c.api.Objects(step.kind)
 		for _, object := range left {
 			if object.GetDeletionTimestamp() == nil {
-				err := c.client.Resource(step.gvr).Namespace(object.GetNamespace()).Delete(c.t.Context(), object.GetName(), metav1.DeleteOptions{})
+				err := c.client.Resource(step.gvr).Namespace(object.GetNamespace()).Delete(c.t.Context(),
+					object.GetName(), metav1.DeleteOptions{})
 				if err != nil {
 					c.t.Fatal(err)
 				}
@@ -159,7 +160,8 @@ func (c *core) remove(cluster *unstructured.Unstructured) {
 }
 
 func (c *core) update(gvr schema.GroupVersionResource, object *unstructured.Unstructured) *unstructured.Unstructured {
-	updated, err := c.client.Resource(gvr).Namespace(object.GetNamespace()).Update(c.t.Context(), object, metav1.UpdateOptions{})
+	updated, err := c.client.Resource(gvr).Namespace(object.GetNamespace()).Update(c.t.Context(), object,
+		metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		c.t.Fatalf("update %s %s: %v", gvr.Resource, object.GetName(), err)
 	}

@@ -21,7 +21,8 @@ func (s *story) wantNothing() {
 	if left := s.children(); len(left) > 0 || s.read() != nil {
 		s.t.Errorf("remaining objects: %v, the cluster: %v", left, s.read() != nil)
 	}
-	if configs := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1", Kind: "PodConfig"}); len(configs) > 1 {
+	if configs := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1",
+		Kind: "PodConfig"}); len(configs) > 1 {
 		s.t.Errorf("remaining objects: %v", configs)
 	}
 }
@@ -57,7 +58,8 @@ func TestCluster_RefusedByClusterAPIAndThenDeletedWhereverTheProcessIsKilled(t *
 	retell(t, 4, func(s *story) {
 		s.t.Helper()
 		s.api.Intercept(func(r memkube.Request) error {
-			if strings.HasPrefix(r.Agent, agent) && r.Verb == "create" && r.Resource.GroupResource() == clustersGVR.GroupResource() {
+			if strings.HasPrefix(r.Agent, agent) && r.Verb == "create" && r.Resource.GroupResource() ==
+				clustersGVR.GroupResource() {
 				return apierrors.NewForbidden(r.Resource.GroupResource(), "demo", errors.New("no more clusters today"))
 			}
 			return nil

@@ -73,7 +73,8 @@ func (s *story) killAfter(n int) {
 // objects returns all clusters and their objects.
 func (s *story) objects() []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
-	for _, gvk := range append(childKinds(), provv1.SchemeGroupVersion.WithKind("Cluster"), corev1.SchemeGroupVersion.WithKind("Namespace"),
+	for _, gvk := range append(childKinds(), provv1.SchemeGroupVersion.WithKind("Cluster"),
+		corev1.SchemeGroupVersion.WithKind("Namespace"),
 		kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1", Kind: "PodConfig"}) {
 		objects = append(objects, s.api.Objects(gvk)...)
 	}
@@ -94,7 +95,8 @@ func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 	}
 	cases := map[string]struct{ before, happens, want func(s *story) }{
 		"its API answers": {happens: answers, want: func(s *story) {
-			if reached := s.read(); !reached.Status.Ready || reached.Status.ClientSecretName != "demo-kubeconfig" || reached.Status.ObservedGeneration != reached.Generation {
+			if reached := s.read(); !reached.Status.Ready || reached.Status.ClientSecretName != "demo-kubeconfig" ||
+				reached.Status.ObservedGeneration != reached.Generation {
 				s.t.Errorf("status %+v", reached.Status)
 			}
 			if !conditions.IsTrue(s.management().Status.Conditions, "Connected") || s.kubeconfig() == nil {
@@ -112,13 +114,15 @@ func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 		"a pool is removed": {happens: func(s *story) {
 			s.edit(func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
 		}, want: func(s *story) {
-			if got := s.api.Objects(capiGroup.WithKind("MachineDeployment")); len(got) != 1 || got[0].GetName() != "demo-server" {
+			if got := s.api.Objects(capiGroup.WithKind("MachineDeployment")); len(got) != 1 ||
+				got[0].GetName() != "demo-server" {
 				s.t.Errorf("machine deployments %v", got)
 			}
 		}},
 		"children are deleted": {happens: func(s *story) {
 			client, removal := s.core.client, metav1.DeleteOptions{}
-			err := client.Resource(mgmtv3.SchemeGroupVersion.WithResource("clusters")).Delete(s.t.Context(), s.read().Status.ClusterName, removal)
+			err := client.Resource(mgmtv3.SchemeGroupVersion.WithResource("clusters")).Delete(s.t.Context(),
+				s.read().Status.ClusterName, removal)
 			if err == nil {
 				err = client.Resource(rkeGVR).Namespace(namespace).Delete(s.t.Context(), "demo", removal)
 			}
@@ -132,7 +136,8 @@ func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 			}
 		}},
 		"it is deleted with its kubeconfig": {before: answers, happens: (*story).delete, want: func(s *story) {
-			if left := s.children(); !cmp.Equal(left, []string{"Secret. demo-server-0-machine-plan"}) || s.read() != nil {
+			if left := s.children(); !cmp.Equal(left, []string{"Secret. demo-server-0-machine-plan"}) ||
+				s.read() != nil {
 				s.t.Errorf("remaining objects: %v", left)
 			}
 		}},

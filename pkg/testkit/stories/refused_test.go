@@ -72,7 +72,8 @@ func TestCluster_RefusalsWithChangingText(t *testing.T) {
 				writes.Store(0)
 				pass(10 * time.Minute)
 				if writes.Load() > c.mostWrites || tries.Load() > 60 {
-					t.Errorf("in ten minutes %d writes of the status, want at most %d, and %d tries", writes.Load(), c.mostWrites, tries.Load())
+					t.Errorf("in ten minutes %d writes of the status, want at most %d, and %d tries", writes.Load(),
+						c.mostWrites, tries.Load())
 				}
 				s.api.Intercept(nil)
 				pass(5 * time.Minute)
@@ -95,7 +96,8 @@ func TestCluster_RefusalsEndWhereverTheProcessIsKilled(t *testing.T) {
 				var tries atomic.Int64
 				s.api.Intercept(func(r memkube.Request) error {
 					if strings.HasPrefix(r.Agent, agent) && r.Verb == "create" && r.Resource.Resource == c.resource {
-						return apierrors.NewInternalError(errors.New("failed calling webhook: " + c.message(int(tries.Add(1)))))
+						return apierrors.NewInternalError(errors.New("failed calling webhook: " +
+							c.message(int(tries.Add(1)))))
 					}
 					return nil
 				})
@@ -107,7 +109,8 @@ func TestCluster_RefusalsEndWhereverTheProcessIsKilled(t *testing.T) {
 				s.api.Intercept(nil)
 				pass(10 * time.Minute)
 				s.settle()
-				if diff := cmp.Diff(wantChildren, s.children()); diff != "" || !conditions.IsTrue(s.read().Status.Conditions, c.condition) {
+				if diff := cmp.Diff(wantChildren, s.children()); diff != "" ||
+					!conditions.IsTrue(s.read().Status.Conditions, c.condition) {
 					s.t.Errorf("conditions %+v, children (-want +got):\n%s", s.read().Status.Conditions, diff)
 				}
 			})

@@ -75,8 +75,9 @@ func newAPI(t *testing.T) *memkube.Server {
 		t.Fatal(err)
 	}
 	return memkube.New(memkube.Options{
-		Scheme: scheme, CRDs: append(definitions, driverKinds()...), Namespaces: []string{namespace, "cattle-global-data"},
-		Permit: rights.Permit(t, "drover/test"),
+		Scheme: scheme, CRDs: append(definitions, driverKinds()...),
+		Namespaces: []string{namespace, "cattle-global-data"},
+		Permit:     rights.Permit(t, "drover/test"),
 	})
 }
 
@@ -84,15 +85,18 @@ func newAPI(t *testing.T) *memkube.Server {
 func driverKinds() []*apiextv1.CustomResourceDefinition {
 	var definitions []*apiextv1.CustomResourceDefinition
 	for kind, group := range map[string]string{
-		"PodConfig": clients.MachineConfigGroup, "PodMachine": clients.MachineGroup, "PodMachineTemplate": clients.MachineGroup,
+		"PodConfig": clients.MachineConfigGroup, "PodMachine": clients.MachineGroup,
+		"PodMachineTemplate": clients.MachineGroup,
 	} {
-		lower := map[string]string{"PodConfig": "podconfig", "PodMachine": "podmachine", "PodMachineTemplate": "podmachinetemplate"}[kind]
+		lower := map[string]string{"PodConfig": "podconfig", "PodMachine": "podmachine",
+			"PodMachineTemplate": "podmachinetemplate"}[kind]
 		open := true
 		definitions = append(definitions, &apiextv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: lower + "s." + group},
 			Spec: apiextv1.CustomResourceDefinitionSpec{
 				Group: group, Scope: apiextv1.NamespaceScoped,
-				Names: apiextv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: lower + "s", Singular: lower},
+				Names: apiextv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: lower + "s",
+					Singular: lower},
 				Versions: []apiextv1.CustomResourceDefinitionVersion{{
 					Name: "v1", Served: true, Storage: true,
 					Schema: &apiextv1.CustomResourceValidation{OpenAPIV3Schema: &apiextv1.JSONSchemaProps{
@@ -135,12 +139,14 @@ func (s *story) start() {
 		mirror.Register,
 		func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{
-				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance,
+				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
+				InstanceID: instance,
 			})
 		},
 		func() error {
 			return rkecontrolplane.Register(ctx, rkecontrolplane.Deps{
-				ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), Clusters: c.Provisioning.Cluster(), InstanceID: instance,
+				ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), Clusters: c.Provisioning.Cluster(),
+				InstanceID: instance,
 			})
 		},
 	} {
@@ -249,8 +255,10 @@ func demo(edits ...func(*provv1.Cluster)) *provv1.Cluster {
 		Spec: provv1.ClusterSpec{
 			KubernetesVersion: "v1.36.2+k3s1",
 			RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{
-				{Name: "server", EtcdRole: true, ControlPlaneRole: true, NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc"}},
-				{Name: "worker", WorkerRole: true, Quantity: &quantity, NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc"}},
+				{Name: "server", EtcdRole: true, ControlPlaneRole: true,
+					NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc"}},
+				{Name: "worker", WorkerRole: true, Quantity: &quantity,
+					NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc"}},
 			}},
 		},
 	}

@@ -54,11 +54,13 @@ func TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled(t *testin
 		}
 		same := func(when string) {
 			t.Helper()
-			if diff := cmp.Diff(string(bytesOf(t, file.Object["spec"])), string(bytesOf(t, withoutSchemas(t, stored()["spec"])))); diff != "" {
+			if diff := cmp.Diff(string(bytesOf(t, file.Object["spec"])),
+				string(bytesOf(t, withoutSchemas(t, stored()["spec"])))); diff != "" {
 				t.Errorf("spec %s (-written +stored):\n%s", when, diff)
 			}
 			found := &unstructured.Unstructured{Object: stored()}
-			if value, has := found.GetAnnotations()["note"]; !has || value != "" || found.GetLabels()["team"] != "" || len(found.GetLabels()) != 1 {
+			if value, has := found.GetAnnotations()["note"]; !has || value != "" || found.GetLabels()["team"] != "" ||
+				len(found.GetLabels()) != 1 {
 				t.Errorf("metadata %s: labels %v, annotations %v", when, found.GetLabels(), found.GetAnnotations())
 			}
 		}
@@ -72,7 +74,8 @@ func TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled(t *testin
 		if got := s.read().Finalizers; !cmp.Equal(got, []string{"example.org/theirs"}) {
 			t.Errorf("finalizers %v", got)
 		}
-		if _, err := clusters.Patch(t.Context(), "demo", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := clusters.Patch(t.Context(), "demo", types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})

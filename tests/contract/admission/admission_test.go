@@ -39,19 +39,24 @@ func TestAdmission(t *testing.T) {
 
 	d.end(t)
 	t.Run("without Drover, other objects can be written", func(t *testing.T) { goesOn(t, alice, namespace) })
-	t.Run("without Drover, a deleted namespace keeps its clusters", func(t *testing.T) { keepsTheNamespace(t, alice, namespace) })
+	t.Run("without Drover, a deleted namespace keeps its clusters", func(t *testing.T) {
+		keepsTheNamespace(t, alice, namespace)
+	})
 }
 
 // awaitRegistered waits until webhooks and policies are in force. The API server needs a moment for that.
 func awaitRegistered(t *testing.T, alice *person) {
 	t.Helper()
-	guarded := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "guarded-", Annotations: map[string]string{"drover.io/protect": "true"}}}
+	guarded := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "guarded-",
+		Annotations: map[string]string{"drover.io/protect": "true"}}}
 	check(t, alice.Create(t.Context(), guarded))
 	plane.Until(t, time.Minute, func() string {
 		if err := alice.Delete(t.Context(), guarded, client.DryRunAll); !apierrors.IsForbidden(err) {
 			return "policies are not in force"
 		}
-		if err := alice.apply(t, cluster("default", "wrong", func(spec map[string]any) { delete(spec, "kubernetesVersion") }), client.DryRunAll); err == nil {
+		if err := alice.apply(t, cluster("default", "wrong", func(spec map[string]any) {
+			delete(spec, "kubernetesVersion")
+		}), client.DryRunAll); err == nil {
 			return "the API server does not call the webhooks yet"
 		}
 		return ""
@@ -99,17 +104,20 @@ func refusesManifests(t *testing.T, alice *person, namespace string) {
 		text, field string
 	}{
 		"no etcd": {
-			set([]any{pool("all", false, true)}, "rkeConfig", "machinePools"), "no pool has machines with etcd", "spec.rkeConfig.machinePools",
+			set([]any{pool("all", false, true)}, "rkeConfig", "machinePools"), "no pool has machines with etcd",
+			"spec.rkeConfig.machinePools",
 		},
 		"a range with the larger number first": {
 			set([]any{with(pool("all", true, true), "unhealthyRange", "[5-3]")}, "rkeConfig", "machinePools"),
 			"must begin with the smaller number", "spec.rkeConfig.machinePools[0].unhealthyRange",
 		},
 		"a variable with an invalid name": {
-			set([]any{map[string]any{"name": "a-b", "value": "c"}}, "agentEnvVars"), "the name of a shell variable", "spec.agentEnvVars[0].name",
+			set([]any{map[string]any{"name": "a-b", "value": "c"}}, "agentEnvVars"), "the name of a shell variable",
+			"spec.agentEnvVars[0].name",
 		},
 		"one directory inside another": {
-			set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"}, "rkeConfig", "dataDirectories"), "a separate directory", "spec.rkeConfig.dataDirectories.k8sDistro",
+			set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"}, "rkeConfig", "dataDirectories"),
+			"a separate directory", "spec.rkeConfig.dataDirectories.k8sDistro",
 		},
 	} {
 		refused(t, name, alice.apply(t, cluster(namespace, "wrong", tc.edit), client.DryRunAll), tc.text, tc.field)
@@ -122,9 +130,12 @@ func refusesManifests(t *testing.T, alice *person, namespace string) {
 
 func warns(t *testing.T, alice *person, namespace string) {
 	alice.warned()
-	check(t, alice.apply(t, cluster(namespace, "odd", set(map[string]any{"kubelet-args": "v=2"}, "rkeConfig", "machineGlobalConfig")), client.DryRunAll))
+	check(t, alice.apply(t,
+		cluster(namespace, "odd", set(map[string]any{"kubelet-args": "v=2"}, "rkeConfig", "machineGlobalConfig")),
+		client.DryRunAll))
 	got := strings.Join(alice.warned(), "\n")
-	if want := "spec.rkeConfig.machineGlobalConfig.kubelet-args: key kubelet-args is unknown"; !strings.Contains(got, want) || !strings.Contains(got, "did you mean kubelet-arg?") {
+	if want := "spec.rkeConfig.machineGlobalConfig.kubelet-args: key kubelet-args is unknown"; !strings.Contains(got,
+		want) || !strings.Contains(got, "did you mean kubelet-arg?") {
 		t.Errorf("the warnings are %q", got)
 	}
 }
@@ -132,20 +143,32 @@ func warns(t *testing.T, alice *person, namespace string) {
 // refusesEdits makes edits of a cluster that could not be undone.
 func refusesEdits(t *testing.T, alice *person, namespace string) {
 	patch := func(text string) error {
-		return alice.Patch(t.Context(), object(provisioning, "Cluster", namespace, "demo"), client.RawPatch("application/json-patch+json", []byte(text)))
+		return alice.Patch(t.Context(), object(provisioning, "Cluster", namespace, "demo"),
+			client.RawPatch("application/json-patch+json", []byte(text)))
 	}
-	refused(t, "the etcd role is removed from machines", patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/etcdRole","value":false}]`),
+	refused(t, "the etcd role is removed from machines",
+		patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/etcdRole","value":false}]`),
 		"machines of the pool are etcd members", "spec.rkeConfig.machinePools[0].etcdRole")
-	refused(t, "the last server is scaled to zero", patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/quantity","value":0}]`),
+	refused(t, "the last server is scaled to zero",
+		patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/quantity","value":0}]`),
 		"no pool has machines with etcd", "spec.rkeConfig.machinePools")
-	refused(t, "rkeConfig is removed", patch(`[{"op":"remove","path":"/spec/rkeConfig"}]`), "a provisioned cluster needs it", "")
-	refused(t, "a directory moves", patch(`[{"op":"add","path":"/spec/rkeConfig/dataDirectories/k8sDistro","value":"/data"}]`), "dataDirectories.k8sDistro: Invalid value: cannot be changed", "")
-	refused(t, "the driver of its machines is deleted", alice.Delete(t.Context(), object("management.cattle.io/v3", "NodeDriver", "", "sim")), "machines of this driver exist", "")
-	refused(t, "a restore of a missing snapshot", patch(`[{"op":"add","path":"/spec/rkeConfig/etcdSnapshotRestore","value":{"name":"none","generation":1,"restoreRKEConfig":"all"}}]`),
+	refused(t, "rkeConfig is removed", patch(`[{"op":"remove","path":"/spec/rkeConfig"}]`),
+		"a provisioned cluster needs it", "")
+	refused(t, "a directory moves",
+		patch(`[{"op":"add","path":"/spec/rkeConfig/dataDirectories/k8sDistro","value":"/data"}]`),
+		"dataDirectories.k8sDistro: Invalid value: cannot be changed", "")
+	refused(t, "the driver of its machines is deleted",
+		alice.Delete(t.Context(), object("management.cattle.io/v3", "NodeDriver", "", "sim")),
+		"machines of this driver exist", "")
+	refused(t, "a restore of a missing snapshot",
+		patch(`[{"op":"add","path":"/spec/rkeConfig/etcdSnapshotRestore","value":{"name":"none","generation":1,"restoreRKEConfig":"all"}}]`),
 		`Not found: "none"`, "spec.rkeConfig.etcdSnapshotRestore.name")
-	refused(t, "a missing credential", patch(`[{"op":"add","path":"/spec/rkeConfig/etcd","value":{"s3":{"bucket":"b","cloudCredentialName":"none"}}}]`),
+	refused(t, "a missing credential",
+		patch(`[{"op":"add","path":"/spec/rkeConfig/etcd","value":{"s3":{"bucket":"b","cloudCredentialName":"none"}}}]`),
 		"Secret none does not exist in namespace "+namespace, "spec.rkeConfig.etcd.s3.cloudCredentialName")
-	refused(t, "another user becomes the creator", patch(`[{"op":"add","path":"/metadata/annotations/field.cattle.io~1creatorId","value":"bob"}]`), "creatorId]: Invalid value", "")
+	refused(t, "another user becomes the creator",
+		patch(`[{"op":"add","path":"/metadata/annotations/field.cattle.io~1creatorId","value":"bob"}]`),
+		"creatorId]: Invalid value", "")
 	before := &provv1.Cluster{}
 	check(t, getTyped(t, namespace, before))
 	if who := before.Annotations[provv1.CreatorIDAnnotation]; who == "" || who == "alice" {
@@ -155,15 +178,19 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 	check(t, patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/dynamicSchemaSpec","value":""}]`))
 	after := &provv1.Cluster{}
 	check(t, getTyped(t, namespace, after))
-	if had := before.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec; had == "" || after.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec != had {
-		t.Errorf("the copy of the driver's schema is %q, was %q", after.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec, had)
+	if had := before.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec; had == "" ||
+		after.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec != had {
+		t.Errorf("the copy of the driver's schema is %q, was %q",
+			after.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec, had)
 	}
 	for _, deployment := range alice.list(t, capi, "MachineDeployment", namespace) {
 		scale := object("autoscaling/v1", "Scale", namespace, deployment.GetName())
 		check(t, unstructured.SetNestedField(scale.Object, int64(7), "spec", "replicas"))
-		check(t, alice.SubResource("scale").Update(t.Context(), &deployment, client.WithSubResourceBody(scale), client.DryRunAll))
+		check(t, alice.SubResource("scale").Update(t.Context(), &deployment, client.WithSubResourceBody(scale),
+			client.DryRunAll))
 	}
-	if got := strings.Join(alice.warned(), "\n"); !strings.Contains(got, "machinePools[0].quantity of Cluster demo is 1") {
+	if got := strings.Join(alice.warned(), "\n"); !strings.Contains(got,
+		"machinePools[0].quantity of Cluster demo is 1") {
 		t.Errorf("the warnings after a scale beyond the pool are %q", got)
 	}
 }

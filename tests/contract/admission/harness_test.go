@@ -40,9 +40,11 @@ func run(t *testing.T) *drover {
 	check(t, err)
 	program := cmd.NewCommand(nil)
 	program.SetArgs([]string{
-		"server", "--kubeconfig=" + plane.Kubeconfig(t), "--server-url=https://127.0.0.1:" + port, "--bind-address=127.0.0.1", "--port=" + port,
+		"server", "--kubeconfig=" + plane.Kubeconfig(t), "--server-url=https://127.0.0.1:" + port,
+		"--bind-address=127.0.0.1", "--port=" + port,
 		"--health-address=127.0.0.1:" + health, "--data-dir=" + t.TempDir(), "--leader-elect=false",
-		"--machine-provision-image=rancher/machine:test", "--machine-provision-image-pull-policy=IfNotPresent", "--deletion-deadline=1m",
+		"--machine-provision-image=rancher/machine:test", "--machine-provision-image-pull-policy=IfNotPresent",
+		"--deletion-deadline=1m",
 		"--admission=install", "--admission-address=127.0.0.1:" + admission,
 	})
 	program.SetErr(log)
@@ -91,7 +93,8 @@ func newPerson(t *testing.T) *person {
 	t.Helper()
 	p := &person{}
 	config := plane.Config(t, "contract-tests")
-	config.Impersonate = rest.ImpersonationConfig{UserName: "alice", Groups: []string{"system:masters", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: "alice",
+		Groups: []string{"system:masters", "system:authenticated"}}
 	config.WarningHandlerWithContext = p
 	var err error
 	p.Client, err = client.New(config, client.Options{})
@@ -118,7 +121,8 @@ func (p *person) warned() []string {
 // apply is `kubectl apply --server-side`.
 func (p *person) apply(t *testing.T, object *unstructured.Unstructured, options ...client.ApplyOption) error {
 	t.Helper()
-	return p.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()), append(options, client.FieldOwner("kubectl"), client.ForceOwnership)...)
+	return p.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()),
+		append(options, client.FieldOwner("kubectl"), client.ForceOwnership)...)
 }
 
 // annotate is `kubectl annotate`. An empty value removes the annotation.
@@ -145,7 +149,8 @@ func refused(t *testing.T, what string, err error, text, field string) {
 	if field == "" {
 		return
 	}
-	if status == nil || status.Status().Details == nil || !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field }) {
+	if status == nil || status.Status().Details == nil || !slices.ContainsFunc(status.Status().Details.Causes,
+		func(c metav1.StatusCause) bool { return c.Field == field }) {
 		t.Errorf("%s: the error names no field %s: %+v", what, field, status)
 	}
 }

@@ -28,26 +28,35 @@ func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 	demo := object(provisioning, "Cluster", namespace, "demo")
 	alice.annotate(t, demo, "true")
 	awaitParameter(t, alice, namespace)
-	refused(t, "the cluster", alice.Delete(t.Context(), demo), "is protected: remove its annotation drover.io/protect", "")
+	refused(t, "the cluster", alice.Delete(t.Context(), demo), "is protected: remove its annotation drover.io/protect",
+		"")
 	for _, doomed := range everything(t, alice, namespace) {
-		refused(t, doomed.GetKind()+" "+doomed.GetName(), alice.Delete(t.Context(), &doomed), "protected Cluster demo", "")
+		refused(t, doomed.GetKind()+" "+doomed.GetName(), alice.Delete(t.Context(), &doomed), "protected Cluster demo",
+			"")
 	}
-	refused(t, "its finalizers", alice.Patch(t.Context(), demo, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))),
+	refused(t, "its finalizers",
+		alice.Patch(t.Context(), demo,
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))),
 		"is protected: remove its annotation drover.io/protect first", "")
 	for _, definition := range []string{"machines.cluster.x-k8s.io", "simmachines.rke-machine.cattle.io"} {
 		doomed := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", definition)
 		// If the webhook takes longer than two seconds, as it may on a busy machine, the API server ignores it.
 		plane.Until(t, time.Minute, func() string {
-			return unlike(definition, alice.Delete(t.Context(), doomed, client.DryRunAll), "protected Cluster "+namespace+"/demo needs them")
+			return unlike(definition, alice.Delete(t.Context(), doomed, client.DryRunAll), "protected Cluster "+
+				namespace+"/demo needs them")
 		})
 	}
-	refused(t, "its namespace", alice.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}), "has a protected cluster", "")
+	refused(t, "its namespace",
+		alice.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}),
+		"has a protected cluster", "")
 
 	// Cluster API may scale.
 	st.Edit(namespace, "demo", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
 	st.AwaitMachines(namespace, 2)
 	// A removed pool is deleted.
-	st.Edit(namespace, "demo", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
+	st.Edit(namespace, "demo", func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1]
+	})
 	st.AwaitMachines(namespace, 1)
 	// One machine is exempt by name and is replaced.
 	machine := alice.list(t, capi, "Machine", namespace)[0]
@@ -80,7 +89,8 @@ func everything(t *testing.T, alice *person, namespace string) []unstructured.Un
 func awaitParameter(t *testing.T, alice *person, namespace string) {
 	t.Helper()
 	plane.Until(t, time.Minute, func() string {
-		if err := alice.Delete(t.Context(), object(capi, "Cluster", namespace, "demo"), client.DryRunAll); !apierrors.IsForbidden(err) {
+		if err := alice.Delete(t.Context(), object(capi, "Cluster", namespace, "demo"),
+			client.DryRunAll); !apierrors.IsForbidden(err) {
 			return "the Cluster is not protected yet"
 		}
 		return ""
@@ -130,7 +140,8 @@ func holds(t *testing.T, st *stage.Stage, alice *person) {
 		policies[i].SetResourceVersion("")
 		check(t, alice.Create(t.Context(), &policies[i]))
 	}
-	guarded := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "guarded", Annotations: map[string]string{"drover.io/protect": "true"}}}
+	guarded := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "guarded",
+		Annotations: map[string]string{"drover.io/protect": "true"}}}
 	check(t, alice.Create(t.Context(), guarded))
 	plane.Until(t, time.Minute, func() string {
 		if err := alice.Delete(t.Context(), guarded, client.DryRunAll); !apierrors.IsForbidden(err) {
@@ -173,11 +184,14 @@ func goesOn(t *testing.T, alice *person, namespace string) {
 		}
 		return ""
 	})
-	check(t, alice.apply(t, cluster(namespace, "unreviewed", set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"}, "rkeConfig", "dataDirectories")), client.DryRunAll))
+	check(t, alice.apply(t,
+		cluster(namespace, "unreviewed", set(map[string]any{"systemAgent": "/data", "k8sDistro": "/data/k8s"},
+			"rkeConfig", "dataDirectories")), client.DryRunAll))
 	t.Logf("the deletion of all took %s", time.Since(begin).Round(time.Millisecond))
 	// The policies work without a server.
 	plane.Until(t, time.Minute, func() string {
-		if err := alice.Delete(t.Context(), object(provisioning, "Cluster", namespace, "demo"), client.DryRunAll); !apierrors.IsForbidden(err) {
+		if err := alice.Delete(t.Context(), object(provisioning, "Cluster", namespace, "demo"),
+			client.DryRunAll); !apierrors.IsForbidden(err) {
 			return "the cluster could be deleted"
 		}
 		return ""

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(plane.Main(m, plane.Options{
 		Components: []string{managementplane.ControllerManager},
 		Controllers: []string{
-			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
+			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller",
+			"serviceaccount-token-controller",
 			"root-ca-certificate-publisher-controller",
 		},
 		WithoutCRDs: true,
@@ -65,13 +66,15 @@ func TestAdopt(t *testing.T) {
 			before, plans := w.uids(made), w.plans()
 
 			code, out := w.drover("adopt", "demo", "--idle", "0s")
-			for _, want := range []string{"Result: ", "as found", "--from " + tc.from, "metadata.annotations[rke.cattle.io/cluster-spec]"} {
+			for _, want := range []string{"Result: ", "as found", "--from " + tc.from,
+				"metadata.annotations[rke.cattle.io/cluster-spec]"} {
 				if code != 0 || !strings.Contains(out, want) {
 					t.Errorf("exit code %d, want %q in:\n%s", code, want, out)
 				}
 			}
 			list := w.listed()
-			if code, out = w.drover("adopt", "demo", "--yes", "--idle", "0s"); code != 1 || !strings.Contains(out, "nothing was written") {
+			if code, out = w.drover("adopt", "demo", "--yes", "--idle", "0s"); code != 1 ||
+				!strings.Contains(out, "nothing was written") {
 				t.Errorf("without --from: exit code %d:\n%s", code, out)
 			}
 			if code, out = w.drover("adopt", "demo", "--yes", "--idle", "0s", "--from", tc.from); code != 0 {
@@ -85,7 +88,8 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("adoption changes plans:\n%s", diff)
 			}
 			code, out = w.drover("adopt", "demo")
-			if code != 0 || strings.Contains(out, "Objects that differ") || !strings.Contains(out, "which is also the adopting instance") {
+			if code != 0 || strings.Contains(out, "Objects that differ") ||
+				!strings.Contains(out, "which is also the adopting instance") {
 				t.Errorf("adopted: exit code %d:\n%s", code, out)
 			}
 
@@ -111,10 +115,12 @@ func install(t *testing.T) {
 	core, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "kube", "capi", "crds")))
 	check(t, err)
 	field := mgmtv3.Field{Type: "string", Nullable: true, Create: true, Update: true}
-	pod := driverschema.CRDs("pod", mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}})
+	pod := driverschema.CRDs("pod",
+		mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}})
 	client, err := apiextclient.NewForConfig(plane.Config(t, "contract-tests"))
 	check(t, err)
-	_, err = crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(), slices.Concat(all, core, pod), crds.Options{})
+	_, err = crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(),
+		slices.Concat(all, core, pod), crds.Options{})
 	check(t, err)
 }
 
@@ -153,7 +159,8 @@ func (w *world) make(name string) []*unstructured.Unstructured {
 // namespace creates the namespace of the clusters.
 func (w *world) namespace() {
 	w.Helper()
-	_, err := w.kube.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}}, metav1.CreateOptions{})
+	_, err := w.kube.CoreV1().Namespaces().Create(w.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}}, metav1.CreateOptions{})
 	if err != nil && !strings.Contains(err.Error(), "already exists") {
 		w.Fatal(err)
 	}
@@ -161,26 +168,29 @@ func (w *world) namespace() {
 
 func (w *world) client(object *unstructured.Unstructured) dynamic.ResourceInterface {
 	gvk := object.GroupVersionKind()
-	return w.live.Resource(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")).Namespace(object.GetNamespace())
+	return w.live.Resource(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")).Namespace(
+		object.GetNamespace())
 }
 
 func (w *world) takeAway(made []*unstructured.Unstructured) {
 	ctx := context.WithoutCancel(w.Context())
 	for _, object := range slices.Backward(made) {
-		_, _ = w.client(object).Patch(ctx, object.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, _ = w.client(object).Patch(ctx, object.GetName(), types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		_ = w.client(object).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
 	}
 	left := ""
 	// The context of the test has ended, as always during a cleanup.
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		for _, object := range made {
-			if _, err := w.client(object).Get(ctx, object.GetName(), metav1.GetOptions{}); err == nil {
-				left = object.GetKind() + " " + object.GetName()
-				return false, nil
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			for _, object := range made {
+				if _, err := w.client(object).Get(ctx, object.GetName(), metav1.GetOptions{}); err == nil {
+					left = object.GetKind() + " " + object.GetName()
+					return false, nil
+				}
 			}
-		}
-		return true, nil
-	})
+			return true, nil
+		})
 	if err != nil {
 		w.Errorf("%s still exists: %v", left, err)
 	}
@@ -193,8 +203,10 @@ func (w *world) startDrover() {
 	log := logrus.New()
 	log.SetOutput(w.Output())
 	drover, err := server.New(server.Options{
-		RESTConfig: stage.AccountConfig(w.T, server.CAPIExternal), InstanceID: "adopter", Version: "contract", CAPI: server.CAPIExternal, DataDir: w.TempDir(), Log: log,
-		Settings: server.Settings{ServerURL: "https://drover.example.com", SystemAgentInstallerImage: "rancher/system-agent-installer-"},
+		RESTConfig: stage.AccountConfig(w.T, server.CAPIExternal), InstanceID: "adopter", Version: "contract",
+		CAPI: server.CAPIExternal, DataDir: w.TempDir(), Log: log,
+		Settings: server.Settings{ServerURL: "https://drover.example.com",
+			SystemAgentInstallerImage: "rancher/system-agent-installer-"},
 	})
 	check(w.T, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
@@ -218,7 +230,8 @@ func (w *world) startDrover() {
 func (w *world) writes(since time.Time) []audit.Write {
 	w.Helper()
 	return slices.DeleteFunc(plane.Writes(w.T, "drover/contract", since), func(write audit.Write) bool {
-		return write.Namespace != fleet && !strings.HasPrefix(write.Namespace, "c-m-") && !strings.HasPrefix(write.Name, "c-m-")
+		return write.Namespace != fleet && !strings.HasPrefix(write.Namespace, "c-m-") &&
+			!strings.HasPrefix(write.Name, "c-m-")
 	})
 }
 
@@ -229,7 +242,8 @@ const rest = 20 * time.Second
 func (w *world) writesNothing() {
 	w.Helper()
 	plane.Until(w.T, time.Minute, func() string { // Drover writes its settings first, once its controllers run
-		list, err := w.kube.CoreV1().ConfigMaps("drover-system").List(w.Context(), metav1.ListOptions{LabelSelector: "drover.io/settings=true"})
+		list, err := w.kube.CoreV1().ConfigMaps("drover-system").List(w.Context(),
+			metav1.ListOptions{LabelSelector: "drover.io/settings=true"})
 		if err != nil || len(list.Items) == 0 {
 			return "Drover has not published its settings"
 		}
@@ -289,7 +303,8 @@ func (w *world) uids(made []*unstructured.Unstructured) map[string]types.UID {
 
 func (w *world) plans() map[string]string {
 	w.Helper()
-	list, err := w.kube.CoreV1().Secrets(fleet).List(w.Context(), metav1.ListOptions{FieldSelector: "type=rke.cattle.io/machine-plan"})
+	list, err := w.kube.CoreV1().Secrets(fleet).List(w.Context(),
+		metav1.ListOptions{FieldSelector: "type=rke.cattle.io/machine-plan"})
 	check(w.T, err)
 	out := map[string]string{}
 	for i := range list.Items {
@@ -311,7 +326,9 @@ func changed(before, after map[string]string) int {
 // edit changes the configuration as the user of the cluster would.
 func (w *world) edit() {
 	w.Helper()
-	clusters := w.live.Resource(schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}).Namespace(fleet)
-	_, err := clusters.Patch(w.Context(), "demo", types.MergePatchType, []byte(`{"spec":{"rkeConfig":{"machineGlobalConfig":{"debug":true}}}}`), metav1.PatchOptions{})
+	clusters := w.live.Resource(schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1",
+		Resource: "clusters"}).Namespace(fleet)
+	_, err := clusters.Patch(w.Context(), "demo", types.MergePatchType,
+		[]byte(`{"spec":{"rkeConfig":{"machineGlobalConfig":{"debug":true}}}}`), metav1.PatchOptions{})
 	check(w.T, err)
 }

@@ -16,7 +16,8 @@ func (w *world) listed() []string {
 	w.Helper()
 	program, err := plane.Binary("drover")
 	check(w.T, err)
-	said, err := exec.CommandContext(w.Context(), program, "adopt", "demo", "--idle", "0s", "-o", "json", "--kubeconfig", plane.Kubeconfig(w.T)).Output()
+	said, err := exec.CommandContext(w.Context(), program, "adopt", "demo", "--idle", "0s", "-o", "json",
+		"--kubeconfig", plane.Kubeconfig(w.T)).Output()
 	check(w.T, err)
 	var found inspect.Adoption
 	check(w.T, json.Unmarshal(said, &found))

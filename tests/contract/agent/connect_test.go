@@ -115,17 +115,25 @@ func (m *machine) serveEndpoints() *httptest.Server {
 	factory, err := core.NewFactoryFromConfig(config)
 	m.must(err)
 	secrets, accounts := factory.Core().V1().Secret(), factory.Core().V1().ServiceAccount()
-	owned := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	boots := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	m.must(owned.Add(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "m", UID: "machine-uid", ResourceVersion: "1"}}))
+	owned := cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	boots := cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	m.must(owned.Add(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "m",
+		UID: "machine-uid", ResourceVersion: "1"}}))
 	m.must(boots.Add(&rkev1.RKEBootstrap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: m.namespace, Name: "b", UID: "boot-uid", OwnerReferences: []metav1.OwnerReference{{Kind: "Machine", Name: "m", UID: "machine-uid"}},
+		Namespace: m.namespace, Name: "b", UID: "boot-uid",
+		OwnerReferences: []metav1.OwnerReference{{Kind: "Machine", Name: "m", UID: "machine-uid"}},
 	}}))
 	handler, err := connect.New(connect.Options{
-		ServerURL: server.URL, CACerts: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), Upstream: config,
-		SecretCache: secrets.Cache(), SecretClient: secrets, ServiceAccountCache: accounts.Cache(), MachineClient: machines{},
+		ServerURL:   server.URL,
+		CACerts:     pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		Upstream:    config,
+		SecretCache: secrets.Cache(), SecretClient: secrets, ServiceAccountCache: accounts.Cache(),
+		MachineClient:   machines{},
 		MachineCache:    generic.NewCache[*clusterv1.Machine](owned, schema.GroupResource{Resource: "machines"}),
-		BootstrapClient: bootstraps{}, BootstrapCache: generic.NewCache[*rkev1.RKEBootstrap](boots, schema.GroupResource{Resource: "rkebootstraps"}),
+		BootstrapClient: bootstraps{}, BootstrapCache: generic.NewCache[*rkev1.RKEBootstrap](boots,
+			schema.GroupResource{Resource: "rkebootstraps"}),
 		Log: log,
 	})
 	m.must(err)
@@ -142,7 +150,8 @@ func (m *machine) label() {
 	account, err := m.client.CoreV1().ServiceAccounts(m.namespace).Get(m.t.Context(), secretName, metav1.GetOptions{})
 	m.must(err)
 	account.Labels = map[string]string{
-		rkev1.ServiceAccountRoleLabel: rkev1.ServiceAccountRolePlan, rkev1.MachineNameLabel: "m", rkev1.PlanSecretNameLabel: secretName,
+		rkev1.ServiceAccountRoleLabel: rkev1.ServiceAccountRolePlan, rkev1.MachineNameLabel: "m",
+		rkev1.PlanSecretNameLabel: secretName,
 	}
 	account.OwnerReferences = bootstrapOwner()
 	_, err = m.client.CoreV1().ServiceAccounts(m.namespace).Update(m.t.Context(), account, metav1.UpdateOptions{})
@@ -157,22 +166,26 @@ func bootstrapOwner() []metav1.OwnerReference {
 // controller has created it.
 func (m *machine) bootstrapAccount() string {
 	m.t.Helper()
-	meta := metav1.ObjectMeta{Namespace: m.namespace, Name: "b-machine-bootstrap", OwnerReferences: bootstrapOwner(), Labels: map[string]string{
-		rkev1.ServiceAccountRoleLabel: rkev1.ServiceAccountRoleBootstrap, rkev1.MachineNameLabel: "m",
-	}}
-	_, err := m.client.CoreV1().ServiceAccounts(m.namespace).Create(m.t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	meta := metav1.ObjectMeta{Namespace: m.namespace, Name: "b-machine-bootstrap", OwnerReferences: bootstrapOwner(),
+		Labels: map[string]string{
+			rkev1.ServiceAccountRoleLabel: rkev1.ServiceAccountRoleBootstrap, rkev1.MachineNameLabel: "m",
+		}}
+	_, err := m.client.CoreV1().ServiceAccounts(m.namespace).Create(m.t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	m.must(err)
 	_, err = m.client.CoreV1().Secrets(m.namespace).Create(m.t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "b-machine-bootstrap-token", Annotations: map[string]string{
-			corev1.ServiceAccountNameKey: meta.Name, rkev1.BootstrapTokenAnnotation: "true",
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "b-machine-bootstrap-token",
+			Annotations: map[string]string{
+				corev1.ServiceAccountNameKey: meta.Name, rkev1.BootstrapTokenAnnotation: "true",
+			}},
 		Type: corev1.SecretTypeServiceAccountToken,
 	}, metav1.CreateOptions{})
 	m.must(err)
 	var token []byte
 	deadline := time.Now().Add(soon)
 	for len(token) == 0 {
-		secret, err := m.client.CoreV1().Secrets(m.namespace).Get(m.t.Context(), "b-machine-bootstrap-token", metav1.GetOptions{})
+		secret, err := m.client.CoreV1().Secrets(m.namespace).Get(m.t.Context(), "b-machine-bootstrap-token",
+			metav1.GetOptions{})
 		m.must(err)
 		token = secret.Data[corev1.ServiceAccountTokenKey]
 		if time.Now().After(deadline) {

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Exit(plane.Main(m, plane.Options{
-		WithoutCRDs: true, Components: []string{managementplane.ControllerManager}, Controllers: []string{"serviceaccount-token-controller"},
+		WithoutCRDs: true, Components: []string{managementplane.ControllerManager},
+		Controllers: []string{"serviceaccount-token-controller"},
 	}))
 }
 
@@ -112,7 +113,8 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, client: client, namespace: plane.Namespace(t), dir: t.TempDir(), program: program(t), log: &safeBuffer{}}
+	m := &machine{t: t, client: client, namespace: plane.Namespace(t), dir: t.TempDir(), program: program(t),
+		log: &safeBuffer{}}
 	token := m.makeAccount()
 	m.makeFiles()
 	m.writeConnection(config.Host, config.CAData, token)
@@ -130,20 +132,25 @@ func (m *machine) makeAccount() (token string) {
 	m.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: m.namespace, Name: secretName}
 	ctx := m.t.Context()
-	_, err := m.client.CoreV1().ServiceAccounts(m.namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	_, err := m.client.CoreV1().ServiceAccounts(m.namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta},
+		metav1.CreateOptions{})
 	m.must(err)
-	_, err = m.client.RbacV1().Roles(m.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secretName}, Verbs: []string{"get", "list", "watch", "update"},
-	}}}, metav1.CreateOptions{})
+	_, err = m.client.RbacV1().Roles(m.namespace).Create(ctx,
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secretName},
+			Verbs: []string{"get", "list", "watch", "update"},
+		}}}, metav1.CreateOptions{})
 	m.must(err)
 	_, err = m.client.RbacV1().RoleBindings(m.namespace).Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: secretName},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: m.namespace, Name: secretName}},
 	}, metav1.CreateOptions{})
 	m.must(err)
-	_, err = m.client.CoreV1().Secrets(m.namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: secretType}, metav1.CreateOptions{})
+	_, err = m.client.CoreV1().Secrets(m.namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: secretType},
+		metav1.CreateOptions{})
 	m.must(err)
-	request, err := m.client.CoreV1().ServiceAccounts(m.namespace).CreateToken(ctx, secretName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := m.client.CoreV1().ServiceAccounts(m.namespace).CreateToken(ctx, secretName,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	m.must(err)
 	return request.Status.Token
 }
@@ -153,20 +160,25 @@ func (m *machine) makeFiles() {
 	for _, sub := range []string{"interlock", "images", "plans", "applied"} {
 		m.must(os.Mkdir(filepath.Join(m.dir, sub), 0o700))
 	}
-	config := fmt.Sprintf("workDirectory: %[1]s/work\nappliedPlanDirectory: %[1]s/applied\nlocalPlanDirectory: %[1]s/plans\nlocalEnabled: false\nremoteEnabled: true\n"+
-		"connectionInfoFile: %[1]s/connection.json\ninterlockDirectory: %[1]s/interlock\npreserveWorkDirectory: false\nimagesDirectory: %[1]s/images\nagentRegistriesFile: %[1]s/registries.yaml\n", m.dir)
+	config := fmt.Sprintf(
+		"workDirectory: %[1]s/work\nappliedPlanDirectory: %[1]s/applied\nlocalPlanDirectory: "+
+			"%[1]s/plans\nlocalEnabled: false\nremoteEnabled: true\n"+
+			"connectionInfoFile: %[1]s/connection.json\ninterlockDirectory: %[1]s/interlock\npreserveWorkDirectory: "+
+			"false\nimagesDirectory: %[1]s/images\nagentRegistriesFile: %[1]s/registries.yaml\n", m.dir)
 	m.must(os.WriteFile(filepath.Join(m.dir, "config.yaml"), []byte(config), 0o600))
 }
 
 func (m *machine) writeConnection(server string, ca []byte, token string) {
 	m.t.Helper()
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:  map[string]*clientcmdapi.Cluster{"agent": {Server: server, CertificateAuthorityData: ca}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"agent": {Token: token}},
-		Contexts:  map[string]*clientcmdapi.Context{"agent": {Cluster: "agent", AuthInfo: "agent"}}, CurrentContext: "agent",
+		Clusters:       map[string]*clientcmdapi.Cluster{"agent": {Server: server, CertificateAuthorityData: ca}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"agent": {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{"agent": {Cluster: "agent", AuthInfo: "agent"}},
+		CurrentContext: "agent",
 	})
 	m.must(err)
-	data, err := json.Marshal(map[string]string{"kubeConfig": string(kubeconfig), "namespace": m.namespace, "secretName": secretName})
+	data, err := json.Marshal(map[string]string{"kubeConfig": string(kubeconfig), "namespace": m.namespace,
+		"secretName": secretName})
 	m.must(err)
 	m.must(os.WriteFile(filepath.Join(m.dir, "connection.json"), data, 0o600))
 }
@@ -210,7 +222,8 @@ func (m *machine) launch() error {
 		return errors.New("stopped")
 	}
 	cmd := exec.Command(m.program, "sentinel")
-	cmd.Env = append(os.Environ(), "CATTLE_AGENT_CONFIG="+filepath.Join(m.dir, "config.yaml"), "CATTLE_LOGLEVEL=debug", "CATTLE_AGENT_STRICT_VERIFY=true")
+	cmd.Env = append(os.Environ(), "CATTLE_AGENT_CONFIG="+filepath.Join(m.dir, "config.yaml"), "CATTLE_LOGLEVEL=debug",
+		"CATTLE_AGENT_STRICT_VERIFY=true")
 	cmd.Stdout, cmd.Stderr = m.log, m.log
 	// The agent has a process group, as a unit has a control group, so that a test leaves no process behind.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -281,7 +294,8 @@ func (m *machine) patch(body map[string]any) {
 	m.t.Helper()
 	data, err := json.Marshal(body)
 	m.must(err)
-	_, err = m.client.CoreV1().Secrets(m.namespace).Patch(m.t.Context(), secretName, types.MergePatchType, data, metav1.PatchOptions{})
+	_, err = m.client.CoreV1().Secrets(m.namespace).Patch(m.t.Context(), secretName, types.MergePatchType, data,
+		metav1.PatchOptions{})
 	m.must(err)
 }
 

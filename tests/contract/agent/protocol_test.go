@@ -18,7 +18,8 @@ import (
 func TestPlan_AppliedAndReported(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	m.patch(map[string]any{"data": map[string]any{"foreign": []byte("kept")}, "metadata": map[string]any{"labels": map[string]string{"foreign": "kept"}}})
+	m.patch(map[string]any{"data": map[string]any{"foreign": []byte("kept")},
+		"metadata": map[string]any{"labels": map[string]string{"foreign": "kept"}}})
 	m.start() // the Secret has no plan yet
 	m.deliver(plan.NodePlan{
 		Files: []plan.File{
@@ -27,7 +28,8 @@ func TestPlan_AppliedAndReported(t *testing.T) {
 			{Path: m.path("dir"), Directory: true, Permissions: "0750"},
 		},
 		Instructions: []plan.OneTimeInstruction{
-			m.shell("env", `cat $M/etc/file; echo; echo "$CATTLE_AGENT_ATTEMPT_NUMBER $FOO"; [ "$PWD" = "$CATTLE_AGENT_EXECUTION_PWD" ] && case "$PATH" in *:$PWD) echo path;; esac`),
+			m.shell("env",
+				`cat $M/etc/file; echo; echo "$CATTLE_AGENT_ATTEMPT_NUMBER $FOO"; [ "$PWD" = "$CATTLE_AGENT_EXECUTION_PWD" ] && case "$PATH" in *:$PWD) echo path;; esac`),
 			{CommonInstruction: plan.CommonInstruction{Name: "silent", Command: "true"}, SaveOutput: true},
 			{CommonInstruction: plan.CommonInstruction{Name: "unsaved", Command: "echo", Args: []string{"x"}}},
 		},
@@ -43,7 +45,8 @@ func TestPlan_AppliedAndReported(t *testing.T) {
 	if last, err := time.Parse(time.UnixDate, s.LastApplyTime); err != nil || time.Since(last).Abs() > 24*time.Hour {
 		t.Errorf("last-apply-time = %q, %v", s.LastApplyTime, err)
 	}
-	for name, mode := range map[string]os.FileMode{"etc/file": 0o640, "etc/default": 0o600, "etc": 0o755 | os.ModeDir, "dir": 0o750 | os.ModeDir} {
+	for name, mode := range map[string]os.FileMode{"etc/file": 0o640, "etc/default": 0o600, "etc": 0o755 | os.ModeDir,
+		"dir": 0o750 | os.ModeDir} {
 		if info, err := os.Stat(m.path(name)); err != nil || info.Mode() != mode {
 			t.Errorf("mode of %s = %v, %v; want %v", name, info.Mode(), err, mode)
 		}
@@ -71,7 +74,9 @@ func TestPlan_IdleWritesNothing(t *testing.T) {
 	m.awaitApplied()
 	m.pause(time.Second)
 	version := m.secret().ResourceVersion
-	m.never("an idle agent writes the Secret", 12*time.Second, func() bool { return m.secret().ResourceVersion != version })
+	m.never("an idle agent writes the Secret", 12*time.Second, func() bool {
+		return m.secret().ResourceVersion != version
+	})
 }
 
 func TestPlan_DeletesFiles(t *testing.T) {
@@ -82,7 +87,8 @@ func TestPlan_DeletesFiles(t *testing.T) {
 		m.must(os.WriteFile(m.path(name), nil, 0o600))
 	}
 	m.deliver(plan.NodePlan{Files: []plan.File{
-		{Path: m.path("file"), Action: plan.FileActionDelete}, {Path: m.path("dir"), Directory: true, Action: plan.FileActionDelete},
+		{Path: m.path("file"), Action: plan.FileActionDelete},
+		{Path: m.path("dir"), Directory: true, Action: plan.FileActionDelete},
 		{Path: m.path("not-there"), Action: plan.FileActionDelete},
 	}})
 	m.start()
@@ -111,12 +117,14 @@ func TestPlan_FailureStopsAndIsRetriedWithinLimits(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	p := plan.NodePlan{Instructions: []plan.OneTimeInstruction{
-		m.shell("count", `echo $CATTLE_AGENT_ATTEMPT_NUMBER >> $M/attempts`), m.shell("fail", "echo why; exit 7"), m.shell("after", "touch $M/after"),
+		m.shell("count", `echo $CATTLE_AGENT_ATTEMPT_NUMBER >> $M/attempts`), m.shell("fail", "echo why; exit 7"),
+		m.shell("after", "touch $M/after"),
 	}}
 	m.deliver(p, nodeplan.KeyMaxFailures, "2", nodeplan.KeyFailureThreshold, "2")
 	m.start()
 	first := m.await("the first failure", soon, func(s nodeplan.State) bool { return s.FailureCount == 1 })
-	if first.Failed || first.FailedChecksum != first.Checksum || string(first.FailedOutput["fail"]) != "why\n" || first.AppliedChecksum == first.Checksum {
+	if first.Failed || first.FailedChecksum != first.Checksum || string(first.FailedOutput["fail"]) != "why\n" ||
+		first.AppliedChecksum == first.Checksum {
 		t.Errorf("after the first failure: %+v", first)
 	}
 	second := m.await("the second failure", 60*time.Second, func(s nodeplan.State) bool { return s.FailureCount == 2 })
@@ -154,7 +162,9 @@ func TestPlan_RestartKeepsWhatWasApplied(t *testing.T) {
 	version := m.secret().ResourceVersion
 	m.start()
 	if ours() {
-		m.never("a restart repeats the plan", 8*time.Second, func() bool { return m.lines("other") != 1 || m.secret().ResourceVersion != version })
+		m.never("a restart repeats the plan", 8*time.Second, func() bool {
+			return m.lines("other") != 1 || m.secret().ResourceVersion != version
+		})
 	}
 }
 
@@ -175,7 +185,8 @@ func TestPlan_KilledInTheMiddle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			m.deliver(m.run("a", `[ -e $M/once ] || { touch $M/once; echo $$ > $M/pid; echo start >> $M/runs; sleep 300; }; echo end >> $M/runs`), nodeplan.KeyPlanState, state)
+			m.deliver(m.run("a",
+				`[ -e $M/once ] || { touch $M/once; echo $$ > $M/pid; echo start >> $M/runs; sleep 300; }; echo end >> $M/runs`), nodeplan.KeyPlanState, state)
 			m.start()
 			pid := strings.TrimSpace(m.awaitFile("pid"))
 			m.stop(syscall.SIGKILL)
@@ -185,7 +196,9 @@ func TestPlan_KilledInTheMiddle(t *testing.T) {
 			m.start()
 			m.awaitApplied()
 			if state != "" {
-				m.await("the state is succeeded", soon, func(s nodeplan.State) bool { return s.Phase == nodeplan.PhaseSucceeded })
+				m.await("the state is succeeded", soon, func(s nodeplan.State) bool {
+					return s.Phase == nodeplan.PhaseSucceeded
+				})
 			}
 			if ours() && alive(pid) {
 				t.Error("a process of the killed agent still runs during the second run")
@@ -210,7 +223,9 @@ func TestPlan_TermEndsTheInstructionAndReportsNothing(t *testing.T) {
 	}
 	m.must(os.WriteFile(m.path("go"), nil, 0o600))
 	m.start()
-	m.await("the plan is applied after the restart", 60*time.Second, func(s nodeplan.State) bool { return s.AppliedChecksum == s.Checksum })
+	m.await("the plan is applied after the restart", 60*time.Second, func(s nodeplan.State) bool {
+		return s.AppliedChecksum == s.Checksum
+	})
 }
 
 func TestState_SuccessRedeliveryAndRestart(t *testing.T) {
@@ -305,12 +320,15 @@ func TestConflict_SecretTouchedWhileThePlanRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			m.deliver(m.run("a", "touch $M/started; while [ ! -e $M/go ]; do sleep 0.1; done; "+script), nodeplan.KeyMaxFailures, "1")
+			m.deliver(m.run("a", "touch $M/started; while [ ! -e $M/go ]; do sleep 0.1; done; "+script),
+				nodeplan.KeyMaxFailures, "1")
 			m.start()
 			m.awaitFile("started")
 			m.patch(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"touched": "yes"}}})
 			m.must(os.WriteFile(m.path("go"), nil, 0o600))
-			s := m.await("the result is reported", 60*time.Second, func(s nodeplan.State) bool { return s.InSync || s.Failed })
+			s := m.await("the result is reported", 60*time.Second, func(s nodeplan.State) bool {
+				return s.InSync || s.Failed
+			})
 			if s.InSync != (name == "success") {
 				t.Errorf("in sync %v, failed %v", s.InSync, s.Failed)
 			}
@@ -348,7 +366,9 @@ func TestInterlock_NothingStartsWhileAnInstallScriptWaits(t *testing.T) {
 	m.must(os.WriteFile(m.path("interlock/applyinator-active"), nil, 0o600)) // left by an agent that was killed
 	m.deliver(m.run("a", "ls $M/interlock; true"))
 	m.start()
-	m.never("a plan runs although a restart of the agent is pending", 7*time.Second, func() bool { return m.state().InSync })
+	m.never("a plan runs although a restart of the agent is pending", 7*time.Second, func() bool {
+		return m.state().InSync
+	})
 	m.must(os.Remove(m.path("interlock/restart-pending")))
 	m.stop(syscall.SIGTERM) // as the install script does
 	m.start()

@@ -41,7 +41,8 @@ func TestProbes_FollowTheService(t *testing.T) {
 	}))
 	defer service.Close()
 	p := plan.NodePlan{Probes: map[string]plan.Probe{"web": {
-		InitialDelaySeconds: 1, TimeoutSeconds: 2, FailureThreshold: 2, HTTPGetAction: plan.HTTPGetAction{URL: service.URL},
+		InitialDelaySeconds: 1, TimeoutSeconds: 2, FailureThreshold: 2,
+		HTTPGetAction: plan.HTTPGetAction{URL: service.URL},
 	}}}
 	m.deliver(p)
 	m.start()
@@ -59,15 +60,19 @@ func TestPeriodic_RunsAndReports(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	periodic := func(name, script string) plan.PeriodicInstruction {
-		return plan.PeriodicInstruction{PeriodSeconds: 1, SaveStderrOutput: name == "both", CommonInstruction: plan.CommonInstruction{
-			Name: name, Command: "sh", Args: []string{"-c", script}, Env: []string{"M=" + m.dir},
-		}}
+		return plan.PeriodicInstruction{PeriodSeconds: 1, SaveStderrOutput: name == "both",
+			CommonInstruction: plan.CommonInstruction{
+				Name: name, Command: "sh", Args: []string{"-c", script}, Env: []string{"M=" + m.dir},
+			}}
 	}
 	m.deliver(plan.NodePlan{PeriodicInstructions: []plan.PeriodicInstruction{
-		periodic("both", "echo out; echo err >&2; echo x >> $M/ticks"), periodic("plain", "echo out; echo err >&2"), periodic("fails", "echo no; exit 3"),
+		periodic("both", "echo out; echo err >&2; echo x >> $M/ticks"), periodic("plain", "echo out; echo err >&2"),
+		periodic("fails", "echo no; exit 3"),
 	}})
 	m.start()
-	s := m.await("all instructions have run", soon, func(s nodeplan.State) bool { return len(s.PeriodicOutput) == 3 && s.InSync })
+	s := m.await("all instructions have run", soon, func(s nodeplan.State) bool {
+		return len(s.PeriodicOutput) == 3 && s.InSync
+	})
 	both, plain, fails := s.PeriodicOutput["both"], s.PeriodicOutput["plain"], s.PeriodicOutput["fails"]
 	if string(both.Stdout) != "out\n" || string(both.Stderr) != "err\n" || both.Name != "both" || both.ExitCode != 0 {
 		t.Errorf("both = %+v", both)
@@ -92,8 +97,10 @@ func installerImage(t *testing.T) v1.Image {
 	t.Helper()
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	for name, content := range map[string]string{"run.sh": "#!/bin/sh\necho \"default $1\"; installer.sh\n", "installer.sh": "#!/bin/sh\necho installed\n"} {
-		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
+	for name, content := range map[string]string{"run.sh": "#!/bin/sh\necho \"default $1\"; installer.sh\n",
+		"installer.sh": "#!/bin/sh\necho installed\n"} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755,
+			Size: int64(len(content))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.WriteString(w, content); err != nil {
@@ -103,7 +110,9 @@ func installerImage(t *testing.T) v1.Image {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(buf.Bytes())), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +131,10 @@ func TestImage_FromArchive(t *testing.T) {
 	m.must(tarball.WriteToFile(m.path("images/installer.tar"), tag, installerImage(t)))
 	const image = "rancher/system-agent-installer-k3s:v1.36.2-k3s1"
 	m.deliver(plan.NodePlan{Instructions: []plan.OneTimeInstruction{
-		{SaveOutput: true, CommonInstruction: plan.CommonInstruction{Name: "default", Image: image, Args: []string{"arg"}}},
-		{SaveOutput: true, CommonInstruction: plan.CommonInstruction{Name: "install", Image: image, Command: "sh", Args: []string{"-c", "run.sh"}}},
+		{SaveOutput: true, CommonInstruction: plan.CommonInstruction{Name: "default", Image: image,
+			Args: []string{"arg"}}},
+		{SaveOutput: true, CommonInstruction: plan.CommonInstruction{Name: "install", Image: image, Command: "sh",
+			Args: []string{"-c", "run.sh"}}},
 	}})
 	m.start()
 	s := m.awaitApplied()
@@ -139,7 +150,8 @@ func TestImage_Missing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.deliver(plan.NodePlan{Instructions: []plan.OneTimeInstruction{
-		{SaveOutput: true, CommonInstruction: plan.CommonInstruction{Name: "install", Image: "127.0.0.1:1/none:v1", Command: "true"}},
+		{SaveOutput: true, CommonInstruction: plan.CommonInstruction{Name: "install", Image: "127.0.0.1:1/none:v1",
+			Command: "true"}},
 	}}, nodeplan.KeyMaxFailures, "1")
 	m.start()
 	s := m.await("the failure is reported", 60*time.Second, func(s nodeplan.State) bool { return s.Failed })
@@ -194,7 +206,8 @@ func unrelatedAuthority(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "unrelated"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "unrelated"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

@@ -15,15 +15,18 @@ func TestReadWrites(t *testing.T) {
 	}
 	want := []Write{
 		{
-			UserAgent: "drover/v1 (linux/amd64)", User: "drover-admin", Verb: "create", Group: "cluster.x-k8s.io", Resource: "clusters",
+			UserAgent: "drover/v1 (linux/amd64)", User: "drover-admin", Verb: "create", Group: "cluster.x-k8s.io",
+			Resource:  "clusters",
 			Namespace: "fleet-default", Name: "c", Code: 201, Time: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
 		},
 		{
-			UserAgent: "drover/v1 (linux/amd64)", User: "drover-admin", Verb: "update", Group: "coordination.k8s.io", Resource: "leases",
+			UserAgent: "drover/v1 (linux/amd64)", User: "drover-admin", Verb: "update", Group: "coordination.k8s.io",
+			Resource:  "leases",
 			Namespace: "drover-system", Name: "l", Code: 409, Time: time.Date(2030, 1, 2, 3, 4, 6, 0, time.UTC),
 		},
 		{
-			UserAgent: "kubectl/v1.36.3", User: "x", Verb: "patch", Resource: "pods", Subresource: "status", Namespace: "d", Name: "p", Code: 200,
+			UserAgent: "kubectl/v1.36.3", User: "x", Verb: "patch", Resource: "pods", Subresource: "status",
+			Namespace: "d", Name: "p", Code: 200,
 			Time: time.Date(2030, 1, 2, 3, 4, 7, 0, time.UTC),
 		},
 	}
@@ -41,7 +44,8 @@ func TestReadWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := []Write{{
-		UserAgent: "drover/v1 (linux/amd64)", User: "system:serviceaccount:drover-system:drover", Verb: "list", Resource: "nodes", Code: 403,
+		UserAgent: "drover/v1 (linux/amd64)", User: "system:serviceaccount:drover-system:drover", Verb: "list",
+		Resource: "nodes", Code: 403,
 		Time: time.Date(2030, 1, 2, 3, 4, 8, 0, time.UTC),
 	}}
 	if diff := cmp.Diff(refused, refusals); diff != "" {

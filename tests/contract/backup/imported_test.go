@@ -37,7 +37,8 @@ var kept = regexp.MustCompile(`(?m)^  token: \S+$|CATTLE_CA_CHECKSUM\n +value: \
 // importCluster creates the Cluster of an imported cluster and fetches its manifest.
 func importCluster(t *testing.T, st *stage.Stage, namespace, name string) imported {
 	t.Helper()
-	check(t, st.Client.Create(t.Context(), &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	check(t, st.Client.Create(t.Context(),
+		&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 	out := imported{key: client.ObjectKey{Namespace: namespace, Name: name}}
 	plane.Until(t, time.Minute, func() string {
 		cluster := &provv1.Cluster{}
@@ -104,7 +105,8 @@ func (i imported) remove(t *testing.T, st *stage.Stage) {
 	cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: i.key.Namespace, Name: i.key.Name}}
 	check(t, st.Client.Delete(t.Context(), cluster))
 	for _, object := range []client.Object{
-		cluster, &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: i.id}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.id}},
+		cluster, &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: i.id}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.id}},
 	} {
 		plane.Until(t, 2*time.Minute, func() string { return st.Gone(object) })
 	}

@@ -89,7 +89,9 @@ func TestMove(t *testing.T) {
 // protect protects a cluster and waits until the policies apply.
 func protect(t *testing.T, st *stage.Stage, namespace, name string) {
 	t.Helper()
-	st.Edit(namespace, name, func(c *provv1.Cluster) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, rkev1.ProtectAnnotation, "true") })
+	st.Edit(namespace, name, func(c *provv1.Cluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, rkev1.ProtectAnnotation, "true")
+	})
 	core := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	plane.Until(t, time.Minute, func() string {
 		if err := st.Client.Delete(t.Context(), core, client.DryRunAll); !apierrors.IsForbidden(err) {
@@ -105,7 +107,8 @@ func awaitReviews(t *testing.T, st *stage.Stage) {
 	t.Helper()
 	plane.Until(t, time.Minute, func() string {
 		right := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "right"}}
-		if check(t, st.Client.Create(t.Context(), right, client.DryRunAll)); right.Annotations[provv1.CreatorIDAnnotation] == "" {
+		if check(t, st.Client.Create(t.Context(), right,
+			client.DryRunAll)); right.Annotations[provv1.CreatorIDAnnotation] == "" {
 			return "a new Cluster gets no creator"
 		}
 		wrong := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "wrong"}}
@@ -147,7 +150,8 @@ func move(t *testing.T, namespace, from string, to *managementplane.Plane) {
 	t.Helper()
 	clusterctl, err := plane.Binary("clusterctl")
 	check(t, err)
-	cmd := exec.CommandContext(t.Context(), clusterctl, "move", "--namespace="+namespace, "--kubeconfig="+from, "--to-kubeconfig="+to.Kubeconfig(), "-v=1")
+	cmd := exec.CommandContext(t.Context(), clusterctl, "move", "--namespace="+namespace, "--kubeconfig="+from,
+		"--to-kubeconfig="+to.Kubeconfig(), "-v=1")
 	// Do not ask the internet for a newer clusterctl.
 	cmd.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "HOME="+t.TempDir())
 	out, err := cmd.CombinedOutput()

@@ -114,9 +114,12 @@ func saved(t *testing.T, st *stage.Stage) *backup.Backup {
 func expectComplete(t *testing.T, st *stage.Stage, namespace string, saved *backup.Backup) {
 	t.Helper()
 	for _, object := range st.Objects(namespace) {
-		in := slices.ContainsFunc(saved.Objects, func(o *unstructured.Unstructured) bool { return o.GetUID() == object.GetUID() })
+		in := slices.ContainsFunc(saved.Objects, func(o *unstructured.Unstructured) bool {
+			return o.GetUID() == object.GetUID()
+		})
 		if derived := backup.Derived(object); in != (derived == "") {
-			t.Errorf("%s %s: in the backup %t, created again because %q", object.GetKind(), object.GetName(), in, derived)
+			t.Errorf("%s %s: in the backup %t, created again because %q", object.GetKind(), object.GetName(), in,
+				derived)
 		}
 	}
 }

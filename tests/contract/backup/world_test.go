@@ -102,7 +102,8 @@ func writes(t *testing.T, p *managementplane.Plane, namespace string, since time
 	check(t, err)
 	var out []audit.Write
 	for _, write := range all {
-		if write.Namespace == namespace && write.Time.After(since) && len(write.UserAgent) >= len(stage.DroverAgent) && write.UserAgent[:len(stage.DroverAgent)] == stage.DroverAgent {
+		if write.Namespace == namespace && write.Time.After(since) && len(write.UserAgent) >= len(stage.DroverAgent) &&
+			write.UserAgent[:len(stage.DroverAgent)] == stage.DroverAgent {
 			out = append(out, write)
 		}
 	}
@@ -128,7 +129,8 @@ func adoption(t *testing.T, st *stage.Stage, namespace, name string) inspect.Ado
 	defer cancel()
 	table, err := releases.Load(ctx, "", nil)
 	check(t, err)
-	r, err := inspect.New(ctx, inspect.Options{Config: st.Config("tester"), Version: "test", Releases: table}, namespace)
+	r, err := inspect.New(ctx, inspect.Options{Config: st.Config("tester"), Version: "test", Releases: table},
+		namespace)
 	check(t, err)
 	defer r.Close()
 	a, err := r.Adoption(ctx, name, "")

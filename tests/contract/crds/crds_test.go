@@ -46,7 +46,8 @@ func install(t *testing.T) []*apiextv1.CustomResourceDefinition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(), all, crds.Options{}); err != nil {
+	if _, err := crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(), all,
+		crds.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -80,26 +81,32 @@ func TestEnsure_UpgradesAndLeavesForeignAlone(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "gizmos." + group, Labels: labels},
 			Spec: apiextv1.CustomResourceDefinitionSpec{
 				Group: group, Scope: apiextv1.NamespaceScoped,
-				Names: apiextv1.CustomResourceDefinitionNames{Plural: "gizmos", Singular: "gizmo", Kind: "Gizmo", ListKind: "GizmoList"},
+				Names: apiextv1.CustomResourceDefinitionNames{Plural: "gizmos", Singular: "gizmo", Kind: "Gizmo",
+					ListKind: "GizmoList"},
 				Versions: []apiextv1.CustomResourceDefinitionVersion{{
 					Name: "v1", Served: true, Storage: true,
-					Schema: &apiextv1.CustomResourceValidation{OpenAPIV3Schema: &apiextv1.JSONSchemaProps{Type: "object"}},
+					Schema: &apiextv1.CustomResourceValidation{
+						OpenAPIV3Schema: &apiextv1.JSONSchemaProps{Type: "object"}},
 				}},
 			},
 		}
 	}
-	foreign, ours := define("foreign.example.com", map[string]string{"app.kubernetes.io/managed-by": "rancher"}), define("ours.example.com", nil)
+	foreign, ours := define("foreign.example.com", map[string]string{"app.kubernetes.io/managed-by": "rancher"}),
+		define("ours.example.com", nil)
 	if _, err := definitions.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := crds.Ensure(t.Context(), definitions, []*apiextv1.CustomResourceDefinition{ours}, crds.Options{}); err != nil {
+	if _, err := crds.Ensure(t.Context(), definitions, []*apiextv1.CustomResourceDefinition{ours},
+		crds.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, crd := range []*apiextv1.CustomResourceDefinition{foreign, ours} {
 		crd.Labels, crd.ResourceVersion = nil, ""
-		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties = map[string]apiextv1.JSONSchemaProps{"spec": {Type: "object"}}
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties = map[string]apiextv1.JSONSchemaProps{
+			"spec": {Type: "object"}}
 	}
-	got, err := crds.Ensure(t.Context(), definitions, []*apiextv1.CustomResourceDefinition{foreign, ours}, crds.Options{})
+	got, err := crds.Ensure(t.Context(), definitions, []*apiextv1.CustomResourceDefinition{foreign, ours},
+		crds.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +145,9 @@ func TestAdmission_AgreesWithTheAPIServer(t *testing.T) {
 				"metadata": map[string]any{"name": named, "namespace": namespace}, "spec": spec,
 			}
 			verdict := validator.Create(t.Context(), object)
-			made, err := client.Resource(clusters).Namespace(namespace).Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			made, err := client.Resource(clusters).Namespace(namespace).Create(t.Context(),
+				&unstructured.Unstructured{Object: object},
+				metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 			if diff := cmp.Diff(complaints(verdict), apiComplaints(t, err)); diff != "" {
 				t.Fatalf("verdicts differ (-in process +API server):\n%s", diff)
 			}
@@ -238,9 +247,11 @@ func specs(t *testing.T) map[string]map[string]any {
 		}
 		out[name] = map[string]any{"rkeConfig": map[string]any{"machinePools": []any{pool}}}
 	}
-	out["two pools with one name"] = decode(t, []byte(`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}}, {name: a, machineConfigRef: {}}]}`))
+	out["two pools with one name"] = decode(t,
+		[]byte(`rkeConfig: {machinePools: [{name: a, machineConfigRef: {}}, {name: a, machineConfigRef: {}}]}`))
 	out["bad concurrency"] = decode(t, []byte(`rkeConfig: {upgradeStrategy: {workerConcurrency: 101%}}`))
-	out["null configuration"] = decode(t, []byte(`rkeConfig: {chartValues: null, machineGlobalConfig: null, machineSelectorConfig: [{config: null}], etcd: null, machinePools: null}`))
+	out["null configuration"] = decode(t,
+		[]byte(`rkeConfig: {chartValues: null, machineGlobalConfig: null, machineSelectorConfig: [{config: null}], etcd: null, machinePools: null}`))
 	return out
 }
 
@@ -251,7 +262,8 @@ func decode(t *testing.T, data []byte) map[string]any {
 		t.Fatal(err)
 	}
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"Case","case":` + string(asJSON) + `}`)); err != nil {
+	if err := object.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"Case","case":` + string(asJSON) + `}`)); err !=
+		nil {
 		t.Fatal(err)
 	}
 	return object.Object["case"].(map[string]any)

@@ -56,12 +56,14 @@ func installCAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, definition := range definitions {
-		_, err := client.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), definition, metav1.CreateOptions{})
+		_, err := client.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), definition,
+			metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(), definitions, crds.Options{HostOwned: true}); err != nil {
+	if _, err := crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(), definitions,
+		crds.Options{HostOwned: true}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -87,8 +89,10 @@ func startCoreManager(t *testing.T) {
 	}
 	health := stage.FreePort(t)
 	command := exec.Command(program,
-		"--kubeconfig="+plane.Kubeconfig(t), "--webhook-cert-dir="+dir, "--webhook-port="+stage.FreePort(t), "--health-addr=127.0.0.1:"+health,
-		"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
+		"--kubeconfig="+plane.Kubeconfig(t), "--webhook-cert-dir="+dir, "--webhook-port="+stage.FreePort(t),
+		"--health-addr=127.0.0.1:"+health,
+		"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics",
+		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
 	)
 	log, err := os.Create(filepath.Join(plane.Dir(t), "logs", "core-manager.log"))
 	if err != nil {

@@ -56,7 +56,8 @@ func TestTenancy_FailingClustersSlowNobody(t *testing.T) {
 	// Two hundred new clusters cause load whether they fail or not. The effect on the other tenant is only printed.
 	provision(t, st, "with new clusters that will fail")
 	awaitFailures(t, st, a)
-	t.Logf("all %d clusters have failed and wait for their next attempt %s after their creation", crowd, time.Since(began).Round(time.Second))
+	t.Logf("all %d clusters have failed and wait for their next attempt %s after their creation", crowd,
+		time.Since(began).Round(time.Second))
 	loaded := middle(t, st, fmt.Sprintf("with %d failing clusters", crowd))
 	ratio := float64(loaded) / float64(alone)
 	fmt.Printf("fairness: 5 clusters in %s alone, in %s with %d failing clusters: ratio %.2f, limit %.1f\n",

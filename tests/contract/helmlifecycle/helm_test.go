@@ -50,7 +50,8 @@ func newInstallation(t *testing.T) *installation {
 	runServices(t)
 	kube, err := kubernetes.NewForConfig(plane.Config(t, "contract-tests"))
 	check(t, err)
-	return &installation{t: t, kubeconfig: plane.Kubeconfig(t), kube: kube, values: []string{"--set", "server.url=https://" + serverName}}
+	return &installation{t: t, kubeconfig: plane.Kubeconfig(t), kube: kube,
+		values: []string{"--set", "server.url=https://" + serverName}}
 }
 
 // helm runs a Helm command in Drover's namespace and returns its output.
@@ -81,7 +82,8 @@ func (in *installation) install() {
 // request to the server through its Service.
 func (in *installation) test() {
 	in.t.Helper()
-	if said := in.helm("test", "drover", "--timeout", "3m", "--logs"); !strings.Contains(said, "can be used by machines") {
+	if said := in.helm("test", "drover", "--timeout", "3m", "--logs"); !strings.Contains(said,
+		"can be used by machines") {
 		in.t.Error("helm test has not asked the server")
 	}
 }
@@ -92,7 +94,8 @@ func (in *installation) upgrade(version string) {
 	dir := in.t.TempDir()
 	for _, name := range []string{"drover-crd", "drover"} {
 		in.helm("package", in.chart(name), "--version", version, "--app-version", "v"+version, "--destination", dir)
-		in.helm("upgrade", name, filepath.Join(dir, name+"-"+version+".tgz"), "--reset-then-reuse-values", "--wait", "--timeout", "2m")
+		in.helm("upgrade", name, filepath.Join(dir, name+"-"+version+".tgz"), "--reset-then-reuse-values", "--wait",
+			"--timeout", "2m")
 	}
 	in.test()
 }
@@ -125,8 +128,10 @@ func tellPods(t *testing.T) {
 	check(t, err)
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		said, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: new(int64(40))}).DoRaw(ctx)
-		t.Logf("pod %s is %s, %s %v %v\n%s (%v)", pod.Name, pod.Status.Phase, pod.Status.Message, pod.Status.Conditions, pod.Status.ContainerStatuses, said, err)
+		said, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name,
+			&corev1.PodLogOptions{TailLines: new(int64(40))}).DoRaw(ctx)
+		t.Logf("pod %s is %s, %s %v %v\n%s (%v)", pod.Name, pod.Status.Phase, pod.Status.Message, pod.Status.Conditions,
+			pod.Status.ContainerStatuses, said, err)
 	}
 	if len(pods.Items) == 0 {
 		sets, err := kube.AppsV1().ReplicaSets(charts.SystemNamespace).List(ctx, metav1.ListOptions{})

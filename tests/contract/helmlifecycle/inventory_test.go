@@ -22,7 +22,8 @@ var kept = []string{
 	"Secret drover-system/drover-ca", "Secret drover-system/drover-grants", "Secret drover-system/proxy-token-*",
 	"* drover-system/drover-settings-*", "Lease drover-system/drover", "Lease drover-system/drover-replica-*",
 	"CustomResourceDefinition /*", "APIService /*", "NodeDriver /*", "DynamicSchema /*",
-	"Namespace /drover-system", "Namespace /cattle-global-data", "Namespace /fleet-default", "ConfigMap */kube-root-ca.crt", "ServiceAccount */default",
+	"Namespace /drover-system", "Namespace /cattle-global-data", "Namespace /fleet-default",
+	"ConfigMap */kube-root-ca.crt", "ServiceAccount */default",
 }
 
 // object is an object of the management cluster.
@@ -69,7 +70,9 @@ func expectOnlyClusters(t *testing.T, before []object, namespaces []string) {
 	}
 	for _, o := range everything(t) {
 		theirs := slices.Contains(namespaces, cmp.Or(o.Namespace, o.Name))
-		if !had[o] && !theirs && !slices.ContainsFunc(kept, func(pattern string) bool { return matches(pattern, o.String()) }) {
+		if !had[o] && !theirs && !slices.ContainsFunc(kept, func(pattern string) bool {
+			return matches(pattern, o.String())
+		}) {
 			t.Errorf("the uninstalled Drover leaves %s", o)
 		}
 	}

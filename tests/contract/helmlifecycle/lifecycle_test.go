@@ -71,8 +71,10 @@ func run(m *testing.M) int {
 	ctrllog.SetLogger(logr.Discard())
 	return stage.Main(m, func(opts *plane.Options) {
 		opts.Components = append(opts.Components, managementplane.Scheduler, managementplane.ProcessKubelet)
-		opts.Controllers = append(opts.Controllers, "deployment-controller", "replicaset-controller", "node-lifecycle-controller", "endpointslice-controller", "disruption-controller")
-		opts.Images = []managementplane.Image{{Match: "*/drover:v" + next, Layout: images.Newer.Layout}, {Match: "*/drover:*", Layout: images.Present.Layout}}
+		opts.Controllers = append(opts.Controllers, "deployment-controller", "replicaset-controller",
+			"node-lifecycle-controller", "endpointslice-controller", "disruption-controller")
+		opts.Images = []managementplane.Image{{Match: "*/drover:v" + next, Layout: images.Newer.Layout},
+			{Match: "*/drover:*", Layout: images.Present.Layout}}
 		opts.Networks, opts.BindAddress = podNetworks(), lab.Gateway.String()
 	})
 }
@@ -170,6 +172,8 @@ func recordOf(t *testing.T, st *stage.Stage, namespace string) record {
 		out.Machines[machines.Items[i].Name] = machines.Items[i].UID
 	}
 	// Jobs are removed some time after they have ended.
-	out.Objects = slices.DeleteFunc(st.Inventory(namespace), func(object string) bool { return len(object) > 4 && object[:4] == "Job " })
+	out.Objects = slices.DeleteFunc(st.Inventory(namespace), func(object string) bool {
+		return len(object) > 4 && object[:4] == "Job "
+	})
 	return out
 }

@@ -133,7 +133,8 @@ func podAddress(i int) netip.Addr {
 func podNetworks() []managementplane.Network {
 	out := make([]managementplane.Network, pods)
 	for i := range out {
-		out[i] = managementplane.Network{Path: "/run/netns/" + network.Member(podName(i)), Address: podAddress(i).String()}
+		out[i] = managementplane.Network{Path: "/run/netns/" + network.Member(podName(i)),
+			Address: podAddress(i).String()}
 	}
 	return out
 }

@@ -29,7 +29,8 @@ func (in *installation) pods() []corev1.Pod {
 }
 
 func (in *installation) list(ctx context.Context) ([]corev1.Pod, error) {
-	pods, err := in.kube.CoreV1().Pods(charts.SystemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=server"})
+	pods, err := in.kube.CoreV1().Pods(charts.SystemNamespace).List(ctx,
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=server"})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,8 @@ func (in *installation) evictLeader() {
 }
 
 func (in *installation) evict(pod corev1.Pod) error {
-	return in.kube.PolicyV1().Evictions(pod.Namespace).Evict(in.t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
+	return in.kube.PolicyV1().Evictions(pod.Namespace).Evict(in.t.Context(),
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
 }
 
 // expectReplicas returns a check that fails if fewer pods are ready than the chart promises during a replacement, or if

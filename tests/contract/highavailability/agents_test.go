@@ -58,7 +58,8 @@ func newAgents(t *testing.T, b *balancer) *agents {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	a := &agents{balancer: b, upstream: config, admin: admin, ctx: ctx, connected: map[types.NamespacedName]*connection{}}
+	a := &agents{balancer: b, upstream: config, admin: admin, ctx: ctx,
+		connected: map[types.NamespacedName]*connection{}}
 	t.Cleanup(func() { cancel(); a.group.Wait() })
 	return a
 }
@@ -92,7 +93,8 @@ func (a *agents) connect(ctx context.Context, machine types.NamespacedName) (*co
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+replica.ServerName+"/v3/connect/agent", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+replica.ServerName+"/v3/connect/agent",
+		http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,8 @@ func (a *agents) known(ctx context.Context, c *connection, token string) error {
 // bootstrapToken returns the token that the install script on the machine has.
 func (a *agents) bootstrapToken(ctx context.Context, machine types.NamespacedName) (string, error) {
 	accounts, err := a.admin.CoreV1().ServiceAccounts(machine.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: rkev1.ServiceAccountRoleLabel + "=" + rkev1.ServiceAccountRoleBootstrap + "," + rkev1.MachineNameLabel + "=" + machine.Name,
+		LabelSelector: rkev1.ServiceAccountRoleLabel + "=" + rkev1.ServiceAccountRoleBootstrap + "," +
+			rkev1.MachineNameLabel + "=" + machine.Name,
 	})
 	if err != nil {
 		return "", err
@@ -158,7 +161,8 @@ func (a *agents) bootstrapToken(ctx context.Context, machine types.NamespacedNam
 	}
 	for i := range tokens.Items {
 		token := &tokens.Items[i]
-		if token.Annotations[corev1.ServiceAccountNameKey] == accounts.Items[0].Name && token.Annotations[rkev1.BootstrapTokenAnnotation] == "true" {
+		if token.Annotations[corev1.ServiceAccountNameKey] == accounts.Items[0].Name &&
+			token.Annotations[rkev1.BootstrapTokenAnnotation] == "true" {
 			if len(token.Data[corev1.ServiceAccountTokenKey]) > 0 {
 				return string(token.Data[corev1.ServiceAccountTokenKey]), nil
 			}
@@ -170,7 +174,9 @@ func (a *agents) bootstrapToken(ctx context.Context, machine types.NamespacedNam
 // watch watches the plan Secret, and restarts the watch when it ends.
 func (a *agents) watch(c *connection) {
 	for a.ctx.Err() == nil {
-		stream, err := c.secrets.Watch(a.ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, c.SecretName).String()})
+		stream, err := c.secrets.Watch(a.ctx,
+			metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField,
+				c.SecretName).String()})
 		if err != nil {
 			a.pause() // the balancer has recorded it
 			continue

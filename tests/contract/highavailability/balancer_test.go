@@ -71,7 +71,8 @@ func (b *balancer) trust(authority []byte) error {
 	}
 	for _, one := range b.backends {
 		one.transport.CloseIdleConnections()
-		one.transport.TLSClientConfig = &tls.Config{RootCAs: pool, ServerName: replica.ServerName, MinVersion: tls.VersionTLS12}
+		one.transport.TLSClientConfig = &tls.Config{RootCAs: pool, ServerName: replica.ServerName,
+			MinVersion: tls.VersionTLS12}
 	}
 	return nil
 }
@@ -159,13 +160,16 @@ func (b *balancer) try(one *backend, request *http.Request) (*http.Response, str
 	if err != nil {
 		return nil, fmt.Sprintf("%s: %v", what, err)
 	}
-	if code := answer.StatusCode; code >= http.StatusInternalServerError || code == http.StatusUnauthorized || code == http.StatusForbidden {
+	if code := answer.StatusCode; code >= http.StatusInternalServerError || code == http.StatusUnauthorized ||
+		code == http.StatusForbidden {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
 		answer.Body.Close()
 		return nil, fmt.Sprintf("%s: %s %s", what, answer.Status, text)
 	}
 	if request.URL.Query().Has("watch") {
-		answer.Body = &watched{ReadCloser: answer.Body, ctx: request.Context(), broke: func(err error) { b.failed(one, fmt.Sprintf("%s: the watch ended: %v", what, err)) }}
+		answer.Body = &watched{ReadCloser: answer.Body, ctx: request.Context(), broke: func(err error) {
+			b.failed(one, fmt.Sprintf("%s: the watch ended: %v", what, err))
+		}}
 	}
 	return answer, ""
 }

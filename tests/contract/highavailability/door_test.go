@@ -56,7 +56,8 @@ func newDoor(t *testing.T, name string) *door {
 	}
 	d := &door{name: name, shut: func(*http.Request) bool { return false }}
 	d.proxy = &httputil.ReverseProxy{
-		Transport: byCredential{agents: transport(rest.AnonymousClientConfig(config)), replica: transport(config)}, FlushInterval: -1,
+		Transport:     byCredential{agents: transport(rest.AnonymousClientConfig(config)), replica: transport(config)},
+		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, ""
 			r.Out.Header.Set("User-Agent", r.In.UserAgent()+" "+d.name)

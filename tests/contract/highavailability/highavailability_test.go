@@ -72,13 +72,15 @@ func newHall(t *testing.T) *hall {
 	h := &hall{T: t, doors: map[string]*door{}, made: &made{hosts: map[string]int{}}}
 	for _, name := range []string{"replica-a", "replica-b", "replica-c"} {
 		h.doors[name] = newDoor(t, name)
-		h.replicas = append(h.replicas, replica.New(t, name, h.doors[name].kubeconfig, "--shutdown-delay="+drain.String()))
+		h.replicas = append(h.replicas, replica.New(t, name, h.doors[name].kubeconfig, "--shutdown-delay="+
+			drain.String()))
 	}
 	h.balancer = newBalancer(t, h.replicas...)
 	agents := newAgents(t, h.balancer)
 	h.Stage = stage.Start(t, stage.Settings{
 		Machines: func(o *fakeagent.Options) {
-			o.Boot, o.Install, o.Secrets, o.Faults, o.Dial = 2*time.Second, 2*time.Second, agents.secrets, h.made, replica.Dial(h.replicas...)
+			o.Boot, o.Install, o.Secrets, o.Faults, o.Dial = 2*time.Second, 2*time.Second, agents.secrets, h.made,
+				replica.Dial(h.replicas...)
 		},
 		Drover: func(*testing.T) {
 			for _, r := range h.replicas {
@@ -131,13 +133,15 @@ func (h *hall) writesBy(r *replica.Replica, since time.Time) []audit.Write {
 	h.Helper()
 	return slices.DeleteFunc(plane.Writes(h.T, r.Name, since), func(w audit.Write) bool {
 		// Every replica records on a Machine which host has registered, and agents' reports pass through every replica.
-		return !strings.Contains(w.UserAgent, "drover") || w.Resource == "machines" && w.Verb == "patch" || w.Code >= 400
+		return !strings.Contains(w.UserAgent, "drover") || w.Resource == "machines" && w.Verb == "patch" ||
+			w.Code >= 400
 	})
 }
 
 // awaitWrite waits for the first write of the controllers of one of these replicas. It returns the time since a moment,
 // and the replica.
-func (h *hall) awaitWrite(since time.Time, timeout time.Duration, by ...*replica.Replica) (time.Duration, *replica.Replica) {
+func (h *hall) awaitWrite(since time.Time, timeout time.Duration, by ...*replica.Replica) (time.Duration,
+	*replica.Replica) {
 	h.Helper()
 	var after time.Duration
 	var who *replica.Replica
@@ -145,7 +149,8 @@ func (h *hall) awaitWrite(since time.Time, timeout time.Duration, by ...*replica
 		for _, r := range by {
 			if writes := h.writesBy(r, since); len(writes) > 0 {
 				after, who = writes[0].Time.Sub(since), r
-				h.Logf("%s wrote first: %s %s %s/%s", r.Name, writes[0].Verb, writes[0].Resource, writes[0].Namespace, writes[0].Name)
+				h.Logf("%s wrote first: %s %s %s/%s", r.Name, writes[0].Verb, writes[0].Resource, writes[0].Namespace,
+					writes[0].Name)
 				return ""
 			}
 		}
@@ -259,7 +264,8 @@ func (h *hall) stealLease() {
 		}
 		return ""
 	})
-	h.Logf("the controllers of %s ended %s after the lease was taken", robbed.Name, time.Since(at).Round(10*time.Millisecond))
+	h.Logf("the controllers of %s ended %s after the lease was taken", robbed.Name,
+		time.Since(at).Round(10*time.Millisecond))
 	h.expectServing("without a leader", h.replicas...)
 	h.leader()
 	h.Logf("a replica leads again %s after the lease was taken", time.Since(at).Round(10*time.Millisecond))
@@ -281,7 +287,8 @@ func (h *hall) shutDoor() {
 		}
 		return ""
 	})
-	h.Logf("the controllers of %s ended %s after its last request", alone.Name, time.Since(at).Round(10*time.Millisecond))
+	h.Logf("the controllers of %s ended %s after its last request", alone.Name,
+		time.Since(at).Round(10*time.Millisecond))
 	replica.Leader(h.T, 30*time.Second, h.others(alone)...)
 	h.Logf("another replica leads after %s", time.Since(at).Round(10*time.Millisecond))
 	h.expectServing("alone", h.replicas...)
@@ -305,7 +312,9 @@ func (h *hall) terminateLeader(namespace, cluster string) {
 	h.Helper()
 	old := h.leader()
 	held := h.doors[old.Name].holdWrite()
-	h.Edit(namespace, cluster, func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Labels = map[string]string{"edited": "yes"} })
+	h.Edit(namespace, cluster, func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools[1].Labels = map[string]string{"edited": "yes"}
+	})
 	var what string
 	select {
 	case what = <-held.arrived:
@@ -330,7 +339,8 @@ func (h *hall) terminateLeader(namespace, cluster string) {
 		h.Errorf("the running write, %s, got status %d", what, code)
 	}
 	after, next := h.awaitWrite(released, time.Minute, h.others(old)...)
-	h.Logf("leader %s terminated: %s wrote %s after the end of the running write", old.Name, next.Name, after.Round(10*time.Millisecond))
+	h.Logf("leader %s terminated: %s wrote %s after the end of the running write", old.Name, next.Name,
+		after.Round(10*time.Millisecond))
 	if after > handOver {
 		h.Errorf("the next leader wrote after %s, want at most %s", after, handOver)
 	}

@@ -26,17 +26,20 @@ var exceptions = []exception{
 		"bind: roles.rbac.authorization.k8s.io=rke2-machine-provisioner",
 	},
 	{
-		"checked within other requests if the admission plugin OwnerReferencesPermissionEnforcement is enabled, as in OpenShift", rights.Own,
+		"checked within other requests if the admission plugin OwnerReferencesPermissionEnforcement is enabled, as " +
+			"in OpenShift", rights.Own,
 		`update: clusters/finalizers.provisioning.cattle.io rkebootstraps/finalizers.rke.cattle.io rkecontrolplanes/finalizers.rke.cattle.io
 		update: clusters/finalizers.cluster.x-k8s.io machines/finalizers.cluster.x-k8s.io`,
 	},
 	{
-		"checked within other requests if the admission plugin OwnerReferencesPermissionEnforcement is enabled, as in OpenShift", rights.Core,
+		"checked within other requests if the admission plugin OwnerReferencesPermissionEnforcement is enabled, as " +
+			"in OpenShift", rights.Core,
 		`update: clusters/finalizers.cluster.x-k8s.io machines/finalizers.cluster.x-k8s.io machinedeployments/finalizers.cluster.x-k8s.io
 		update: machinehealthchecks/finalizers.cluster.x-k8s.io machinesets/finalizers.cluster.x-k8s.io`,
 	},
 	{
-		"used while a Cluster names a Secret of another namespace, and when a user reaches a cluster through Drover", rights.Own,
+		"used while a Cluster names a Secret of another namespace, and when a user reaches a cluster through Drover",
+		rights.Own,
 		"create: subjectaccessreviews.authorization.k8s.io",
 	},
 	{"replicas that end, and deleted ones", rights.System, "delete: leases.coordination.k8s.io"},
@@ -66,7 +69,8 @@ var atTimes = []exception{
 	},
 	{
 		"in the caches of the embedded core, which are shared; either controller may start the watch", rights.Own,
-		"watch: clusters.cluster.x-k8s.io machinedeployments.cluster.x-k8s.io machinehealthchecks.cluster.x-k8s.io machines.cluster.x-k8s.io",
+		"watch: clusters.cluster.x-k8s.io machinedeployments.cluster.x-k8s.io machinehealthchecks.cluster.x-k8s.io " +
+			"machines.cluster.x-k8s.io",
 	},
 	{"read live after a conflict", rights.Own, "get: clusters.provisioning.cattle.io"},
 	{"a repeated event", rights.Own, "patch: events"},

@@ -29,7 +29,8 @@ func unbind(t *testing.T, admin client.Client) {
 	check(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "drover-update"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: charts.SystemNamespace, Name: "drover"}},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: charts.SystemNamespace,
+			Name: "drover"}},
 	}))
 }
 
@@ -79,7 +80,8 @@ func compare(t *testing.T, path string, want rights.Rules) {
 		}
 	}
 	if yaml := want.YAML(); !bytes.Equal(content, yaml) {
-		t.Errorf("%s is outdated; its first lines say how to generate it (-want +got):\n%s", rights.File, cmp.Diff(string(yaml), string(content)))
+		t.Errorf("%s is outdated; its first lines say how to generate it (-want +got):\n%s", rights.File,
+			cmp.Diff(string(yaml), string(content)))
 	}
 }
 

@@ -42,12 +42,14 @@ type installation struct {
 func TestLeastPrivilege(t *testing.T) {
 	port, health, admission := stage.FreePort(t), stage.FreePort(t), stage.FreePort(t)
 	in := install(t, map[string]any{
-		"server":   map[string]any{"url": "https://127.0.0.1:" + port, "crds": "host"},
-		"machines": map[string]any{"provisionImage": map[string]any{"registry": "", "tag": "test", "pullPolicy": "IfNotPresent"}},
+		"server": map[string]any{"url": "https://127.0.0.1:" + port, "crds": "host"},
+		"machines": map[string]any{"provisionImage": map[string]any{"registry": "", "tag": "test",
+			"pullPolicy": "IfNotPresent"}},
 	})
 	defer in.check(t) // also after another failure, because a rejection may explain it
 	st := stage.Start(t, stage.Settings{Drover: func(t *testing.T) {
-		in.run(t, "--bind-address=127.0.0.1", "--port="+port, "--health-address=127.0.0.1:"+health, "--admission-address=127.0.0.1:"+admission,
+		in.run(t, "--bind-address=127.0.0.1", "--port="+port, "--health-address=127.0.0.1:"+health,
+			"--admission-address=127.0.0.1:"+admission,
 			"--data-dir="+t.TempDir())
 		plane.Until(t, 2*time.Minute, func() string { return unready("http://127.0.0.1:" + health + "/readyz") })
 	}})
@@ -61,7 +63,9 @@ func TestLeastPrivilege(t *testing.T) {
 	})
 	st.AwaitMachines(namespace, 5)
 	st.Edit(namespace, "rke2", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = nil })
-	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
+	st.Edit(namespace, "k3s", func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1]
+	})
 	st.AwaitMachines(namespace, 4)
 	clusters.Delete()
 	removeDriver(t, st, namespace)
@@ -92,7 +96,8 @@ func removeDriver(t *testing.T, st *stage.Stage, namespace string) {
 func (in *installation) ping(t *testing.T, st *stage.Stage, port string) {
 	t.Helper()
 	authority := &corev1.Secret{}
-	check(t, st.Client.Get(t.Context(), client.ObjectKey{Namespace: charts.SystemNamespace, Name: "drover-ca"}, authority))
+	check(t, st.Client.Get(t.Context(), client.ObjectKey{Namespace: charts.SystemNamespace, Name: "drover-ca"},
+		authority))
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	check(t, os.WriteFile(file, authority.Data[corev1.TLSCertKey], 0o600))
 	program := cmd.NewCommand(nil)
@@ -104,7 +109,8 @@ func (in *installation) ping(t *testing.T, st *stage.Stage, port string) {
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(authority.Data[corev1.TLSCertKey])
-	if code := asStranger(t, trusted, "https://127.0.0.1:"+port+"/k8s/clusters/c-m-12345678/version"); code != http.StatusUnauthorized {
+	if code := asStranger(t, trusted, "https://127.0.0.1:"+port+"/k8s/clusters/c-m-12345678/version"); code !=
+		http.StatusUnauthorized {
 		t.Errorf("a request of a stranger for a cluster gets %d", code)
 	}
 }
@@ -115,7 +121,8 @@ func asStranger(t *testing.T, trusted *x509.CertPool, url string) int {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	check(t, err)
 	request.Header.Set("Authorization", "Bearer stranger")
-	asks := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}}}
+	asks := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted,
+		MinVersion: tls.VersionTLS12}}}
 	answer, err := asks.Do(request)
 	check(t, err)
 	check(t, answer.Body.Close())
@@ -142,7 +149,8 @@ func install(t *testing.T, values map[string]any) *installation {
 	check(t, err)
 	for _, object := range objects {
 		switch group := object.GroupVersionKind().Group; {
-		case group == rbacv1.GroupName || group == admissionregistrationv1.GroupName || object.GetKind() == "ServiceAccount":
+		case group == rbacv1.GroupName || group == admissionregistrationv1.GroupName ||
+			object.GetKind() == "ServiceAccount":
 			check(t, admin.Create(t.Context(), object.DeepCopy()))
 		default:
 			check(t, admin.Create(t.Context(), object.DeepCopy(), client.DryRunAll))
@@ -156,9 +164,10 @@ func install(t *testing.T, values map[string]any) *installation {
 	}
 	kube, err := kubernetes.NewForConfig(plane.Config(t, "contract-tests"))
 	check(t, err)
-	account, err := kube.CoreV1().ServiceAccounts(charts.SystemNamespace).CreateToken(t.Context(), "drover", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(7200))},
-	}, metav1.CreateOptions{})
+	account, err := kube.CoreV1().ServiceAccounts(charts.SystemNamespace).CreateToken(t.Context(), "drover",
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(7200))},
+		}, metav1.CreateOptions{})
 	check(t, err)
 	in.recorder = newRecorder(t, plane.Config(t, ""), account.Status.Token)
 	return in

@@ -45,9 +45,10 @@ type recorder struct {
 func newRecorder(t *testing.T, upstream *rest.Config, token string) *recorder {
 	t.Helper()
 	r := &recorder{
-		resolver: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
-		bearer:   "Bearer " + token,
-		asked:    map[part]map[rights.Request]int{own: {}, core: {}}, refused: map[rights.Request]part{},
+		resolver: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+			GrouplessAPIPrefixes: sets.NewString("api")},
+		bearer: "Bearer " + token,
+		asked:  map[part]map[rights.Request]int{own: {}, core: {}}, refused: map[rights.Request]part{},
 	}
 	// Only the token identifies the client.
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(upstream))
@@ -76,9 +77,12 @@ func newRecorder(t *testing.T, upstream *rest.Config, token string) *recorder {
 		server.Close()
 	})
 	r.kubeconfig, err = clientcmd.Write(clientcmdapi.Config{
-		CurrentContext: "drover", Contexts: map[string]*clientcmdapi.Context{"drover": {Cluster: "drover", AuthInfo: "drover"}},
+		CurrentContext: "drover",
+		Contexts:       map[string]*clientcmdapi.Context{"drover": {Cluster: "drover", AuthInfo: "drover"}},
 		Clusters: map[string]*clientcmdapi.Cluster{"drover": {
-			Server: server.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+			Server: server.URL,
+			CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+				Bytes: server.Certificate().Raw}),
 		}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"drover": {Token: token}},
 	})
@@ -96,7 +100,8 @@ func (r *recorder) note(response *http.Response) {
 	if err != nil || !info.IsResourceRequest {
 		return // discovery, which every user may use
 	}
-	asked := rights.Request{Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource, Namespace: info.Namespace, Name: info.Name}
+	asked := rights.Request{Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource, Namespace: info.Namespace,
+		Name: info.Name}
 	if info.Subresource != "" {
 		asked.Resource += "/" + info.Subresource
 	}

@@ -56,9 +56,11 @@ func newHost(t *testing.T, spec map[string]any) *host {
 	url, sum := serveDriver(t)
 	h.input = machinejob.Input{
 		Machine: machinejob.Machine{
-			APIVersion: "rke-machine.cattle.io/v1", Kind: "SimMachine", Namespace: plane.Namespace(t), Name: "m1", UID: "1", Spec: spec,
+			APIVersion: "rke-machine.cattle.io/v1", Kind: "SimMachine", Namespace: plane.Namespace(t), Name: "m1",
+			UID: "1", Spec: spec,
 		},
-		Driver:          machinejob.Driver{Name: "sim", URL: url, SHA256: sum, Aliases: map[string]string{"userdata": "userdata"}},
+		Driver: machinejob.Driver{Name: "sim", URL: url, SHA256: sum,
+			Aliases: map[string]string{"userdata": "userdata"}},
 		BootstrapSecret: "m1-machine-bootstrap",
 		Credential:      map[string][]byte{"simcredentialConfig-token": []byte("top-secret")},
 	}
@@ -67,18 +69,22 @@ func newHost(t *testing.T, spec map[string]any) *host {
 	objects.State.OwnerReferences, objects.ServiceAccount.OwnerReferences = nil, nil
 	_, err = client.CoreV1().Secrets(namespace).Create(t.Context(), objects.State, metav1.CreateOptions{})
 	must(t, err)
-	_, err = client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), objects.ServiceAccount, metav1.CreateOptions{})
+	_, err = client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), objects.ServiceAccount,
+		metav1.CreateOptions{})
 	must(t, err)
 	objects.Role.OwnerReferences, objects.RoleBindings[0].OwnerReferences = nil, nil
 	_, err = client.RbacV1().Roles(namespace).Create(t.Context(), objects.Role, metav1.CreateOptions{})
 	must(t, err)
-	_, err = client.RbacV1().RoleBindings(namespace).Create(t.Context(), objects.RoleBindings[0], metav1.CreateOptions{})
+	_, err = client.RbacV1().RoleBindings(namespace).Create(t.Context(), objects.RoleBindings[0],
+		metav1.CreateOptions{})
 	must(t, err)
-	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), objects.ServiceAccount.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), objects.ServiceAccount.Name,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	must(t, err)
 	h.kubeconfig = filepath.Join(h.home, "kubeconfig")
 	must(t, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthorityData: config.CAData, CertificateAuthority: config.CAFile}},
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: config.Host,
+			CertificateAuthorityData: config.CAData, CertificateAuthority: config.CAFile}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"a": {Token: token.Status.Token}},
 		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "a"}},
 		CurrentContext: "x",
@@ -90,7 +96,8 @@ func newHost(t *testing.T, spec map[string]any) *host {
 func serveDriver(t *testing.T) (url, sum string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "docker-machine-driver-sim-linux")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/drover-io/drover/tests/testbed/cmd/docker-machine-driver-sim")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program,
+		"github.com/drover-io/drover/tests/testbed/cmd/docker-machine-driver-sim")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the driver: %v\n%s", err, output)
@@ -138,14 +145,16 @@ func (h *host) pod(objects machinejob.Objects) (int, string) {
 
 func (h *host) state() (archive []byte, secret *corev1.Secret) {
 	h.Helper()
-	secret, err := h.client.CoreV1().Secrets(h.input.Machine.Namespace).Get(h.Context(), "m1-machine-state", metav1.GetOptions{})
+	secret, err := h.client.CoreV1().Secrets(h.input.Machine.Namespace).Get(h.Context(), "m1-machine-state",
+		metav1.GetOptions{})
 	must(h.T, err)
 	return secret.Data[rkev1.MachineStateKey], secret
 }
 
 // TestMachineIsCreatedAndRemoved also checks the exit statuses of repeated Jobs, on which Drover's decisions depend.
 func TestMachineIsCreatedAndRemoved(t *testing.T) {
-	h := newHost(t, map[string]any{"size": "large", "cpuCount": "4", "monitoring": true, "tags": []any{"a=1", "b=2"}, "userdata": "#cloud-config\nusers: []\n"})
+	h := newHost(t, map[string]any{"size": "large", "cpuCount": "4", "monitoring": true, "tags": []any{"a=1", "b=2"},
+		"userdata": "#cloud-config\nusers: []\n"})
 	if archive, _ := h.state(); len(archive) > 0 {
 		t.Fatal("the state is not empty before the creation of the machine")
 	}
@@ -155,14 +164,17 @@ func TestMachineIsCreatedAndRemoved(t *testing.T) {
 		t.Fatalf("create: exit status %d, state holds a machine %v\n%s", code, machinejob.StateHolds(archive), output)
 	}
 	if secret.Labels[rkev1.BackupLabel] != "true" || secret.Type != rkev1.SecretTypeMachineState {
-		t.Errorf("the program has changed the type or labels of its Secret: type %s, labels %v", secret.Type, secret.Labels)
+		t.Errorf("the program has changed the type or labels of its Secret: type %s, labels %v", secret.Type,
+			secret.Labels)
 	}
-	if code, output = h.pod(machinejob.RenderCreate(h.input)); code != 1 || !strings.Contains(output, "already exists") {
+	if code, output = h.pod(machinejob.RenderCreate(h.input)); code != 1 ||
+		!strings.Contains(output, "already exists") {
 		t.Errorf("a second create: exit status %d, want 1: it must not create a second machine\n%s", code, output)
 	}
 	code, output = h.pod(machinejob.RenderRemove(h.input, 1))
 	if archive, _ = h.state(); code != 0 || machinejob.StateHolds(archive) || len(archive) == 0 {
-		t.Fatalf("remove: exit status %d, state of %d bytes holds a machine %v\n%s", code, len(archive), machinejob.StateHolds(archive), output)
+		t.Fatalf("remove: exit status %d, state of %d bytes holds a machine %v\n%s", code, len(archive),
+			machinejob.StateHolds(archive), output)
 	}
 	if code, output = h.pod(machinejob.RenderRemove(h.input, 2)); code != 1 {
 		t.Errorf("a second remove: exit status %d, want 1: only the state proves the removal\n%s", code, output)
@@ -176,8 +188,9 @@ func TestMachineThatCannotBeCreated(t *testing.T) {
 		wantText  string
 		wantHolds bool
 	}{
-		"the check before the creation fails: the state is empty": {map[string]any{"cpuCount": "0"}, 3, "want at least 1", false},
-		"the cloud refuses: the state has the attempt":            {map[string]any{"failCreate": "no quota"}, 1, "no quota", true},
+		"the check before the creation fails: the state is empty": {map[string]any{"cpuCount": "0"}, 3,
+			"want at least 1", false},
+		"the cloud refuses: the state has the attempt": {map[string]any{"failCreate": "no quota"}, 1, "no quota", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, test.spec)

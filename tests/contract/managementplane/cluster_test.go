@@ -35,7 +35,8 @@ func startCluster(t *testing.T) cluster {
 	config.Images = []managementplane.Image{
 		{Match: "shell:*", Program: "/bin/sh", Args: []string{"-ec"}},
 		{
-			Match: "example.test/machine:*", Program: "/bin/sh", Args: []string{"-ec"}, WorkingDir: "/home/machine", User: 1000,
+			Match: "example.test/machine:*", Program: "/bin/sh", Args: []string{"-ec"}, WorkingDir: "/home/machine",
+			User:  1000,
 			Files: map[string]string{"/usr/local/bin/tool": "/bin/echo"},
 		},
 	}
@@ -91,7 +92,8 @@ func (c cluster) pod(t *testing.T, jobName string) corev1.Pod {
 }
 
 func (c cluster) pods(ctx context.Context, jobName string) ([]corev1.Pod, error) {
-	list, err := c.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + jobName})
+	list, err := c.CoreV1().Pods("default").List(ctx,
+		metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + jobName})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,8 @@ func (c cluster) podStates(ctx context.Context, jobName string) string {
 
 func (c cluster) kubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), kubeBinary(t), append([]string{"kubectl", "--kubeconfig", c.plane.Kubeconfig()}, args...)...)
+	cmd := exec.CommandContext(t.Context(), kubeBinary(t),
+		append([]string{"kubectl", "--kubeconfig", c.plane.Kubeconfig()}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

@@ -48,7 +48,8 @@ func testSecretVolume(t *testing.T, c cluster) {
 		t.Fatal(err)
 	}
 	mode, user := int32(0o777), int64(1000)
-	c.run(t, job("secret", "example.test/machine:v1", `/run/secrets/machine/value; cat /etc/rancher/ssl/ca.crt; id -u; pwd; echo "$HOME"; touch here; stat -c %a /run/secrets/machine/value; tool used`,
+	c.run(t, job("secret", "example.test/machine:v1",
+		`/run/secrets/machine/value; cat /etc/rancher/ssl/ca.crt; id -u; pwd; echo "$HOME"; touch here; stat -c %a /run/secrets/machine/value; tool used`,
 		func(spec *corev1.PodSpec) {
 			spec.Volumes = []corev1.Volume{{Name: "bootstrap", VolumeSource: corev1.VolumeSource{
 				Secret: &corev1.SecretVolumeSource{SecretName: "bootstrap", DefaultMode: &mode},
@@ -64,17 +65,20 @@ func testSecretVolume(t *testing.T, c cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "from-secret\nx1000\n/home/machine\n/home/machine\n777\nused\n"; pod.Status.Phase != corev1.PodSucceeded || logs != want {
+	if want := "from-secret\nx1000\n/home/machine\n/home/machine\n777\nused\n"; pod.Status.Phase !=
+		corev1.PodSucceeded || logs != want {
 		t.Errorf("phase %s, log %q; want Succeeded, %q", pod.Status.Phase, logs, want)
 	}
-	if left, _ := filepath.Glob(filepath.Join(c.dir, "kubelet", "pods", string(pod.UID), "volumes", "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(c.dir, "kubelet", "pods", string(pod.UID), "volumes", "*")); len(left) >
+		0 {
 		t.Errorf("volumes of a finished pod still exist on disk: %v", left)
 	}
 }
 
 func testCleanPlace(t *testing.T, c cluster) {
 	t.Helper()
-	c.run(t, job("clean", "shell:1", `env | sort; ls -d /home/* /root/* "`+c.dir+`" 2>/dev/null | wc -l; touch /etc/mine /tmp/mine /run/mine; echo ok > /dev/null`))
+	c.run(t, job("clean", "shell:1", `env | sort; ls -d /home/* /root/* "`+c.dir+
+		`" 2>/dev/null | wc -l; touch /etc/mine /tmp/mine /run/mine; echo ok > /dev/null`))
 	pod := c.ended(t, "clean")
 	logs, err := c.kubectl(t, "logs", pod.Name)
 	if err != nil {
@@ -84,7 +88,8 @@ func testCleanPlace(t *testing.T, c cluster) {
 	address, port, _ := strings.Cut(host, ":")
 	want := strings.Join([]string{
 		"HOME=/root", "HOSTNAME=" + pod.Name, "KUBERNETES_SERVICE_HOST=" + address, "KUBERNETES_SERVICE_PORT=" + port,
-		"KUBERNETES_SERVICE_PORT_HTTPS=" + port, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "PWD=/", "0", "",
+		"KUBERNETES_SERVICE_PORT_HTTPS=" + port, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PWD=/", "0", "",
 	}, "\n")
 	if logs != want {
 		t.Errorf("the pod sees %q, want %q", logs, want)
@@ -108,7 +113,8 @@ curl -s --cacert $d/ca.crt -H "Authorization: Bearer $(cat $d/token)" https://$K
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `User \"system:serviceaccount:default:default\" cannot list resource \"secrets\"`; !strings.Contains(logs, want) {
+	if want := `User \"system:serviceaccount:default:default\" cannot list resource \"secrets\"`; !strings.Contains(
+		logs, want) {
 		t.Errorf("the API server told the pod %s, want it to know the service account", logs)
 	}
 }
@@ -118,7 +124,8 @@ func testFailingJob(t *testing.T, c cluster) {
 	c.run(t, job("fails", "shell:1", `echo working; echo "no quota left" | tee /dev/termination-log; exit 42`))
 	pod := c.ended(t, "fails")
 	end := terminated(t, pod)
-	if pod.Status.Phase != corev1.PodFailed || end.ExitCode != 42 || end.Message != "no quota left\n" || end.Reason != "Error" {
+	if pod.Status.Phase != corev1.PodFailed || end.ExitCode != 42 || end.Message != "no quota left\n" ||
+		end.Reason != "Error" {
 		t.Errorf("phase %s, end %+v; want Failed, 42, the termination message", pod.Status.Phase, end)
 	}
 }
@@ -128,15 +135,18 @@ func testUnknownImage(t *testing.T, c cluster) {
 	c.run(t, job("unknown", "example.test/stranger:v1", "true"))
 	pod := c.ended(t, "unknown")
 	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "UnknownImage" ||
-		!strings.Contains(pod.Status.Message, `"example.test/stranger:v1"`) || !strings.Contains(pod.Status.Message, "shell:*") {
-		t.Errorf("pod failed as %s/%s: %s; want UnknownImage, the image and the known ones", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
+		!strings.Contains(pod.Status.Message, `"example.test/stranger:v1"`) ||
+		!strings.Contains(pod.Status.Message, "shell:*") {
+		t.Errorf("pod failed as %s/%s: %s; want UnknownImage, the image and the known ones", pod.Status.Phase,
+			pod.Status.Reason, pod.Status.Message)
 	}
 }
 
 func testLateSecret(t *testing.T, c cluster) {
 	t.Helper()
 	c.run(t, job("late", "shell:1", `echo "$WORD"`, func(spec *corev1.PodSpec) {
-		spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "late"}}}}
+		spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "late"}}}}
 	}))
 	eventually(t, "the pod reports what it waits for", func() error {
 		if states := c.podStates(t.Context(), "late"); !strings.Contains(states, `secrets "late" not found`) {
@@ -144,7 +154,8 @@ func testLateSecret(t *testing.T, c cluster) {
 		}
 		return nil
 	})
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late"}, StringData: map[string]string{"WORD": "there"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late"},
+		StringData: map[string]string{"WORD": "there"}}
 	if _, err := c.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +169,10 @@ func testInitContainer(t *testing.T, c cluster) {
 	t.Helper()
 	c.run(t, job("init", "shell:1", `cat /shared/word`, func(spec *corev1.PodSpec) {
 		mounts := []corev1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
-		spec.Volumes = []corev1.Volume{{Name: "shared", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-		spec.InitContainers = []corev1.Container{{Name: "first", Image: "shell:1", Args: []string{"echo prepared > /shared/word"}, VolumeMounts: mounts}}
+		spec.Volumes = []corev1.Volume{
+			{Name: "shared", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		spec.InitContainers = []corev1.Container{{Name: "first", Image: "shell:1",
+			Args: []string{"echo prepared > /shared/word"}, VolumeMounts: mounts}}
 		spec.Containers[0].VolumeMounts = mounts
 	}))
 	pod := c.ended(t, "init")
@@ -170,11 +183,13 @@ func testInitContainer(t *testing.T, c cluster) {
 
 func testRestart(t *testing.T, c cluster) {
 	t.Helper()
-	j := job("again", "shell:1", `test -e /shared/second || { touch /shared/second; echo first; exit 1; }; echo second`, func(spec *corev1.PodSpec) {
-		spec.RestartPolicy = corev1.RestartPolicyOnFailure
-		spec.Volumes = []corev1.Volume{{Name: "shared", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
-	})
+	j := job("again", "shell:1", `test -e /shared/second || { touch /shared/second; echo first; exit 1; }; echo second`,
+		func(spec *corev1.PodSpec) {
+			spec.RestartPolicy = corev1.RestartPolicyOnFailure
+			spec.Volumes = []corev1.Volume{
+				{Name: "shared", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+			spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
+		})
 	*j.Spec.BackoffLimit = 3
 	c.run(t, j)
 	pod := c.ended(t, "again")
@@ -191,7 +206,8 @@ func testRestart(t *testing.T, c cluster) {
 
 func testExec(t *testing.T, c cluster) {
 	t.Helper()
-	c.run(t, job("waits", "example.test/machine:v1", `trap 'echo told; exit 0' TERM; echo a; echo b; echo c; while :; do sleep 0.1; done`))
+	c.run(t, job("waits", "example.test/machine:v1",
+		`trap 'echo told; exit 0' TERM; echo a; echo b; echo c; while :; do sleep 0.1; done`))
 	eventually(t, "the pod runs", func() error { return c.running(t.Context(), "waits") })
 	pod := c.pod(t, "waits")
 	out, err := c.kubectl(t, "exec", pod.Name, "--", "sh", "-c", "id -u; pwd; exit 7")
@@ -221,7 +237,8 @@ func testPortForward(t *testing.T, c cluster, pod string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cmd := exec.CommandContext(ctx, kubeBinary(t), "kubectl", "--kubeconfig", c.plane.Kubeconfig(), "port-forward", "pod/"+pod, fmt.Sprintf(":%d", ports.KubeletHealth))
+	cmd := exec.CommandContext(ctx, kubeBinary(t), "kubectl", "--kubeconfig", c.plane.Kubeconfig(), "port-forward",
+		"pod/"+pod, fmt.Sprintf(":%d", ports.KubeletHealth))
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +271,8 @@ func (c cluster) running(ctx context.Context, jobName string) error {
 	if err != nil {
 		return err
 	}
-	if len(pods) != 1 || len(pods[0].Status.ContainerStatuses) != 1 || pods[0].Status.ContainerStatuses[0].State.Running == nil {
+	if len(pods) != 1 || len(pods[0].Status.ContainerStatuses) != 1 ||
+		pods[0].Status.ContainerStatuses[0].State.Running == nil {
 		return errors.New(c.podStates(ctx, jobName))
 	}
 	return nil
@@ -265,7 +283,8 @@ func testDelete(t *testing.T, c cluster) {
 	t.Helper()
 	pod := c.pod(t, "waits")
 	background := metav1.DeletePropagationBackground
-	if err := c.BatchV1().Jobs("default").Delete(t.Context(), "waits", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+	if err := c.BatchV1().Jobs("default").Delete(t.Context(), "waits",
+		metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 		t.Fatal(err)
 	}
 	tries := 0
@@ -296,11 +315,13 @@ func testKubeletKilled(t *testing.T, c cluster) {
 		t.Fatal(err)
 	}
 	hostPath := func(spec *corev1.PodSpec) {
-		spec.Volumes = []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: shared}}}}
+		spec.Volumes = []corev1.Volume{
+			{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: shared}}}}
 		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "host", MountPath: "/host"}}
 	}
 	for _, name := range []string{"long", "short"} {
-		c.run(t, job(name, "shell:1", `echo run >> /host/`+name+`.runs; until test -e /host/`+name+`.go; do sleep 0.05; done; echo finished; exit 5`, hostPath))
+		c.run(t, job(name, "shell:1", `echo run >> /host/`+name+`.runs; until test -e /host/`+name+
+			`.go; do sleep 0.05; done; echo finished; exit 5`, hostPath))
 		eventually(t, name+" runs", func() error { return c.running(t.Context(), name) })
 	}
 	touch := func(name string) {

@@ -60,7 +60,8 @@ func TestServesItsVersion(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("kubeconfig has mode %v, want 0600", info.Mode())
 	}
-	out, err := exec.CommandContext(t.Context(), kubeBinary(t), "kubectl", "--kubeconfig", plane.Kubeconfig(), "get", "namespace", "default", "-o", "name").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), kubeBinary(t), "kubectl", "--kubeconfig", plane.Kubeconfig(), "get",
+		"namespace", "default", "-o", "name").CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "namespace/default" {
 		t.Errorf("kubectl prints %q, %v", out, err)
 	}
@@ -71,8 +72,10 @@ func TestRestartKeepsObjectsAndAddress(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, configIn(t, dir))
 	host := first.RESTConfig().Host
-	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept", Namespace: "default"}, Data: map[string]string{"k": "v"}}
-	before, err := client(t, first).CoreV1().ConfigMaps("default").Create(t.Context(), configMap, metav1.CreateOptions{})
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept", Namespace: "default"},
+		Data: map[string]string{"k": "v"}}
+	before, err := client(t, first).CoreV1().ConfigMaps("default").Create(t.Context(), configMap,
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +87,8 @@ func TestRestartKeepsObjectsAndAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after.UID != before.UID || after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("the object came back as %s/%s, was %s/%s", after.UID, after.ResourceVersion, before.UID, before.ResourceVersion)
+		t.Errorf("the object came back as %s/%s, was %s/%s", after.UID, after.ResourceVersion, before.UID,
+			before.ResourceVersion)
 	}
 	if got := second.RESTConfig().Host; got != host {
 		t.Errorf("the restarted plane is at %s, was at %s", got, host)
@@ -196,7 +200,8 @@ func TestStartFailsClearly(t *testing.T) {
 		t.Parallel()
 		config := configIn(t, t.TempDir())
 		config.KubeBinary = filepath.Join(t.TempDir(), "broken")
-		if err := os.WriteFile(config.KubeBinary, []byte("#!/bin/sh\necho cannot find the stars >&2\nexit 7\n"), 0o700); err != nil {
+		if err := os.WriteFile(config.KubeBinary, []byte("#!/bin/sh\necho cannot find the stars >&2\nexit 7\n"),
+			0o700); err != nil {
 			t.Fatal(err)
 		}
 		plane, err := managementplane.New(config)
@@ -224,7 +229,8 @@ func TestAuditLogCountsWritesByUserAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret, err := c.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "default"}, StringData: map[string]string{"password": "never-in-a-log"},
+		ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "default"},
+		StringData: map[string]string{"password": "never-in-a-log"},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +269,8 @@ func TestControllersRun(t *testing.T) {
 	config := configIn(t, t.TempDir())
 	config.Components = []string{managementplane.ControllerManager, managementplane.Scheduler}
 	c := client(t, start(t, config))
-	owner, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	owner, err := c.CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,32 +24,39 @@ func registerHost(t *testing.T, c client.Client, cluster string) {
 	labels := map[string]string{
 		clusterv1.ClusterNameLabel: cluster, rkev1.ClusterNameLabel: cluster, clusterv1.MachineControlPlaneLabel: "",
 		rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true", rkev1.WorkerRoleLabel: "true",
-		rkev1.MachineIDLabel: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde", rkev1.NodeNameLabel: "edge-1", rkev1.CattleOSLabel: "linux",
+		rkev1.MachineIDLabel: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde",
+		rkev1.NodeNameLabel:  "edge-1", rkev1.CattleOSLabel: "linux",
 	}
 	meta := func(annotations map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: host, Labels: labels, Annotations: annotations}
 	}
-	taints := map[string]string{rkev1.TaintsAnnotation: `[{"key":"edge.example.com/isolated","value":"true","effect":"NoSchedule"}]`}
+	taints := map[string]string{
+		rkev1.TaintsAnnotation: `[{"key":"edge.example.com/isolated","value":"true","effect":"NoSchedule"}]`}
 	said := map[string]string{
-		rkev1.AddressAnnotation: "203.0.113.7", rkev1.InternalAddressAnnotation: "10.9.8.7", rkev1.LabelsAnnotation: `{"site":"north"}`,
+		rkev1.AddressAnnotation: "203.0.113.7", rkev1.InternalAddressAnnotation: "10.9.8.7",
+		rkev1.LabelsAnnotation: `{"site":"north"}`,
 		rkev1.TaintsAnnotation: taints[rkev1.TaintsAnnotation],
 	}
-	infrastructure := &rkev1.CustomMachine{ObjectMeta: meta(taints), Spec: rkev1.CustomMachineSpec{ProviderID: "rke2://edge-1"}}
+	infrastructure := &rkev1.CustomMachine{ObjectMeta: meta(taints),
+		Spec: rkev1.CustomMachineSpec{ProviderID: "rke2://edge-1"}}
 	reference := func(kind string) clusterv1.ContractVersionedObjectReference {
-		return clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.SchemeGroupVersion.Group, Kind: kind, Name: host}
+		return clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.SchemeGroupVersion.Group, Kind: kind,
+			Name: host}
 	}
 	for _, object := range []client.Object{
 		&rkev1.RKEBootstrap{ObjectMeta: meta(said), Spec: rkev1.RKEBootstrapSpec{ClusterName: cluster}},
 		infrastructure,
 		&clusterv1.Machine{ObjectMeta: meta(taints), Spec: clusterv1.MachineSpec{
-			ClusterName: cluster, Bootstrap: clusterv1.Bootstrap{ConfigRef: reference("RKEBootstrap")}, InfrastructureRef: reference("CustomMachine"),
+			ClusterName: cluster, Bootstrap: clusterv1.Bootstrap{ConfigRef: reference("RKEBootstrap")},
+			InfrastructureRef: reference("CustomMachine"),
 		}},
 	} {
 		if err := c.Create(t.Context(), object); err != nil {
 			t.Fatalf("register %T: %v", object, err)
 		}
 	}
-	exists := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"ready":true,"initialization":{"provisioned":true}}}`))
+	exists := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"status":{"ready":true,"initialization":{"provisioned":true}}}`))
 	if err := c.Status().Patch(t.Context(), infrastructure, exists); err != nil {
 		t.Fatal(err)
 	}

@@ -140,17 +140,23 @@ var zeros = map[*regexp.Regexp]string{
 	path(`.spec.defaultPodSecurityAdmissionConfigurationTemplateName`): "a name: empty means no name",
 	path(`.spec.localClusterAuthEndpoint`):                             "a struct: without enabled, it is disabled",
 	path(`.spec.localClusterAuthEndpoint.caCerts`):                     "PEM: empty means no certificate",
-	path(`.spec.rkeConfig.etcd.disableSnapshots`):                      "a plain bool that enables something: false is the default",
-	path(`.spec.rkeConfig.etcd.s3.endpointCA`):                         "PEM: empty means no certificate",
-	path(`.spec.rkeConfig.etcd.s3.skipSSLVerify`):                      "a plain bool that enables something: false is the default",
-	path(`.spec.rkeConfig.machinePools`):                               "a list: an empty list has no pool",
-	path(`.spec.rkeConfig.machinePools[*].paused`):                     "a plain bool that enables something: false is the default",
-	path(`.spec.rkeConfig.machinePools[*].workerRole`):                 "a plain bool that enables something: false is the default",
-	path(`.spec.rkeConfig.registries.configs`):                         "a map: an empty map has no entry",
-	path(`.spec.rkeConfig.registries.mirrors`):                         "a map: an empty map has no entry",
-	path(`.spec.rkeConfig.registries.configs.*.insecureSkipVerify`):    "a plain bool that enables something: false is the default",
-	path(`.spec.rkeConfig.rotateCertificates.generation`):              "a counter: it is compared with a counter that starts at zero",
-	path(`.spec.rkeConfig.rotateCertificates.services`):                "a list: an empty list means all services, like no list",
+	path(`.spec.rkeConfig.etcd.disableSnapshots`): "a plain bool that enables something: false " +
+		"is the default",
+	path(`.spec.rkeConfig.etcd.s3.endpointCA`): "PEM: empty means no certificate",
+	path(`.spec.rkeConfig.etcd.s3.skipSSLVerify`): "a plain bool that enables something: false is " +
+		"the default",
+	path(`.spec.rkeConfig.machinePools`): "a list: an empty list has no pool",
+	path(`.spec.rkeConfig.machinePools[*].paused`): "a plain bool that enables something: false is " +
+		"the default",
+	path(`.spec.rkeConfig.machinePools[*].workerRole`): "a plain bool that enables something: false is " +
+		"the default",
+	path(`.spec.rkeConfig.registries.configs`): "a map: an empty map has no entry",
+	path(`.spec.rkeConfig.registries.mirrors`): "a map: an empty map has no entry",
+	path(`.spec.rkeConfig.registries.configs.*.insecureSkipVerify`): "a plain bool that enables something: false is " +
+		"the default",
+	path(`.spec.rkeConfig.rotateCertificates.generation`): "a counter: it is compared with a counter that starts at " +
+		"zero",
+	path(`.spec.rkeConfig.rotateCertificates.services`): "a list: an empty list means all services, like no list",
 }
 
 // path returns a pattern in which * stands for any text.
@@ -201,18 +207,27 @@ func TestMissing(t *testing.T) {
 		written, stored any
 		want            []string
 	}{
-		"null has no value":              {written: map[string]any{"a": nil}, stored: map[string]any{}},
-		"an added value":                 {written: map[string]any{}, stored: map[string]any{"a": "x"}},
-		"an explicit false":              {written: map[string]any{"a": false}, stored: map[string]any{}, want: []string{".a"}},
-		"an explicit zero":               {written: map[string]any{"a": int64(0)}, stored: map[string]any{}, want: []string{".a"}},
-		"an explicit empty text":         {written: map[string]any{"a": ""}, stored: map[string]any{}, want: []string{".a"}},
-		"an explicit empty list":         {written: map[string]any{"a": []any{}}, stored: map[string]any{}, want: []string{".a"}},
-		"an explicit empty object":       {written: map[string]any{"a": map[string]any{}}, stored: map[string]any{}, want: []string{".a"}},
-		"a duration in another spelling": {written: map[string]any{"a": "15m"}, stored: map[string]any{"a": "15m0s"}, want: []string{".a"}},
-		"an item of a list":              {written: []any{map[string]any{"a": false}, "x"}, stored: []any{map[string]any{}, "x"}, want: []string{"[0].a"}},
-		"a list of another length":       {written: []any{"x", "y"}, stored: []any{"x"}, want: []string{""}},
-		"a value of another type":        {written: map[string]any{"a": "1"}, stored: map[string]any{"a": int64(1)}, want: []string{".a"}},
-		"an object that was a text":      {written: map[string]any{"a": map[string]any{"b": "x"}}, stored: map[string]any{"a": "x"}, want: []string{".a"}},
+		"null has no value": {written: map[string]any{"a": nil}, stored: map[string]any{}},
+		"an added value":    {written: map[string]any{}, stored: map[string]any{"a": "x"}},
+		"an explicit false": {written: map[string]any{"a": false}, stored: map[string]any{},
+			want: []string{".a"}},
+		"an explicit zero": {written: map[string]any{"a": int64(0)}, stored: map[string]any{},
+			want: []string{".a"}},
+		"an explicit empty text": {written: map[string]any{"a": ""}, stored: map[string]any{},
+			want: []string{".a"}},
+		"an explicit empty list": {written: map[string]any{"a": []any{}}, stored: map[string]any{},
+			want: []string{".a"}},
+		"an explicit empty object": {written: map[string]any{"a": map[string]any{}}, stored: map[string]any{},
+			want: []string{".a"}},
+		"a duration in another spelling": {written: map[string]any{"a": "15m"}, stored: map[string]any{"a": "15m0s"},
+			want: []string{".a"}},
+		"an item of a list": {written: []any{map[string]any{"a": false}, "x"},
+			stored: []any{map[string]any{}, "x"}, want: []string{"[0].a"}},
+		"a list of another length": {written: []any{"x", "y"}, stored: []any{"x"}, want: []string{""}},
+		"a value of another type": {written: map[string]any{"a": "1"}, stored: map[string]any{"a": int64(1)},
+			want: []string{".a"}},
+		"an object that was a text": {written: map[string]any{"a": map[string]any{"b": "x"}},
+			stored: map[string]any{"a": "x"}, want: []string{".a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -224,7 +239,8 @@ func TestMissing(t *testing.T) {
 			}
 		})
 	}
-	if sameMeaning(loss{path: ".spec.enableNetworkPolicy", written: false}) || sameMeaning(loss{path: ".spec.rkeConfig.machinePools[0].paused", written: true}) {
+	if sameMeaning(loss{path: ".spec.enableNetworkPolicy", written: false}) ||
+		sameMeaning(loss{path: ".spec.rkeConfig.machinePools[0].paused", written: true}) {
 		t.Error("a pointer's false and a true count as spellings")
 	}
 }

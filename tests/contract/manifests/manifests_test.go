@@ -54,7 +54,8 @@ func TestManifests(t *testing.T) {
 	st := stage.Start(t, stage.Settings{})
 	var kinds []string
 	for _, driver := range []string{"Amazonec2", "Azure", "Digitalocean", "Vmwarevsphere"} {
-		kinds = append(kinds, "rke-machine-config.cattle.io/v1 "+driver+"Config", "rke-machine.cattle.io/v1 "+driver+"MachineTemplate")
+		kinds = append(kinds, "rke-machine-config.cattle.io/v1 "+driver+"Config", "rke-machine.cattle.io/v1 "+driver+
+			"MachineTemplate")
 	}
 	st.AwaitKinds(kinds...)
 

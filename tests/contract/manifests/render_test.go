@@ -51,7 +51,8 @@ func notAdopted(t *testing.T, c client.Client, cluster string) string {
 			return err.Error()
 		}
 	}
-	if len(infrastructure.OwnerReferences) == 0 || len(controlPlane.OwnerReferences) == 0 || capi.Spec.ControlPlaneEndpoint.Host == "" {
+	if len(infrastructure.OwnerReferences) == 0 || len(controlPlane.OwnerReferences) == 0 ||
+		capi.Spec.ControlPlaneEndpoint.Host == "" {
 		return "Cluster API does not own the cluster yet: " + cluster
 	}
 	return ""
@@ -67,7 +68,9 @@ func generated(t *testing.T, c client.Client, cluster string) string {
 		if err := c.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
 			t.Fatal(err)
 		}
-		slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+		slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int {
+			return strings.Compare(a.GetName(), b.GetName())
+		})
 		for i := range list.Items {
 			if object := &list.Items[i]; ofCluster(object, cluster) {
 				text, err := yaml.Marshal(stable(object))
@@ -85,7 +88,8 @@ func generated(t *testing.T, c client.Client, cluster string) string {
 var (
 	managementName = regexp.MustCompile(`c-m-[a-z0-9]{8}`)
 	// volatile annotations contain encodings of other content, or the state of an apply set.
-	volatile = []string{"objectset.rio.cattle.io/applied", "rke.cattle.io/cluster-spec", "machinedeployment.clusters.x-k8s.io/revision"}
+	volatile = []string{"objectset.rio.cattle.io/applied", "rke.cattle.io/cluster-spec",
+		"machinedeployment.clusters.x-k8s.io/revision"}
 )
 
 // stable returns the parts of an object that Drover decides.
@@ -112,7 +116,8 @@ func stable(object *unstructured.Unstructured) map[string]any {
 	if len(owners) > 0 {
 		metadata["owners"] = owners
 	}
-	return map[string]any{"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(), "metadata": metadata, "spec": object.Object["spec"]}
+	return map[string]any{"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(), "metadata": metadata,
+		"spec": object.Object["spec"]}
 }
 
 // firstPlans returns the plans of a cluster's machines as texts by the names of their golden files, without parts that
@@ -120,7 +125,8 @@ func stable(object *unstructured.Unstructured) map[string]any {
 func firstPlans(t *testing.T, c client.Client, cluster string) map[string]string {
 	t.Helper()
 	secrets := &corev1.SecretList{}
-	if err := c.List(t.Context(), secrets, client.InNamespace(namespace), client.MatchingLabels{rkev1.ClusterNameLabel: cluster}); err != nil {
+	if err := c.List(t.Context(), secrets, client.InNamespace(namespace),
+		client.MatchingLabels{rkev1.ClusterNameLabel: cluster}); err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(secrets.Items, func(a, b corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
@@ -160,10 +166,12 @@ func planText(t *testing.T, c client.Client, cluster string, secret *corev1.Secr
 		if strings.HasSuffix(file.Path, "/cluster-agent.yaml") {
 			content = bytes.Join(kinds.FindAll(content, -1), []byte("\n"))
 		}
-		fmt.Fprintf(&out, "== file %s mode %q dynamic %t minor %t\n%s\n", file.Path, file.Permissions, file.Dynamic, file.Minor, content)
+		fmt.Fprintf(&out, "== file %s mode %q dynamic %t minor %t\n%s\n", file.Path, file.Permissions, file.Dynamic,
+			file.Minor, content)
 	}
 	for _, i := range p.Instructions {
-		fmt.Fprintf(&out, "== instruction %s\nimage %s\n%s %q\n%s\n", i.Name, i.Image, i.Command, i.Args, strings.Join(i.Env, "\n"))
+		fmt.Fprintf(&out, "== instruction %s\nimage %s\n%s %q\n%s\n", i.Name, i.Image, i.Command, i.Args,
+			strings.Join(i.Env, "\n"))
 	}
 	for _, i := range p.PeriodicInstructions {
 		fmt.Fprintf(&out, "== every %d s: %s\n%s %q\n", i.PeriodSeconds, i.Name, i.Command, i.Args)
@@ -186,15 +194,18 @@ var (
 func masked(t *testing.T, c client.Client, plan *corev1.Secret, cluster, text string) string {
 	t.Helper()
 	state := &corev1.Secret{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: cluster + "-rke-state"}, state); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: cluster + "-rke-state"}, state); err !=
+		nil {
 		t.Fatal(err)
 	}
 	machine := &clusterv1.Machine{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: plan.Labels[rkev1.MachineNameLabel]}, machine); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: plan.Labels[rkev1.MachineNameLabel]},
+		machine); err != nil {
 		t.Fatal(err)
 	}
 	replace := strings.NewReplacer(
-		string(state.Data[rkev1.ServerTokenKey]), "SERVER-TOKEN", string(state.Data[rkev1.AgentTokenKey]), "AGENT-TOKEN",
+		string(state.Data[rkev1.ServerTokenKey]), "SERVER-TOKEN", string(state.Data[rkev1.AgentTokenKey]),
+		"AGENT-TOKEN",
 		string(machine.UID), "MACHINE-UID", machine.Name, "MACHINE",
 	)
 	text = replace.Replace(text)

@@ -87,7 +87,8 @@ func startHost(t *testing.T, program string) {
 func clientTrusting(certificate []byte) func(url, want string) string {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certificate)
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Timeout: 10 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 	return func(url, want string) string {
 		answer, err := client.Get(url)
 		if err != nil {

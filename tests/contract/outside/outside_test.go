@@ -25,7 +25,8 @@ func TestEmbedHost(t *testing.T) {
 // TestFakes drives controllers with wrangler's generated fakes, through their exported API.
 func TestFakes(t *testing.T) {
 	testOutside(t, "fakes", []string{
-		"TestProvisioningCluster", "TestRKECluster", "TestBootstrap", "TestMachineProvision", "TestDynamicSchema", "TestPlanner", "TestPlanSecret",
+		"TestProvisioningCluster", "TestRKECluster", "TestBootstrap", "TestMachineProvision", "TestDynamicSchema",
+		"TestPlanner", "TestPlanSecret",
 	})
 }
 
@@ -59,7 +60,8 @@ func newModule(t *testing.T, dir string) *module {
 	// Drover's dependencies are checked against Drover's go.sum. Only Drover itself is in no checksum database.
 	write(t, filepath.Join(dir, "go.sum"), read(t, filepath.Join(root, "go.sum")))
 	m := &module{dir: dir, version: p.version, env: []string{
-		"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false " + os.Getenv("GOFLAGS"), "GOPROXY=" + p.url + "," + ambientProxy(t),
+		"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false " + os.Getenv("GOFLAGS"), "GOPROXY=" + p.url + "," +
+			ambientProxy(t),
 		"GOPRIVATE=", "GONOPROXY=none", "GONOSUMDB=" + mainModule,
 	}}
 	m.run(t, "go", "mod", "edit", "-require="+mainModule+"@"+p.version, "-require="+apisModule+"@"+p.version)
@@ -85,7 +87,8 @@ func copyModule(t *testing.T, module string) string {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		write(t, filepath.Join(dir, strings.TrimSuffix(entry.Name(), ".txt")), read(t, filepath.Join(source, entry.Name())))
+		write(t, filepath.Join(dir, strings.TrimSuffix(entry.Name(), ".txt")),
+			read(t, filepath.Join(source, entry.Name())))
 	}
 	return dir
 }

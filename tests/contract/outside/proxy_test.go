@@ -52,7 +52,8 @@ func newProxy(t *testing.T, root string) proxy {
 		}
 	}
 	dir := t.TempDir()
-	p := proxy{url: "file://" + filepath.ToSlash(dir), version: "v0.0.1-0.20060102150405-" + sum(t, root, slices.Concat(modules[mainModule], modules[apisModule]))}
+	p := proxy{url: "file://" + filepath.ToSlash(dir), version: "v0.0.1-0.20060102150405-" +
+		sum(t, root, slices.Concat(modules[mainModule], modules[apisModule]))}
 	p.publish(t, dir, mainModule, root, root, modules[mainModule])
 	p.publish(t, dir, apisModule, root, filepath.Join(root, "pkg", "apis"), modules[apisModule])
 	// The main module requires this unreleased version of its sibling. The go command may read its requirements, but
@@ -67,7 +68,8 @@ func newProxy(t *testing.T, root string) proxy {
 // ignored files.
 func workTree(t *testing.T, root string) (files, nested []string) {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-z", "--cached", "--others",
+		"--exclude-standard")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatalf("list the files of the work tree: %v", err)
@@ -156,7 +158,8 @@ func (p proxy) forget(t *testing.T) {
 		})
 		unwanted := []string{unpacked}
 		for _, version := range []string{p.version, "v0.0.0"} {
-			downloads, err := filepath.Glob(filepath.Join(cache, "cache", "download", filepath.FromSlash(module), "@v", version+".*"))
+			downloads, err := filepath.Glob(filepath.Join(cache, "cache", "download", filepath.FromSlash(module), "@v",
+				version+".*"))
 			if err != nil {
 				t.Error(err)
 			}

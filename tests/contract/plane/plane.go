@@ -99,7 +99,8 @@ func start(dir string, opts Options, apiServerArgs ...string) (*managementplane.
 	log.SetLevel(logrus.WarnLevel)
 	plane, err := managementplane.New(managementplane.Config{
 		Dir: dir, KubeBinary: kube, Components: opts.Components, Controllers: opts.Controllers,
-		Images: opts.Images, Networks: opts.Networks, BindAddress: opts.BindAddress, EndPods: true, AuditLog: true, AuditUsers: []string{Account}, APIServerArgs: apiServerArgs, Log: log,
+		Images: opts.Images, Networks: opts.Networks, BindAddress: opts.BindAddress, EndPods: true, AuditLog: true,
+		AuditUsers: []string{Account}, APIServerArgs: apiServerArgs, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -231,12 +232,14 @@ func Namespace(tb testing.TB) string {
 	if len(name) > 50 {
 		name = name[:50]
 	}
-	made, err := client.CoreV1().Namespaces().Create(tb.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
+	made, err := client.CoreV1().Namespaces().Create(tb.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
 	if err != nil {
 		tb.Fatalf("create namespace: %v", err)
 	}
 	tb.Cleanup(func() {
-		if err := client.CoreV1().Namespaces().Delete(context.WithoutCancel(tb.Context()), made.Name, metav1.DeleteOptions{}); err != nil {
+		if err := client.CoreV1().Namespaces().Delete(context.WithoutCancel(tb.Context()), made.Name,
+			metav1.DeleteOptions{}); err != nil {
 			tb.Errorf("delete namespace: %v", err)
 		}
 	})

@@ -66,7 +66,8 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 	namespace := plane.Namespace(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(c.authority()))
-	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: crowdSize, TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: crowdSize,
+		TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	t.Cleanup(c.client.CloseIdleConnections)
 	c.enroll(namespace)
 	for i, downstream := range []*managementplane.Plane{c.downstream, plane.Another(t)} {
@@ -103,7 +104,8 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 			return ""
 		})
 	}
-	t.Logf("%d answers, events of %d watches; %d lost by %d cuts of %d sessions", c.answered.Load(), c.watches.Load(), c.lost.Load(), cuts, ended)
+	t.Logf("%d answers, events of %d watches; %d lost by %d cuts of %d sessions", c.answered.Load(), c.watches.Load(),
+		c.lost.Load(), cuts, ended)
 	if c.answered.Load() < 5*crowdSize || c.watches.Load() == 0 || c.lost.Load() == 0 || ended < cuts {
 		t.Error("too few requests")
 	}
@@ -127,13 +129,17 @@ func (c *crowd) count(err error) {
 // enroll creates the users, which may get all Clusters of the namespace.
 func (c *crowd) enroll(namespace string) {
 	c.Helper()
-	c.kubectlOK(plane.Kubeconfig(c), "", "-n", namespace, "create", "role", "crowd", "--verb=get", "--resource=clusters.provisioning.cattle.io")
-	c.kubectlOK(plane.Kubeconfig(c), "", "-n", namespace, "create", "rolebinding", "crowd", "--role=crowd", "--group=system:serviceaccounts:"+namespace)
+	c.kubectlOK(plane.Kubeconfig(c), "", "-n", namespace, "create", "role", "crowd", "--verb=get",
+		"--resource=clusters.provisioning.cattle.io")
+	c.kubectlOK(plane.Kubeconfig(c), "", "-n", namespace, "create", "rolebinding", "crowd", "--role=crowd",
+		"--group=system:serviceaccounts:"+namespace)
 	accounts := c.upstream.CoreV1().ServiceAccounts(namespace)
 	for user := range crowdSize {
-		_, err := accounts.Create(c.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: userName(user)}}, metav1.CreateOptions{})
+		_, err := accounts.Create(c.Context(),
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: userName(user)}}, metav1.CreateOptions{})
 		c.must(err)
-		made, err := accounts.CreateToken(c.Context(), userName(user), &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		made, err := accounts.CreateToken(c.Context(), userName(user), &authenticationv1.TokenRequest{},
+			metav1.CreateOptions{})
 		c.must(err)
 		c.users = append(c.users, made.Status.Token)
 	}
@@ -159,7 +165,8 @@ func (c *crowd) join(namespace, name string, downstream *managementplane.Plane) 
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
 	c.must(err)
-	_, err = client.CoreV1().Namespaces().Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "crowd"}}, metav1.CreateOptions{})
+	_, err = client.CoreV1().Namespaces().Create(c.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "crowd"}}, metav1.CreateOptions{})
 	c.must(err)
 	for user := range crowdSize {
 		c.furnish(client, namespace, name, userName(user))
@@ -173,15 +180,19 @@ func (c *crowd) join(namespace, name string, downstream *managementplane.Plane) 
 func (c *crowd) furnish(client kubernetes.Interface, namespace, cluster, user string) {
 	c.Helper()
 	named := metav1.ObjectMeta{Name: user}
-	_, err := client.CoreV1().ConfigMaps("crowd").Create(c.Context(), &corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"cluster": cluster}}, metav1.CreateOptions{})
+	_, err := client.CoreV1().ConfigMaps("crowd").Create(c.Context(),
+		&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"cluster": cluster}}, metav1.CreateOptions{})
 	c.must(err)
-	_, err = client.RbacV1().Roles("crowd").Create(c.Context(), &rbacv1.Role{ObjectMeta: named, Rules: []rbacv1.PolicyRule{{
-		Verbs: []string{"get", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{user},
-	}}}, metav1.CreateOptions{})
+	_, err = client.RbacV1().Roles("crowd").Create(c.Context(),
+		&rbacv1.Role{ObjectMeta: named, Rules: []rbacv1.PolicyRule{{
+			Verbs: []string{"get", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: []string{user},
+		}}}, metav1.CreateOptions{})
 	c.must(err)
 	_, err = client.RbacV1().RoleBindings("crowd").Create(c.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: named, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:drover:serviceaccount:" + namespace + ":" + user}},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind,
+			Name: "system:drover:serviceaccount:" + namespace + ":" + user}},
 	}, metav1.CreateOptions{})
 	c.must(err)
 }
@@ -201,7 +212,8 @@ func (c *crowd) runAgent(id, address string, downstream *managementplane.Plane) 
 	options := clusteragent.Options{
 		ServerURL: c.server.ServerURL, TokenFile: file("registration", registration), CAFile: file("ca", c.authority()),
 		APIServer: config.Host, APIServerCAFile: file("api-server-ca", string(config.CAData)),
-		APIServerTokenFile: file("account", c.kubectlOK(downstream.Kubeconfig(), "", "-n", "cattle-system", "create", "token", "cattle")), Log: log,
+		APIServerTokenFile: file("account", c.kubectlOK(downstream.Kubeconfig(), "", "-n", "cattle-system", "create",
+			"token", "cattle")), Log: log,
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	var running sync.WaitGroup
@@ -219,15 +231,19 @@ func (c *crowd) ask(user, cluster int) error {
 	check := func(answer []byte) error { return c.isOf(answer, user, cluster) }
 	switch rand.IntN(10) {
 	case 0, 1, 2:
-		path, method, body = "/apis/authentication.k8s.io/v1/selfsubjectreviews", http.MethodPost, `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`
+		path, method, body = "/apis/authentication.k8s.io/v1/selfsubjectreviews", http.MethodPost,
+			`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`
 		check = func(answer []byte) error { return isCalled(answer, user) }
 	case 3:
-		path = fmt.Sprintf("/api/v1/namespaces/crowd/configmaps?watch=true&fieldSelector=metadata.name%%3D%s&timeoutSeconds=%d", userName(user), int(watched.Seconds()))
+		path = fmt.Sprintf(
+			"/api/v1/namespaces/crowd/configmaps?watch=true&fieldSelector=metadata.name%%3D%s&timeoutSeconds=%d",
+			userName(user), int(watched.Seconds()))
 		check = func(answer []byte) error { return c.isWatched(answer, user, cluster) }
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), slowest)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, "https://"+c.server.Address+"/k8s/clusters/"+c.clusters[cluster]+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, "https://"+c.server.Address+"/k8s/clusters/"+
+		c.clusters[cluster]+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -242,10 +258,12 @@ func (c *crowd) ask(user, cluster int) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s requests %s: no answer in %s", userName(user), path, slowest)
-	case answer.StatusCode == http.StatusServiceUnavailable && (answer.Header.Get("Retry-After") != "" || method == http.MethodPost), err != nil:
+	case answer.StatusCode == http.StatusServiceUnavailable &&
+		(answer.Header.Get("Retry-After") != "" || method == http.MethodPost), err != nil:
 		return errLost // the post may have arrived, so the answer does not ask for a retry
 	case answer.StatusCode/100 != 2:
-		return fmt.Errorf("%s requests %s: %s with Retry-After %q: %s", userName(user), path, answer.Status, answer.Header.Get("Retry-After"), content)
+		return fmt.Errorf("%s requests %s: %s with Retry-After %q: %s", userName(user), path, answer.Status,
+			answer.Header.Get("Retry-After"), content)
 	}
 	return check(content)
 }
@@ -257,7 +275,8 @@ func (c *crowd) isOf(content []byte, user, cluster int) error {
 		return fmt.Errorf("the answer is %s: %w", content, err)
 	}
 	if want := fmt.Sprint("k", cluster); got.Name != userName(user) || got.Data["cluster"] != want {
-		return fmt.Errorf("%s requested %s and got the object of %s in %s", userName(user), want, got.Name, got.Data["cluster"])
+		return fmt.Errorf("%s requested %s and got the object of %s in %s", userName(user), want, got.Name,
+			got.Data["cluster"])
 	}
 	return nil
 }

@@ -47,7 +47,8 @@ func (w *world) endpointToken(management, cluster string) (string, error) {
 	w.Helper()
 	program, err := plane.Binary("drover")
 	w.must(err)
-	out, err := exec.CommandContext(w.Context(), program, "token", "--kubeconfig", management, "--cluster", cluster).CombinedOutput()
+	out, err := exec.CommandContext(w.Context(), program, "token", "--kubeconfig", management, "--cluster",
+		cluster).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("drover token: %w\n%s", err, out)
 	}
@@ -63,7 +64,8 @@ func (w *world) whoami(config *rest.Config, token string) (authenticationv1.User
 	anonymous.BearerToken = token
 	client, err := kubernetes.NewForConfig(anonymous)
 	w.must(err)
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(w.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(w.Context(),
+		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return authenticationv1.UserInfo{}, err
 	}
@@ -82,8 +84,10 @@ func TestAuthorizedEndpoint(t *testing.T) {
 	w := newWorld(t, "--authentication-token-webhook-config-file="+file)
 	namespace, downstream := plane.Namespace(t), w.downstream.RESTConfig()
 	w.kubectlOK(w.downstream.Kubeconfig(), "", "label", "node", "local", "node-role.kubernetes.io/control-plane=true")
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "user", "--verb=get", "--resource=clusters.provisioning.cattle.io")
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "user", "--role=user", "--serviceaccount="+namespace+":jane")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "user", "--verb=get",
+		"--resource=clusters.provisioning.cattle.io")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "user", "--role=user",
+		"--serviceaccount="+namespace+":jane")
 	authority := string(downstream.CAData)
 	if authority == "" {
 		content, err := os.ReadFile(downstream.CAFile)
@@ -107,13 +111,17 @@ func TestAuthorizedEndpoint(t *testing.T) {
 
 	kubeconfig := w.writtenKubeconfig(namespace, "jane", "demo")
 	management := filepath.Join(w.dir, "jane-management")
-	user, groups := "system:drover:serviceaccount:"+namespace+":jane", []string{"system:drover:serviceaccounts", "system:drover:serviceaccounts:" + namespace, "system:authenticated"}
+	user, groups := "system:drover:serviceaccount:"+namespace+":jane",
+		[]string{"system:drover:serviceaccounts", "system:drover:serviceaccounts:" + namespace, "system:authenticated"}
 	began := time.Now()
 	plane.Until(w, 2*time.Minute, func() string {
-		out, err := w.kubectl(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+		out, err := w.kubectl(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami", "-o",
+			"jsonpath={.status.userInfo.username}")
 		if err != nil || out != user {
-			pods, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonsets,pods", "-o", "wide")
-			log, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "logs", "-l", "app=drover-cluster-auth", "--tail=30")
+			pods, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonsets,pods", "-o",
+				"wide")
+			log, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "logs", "-l",
+				"app=drover-cluster-auth", "--tail=30")
 			return fmt.Sprintf("jane's user name at the endpoint is %q: %v\n%s\n%s", out, err, pods, log)
 		}
 		return ""
@@ -124,7 +132,8 @@ func TestAuthorizedEndpoint(t *testing.T) {
 	w.must(err)
 	is, err := w.whoami(downstream, token)
 	w.must(err)
-	if diff := cmp.Diff(groups, is.Groups); diff != "" || is.Username != user || len(is.Extra["authentication.kubernetes.io/credential-id"]) != 1 {
+	if diff := cmp.Diff(groups, is.Groups); diff != "" || is.Username != user ||
+		len(is.Extra["authentication.kubernetes.io/credential-id"]) != 1 {
 		t.Errorf("%+v (-want +got):\n%s", is, diff)
 	}
 	elsewhere, err := w.endpointToken(management, namespace+"/other")
@@ -142,7 +151,8 @@ func TestAuthorizedEndpoint(t *testing.T) {
 			t.Errorf("%s: user %q, error %v", name, is.Username, err)
 		}
 	}
-	if status, body := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", http.Header{"Authorization": {"Bearer " + token}}); status != http.StatusUnauthorized {
+	if status, body := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version",
+		http.Header{"Authorization": {"Bearer " + token}}); status != http.StatusUnauthorized {
 		t.Errorf("a request with the token to Drover gets %d: %s", status, body)
 	}
 	w.account(namespace, "stranger")
@@ -150,7 +160,8 @@ func TestAuthorizedEndpoint(t *testing.T) {
 		t.Error("a stranger gets a token")
 	}
 	plane.Until(w, time.Minute, func() string {
-		ready := w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonset", "drover-cluster-auth", "-o", "jsonpath={.status.numberReady}")
+		ready := w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonset",
+			"drover-cluster-auth", "-o", "jsonpath={.status.numberReady}")
 		if ready != "1" {
 			return "ready pods of the token authenticator: " + ready
 		}
@@ -171,7 +182,8 @@ const machine = `{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "
 func (w *world) singleServer(namespace, user, address string) {
 	w.Helper()
 	w.kubectlOK(plane.Kubeconfig(w), machine, "-n", namespace, "apply", "-f", "-")
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "patch", "machines.cluster.x-k8s.io", "demo-server", "--subresource=status", "--type=merge",
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "patch", "machines.cluster.x-k8s.io", "demo-server",
+		"--subresource=status", "--type=merge",
 		"-p", `{"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.7"}]}}`)
 	var path, server string
 	plane.Until(w, 30*time.Second, func() string {
@@ -187,7 +199,8 @@ func (w *world) singleServer(namespace, user, address string) {
 	if server != "https://192.0.2.7:6443" {
 		w.Errorf("the server is at %s", server)
 	}
-	if is := w.kubectlOK(path, "", "--context", "demo-demo-server", "--server", address, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); is != user {
+	if is := w.kubectlOK(path, "", "--context", "demo-demo-server", "--server", address, "auth", "whoami", "-o",
+		"jsonpath={.status.userInfo.username}"); is != user {
 		w.Errorf("through that context, jane's user name is %q", is)
 	}
 }
@@ -208,7 +221,8 @@ func (w *world) refusedOnce(kubeconfig string) {
 		w.must(err)
 		w.must(os.WriteFile(file, content, 0o600))
 	}
-	if out, err := w.kubectl(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami"); err == nil || len(files) == 0 {
+	if out, err := w.kubectl(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami"); err == nil ||
+		len(files) == 0 {
 		w.Errorf("with %d invalid tokens, kubectl gets %s", len(files), out)
 	}
 	w.kubectlOK(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami")
@@ -227,10 +241,12 @@ func bearerIn(t *testing.T, path string) string {
 // switchedOff checks that nothing is left of an endpoint that is switched off.
 func (w *world) switchedOff(namespace, management string) {
 	w.Helper()
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "patch", "clusters.provisioning.cattle.io", "demo", "--type=merge",
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "patch", "clusters.provisioning.cattle.io", "demo",
+		"--type=merge",
 		"-p", `{"spec":{"localClusterAuthEndpoint":{"enabled":false}}}`)
 	plane.Until(w, time.Minute, func() string {
-		left, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonsets/drover-cluster-auth", "configmaps/drover-cluster-auth", "--ignore-not-found", "-o", "name")
+		left, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get",
+			"daemonsets/drover-cluster-auth", "configmaps/drover-cluster-auth", "--ignore-not-found", "-o", "name")
 		if err != nil || left != "" {
 			return fmt.Sprintf("of the endpoint, %s remains: %v", left, err)
 		}
@@ -240,7 +256,8 @@ func (w *world) switchedOff(namespace, management string) {
 		return ""
 	})
 	w.Setenv("XDG_CACHE_HOME", w.TempDir())
-	if _, err := w.endpointToken(management, namespace+"/demo"); err == nil || !strings.Contains(err.Error(), "spec.localClusterAuthEndpoint.enabled") {
+	if _, err := w.endpointToken(management, namespace+"/demo"); err == nil ||
+		!strings.Contains(err.Error(), "spec.localClusterAuthEndpoint.enabled") {
 		w.Errorf("a disabled endpoint: %v", err)
 	}
 }

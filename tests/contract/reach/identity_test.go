@@ -40,7 +40,8 @@ func identityCases(namespace string) map[string]identityCase {
 	account := "system:serviceaccount:" + namespace + ":caller"
 	return map[string]identityCase{
 		"without impersonation": {
-			as: "system:drover:serviceaccount:NS:CALLER | UID | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
+			as: "system:drover:serviceaccount:NS:CALLER | UID | " +
+				"system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
 		},
 		"a user without permission for impersonation": {
 			header:  http.Header{"Impersonate-User": {"joe"}},
@@ -55,26 +56,32 @@ func identityCases(namespace string) map[string]identityCase {
 			header: http.Header{"Impersonate-User": {"jane"}}, refused: `403 may not impersonate users "jane"`,
 		},
 		"a group without permission": {
-			rights: []string{"/users"},
-			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers"}}, refused: `403 may not impersonate groups "testers"`,
+			rights:  []string{"/users"},
+			header:  http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers"}},
+			refused: `403 may not impersonate groups "testers"`,
 		},
 		"groups with permission": {
 			rights: []string{"/users", "/groups"},
-			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers", "readers"}}, as: "joe |  | readers,system:authenticated,testers | ",
+			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers", "readers"}},
+			as:     "joe |  | readers,system:authenticated,testers | ",
 		},
 		"a UID and an extra": {
-			rights: []string{"/users", "authentication.k8s.io/uids", "authentication.k8s.io/userextras/example.com/scope"},
-			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Uid": {"u-9"}, "Impersonate-Extra-Example.com%2fscope": {"a"}},
-			as:     "joe | u-9 | system:authenticated | example.com/scope=a",
+			rights: []string{"/users", "authentication.k8s.io/uids",
+				"authentication.k8s.io/userextras/example.com/scope"},
+			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Uid": {"u-9"},
+				"Impersonate-Extra-Example.com%2fscope": {"a"}},
+			as: "joe | u-9 | system:authenticated | example.com/scope=a",
 		},
 		"a service account, which differs in the cluster": {
 			rights: []string{"/serviceaccounts"},
 			header: http.Header{"Impersonate-User": {account}},
-			as:     "system:drover:serviceaccount:NS:caller |  | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
+			as: "system:drover:serviceaccount:NS:caller |  | " +
+				"system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
 		},
 		"system:masters, with all permissions": {
-			rights: []string{"/users", "/groups"},
-			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"system:masters"}}, refused: "403 system:masters",
+			rights:  []string{"/users", "/groups"},
+			header:  http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"system:masters"}},
+			refused: "403 system:masters",
 		},
 		"an administrator of clusters, by name": {
 			rights: []string{"/users", "/groups"},
@@ -83,11 +90,13 @@ func identityCases(namespace string) map[string]identityCase {
 		},
 		"a component of Kubernetes, which is an ordinary user in the cluster": {
 			rights: []string{"/users"},
-			header: http.Header{"Impersonate-User": {"system:kube-scheduler"}}, as: "system:drover:user:kube-scheduler |  | system:authenticated | ",
+			header: http.Header{"Impersonate-User": {"system:kube-scheduler"}},
+			as:     "system:drover:user:kube-scheduler |  | system:authenticated | ",
 		},
 		"nobody": {
-			rights: []string{"/users"},
-			header: http.Header{"Impersonate-User": {"system:anonymous"}}, refused: `403 User "system:anonymous" cannot create`,
+			rights:  []string{"/users"},
+			header:  http.Header{"Impersonate-User": {"system:anonymous"}},
+			refused: `403 User "system:anonymous" cannot create`,
 		},
 		"a group without a user": {
 			rights: []string{"/users", "/groups"},
@@ -95,7 +104,8 @@ func identityCases(namespace string) map[string]identityCase {
 		},
 		"headers for other proxies are ignored": {
 			header: http.Header{"X-Remote-User": {"joe"}, "X-Remote-Group": {"system:masters"}},
-			as:     "system:drover:serviceaccount:NS:CALLER | UID | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
+			as: "system:drover:serviceaccount:NS:CALLER | UID | " +
+				"system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
 		},
 	}
 }
@@ -103,8 +113,10 @@ func identityCases(namespace string) map[string]identityCase {
 // identities checks which user the cluster sees, by the answers of its API server. All callers may get the Cluster.
 func (w *world) identities(namespace, id, administrator string) {
 	w.Helper()
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "callers", "--verb=get", "--resource=clusters.provisioning.cattle.io", "--resource-name=imported")
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "callers", "--role=callers", "--group=system:serviceaccounts:"+namespace)
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "callers", "--verb=get",
+		"--resource=clusters.provisioning.cattle.io", "--resource-name=imported")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "callers", "--role=callers",
+		"--group=system:serviceaccounts:"+namespace)
 	number := 0
 	for name, test := range identityCases(namespace) {
 		caller := fmt.Sprint("caller-", number)
@@ -114,11 +126,14 @@ func (w *world) identities(namespace, id, administrator string) {
 	w.Run("rights there", func(t *testing.T) { w.of(t).canI(namespace, id, administrator) })
 	w.Run("without a credential", func(t *testing.T) {
 		w := w.of(t)
-		for _, header := range []http.Header{nil, {"Authorization": {"Bearer wrong"}}, {"Authorization": {"Basic eDp5"}}} {
+		for _, header := range []http.Header{nil, {"Authorization": {"Bearer wrong"}},
+			{"Authorization": {"Basic eDp5"}}} {
 			here, one := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", header)
 			absent, other := w.fetch(w.server.ServerURL+"/k8s/clusters/c-m-absent00/version", header)
-			if here != http.StatusUnauthorized || absent != here || one != strings.ReplaceAll(other, "c-m-absent00", id) {
-				w.Errorf("header %v: a request for a cluster gets %d %s, for a missing one %d %s", header, here, one, absent, other)
+			if here != http.StatusUnauthorized || absent != here || one != strings.ReplaceAll(other, "c-m-absent00",
+				id) {
+				w.Errorf("header %v: a request for a cluster gets %d %s, for a missing one %d %s", header, here, one,
+					absent, other)
 			}
 		}
 	})
@@ -158,7 +173,8 @@ func (w *world) permit(namespace, caller string, rights []string) {
 	for _, right := range rights {
 		what, name, named := strings.Cut(right, "=")
 		group, resource, _ := strings.Cut(what, "/")
-		rule := rbacv1.PolicyRule{Verbs: []string{"impersonate"}, APIGroups: []string{group}, Resources: []string{resource}}
+		rule := rbacv1.PolicyRule{Verbs: []string{"impersonate"}, APIGroups: []string{group},
+			Resources: []string{resource}}
 		if named {
 			rule.ResourceNames = []string{name}
 		}
@@ -168,7 +184,8 @@ func (w *world) permit(namespace, caller string, rights []string) {
 	_, err := roles.Create(w.Context(), role, metav1.CreateOptions{})
 	w.must(err)
 	_, err = bindings.Create(w.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+			Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: caller}},
 	}, metav1.CreateOptions{})
 	w.must(err)
@@ -182,7 +199,8 @@ func (w *world) permit(namespace, caller string, rights []string) {
 // review posts a SelfSubjectReview.
 func (w *world) review(client *http.Client, host string, header http.Header) (int, string) {
 	w.Helper()
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, host+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost,
+		host+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
 		strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`))
 	w.must(err)
 	maps.Copy(request.Header, header)
@@ -218,7 +236,8 @@ func said(body string) string {
 	}
 	slices.Sort(extras)
 	slices.Sort(who.Groups)
-	return strings.Join([]string{who.Username, who.UID, strings.Join(who.Groups, ","), strings.Join(extras, " ")}, " | ")
+	return strings.Join([]string{who.Username, who.UID, strings.Join(who.Groups, ","), strings.Join(extras, " ")},
+		" | ")
 }
 
 // canI asks what a user may do in the cluster, as kubectl does.
@@ -226,7 +245,8 @@ func (w *world) canI(namespace, id, administrator string) {
 	w.Helper()
 	kubeconfig := w.userKubeconfig(namespace, "asker", id)
 	w.kubectlOK(administrator, "", "create", "clusterrole", "lister", "--verb=list", "--resource=pods")
-	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "asker", "--clusterrole=lister", "--user=system:drover:serviceaccount:"+namespace+":asker")
+	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "asker", "--clusterrole=lister",
+		"--user=system:drover:serviceaccount:"+namespace+":asker")
 	plane.Until(w, 30*time.Second, func() string {
 		if out, err := w.kubectl(kubeconfig, "", "auth", "can-i", "list", "pods", "-A"); err != nil || out != "yes" {
 			return fmt.Sprintf("a user with permission to list gets %q: %v", out, err)
@@ -234,7 +254,8 @@ func (w *world) canI(namespace, id, administrator string) {
 		return ""
 	})
 	for _, args := range [][]string{{"delete", "pods"}, {"get", "secrets"}, {"impersonate", "users"}, {"*", "*"}} {
-		if out, err := w.kubectl(kubeconfig, "", append([]string{"auth", "can-i"}, args...)...); err == nil || !strings.HasSuffix(out, "no") {
+		if out, err := w.kubectl(kubeconfig, "", append([]string{"auth", "can-i"}, args...)...); err == nil ||
+			!strings.HasSuffix(out, "no") {
 			w.Errorf("a user with permission to list can also %s: %q", strings.Join(args, " "), out)
 		}
 	}

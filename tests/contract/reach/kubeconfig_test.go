@@ -37,7 +37,8 @@ func (w *world) account(namespace, name string) string {
 	w.Helper()
 	accounts := w.upstream.CoreV1().ServiceAccounts(namespace)
 	if _, err := accounts.Get(w.Context(), name, metav1.GetOptions{}); err != nil {
-		_, err := accounts.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := accounts.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
 		w.must(err)
 	}
 	return w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "token", name)
@@ -61,7 +62,8 @@ func (w *world) managementOf(namespace, account string) string {
 	w.Helper()
 	config, err := clientcmd.LoadFromFile(plane.Kubeconfig(w))
 	w.must(err)
-	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{config.Contexts[config.CurrentContext].AuthInfo: {Token: w.account(namespace, account)}}
+	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{
+		config.Contexts[config.CurrentContext].AuthInfo: {Token: w.account(namespace, account)}}
 	path := filepath.Join(w.dir, account+"-management")
 	w.must(clientcmd.WriteToFile(*config, path))
 	return path
@@ -75,7 +77,8 @@ func (w *world) writtenKubeconfig(namespace, account, cluster string) string {
 	program, err := plane.Binary("drover")
 	w.must(err)
 	plane.Until(w, 30*time.Second, func() string {
-		out, err := exec.CommandContext(w.Context(), program, "kubeconfig", cluster, "-n", namespace, "--kubeconfig", management).Output()
+		out, err := exec.CommandContext(w.Context(), program, "kubeconfig", cluster, "-n", namespace, "--kubeconfig",
+			management).Output()
 		if err != nil {
 			var failed *exec.ExitError
 			_ = errors.As(err, &failed)

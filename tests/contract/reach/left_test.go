@@ -8,7 +8,8 @@ func (w *world) agentLeft() string {
 	w.Helper()
 	for _, objects := range [][]string{
 		{"deployments,replicasets,pods,secrets,poddisruptionbudgets"},
-		{"clusterroles/drover-cluster-agent", "clusterrolebindings/drover-cluster-agent", "clusterrolebindings/drover-cluster-admin", "serviceaccounts/cattle"},
+		{"clusterroles/drover-cluster-agent", "clusterrolebindings/drover-cluster-agent",
+			"clusterrolebindings/drover-cluster-admin", "serviceaccounts/cattle"},
 	} {
 		args := append([]string{"-n", "cattle-system", "get", "--ignore-not-found", "-o", "name"}, objects...)
 		if out, err := w.kubectl(w.downstream.Kubeconfig(), "", args...); err != nil || out != "" {

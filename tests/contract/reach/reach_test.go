@@ -34,10 +34,13 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(plane.Main(m, plane.Options{
-		Components: []string{managementplane.ControllerManager, managementplane.Scheduler, managementplane.ProcessKubelet},
+		Components: []string{managementplane.ControllerManager, managementplane.Scheduler,
+			managementplane.ProcessKubelet},
 		Controllers: []string{
-			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
-			"root-ca-certificate-publisher-controller", "deployment-controller", "replicaset-controller", "daemonset-controller", "node-lifecycle-controller",
+			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller",
+			"serviceaccount-token-controller",
+			"root-ca-certificate-publisher-controller", "deployment-controller", "replicaset-controller",
+			"daemonset-controller", "node-lifecycle-controller",
 		},
 		Images: []managementplane.Image{
 			{Match: "drover.test/pause*", Program: "/usr/bin/sleep", Args: []string{"infinity"}},
@@ -48,9 +51,11 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	clustersResource   = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}
+	clustersResource = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1",
+		Resource: "clusters"}
 	managementResource = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: "clusters"}
-	tokensResource     = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: "clusterregistrationtokens"}
+	tokensResource     = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3",
+		Resource: "clusterregistrationtokens"}
 )
 
 // world is a management cluster with Drover, and another cluster that only its own machine can reach.
@@ -134,13 +139,16 @@ func (w *world) cluster(namespace, name string) string {
 func (w *world) make(namespace, name string, spec map[string]any) string {
 	w.Helper()
 	cluster := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
+		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"namespace": namespace,
+			"name": name}, "spec": spec,
 	}}
-	_, err := w.objects.Resource(clustersResource).Namespace(namespace).Create(w.Context(), cluster, metav1.CreateOptions{})
+	_, err := w.objects.Resource(clustersResource).Namespace(namespace).Create(w.Context(), cluster,
+		metav1.CreateOptions{})
 	w.must(err)
 	id := ""
 	plane.Until(w, time.Minute, func() string {
-		found, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.Context(), name, metav1.GetOptions{})
+		found, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.Context(), name,
+			metav1.GetOptions{})
 		w.must(err)
 		id, _, _ = unstructured.NestedString(found.Object, "status", "clusterName")
 		if id == "" {
@@ -156,7 +164,8 @@ func (w *world) command(id string) string {
 	w.Helper()
 	address := ""
 	plane.Until(w, time.Minute, func() string {
-		token, err := w.objects.Resource(tokensResource).Namespace(id).Get(w.Context(), "default-token", metav1.GetOptions{})
+		token, err := w.objects.Resource(tokensResource).Namespace(id).Get(w.Context(), "default-token",
+			metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -169,7 +178,8 @@ func (w *world) command(id string) string {
 		if err != nil {
 			return err.Error()
 		}
-		_, address, _ = strings.Cut(strings.ReplaceAll(command, "{token}", string(secret.Data["token"])), "kubectl apply -f ")
+		_, address, _ = strings.Cut(strings.ReplaceAll(command, "{token}", string(secret.Data["token"])),
+			"kubectl apply -f ")
 		return ""
 	})
 	return address
@@ -180,7 +190,8 @@ func (w *world) fetch(address string, header http.Header) (int, string) {
 	w.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(w.authority()))
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	client := &http.Client{Timeout: 30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, address, http.NoBody)
 	w.must(err)
@@ -195,7 +206,8 @@ func (w *world) fetch(address string, header http.Header) (int, string) {
 
 func (w *world) authority() string {
 	w.Helper()
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Timeout: 30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	response, err := client.Get(w.server.ServerURL + "/cacerts")
 	w.must(err)
@@ -235,7 +247,8 @@ func (w *world) condition(ctx context.Context, id, kind string) (string, error) 
 
 func (w *world) agentLog() string {
 	pods, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "pods", "-o", "yaml")
-	log, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "logs", "-l", "app=cattle-cluster-agent", "--tail=30")
+	log, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "logs", "-l", "app=cattle-cluster-agent",
+		"--tail=30")
 	return pods + "\n" + log
 }
 
@@ -265,16 +278,19 @@ func TestImport(t *testing.T) {
 	t.Run("the user of requests", func(t *testing.T) { w.of(t).identities(namespace, id, kubeconfig) })
 	t.Run("the agent disconnects and connects again", func(t *testing.T) {
 		w := w.of(t)
-		w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "scale", "deployment", "cattle-cluster-agent", "--replicas=0")
+		w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "scale", "deployment", "cattle-cluster-agent",
+			"--replicas=0")
 		w.awaitCondition(id, "Connected", "False", 30*time.Second)
 		secret, err := w.secret(namespace, "imported-kubeconfig")
 		w.must(err)
 		began := time.Now()
-		status, body := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", http.Header{"Authorization": {"Bearer " + string(secret.Data["token"])}})
+		status, body := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version",
+			http.Header{"Authorization": {"Bearer " + string(secret.Data["token"])}})
 		if took := time.Since(began); status != http.StatusServiceUnavailable || took > 2*time.Second {
 			w.Errorf("without an agent, the answer is %d after %s: %s", status, took, body)
 		}
-		w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "scale", "deployment", "cattle-cluster-agent", "--replicas=1")
+		w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "scale", "deployment", "cattle-cluster-agent",
+			"--replicas=1")
 		w.awaitCondition(id, "Connected", "True", time.Minute)
 		w.kubectlOK(kubeconfig, "", "get", "--raw", "/version")
 	})
@@ -285,7 +301,8 @@ func TestImport(t *testing.T) {
 		w.server.Start()
 		w.server.AwaitReady()
 		plane.Until(w, time.Minute, func() string {
-			agent, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "deployment", "cattle-cluster-agent", "-o",
+			agent, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "deployment",
+				"cattle-cluster-agent", "-o",
 				// The number of replicas is not compared: here they share the ports of one host.
 				"jsonpath={.spec.template.spec.containers[0].image}")
 			if err != nil || agent != "drover.test/drover:next" {
@@ -297,9 +314,11 @@ func TestImport(t *testing.T) {
 	})
 	t.Run("removed", func(t *testing.T) {
 		w := w.of(t)
-		w.must(w.objects.Resource(clustersResource).Namespace(namespace).Delete(w.Context(), "imported", metav1.DeleteOptions{}))
+		w.must(w.objects.Resource(clustersResource).Namespace(namespace).Delete(w.Context(), "imported",
+			metav1.DeleteOptions{}))
 		plane.Until(w, time.Minute, func() string {
-			if _, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.Context(), "imported", metav1.GetOptions{}); err == nil {
+			if _, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.Context(), "imported",
+				metav1.GetOptions{}); err == nil {
 				return "the Cluster still exists"
 			}
 			return ""
@@ -317,7 +336,9 @@ func TestImport(t *testing.T) {
 // useAsAdministrator does what users and programs do with a cluster.
 func (w *world) useAsAdministrator(kubeconfig string) {
 	w.Helper()
-	if who := w.kubectlOK(kubeconfig, "", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"); !strings.HasPrefix(who, "system:provisioning:") {
+	if who := w.kubectlOK(kubeconfig, "", "auth", "whoami", "-o",
+		"jsonpath={.status.userInfo.username} {.status.userInfo.groups}"); !strings.HasPrefix(who,
+		"system:provisioning:") {
 		w.Errorf("Drover's user name in the cluster is %q", who)
 	}
 	w.kubectlOK(kubeconfig, "", "create", "namespace", "work")
@@ -327,14 +348,16 @@ func (w *world) useAsAdministrator(kubeconfig string) {
 	w.kubectlOK(kubeconfig, "", "-n", "work", "wait", "--for=condition=Ready", "pod/p", "--timeout=50s")
 	for _, websockets := range []string{"true", "false"} {
 		w.Setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets)
-		if out := w.kubectlOK(kubeconfig, "to be echoed", "-n", "work", "exec", "-i", "p", "--", "cat"); out != "to be echoed" {
+		if out := w.kubectlOK(kubeconfig, "to be echoed", "-n", "work", "exec", "-i", "p", "--", "cat"); out !=
+			"to be echoed" {
 			w.Errorf("exec (WebSocket %s) answers %q", websockets, out)
 		}
 	}
 	if lines := w.follow(kubeconfig, 3, "-n", "work", "logs", "-f", "p"); !strings.Contains(lines, "line 1") {
 		w.Errorf("the log is %q", lines)
 	}
-	if lines := w.follow(kubeconfig, 2, "-n", "work", "get", "configmaps", "--watch", "-o", "name"); !strings.Contains(lines, "configmap/made-while-watching") {
+	if lines := w.follow(kubeconfig, 2, "-n", "work", "get", "configmaps", "--watch", "-o",
+		"name"); !strings.Contains(lines, "configmap/made-while-watching") {
 		w.Errorf("the watch shows %q", lines)
 	}
 	w.kubectlOK(kubeconfig, "", "delete", "namespace", "work", "--wait=false")
@@ -374,8 +397,10 @@ func (w *world) follow(kubeconfig string, lines int, args ...string) string {
 // users checks access by rights on the Cluster in the management cluster, and by rights in the cluster.
 func (w *world) users(namespace, id, other, administrator string) {
 	w.Helper()
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "user-of-imported", "--verb=get", "--resource=clusters.provisioning.cattle.io", "--resource-name=imported")
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "user-of-imported", "--role=user-of-imported", "--serviceaccount="+namespace+":allowed")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "user-of-imported", "--verb=get",
+		"--resource=clusters.provisioning.cattle.io", "--resource-name=imported")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "user-of-imported",
+		"--role=user-of-imported", "--serviceaccount="+namespace+":allowed")
 	allowed := w.writtenKubeconfig(namespace, "allowed", "imported")
 	plane.Until(w, 30*time.Second, func() string {
 		out, err := w.kubectl(allowed, "", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
@@ -388,14 +413,16 @@ func (w *world) users(namespace, id, other, administrator string) {
 		w.Errorf("a user without permissions in the cluster gets %q", out)
 	}
 	w.kubectlOK(administrator, "", "create", "clusterrole", "viewer", "--verb=list", "--resource=configmaps")
-	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "viewer", "--clusterrole=viewer", "--user=system:drover:serviceaccount:"+namespace+":allowed")
+	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "viewer", "--clusterrole=viewer",
+		"--user=system:drover:serviceaccount:"+namespace+":allowed")
 	plane.Until(w, 30*time.Second, func() string {
 		if out, err := w.kubectl(allowed, "", "get", "configmaps", "-A"); err != nil {
 			return "a user with role view in the cluster gets " + out
 		}
 		return ""
 	})
-	if out, err := w.kubectl(allowed, "", "get", "namespaces", "--as=somebody"); err == nil || !strings.Contains(out, "orbidden") {
+	if out, err := w.kubectl(allowed, "", "get", "namespaces", "--as=somebody"); err == nil ||
+		!strings.Contains(out, "orbidden") {
 		w.Errorf("a user without permission to impersonate gets %q", out)
 	}
 	refused := map[string]string{}
@@ -414,7 +441,8 @@ func (w *world) users(namespace, id, other, administrator string) {
 	content, err := os.ReadFile(administrator)
 	w.must(err)
 	elsewhere := filepath.Join(w.dir, "elsewhere")
-	w.must(os.WriteFile(elsewhere, bytes.ReplaceAll(content, []byte("/k8s/clusters/"+id), []byte("/k8s/clusters/"+other)), 0o600))
+	w.must(os.WriteFile(elsewhere, bytes.ReplaceAll(content, []byte("/k8s/clusters/"+id),
+		[]byte("/k8s/clusters/"+other)), 0o600))
 	if out, err := w.kubectl(elsewhere, "", "get", "--raw", "/version"); err == nil {
 		w.Errorf("the token of %s is accepted for %s: %s", id, other, out)
 	}

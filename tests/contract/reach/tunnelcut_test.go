@@ -67,7 +67,8 @@ func TestTunnelCut_TwoReplicas(t *testing.T) {
 // newServer returns a replica whose clusters run the program under test as their agent.
 func newServer(t *testing.T, name string) *replica.Replica {
 	t.Helper()
-	return replica.New(t, name, stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--cluster-agent-image=drover.test/drover:test")
+	return replica.New(t, name, stage.AccountKubeconfig(t), "--shutdown-delay=0s",
+		"--cluster-agent-image=drover.test/drover:test")
 }
 
 // asker sends a request for a cluster to replicas.
@@ -86,7 +87,8 @@ func (w *world) asker(namespace, id string) *asker {
 	pool.AppendCertsFromPEM([]byte(w.authority()))
 	a := &asker{
 		world: w, path: "/k8s/clusters/" + id + "/version", who: "Bearer " + string(secret.Data["token"]),
-		client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
+		client: &http.Client{Timeout: 5 * time.Second,
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
 	}
 	w.Cleanup(a.client.CloseIdleConnections)
 	return a

@@ -68,7 +68,9 @@ func (w *watchers) see(name string) {
 	plane.Until(w, 30*time.Second, func() string {
 		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
 		defer cancel()
-		_, err := w.cluster.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-", Labels: map[string]string{"seen": name}}}, metav1.CreateOptions{})
+		_, err := w.cluster.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-",
+				Labels: map[string]string{"seen": name}}}, metav1.CreateOptions{})
 		if err != nil {
 			return err.Error()
 		}

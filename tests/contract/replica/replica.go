@@ -57,8 +57,10 @@ func New(t *testing.T, name, kubeconfig string, more ...string) *Replica {
 	}
 	dir := t.TempDir()
 	return &Replica{
-		Name: name, Program: program, ServerURL: "https://" + ServerName, Address: "127.0.0.1:" + stage.FreePort(t), Health: "127.0.0.1:" + stage.FreePort(t),
-		t: t, kubeconfig: kubeconfig, data: filepath.Join(dir, "data"), More: more, log: filepath.Join(dir, name+".log"),
+		Name: name, Program: program, ServerURL: "https://" + ServerName, Address: "127.0.0.1:" + stage.FreePort(t),
+		Health: "127.0.0.1:" + stage.FreePort(t),
+		t:      t, kubeconfig: kubeconfig, data: filepath.Join(dir, "data"), More: more,
+		log: filepath.Join(dir, name+".log"),
 	}
 }
 
@@ -75,7 +77,8 @@ func (r *Replica) Start() {
 		r.t.Fatal(err)
 	}
 	r.process = exec.CommandContext(context.WithoutCancel(r.t.Context()), r.Program, append([]string{
-		"server", "--kubeconfig=" + r.kubeconfig, "--instance-id=contract", "--server-url=" + r.ServerURL, "--data-dir=" + r.data,
+		"server", "--kubeconfig=" + r.kubeconfig, "--instance-id=contract", "--server-url=" + r.ServerURL,
+		"--data-dir=" + r.data,
 		"--bind-address=127.0.0.1", "--port=" + port, "--health-address=" + r.Health,
 		"--machine-provision-image=rancher/machine:test", "--machine-provision-image-pull-policy=IfNotPresent",
 	}, r.More...)...)
@@ -134,7 +137,8 @@ func Dial(all ...*Replica) func(ctx context.Context, address string) (net.Conn, 
 	return func(ctx context.Context, _ string) (conn net.Conn, err error) {
 		first := turn.Add(1)
 		for i := range uint64(len(all)) {
-			if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", all[(first+i)%uint64(len(all))].Address); err == nil {
+			if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", all[(first+i)%uint64(len(all))].Address); err ==
+				nil {
 				return conn, nil
 			}
 		}
@@ -201,7 +205,8 @@ func (r *Replica) Metrics() (map[string]float64, error) {
 	for name, family := range families {
 		for _, metric := range family.GetMetric() {
 			if len(metric.GetLabel()) == 0 {
-				values[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + metric.GetUntyped().GetValue()
+				values[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() +
+					metric.GetUntyped().GetValue()
 			}
 		}
 	}

@@ -62,8 +62,11 @@ func TestBadInput(t *testing.T) {
 			change: func(c *provv1.Cluster) { c.Name = strings.Repeat("n", 64) },
 			want:   []string{"metadata.name", "63"}, refused: true,
 		},
-		"negative quantity": {change: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(-1)) }, refused: true},
-		"pool without name": {change: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[0].Name = "" }, refused: true},
+		"negative quantity": {change: func(c *provv1.Cluster) {
+			c.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(-1))
+		}, refused: true},
+		"pool without name": {change: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[0].Name = "" },
+			refused: true},
 		"two pools, one name": {change: func(c *provv1.Cluster) {
 			c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, c.Spec.RKEConfig.MachinePools[0])
 		}, refused: true},
@@ -79,9 +82,12 @@ func TestBadInput(t *testing.T) {
 			if err := st.Client.Create(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
-			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}, Spec: provv1.ClusterSpec{
-				KubernetesVersion: stage.K3s, RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{stage.Pool("a", "e", 1)}},
-			}}
+			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+				Spec: provv1.ClusterSpec{
+					KubernetesVersion: stage.K3s,
+					RKEConfig: &provv1.RKEConfig{
+						MachinePools: []provv1.RKEMachinePool{stage.Pool("a", "e", 1)}},
+				}}
 			cluster.Spec.RKEConfig.MachinePools[0].NodeConfig.Name = "good"
 			test.change(cluster)
 			stage.AwaitQuiet(t, time.Minute) // wait for the end of the previous case
@@ -111,7 +117,8 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("the Cluster is not claimed: %v", cluster.ObjectMeta)
 			}
 			if cluster.Generation != 1 || len(cluster.Labels) > 0 || cluster.Status.ClusterName != "" {
-				t.Errorf("the Cluster has more than the claim: generation %d, %v", cluster.Generation, cluster.ObjectMeta)
+				t.Errorf("the Cluster has more than the claim: generation %d, %v", cluster.Generation,
+					cluster.ObjectMeta)
 			}
 		})
 	}
@@ -127,7 +134,9 @@ func complaintMissing(t *testing.T, st *stage.Stage, cluster *provv1.Cluster, wa
 	if condition.Status != rkev1.ConditionFalse {
 		return fmt.Sprintf("condition RKECluster is %+v", condition)
 	}
-	missing := slices.DeleteFunc(slices.Clone(want), func(word string) bool { return strings.Contains(condition.Message, word) })
+	missing := slices.DeleteFunc(slices.Clone(want), func(word string) bool {
+		return strings.Contains(condition.Message, word)
+	})
 	if len(missing) > 0 {
 		return fmt.Sprintf("the message %q does not mention %q", condition.Message, missing)
 	}
@@ -144,7 +153,8 @@ func expectNothingMade(t *testing.T, st *stage.Stage, namespace string, applied 
 		t.Errorf("objects in the namespace (-want +got):\n%s", diff)
 	}
 	for _, write := range plane.Writes(t, stage.DroverAgent, applied) {
-		own := write.Namespace == namespace && write.Group == provv1.SchemeGroupVersion.Group && write.Resource == "clusters"
+		own := write.Namespace == namespace && write.Group == provv1.SchemeGroupVersion.Group &&
+			write.Resource == "clusters"
 		if !own {
 			t.Errorf("writes for it: %+v", write)
 		}

@@ -42,8 +42,10 @@ func AccountKubeconfig(t *testing.T) string {
 	config := AccountConfig(t, server.CAPIEmbedded)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	err := clientcmd.WriteToFile(clientcmdapi.Config{
-		CurrentContext: "drover", Contexts: map[string]*clientcmdapi.Context{"drover": {Cluster: "drover", AuthInfo: "drover"}},
-		Clusters:  map[string]*clientcmdapi.Cluster{"drover": {Server: config.Host, CertificateAuthorityData: config.CAData, CertificateAuthority: config.CAFile}},
+		CurrentContext: "drover",
+		Contexts:       map[string]*clientcmdapi.Context{"drover": {Cluster: "drover", AuthInfo: "drover"}},
+		Clusters: map[string]*clientcmdapi.Cluster{"drover": {Server: config.Host,
+			CertificateAuthorityData: config.CAData, CertificateAuthority: config.CAFile}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"drover": {Token: config.BearerToken}},
 	}, kubeconfig)
 	if err != nil {
@@ -99,9 +101,10 @@ func withToken(t *testing.T, admin *rest.Config) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := kube.CoreV1().ServiceAccounts(charts.SystemNamespace).CreateToken(t.Context(), "drover", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenTTL.Seconds()))},
-	}, metav1.CreateOptions{})
+	answer, err := kube.CoreV1().ServiceAccounts(charts.SystemNamespace).CreateToken(t.Context(), "drover",
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenTTL.Seconds()))},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

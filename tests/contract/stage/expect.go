@@ -119,7 +119,8 @@ func (st *Stage) ManagementNames(namespace string) []string {
 // managementLeft lists what exists under such a name.
 func (st *Stage) managementLeft(name string) string {
 	for _, object := range []client.Object{
-		&mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
 	} {
 		if left := st.Gone(object); left != "" {
 			return left

@@ -50,7 +50,8 @@ func (c *Clusters) On(st *Stage) *Clusters {
 // Apply applies clusters in parallel, each with the given version.
 func (st *Stage) Apply(namespace string, machines int32, versions map[string]string) *Clusters {
 	st.t.Helper()
-	c := &Clusters{st: st, Namespace: namespace, Machines: machines, names: slices.Sorted(maps.Keys(versions)), begin: time.Now()}
+	c := &Clusters{st: st, Namespace: namespace, Machines: machines, names: slices.Sorted(maps.Keys(versions)),
+		begin: time.Now()}
 	for _, name := range c.names {
 		st.Cluster(namespace, name, versions[name], Pool("server", "ec", 1), Pool("worker", "w", machines-1))
 	}
@@ -75,7 +76,8 @@ func (c *Clusters) AwaitReady() {
 		plane.Until(t, 10*time.Minute, func() string { return c.st.WaitingFor(c.Namespace, name) })
 	}
 	c.ready = time.Now()
-	t.Logf("%d clusters with %d machines ready after %s", len(c.names), c.Machines, c.ready.Sub(c.begin).Round(10*time.Millisecond))
+	t.Logf("%d clusters with %d machines ready after %s", len(c.names), c.Machines,
+		c.ready.Sub(c.begin).Round(10*time.Millisecond))
 	c.st.AwaitMachines(c.Namespace, c.all())
 	t.Logf("all machines run %s later", time.Since(c.ready).Round(10*time.Millisecond))
 	for _, name := range c.names {
@@ -109,9 +111,11 @@ func (c *Clusters) expectUntouched() {
 	t.Helper()
 	identities := c.st.ManagementNames(c.Namespace)
 	for _, write := range plane.Writes(t, DroverAgent, c.ready.Add(underWay)) {
-		theirs := write.Namespace == c.Namespace || slices.Contains(identities, write.Namespace) || slices.Contains(identities, write.Name)
+		theirs := write.Namespace == c.Namespace || slices.Contains(identities, write.Namespace) ||
+			slices.Contains(identities, write.Name)
 		if theirs && part(write) == droverItself {
-			t.Errorf("a write to ready clusters, %s later: %s", write.Time.Sub(c.ready).Round(time.Millisecond), describe(write))
+			t.Errorf("a write to ready clusters, %s later: %s", write.Time.Sub(c.ready).Round(time.Millisecond),
+				describe(write))
 		}
 	}
 }

@@ -27,7 +27,8 @@ func Main(m *testing.M, edits ...func(*plane.Options)) int {
 	opts := plane.Options{
 		Components: []string{managementplane.ControllerManager},
 		Controllers: []string{
-			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
+			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller",
+			"serviceaccount-token-controller",
 			"root-ca-certificate-publisher-controller",
 		},
 		WithoutCRDs: true,

@@ -60,7 +60,8 @@ func (st *Stage) AwaitKinds(kinds ...string) {
 func Pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	return provv1.RKEMachinePool{
 		Name: name, Quantity: &quantity,
-		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"), WorkerRole: strings.Contains(roles, "w"),
+		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"),
+		WorkerRole: strings.Contains(roles, "w"),
 		NodeConfig: &corev1.ObjectReference{Kind: "SimConfig"},
 	}
 }
@@ -96,7 +97,8 @@ func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMac
 // have the same name.
 func (st *Stage) Namespace(name string) {
 	st.t.Helper()
-	if err := st.Client.Create(st.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+	if err := st.Client.Create(st.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err !=
+		nil {
 		st.t.Fatal(err)
 	}
 }
@@ -125,7 +127,8 @@ func (st *Stage) Edit(namespace, name string, change func(*provv1.Cluster)) {
 	st.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cluster := &provv1.Cluster{}
-		if err := st.Client.Get(st.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster); err != nil {
+		if err := st.Client.Get(st.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster); err !=
+			nil {
 			return err
 		}
 		change(cluster)

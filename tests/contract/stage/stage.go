@@ -120,7 +120,8 @@ func (st *Stage) End() {
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, provv1.AddToScheme, rkev1.AddToScheme, mgmtv3.AddToScheme, clusterv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, provv1.AddToScheme, rkev1.AddToScheme,
+		mgmtv3.AddToScheme, clusterv1.AddToScheme} {
 		utilruntime.Must(add(scheme))
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
@@ -165,12 +166,14 @@ func (st *Stage) startDrover(s Settings) {
 	st.t.Cleanup(func() { disruptions.Check(st.t, registry) })
 	admission, reviews := st.admission(s)
 	drover, err := server.New(server.Options{
-		Admission: admission, RESTConfig: st.account(s), InstanceID: cmp.Or(s.InstanceID, "contract"), Version: "contract", CAPI: s.CAPI,
+		Admission: admission, RESTConfig: st.account(s), InstanceID: cmp.Or(s.InstanceID, "contract"),
+		Version: "contract", CAPI: s.CAPI,
 		DataDir: st.t.TempDir(), Log: log, Registerer: registry,
 		Settings: server.Settings{
 			ServerURL: endpoint.URL, CACerts: string(authority), MachineProvisionImage: "rancher/machine:test",
-			MachineProvisionImagePullPolicy: "IfNotPresent", SystemAgentInstallerImage: "rancher/system-agent-installer-",
-			BootstrapTokenTTL: 30 * time.Minute, DeletionDeadline: time.Minute,
+			MachineProvisionImagePullPolicy: "IfNotPresent",
+			SystemAgentInstallerImage:       "rancher/system-agent-installer-",
+			BootstrapTokenTTL:               30 * time.Minute, DeletionDeadline: time.Minute,
 		},
 	})
 	if err != nil {
@@ -265,7 +268,8 @@ var driverProgram string
 // buildDriver builds the plugin of the driver `sim` into a directory.
 func buildDriver(ctx context.Context, dir string) error {
 	driverProgram = filepath.Join(dir, "docker-machine-driver-sim")
-	build := exec.CommandContext(ctx, "go", "build", "-o", driverProgram, "github.com/drover-io/drover/tests/contract/simdriver")
+	build := exec.CommandContext(ctx, "go", "build", "-o", driverProgram,
+		"github.com/drover-io/drover/tests/contract/simdriver")
 	build.Stderr = os.Stderr
 	return build.Run()
 }
@@ -299,11 +303,13 @@ func (st *Stage) registerDriver() {
 	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "sim"}}
 	_, err = createOrUpdate(st, driver, func() {
 		driver.Spec = mgmtv3.NodeDriverSpec{
-			Active: true, DisplayName: "sim", URL: download.URL + "/" + filepath.Base(driverProgram), Checksum: hex.EncodeToString(sum[:]),
+			Active: true, DisplayName: "sim", URL: download.URL + "/" + filepath.Base(driverProgram),
+			Checksum: hex.EncodeToString(sum[:]),
 		}
 	})
 	if err != nil {
 		st.t.Fatal(err)
 	}
-	st.AwaitKinds(simConfig+" SimConfig", "rke-machine.cattle.io/v1 SimMachine", "rke-machine.cattle.io/v1 SimMachineTemplate")
+	st.AwaitKinds(simConfig+" SimConfig", "rke-machine.cattle.io/v1 SimMachine",
+		"rke-machine.cattle.io/v1 SimMachineTemplate")
 }

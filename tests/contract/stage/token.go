@@ -15,13 +15,16 @@ import (
 func (st *Stage) TokenOf(plan corev1.Secret) string {
 	st.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: plan.Namespace, Name: plan.Name + "-token", Annotations: map[string]string{corev1.ServiceAccountNameKey: plan.Name},
+		Namespace: plan.Namespace, Name: plan.Name + "-token",
+		Annotations: map[string]string{corev1.ServiceAccountNameKey: plan.Name},
 	}, Type: corev1.SecretTypeServiceAccountToken}
 	account := &corev1.ServiceAccount{}
-	if err := st.Client.Get(st.t.Context(), client.ObjectKey{Namespace: plan.Namespace, Name: plan.Name}, account); err != nil {
+	if err := st.Client.Get(st.t.Context(), client.ObjectKey{Namespace: plan.Namespace, Name: plan.Name},
+		account); err != nil {
 		st.t.Fatal(err)
 	}
-	secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID, Controller: new(true)}}
+	secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name,
+		UID: account.UID, Controller: new(true)}}
 	if err := st.Client.Create(st.t.Context(), secret); err != nil {
 		st.t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ func describe(write audit.Write) string {
 	if write.Subresource != "" {
 		resource += "/" + write.Subresource
 	}
-	return fmt.Sprintf("%s %s %s/%s by %s, answered %d", write.Verb, resource, write.Namespace, write.Name, write.UserAgent, write.Code)
+	return fmt.Sprintf("%s %s %s/%s by %s, answered %d", write.Verb, resource, write.Namespace, write.Name,
+		write.UserAgent, write.Code)
 }
 
 // The two parts of Drover that write.
@@ -48,7 +49,9 @@ func LogWrites(t *testing.T, since time.Time, machines int) int {
 		counts[fmt.Sprintf("%s %s %s, answered %d", part(write), write.Verb, resource, write.Code)]++
 	}
 	t.Logf("%d writes, %.1f for each machine", len(writes), float64(len(writes))/float64(machines))
-	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))
+	})
 	for _, key := range keys {
 		t.Logf("%5d %s", counts[key], key)
 	}
@@ -70,6 +73,7 @@ func LogLast(t *testing.T, since time.Time) {
 			t.Logf("%s stopped writing", name)
 			continue
 		}
-		t.Logf("%s wrote %d more times, the last time after %s: %s", name, counts[name], last[name].Time.Sub(since).Round(time.Millisecond), describe(last[name]))
+		t.Logf("%s wrote %d more times, the last time after %s: %s", name, counts[name],
+			last[name].Time.Sub(since).Round(time.Millisecond), describe(last[name]))
 	}
 }

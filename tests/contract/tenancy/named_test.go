@@ -25,7 +25,8 @@ const ofB = "the-secret-of-b-s-tenant"
 // name is written.
 func (w *world) namedDoors() {
 	ctx := w.Context()
-	for name, kind := range map[string]corev1.SecretType{"only-b-file": corev1.SecretTypeOpaque, "only-b-registry": corev1.SecretTypeBasicAuth} {
+	for name, kind := range map[string]corev1.SecretType{"only-b-file": corev1.SecretTypeOpaque,
+		"only-b-registry": corev1.SecretTypeBasicAuth} {
 		check(w.T, w.st.Client.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.b, Name: name, Annotations: offered()},
 			Type:       kind,
@@ -43,7 +44,8 @@ func (w *world) namedDoors() {
 			}
 		},
 	} {
-		for how, name := range map[string]string{"by its name": "only-b-", "with its namespace": w.b + "/only-b-", "as in a URL": "secret://" + w.b + ":only-b-"} {
+		for how, name := range map[string]string{"by its name": "only-b-", "with its namespace": w.b + "/only-b-",
+			"as in a URL": "secret://" + w.b + ":only-b-"} {
 			w.door("name as "+what+" a Secret of b, "+how, func() error {
 				before := w.cluster(w.a, "demo").Spec
 				defer func() {
@@ -83,9 +85,11 @@ func offered() map[string]string {
 // file gives machines a file from a Secret.
 func file(name string) func(*provv1.Cluster) {
 	return func(c *provv1.Cluster) {
-		c.Spec.RKEConfig.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{{
-			Secret: rkev1.K8sObjectFileSource{Name: name + "file", Items: []rkev1.KeyToPath{{Key: "password", Path: "/etc/drover-of-b"}}},
-		}}}}
+		c.Spec.RKEConfig.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{
+			{FileSources: []rkev1.ProvisioningFileSource{{
+				Secret: rkev1.K8sObjectFileSource{Name: name + "file",
+					Items: []rkev1.KeyToPath{{Key: "password", Path: "/etc/drover-of-b"}}},
+			}}}}
 	}
 }
 
@@ -104,7 +108,8 @@ func (w *world) fromOwnNamespace() {
 		check(w.T, w.alices(step.edit))
 		plane.Until(w.T, 2*time.Minute, func() string {
 			if w.leaked() != step.leaked {
-				return fmt.Sprintf("a plan has the content of a Secret of its own namespace: %v, want %v", !step.leaked, step.leaked)
+				return fmt.Sprintf("a plan has the content of a Secret of its own namespace: %v, want %v", !step.leaked,
+					step.leaked)
 			}
 			return ""
 		})

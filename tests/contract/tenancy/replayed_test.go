@@ -28,7 +28,9 @@ func (w *world) replayed(bob client.Client) {
 	}
 	grants := func() string { return w.cluster(w.b, "replay").Annotations[rkev1.GrantsAnnotation] }
 	// Its machine config is missing, so no machine is created.
-	check(w.T, bob.Create(ctx, naming(w.b, "replay", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = reference })))
+	check(w.T, bob.Create(ctx, naming(w.b, "replay", func(c *provv1.Cluster) {
+		c.Spec.CloudCredentialSecretName = reference
+	})))
 	kept := grants()
 	check(w.T, edit(bob, func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "" }))
 	if gone := grants(); !strings.Contains(kept, `"bob"`) || gone != "" {
@@ -78,7 +80,8 @@ func (w *world) replayed(bob client.Client) {
 	plane.Until(w.T, time.Minute, func() string { return w.st.Gone(naming(w.b, "replay")) })
 	w.door("restore the cluster and its grant, as from another management cluster", func() error {
 		if err := carol.Create(ctx, naming(w.b, "replay", func(c *provv1.Cluster) {
-			c.Annotations = map[string]string{rkev1.ReleasedByAnnotation: "x", rkev1.GrantsAnnotation: kept, provv1.CreatorIDAnnotation: "bob"}
+			c.Annotations = map[string]string{rkev1.ReleasedByAnnotation: "x", rkev1.GrantsAnnotation: kept,
+				provv1.CreatorIDAnnotation: "bob"}
 			c.Spec.CloudCredentialSecretName = reference
 		})); err != nil {
 			return err

@@ -36,7 +36,9 @@ import (
 // TestMain aggregates the rules of Kubernetes' own roles, as in every cluster. A test with a tenant without rights
 // would prove nothing.
 func TestMain(m *testing.M) {
-	os.Exit(stage.Main(m, func(o *plane.Options) { o.Controllers = append(o.Controllers, "clusterrole-aggregation-controller") }))
+	os.Exit(stage.Main(m, func(o *plane.Options) {
+		o.Controllers = append(o.Controllers, "clusterrole-aggregation-controller")
+	}))
 }
 
 // failing is the name prefix of clusters whose machines can never be created.
@@ -74,7 +76,8 @@ func tenant(t *testing.T, st *stage.Stage, name, namespace string) client.Client
 	check(t, err)
 	roles := []string{"edit"}
 	for _, object := range objects {
-		if kind := object.GetKind(); kind != "ClusterRole" || !strings.HasSuffix(object.GetName(), "-edit") && !strings.HasSuffix(object.GetName(), "-view") {
+		if kind := object.GetKind(); kind != "ClusterRole" || !strings.HasSuffix(object.GetName(), "-edit") &&
+			!strings.HasSuffix(object.GetName(), "-view") {
 			continue
 		}
 		check(t, client.IgnoreAlreadyExists(st.Client.Create(t.Context(), object.DeepCopy())))
@@ -197,7 +200,9 @@ func (w *world) cluster(namespace, name string) *provv1.Cluster {
 // awaitWebhooks waits until the API server calls the webhooks, which takes a moment after their registration.
 func (w *world) awaitWebhooks() {
 	plane.Until(w.T, time.Minute, func() string {
-		probe := naming(w.a, "probe", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-b" })
+		probe := naming(w.a, "probe", func(c *provv1.Cluster) {
+			c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-b"
+		})
 		if err := w.alice.Create(w.Context(), probe, client.DryRunAll); err == nil {
 			return "a reference to another tenant's credential is accepted"
 		}
@@ -222,13 +227,16 @@ func (w *world) readDoors() {
 		})
 	}
 	for _, kind := range []string{
-		"v1 Secret", "v1 ConfigMap", "v1 ServiceAccount", "batch/v1 Job", "provisioning.cattle.io/v1 Cluster", "rke.cattle.io/v1 RKEControlPlane",
+		"v1 Secret", "v1 ConfigMap", "v1 ServiceAccount", "batch/v1 Job", "provisioning.cattle.io/v1 Cluster",
+		"rke.cattle.io/v1 RKEControlPlane",
 		"rke.cattle.io/v1 RKEBootstrap", "rke.cattle.io/v1 ETCDSnapshot", "cluster.x-k8s.io/v1beta2 Machine",
 		"rke-machine-config.cattle.io/v1 SimConfig", "rke-machine.cattle.io/v1 SimMachine",
 	} {
 		apiVersion, kind, _ := strings.Cut(kind, " ")
 		for _, where := range []string{w.b, w.idOfB, "drover-system", "cattle-global-data"} {
-			w.door("list "+kind+"s in "+strings.ReplaceAll(strings.ReplaceAll(where, w.idOfB, "the management namespace of b"), w.b, "b"), func() error {
+			w.door("list "+kind+"s in "+
+				strings.ReplaceAll(strings.ReplaceAll(where, w.idOfB, "the management namespace of b"), w.b,
+					"b"), func() error {
 				list := &unstructured.UnstructuredList{}
 				list.SetAPIVersion(apiVersion)
 				list.SetKind(kind + "List")
@@ -237,7 +245,8 @@ func (w *world) readDoors() {
 		}
 	}
 	for _, kind := range []string{
-		"management.cattle.io/v3 NodeDriver", "management.cattle.io/v3 DynamicSchema", "management.cattle.io/v3 Cluster",
+		"management.cattle.io/v3 NodeDriver", "management.cattle.io/v3 DynamicSchema",
+		"management.cattle.io/v3 Cluster",
 		"admissionregistration.k8s.io/v1 MutatingWebhookConfiguration",
 	} {
 		apiVersion, kind, _ := strings.Cut(kind, " ")
@@ -264,11 +273,14 @@ func (w *world) writeDoors() {
 	for _, target := range []*unstructured.Unstructured{
 		object("cluster.x-k8s.io/v1beta2", "Machine", w.a, "m"), object("rke.cattle.io/v1", "RKEBootstrap", w.a, "m"),
 		object("rke.cattle.io/v1", "RKEControlPlane", w.a, "m"), object("rke.cattle.io/v1", "ETCDSnapshot", w.a, "m"),
-		object("rke-machine.cattle.io/v1", "SimMachine", w.a, "m"), object("rke-machine.cattle.io/v1", "SimMachineTemplate", w.a, "m"),
+		object("rke-machine.cattle.io/v1", "SimMachine", w.a, "m"),
+		object("rke-machine.cattle.io/v1", "SimMachineTemplate", w.a, "m"),
 		object("management.cattle.io/v3", "ClusterRegistrationToken", w.a, "m"),
 	} {
 		target.Object["spec"] = map[string]any{"clusterName": "demo"}
-		w.door("make a "+target.GetKind()+" by hand, in her own namespace", func() error { return w.alice.Create(ctx, target) })
+		w.door("make a "+target.GetKind()+" by hand, in her own namespace", func() error {
+			return w.alice.Create(ctx, target)
+		})
 	}
 	w.door("take the management cluster of b by its name", func() error {
 		cluster := naming(w.a, "thief", func(c *provv1.Cluster) {
@@ -303,18 +315,23 @@ func naming(namespace, name string, edits ...func(*provv1.Cluster)) *provv1.Clus
 func (w *world) referenceDoors() {
 	ctx := w.Context()
 	for what, edit := range map[string]func(*provv1.Cluster){
-		"the cloud credential of a cluster": func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-b" },
+		"the cloud credential of a cluster": func(c *provv1.Cluster) {
+			c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-b"
+		},
 		"the cloud credential of a pool": func(c *provv1.Cluster) {
 			c.Spec.RKEConfig.MachinePools[0].CloudCredentialSecretName = "cattle-global-data:cc-b"
 		},
 		"the credential for snapshots": func(c *provv1.Cluster) {
-			c.Spec.RKEConfig.ETCD = &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{CloudCredentialName: "cattle-global-data:cc-b", Bucket: "x"}}
+			c.Spec.RKEConfig.ETCD = &rkev1.ETCD{
+				S3: &rkev1.ETCDSnapshotS3{CloudCredentialName: "cattle-global-data:cc-b", Bucket: "x"}}
 		},
 		"the cloud provider's configuration, from b": func(c *provv1.Cluster) {
-			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"cloud-provider-config": "secret://" + w.b + ":files"}
+			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"cloud-provider-config": "secret://" + w.b +
+				":files"}
 		},
 		"the cloud provider's configuration, from drover-system": func(c *provv1.Cluster) {
-			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"cloud-provider-config": "secret://drover-system:drover-grants"}
+			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{
+				"cloud-provider-config": "secret://drover-system:drover-grants"}
 		},
 	} {
 		w.door("name as "+what+" a foreign Secret, in a new cluster demo", func() error {
@@ -325,7 +342,8 @@ func (w *world) referenceDoors() {
 				mine := &provv1.Cluster{}
 				check(w.T, w.alice.Get(ctx, client.ObjectKey{Namespace: w.a, Name: "demo"}, mine))
 				edit(mine)
-				mine.Annotations[rkev1.GrantsAnnotation] = `[{"secret":"cattle-global-data/cc-b","author":{"username":"admin"},"signature":"x"}]`
+				mine.Annotations[rkev1.GrantsAnnotation] =
+					`[{"secret":"cattle-global-data/cc-b","author":{"username":"admin"},"signature":"x"}]`
 				return w.alice.Update(ctx, mine, client.DryRunAll)
 			})
 		})
@@ -335,12 +353,15 @@ func (w *world) referenceDoors() {
 	unnamed := naming(w.a, "", func(c *provv1.Cluster) {
 		c.GenerateName, c.Spec.CloudCredentialSecretName = "x-", "cattle-global-data:cc-b"
 	})
-	if err := w.st.Client.Create(ctx, unnamed, client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "metadata.generateName") {
+	if err := w.st.Client.Create(ctx, unnamed, client.DryRunAll); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "metadata.generateName") {
 		w.Errorf("a cluster without a name names a credential: %v", err)
 	}
 	wrong := object("provisioning.cattle.io/v1", "Cluster", w.a, "x")
-	wrong.Object["spec"] = map[string]any{"rkeConfig": map[string]any{"machinePools": []any{map[string]any{"name": "a", "quantity": "x"}}}}
-	if err := w.alice.Create(ctx, wrong, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "machinePools[0].quantity") {
+	wrong.Object["spec"] = map[string]any{
+		"rkeConfig": map[string]any{"machinePools": []any{map[string]any{"name": "a", "quantity": "x"}}}}
+	if err := w.alice.Create(ctx, wrong, client.DryRunAll); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "machinePools[0].quantity") {
 		w.Errorf("a manifest without permission to read it: %v", err)
 	}
 }
@@ -364,7 +385,8 @@ func (w *world) endpointDoors() {
 		"/api/v1/namespaces/" + w.b + "/secrets?fieldSelector=metadata.name%3D" + planOfB, "/api/v1/secrets",
 		"/api/v1/namespaces/" + w.a + "/secrets", "/api/v1/namespaces/drover-system/secrets/drover-grants",
 	} {
-		w.door("request from the endpoint for machines: "+strings.ReplaceAll(strings.ReplaceAll(path, w.b, "b"), w.a, "a"), func() error {
+		w.door("request from the endpoint for machines: "+strings.ReplaceAll(strings.ReplaceAll(path, w.b, "b"), w.a,
+			"a"), func() error {
 			request := httptest.NewRequestWithContext(w.Context(), http.MethodGet, path, nil)
 			request.Header.Set("Authorization", "Bearer "+token)
 			return refusal(w.st.Server.Handler(), request)
@@ -373,7 +395,8 @@ func (w *world) endpointDoors() {
 	w.door("request a signature of the webhook for an administrator", func() error {
 		body, err := json.Marshal(map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"})
 		check(w.T, err)
-		request := httptest.NewRequestWithContext(w.Context(), http.MethodPost, "/admission/grants/guess", bytes.NewReader(body))
+		request := httptest.NewRequestWithContext(w.Context(), http.MethodPost, "/admission/grants/guess",
+			bytes.NewReader(body))
 		return refusal(w.st.Server.AdmissionHandler(), request)
 	})
 }
@@ -406,9 +429,10 @@ func (w *world) kubeconfigDoor() {
 	w.Cleanup(hers.Close)
 	w.st.Cluster(w.a, failing+"kubeconfig", stage.RKE2, stage.Pool("server", "ec", 1))
 	check(w.T, w.alice.Create(w.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: failing + "kubeconfig-kubeconfig", Labels: map[string]string{
-			clusterv1.ClusterNameLabel: failing + "kubeconfig",
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: failing + "kubeconfig-kubeconfig",
+			Labels: map[string]string{
+				clusterv1.ClusterNameLabel: failing + "kubeconfig",
+			}},
 		Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{"value": fmt.Appendf(nil, `
 apiVersion: v1
@@ -422,7 +446,8 @@ current-context: x
 	w.door("have the server send its own token to her, by tokenFile in a kubeconfig", func() error {
 		plane.Until(w.T, time.Minute, func() string {
 			cluster := &clusterv1.Cluster{}
-			if err := w.st.Client.Get(w.Context(), client.ObjectKey{Namespace: w.a, Name: failing + "kubeconfig"}, cluster); err != nil {
+			if err := w.st.Client.Get(w.Context(), client.ObjectKey{Namespace: w.a, Name: failing + "kubeconfig"},
+				cluster); err != nil {
 				return err.Error()
 			}
 			if done := cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
@@ -448,11 +473,13 @@ func (w *world) withdrawn() {
 	ctx := w.Context()
 	bob := tenant(w.T, w.st, "bob", w.b)
 	check(w.T, w.st.Client.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-bob"}, Data: map[string][]byte{"simcredentialConfig-token": []byte("x")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-bob"},
+		Data:       map[string][]byte{"simcredentialConfig-token": []byte("x")},
 	}))
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-bob"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"cc-bob"}, Verbs: []string{"get"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"},
+			ResourceNames: []string{"cc-bob"}, Verbs: []string{"get"}}},
 	}
 	check(w.T, w.st.Client.Create(ctx, role))
 	check(w.T, w.st.Client.Create(ctx, &rbacv1.RoleBinding{
@@ -464,7 +491,9 @@ func (w *world) withdrawn() {
 	config.Object["size"], config.Object["disk"] = "small", "20"
 	check(w.T, bob.Create(ctx, config))
 	plane.Until(w.T, time.Minute, func() string {
-		err := bob.Create(ctx, naming(w.b, "bobs", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-bob" }))
+		err := bob.Create(ctx, naming(w.b, "bobs", func(c *provv1.Cluster) {
+			c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-bob"
+		}))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err.Error() // the API server's cache of rights may lag
 		}

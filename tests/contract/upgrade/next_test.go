@@ -27,13 +27,16 @@ var nextVersion = []change{
 
 func (v Versions) list() []rendering {`,
 	},
-	{file: "pkg/decide/planner/evidence.go", old: "\tPlan string `json:\"plan\"`\n", next: "\tPlan string `json:\"plan\"`\n\tNext string `json:\"next\"`\n"},
-	{file: "pkg/decide/planner/evidence.go", old: "out := &evidence{Spec:", next: "out := &evidence{Next: \"kept by the next version\", Spec:"},
+	{file: "pkg/decide/planner/evidence.go", old: "\tPlan string `json:\"plan\"`\n",
+		next: "\tPlan string `json:\"plan\"`\n\tNext string `json:\"next\"`\n"},
+	{file: "pkg/decide/planner/evidence.go", old: "out := &evidence{Spec:",
+		next: "out := &evidence{Next: \"kept by the next version\", Spec:"},
 	{file: "pkg/crds/crds.go", old: "const Generation = 1\n", next: "const Generation = 2\n"},
 	{
 		file: "pkg/crds/yaml/rke.cattle.io_rkecontrolplanes.yaml",
 		old:  "              agentConnected:\n                description: AgentConnected is true",
-		next: "              next: {type: string}\n              agentConnected:\n                description: AgentConnected is true",
+		next: "              next: {type: string}\n              agentConnected:\n                description: " +
+			"AgentConnected is true",
 	},
 }
 
@@ -50,7 +53,8 @@ func buildNext(ctx context.Context, root, dir string) (string, error) {
 			contents[path] = read
 		}
 		if n := bytes.Count(contents[path], []byte(c.old)); n != 1 {
-			return "", fmt.Errorf("the text to change occurs %d times in %s, want once; update the change:\n%s", n, c.file, c.old)
+			return "", fmt.Errorf("the text to change occurs %d times in %s, want once; update the change:\n%s", n,
+				c.file, c.old)
 		}
 		contents[path] = bytes.Replace(contents[path], []byte(c.old), []byte(c.next), 1)
 	}

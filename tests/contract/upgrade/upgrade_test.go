@@ -165,13 +165,15 @@ func (u *upgrade) restart(program string) {
 			continue
 		}
 		by := "Cluster API"
-		if strings.HasPrefix(w.UserAgent, stage.DroverAgent+"/") && !strings.Contains(w.UserAgent, "cluster.x-k8s.io/") {
+		if strings.HasPrefix(w.UserAgent, stage.DroverAgent+"/") &&
+			!strings.Contains(w.UserAgent, "cluster.x-k8s.io/") {
 			by = "Drover"
 			own++
 		}
 		counts[fmt.Sprintf("%s %s %s by %s, answered %d", w.Verb, w.Resource, w.Subresource, by, w.Code)]++
 	}
-	u.Logf("the controllers run %s after the start; %d writes of Drover for %d clusters until all settled: %v", leads.Round(10*time.Millisecond), own, many, counts)
+	u.Logf("the controllers run %s after the start; %d writes of Drover for %d clusters until all settled: %v",
+		leads.Round(10*time.Millisecond), own, many, counts)
 	if own > 2 {
 		u.Errorf("%d writes to live clusters", own)
 	}
@@ -186,7 +188,8 @@ func (u *upgrade) makeNext() map[string]string {
 	plane.Until(u.T, 2*time.Minute, func() string { return u.WaitingFor(u.namespace, "next") })
 	u.AwaitMachines(u.namespace, many+1)
 	controlPlane := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: "next"}}
-	u.must(u.Client.Status().Patch(u.Context(), controlPlane, client.RawPatch(types.MergePatchType, []byte(`{"status":{"next":"kept"}}`))))
+	u.must(u.Client.Status().Patch(u.Context(), controlPlane,
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"next":"kept"}}`))))
 	u.settle()
 	plan := u.planOf("next")
 	if len(plan) != 1 {
@@ -231,7 +234,8 @@ func (u *upgrade) statusOf(cluster string) map[string]any {
 func (u *upgrade) planOf(cluster string) map[string]string {
 	u.Helper()
 	secrets := &corev1.SecretList{}
-	u.must(u.Client.List(u.Context(), secrets, client.InNamespace(u.namespace), client.MatchingLabels{rkev1.ClusterNameLabel: cluster}))
+	u.must(u.Client.List(u.Context(), secrets, client.InNamespace(u.namespace),
+		client.MatchingLabels{rkev1.ClusterNameLabel: cluster}))
 	plans := map[string]string{}
 	for i := range secrets.Items {
 		if secret := &secrets.Items[i]; secret.Type == rkev1.SecretTypeMachinePlan {
@@ -250,7 +254,8 @@ type record struct {
 }
 
 // kept are the groups whose objects are recorded.
-var kept = []string{"cluster.x-k8s.io", "rke.cattle.io", "rke-machine.cattle.io", "rke-machine-config.cattle.io", "provisioning.cattle.io"}
+var kept = []string{"cluster.x-k8s.io", "rke.cattle.io", "rke-machine.cattle.io", "rke-machine-config.cattle.io",
+	"provisioning.cattle.io"}
 
 // record returns the record without the cluster of the next version and the machine of an edit.
 func (u *upgrade) record() record {
@@ -272,7 +277,8 @@ func (u *upgrade) record() record {
 		for i := range list.Items {
 			object := &list.Items[i]
 			if !ofNext(object.GetName()) {
-				out.Objects[gvk.GroupKind().String()+" "+object.GetName()] = fmt.Sprint(object.GetUID(), " ", object.GetGeneration())
+				out.Objects[gvk.GroupKind().String()+" "+object.GetName()] = fmt.Sprint(object.GetUID(), " ",
+					object.GetGeneration())
 			}
 		}
 	}

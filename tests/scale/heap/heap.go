@@ -38,7 +38,9 @@ func HeldBy(heap *profile.Profile, packages []string) float64 {
 	of := slices.IndexFunc(heap.SampleType, func(value *profile.ValueType) bool { return value.Type == "inuse_space" })
 	var sum int64
 	for _, sample := range heap.Sample {
-		if of >= 0 && slices.ContainsFunc(sample.Location, func(at *profile.Location) bool { return isOf(at, packages) }) {
+		if of >= 0 && slices.ContainsFunc(sample.Location, func(at *profile.Location) bool {
+			return isOf(at, packages)
+		}) {
 			sum += sample.Value[of]
 		}
 	}
@@ -47,6 +49,8 @@ func HeldBy(heap *profile.Profile, packages []string) float64 {
 
 func isOf(at *profile.Location, packages []string) bool {
 	return slices.ContainsFunc(at.Line, func(line profile.Line) bool {
-		return slices.ContainsFunc(packages, func(name string) bool { return line.Function != nil && strings.HasPrefix(line.Function.Name, name+".") })
+		return slices.ContainsFunc(packages, func(name string) bool {
+			return line.Function != nil && strings.HasPrefix(line.Function.Name, name+".")
+		})
 	})
 }

@@ -15,7 +15,8 @@ func TestHeldBy(t *testing.T) {
 		}
 		return out
 	}
-	inlined := &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: "strings.Clone"}}, {Function: &profile.Function{Name: "example.com/cache.Add"}}}}
+	inlined := &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: "strings.Clone"}},
+		{Function: &profile.Function{Name: "example.com/cache.Add"}}}}
 	given := &profile.Profile{
 		SampleType: []*profile.ValueType{{Type: "inuse_objects"}, {Type: "inuse_space"}},
 		Sample: []*profile.Sample{
@@ -28,7 +29,8 @@ func TestHeldBy(t *testing.T) {
 	if diff := cmp.Diff(4100.0, HeldBy(given, []string{"example.com/cache"})); diff != "" {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
-	if held := HeldBy(&profile.Profile{SampleType: given.SampleType[:1], Sample: given.Sample}, []string{"example.com/cache"}); held != 0 {
+	if held := HeldBy(&profile.Profile{SampleType: given.SampleType[:1], Sample: given.Sample},
+		[]string{"example.com/cache"}); held != 0 {
 		t.Errorf("another kind of profile has %v", held)
 	}
 }

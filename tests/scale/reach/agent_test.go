@@ -54,5 +54,6 @@ func (w *world) agentMemory(o *observed) Agent {
 	close(o.stop)
 	<-o.done
 	most := mebibytes(o.most.Load())
-	return Agent{MostMiB: round(most, 1), ResidentMiB: round(mebibytes(w.agentResident()), 1), Target: agentTarget, Within: most < agentTarget}
+	return Agent{MostMiB: round(most, 1), ResidentMiB: round(mebibytes(w.agentResident()), 1), Target: agentTarget,
+		Within: most < agentTarget}
 }

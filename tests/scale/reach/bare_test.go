@@ -29,13 +29,17 @@ func serveBare(target string) {
 		panic(err)
 	}
 	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: wire.LongestHold, BufferPool: wire.NewBuffers(32 << 10),
+		Rewrite: func(
+			r *httputil.ProxyRequest) {
+			r.SetURL(to)
+		}, FlushInterval: wire.LongestHold, BufferPool: wire.NewBuffers(32 << 10),
 		ModifyResponse: func(answer *http.Response) error {
 			wire.PassOn(answer)
 			return nil
 		},
 		Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableCompression: true, HTTP2: wire.HTTP2(),
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableCompression: true,
+			HTTP2: wire.HTTP2(),
 		},
 	})
 	server.EnableHTTP2 = true
@@ -51,7 +55,8 @@ func (w *world) bare() *rest.Config {
 	w.Helper()
 	agent := w.bareProxy(w.direct.Host, "GOMAXPROCS=1", "GOGC=50") // with the agent's settings
 	server := w.bareProxy(agent)
-	return unlimited(&rest.Config{Host: server, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, BearerToken: w.direct.BearerToken})
+	return unlimited(&rest.Config{Host: server, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		BearerToken: w.direct.BearerToken})
 }
 
 // bareProxy starts a bare proxy and returns its URL.

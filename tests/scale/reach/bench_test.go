@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(plane.Main(m, plane.Options{
 		Components: []string{managementplane.ControllerManager},
 		Controllers: []string{
-			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
+			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller",
+			"serviceaccount-token-controller",
 			"root-ca-certificate-publisher-controller",
 		},
 		WithoutCRDs: true,

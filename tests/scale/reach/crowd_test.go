@@ -73,7 +73,8 @@ func (w *world) crowd() (Sessions, Storm) {
 	each := func(a, b float64) float64 { return round((b-a)/agents/1024, 1) }
 	sessions := Sessions{
 		Agents: agents, LiveKiB: each(before.live, after.live), ResidentKiB: each(before.resident, after.resident),
-		Goroutines: round((after.goroutines-before.goroutines)/agents, 1), Percent: round(after.percent-before.percent, 1), Target: sessionTarget,
+		Goroutines: round((after.goroutines-before.goroutines)/agents, 1),
+		Percent:    round(after.percent-before.percent, 1), Target: sessionTarget,
 	}
 	sessions.Within = sessions.LiveKiB <= sessionTarget
 	w.say(sessions)
@@ -127,12 +128,14 @@ func (w *world) connect(tokens map[string]string) {
 			return
 		}
 		rw.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(rw, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"there is nothing"}`)
+		_, _ = io.WriteString(rw,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"there is nothing"}`)
 	}))
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	w.Cleanup(server.Close)
-	authority := w.file("crowd-ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	authority := w.file("crowd-ca",
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	account, checksum := w.file("crowd-account", []byte("nobody")), naming.CAChecksum(string(w.authority))
 	log := logrus.New()
 	log.SetOutput(io.Discard)

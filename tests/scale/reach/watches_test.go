@@ -35,14 +35,16 @@ func (w *world) watches() Watches {
 	w.Helper()
 	time.Sleep(settleFor) // wait for the cleanup after earlier reads
 	server, agent := w.share(w.server.PID(), w.agent.Process.Pid)
-	out := Watches{Watches: idleWatches, Seconds: idleFor.Seconds(), WithoutPercent: round(server+agent, 2), Target: watchesTarget}
+	out := Watches{Watches: idleWatches, Seconds: idleFor.Seconds(), WithoutPercent: round(server+agent, 2),
+		Target: watchesTarget}
 	client := w.client(w.tunnel)
 	var opening sync.WaitGroup
 	all := make([]watch.Interface, idleWatches)
 	errs := make([]error, idleWatches)
 	for i := range all {
 		opening.Go(func() {
-			all[i], errs[i] = client.CoreV1().ConfigMaps(quiet).Watch(w.Context(), metav1.ListOptions{AllowWatchBookmarks: true})
+			all[i], errs[i] = client.CoreV1().ConfigMaps(quiet).Watch(w.Context(),
+				metav1.ListOptions{AllowWatchBookmarks: true})
 		})
 	}
 	opening.Wait()
@@ -52,7 +54,8 @@ func (w *world) watches() Watches {
 	}
 	time.Sleep(settleFor)
 	server, agent = w.share(w.server.PID(), w.agent.Process.Pid)
-	out.ServerPercent, out.AgentPercent, out.Percent, out.Within = round(server, 2), round(agent, 2), round(server+agent, 2), server+agent < watchesTarget
+	out.ServerPercent, out.AgentPercent, out.Percent, out.Within = round(server, 2), round(agent, 2),
+		round(server+agent, 2), server+agent < watchesTarget
 	return out
 }
 

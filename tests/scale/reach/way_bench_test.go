@@ -44,12 +44,19 @@ func newWay(b *testing.B) *way {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	server, err := tunnel.New(tunnel.Options{
-		Cluster: func(string) (string, bool) { return reached, true }, Replica: "one", Metrics: prometheus.NewRegistry(), Log: log,
+		Cluster: func(string) (string, bool) {
+			return reached,
+				true
+		}, Replica: "one", Metrics: prometheus.NewRegistry(), Log: log,
 	})
 	check(b, err)
 	proxy, err := clusterproxy.New(clusterproxy.Options{
-		Transport: server.Transport, NotConnected: tunnel.ErrNotConnected, Log: log, Registerer: prometheus.NewRegistry(),
-		Lookup: func(string) (string, string, bool) { return "fleet-default", "reached", true }, Authenticator: everybody{}, Authorizer: everybody{},
+		Transport: server.Transport, NotConnected: tunnel.ErrNotConnected, Log: log,
+		Registerer: prometheus.NewRegistry(),
+		Lookup: func(string) (string, string, bool) {
+			return "fleet-default", "reached",
+				true
+		}, Authenticator: everybody{}, Authorizer: everybody{},
 	})
 	check(b, err)
 	mux := http.NewServeMux()
@@ -100,8 +107,10 @@ func (w *way) connect(b *testing.B, log logrus.FieldLogger) {
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	}
 	options := clusteragent.Options{
-		ServerURL: w.proxy.URL, TokenFile: file("token", "token"), CAFile: file("server-ca", authority(w.proxy)), Log: log,
-		APIServer: w.api.URL, APIServerTokenFile: file("account", "account"), APIServerCAFile: file("api-server-ca", authority(w.api)),
+		ServerURL: w.proxy.URL, TokenFile: file("token", "token"), CAFile: file("server-ca", authority(w.proxy)),
+		Log:       log,
+		APIServer: w.api.URL, APIServerTokenFile: file("account", "account"),
+		APIServerCAFile: file("api-server-ca", authority(w.api)),
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	ended := make(chan error, 1)
@@ -138,12 +147,15 @@ func (everybody) CanImpersonate(context.Context, userinfo.Info, userinfo.Info) (
 // with the API server's own answers to the same client on one connection.
 func BenchmarkWay(b *testing.B) {
 	w := newWay(b)
-	ways := []struct{ name, base string }{{"direct", w.api.URL}, {"tunnel", w.proxy.URL + clusterproxy.DefaultPrefixes()[0] + reached}}
+	ways := []struct {
+		name, base string
+	}{{"direct", w.api.URL}, {"tunnel", w.proxy.URL + clusterproxy.DefaultPrefixes()[0] + reached}}
 	for _, size := range []string{small, large} {
 		for _, way := range ways {
 			b.Run(size+"/"+way.name, func(b *testing.B) {
 				client := &http.Client{Transport: &http.Transport{
-					TLSClientConfig: &tls.Config{RootCAs: w.authorities, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, DisableCompression: true,
+					TLSClientConfig:   &tls.Config{RootCAs: w.authorities, MinVersion: tls.VersionTLS12},
+					ForceAttemptHTTP2: true, DisableCompression: true,
 				}}
 				defer client.CloseIdleConnections()
 				begin := plane.UsageOfProcess(b, os.Getpid()).CPU

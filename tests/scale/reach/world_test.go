@@ -107,7 +107,8 @@ func (w *world) fetch(path string) []byte {
 }
 
 func (w *world) ask(path string) ([]byte, error) {
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := client.Get(w.server.ServerURL + path)
 	if err != nil {
 		return nil, err
@@ -123,7 +124,8 @@ func (w *world) ask(path string) ([]byte, error) {
 // create creates a Cluster to import.
 func (w *world) create(name string) error {
 	cluster := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"namespace": w.namespace, "name": name}, "spec": map[string]any{},
+		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster",
+		"metadata": map[string]any{"namespace": w.namespace, "name": name}, "spec": map[string]any{},
 	}}
 	_, err := w.objects.Resource(clusters).Namespace(w.namespace).Create(w.Context(), cluster, metav1.CreateOptions{})
 	return err
@@ -131,7 +133,8 @@ func (w *world) create(name string) error {
 
 // tokens returns the tokens of all agents by the ID of their cluster.
 func (w *world) tokens() (map[string]string, error) {
-	all, err := w.upstream.CoreV1().Secrets(metav1.NamespaceAll).List(w.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + tokenOf})
+	all, err := w.upstream.CoreV1().Secrets(metav1.NamespaceAll).List(w.Context(),
+		metav1.ListOptions{FieldSelector: "metadata.name=" + tokenOf})
 	if err != nil {
 		return nil, err
 	}
@@ -176,9 +179,12 @@ func (w *world) join(name string) string {
 	drover, err := plane.Binary("drover")
 	w.must(err)
 	config := w.other.RESTConfig()
-	w.agent = exec.CommandContext(context.WithoutCancel(w.Context()), drover, "cluster-agent", "--server-url="+w.server.ServerURL,
-		"--token-file="+w.file("registration", []byte(token)), "--ca-checksum="+naming.CAChecksum(string(w.authority)), "--api-server="+config.Host,
-		"--api-server-ca-file="+w.file("api-server-ca", config.CAData), "--api-server-token-file="+w.file("account", []byte(account)),
+	w.agent = exec.CommandContext(context.WithoutCancel(w.Context()), drover, "cluster-agent", "--server-url="+
+		w.server.ServerURL,
+		"--token-file="+w.file("registration", []byte(token)), "--ca-checksum="+naming.CAChecksum(string(w.authority)),
+		"--api-server="+config.Host,
+		"--api-server-ca-file="+w.file("api-server-ca", config.CAData), "--api-server-token-file="+
+			w.file("account", []byte(account)),
 		"--health-address=", "--log-level=warning")
 	w.agent.Stderr = os.Stderr
 	w.agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -205,7 +211,8 @@ func (w *world) token(client kubernetes.Interface, namespace, account string) st
 	w.Helper()
 	hours := int64(3 * 60 * 60)
 	made, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(w.Context(), account,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}, metav1.CreateOptions{})
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}},
+		metav1.CreateOptions{})
 	w.must(err)
 	return made.Status.Token
 }
@@ -214,28 +221,37 @@ func (w *world) token(client kubernetes.Interface, namespace, account string) st
 // cluster. At the API server, the user is an account of the cluster itself.
 func (w *world) users(id string) {
 	w.Helper()
-	get := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{clusters.Group}, Resources: []string{clusters.Resource}}
+	get := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{clusters.Group},
+		Resources: []string{clusters.Resource}}
 	w.account(w.upstream, w.namespace, get, w.subject())
 	for _, namespace := range []string{small, large, quiet} {
-		_, err := w.downstream.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+		_, err := w.downstream.CoreV1().Namespaces().Create(w.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 		w.must(err)
 	}
 	_, err := w.downstream.CoreV1().ConfigMaps(small).Create(w.Context(),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: small}, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{})
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: small}, Data: map[string]string{"key": "value"}},
+		metav1.CreateOptions{})
 	w.must(err)
-	read := rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}
-	there := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "system:drover:serviceaccount:" + w.namespace + ":" + user}
-	w.account(w.downstream, small, read, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: small, Name: user}, there)
+	read := rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""},
+		Resources: []string{"configmaps"}}
+	there := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "system:drover:serviceaccount:" +
+		w.namespace + ":" + user}
+	w.account(w.downstream, small, read, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: small, Name: user},
+		there)
 
 	direct := w.other.RESTConfig()
-	w.direct = unlimited(&rest.Config{Host: direct.Host, TLSClientConfig: rest.TLSClientConfig{CAData: direct.CAData}, BearerToken: w.token(w.downstream, small, user)})
+	w.direct = unlimited(&rest.Config{Host: direct.Host, TLSClientConfig: rest.TLSClientConfig{CAData: direct.CAData},
+		BearerToken: w.token(w.downstream, small, user)})
 	w.tunnel = unlimited(&rest.Config{
-		Host: w.server.ServerURL + strings.TrimSuffix(clusterproxy.DefaultPrefixes()[0], "/") + "/" + id, TLSClientConfig: rest.TLSClientConfig{CAData: w.authority},
-		BearerToken: w.token(w.upstream, w.namespace, user),
+		Host:            w.server.ServerURL + strings.TrimSuffix(clusterproxy.DefaultPrefixes()[0], "/") + "/" + id,
+		TLSClientConfig: rest.TLSClientConfig{CAData: w.authority},
+		BearerToken:     w.token(w.upstream, w.namespace, user),
 	})
 	for name, config := range map[string]*rest.Config{"the API server": w.direct, "the tunnel": w.tunnel} {
 		w.await(30*time.Second, func() (string, error) { // roles take effect with a delay
-			if _, err := w.client(config).CoreV1().ConfigMaps(small).List(w.Context(), metav1.ListOptions{}); err != nil {
+			if _, err := w.client(config).CoreV1().ConfigMaps(small).List(w.Context(), metav1.ListOptions{}); err !=
+				nil {
 				return "", fmt.Errorf("request from %s: %w", name, err)
 			}
 			return "", nil
@@ -248,12 +264,15 @@ func (w *world) subject() rbacv1.Subject {
 }
 
 // account creates an account, and a role that is bound to subjects.
-func (w *world) account(client kubernetes.Interface, namespace string, rule rbacv1.PolicyRule, subjects ...rbacv1.Subject) {
+func (w *world) account(client kubernetes.Interface, namespace string, rule rbacv1.PolicyRule,
+	subjects ...rbacv1.Subject) {
 	w.Helper()
-	_, err := client.CoreV1().ServiceAccounts(namespace).Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: user}}, metav1.CreateOptions{})
+	_, err := client.CoreV1().ServiceAccounts(namespace).Create(w.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: user}}, metav1.CreateOptions{})
 	w.must(err)
 	_, err = client.RbacV1().ClusterRoles().Create(w.Context(),
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: reader}, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{})
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: reader}, Rules: []rbacv1.PolicyRule{rule}},
+		metav1.CreateOptions{})
 	w.must(err)
 	_, err = client.RbacV1().ClusterRoleBindings().Create(w.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: reader}, Subjects: subjects,

@@ -12,14 +12,25 @@ func TestOf(t *testing.T) {
 		value func(lap int, noise float64) float64
 		want  bool
 	}{
-		"flat":                             {func(int, float64) float64 { return 500 }, false},
-		"noisy":                            {func(_ int, noise float64) float64 { return 500 + 5*noise }, false},
-		"full after a while":               {func(lap int, noise float64) float64 { return 500 + 5*noise + 50*float64(min(lap, 4)) }, false},
-		"smaller and smaller":              {func(lap int, noise float64) float64 { return 5000 - 10*float64(lap) + 5*noise }, false},
-		"within the limit":                 {func(lap int, noise float64) float64 { return 5000 + float64(lap) + noise }, false},
-		"one outlier":                      {func(lap int, _ float64) float64 { return map[bool]float64{true: 5000, false: 500}[lap == 11] }, false},
-		"one leak for every tenth cluster": {func(lap int, noise float64) float64 { return 500 + 7*float64(lap) + 5*noise }, true},
-		"a leak under a swing":             {func(lap int, noise float64) float64 { return 500 + 20*float64(lap) + 20*noise }, true},
+		"flat":  {func(int, float64) float64 { return 500 }, false},
+		"noisy": {func(_ int, noise float64) float64 { return 500 + 5*noise }, false},
+		"full after a while": {func(lap int, noise float64) float64 {
+			return 500 + 5*noise + 50*float64(min(lap, 4))
+		}, false},
+		"smaller and smaller": {func(lap int, noise float64) float64 {
+			return 5000 - 10*float64(lap) + 5*noise
+		}, false},
+		"within the limit": {func(lap int, noise float64) float64 {
+			return 5000 + float64(lap) + noise
+		}, false},
+		"one outlier": {func(lap int, _ float64) float64 {
+			return map[bool]float64{true: 5000, false: 500}[lap == 11]
+		}, false},
+		"one leak for every tenth cluster": {func(lap int, noise float64) float64 {
+			return 500 + 7*float64(lap) + 5*noise
+		}, true},
+		"a leak under a swing": {func(lap int, noise float64) float64 { return 500 + 20*float64(lap) + 20*noise },
+			true},
 		"a permanent jump": {func(lap int, noise float64) float64 {
 			return map[bool]float64{true: 900, false: 500}[lap >= 10] + 5*noise
 		}, true},

@@ -15,10 +15,12 @@ func TestBalancer_Targets(t *testing.T) {
 		do   func()
 		want []string
 	}{
-		{"in order, without duplicates", func() { b.set([]string{"c:1", "a:1", "b:1", "a:1"}) }, []string{"a:1", "b:1", "c:1"}},
+		{"in order, without duplicates", func() { b.set([]string{"c:1", "a:1", "b:1", "a:1"}) },
+			[]string{"a:1", "b:1", "c:1"}},
 		{"a failed server is last", func() { b.failed("a:1") }, []string{"b:1", "c:1", "a:1"}},
 		{"an unknown server fails", func() { b.failed("x:1") }, []string{"b:1", "c:1", "a:1"}},
-		{"the server in use stays first", func() { b.set([]string{"a:1", "b:1", "d:1"}) }, []string{"b:1", "a:1", "d:1"}},
+		{"the server in use stays first", func() { b.set([]string{"a:1", "b:1", "d:1"}) },
+			[]string{"b:1", "a:1", "d:1"}},
 		{"without known servers", func() { b.set(nil) }, []string{"b:1", "a:1", "d:1"}},
 		{"the server in use is removed", func() { b.set([]string{"d:1", "a:1"}) }, []string{"a:1", "d:1"}},
 	}

@@ -29,8 +29,10 @@ const bootstrapPrefix = "/bootstrap/"
 
 // bootstrapRequired are the files that all servers of a cluster share, by their path in the server's folder.
 var bootstrapRequired = []string{
-	"tls/server-ca.crt", "tls/server-ca.key", "tls/client-ca.crt", "tls/client-ca.key", "tls/request-header-ca.crt", "tls/request-header-ca.key",
-	"tls/service.key", "tls/service.pub", "tls/etcd/server-ca.crt", "tls/etcd/server-ca.key", "tls/etcd/peer-ca.crt", "tls/etcd/peer-ca.key",
+	"tls/server-ca.crt", "tls/server-ca.key", "tls/client-ca.crt", "tls/client-ca.key", "tls/request-header-ca.crt",
+	"tls/request-header-ca.key",
+	"tls/service.key", "tls/service.pub", "tls/etcd/server-ca.crt", "tls/etcd/server-ca.key", "tls/etcd/peer-ca.crt",
+	"tls/etcd/peer-ca.key",
 }
 
 // The files for the encryption of Secrets.
@@ -83,7 +85,9 @@ func (l Layout) lacksBootstrap() (bool, error) {
 // writeMissing writes the files that this server lacks. It keeps existing files, because keys in use are never
 // replaced.
 func (b bootstrap) writeMissing(l Layout) error {
-	return b.write(l, func(name string, missing bool) bool { return missing || slices.Contains(bootstrapChanging, name) })
+	return b.write(l, func(name string, missing bool) bool {
+		return missing || slices.Contains(bootstrapChanging, name)
+	})
 }
 
 // writeChanging writes the files that change during the life of the cluster.
@@ -168,7 +172,8 @@ func (s bootstrapStore) create(ctx context.Context, data bootstrap) error {
 		return err
 	}
 	return s.members.do(ctx, func(ctx context.Context, client *clientv3.Client) error {
-		reply, err := client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.key()), "=", 0)).Then(clientv3.OpPut(s.key(), sealed)).Commit()
+		reply, err := client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.key()), "=", 0)).Then(
+			clientv3.OpPut(s.key(), sealed)).Commit()
 		if err != nil {
 			return fmt.Errorf("write bootstrap data: %w", err)
 		}

@@ -21,11 +21,16 @@ func TestBootstrap_WritesForEachPurpose(t *testing.T) {
 		write func(bootstrap, Layout) error
 		want  map[string]string
 	}{
-		"a new server":                  {nil, bootstrap.writeMissing, map[string]string{"tls/server-ca.crt": "given", config: "given"}},
-		"keys in use are kept":          {[]string{"tls/server-ca.crt", config}, bootstrap.writeMissing, map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
-		"only the changed keys":         {[]string{"tls/server-ca.crt", config}, bootstrap.writeChanging, map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
-		"a restore replaces all files":  {[]string{"tls/server-ca.crt", config}, bootstrap.writeAll, map[string]string{"tls/server-ca.crt": "given", config: "given"}},
-		"a restore removes newer files": {[]string{"cred/encryption-state.json"}, bootstrap.writeAll, map[string]string{"cred/encryption-state.json": ""}},
+		"a new server": {nil, bootstrap.writeMissing,
+			map[string]string{"tls/server-ca.crt": "given", config: "given"}},
+		"keys in use are kept": {[]string{"tls/server-ca.crt", config}, bootstrap.writeMissing,
+			map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
+		"only the changed keys": {[]string{"tls/server-ca.crt", config}, bootstrap.writeChanging,
+			map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
+		"a restore replaces all files": {[]string{"tls/server-ca.crt", config}, bootstrap.writeAll,
+			map[string]string{"tls/server-ca.crt": "given", config: "given"}},
+		"a restore removes newer files": {[]string{"cred/encryption-state.json"}, bootstrap.writeAll,
+			map[string]string{"cred/encryption-state.json": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := serverIn(t, Config{}, test.has...)
@@ -62,7 +67,8 @@ func TestBootstrap_OpensOnlyWithItsToken(t *testing.T) {
 	if _, err := openBootstrap("t2", sealed); err == nil {
 		t.Error("another token opens the bootstrap data")
 	}
-	if one, other := (bootstrapStore{token: "t1"}).key(), (bootstrapStore{token: "t2"}).key(); one == other || len(one) != len(bootstrapPrefix)+12 {
+	if one, other := (bootstrapStore{token: "t1"}).key(), (bootstrapStore{token: "t2"}).key(); one == other ||
+		len(one) != len(bootstrapPrefix)+12 {
 		t.Errorf("keys %s and %s", one, other)
 	}
 }

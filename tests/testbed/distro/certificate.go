@@ -77,7 +77,8 @@ func rotateCertificates(l Layout, names []string, now time.Time, out io.Writer) 
 		}
 	}
 	unit := map[bool]string{true: "server", false: "agent"}[server]
-	fmt.Fprintf(out, "Successfully backed up certificates to %s, please restart %s %s to rotate certificates\n", backup, l.Runtime, unit)
+	fmt.Fprintf(out, "Successfully backed up certificates to %s, please restart %s %s to rotate certificates\n", backup,
+		l.Runtime, unit)
 	return nil
 }
 

@@ -63,10 +63,14 @@ func TestRotateCertificates_MovesCertificatesOfServices(t *testing.T) {
 		gone []string
 	}{
 		"all certificates of a server": {true, nil, []string{"server/tls", "agent"}},
-		"of the API server":            {true, []string{"api-server"}, []string{"server/tls/client-kube-apiserver", "server/tls/serving-kube-apiserver"}},
-		"etcd's":                       {true, []string{"etcd"}, []string{"server/tls/etcd/client", "server/tls/etcd/server-client", "server/tls/etcd/peer-server-client"}},
-		"of a server's kubelet":        {true, []string{"kubelet"}, []string{"agent/client-kubelet", "agent/serving-kubelet"}},
-		"of two services":              {true, []string{"scheduler", "rke2-server"}, []string{"server/tls/client-scheduler", "server/tls/dynamic-cert"}},
+		"of the API server": {true, []string{"api-server"},
+			[]string{"server/tls/client-kube-apiserver", "server/tls/serving-kube-apiserver"}},
+		"etcd's": {true, []string{"etcd"},
+			[]string{"server/tls/etcd/client", "server/tls/etcd/server-client", "server/tls/etcd/peer-server-client"}},
+		"of a server's kubelet": {true, []string{"kubelet"},
+			[]string{"agent/client-kubelet", "agent/serving-kubelet"}},
+		"of two services": {true, []string{"scheduler", "rke2-server"},
+			[]string{"server/tls/client-scheduler", "server/tls/dynamic-cert"}},
 		"all certificates of a worker": {false, nil, []string{"agent"}},
 		"of a worker's kube-proxy":     {false, []string{"kube-proxy"}, []string{"agent/client-kube-proxy"}},
 	}
@@ -84,7 +88,8 @@ func TestRotateCertificates_MovesCertificatesOfServices(t *testing.T) {
 			}
 			for file, content := range before {
 				goes := slices.ContainsFunc(test.gone, func(gone string) bool {
-					return strings.TrimSuffix(strings.TrimSuffix(file, ".crt"), ".key") == gone || strings.HasPrefix(file, gone+"/") && !shared(file)
+					return strings.TrimSuffix(strings.TrimSuffix(file, ".crt"), ".key") == gone ||
+						strings.HasPrefix(file, gone+"/") && !shared(file)
 				})
 				if !goes {
 					want[file] = content
@@ -124,7 +129,8 @@ func TestIssueNode_IssuesNewCertificates(t *testing.T) {
 	l := NewLayout(K3s, t.TempDir())
 	before := certificateFiles(t, l, true)
 	after := certificateFiles(t, l, true)
-	for _, file := range []string{"client-kubelet.crt", "serving-kubelet.crt", "client-kube-proxy.crt", "client-k3s-controller.crt"} {
+	for _, file := range []string{"client-kubelet.crt", "serving-kubelet.crt", "client-kube-proxy.crt",
+		"client-k3s-controller.crt"} {
 		if file := "agent/" + file; before[file] == "" || before[file] == after[file] {
 			t.Errorf("%s has not changed", file)
 		}

@@ -27,7 +27,8 @@ func ensureServerCerts(l Layout, node Node, config Config) error {
 		return err
 	}
 	local := []string{"localhost", "127.0.0.1", "::1", node.Name, node.IP.String()}
-	api := append([]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", service}, local...)
+	api := append([]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc",
+		"kubernetes.default.svc.cluster.local", service}, local...)
 	api = append(append(api, config.TLSSAN...), config.NodeExternalIP...)
 	for _, authority := range []struct {
 		dir, name string

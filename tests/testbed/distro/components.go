@@ -52,7 +52,8 @@ func etcd(l Layout, node Node, config Config, place seat) component {
 		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", etcdMetricsPort),
 		"--cert-file=" + l.etcdTLS("server-client.crt"), "--key-file=" + l.etcdTLS("server-client.key"),
 		"--trusted-ca-file=" + l.etcdTLS("server-ca.crt"), "--client-cert-auth",
-		"--peer-cert-file=" + l.etcdTLS("peer-server-client.crt"), "--peer-key-file=" + l.etcdTLS("peer-server-client.key"),
+		"--peer-cert-file=" + l.etcdTLS("peer-server-client.crt"), "--peer-key-file=" +
+			l.etcdTLS("peer-server-client.key"),
 		"--peer-trusted-ca-file=" + l.etcdTLS("peer-ca.crt"), "--peer-client-cert-auth",
 		"--log-level=warn",
 	}, config.EtcdArg)}
@@ -73,10 +74,13 @@ func apiServer(l Layout, node Node, config Config) component {
 		"--client-ca-file=" + l.tls("client-ca.crt"),
 		"--enable-admission-plugins=NodeRestriction",
 		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", etcdClientPort),
-		"--etcd-cafile=" + l.etcdTLS("server-ca.crt"), "--etcd-certfile=" + l.etcdTLS("client.crt"), "--etcd-keyfile=" + l.etcdTLS("client.key"),
-		"--kubelet-client-certificate=" + l.tls("client-kube-apiserver.crt"), "--kubelet-client-key=" + l.tls("client-kube-apiserver.key"),
+		"--etcd-cafile=" + l.etcdTLS("server-ca.crt"), "--etcd-certfile=" + l.etcdTLS("client.crt"), "--etcd-keyfile=" +
+			l.etcdTLS("client.key"),
+		"--kubelet-client-certificate=" + l.tls("client-kube-apiserver.crt"), "--kubelet-client-key=" +
+			l.tls("client-kube-apiserver.key"),
 		"--kubelet-preferred-address-types=InternalIP,Hostname",
-		"--proxy-client-cert-file=" + l.tls("client-auth-proxy.crt"), "--proxy-client-key-file=" + l.tls("client-auth-proxy.key"),
+		"--proxy-client-cert-file=" + l.tls("client-auth-proxy.crt"), "--proxy-client-key-file=" +
+			l.tls("client-auth-proxy.key"),
 		"--requestheader-allowed-names=system:auth-proxy",
 		"--requestheader-client-ca-file=" + l.tls("request-header-ca.crt"),
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
@@ -87,13 +91,15 @@ func apiServer(l Layout, node Node, config Config) component {
 		"--service-account-key-file=" + l.tls("service.key"),
 		"--service-account-signing-key-file=" + l.tls("service.key"),
 		"--service-cluster-ip-range=" + serviceCIDR(config),
-		"--tls-cert-file=" + l.tls("serving-kube-apiserver.crt"), "--tls-private-key-file=" + l.tls("serving-kube-apiserver.key"),
+		"--tls-cert-file=" + l.tls("serving-kube-apiserver.crt"), "--tls-private-key-file=" +
+			l.tls("serving-kube-apiserver.key"),
 	}
 	if l.Runtime == K3s {
 		args = append(args, "--bind-address=127.0.0.1")
 	}
 	if config.encrypts(l.Runtime) {
-		args = append(args, "--encryption-provider-config="+l.encryptionConfig(), "--encryption-provider-config-automatic-reload=true")
+		args = append(args, "--encryption-provider-config="+l.encryptionConfig(),
+			"--encryption-provider-config-automatic-reload=true")
 	}
 	return component{program: "kube-apiserver", args: withUserArgs(args, config.APIServerArg)}
 }
@@ -101,7 +107,8 @@ func apiServer(l Layout, node Node, config Config) component {
 func controllerManager(l Layout, config Config) component {
 	kubeconfig := l.cred("controller.kubeconfig")
 	return component{program: "kube-controller-manager", needsAPI: true, args: withUserArgs([]string{
-		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--kubeconfig=" +
+			kubeconfig,
 		"--bind-address=127.0.0.1",
 		"--cluster-signing-cert-file=" + l.tls("client-ca.crt"), "--cluster-signing-key-file=" + l.tls("client-ca.key"),
 		"--controllers=*,-node-route-controller,-cloud-node-lifecycle-controller,-service-lb-controller",
@@ -116,7 +123,8 @@ func controllerManager(l Layout, config Config) component {
 func scheduler(l Layout, config Config) component {
 	kubeconfig := l.cred("scheduler.kubeconfig")
 	return component{program: "kube-scheduler", needsAPI: true, args: withUserArgs([]string{
-		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--kubeconfig=" +
+			kubeconfig,
 		"--bind-address=127.0.0.1",
 		"--leader-elect-retry-period=1s", "--leader-elect-renew-deadline=5s", "--leader-elect-lease-duration=8s",
 		"--profiling=false",

@@ -33,7 +33,8 @@ func TestDemux_SeparatesSupervisorAndAPI(t *testing.T) {
 	api := serveTLS(t, listenLocal(t), &tls.Config{Certificates: []tls.Certificate{certificate}}, say("api"))
 	shared := listenLocal(t)
 	supervisor := newQueue(shared.Addr())
-	serveTLS(t, supervisor, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}}, say("supervisor"))
+	serveTLS(t, supervisor, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}},
+		say("supervisor"))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- demux(ctx, shared, supervisor, api) }()

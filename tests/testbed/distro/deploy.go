@@ -67,7 +67,8 @@ func (r *run) deploy(ctx context.Context) error {
 		return fmt.Errorf("make client for manifests: %w", err)
 	}
 	d := &deployer{
-		folder: r.layout.manifests(), objects: objects, kinds: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kinds)), log: r.Log,
+		folder: r.layout.manifests(), objects: objects,
+		kinds: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kinds)), log: r.Log,
 		applied: map[string][sha256.Size]byte{}, failed: map[string]failure{},
 	}
 	return every(ctx, deployInterval, func() error { return d.look(ctx) })
@@ -155,7 +156,8 @@ func (d *deployer) applyObject(ctx context.Context, object *unstructured.Unstruc
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		target = d.objects.Resource(mapping.Resource).Namespace(object.GetNamespace())
 	}
-	if _, err := target.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "deploy", Force: true}); err != nil {
+	if _, err := target.Apply(ctx, object.GetName(), object,
+		metav1.ApplyOptions{FieldManager: "deploy", Force: true}); err != nil {
 		return fmt.Errorf("%s %s/%s: %w", kind.Kind, object.GetNamespace(), object.GetName(), err)
 	}
 	return nil

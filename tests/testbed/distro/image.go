@@ -79,7 +79,9 @@ func BuildImage(dir string, runtime Runtime, version, program, kube string) (str
 	if err != nil {
 		return "", err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)), nil
+	},
 		tarball.WithCompressionLevel(1), tarball.WithCompressedCaching)
 	if err != nil {
 		return "", fmt.Errorf("make installer image: %w", err)
@@ -145,7 +147,8 @@ func imageContent(files []File) ([]byte, error) {
 	var buffer bytes.Buffer
 	archive := tar.NewWriter(&buffer)
 	for _, file := range files {
-		header := &tar.Header{Name: file.Name, Mode: int64(file.Mode), Size: int64(len(file.Data)), Typeflag: tar.TypeReg}
+		header := &tar.Header{Name: file.Name, Mode: int64(file.Mode), Size: int64(len(file.Data)),
+			Typeflag: tar.TypeReg}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, fmt.Errorf("make installer image: %w", err)
 		}

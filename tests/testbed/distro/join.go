@@ -52,7 +52,8 @@ func (j joiner) asServer(ctx context.Context) (etcd []string, err error) {
 
 // insist repeats a request until it succeeds or ctx ends, and logs each new error. It tries the configured server first
 // and then the known servers. It returns the authority of the server that answered.
-func (j joiner) insist(ctx context.Context, known []string, method, path string, query url.Values, reply any) ([]byte, error) {
+func (j joiner) insist(ctx context.Context, known []string, method, path string, query url.Values, reply any) ([]byte,
+	error) {
 	server, err := url.Parse(j.config.Server)
 	if err != nil || server.Host == "" {
 		return nil, fmt.Errorf("server %q: use https://HOST:PORT", j.config.Server)
@@ -85,7 +86,8 @@ func (j joiner) insist(ctx context.Context, known []string, method, path string,
 
 // ask sends the request once. A first call accepts any certificate, as the distributions do with a token without a CA
 // hash. The second call trusts only the authority from the first call.
-func (j joiner) ask(ctx context.Context, server *url.URL, method, path string, query url.Values, reply any) ([]byte, error) {
+func (j joiner) ask(ctx context.Context, server *url.URL, method, path string, query url.Values, reply any) ([]byte,
+	error) {
 	anyone := httpClient(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{supervisorProtocol, "http/1.1"}})
 	ca, err := fetch(ctx, anyone, http.MethodGet, server.JoinPath("/cacerts"), "")
 	if err != nil {
@@ -95,7 +97,8 @@ func (j joiner) ask(ctx context.Context, server *url.URL, method, path string, q
 	if !roots.AppendCertsFromPEM(ca) {
 		return nil, errors.New("the server's certificate authority is no certificate")
 	}
-	trusted := httpClient(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{supervisorProtocol, "http/1.1"}})
+	trusted := httpClient(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{supervisorProtocol, "http/1.1"}})
 	target := server.JoinPath("/v1-"+string(j.layout.Runtime), path)
 	target.RawQuery = query.Encode()
 	body, err := fetch(ctx, trusted, method, target, j.config.Token)
@@ -136,7 +139,8 @@ func (j joiner) followServers(ctx context.Context, b *balancer) error {
 				continue
 			}
 			var servers []string
-			if _, err := j.ask(ctx, supervisor, http.MethodGet, "apiservers", nil, &servers); err == nil && len(servers) > 0 {
+			if _, err := j.ask(ctx, supervisor, http.MethodGet, "apiservers", nil, &servers); err == nil &&
+				len(servers) > 0 {
 				b.set(servers)
 				return keepChanged(j.layout.apiServers(), servers)
 			}
@@ -146,7 +150,8 @@ func (j joiner) followServers(ctx context.Context, b *balancer) error {
 }
 
 func httpClient(config *tls.Config) *http.Client {
-	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config,
+		DisableKeepAlives: true}}
 }
 
 // fetch returns a server's answer. It sends the token unless it is empty.

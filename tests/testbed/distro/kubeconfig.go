@@ -36,14 +36,17 @@ func writeKubeconfig(path, server, caFile, certBase string, embed bool) error {
 // writeServerKubeconfigs writes the admin's kubeconfig and those of a server's own components.
 func writeServerKubeconfigs(l Layout) error {
 	// The admin's file has the port that users know. The components connect to the API server directly.
-	if err := writeKubeconfig(l.adminKubeconfig(), fmt.Sprintf("https://127.0.0.1:%d", apiPort), l.tls("server-ca.crt"), l.tls("client-admin"), true); err != nil {
+	if err := writeKubeconfig(l.adminKubeconfig(), fmt.Sprintf("https://127.0.0.1:%d", apiPort), l.tls("server-ca.crt"),
+		l.tls("client-admin"), true); err != nil {
 		return err
 	}
 	inner := fmt.Sprintf("https://127.0.0.1:%d", l.serverAPIPort())
 	for file, cert := range map[string]string{
-		"admin": "client-admin", "controller": "client-controller", "scheduler": "client-scheduler", "supervisor": "client-supervisor",
+		"admin": "client-admin", "controller": "client-controller", "scheduler": "client-scheduler",
+		"supervisor": "client-supervisor",
 	} {
-		if err := writeKubeconfig(l.cred(file+".kubeconfig"), inner, l.tls("server-ca.crt"), l.tls(cert), false); err != nil {
+		if err := writeKubeconfig(l.cred(file+".kubeconfig"), inner, l.tls("server-ca.crt"), l.tls(cert), false); err !=
+			nil {
 			return err
 		}
 	}

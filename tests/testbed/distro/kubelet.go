@@ -46,7 +46,8 @@ func (r *run) images() []map[string]any {
 func (r *run) kubelet(api string) task {
 	return func(ctx context.Context) error {
 		kubeconfig := r.layout.agent("kubelet.kubeconfig")
-		if err := writeKubeconfig(kubeconfig, api, r.layout.agent("server-ca.crt"), r.layout.agent("client-kubelet"), false); err != nil {
+		if err := writeKubeconfig(kubeconfig, api, r.layout.agent("server-ca.crt"), r.layout.agent("client-kubelet"),
+			false); err != nil {
 			return err
 		}
 		config := kubeletConfig{
@@ -54,8 +55,9 @@ func (r *run) kubelet(api string) task {
 			Address: r.node.IP.String(), Port: 10250, HealthAddress: fmt.Sprintf("127.0.0.1:%d", kubeletHealth),
 			TLSCertFile: r.layout.agent("serving-kubelet.crt"), TLSKeyFile: r.layout.agent("serving-kubelet.key"),
 			ClientCAFile: r.layout.agent("client-ca.crt"), AllowedClients: []string{"system:apiserver"},
-			Images: r.images(), Labels: nodeLabels(r.config), Taints: nodeTaints(r.config), ExtraAddresses: externalAddresses(r.config),
-			ProviderID: string(r.Runtime) + "://" + r.node.Name, Version: r.Version,
+			Images: r.images(), Labels: nodeLabels(r.config), Taints: nodeTaints(r.config),
+			ExtraAddresses: externalAddresses(r.config),
+			ProviderID:     string(r.Runtime) + "://" + r.node.Name, Version: r.Version,
 		}
 		data, err := yaml.Marshal(config)
 		if err != nil {

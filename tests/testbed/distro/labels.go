@@ -39,7 +39,8 @@ func (r *run) labelRoles(ctx context.Context, client kubernetes.Interface, membe
 	if err := r.encryption.annotate(annotations); err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": roleLabels(r.config), "annotations": annotations}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": roleLabels(r.config),
+		"annotations": annotations}})
 	if err != nil {
 		return fmt.Errorf("label node: %w", err)
 	}

@@ -133,7 +133,8 @@ func (m members) remove(ctx context.Context, node, name string) error {
 	}
 	return m.do(ctx, func(ctx context.Context, client *clientv3.Client) error {
 		if i := slices.IndexFunc(list, func(member *etcdserverpb.Member) bool { return member.Name == name }); i >= 0 {
-			if _, err := client.MemberRemove(ctx, list[i].ID); err != nil && !errors.Is(err, rpctypes.ErrMemberNotFound) {
+			if _, err := client.MemberRemove(ctx, list[i].ID); err != nil &&
+				!errors.Is(err, rpctypes.ErrMemberNotFound) {
 				return fmt.Errorf("remove member %s: %w", name, err)
 			}
 		}

@@ -22,7 +22,8 @@ func (r *run) removeMembers(ctx context.Context, client kubernetes.Interface) er
 		}
 		for i := range nodes.Items {
 			node := &nodes.Items[i]
-			if node.Annotations[r.annotation("remove")] != "true" || node.Annotations[r.annotation("removed-node-name")] != "" {
+			if node.Annotations[r.annotation("remove")] != "true" ||
+				node.Annotations[r.annotation("removed-node-name")] != "" {
 				continue
 			}
 			if err := r.removeMember(ctx, client, node.Name, node.Annotations[r.annotation("node-name")]); err != nil {
@@ -37,7 +38,9 @@ func (r *run) removeMember(ctx context.Context, client kubernetes.Interface, nod
 	if err := localMembers(r.layout).remove(ctx, node, member); err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{r.annotation("removed-node-name"): member}}})
+	patch, err := json.Marshal(
+		map[string]any{
+			"metadata": map[string]any{"annotations": map[string]string{r.annotation("removed-node-name"): member}}})
 	if err != nil {
 		return err
 	}

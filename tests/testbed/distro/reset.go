@@ -42,7 +42,9 @@ func (f ServerFlags) apply(config Config) (Config, error) {
 	case f.ClusterReset && config.DisableEtcd:
 		return config, errors.New("invalid flag use; cannot use --cluster-reset with --disable-etcd")
 	case f.ClusterReset && config.Server != "":
-		return config, errors.New("cannot perform cluster-reset while server URL is set - remove server from configuration before resetting")
+		return config,
+			errors.New("cannot perform cluster-reset while server URL is set - remove server from configuration " +
+				"before resetting")
 	case f.ClusterReset && config.Token == "":
 		return config, errors.New("cannot perform cluster-reset without the token of the cluster")
 	}
@@ -146,8 +148,11 @@ func (r *run) mayReset(ctx context.Context, snapshotPath string) error {
 	if snapshotPath == "" {
 		switch _, err := os.Stat(r.layout.resetFlag()); {
 		case err == nil:
-			return fmt.Errorf("managed etcd cluster membership was previously reset, please remove the cluster-reset flag and start %s normally. "+
-				"If you need to perform another cluster reset, you must first manually delete the file at %s", r.Runtime, r.layout.resetFlag())
+			return fmt.Errorf(
+				"managed etcd cluster membership was previously reset, please remove the cluster-reset flag and "+
+					"start %s normally. "+
+					"If you need to perform another cluster reset, you must first manually delete the file at %s",
+				r.Runtime, r.layout.resetFlag())
 		case !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("look for reset flag: %w", err)
 		}
@@ -203,10 +208,12 @@ func (r *run) etcdAlone(ctx context.Context, data string, question func(context.
 	if err != nil {
 		return fmt.Errorf("read etcd member name: %w", err)
 	}
-	client, peer := fmt.Sprintf("http://127.0.0.1:%d", aloneClientPort), fmt.Sprintf("http://127.0.0.1:%d", alonePeerPort)
+	client, peer := fmt.Sprintf("http://127.0.0.1:%d", aloneClientPort),
+		fmt.Sprintf("http://127.0.0.1:%d", alonePeerPort)
 	etcd := r.program(component{program: "etcd", args: withUserArgs([]string{
 		"--name=" + string(name), "--data-dir=" + data, "--force-new-cluster",
-		"--initial-cluster=" + string(name) + "=" + peer, "--initial-advertise-peer-urls=" + peer, "--listen-peer-urls=" + peer,
+		"--initial-cluster=" + string(name) + "=" + peer, "--initial-advertise-peer-urls=" + peer,
+		"--listen-peer-urls=" + peer,
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client, "--log-level=warn",
 	}, r.config.EtcdArg)})
 	alive, end := context.WithCancelCause(ctx)

@@ -18,11 +18,13 @@ func TestServerFlags_RefuseInvalidFlags(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"a start":                      {ServerFlags{}, Config{}, ""},
-		"a reset":                      {ServerFlags{ClusterReset: true}, Config{Token: "t"}, ""},
-		"a snapshot without a reset":   {ServerFlags{RestorePath: "x"}, Config{Token: "t"}, "--cluster-reset required"},
-		"a reset of a joining server":  {ServerFlags{ClusterReset: true}, Config{Token: "t", Server: "https://a:1"}, "server URL is set"},
-		"a reset without etcd":         {ServerFlags{ClusterReset: true}, Config{Token: "t", DisableEtcd: true}, "--disable-etcd"},
+		"a start":                    {ServerFlags{}, Config{}, ""},
+		"a reset":                    {ServerFlags{ClusterReset: true}, Config{Token: "t"}, ""},
+		"a snapshot without a reset": {ServerFlags{RestorePath: "x"}, Config{Token: "t"}, "--cluster-reset required"},
+		"a reset of a joining server": {ServerFlags{ClusterReset: true}, Config{Token: "t", Server: "https://a:1"},
+			"server URL is set"},
+		"a reset without etcd": {ServerFlags{ClusterReset: true}, Config{Token: "t", DisableEtcd: true},
+			"--disable-etcd"},
 		"a reset without the token":    {ServerFlags{ClusterReset: true}, Config{}, "without the token"},
 		"S3 on the command line":       {ServerFlags{S3: true}, Config{}, "S3"},
 		"S3 in the configuration":      {ServerFlags{}, Config{EtcdS3: true}, "S3"},
@@ -30,7 +32,8 @@ func TestServerFlags_RefuseInvalidFlags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := test.flags.apply(test.config)
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 			if len(got.EtcdArg) != len(test.flags.EtcdArg)+len(test.config.EtcdArg) {
@@ -60,8 +63,9 @@ func TestAfterReset_TombstoneMovesTheDataAway(t *testing.T) {
 		wantAside int
 		wantData  bool
 	}{
-		"without a tombstone":   {Config{}, []string{"db/etcd/name", "db/etcd/voter"}, 0, true},
-		"a tombstone":           {Config{}, []string{"db/etcd/name", "db/etcd/voter", "db/etcd/tombstone", "db/reset-flag"}, 1, false},
+		"without a tombstone": {Config{}, []string{"db/etcd/name", "db/etcd/voter"}, 0, true},
+		"a tombstone": {Config{}, []string{"db/etcd/name", "db/etcd/voter", "db/etcd/tombstone",
+			"db/reset-flag"}, 1, false},
 		"a server without etcd": {Config{DisableEtcd: true}, []string{"db/etcd/tombstone", "db/etcd/name"}, 0, true},
 		"without data":          {Config{}, nil, 0, false},
 	} {

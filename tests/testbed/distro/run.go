@@ -181,7 +181,9 @@ func (r *run) program(c component) task {
 		cmd.WaitDelay = stopTimeout
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		// This program reports the readiness of the unit.
-		cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "NOTIFY_SOCKET=") })
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool {
+			return strings.HasPrefix(pair, "NOTIFY_SOCKET=")
+		})
 		if err := cmd.Run(); ctx.Err() == nil {
 			return fmt.Errorf("%s ended: %w (see %s)", c.program, errors.Join(err), path)
 		}
@@ -200,8 +202,10 @@ func (r *run) supervise(ctx context.Context, snapshots *snapshotter) error {
 	if err != nil {
 		return fmt.Errorf("read serving certificate: %w", err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout), r.encryption}.handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"}}
+	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout), r.encryption}.handler(),
+		TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	server.Handler = snapshots.before(server.Handler)
@@ -224,7 +228,8 @@ func (r *run) serveCalico(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /liveness", func(http.ResponseWriter, *http.Request) {})
-	server := &http.Server{Addr: fmt.Sprintf("127.0.0.1:%d", calicoHealth), Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: fmt.Sprintf("127.0.0.1:%d", calicoHealth), Handler: mux,
+		ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
@@ -236,7 +241,9 @@ func (r *run) serveCalico(ctx context.Context) error {
 // onceServed delays a task until the API server is ready, because some components exit if they find none.
 func onceServed(client kubernetes.Interface, t task) task {
 	return func(ctx context.Context) error {
-		if !poll(ctx, func() bool { return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil }) {
+		if !poll(ctx, func() bool {
+			return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
+		}) {
 			return nil // the node is stopping
 		}
 		return t(ctx)

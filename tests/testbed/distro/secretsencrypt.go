@@ -192,7 +192,8 @@ func (s encryptionStatus) String() string {
 	if !s.HashMatch {
 		hashes = s.HashError
 	}
-	fmt.Fprintf(&text, "Encryption Status: Enabled\nCurrent Rotation Stage: %s\nServer Encryption Hashes: %s\n\n", s.Stage, hashes)
+	fmt.Fprintf(&text, "Encryption Status: Enabled\nCurrent Rotation Stage: %s\nServer Encryption Hashes: %s\n\n",
+		s.Stage, hashes)
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "Active\tKey Type\tName\n------\t--------\t----\n *\tAES-CBC\t%s\n", s.ActiveKey)
 	for _, name := range s.InactiveKeys {

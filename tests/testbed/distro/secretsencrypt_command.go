@@ -29,7 +29,8 @@ func SecretsEncrypt(ctx context.Context, runtime Runtime, dataDir, command strin
 		_, err := io.WriteString(out, status.String())
 		return err
 	}
-	if _, err := j.ask(ctx, server, http.MethodPut, "encrypt/config", url.Values{"stage": {command}}, &struct{}{}); err != nil {
+	if _, err := j.ask(ctx, server, http.MethodPut, "encrypt/config", url.Values{"stage": {command}},
+		&struct{}{}); err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
 	done := command + " completed successfully"

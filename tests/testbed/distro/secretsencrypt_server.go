@@ -42,7 +42,8 @@ func (r *run) newSecretsEncryption(client kubernetes.Interface) *secretsEncrypti
 		return nil
 	}
 	return &secretsEncryption{
-		layout: r.layout, node: r.node, client: client, store: bootstrapStore{localMembers(r.layout), r.config.Token}, log: r.Log, requests: make(chan struct{}, 1),
+		layout: r.layout, node: r.node, client: client, store: bootstrapStore{localMembers(r.layout), r.config.Token},
+		log: r.Log, requests: make(chan struct{}, 1),
 	}
 }
 
@@ -112,7 +113,8 @@ func (e *secretsEncryption) status(ctx context.Context) (encryptionStatus, error
 	if err != nil {
 		return encryptionStatus{}, err
 	}
-	status := encryptionStatus{Enable: new(true), Stage: encryption{State: states[e.node.Name]}.stage(), ActiveKey: keys[0].Name, HashMatch: true}
+	status := encryptionStatus{Enable: new(true), Stage: encryption{State: states[e.node.Name]}.stage(),
+		ActiveKey: keys[0].Name, HashMatch: true}
 	for _, key := range keys[1:] {
 		status.InactiveKeys = append(status.InactiveKeys, key.Name)
 	}
@@ -188,11 +190,13 @@ func (e *secretsEncryption) replace(ctx context.Context, by encryption) error {
 
 // mark writes a state on the server's node.
 func (e *secretsEncryption) mark(ctx context.Context, state string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{e.annotation(): state}}})
+	patch, err := json.Marshal(
+		map[string]any{"metadata": map[string]any{"annotations": map[string]string{e.annotation(): state}}})
 	if err != nil {
 		return fmt.Errorf("encode state of encryption: %w", err)
 	}
-	_, err = e.client.CoreV1().Nodes().Patch(ctx, e.node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err = e.client.CoreV1().Nodes().Patch(ctx, e.node.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{})
 	return err
 }
 

@@ -96,11 +96,15 @@ func TestEncryption_RefusesWhileServersDisagree(t *testing.T) {
 		states map[string]string
 		want   string
 	}{
-		"another server is behind":        {map[string]string{"a": e.State, "b": newKeysAt(t, stageStart).State}, "hash does not match between a and b"},
-		"another server has other keys":   {map[string]string{"a": other.State, "b": e.State}, "hash does not match between a and b"},
+		"another server is behind": {map[string]string{"a": e.State, "b": newKeysAt(t, stageStart).State},
+			"hash does not match between a and b"},
+		"another server has other keys": {map[string]string{"a": other.State, "b": e.State},
+			"hash does not match between a and b"},
 		"another server has not reported": {map[string]string{"a": e.State, "b": ""}, "node b has no encryption hash"},
-		"the file differs":                {map[string]string{"a": other.State, "b": other.State}, "invalid hash: " + other.hash() + " found on node a"},
-		"a running reencryption":          {map[string]string{"a": stageReencryptActive + "-" + e.hash()}, "incorrect stage: reencrypt_active found on node a"},
+		"the file differs": {map[string]string{"a": other.State, "b": other.State}, "invalid hash: " +
+			other.hash() + " found on node a"},
+		"a running reencryption": {map[string]string{"a": stageReencryptActive + "-" + e.hash()},
+			"incorrect stage: reencrypt_active found on node a"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +122,8 @@ func TestEncryptionStatus_Text(t *testing.T) {
 	}{
 		"none": {encryptionStatus{}, "Encryption Status: Disabled, no configuration file found\n"},
 		"two keys, and different servers": {
-			encryptionStatus{Enable: new(true), Stage: stagePrepare, ActiveKey: "aescbckey", InactiveKeys: []string{secondKey}, HashError: "hash does not match between a and b"},
+			encryptionStatus{Enable: new(true), Stage: stagePrepare, ActiveKey: "aescbckey",
+				InactiveKeys: []string{secondKey}, HashError: "hash does not match between a and b"},
 			`Encryption Status: Enabled
 Current Rotation Stage: prepare
 Server Encryption Hashes: hash does not match between a and b

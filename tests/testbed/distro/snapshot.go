@@ -81,13 +81,16 @@ func (f snapshotFolder) list() ([]snapshotFile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list snapshots: %w", err)
 		}
-		file := snapshotFile{Name: info.Name(), Location: "file://" + f.path(info.Name()), Size: info.Size(), Created: createdAt(info)}
+		file := snapshotFile{Name: info.Name(), Location: "file://" + f.path(info.Name()), Size: info.Size(),
+			Created: createdAt(info)}
 		if file.Metadata, err = f.readMetadata(info.Name()); err != nil {
 			return nil, err
 		}
 		files = append(files, file)
 	}
-	slices.SortStableFunc(files, func(a, b snapshotFile) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(files, func(a, b snapshotFile) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	})
 	return files, nil
 }
 
@@ -116,7 +119,8 @@ func (f snapshotFolder) readMetadata(name string) (map[string]string, error) {
 }
 
 // save writes a snapshot of this server's etcd.
-func (f snapshotFolder) save(ctx context.Context, m members, name string, now time.Time, metadata map[string]string) (string, error) {
+func (f snapshotFolder) save(ctx context.Context, m members, name string, now time.Time,
+	metadata map[string]string) (string, error) {
 	name = f.prefix(name) + strconv.FormatInt(now.Unix(), 10)
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return "", fmt.Errorf("make folder of snapshots: %w", err)
@@ -162,7 +166,9 @@ func (f snapshotFolder) prune(name string, keep int) ([]string, error) {
 	if err != nil || keep < 1 {
 		return nil, err
 	}
-	files = slices.DeleteFunc(files, func(file snapshotFile) bool { return !strings.HasPrefix(file.Name, f.prefix(name)) })
+	files = slices.DeleteFunc(files, func(file snapshotFile) bool {
+		return !strings.HasPrefix(file.Name, f.prefix(name))
+	})
 	var removed []string
 	for _, file := range files[:max(0, len(files)-keep)] {
 		if err := f.remove(file.Name); err != nil {

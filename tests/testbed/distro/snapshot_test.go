@@ -22,7 +22,8 @@ func snapshotsIn(t *testing.T, names ...string) *snapshotter {
 	t.Helper()
 	l := NewLayout(RKE2, t.TempDir())
 	node := Node{Name: "n1"}
-	s := &snapshotter{run: &run{Options: Options{Runtime: RKE2, Log: io.Discard}, layout: l, node: node, config: Config{Token: "t1"}}, folder: l.snapshots(node, Config{})}
+	s := &snapshotter{run: &run{Options: Options{Runtime: RKE2, Log: io.Discard}, layout: l, node: node,
+		config: Config{Token: "t1"}}, folder: l.snapshots(node, Config{})}
 	for _, name := range names {
 		if err := localfile.Write(s.folder.path(name), []byte("12345")); err != nil {
 			t.Fatal(err)
@@ -46,13 +47,17 @@ func (s *snapshotter) names(t *testing.T) []string {
 
 func TestObjectName(t *testing.T) {
 	for name, test := range map[string]struct{ file, node, want string }{
-		"as requested":                           {"on-demand-n1-1795694402", "n1", "local-on-demand-n1-1795694402-56338f"},
-		"capitals":                               {"Before-n1-1795694402", "n1", "local-before-n1-1795694402-c99b0d"},
-		"with invalid characters":                {"my_own-n1.example-1795694402", "n1.example", "local-etcd-snapshot-n1-1795694402-df6f07"},
-		"another node's file with the same name": {"on-demand-n1-1795694402", "n2", "local-on-demand-n1-1795694402-a577ee"},
+		"as requested": {"on-demand-n1-1795694402", "n1",
+			"local-on-demand-n1-1795694402-56338f"},
+		"capitals": {"Before-n1-1795694402", "n1", "local-before-n1-1795694402-c99b0d"},
+		"with invalid characters": {"my_own-n1.example-1795694402", "n1.example",
+			"local-etcd-snapshot-n1-1795694402-df6f07"},
+		"another node's file with the same name": {"on-demand-n1-1795694402", "n2",
+			"local-on-demand-n1-1795694402-a577ee"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := snapshotFile{Name: test.file, Location: "file:///var/lib/rancher/rke2/server/db/snapshots/" + test.file, Created: time.Unix(1795694402, 0)}
+			file := snapshotFile{Name: test.file, Location: "file:///var/lib/rancher/rke2/server/db/snapshots/" +
+				test.file, Created: time.Unix(1795694402, 0)}
 			if got := objectName(file, test.node); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
@@ -61,7 +66,8 @@ func TestObjectName(t *testing.T) {
 }
 
 func TestSnapshotFolder_KeepsTheLastOfAName(t *testing.T) {
-	there := []string{"on-demand-n1-9", "on-demand-n1-100", "on-demand-n1-20", "other-n1-1", "on-demand-n1-extra-2", "by-hand", "on-demand-n1-200.part"}
+	there := []string{"on-demand-n1-9", "on-demand-n1-100", "on-demand-n1-20", "other-n1-1", "on-demand-n1-extra-2",
+		"by-hand", "on-demand-n1-200.part"}
 	for name, test := range map[string]struct {
 		keep int
 		want []string
@@ -144,7 +150,8 @@ func TestReconcile_ObjectsMatchTheFiles(t *testing.T) {
 		metadata, _, _ := unstructured.NestedString(item.Object, "spec", "metadata", "spec")
 		got[name] = size + metadata
 	}
-	if diff := cmp.Diff(map[string]string{"on-demand-n1-1": "5", "on-demand-n1-2": "5whole", "on-demand-n2-0": "0"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"on-demand-n1-1": "5", "on-demand-n1-2": "5whole", "on-demand-n2-0": "0"},
+		got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 }
@@ -157,7 +164,8 @@ func TestSnapshots_UseTheConfiguredFolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := l.snapshots(Node{Name: "n1"}, Config{EtcdSnapshotDir: test.configured})
-			if got, metadata := f.path("x"), f.metadata("x"); got != filepath.FromSlash(test.want) || metadata != filepath.FromSlash(test.metadata) {
+			if got, metadata := f.path("x"), f.metadata("x"); got != filepath.FromSlash(test.want) ||
+				metadata != filepath.FromSlash(test.metadata) {
 				t.Errorf("got %s and %s", got, metadata)
 			}
 		})

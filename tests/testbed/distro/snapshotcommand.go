@@ -60,7 +60,8 @@ type snapshotter struct {
 }
 
 func (r *run) newSnapshotter(client kubernetes.Interface) *snapshotter {
-	s := &snapshotter{run: r, client: client, folder: r.layout.snapshots(r.node, r.config), changed: make(chan struct{}, 1)}
+	s := &snapshotter{run: r, client: client, folder: r.layout.snapshots(r.node, r.config),
+		changed: make(chan struct{}, 1)}
 	s.wake()
 	return s
 }
@@ -151,7 +152,8 @@ func (s *snapshotter) carryOut(ctx context.Context, request SnapshotRequest) (re
 func (s *snapshotter) metadata(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	found, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, string(s.Runtime)+"-etcd-snapshot-extra-metadata", metav1.GetOptions{})
+	found, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, string(s.Runtime)+
+		"-etcd-snapshot-extra-metadata", metav1.GetOptions{})
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
 			fmt.Fprintf(s.Log, "failed to get extra metadata of snapshot: %v\n", err)
@@ -192,14 +194,16 @@ func (reply snapshotReply) print(out io.Writer, request SnapshotRequest) error {
 	return table.Flush()
 }
 
-func askSnapshot(ctx context.Context, l Layout, token string, request SnapshotRequest) (reply snapshotReply, err error) {
+func askSnapshot(ctx context.Context, l Layout, token string, request SnapshotRequest) (reply snapshotReply,
+	err error) {
 	ca, err := os.ReadFile(l.tls("server-ca.crt"))
 	if err != nil {
 		return reply, fmt.Errorf("read the server's authority: %w", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	client := httpClient(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{supervisorProtocol, "http/1.1"}})
+	client := httpClient(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{supervisorProtocol, "http/1.1"}})
 	client.Timeout = 0 // a snapshot may take any time
 	body, err := json.Marshal(request)
 	if err != nil {

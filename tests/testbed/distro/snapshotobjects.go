@@ -24,8 +24,10 @@ import (
 var snapshotDefinition []byte
 
 var (
-	definitionsResource   = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	snapshotFilesResource = schema.GroupVersionResource{Group: "k3s.cattle.io", Version: "v1", Resource: "etcdsnapshotfiles"}
+	definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
+	snapshotFilesResource = schema.GroupVersionResource{Group: "k3s.cattle.io", Version: "v1",
+		Resource: "etcdsnapshotfiles"}
 )
 
 func (r *run) dynamicClient() (dynamic.Interface, error) {
@@ -47,7 +49,8 @@ func (r *run) installDefinition(ctx context.Context) error {
 		return fmt.Errorf("read definition of snapshot files: %w", err)
 	}
 	r.insist(ctx, "install definition of snapshot files", func() error {
-		_, err := objects.Resource(definitionsResource).Apply(ctx, definition.GetName(), definition, metav1.ApplyOptions{FieldManager: string(r.Runtime), Force: true})
+		_, err := objects.Resource(definitionsResource).Apply(ctx, definition.GetName(), definition,
+			metav1.ApplyOptions{FieldManager: string(r.Runtime), Force: true})
 		return err
 	})
 	return nil
@@ -79,7 +82,9 @@ func (s *snapshotter) followFiles(ctx context.Context) error {
 			return nil
 		case <-s.changed:
 		}
-		s.insist(ctx, "list snapshots in the cluster", func() error { return s.reconcile(ctx, objects.Resource(snapshotFilesResource)) })
+		s.insist(ctx, "list snapshots in the cluster", func() error {
+			return s.reconcile(ctx, objects.Resource(snapshotFilesResource))
+		})
 	}
 }
 

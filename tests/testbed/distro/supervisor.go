@@ -53,9 +53,10 @@ func (s supervisor) handler() http.Handler {
 	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "pong") })
 	mux.HandleFunc("GET /db/info", s.databaseInfo)
 	mux.HandleFunc("POST "+base+"/node", s.with([]string{s.config.Token, s.config.AgentToken}, s.admitNode))
-	mux.HandleFunc("GET "+base+"/apiservers", s.with([]string{s.config.Token, s.config.AgentToken}, func(ctx context.Context, _ url.Values) (any, error) {
-		return s.members.apiServers(ctx)
-	}))
+	mux.HandleFunc("GET "+base+"/apiservers", s.with([]string{s.config.Token, s.config.AgentToken},
+		func(ctx context.Context, _ url.Values) (any, error) {
+			return s.members.apiServers(ctx)
+		}))
 	mux.HandleFunc("GET "+base+"/server", s.with([]string{s.config.Token}, s.admitServer))
 	mux.HandleFunc("GET "+base+"/encrypt/status", s.with([]string{s.config.Token}, s.encryption.answerStatus))
 	mux.HandleFunc("PUT "+base+"/encrypt/config", s.with([]string{s.config.Token}, s.encryption.answerCommand))

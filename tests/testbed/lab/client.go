@@ -38,7 +38,8 @@ func NewClient(address, token string, ca []byte) (*Client, error) {
 // Create creates a machine, or returns the existing one with that name. The tag may be empty.
 func (c *Client) Create(ctx context.Context, name, authorizedKey, tag string) (Machine, error) {
 	var m Machine
-	return m, c.call(ctx, http.MethodPost, "/v1/machines", createRequest{Name: name, AuthorizedKey: authorizedKey, Tag: tag}, &m)
+	return m, c.call(ctx, http.MethodPost, "/v1/machines", createRequest{Name: name, AuthorizedKey: authorizedKey,
+		Tag: tag}, &m)
 }
 
 // Get returns a machine, or an error that is ErrNotFound.
@@ -54,7 +55,8 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 
 // SetPower turns a machine on or off.
 func (c *Client) SetPower(ctx context.Context, name string, power Power, atOnce bool) error {
-	return c.call(ctx, http.MethodPost, "/v1/machines/"+url.PathEscape(name)+"/power", powerRequest{Power: power, AtOnce: atOnce}, nil)
+	return c.call(ctx, http.MethodPost, "/v1/machines/"+url.PathEscape(name)+"/power",
+		powerRequest{Power: power, AtOnce: atOnce}, nil)
 }
 
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {

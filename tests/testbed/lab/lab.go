@@ -62,7 +62,8 @@ type Lab struct {
 // that should run but do not.
 func Open(ctx context.Context, config Config) (*Lab, error) {
 	if len(config.Name) > 20 || !validName.MatchString(config.Name) {
-		return nil, fmt.Errorf("%w: lab name %q: use at most 20 lower-case letters, digits and dashes", ErrInvalid, config.Name)
+		return nil, fmt.Errorf("%w: lab name %q: use at most 20 lower-case letters, digits and dashes", ErrInvalid,
+			config.Name)
 	}
 	l := newLab(config)
 	if err := os.MkdirAll(filepath.Join(l.dir, "machines"), 0o700); err != nil {
@@ -137,7 +138,8 @@ func (l *Lab) MachineNamespace(machine string) string { return l.machineNamespac
 // tag may be empty.
 func (l *Lab) Create(ctx context.Context, name, authorizedKey, tag string) (Machine, error) {
 	if !validName.MatchString(name) {
-		return Machine{}, fmt.Errorf("%w: machine name %q: use lower-case letters, digits and dashes, at most 63", ErrInvalid, name)
+		return Machine{}, fmt.Errorf("%w: machine name %q: use lower-case letters, digits and dashes, at most 63",
+			ErrInvalid, name)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -122,7 +122,8 @@ func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string)
 	if _, err := os.Stat(key); err == nil {
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", m.Name, "-f", key).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", m.Name, "-f",
+		key).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("make host key of %s: %w: %s", m.Name, err, out)
 	}
@@ -171,7 +172,8 @@ func (l *Lab) start(m *Machine, groups []string) error {
 	for _, bind := range l.binds {
 		args = append(args, "--bind-ro="+bind)
 	}
-	console, err := os.OpenFile(filepath.Join(l.folder(m.Name), "console.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	console, err := os.OpenFile(filepath.Join(l.folder(m.Name), "console.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		return fmt.Errorf("open console of %s: %w", m.Name, err)
 	}
@@ -348,7 +350,8 @@ func (l *Lab) Exec(ctx context.Context, name, command string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(pid), "--all", "sh", "-c", command).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(pid), "--all", "sh", "-c",
+		command).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
 

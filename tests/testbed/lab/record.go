@@ -73,7 +73,9 @@ func (r *record) open() ([]entry, error) {
 		if json.Unmarshal(scanner.Bytes(), &e) != nil {
 			continue // a run was killed while it wrote the last line, so the thing does not exist yet
 		}
-		entries = slices.DeleteFunc(entries, func(other entry) bool { return other.Kind == e.Kind && other.Name == e.Name })
+		entries = slices.DeleteFunc(entries, func(other entry) bool {
+			return other.Kind == e.Kind && other.Name == e.Name
+		})
 		if !e.Removed {
 			entries = append(entries, e)
 		}

@@ -55,8 +55,10 @@ func (d *Driver) GetCreateFlags() []mcnflag.Flag {
 	return []mcnflag.Flag{
 		mcnflag.StringFlag{Name: "nspawn-url", Usage: "Address of the lab, https://HOST:PORT", EnvVar: "NSPAWN_URL"},
 		mcnflag.StringFlag{Name: "nspawn-token", Usage: "Token of the lab", EnvVar: "NSPAWN_TOKEN"},
-		mcnflag.StringFlag{Name: "nspawn-ca", Usage: "Certificate authority of the lab, base64 of PEM", EnvVar: "NSPAWN_CA"},
-		mcnflag.StringFlag{Name: "nspawn-tag", Usage: "Any text, kept with the machine in the lab", EnvVar: "NSPAWN_TAG"},
+		mcnflag.StringFlag{Name: "nspawn-ca", Usage: "Certificate authority of the lab, base64 of PEM",
+			EnvVar: "NSPAWN_CA"},
+		mcnflag.StringFlag{Name: "nspawn-tag", Usage: "Any text, kept with the machine in the lab",
+			EnvVar: "NSPAWN_TAG"},
 	}
 }
 

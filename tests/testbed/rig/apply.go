@@ -51,7 +51,8 @@ func (r *Rig) Apply(ctx context.Context, manifest []byte) error {
 		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 			resource = objects.Resource(mapping.Resource).Namespace(object.GetNamespace())
 		}
-		if _, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "kubectl", Force: true}); err != nil {
+		if _, err := resource.Apply(ctx, object.GetName(), object,
+			metav1.ApplyOptions{FieldManager: "kubectl", Force: true}); err != nil {
 			return fmt.Errorf("apply %s %s: %w", kind.Kind, object.GetName(), err)
 		}
 	}
@@ -62,7 +63,8 @@ func (r *Rig) Apply(ctx context.Context, manifest []byte) error {
 func (r *Rig) KubectlApply(ctx context.Context, forwarded *Forwarded, file string) error {
 	kubectl := filepath.Join(r.Bin, "kubectl")
 	arguments := []string{
-		"--kubeconfig", forwarded.ManagementKubeconfig, "--cache-dir", filepath.Join(r.Dir, "kubectl-cache"), "apply", "-f", file,
+		"--kubeconfig", forwarded.ManagementKubeconfig, "--cache-dir", filepath.Join(r.Dir, "kubectl-cache"), "apply",
+		"-f", file,
 	}
 	kinds, cancel := context.WithTimeout(ctx, objectTimeout)
 	defer cancel()

@@ -35,7 +35,8 @@ func (r *Rig) prepareCloud(ctx context.Context) error {
 		return fmt.Errorf("create the client: %w", err)
 	}
 	for _, name := range []string{credentialNamespace, clusterNamespace} {
-		_, err := clients.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := clients.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create the namespace: %w", err)
 		}
@@ -61,7 +62,8 @@ func (r *Rig) prepareCloud(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
-	if _, err := objects.Resource(nodeDrivers).Apply(ctx, driverName, r.nodeDriver(), metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
+	if _, err := objects.Resource(nodeDrivers).Apply(ctx, driverName, r.nodeDriver(),
+		metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
 		return fmt.Errorf("register node driver: %w", err)
 	}
 	return r.awaitKind(ctx, objects)
@@ -84,7 +86,8 @@ func (r *Rig) nodeDriver() *unstructured.Unstructured {
 func (r *Rig) awaitKind(ctx context.Context, objects dynamic.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	configs := objects.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1", Resource: driverName + "configs"})
+	configs := objects.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1",
+		Resource: driverName + "configs"})
 	var last error
 	if err := poll(ctx, func() (bool, error) {
 		_, last = configs.Namespace(clusterNamespace).List(ctx, metav1.ListOptions{Limit: 1})
@@ -95,7 +98,8 @@ func (r *Rig) awaitKind(ctx context.Context, objects dynamic.Interface) error {
 			return fmt.Errorf("node driver %s has no kind of machine configs: %w", driverName, last)
 		}
 		conditions, _, _ := unstructured.NestedSlice(driver.Object, "status", "conditions")
-		return fmt.Errorf("node driver %s has no kind of machine configs: %w; its conditions: %v", driverName, last, conditions)
+		return fmt.Errorf("node driver %s has no kind of machine configs: %w; its conditions: %v", driverName, last,
+			conditions)
 	}
 	return nil
 }

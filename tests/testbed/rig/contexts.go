@@ -29,7 +29,8 @@ func singleContext(name string, cluster *clientcmdapi.Cluster, user *clientcmdap
 // with the same name and keeps the user's current context.
 func (o Options) mergeContext(name string, from *clientcmdapi.Config) error {
 	return o.editUserKubeconfig(func(config *clientcmdapi.Config) {
-		config.Clusters[name], config.AuthInfos[name], config.Contexts[name] = from.Clusters[name], from.AuthInfos[name], from.Contexts[name]
+		config.Clusters[name], config.AuthInfos[name], config.Contexts[name] = from.Clusters[name],
+			from.AuthInfos[name], from.Contexts[name]
 	})
 }
 

@@ -26,11 +26,14 @@ contexts: [{name: work, context: {cluster: work, user: work}}]
 		added, removed  []string
 		current, failed string
 	}{
-		"without a kubeconfig":                {files: []string{""}, added: []string{"drover-q"}},
-		"with a kubeconfig of other clusters": {files: []string{another}, added: []string{"drover-q", "work"}, removed: []string{"work"}, current: "work"},
-		"with several kubeconfigs":            {files: []string{"", another}, added: []string{"drover-q", "work"}, removed: []string{"work"}, current: "work"},
+		"without a kubeconfig": {files: []string{""}, added: []string{"drover-q"}},
+		"with a kubeconfig of other clusters": {files: []string{another}, added: []string{"drover-q", "work"},
+			removed: []string{"work"}, current: "work"},
+		"with several kubeconfigs": {files: []string{"", another}, added: []string{"drover-q", "work"},
+			removed: []string{"work"}, current: "work"},
 		"an older context of that name": {
-			files: []string{strings.ReplaceAll(another, "work", "drover-q")}, added: []string{"drover-q"}, current: "drover-q",
+			files: []string{strings.ReplaceAll(another, "work", "drover-q")}, added: []string{"drover-q"},
+			current: "drover-q",
 		},
 		"with an invalid kubeconfig": {files: []string{"clusters: {"}, failed: "read your kubeconfig"},
 	} {
@@ -52,7 +55,8 @@ contexts: [{name: work, context: {cluster: work, user: work}}]
 			}
 			t.Setenv("KUBECONFIG", strings.Join(paths, string(filepath.ListSeparator)))
 			o := Options{Name: "q", Owner: &Owner{UID: os.Geteuid(), GID: os.Getegid()}}
-			one := singleContext("drover-q", &clientcmdapi.Cluster{Server: "https://127.0.0.1:16443"}, &clientcmdapi.AuthInfo{Token: "token"})
+			one := singleContext("drover-q", &clientcmdapi.Cluster{Server: "https://127.0.0.1:16443"},
+				&clientcmdapi.AuthInfo{Token: "token"})
 			if err := o.mergeContext("drover-q", one); test.failed != "" {
 				if err == nil || !strings.Contains(err.Error(), test.failed) {
 					t.Fatalf("got error %v, want %q", err, test.failed)
@@ -63,7 +67,8 @@ contexts: [{name: work, context: {cluster: work, user: work}}]
 			}
 			config := userKubeconfig(t)
 			if diff := cmp.Diff(test.added, names(config)); diff != "" || config.CurrentContext != test.current {
-				t.Errorf("the current context is %q, want %q; contexts (-want +got):\n%s", config.CurrentContext, test.current, diff)
+				t.Errorf("the current context is %q, want %q; contexts (-want +got):\n%s", config.CurrentContext,
+					test.current, diff)
 			}
 			if got := config.Clusters["drover-q"].Server; got != "https://127.0.0.1:16443" {
 				t.Errorf("the context has the server %s", got)

@@ -32,7 +32,8 @@ func (r *Rig) Explain(ctx context.Context, cluster string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if object, err := objects.Resource(clusters).Namespace(clusterNamespace).Get(ctx, cluster, metav1.GetOptions{}); err == nil {
+	if object, err := objects.Resource(clusters).Namespace(clusterNamespace).Get(ctx, cluster,
+		metav1.GetOptions{}); err == nil {
 		explainConditions(&out, "cluster "+cluster, object)
 	}
 	list, err := machinesOf(ctx, objects, cluster)
@@ -44,7 +45,8 @@ func (r *Rig) Explain(ctx context.Context, cluster string) string {
 		fmt.Fprintf(&out, "plans: %v\n", err)
 	}
 	for _, machine := range list {
-		out.WriteString(explainMachine(machineFacts{Machine: machine, Plan: plans[machine.GetName()], Console: r.console(machine)}))
+		out.WriteString(explainMachine(machineFacts{Machine: machine, Plan: plans[machine.GetName()],
+			Console: r.console(machine)}))
 	}
 	explainPods(ctx, clients, &out)
 	return out.String()
@@ -103,9 +105,11 @@ func explainPods(ctx context.Context, clients kubernetes.Interface, out *strings
 // podOutput returns the end of a pod's output, below a line that names the pod.
 func podOutput(ctx context.Context, clients kubernetes.Interface, pod *corev1.Pod) string {
 	lines := int64(mostLines)
-	log, err := clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	log, err := clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(
+		ctx)
 	if err != nil {
 		log = []byte(err.Error())
 	}
-	return fmt.Sprintf("pod %s (%s):\n%s\n", pod.Name, cmp.Or(string(pod.Status.Phase), "unknown"), lastLines(string(log)))
+	return fmt.Sprintf("pod %s (%s):\n%s\n", pod.Name, cmp.Or(string(pod.Status.Phase), "unknown"),
+		lastLines(string(log)))
 }

@@ -53,11 +53,14 @@ func (p *Progress) done() {
 }
 
 func machinesOf(ctx context.Context, objects dynamic.Interface, cluster string) ([]unstructured.Unstructured, error) {
-	list, err := objects.Resource(machines).Namespace(clusterNamespace).List(ctx, metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/cluster-name=" + cluster})
+	list, err := objects.Resource(machines).Namespace(clusterNamespace).List(ctx,
+		metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/cluster-name=" + cluster})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int {
+		return cmp.Compare(a.GetName(), b.GetName())
+	})
 	return list.Items, nil
 }
 
@@ -89,7 +92,8 @@ func (r *Rig) DeleteCluster(ctx context.Context, name string) error {
 		_, err := resource.Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	}); err != nil {
-		return fmt.Errorf("delete cluster %s: %w: %w\n%s", name, errStillThere, err, r.Explain(context.WithoutCancel(ctx), name))
+		return fmt.Errorf("delete cluster %s: %w: %w\n%s", name, errStillThere, err,
+			r.Explain(context.WithoutCancel(ctx), name))
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func (r *Rig) Forward(ctx context.Context, cluster string) (*Forwarded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
-	if f.ManagementKubeconfig, f.Management, err = f.open(ctx, r.managementContext(), managementPort, data); err != nil {
+	if f.ManagementKubeconfig, f.Management, err = f.open(ctx, r.managementContext(), managementPort, data); err !=
+		nil {
 		f.Close()
 		return nil, err
 	}
@@ -67,7 +68,8 @@ func (f *Forwarded) AwaitCluster(ctx context.Context) error {
 	defer cancel()
 	var data []byte
 	if err := poll(bounded, func() (bool, error) {
-		secret, err := clients.CoreV1().Secrets(clusterNamespace).Get(bounded, f.cluster+"-kubeconfig", metav1.GetOptions{})
+		secret, err := clients.CoreV1().Secrets(clusterNamespace).Get(bounded, f.cluster+"-kubeconfig",
+			metav1.GetOptions{})
 		if err != nil {
 			return false, nil //nolint:nilerr // not there yet
 		}

@@ -66,7 +66,8 @@ func serveLab(l *lab.Lab, dir, bin string) (*labAPI, error) {
 	files := http.NewServeMux()
 	files.HandleFunc("GET /"+driverFile, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, driver) })
 	for port, server := range map[int]*http.Server{
-		7443: {Handler: l.Handler(token), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}},
+		7443: {Handler: l.Handler(token), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate},
+			MinVersion: tls.VersionTLS12}},
 		7080: {Handler: files},
 	} {
 		listener, err := lab.ListenIn(l.Namespace(), fmt.Sprintf("%s:%d", lab.Gateway, port))

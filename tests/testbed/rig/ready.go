@@ -47,7 +47,8 @@ func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) e
 		return err // the caller has canceled
 	}
 	if err != nil {
-		return fmt.Errorf("cluster %s did not become ready: %w\n%s", name, err, r.Explain(context.WithoutCancel(ctx), name)+f.failures())
+		return fmt.Errorf("cluster %s did not become ready: %w\n%s", name, err,
+			r.Explain(context.WithoutCancel(ctx), name)+f.failures())
 	}
 	return nil
 }
@@ -77,7 +78,8 @@ type failure struct {
 
 // noteFailures stores the output of pods that have failed since the last check.
 func (f *follower) noteFailures(ctx context.Context) {
-	pods, err := f.clients.CoreV1().Pods(clusterNamespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=" + string(corev1.PodFailed)})
+	pods, err := f.clients.CoreV1().Pods(clusterNamespace).List(ctx,
+		metav1.ListOptions{FieldSelector: "status.phase=" + string(corev1.PodFailed)})
 	if err != nil {
 		return // the next check sees them
 	}
@@ -94,7 +96,8 @@ func (f *follower) failures() string {
 	if len(f.failed) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d pods failed; the output of the last one:\n%s", len(f.failed), f.failed[len(f.failed)-1].output)
+	return fmt.Sprintf("%d pods failed; the output of the last one:\n%s", len(f.failed),
+		f.failed[len(f.failed)-1].output)
 }
 
 func (r *Rig) follow(name string) (*follower, error) {

@@ -22,7 +22,8 @@ const shortestSecret = 6
 // Names of secrets, and the forms in which programs print them.
 var (
 	secretName = regexp.MustCompile(`(?i)token|passw|secret|credential|auth|key(-data)?$`)
-	secretPair = regexp.MustCompile(`(?i)([\w.-]*(?:token|passw\w*|secret|credential|key-data|authorization)[\w.-]*["']?\s*[:=]\s*["']?(?:(?:bearer|basic)\s+)?)[^\s"',]+`)
+	secretPair = regexp.MustCompile(
+		`(?i)([\w.-]*(?:token|passw\w*|secret|credential|key-data|authorization)[\w.-]*["']?\s*[:=]\s*["']?(?:(?:bearer|basic)\s+)?)[^\s"',]+`)
 	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
 	assignment = regexp.MustCompile(`^(?:--)?([\w.-]+)=(.+)$`)
 )

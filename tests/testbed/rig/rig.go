@@ -150,7 +150,8 @@ func (r *Rig) startServer(ctx context.Context) error {
 		return fmt.Errorf("find iproute2: %w", err)
 	}
 	return r.supervisor.Start(ctx, supervise.Child{
-		Name: serverName, Path: path, Args: args, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")},
+		Name: serverName, Path: path, Args: args,
+		Env:   []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")},
 		Ready: r.serverReady, Grace: stopTimeout,
 	})
 }

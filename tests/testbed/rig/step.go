@@ -63,7 +63,8 @@ func (m machineFacts) step() (step, title, output string) {
 		return "its agent applies its plan" + malformed, console, m.Console
 	case !state.Healthy:
 		name, text := lastOutput(state, state.Output)
-		return "its plan is applied, but these probes do not pass: " + strings.Join(state.UnhealthyProbes(), ", ") + malformed, name, text
+		return "its plan is applied, but these probes do not pass: " + strings.Join(state.UnhealthyProbes(), ", ") +
+			malformed, name, text
 	default:
 		return "its plan is applied and no probe fails" + malformed, "", ""
 	}
@@ -71,7 +72,8 @@ func (m machineFacts) step() (step, title, output string) {
 
 // reported reports whether an agent has ever written to the plan Secret.
 func reported(state nodeplan.State) bool {
-	return state.AppliedChecksum != "" || state.FailedChecksum != "" || state.FailureCount > 0 || len(state.ProbeStatuses) > 0 ||
+	return state.AppliedChecksum != "" || state.FailedChecksum != "" || state.FailureCount > 0 ||
+		len(state.ProbeStatuses) > 0 ||
 		state.Phase != "" && state.Phase != nodeplan.PhasePending
 }
 
@@ -83,7 +85,8 @@ func lastOutput(state nodeplan.State, outputs map[string][]byte) (title, text st
 	}
 	for _, one := range state.Plan.Instructions {
 		if output := outputs[one.Name]; len(output) > 0 {
-			title, text = "the output of instruction "+one.Name, strings.TrimSpace(string(output)+"\n"+string(outputs[nodeplan.OutputAgentError]))
+			title, text = "the output of instruction "+one.Name,
+				strings.TrimSpace(string(output)+"\n"+string(outputs[nodeplan.OutputAgentError]))
 		}
 	}
 	return title, redact(text, state.Plan)

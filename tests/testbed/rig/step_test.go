@@ -19,10 +19,12 @@ import (
 func testPlan() plan.NodePlan {
 	config := `{"token": "join-token-of-the-cluster", "node-label": ["harmless=visible-label"], "etcd-s3-secret-key": "s3-secret-value"}`
 	return plan.NodePlan{
-		Files: []plan.File{{Path: "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml", Content: base64.StdEncoding.EncodeToString([]byte(config))}},
+		Files: []plan.File{{Path: "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml",
+			Content: base64.StdEncoding.EncodeToString([]byte(config))}},
 		Instructions: []plan.OneTimeInstruction{
 			{CommonInstruction: plan.CommonInstruction{Name: "idempotence", Command: "/bin/sh"}, SaveOutput: true},
-			{CommonInstruction: plan.CommonInstruction{Name: "install", Env: []string{"INSTALL_K3S_EXEC=server", "CATTLE_AGENT_TOKEN=environment-token"}}},
+			{CommonInstruction: plan.CommonInstruction{Name: "install",
+				Env: []string{"INSTALL_K3S_EXEC=server", "CATTLE_AGENT_TOKEN=environment-token"}}},
 		},
 	}
 }
@@ -34,7 +36,8 @@ func planSecret(t *testing.T, reported map[string]string, outputs map[string]map
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "one-machine-plan"}, Data: map[string][]byte{nodeplan.KeyPlan: encoded}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "one-machine-plan"},
+		Data: map[string][]byte{nodeplan.KeyPlan: encoded}}
 	for key, value := range reported {
 		secret.Data[key] = []byte(strings.ReplaceAll(value, "<current>", nodeplan.Checksum(encoded)))
 	}
@@ -61,7 +64,8 @@ func TestExplainMachine(t *testing.T) {
 	for i := range 50 {
 		long = append(long, fmt.Sprintf("line %d", i))
 	}
-	failed := map[string]string{nodeplan.KeyFailedChecksum: "<current>", nodeplan.KeyFailureCount: "3", nodeplan.KeyFailureThreshold: "3"}
+	failed := map[string]string{nodeplan.KeyFailedChecksum: "<current>", nodeplan.KeyFailureCount: "3",
+		nodeplan.KeyFailureThreshold: "3"}
 	tests := map[string]struct {
 		machine   unstructured.Unstructured
 		plan      *corev1.Secret
@@ -71,20 +75,24 @@ func TestExplainMachine(t *testing.T) {
 	}{
 		"a new machine has neither a plan nor a console": {
 			machine: testMachine("Pending", "waiting for infrastructure"),
-			want:    "machine one: has no plan yet, its phase is pending\nmachine one: Ready is False: waiting for infrastructure\n",
+			want: "machine one: has no plan yet, its phase is pending\nmachine one: Ready is False: waiting for " +
+				"infrastructure\n",
 		},
 		"a machine that has not reported has only its console": {
 			machine: testMachine("Provisioning", "waiting for the agent"),
 			plan:    planSecret(t, nil, nil),
 			console: "\x1b[0;32m  OK  \x1b[0m Started ssh.\r\ncurl: (7) could not connect\r\n",
-			want: "machine one: its agent has not reported on its plan yet\nmachine one: Ready is False: waiting for the agent\n" +
+			want: "machine one: its agent has not reported on its plan yet\nmachine one: Ready is False: waiting " +
+				"for the agent\n" +
 				"machine one, its console ends with:\n[0;32m  OK  [0m Started ssh.\ncurl: (7) could not connect\n",
 		},
 		"a failed plan shows its failed instruction, without secrets": {
 			machine: testMachine("Provisioning", "plan failed"),
 			plan: planSecret(t, failed, map[string]map[string][]byte{nodeplan.KeyFailedOutput: {
 				"idempotence": []byte("done before"), "long-gone": []byte("of a former plan"),
-				"install": []byte("using join-token-of-the-cluster and s3-secret-value for visible-label\npassword: typed-by-hand\nk3s: exit 1"),
+				"install": []byte(
+					"using join-token-of-the-cluster and s3-secret-value for visible-label\npassword: " +
+						"typed-by-hand\nk3s: exit 1"),
 			}}),
 			console: "console of long ago",
 			want: "machine one: its plan failed 3 times\nmachine one: Ready is False: plan failed\n" +
@@ -102,14 +110,17 @@ func TestExplainMachine(t *testing.T) {
 		"an applied plan shows its last output and failing probes": {
 			machine: testMachine("Running", "waiting for probes"),
 			plan: planSecret(t, map[string]string{
-				nodeplan.KeyAppliedChecksum: "<current>", nodeplan.KeyProbeStatuses: `{"kubelet":{"healthy":true},"etcd":{"healthy":false}}`,
+				nodeplan.KeyAppliedChecksum: "<current>",
+				nodeplan.KeyProbeStatuses:   `{"kubelet":{"healthy":true},"etcd":{"healthy":false}}`,
 			}, map[string]map[string][]byte{nodeplan.KeyAppliedOutput: {"idempotence": []byte("ran")}}),
-			want: "machine one: its plan is applied, but these probes do not pass: etcd\nmachine one: Ready is False: waiting for probes\n" +
+			want: "machine one: its plan is applied, but these probes do not pass: etcd\nmachine one: Ready is " +
+				"False: waiting for probes\n" +
 				"machine one, the output of instruction idempotence ends with:\nran\n",
 		},
 		"a machine with an applied plan needs no output": {
 			machine: testMachine("Running", ""),
-			plan:    planSecret(t, map[string]string{nodeplan.KeyAppliedChecksum: "<current>", nodeplan.KeyProbeStatuses: `{"etcd":{"healthy":true}}`}, nil),
+			plan: planSecret(t, map[string]string{nodeplan.KeyAppliedChecksum: "<current>",
+				nodeplan.KeyProbeStatuses: `{"etcd":{"healthy":true}}`}, nil),
 			console: "console",
 			want:    "machine one: its plan is applied and no probe fails\n",
 		},
@@ -118,14 +129,17 @@ func TestExplainMachine(t *testing.T) {
 			plan: planSecret(t, failed, map[string]map[string][]byte{
 				nodeplan.KeyFailedOutput: {"install": []byte(strings.Join(long, "\n"))},
 			}),
-			want: "machine one: its plan failed 3 times\nmachine one, the output of instruction install ends with:\n" + strings.Join(long[30:], "\n") + "\n",
+			want: "machine one: its plan failed 3 times\nmachine one, the output of instruction install ends with:\n" +
+				strings.Join(long[30:], "\n") + "\n",
 		},
 		"an unreadable output is reported": {
 			machine: testMachine("Provisioning", ""),
 			plan: planSecret(t, map[string]string{
-				nodeplan.KeyFailedChecksum: "<current>", nodeplan.KeyFailureCount: "1", nodeplan.KeyFailedOutput: "not gzip",
+				nodeplan.KeyFailedChecksum: "<current>", nodeplan.KeyFailureCount: "1",
+				nodeplan.KeyFailedOutput: "not gzip",
 			}, nil),
-			want: "machine one: its plan failed 1 times (malformed key \"failed-output\" of plan secret fleet-default/one-machine-plan: " +
+			want: "machine one: its plan failed 1 times (malformed key \"failed-output\" of plan secret " +
+				"fleet-default/one-machine-plan: " +
 				"must be gzip-compressed JSON of the documented form)\n",
 		},
 	}
@@ -142,8 +156,11 @@ func TestExplainMachine(t *testing.T) {
 func TestRedact_RemovesWhatLooksLikeASecret(t *testing.T) {
 	key := "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----"
 	certified := plan.NodePlan{
-		Files:        []plan.File{{Content: base64.StdEncoding.EncodeToString([]byte("tls-bundle: |\n  " + key + "\n"))}},
-		Instructions: []plan.OneTimeInstruction{{CommonInstruction: plan.CommonInstruction{Args: []string{"--token=argument-token", "--level=argument-level"}}}},
+		Files: []plan.File{
+			{Content: base64.StdEncoding.EncodeToString([]byte("tls-bundle: |\n  " + key + "\n"))}},
+		Instructions: []plan.OneTimeInstruction{
+			{CommonInstruction: plan.CommonInstruction{Args: []string{"--token=argument-token",
+				"--level=argument-level"}}}},
 	}
 	for text, want := range map[string]string{
 		"before " + key + " after":                       "before (hidden) after",

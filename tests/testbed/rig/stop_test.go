@@ -20,10 +20,14 @@ func TestInPodFolder(t *testing.T) {
 		line []string
 		want bool
 	}{
-		"a shim":                           {[]string{"/proc/self/exe", "process-shim", dir + "/kubelet/pods/uid/containers/main/0"}, true},
-		"a container before its program":   {[]string{"/proc/self/exe", "process-init", dir + "/kubelet/pods/uid/containers/main/0/spec.json"}, true},
-		"a shim of another rig":            {[]string{"/proc/self/exe", "process-shim", "/data/drover-two/kubelet/pods/uid/containers/main/0"}, false},
-		"the kubelet itself":               {[]string{"drover-kube", "process-kubelet", "--config=" + dir + "/kubelet/config.json"}, false},
+		"a shim": {[]string{"/proc/self/exe", "process-shim",
+			dir + "/kubelet/pods/uid/containers/main/0"}, true},
+		"a container before its program": {[]string{"/proc/self/exe", "process-init",
+			dir + "/kubelet/pods/uid/containers/main/0/spec.json"}, true},
+		"a shim of another rig": {[]string{"/proc/self/exe", "process-shim",
+			"/data/drover-two/kubelet/pods/uid/containers/main/0"}, false},
+		"the kubelet itself": {[]string{"drover-kube", "process-kubelet", "--config=" + dir +
+			"/kubelet/config.json"}, false},
 		"a viewer of a file in the folder": {[]string{"less", dir + "/kubelet/pods/uid/log"}, false},
 		"a kernel thread":                  {nil, false},
 	} {

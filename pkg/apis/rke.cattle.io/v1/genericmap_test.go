@@ -18,13 +18,18 @@ func TestGenericMap_JSON(t *testing.T) {
 		want map[string]any
 		out  string
 	}{
-		"absent stays absent":           {in: `{}`, want: nil, out: `{}`},
-		"null counts as absent":         {in: `{"map":null}`, want: nil, out: `{}`},
-		"empty stays empty":             {in: `{"map":{}}`, want: map[string]any{}, out: `{"map":{}}`},
-		"whole numbers stay whole":      {in: `{"map":{"a":9007199254740993}}`, want: map[string]any{"a": int64(9007199254740993)}, out: `{"map":{"a":9007199254740993}}`},
-		"fractions, nulls and nesting":  {in: `{"map":{"a":[1.5,null,{"b":false}]}}`, want: map[string]any{"a": []any{1.5, nil, map[string]any{"b": false}}}, out: `{"map":{"a":[1.5,null,{"b":false}]}}`},
-		"keys are written sorted":       {in: `{"map":{"b":"1","a":"2"}}`, want: map[string]any{"a": "2", "b": "1"}, out: `{"map":{"a":"2","b":"1"}}`},
-		"a bare object without members": {in: `{"map":{"a":{}}}`, want: map[string]any{"a": map[string]any{}}, out: `{"map":{"a":{}}}`},
+		"absent stays absent":   {in: `{}`, want: nil, out: `{}`},
+		"null counts as absent": {in: `{"map":null}`, want: nil, out: `{}`},
+		"empty stays empty":     {in: `{"map":{}}`, want: map[string]any{}, out: `{"map":{}}`},
+		"whole numbers stay whole": {in: `{"map":{"a":9007199254740993}}`,
+			want: map[string]any{"a": int64(9007199254740993)}, out: `{"map":{"a":9007199254740993}}`},
+		"fractions, nulls and nesting": {in: `{"map":{"a":[1.5,null,{"b":false}]}}`,
+			want: map[string]any{"a": []any{1.5, nil, map[string]any{"b": false}}},
+			out:  `{"map":{"a":[1.5,null,{"b":false}]}}`},
+		"keys are written sorted": {in: `{"map":{"b":"1","a":"2"}}`, want: map[string]any{"a": "2", "b": "1"},
+			out: `{"map":{"a":"2","b":"1"}}`},
+		"a bare object without members": {in: `{"map":{"a":{}}}`, want: map[string]any{"a": map[string]any{}},
+			out: `{"map":{"a":{}}}`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,11 +69,13 @@ func TestGenericMap_RefusesOtherTypes(t *testing.T) {
 
 func TestGenericMap_DeepCopySharesNothing(t *testing.T) {
 	original := GenericMap{Data: map[string]any{
-		"list": []any{map[string]any{"a": int64(1)}}, "texts": []string{"x"}, "int": 1, "int32": int32(2), "float32": float32(0.5), "null": nil,
+		"list": []any{map[string]any{"a": int64(1)}}, "texts": []string{"x"}, "int": 1, "int32": int32(2),
+		"float32": float32(0.5), "null": nil,
 	}}
 	duplicate := original.DeepCopy()
 	want := map[string]any{
-		"list": []any{map[string]any{"a": int64(1)}}, "texts": []any{"x"}, "int": int64(1), "int32": int64(2), "float32": 0.5, "null": nil,
+		"list": []any{map[string]any{"a": int64(1)}}, "texts": []any{"x"}, "int": int64(1), "int32": int64(2),
+		"float32": 0.5, "null": nil,
 	}
 	if !reflect.DeepEqual(duplicate.Data, want) {
 		t.Errorf("want %#v, got %#v", want, duplicate.Data)

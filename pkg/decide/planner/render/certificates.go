@@ -17,8 +17,9 @@ const rotationKey = "certificate-rotation"
 // control plane also has those of a worker.
 var (
 	workerServices       = []string{"rke2-server", "k3s-server", "api-server", "kubelet", "kube-proxy", "auth-proxy"}
-	controlPlaneServices = []string{"controller-manager", "scheduler", "rke2-controller", "k3s-controller", "admin", "cloud-controller", "supervisor"}
-	etcdServices         = []string{"etcd", "kubelet", "k3s-server", "rke2-server", "supervisor"}
+	controlPlaneServices = []string{"controller-manager", "scheduler", "rke2-controller", "k3s-controller", "admin",
+		"cloud-controller", "supervisor"}
+	etcdServices = []string{"etcd", "kubelet", "k3s-server", "rke2-server", "supervisor"}
 	// agentServices are the services that the distribution can rotate on a node without the server.
 	agentServices = []string{"kubelet", "kube-proxy", "rke2-controller", "k3s-controller"}
 )
@@ -26,7 +27,8 @@ var (
 // CertificateServices returns the sorted names of services that a certificate rotation can name, including those of
 // only one distribution.
 func CertificateServices() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(workerServices, controlPlaneServices, etcdServices))))
+	return slices.Compact(
+		slices.Sorted(slices.Values(slices.Concat(workerServices, controlPlaneServices, etcdServices))))
 }
 
 // RotatesCertificates reports whether a rotation concerns a node with these roles. No services means all.
@@ -40,7 +42,8 @@ func RotatesCertificates(roles Roles, services []string) bool {
 	case len(services) == 0:
 		return true
 	}
-	return (roles.Worker || roles.ControlPlane) && has(workerServices) || roles.ControlPlane && has(controlPlaneServices) || roles.ETCD && has(etcdServices)
+	return (roles.Worker || roles.ControlPlane) && has(workerServices) || roles.ControlPlane &&
+		has(controlPlaneServices) || roles.ETCD && has(etcdServices)
 }
 
 // UnknownServices returns the services that the distribution's `certificate rotate` does not know and rejects.
@@ -99,7 +102,8 @@ func (n Node) rotated(roles Roles, services []string) (named []string, some bool
 
 // removeComponentCertificates removes the certificates that the controller manager and the scheduler generated in a
 // directory, because `certificate rotate` does not know them. It keeps a certificate that the user provides.
-func (n Node) removeComponentCertificates(have plan.NodePlan, services []string, attempt string) []plan.OneTimeInstruction {
+func (n Node) removeComponentCertificates(have plan.NodePlan, services []string,
+	attempt string) []plan.OneTimeInstruction {
 	config := n.configOf(have)
 	var out []plan.OneTimeInstruction
 	for _, c := range []struct {
@@ -108,11 +112,13 @@ func (n Node) removeComponentCertificates(have plan.NodePlan, services []string,
 	}{{"controller-manager", "rm-kcm", distro.ControllerManager()}, {"scheduler", "rm-ks", distro.Scheduler()}} {
 		args := listOf(config[c.component.ArgKey])
 		dir := argValue(args, "cert-dir")
-		if len(services) > 0 && !slices.Contains(services, c.service) || dir == "" || argValue(args, "tls-cert-file") != "" {
+		if len(services) > 0 && !slices.Contains(services, c.service) || dir == "" || argValue(args, "tls-cert-file") !=
+			"" {
 			continue
 		}
 		remove := func(what, file string) {
-			out = append(out, n.Idempotent(rotationKey+"/"+c.key+"-"+what, attempt, Command{Name: "rm", Args: []string{"-f", file}}))
+			out = append(out, n.Idempotent(rotationKey+"/"+c.key+"-"+what, attempt,
+				Command{Name: "rm", Args: []string{"-f", file}}))
 		}
 		remove("cert", path.Join(dir, c.component.Name+".crt"))
 		remove("key", path.Join(dir, c.component.Name+".key"))

@@ -111,7 +111,8 @@ func TestVersions_TheLastTwoAreKept(t *testing.T) {
 	if names := known.Names(); len(names) < 1 || known.Newest() != render.Version || !known.Knows(render.Version1) {
 		t.Errorf("versions %v, newest %s", names, known.Newest())
 	}
-	if names := newer.Names(); len(names) != len(known.Names())+1 || newer.Newest() != "newer" || !newer.Knows(known.Newest()) {
+	if names := newer.Names(); len(names) != len(known.Names())+1 || newer.Newest() != "newer" ||
+		!newer.Knows(known.Newest()) {
 		t.Errorf("with another version: %v", names)
 	}
 	if known.Knows("newer") {
@@ -218,7 +219,8 @@ func corpusInputs(t *testing.T, file string) map[string]render.Input {
 	}
 	for _, object := range desired {
 		if md, ok := object.(*clusterv1.MachineDeployment); ok {
-			addPlaces(out, common, md.Spec.Template.Labels[rkev1.MachinePoolNameLabel], md.Spec.Template.Labels, md.Spec.Template.Annotations, true)
+			addPlaces(out, common, md.Spec.Template.Labels[rkev1.MachinePoolNameLabel], md.Spec.Template.Labels,
+				md.Spec.Template.Annotations, true)
 		}
 	}
 	if len(out) == 0 {
@@ -227,21 +229,25 @@ func corpusInputs(t *testing.T, file string) map[string]render.Input {
 			for _, role := range roles {
 				labels["rke.cattle.io/"+role+"-role"] = "true"
 			}
-			addPlaces(out, common, strings.Join(roles, "+"), labels, map[string]string{rkev1.AddressAnnotation: "203.0.113.7"}, false)
+			addPlaces(out, common, strings.Join(roles, "+"), labels,
+				map[string]string{rkev1.AddressAnnotation: "203.0.113.7"}, false)
 		}
 	}
 	return out
 }
 
-func addPlaces(out map[string]render.Input, in render.Input, name string, labels, annotations map[string]string, provisioned bool) {
+func addPlaces(out map[string]render.Input, in render.Input, name string, labels, annotations map[string]string,
+	provisioned bool) {
 	is := func(label string) bool { return labels[label] == "true" }
 	in.Machine = render.Machine{
 		Namespace: in.ControlPlane.Namespace, Name: "machine-of-" + name, UID: "0b5c8f0e-1111-2222-3333-444455556666",
 		Labels: labels, Annotations: annotations, Windows: labels[rkev1.CattleOSLabel] == "windows",
-		Roles: render.Roles{ETCD: is(rkev1.EtcdRoleLabel), ControlPlane: is(rkev1.ControlPlaneRoleLabel), Worker: is(rkev1.WorkerRoleLabel)},
+		Roles: render.Roles{ETCD: is(rkev1.EtcdRoleLabel), ControlPlane: is(rkev1.ControlPlaneRoleLabel),
+			Worker: is(rkev1.WorkerRoleLabel)},
 	}
 	if provisioned {
-		in.Machine.Provisioned, in.Machine.Driver = true, &render.Driver{Name: "driver", IPAddress: "203.0.113.7", PrivateIPAddress: "10.0.0.7"}
+		in.Machine.Provisioned, in.Machine.Driver = true, &render.Driver{Name: "driver", IPAddress: "203.0.113.7",
+			PrivateIPAddress: "10.0.0.7"}
 	}
 	joins := in
 	joins.JoinURL = distro.RuntimeOf(in.ControlPlane.Spec.KubernetesVersion).JoinURL("10.0.0.1")
@@ -257,9 +263,11 @@ func addPlaces(out map[string]render.Input, in render.Input, name string, labels
 func readExample(t *testing.T, file string) (topology.Input, render.Objects) {
 	t.Helper()
 	in := topology.Input{
-		MachineConfigs: map[topology.ConfigRef]*unstructured.Unstructured{}, Schemas: map[string]*mgmtv3.DynamicSchemaSpec{}, Credentials: map[string]bool{},
+		MachineConfigs: map[topology.ConfigRef]*unstructured.Unstructured{},
+		Schemas:        map[string]*mgmtv3.DynamicSchemaSpec{}, Credentials: map[string]bool{},
 	}
-	objects := render.Objects{Secrets: map[types.NamespacedName]render.Secret{}, ConfigMaps: map[types.NamespacedName]render.ConfigMap{}}
+	objects := render.Objects{Secrets: map[types.NamespacedName]render.Secret{},
+		ConfigMaps: map[types.NamespacedName]render.ConfigMap{}}
 	for _, document := range build.Manifest(t, file) {
 		switch kind := document.GetKind(); {
 		case kind == "Cluster":
@@ -268,11 +276,13 @@ func readExample(t *testing.T, file string) (topology.Input, render.Objects) {
 		case kind == "Secret":
 			secret := &corev1.Secret{}
 			convert(t, document, secret)
-			objects.Secrets[keyOf(document)] = render.Secret{Type: secret.Type, Annotations: secret.Annotations, Data: bytesOf(secret.StringData)}
+			objects.Secrets[keyOf(document)] = render.Secret{Type: secret.Type, Annotations: secret.Annotations,
+				Data: bytesOf(secret.StringData)}
 		case kind == "ConfigMap":
 			config := &corev1.ConfigMap{}
 			convert(t, document, config)
-			objects.ConfigMaps[keyOf(document)] = render.ConfigMap{Annotations: config.Annotations, Data: bytesOf(config.Data)}
+			objects.ConfigMaps[keyOf(document)] = render.ConfigMap{Annotations: config.Annotations,
+				Data: bytesOf(config.Data)}
 		case strings.HasSuffix(kind, "Config"):
 			ref := topology.ConfigRef{APIVersion: document.GetAPIVersion(), Kind: kind, Name: document.GetName()}
 			in.MachineConfigs[ref] = document

@@ -20,10 +20,15 @@ func TestDecodeDriver(t *testing.T) {
 		want *render.Driver
 	}{
 		"nothing saved yet": {},
-		"an absolute path":  {data: packed.Archive(map[string]string{"/home/machine/machines/demo-pool-1/config.json": driverConfig}), want: want},
-		"a relative path":   {data: packed.Archive(map[string]string{"management-state/node/machines/demo-pool-1/config.json": driverConfig}), want: want},
+		"an absolute path": {
+			data: packed.Archive(map[string]string{"/home/machine/machines/demo-pool-1/config.json": driverConfig}),
+			want: want},
+		"a relative path": {
+			data: packed.Archive(
+				map[string]string{"management-state/node/machines/demo-pool-1/config.json": driverConfig}), want: want},
 		"among other files": {data: packed.Archive(map[string]string{
-			"machines/demo-pool-1/id_rsa": "PASSWORD", "machines/demo-pool-1/config.json": driverConfig, "certs/config.json": "{",
+			"machines/demo-pool-1/id_rsa": "PASSWORD", "machines/demo-pool-1/config.json": driverConfig,
+			"certs/config.json": "{",
 		}), want: want},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,11 +51,14 @@ func TestDecodeDriver_Malformed(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"not gzip":         {[]byte("PASSWORD"), "must be a gzip archive"},
-		"truncated":        {whole[:len(whole)/2], "must be a tar archive"},
-		"no configuration": {packed.Archive(map[string]string{"machines/config.json": driverConfig}), "machines/<name>/config.json"},
-		"not JSON":         {packed.Archive(map[string]string{"machines/a/config.json": "PASSWORD"}), "not valid JSON"},
-		"another type":     {packed.Archive(map[string]string{"machines/a/config.json": `{"Driver":{"IPAddress":["PASSWORD"]}}`}), "field Driver.IPAddress"},
+		"not gzip":  {[]byte("PASSWORD"), "must be a gzip archive"},
+		"truncated": {whole[:len(whole)/2], "must be a tar archive"},
+		"no configuration": {packed.Archive(map[string]string{"machines/config.json": driverConfig}),
+			"machines/<name>/config.json"},
+		"not JSON": {packed.Archive(map[string]string{"machines/a/config.json": "PASSWORD"}), "not valid JSON"},
+		"another type": {
+			packed.Archive(map[string]string{"machines/a/config.json": `{"Driver":{"IPAddress":["PASSWORD"]}}`}),
+			"field Driver.IPAddress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -44,7 +44,8 @@ func (n Node) SecretsEncryptWork(command string, reached []string, attempt strin
 		Attempt:   attempt,
 		Files:     []plan.File{step, file},
 		Instructions: []plan.OneTimeInstruction{
-			n.Idempotent(keysKey+"/"+command, attempt, Command{Name: "/bin/sh", Args: args, Env: []string{n.dataDirEnv()}}),
+			n.Idempotent(keysKey+"/"+command, attempt,
+				Command{Name: "/bin/sh", Args: args, Env: []string{n.dataDirEnv()}}),
 			{CommonInstruction: status, SaveOutput: true},
 		},
 		Periodic: []plan.PeriodicInstruction{{CommonInstruction: status, PeriodSeconds: statusPeriod}},
@@ -84,7 +85,8 @@ func (n Node) secretsEncryptStatus(attempt, stage string) (plan.File, plan.Commo
 	if stage != "" {
 		args = append(args, stage)
 	}
-	return file, plan.CommonInstruction{Name: SecretsEncryptStatus, Command: "/bin/sh", Args: args, Env: []string{containerdEndpoint, n.dataDirEnv()}}
+	return file, plan.CommonInstruction{Name: SecretsEncryptStatus, Command: "/bin/sh", Args: args,
+		Env: []string{containerdEndpoint, n.dataDirEnv()}}
 }
 
 // RotationStage reads the stage of a rotation from the output of [SecretsEncryptStatus] for an attempt. It is empty

@@ -45,7 +45,8 @@ func (n Node) WithEtcdProof(p plan.NodePlan, proof EtcdProof) plan.NodePlan {
 	prove := plan.OneTimeInstruction{SaveOutput: true, CommonInstruction: plan.CommonInstruction{
 		Name: EtcdProofInstruction, Command: "/bin/sh", Args: []string{
 			"-c", etcdHealthyShell, EtcdProofInstruction,
-			strings.Join(n.etcdMetrics(append(slices.Clone(proof.Before), p)), " "), fmt.Sprintf("https://%s:%d", n.Loopback, distro.EtcdClientPort),
+			strings.Join(n.etcdMetrics(append(slices.Clone(proof.Before), p)), " "),
+			fmt.Sprintf("https://%s:%d", n.Loopback, distro.EtcdClientPort),
 			done, delivery, strconv.Itoa(proof.Others),
 			n.Dirs.ServerTLS("etcd/client.crt"), n.Dirs.ServerTLS("etcd/client.key"), strconv.Itoa(etcdProofTries),
 		},
@@ -82,7 +83,8 @@ func (n Node) etcdMetrics(plans []plan.NodePlan) []string {
 // metricsAt is the address at which the node reaches a listener, empty for an invalid URL.
 func metricsAt(listen, loopback string) string {
 	at, err := url.Parse(strings.TrimSpace(listen))
-	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Port() == "" || !hostName.MatchString(at.Hostname()) {
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Port() == "" ||
+		!hostName.MatchString(at.Hostname()) {
 		return ""
 	}
 	return fmt.Sprintf("%s://%s:%s", at.Scheme, reachedAt(at.Hostname(), loopback), at.Port())

@@ -52,7 +52,8 @@ func (m member) startTLS(t *testing.T, node render.Node) (url string) {
 		t.Fatal(err)
 	}
 	for name, block := range map[string]*pem.Block{
-		"etcd/client.crt": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, "etcd/client.key": {Type: "PRIVATE KEY", Bytes: key},
+		"etcd/client.crt": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
+		"etcd/client.key": {Type: "PRIVATE KEY", Bytes: key},
 	} {
 		file := node.Dirs.ServerTLS(name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -126,17 +127,22 @@ func TestEtcdProof_FailsWithoutEnoughHealthyMembers(t *testing.T) {
 		others int
 		want   string
 	}{
-		"three healthy members":                          {member{known: 2, active: 2}, 2, enough},
-		"one of three is stopped":                        {member{known: 2, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
-		"one of five is stopped":                         {member{known: 4, active: 3}, 4, enough},
-		"two of five are stopped":                        {member{known: 4, active: 2}, 4, "connected to 2 of 4 other members, and needs 3"},
-		"two healthy members":                            {member{known: 1, active: 1}, 1, enough},
-		"one of two is stopped":                          {member{known: 1}, 1, "connected to 0 of 1 other members, and needs 1"},
-		"a removed member is stopped":                    {member{known: 3, active: 2}, 2, "connected to 2 of 3 other members, and needs 3"},
-		"a version without peer metrics":                 {member{known: -1, active: 2}, 2, enough},
-		"a version without peer metrics, one stopped":    {member{known: -1, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
-		"it has no quorum":                               {member{known: 2, active: 2, noQuorum: true}, 2, "does not say on http://"},
-		"it answers nothing":                             {member{silent: true}, 2, "does not tell how many members"},
+		"three healthy members": {member{known: 2, active: 2}, 2, enough},
+		"one of three is stopped": {member{known: 2, active: 1}, 2,
+			"connected to 1 of 2 other members, and needs 2"},
+		"one of five is stopped": {member{known: 4, active: 3}, 4, enough},
+		"two of five are stopped": {member{known: 4, active: 2}, 4,
+			"connected to 2 of 4 other members, and needs 3"},
+		"two healthy members": {member{known: 1, active: 1}, 1, enough},
+		"one of two is stopped": {member{known: 1}, 1,
+			"connected to 0 of 1 other members, and needs 1"},
+		"a removed member is stopped": {member{known: 3, active: 2}, 2,
+			"connected to 2 of 3 other members, and needs 3"},
+		"a version without peer metrics": {member{known: -1, active: 2}, 2, enough},
+		"a version without peer metrics, one stopped": {member{known: -1, active: 1}, 2,
+			"connected to 1 of 2 other members, and needs 2"},
+		"it has no quorum":   {member{known: 2, active: 2, noQuorum: true}, 2, "does not say on http://"},
+		"it answers nothing": {member{silent: true}, 2, "does not tell how many members"},
 		"it does not run: the restart removes no member": {member{off: true}, 2, enough},
 		"three healthy members, one not listed":          {member{known: 2, active: 2}, 1, enough},
 	} {
@@ -172,7 +178,8 @@ func TestEtcdProof_UsesTheCurrentHealthEndpoint(t *testing.T) {
 	with := func(urls string) plan.NodePlan {
 		in := basicInput(distro.K3s, "init", func(in *render.Input) {
 			if urls != "" {
-				in.ControlPlane.Spec.MachineGlobalConfig.Data = map[string]any{"etcd-arg": []any{"listen-metrics-urls=" + urls}}
+				in.ControlPlane.Spec.MachineGlobalConfig.Data = map[string]any{
+					"etcd-arg": []any{"listen-metrics-urls=" + urls}}
 			}
 		})
 		return mustPlan(t, in)
@@ -183,14 +190,19 @@ func TestEtcdProof_UsesTheCurrentHealthEndpoint(t *testing.T) {
 		desired string
 		want    string
 	}{
-		"the default":                             {[]string{""}, "", usual},
-		"the address was changed before":          {[]string{"http://127.0.0.1:12381"}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " + usual},
-		"the address is changed":                  {[]string{""}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " + usual},
-		"the change is reverted":                  {[]string{"http://127.0.0.1:12381"}, "", "http://127.0.0.1:12381 " + usual},
-		"the previous plan did not start":         {[]string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, "", "http://127.0.0.1:1 http://127.0.0.1:2 " + usual},
-		"several addresses, one of them external": {nil, "http://0.0.0.0:2381, https://10.0.0.1:3", usual + " https://10.0.0.1:3"},
-		"an invalid address is ignored":           {nil, "http://127.0.0.1, unix:///x:1, http://a b:1,:2", usual},
-		"an address of the other IP family":       {nil, "http://[fd00::1]:5", "http://[fd00::1]:5 " + usual},
+		"the default": {[]string{""}, "", usual},
+		"the address was changed before": {[]string{"http://127.0.0.1:12381"}, "http://127.0.0.1:12381",
+			"http://127.0.0.1:12381 " + usual},
+		"the address is changed": {[]string{""}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " +
+			usual},
+		"the change is reverted": {[]string{"http://127.0.0.1:12381"}, "", "http://127.0.0.1:12381 " +
+			usual},
+		"the previous plan did not start": {[]string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, "",
+			"http://127.0.0.1:1 http://127.0.0.1:2 " + usual},
+		"several addresses, one of them external": {nil, "http://0.0.0.0:2381, https://10.0.0.1:3", usual +
+			" https://10.0.0.1:3"},
+		"an invalid address is ignored":     {nil, "http://127.0.0.1, unix:///x:1, http://a b:1,:2", usual},
+		"an address of the other IP family": {nil, "http://[fd00::1]:5", "http://[fd00::1]:5 " + usual},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,14 +230,27 @@ func TestEtcdProof_TheFirstAddressThatAnswersCounts(t *testing.T) {
 		metrics, client func(t *testing.T, node render.Node) string
 		want            bool
 	}{
-		"the first address":                     {func(t *testing.T, _ render.Node) string { return well.start(t) + " " + nowhere(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
-		"the second address":                    {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + well.start(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
-		"the second address reports a failure":  {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + ill.start(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, false},
-		"the serving address":                   {func(t *testing.T, _ render.Node) string { return nowhere(t) }, well.startTLS, true},
-		"the serving address reports a failure": {func(t *testing.T, _ render.Node) string { return nowhere(t) }, ill.startTLS, false},
-		"an address with TLS":                   {well.startTLS, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
-		"no address, and etcd runs":             {func(t *testing.T, _ render.Node) string { return nowhere(t) }, func(t *testing.T, _ render.Node) string { return member{silent: true}.start(t) }, false},
-		"no address, because etcd is stopped":   {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + nowhere(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"the first address": {func(t *testing.T, _ render.Node) string {
+			return well.start(t) + " " + nowhere(t)
+		}, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"the second address": {func(t *testing.T, _ render.Node) string {
+			return nowhere(t) + " " + well.start(t)
+		}, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"the second address reports a failure": {func(t *testing.T, _ render.Node) string {
+			return nowhere(t) + " " + ill.start(t)
+		}, func(t *testing.T, _ render.Node) string { return nobody(t) }, false},
+		"the serving address": {func(t *testing.T, _ render.Node) string { return nowhere(t) },
+			well.startTLS, true},
+		"the serving address reports a failure": {func(t *testing.T, _ render.Node) string { return nowhere(t) },
+			ill.startTLS, false},
+		"an address with TLS": {well.startTLS, func(t *testing.T, _ render.Node) string {
+			return nobody(t)
+		}, true},
+		"no address, and etcd runs": {func(t *testing.T, _ render.Node) string { return nowhere(t) },
+			func(t *testing.T, _ render.Node) string { return member{silent: true}.start(t) }, false},
+		"no address, because etcd is stopped": {func(t *testing.T, _ render.Node) string {
+			return nowhere(t) + " " + nowhere(t)
+		}, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -289,7 +314,8 @@ func TestEtcdProof_ComesFirstAndIsNoChange(t *testing.T) {
 	if err := nodeplan.Check(proven); err != nil {
 		t.Error(err)
 	}
-	if render.HasEtcdProof(desired) || !render.HasEtcdProof(proven) || proven.Instructions[0].Name != render.EtcdProofInstruction {
+	if render.HasEtcdProof(desired) || !render.HasEtcdProof(proven) || proven.Instructions[0].Name !=
+		render.EtcdProofInstruction {
 		t.Errorf("the plan starts with %s", proven.Instructions[0].Name)
 	}
 	if diff := cmp.Diff(desired, render.WithoutEtcdProof(proven)); diff != "" {

@@ -62,7 +62,8 @@ func (n Node) killAll() Command {
 	return Command{
 		Name: "/bin/sh",
 		Args: []string{"-c", fmt.Sprintf(
-			"if ! command -v %[1]s && ! command -v %[2]s; then echo %[1]s is not installed; exit 0; fi; timeout %[3]d %[2]s",
+			"if ! command -v %[1]s && ! command -v %[2]s; then echo %[1]s is not installed; exit 0; fi; timeout "+
+				"%[3]d %[2]s",
 			n.Runtime.Command(), n.Runtime.KillAllScript(), commandSeconds)},
 		Env: []string{n.dataDirEnv()},
 	}
@@ -109,22 +110,26 @@ func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.Nod
 	}
 	before = append(before, node.Idempotent(restoreKey+"/restore-kill-all", attempt, node.killAll()))
 	if node.Runtime == distro.RKE2 {
-		before = append(before, node.Idempotent(restoreKey+"/restore-manifest-removal", attempt, node.removeManifests()))
+		before = append(before, node.Idempotent(restoreKey+"/restore-manifest-removal", attempt,
+			node.removeManifests()))
 	}
 	reset := []string{
 		node.Runtime.Command(), "server", "--cluster-reset",
-		fmt.Sprintf("--etcd-arg=advertise-client-urls=https://%s:2379", node.Loopback), "--etcd-disable-snapshots=false",
+		fmt.Sprintf("--etcd-arg=advertise-client-urls=https://%s:2379", node.Loopback),
+		"--etcd-disable-snapshots=false",
 	}
 	if source.S3 == nil {
 		file := node.fileOf(source)
-		reset = append(reset, "--cluster-reset-restore-path="+strings.TrimPrefix(file, node.Dirs.Data+"/server/"), "--etcd-s3=false")
+		reset = append(reset, "--cluster-reset-restore-path="+strings.TrimPrefix(file, node.Dirs.Data+"/server/"),
+			"--etcd-s3=false")
 	} else {
 		reset = append(append(reset, "--cluster-reset-restore-path="+source.File), args...)
 	}
 	command := bounded(restoreSeconds, reset...)
 	command.Env = env
 	work.Instructions = []plan.OneTimeInstruction{
-		node.Idempotent(restoreKey+"/clean-etcd-dir", attempt, Command{Name: "rm", Args: []string{"-rf", node.Dirs.Data + "/server/db/etcd"}}),
+		node.Idempotent(restoreKey+"/clean-etcd-dir", attempt,
+			Command{Name: "rm", Args: []string{"-rf", node.Dirs.Data + "/server/db/etcd"}}),
 		node.Idempotent(restoreKey+"/restore", attempt, command),
 	}
 	if ca != nil && !slices.ContainsFunc(desired.Files, func(f plan.File) bool { return f.Path == ca.Path }) {
@@ -232,12 +237,15 @@ func (n Node) podSelectors(fleetNamespace string) []string {
 	selectors := []string{"kube-system:k8s-app=kube-dns", "kube-system:k8s-app=kube-dns-autoscaler"}
 	if n.Runtime == distro.RKE2 {
 		selectors = append(selectors, "kube-system:app=rke2-metrics-server", "tigera-operator:k8s-app=tigera-operator",
-			"calico-system:k8s-app=calico-node", "calico-system:k8s-app=calico-kube-controllers", "calico-system:k8s-app=calico-typha",
+			"calico-system:k8s-app=calico-node", "calico-system:k8s-app=calico-kube-controllers",
+			"calico-system:k8s-app=calico-typha",
 			"kube-system:k8s-app=canal", "kube-system:k8s-app=cilium", "kube-system:app=rke2-multus",
 			"kube-system:app.kubernetes.io/name=rke2-ingress-nginx")
 	}
-	return append(selectors, "cattle-system:app=cattle-cluster-agent", "cattle-system:app=kube-api-auth", "cattle-system:app=rancher-webhook",
-		"cattle-system:upgrade.cattle.io/controller=system-upgrade-controller", cmp.Or(fleetNamespace, "cattle-fleet-system")+":app=fleet-agent")
+	return append(selectors, "cattle-system:app=cattle-cluster-agent", "cattle-system:app=kube-api-auth",
+		"cattle-system:app=rancher-webhook",
+		"cattle-system:upgrade.cattle.io/controller=system-upgrade-controller",
+		cmp.Or(fleetNamespace, "cattle-fleet-system")+":app=fleet-agent")
 }
 
 // PodCleanupWork removes pods that run according to the restored data (docs/wire/planner.md#restore). uids are the
@@ -252,15 +260,18 @@ func (n Node) PodCleanupWork(uids, possible []string, attempt string) Work {
 		work.Instructions = append(work.Instructions, n.Idempotent(restoreKey+"/"+name, attempt, command))
 	}
 	add("pods-wait-for-podlist", Command{Name: "/bin/sh", Args: []string{
-		"-x", list.Path, kubectl, "--kubeconfig", kubeconfig, "--request-timeout=20s", "get", "pods", "--all-namespaces",
+		"-x", list.Path, kubectl, "--kubeconfig", kubeconfig, "--request-timeout=20s", "get", "pods",
+		"--all-namespaces",
 	}})
 	add("wait-for-desired-ready-nodes", Command{
-		Name: "/bin/sh", Args: append([]string{"-x", ready.Path}, uids...), Env: append(env, "POSSIBLE="+strings.Join(possible, " ")),
+		Name: "/bin/sh", Args: append([]string{"-x", ready.Path}, uids...),
+		Env: append(env, "POSSIBLE="+strings.Join(possible, " ")),
 	})
 	for i, selector := range n.podSelectors("") {
 		namespace, labels, _ := strings.Cut(selector, ":")
 		add(fmt.Sprintf("post-restore-cleanup-pods-%d", i), Command{Name: kubectl, Args: []string{
-			"--kubeconfig", kubeconfig, "--request-timeout=60s", "delete", "pods", "-n", namespace, "-l", labels, "--wait=false",
+			"--kubeconfig", kubeconfig, "--request-timeout=60s", "delete", "pods", "-n", namespace, "-l", labels,
+			"--wait=false",
 		}})
 	}
 	return work

@@ -62,33 +62,41 @@ func TestRestorePlan(t *testing.T) {
 	}{
 		"a local file on RKE2": {
 			runtime: distro.RKE2,
-			want:    []string{"find-snapshot", "etcd-restore/restore-kill-all", "etcd-restore/restore-manifest-removal", "install", clean, "etcd-restore/restore"},
-			wantArgs: "3000 rke2 server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
+			want: []string{"find-snapshot", "etcd-restore/restore-kill-all", "etcd-restore/restore-manifest-removal",
+				"install", clean, "etcd-restore/restore"},
+			wantArgs: "3000 rke2 server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 " +
+				"--etcd-disable-snapshots=false " +
 				"--cluster-reset-restore-path=db/snapshots/snap --etcd-s3=false",
 		},
 		"a local file in another folder": {
 			runtime: distro.K3s, folder: "/mnt/backups",
 			want: []string{"find-snapshot", "etcd-restore/restore-kill-all", "install", clean, "etcd-restore/restore"},
-			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
+			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 " +
+				"--etcd-disable-snapshots=false " +
 				"--cluster-reset-restore-path=/mnt/backups/snap --etcd-s3=false",
 		},
 		"a local file in the usual folder": {
 			runtime: distro.K3s, folder: "/var/lib/rancher/k3s/server/db/snapshots",
 			want: []string{"find-snapshot", "etcd-restore/restore-kill-all", "install", clean, "etcd-restore/restore"},
-			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
+			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 " +
+				"--etcd-disable-snapshots=false " +
 				"--cluster-reset-restore-path=db/snapshots/snap --etcd-s3=false",
 		},
 		"S3 on K3s, with the credential of the cluster": {
-			runtime: distro.K3s, s3: &rkev1.ETCDSnapshotS3{Bucket: "b", Folder: "f", Retention: 7}, current: &rkev1.ETCDSnapshotS3{CloudCredentialName: "cc", Bucket: "other"},
-			want: []string{"etcd-restore/restore-kill-all", "install", clean, "etcd-restore/restore"},
-			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
-				"--cluster-reset-restore-path=snap --etcd-s3-bucket=b --etcd-s3-access-key=AK --etcd-s3-region=r --etcd-s3-folder=f --etcd-s3",
+			runtime: distro.K3s, s3: &rkev1.ETCDSnapshotS3{Bucket: "b", Folder: "f", Retention: 7},
+			current: &rkev1.ETCDSnapshotS3{CloudCredentialName: "cc", Bucket: "other"},
+			want:    []string{"etcd-restore/restore-kill-all", "install", clean, "etcd-restore/restore"},
+			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 " +
+				"--etcd-disable-snapshots=false " +
+				"--cluster-reset-restore-path=snap --etcd-s3-bucket=b --etcd-s3-access-key=AK --etcd-s3-region=r " +
+				"--etcd-s3-folder=f --etcd-s3",
 			wantEnv: []string{"AWS_SECRET_ACCESS_KEY=S3CR3T"},
 		},
 		"S3 with an authority that is on the node": {
 			runtime: distro.K3s, s3: &rkev1.ETCDSnapshotS3{Endpoint: "e", EndpointCA: "/etc/ca.crt"},
 			want: []string{"etcd-restore/restore-kill-all", "install", clean, "etcd-restore/restore"},
-			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
+			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 " +
+				"--etcd-disable-snapshots=false " +
 				"--cluster-reset-restore-path=snap --etcd-s3-endpoint=e --etcd-s3 --etcd-s3-endpoint-ca=/etc/ca.crt",
 		},
 		"S3 without any settings": {runtime: distro.K3s, s3: &rkev1.ETCDSnapshotS3{}, wantErr: "has no S3 storage"},
@@ -102,7 +110,8 @@ func TestRestorePlan(t *testing.T) {
 			if tc.current != nil {
 				in.ControlPlane.Spec.ETCD = &rkev1.ETCD{S3: tc.current, SnapshotRetention: 3}
 			}
-			got, err := render.Versions{}.RestorePlan(in, render.Source{File: "snap", Folder: tc.folder, S3: tc.s3}, "1")
+			got, err := render.Versions{}.RestorePlan(in, render.Source{File: "snap", Folder: tc.folder, S3: tc.s3},
+				"1")
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("error is %v, want %q", err, tc.wantErr)
@@ -127,8 +136,11 @@ func TestRestorePlan(t *testing.T) {
 					t.Errorf("key %s would set the target of the restore", key)
 				}
 			}
-			install := got.Instructions[slices.IndexFunc(got.Instructions, func(i plan.OneTimeInstruction) bool { return i.Name == "install" })]
-			if install.Image == "" || !slices.Contains(install.Env, "INSTALL_"+tc.runtime.EnvPrefix()+"_SKIP_START=true") || render.StampsOf(got) != (render.Stamps{}) {
+			install := got.Instructions[slices.IndexFunc(got.Instructions, func(i plan.OneTimeInstruction) bool {
+				return i.Name == "install"
+			})]
+			if install.Image == "" || !slices.Contains(install.Env, "INSTALL_"+tc.runtime.EnvPrefix()+
+				"_SKIP_START=true") || render.StampsOf(got) != (render.Stamps{}) {
 				t.Errorf("the installation must start nothing: %+v", install)
 			}
 			if len(got.Probes) > 0 || render.SameInstallation(got, mustPlan(t, in)) {

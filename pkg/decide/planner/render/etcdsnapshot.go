@@ -9,7 +9,8 @@ func (n Node) SnapshotCreateWork(attempt string) Work {
 		Operation: OperationSnapshot,
 		Attempt:   attempt,
 		Instructions: []plan.OneTimeInstruction{
-			n.Idempotent("etcd-snapshot/create", attempt, bounded(commandSeconds, n.Runtime.Command(), "etcd-snapshot", "save")),
+			n.Idempotent("etcd-snapshot/create", attempt, bounded(commandSeconds, n.Runtime.Command(), "etcd-snapshot",
+				"save")),
 		},
 	}
 }

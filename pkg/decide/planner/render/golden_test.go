@@ -39,7 +39,8 @@ func TestPlan_Golden(t *testing.T) {
 					if err := nodeplan.Check(got); err != nil {
 						t.Errorf("an agent would refuse the plan: %v", err)
 					}
-					golden.Check(t, filepath.Join("testdata", "plans", name, string(runtime)+"-"+place+".txt"), describe(t, got, warnings))
+					golden.Check(t, filepath.Join("testdata", "plans", name, string(runtime)+"-"+place+".txt"),
+						describe(t, got, warnings))
 				})
 			}
 		}
@@ -72,7 +73,8 @@ func describe(t *testing.T, p plan.NodePlan, warnings []render.Warning) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Probes)) {
 		probe := p.Probes[name]
-		fmt.Fprintf(&out, "\n== probe %s: delay %d, timeout %d, success %d, failure %d\n%+v\n", name, probe.InitialDelaySeconds,
+		fmt.Fprintf(&out, "\n== probe %s: delay %d, timeout %d, success %d, failure %d\n%+v\n", name,
+			probe.InitialDelaySeconds,
 			probe.TimeoutSeconds, probe.SuccessThreshold, probe.FailureThreshold, probe.HTTPGetAction)
 	}
 	return out.String()

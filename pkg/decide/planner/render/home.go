@@ -38,7 +38,9 @@ type Home struct {
 // SameConfig reports whether two plans write the same main configuration, byte for byte, or none. What is read from the
 // configuration of one plan then applies to the other.
 func SameConfig(a, b plan.NodePlan) bool {
-	return slices.EqualFunc(configFiles(a), configFiles(b), func(a, b *plan.File) bool { return a.Path == b.Path && a.Content == b.Content })
+	return slices.EqualFunc(configFiles(a), configFiles(b), func(a, b *plan.File) bool {
+		return a.Path == b.Path && a.Content == b.Content
+	})
 }
 
 // configFiles returns the files of a plan that may be the node's main configuration, in the order in which they are

@@ -25,8 +25,9 @@ func TestSameConfig(t *testing.T) {
 		"a home from before":               {[]plan.File{file(rke2, "two")}, false},
 		"another home":                     {[]plan.File{file(rke2, "one"), file(rke2, "two"), file(rke2, "")}, false},
 		"the home of another distribution": {[]plan.File{file(k3s, "one"), file(k3s, "two")}, false},
-		"the homes of two distributions":   {[]plan.File{file(rke2, "one"), file(rke2, "two"), file(k3s, "one")}, false},
-		"none":                             {nil, false},
+		"the homes of two distributions": {[]plan.File{file(rke2, "one"), file(rke2, "two"), file(k3s, "one")},
+			false},
+		"none": {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := render.SameConfig(plan.NodePlan{Files: have}, plan.NodePlan{Files: tc.wanted})
@@ -53,10 +54,12 @@ func TestWhereDataAre(t *testing.T) {
 		files []plan.File
 		want  where
 	}{
-		"nothing":                  {nil, where{}},
-		"another file":             {[]plan.File{file("/etc/rancher/rke2/config.yaml.d/99-own.yaml", `{"data-dir":"/mnt"}`)}, where{}},
+		"nothing": {nil, where{}},
+		"another file": {
+			[]plan.File{file("/etc/rancher/rke2/config.yaml.d/99-own.yaml", `{"data-dir":"/mnt"}`)}, where{}},
 		"unreadable configuration": {[]plan.File{file(rke2, `{`), {Path: rke2, Content: "?"}}, where{}},
-		"no key":                   {[]plan.File{file(k3s, `{"token":"x"}`)}, where{Says: true, Home: at(distro.K3s, distro.K3s.DefaultDataDir()), Known: true}},
+		"no key": {[]plan.File{file(k3s, `{"token":"x"}`)},
+			where{Says: true, Home: at(distro.K3s, distro.K3s.DefaultDataDir()), Known: true}},
 		"keys without value": {
 			[]plan.File{file(rke2, `{"data-dir":null,"datastore-endpoint":""}`)},
 			where{Says: true, Home: at(distro.RKE2, distro.RKE2.DefaultDataDir()), Known: true},

@@ -94,13 +94,15 @@ func (n Node) Idempotent(identifier, value string, command Command) plan.OneTime
 func (n Node) Restart(identifier, value string) []plan.OneTimeInstruction {
 	if n.Windows {
 		return []plan.OneTimeInstruction{
-			n.Idempotent(identifier+"-restart", value, Command{Name: "restart-service", Args: []string{distro.WindowsService}}),
+			n.Idempotent(identifier+"-restart", value,
+				Command{Name: "restart-service", Args: []string{distro.WindowsService}}),
 		}
 	}
 	unit := n.Unit()
 	return []plan.OneTimeInstruction{
 		n.Idempotent(identifier+"-reset-failed", value, Command{Name: "/bin/sh", Args: []string{
-			"-c", fmt.Sprintf("if [ $(systemctl is-failed %s) = failed ]; then systemctl reset-failed %s; fi", unit, unit),
+			"-c", fmt.Sprintf("if [ $(systemctl is-failed %s) = failed ]; then systemctl reset-failed %s; fi", unit,
+				unit),
 		}}),
 		n.Idempotent(identifier+"-restart", value, Command{Name: "systemctl", Args: []string{"restart", unit}}),
 	}

@@ -55,8 +55,9 @@ func run(t *testing.T, instruction plan.OneTimeInstruction, attempt string) int 
 func counting(dir string) render.Command {
 	return render.Command{
 		Name: "/bin/sh",
-		Args: []string{"-c", `echo "$WHO $1" >>"$DIR/runs"; exit "$(cat "$DIR/code" 2>/dev/null || echo 0)"`, "sh", "an argument"},
-		Env:  []string{"WHO=test", "DIR=" + dir},
+		Args: []string{"-c", `echo "$WHO $1" >>"$DIR/runs"; exit "$(cat "$DIR/code" 2>/dev/null || echo 0)"`, "sh",
+			"an argument"},
+		Env: []string{"WHO=test", "DIR=" + dir},
 	}
 }
 
@@ -153,7 +154,8 @@ func TestIdempotent_Wire(t *testing.T) {
 		Name:    "idempotent-Certificate-Rotation-stop-" + one + "-" + systemctl,
 		Command: "/bin/sh",
 		Args: []string{
-			"-x", "/var/lib/rancher/capr/idempotence/idempotent.sh", "certificate-rotation-stop", one, systemctl, "systemctl",
+			"-x", "/var/lib/rancher/capr/idempotence/idempotent.sh", "certificate-rotation-stop", one, systemctl,
+			"systemctl",
 			"/var/lib/rancher/capr", "stop", "rke2-server",
 		},
 	}}
@@ -169,8 +171,14 @@ func TestNode_Restart(t *testing.T) {
 		place   string
 		want    []string
 	}{
-		"a server of RKE2": {runtime: distro.RKE2, place: "server", want: []string{"-c if [ $(systemctl is-failed rke2-server) = failed ]; then systemctl reset-failed rke2-server; fi", "restart rke2-server"}},
-		"a worker of K3s":  {runtime: distro.K3s, place: "worker", want: []string{"-c if [ $(systemctl is-failed k3s-agent) = failed ]; then systemctl reset-failed k3s-agent; fi", "restart k3s-agent"}},
+		"a server of RKE2": {runtime: distro.RKE2, place: "server",
+			want: []string{
+				"-c if [ $(systemctl is-failed rke2-server) = failed ]; then systemctl reset-failed rke2-server; fi",
+				"restart rke2-server"}},
+		"a worker of K3s": {runtime: distro.K3s, place: "worker",
+			want: []string{
+				"-c if [ $(systemctl is-failed k3s-agent) = failed ]; then systemctl reset-failed k3s-agent; fi",
+				"restart k3s-agent"}},
 		"a Windows worker": {runtime: distro.RKE2, place: "windows", want: []string{"rke2"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,8 @@ func (m *machinePlan) installerImage() string {
 // InstallerImage is the image with the installer of a Kubernetes version. prefix is that of the settings, and registry
 // is a private one; both may be empty.
 func InstallerImage(prefix, registry, kubernetesVersion string) string {
-	image := cmp.Or(prefix, DefaultInstallerImage) + string(distro.RuntimeOf(kubernetesVersion)) + ":" + strings.ReplaceAll(kubernetesVersion, "+", "-")
+	image := cmp.Or(prefix, DefaultInstallerImage) + string(distro.RuntimeOf(kubernetesVersion)) + ":" +
+		strings.ReplaceAll(kubernetesVersion, "+", "-")
 	return resolveImage(registry, image)
 }
 
@@ -72,7 +73,8 @@ func (m *machinePlan) install() error {
 	prefix := m.runtime.EnvPrefix()
 	if m.in.Machine.Windows {
 		instruction.Command, instruction.Args = "powershell.exe", []string{"-File", "run.ps1"}
-		instruction.Env = []string{windowsEnvPrefix + envRestartStamp + "=" + stamps.Restart, windowsEnvPrefix + envDrainHash + "=" + stamps.Drain}
+		instruction.Env = []string{windowsEnvPrefix + envRestartStamp + "=" + stamps.Restart, windowsEnvPrefix +
+			envDrainHash + "=" + stamps.Drain}
 	} else {
 		instruction.Env = []string{envRestartStamp + "=" + stamps.Restart, envDrainHash + "=" + stamps.Drain}
 	}
@@ -141,7 +143,8 @@ func (m *machinePlan) fileIdempotentScript() error {
 	if m.in.Machine.Windows {
 		path, content = distro.WindowsIdempotentScript, idempotentPowerShell
 	}
-	file := plan.File{Path: path, Content: base64.StdEncoding.EncodeToString([]byte(content)), Dynamic: true, Minor: true}
+	file := plan.File{Path: path, Content: base64.StdEncoding.EncodeToString([]byte(content)), Dynamic: true,
+		Minor: true}
 	m.addFile(file)
 	return nil
 }

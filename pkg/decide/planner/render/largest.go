@@ -30,7 +30,9 @@ func Largest(spec *rkev1.RKEControlPlaneSpec, p plan.NodePlan, most int) []strin
 	for field := range sizes {
 		fields = append(fields, field)
 	}
-	slices.SortFunc(fields, func(a, b string) int { return cmp.Or(cmp.Compare(sizes[b], sizes[a]), strings.Compare(a, b)) })
+	slices.SortFunc(fields, func(a, b string) int {
+		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), strings.Compare(a, b))
+	})
 	var out []string
 	for _, field := range fields[:min(most, len(fields))] {
 		if sizes[field] >= largePart {
@@ -65,10 +67,12 @@ func selectedField(spec *rkev1.RKEControlPlaneSpec, file string) string {
 	field := ""
 	for i, entry := range spec.MachineSelectorFiles {
 		for j, source := range entry.FileSources {
-			for kind, object := range map[string]rkev1.K8sObjectFileSource{"secret": source.Secret, "configMap": source.ConfigMap} {
+			for kind, object := range map[string]rkev1.K8sObjectFileSource{"secret": source.Secret,
+				"configMap": source.ConfigMap} {
 				for k, item := range object.Items {
 					if item.Path == file && object.Name != "" { // a source with two names has no plan
-						field = fmt.Sprintf("spec.rkeConfig.machineSelectorFiles[%d].fileSources[%d].%s.items[%d]", i, j, kind, k)
+						field = fmt.Sprintf("spec.rkeConfig.machineSelectorFiles[%d].fileSources[%d].%s.items[%d]", i,
+							j, kind, k)
 					}
 				}
 			}

@@ -18,7 +18,8 @@ func TestLargest_NamesTheObjectThatWritesTheFile(t *testing.T) {
 	items := []rkev1.KeyToPath{{Key: "k", Path: "/etc/large"}}
 	spec := &rkev1.RKEControlPlaneSpec{}
 	spec.MachineSelectorFiles = []rkev1.RKEProvisioningFiles{{FileSources: []rkev1.ProvisioningFileSource{{
-		Secret: rkev1.K8sObjectFileSource{Items: items}, ConfigMap: rkev1.K8sObjectFileSource{Name: "files", Items: items},
+		Secret: rkev1.K8sObjectFileSource{Items: items}, ConfigMap: rkev1.K8sObjectFileSource{Name: "files",
+			Items: items},
 	}}}}
 	large := plan.NodePlan{Files: []plan.File{{Path: "/etc/large", Content: strings.Repeat("x", 20<<10)}}}
 	want := []string{"spec.rkeConfig.machineSelectorFiles[0].fileSources[0].configMap.items[0] (20 KiB)"}

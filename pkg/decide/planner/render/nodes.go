@@ -73,7 +73,8 @@ func (m *machinePlan) roleTaints() []corev1.Taint {
 		taints = append(taints, corev1.Taint{Key: "node-role.kubernetes.io/etcd", Effect: corev1.TaintEffectNoExecute})
 	}
 	if m.roles.ControlPlane {
-		taints = append(taints, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule})
+		taints = append(taints, corev1.Taint{Key: "node-role.kubernetes.io/control-plane",
+			Effect: corev1.TaintEffectNoSchedule})
 	}
 	return taints
 }
@@ -86,7 +87,8 @@ func (m *machinePlan) readAnnotation(key, right string, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(value), out); err != nil {
-		return fmt.Errorf("annotation %s of machine %s/%s must be %s in JSON", key, m.in.Machine.Namespace, m.in.Machine.Name, right)
+		return fmt.Errorf("annotation %s of machine %s/%s must be %s in JSON", key, m.in.Machine.Namespace,
+			m.in.Machine.Name, right)
 	}
 	return nil
 }

@@ -43,10 +43,12 @@ func References(namespace string, spec *rkev1.RKEControlPlaneSpec, settings Sett
 	for _, files := range spec.MachineSelectorFiles {
 		for _, source := range files.FileSources {
 			if source.Secret.Name != "" {
-				refs = append(refs, Reference{KindSecret, types.NamespacedName{Namespace: namespace, Name: source.Secret.Name}})
+				refs = append(refs,
+					Reference{KindSecret, types.NamespacedName{Namespace: namespace, Name: source.Secret.Name}})
 			}
 			if source.ConfigMap.Name != "" {
-				refs = append(refs, Reference{KindConfigMap, types.NamespacedName{Namespace: namespace, Name: source.ConfigMap.Name}})
+				refs = append(refs,
+					Reference{KindConfigMap, types.NamespacedName{Namespace: namespace, Name: source.ConfigMap.Name}})
 			}
 		}
 	}

@@ -68,7 +68,8 @@ func (n Node) Extend(desired plan.NodePlan, work Work) plan.NodePlan {
 func (n Node) extend(p plan.NodePlan, work Work) plan.NodePlan {
 	for i, instruction := range p.Instructions {
 		if instruction.Name == InstallInstruction {
-			p.Instructions[i].Env = append(slices.Clone(instruction.Env), envOperation+"="+work.Operation, envAttempt+"="+naming.SHA256(work.Attempt))
+			p.Instructions[i].Env = append(slices.Clone(instruction.Env), envOperation+"="+work.Operation, envAttempt+
+				"="+naming.SHA256(work.Attempt))
 		}
 	}
 	p.Files = append(p.Files, work.Files...)
@@ -169,14 +170,17 @@ func (n Node) OperationDir(operation string) string {
 // script is a file of an operation.
 func (n Node) script(operation, name, content string) plan.File {
 	return plan.File{
-		Path: path.Join(n.OperationDir(operation), name), Content: base64.StdEncoding.EncodeToString([]byte(content)), Dynamic: true,
+		Path: path.Join(n.OperationDir(operation), name), Content: base64.StdEncoding.EncodeToString([]byte(content)),
+		Dynamic: true,
 	}
 }
 
 func (n Node) idempotentScript() plan.File {
-	file := plan.File{Path: n.Dirs.IdempotentScript(), Content: base64.StdEncoding.EncodeToString([]byte(idempotentShell)), Dynamic: true, Minor: true}
+	file := plan.File{Path: n.Dirs.IdempotentScript(),
+		Content: base64.StdEncoding.EncodeToString([]byte(idempotentShell)), Dynamic: true, Minor: true}
 	if n.Windows {
-		file.Path, file.Content = distro.WindowsIdempotentScript, base64.StdEncoding.EncodeToString([]byte(idempotentPowerShell))
+		file.Path, file.Content = distro.WindowsIdempotentScript,
+			base64.StdEncoding.EncodeToString([]byte(idempotentPowerShell))
 	}
 	return file
 }
@@ -198,7 +202,8 @@ const (
 func (n Node) boundedRestart(identifier, value string) []plan.OneTimeInstruction {
 	pair := n.Restart(identifier, value)
 	if !n.Windows {
-		pair[len(pair)-1] = n.Idempotent(identifier+"-restart", value, bounded(restartSeconds, "systemctl", "restart", n.Unit()))
+		pair[len(pair)-1] = n.Idempotent(identifier+"-restart", value,
+			bounded(restartSeconds, "systemctl", "restart", n.Unit()))
 	}
 	return pair
 }
@@ -206,11 +211,13 @@ func (n Node) boundedRestart(identifier, value string) []plan.OneTimeInstruction
 // StartWork starts the distribution if it does not run. An operation may stop it and then fail or be withdrawn. The
 // node would stay down, because the following plan has the stamp that the node already has.
 func (n Node) StartWork(attempt string) Work {
-	start := plan.CommonInstruction{Name: "start", Command: "timeout", Args: []string{strconv.Itoa(restartSeconds), "systemctl", "start", n.Unit()}}
+	start := plan.CommonInstruction{Name: "start", Command: "timeout",
+		Args: []string{strconv.Itoa(restartSeconds), "systemctl", "start", n.Unit()}}
 	if n.Windows {
 		start.Command, start.Args = "powershell.exe", []string{"-Command", "start-service " + distro.WindowsService}
 	}
-	return Work{Operation: OperationStart, Attempt: attempt, Instructions: []plan.OneTimeInstruction{{CommonInstruction: start}}}
+	return Work{Operation: OperationStart, Attempt: attempt,
+		Instructions: []plan.OneTimeInstruction{{CommonInstruction: start}}}
 }
 
 // removeManifests removes the manifests of RKE2's charts, so that RKE2 writes them again.
@@ -222,7 +229,8 @@ func (n Node) removeManifests() Command {
 // member is stopped. The server's view may be outdated; the node's is not.
 func (n Node) etcdHealthy(identifier, value string) plan.OneTimeInstruction {
 	return n.Idempotent(identifier+"/etcd-healthy", value, Command{Name: "/bin/sh", Args: []string{"-c", fmt.Sprintf(
-		"for i in $(seq 12); do curl -sf -m 5 http://%s:%d/health && exit 0; sleep 5; done; echo etcd is not healthy; exit 1",
+		"for i in $(seq 12); do curl -sf -m 5 http://%s:%d/health && exit 0; sleep 5; done; echo etcd is not "+
+			"healthy; exit 1",
 		n.Loopback, distro.EtcdHealthPort)}})
 }
 

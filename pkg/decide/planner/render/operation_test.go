@@ -64,7 +64,8 @@ func TestOperation_KeepsWhatTheNodeHas(t *testing.T) {
 				}
 			}
 			changed := basicInput(runtime, place, global("selinux", true))
-			if stop := node.Operation(have, node.StopWork(in.Machine.Roles, "1")); render.SameInstallation(stop, mustPlan(t, changed)) {
+			if stop := node.Operation(have, node.StopWork(in.Machine.Roles, "1")); render.SameInstallation(stop,
+				mustPlan(t, changed)) {
 				t.Errorf("%s %s: a change of configuration is not recognized with an operation", runtime, place)
 			}
 		}
@@ -110,22 +111,26 @@ func TestRotateCertificatesWork(t *testing.T) {
 	}{
 		"all services of an RKE2 server": {
 			runtime: distro.RKE2, place: "server",
-			want: []string{"etcd-healthy", "stop-stop", "rotate", "rm-kcm-cert", "rm-kcm-key", "rm-kcm-spm", "rm-ks-cert", "rm-ks-key", "rm-ks-spm",
+			want: []string{"etcd-healthy", "stop-stop", "rotate", "rm-kcm-cert", "rm-kcm-key", "rm-kcm-spm",
+				"rm-ks-cert", "rm-ks-key", "rm-ks-spm",
 				"manifest-removal", "restart-reset-failed", "restart-restart"},
 			wantArgs: "600 rke2 certificate rotate",
 		},
 		"all services of a K3s control plane": {
 			runtime: distro.K3s, place: "controlplane",
-			want:     []string{"stop-stop", "rotate", "rm-kcm-cert", "rm-kcm-key", "rm-ks-cert", "rm-ks-key", "restart-reset-failed", "restart-restart"},
+			want: []string{"stop-stop", "rotate", "rm-kcm-cert", "rm-kcm-key", "rm-ks-cert", "rm-ks-key",
+				"restart-reset-failed", "restart-restart"},
 			wantArgs: "600 k3s certificate rotate",
 		},
 		"some services": {
 			runtime: distro.K3s, place: "controlplane", services: []string{"scheduler", "admin"},
-			want:     []string{"stop-stop", "rotate", "rm-ks-cert", "rm-ks-key", "restart-reset-failed", "restart-restart"},
+			want: []string{"stop-stop", "rotate", "rm-ks-cert", "rm-ks-key", "restart-reset-failed",
+				"restart-restart"},
 			wantArgs: "600 k3s certificate rotate -s scheduler -s admin",
 		},
 		"the user's certificate is kept": {
-			runtime: distro.K3s, place: "controlplane", services: []string{"scheduler"}, edit: global("kube-scheduler-arg", list("tls-cert-file=/c", "cert-dir=/d")),
+			runtime: distro.K3s, place: "controlplane", services: []string{"scheduler"},
+			edit:     global("kube-scheduler-arg", list("tls-cert-file=/c", "cert-dir=/d")),
 			want:     []string{"stop-stop", "rotate", "restart-reset-failed", "restart-restart"},
 			wantArgs: "600 k3s certificate rotate -s scheduler",
 		},
@@ -135,7 +140,8 @@ func TestRotateCertificatesWork(t *testing.T) {
 			wantArgs: "600 rke2 certificate rotate -s kubelet",
 		},
 		"a worker without any of them is restarted": {
-			runtime: distro.RKE2, place: "worker", services: []string{"api-server"}, want: []string{"restart-reset-failed", "restart-restart"},
+			runtime: distro.RKE2, place: "worker", services: []string{"api-server"},
+			want: []string{"restart-reset-failed", "restart-restart"},
 		},
 		"a Windows worker": {runtime: distro.RKE2, place: "windows", want: []string{"restart-restart"}},
 	} {
@@ -174,11 +180,13 @@ func TestOperations_PassTheDataDirectory(t *testing.T) {
 	all := render.Roles{ETCD: true, ControlPlane: true}
 	told := 0
 	for name, work := range map[string]render.Work{
-		"certificates": node.RotateCertificatesWork(have, all, nil, "1"), "keys": node.SecretsEncryptWork("prepare", nil, "1"),
+		"certificates":     node.RotateCertificatesWork(have, all, nil, "1"),
+		"keys":             node.SecretsEncryptWork("prepare", nil, "1"),
 		"restart for keys": node.RestartForKeysWork(all, "a", "prepare", "1"),
 	} {
 		for _, i := range work.Instructions {
-			if !strings.Contains(i.Name, "/rotate") && !strings.Contains(i.Name, "/prepare") && i.Name != render.SecretsEncryptStatus {
+			if !strings.Contains(i.Name, "/rotate") && !strings.Contains(i.Name, "/prepare") &&
+				i.Name != render.SecretsEncryptStatus {
 				continue
 			}
 			if told++; !slices.Contains(i.Env, "RKE2_DATA_DIR=/mnt/rke2") {
@@ -215,7 +223,8 @@ func TestRotatesCertificates(t *testing.T) {
 		if service != "" {
 			services = []string{service}
 		}
-		got := [3]bool{render.RotatesCertificates(etcd, services), render.RotatesCertificates(controlPlane, services), render.RotatesCertificates(worker, services)}
+		got := [3]bool{render.RotatesCertificates(etcd, services), render.RotatesCertificates(controlPlane, services),
+			render.RotatesCertificates(worker, services)}
 		if got != want {
 			t.Errorf("%q concerns etcd, control plane, worker: %v, want %v", service, got, want)
 		}
@@ -227,9 +236,11 @@ func TestRotatesCertificates(t *testing.T) {
 
 func TestUnknownServices(t *testing.T) {
 	t.Parallel()
-	own := map[distro.Runtime][]string{distro.RKE2: {"rke2-server", "rke2-controller"}, distro.K3s: {"k3s-server", "k3s-controller"}}
+	own := map[distro.Runtime][]string{distro.RKE2: {"rke2-server", "rke2-controller"},
+		distro.K3s: {"k3s-server", "k3s-controller"}}
 	both := []string{
-		"admin", "api-server", "auth-proxy", "cloud-controller", "controller-manager", "etcd", "kube-proxy", "kubelet", "scheduler", "supervisor",
+		"admin", "api-server", "auth-proxy", "cloud-controller", "controller-manager", "etcd", "kube-proxy", "kubelet",
+		"scheduler", "supervisor",
 	}
 	for runtime, other := range map[distro.Runtime]distro.Runtime{distro.RKE2: distro.K3s, distro.K3s: distro.RKE2} {
 		if got := render.UnknownServices(runtime, append(own[runtime], both...)); len(got) > 0 {
@@ -243,9 +254,11 @@ func TestUnknownServices(t *testing.T) {
 }
 
 func credential(in *render.Input) {
-	in.Objects.Secrets[types.NamespacedName{Namespace: "fleet-default", Name: "cc"}] = render.Secret{Data: map[string][]byte{
-		"s3credentialConfig-accessKey": []byte("AK"), "s3credentialConfig-secretKey": []byte("S3CR3T"), "s3credentialConfig-defaultRegion": []byte("r"),
-	}}
+	in.Objects.Secrets[types.NamespacedName{Namespace: "fleet-default", Name: "cc"}] = render.Secret{
+		Data: map[string][]byte{
+			"s3credentialConfig-accessKey": []byte("AK"), "s3credentialConfig-secretKey": []byte("S3CR3T"),
+			"s3credentialConfig-defaultRegion": []byte("r"),
+		}}
 }
 
 // TestOperations_SecretsStayOutOfArguments checks that only files and the environment of the restore contain secrets.
@@ -253,7 +266,8 @@ func TestOperations_SecretsStayOutOfArguments(t *testing.T) {
 	t.Parallel()
 	in := basicInput(distro.RKE2, "init", credential)
 	in.Tokens = render.Tokens{Server: "S3CR3T", Agent: "S3CR3T"}
-	p, err := render.Versions{}.RestorePlan(in, render.Source{File: "f", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}}, "1")
+	p, err := render.Versions{}.RestorePlan(in,
+		render.Source{File: "f", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}}, "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +283,8 @@ func TestOperations_SecretsStayOutOfArguments(t *testing.T) {
 
 func TestRotationStage(t *testing.T) {
 	t.Parallel()
-	const output = "noise\nAttempt: 2\nEncryption Status: Enabled\nCurrent Rotation Stage: prepare\nServer Encryption Hashes: All hashes match\n"
+	const output = "noise\nAttempt: 2\nEncryption Status: Enabled\nCurrent Rotation Stage: prepare\nServer " +
+		"Encryption Hashes: All hashes match\n"
 	for attempt, want := range map[string]string{"2": "prepare", "1": "", "": ""} {
 		if got := render.RotationStage(output, attempt); got != want {
 			t.Errorf("stage of attempt %q is %q, want %q", attempt, got, want)
@@ -298,7 +313,8 @@ func script(t *testing.T, work render.Work, name, dir string, env []string, args
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	i := slices.IndexFunc(work.Files, func(f plan.File) bool { return strings.HasSuffix(f.Path, "/"+name) })
-	if err := os.WriteFile(path, []byte(contentAt(t, plan.NodePlan{Files: work.Files}, work.Files[i].Path)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(contentAt(t, plan.NodePlan{Files: work.Files}, work.Files[i].Path)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{path}, args...)...)
@@ -320,10 +336,12 @@ func TestScripts_GiveUpInTheEnd(t *testing.T) {
 			return script(t, node.PodCleanupWork([]string{"u"}, nil, "1"), "wait_for_ready.sh", dir, kubectl, "u")
 		},
 		"wait_for_systemctl_status": func() (int, string) {
-			return script(t, node.RestartForKeysWork(render.Roles{}, "p", "", "1"), "wait_for_systemctl_status.sh", dir, nil, "false")
+			return script(t, node.RestartForKeysWork(render.Roles{}, "p", "", "1"), "wait_for_systemctl_status.sh", dir,
+				nil, "false")
 		},
 		"secrets_encrypt_status": func() (int, string) {
-			return script(t, node.SecretsEncryptWork("prepare", nil, "1"), "secrets_encrypt_status.sh", dir, nil, "rke2", "1")
+			return script(t, node.SecretsEncryptWork("prepare", nil, "1"), "secrets_encrypt_status.sh", dir, nil,
+				"rke2", "1")
 		},
 	} {
 		if code, out := run(); code != 1 {
@@ -335,7 +353,9 @@ func TestScripts_GiveUpInTheEnd(t *testing.T) {
 func TestScripts_SecretsEncrypt(t *testing.T) {
 	t.Parallel()
 	node := render.NodeOf(basicInput(distro.RKE2, "server"))
-	dir := fakes(t, map[string]string{"rke2": `echo "$@" >>$DIR/calls; [ "$2" = status ] && echo "Current Rotation Stage: $(cat $DIR/stage)" || echo prepare >$DIR/stage`})
+	dir := fakes(t,
+		map[string]string{
+			"rke2": `echo "$@" >>$DIR/calls; [ "$2" = status ] && echo "Current Rotation Stage: $(cat $DIR/stage)" || echo prepare >$DIR/stage`})
 	stage := func(s string) {
 		if err := os.WriteFile(filepath.Join(dir, "stage"), []byte(s), 0o600); err != nil {
 			t.Fatal(err)
@@ -373,7 +393,8 @@ esac`})
 	for i, part := range []string{"/machine-ids-", "/node-names-"} {
 		at := slices.IndexFunc(work.Files, func(f plan.File) bool { return strings.Contains(f.Path, part) })
 		lists[i] = filepath.Join(dir, filepath.Base(work.Files[at].Path))
-		if err := os.WriteFile(lists[i], []byte(contentAt(t, plan.NodePlan{Files: work.Files}, work.Files[at].Path)), 0o600); err != nil {
+		if err := os.WriteFile(lists[i], []byte(contentAt(t, plan.NodePlan{Files: work.Files}, work.Files[at].Path)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -399,20 +420,26 @@ func TestScripts_WaitForReady(t *testing.T) {
 		possible []string
 		want     string
 	}{
-		"the other node is gone":                  {`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 False\nu2 True\n'`, nil, "5"},
-		"the other node is gone later":            {`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 True\nu2 True\n'`, nil, "4"},
-		"the other node is never gone":            {`printf 'u1 True\nu2 True\n'`, nil, "61"},
-		"a running machine with a node":           {`printf 'u1 True\ne1 True\n'`, []string{"e1"}, "2"},
-		"a running machine without a node":        {`printf 'u1 True\n'`, []string{"e1"}, "2"},
-		"a running machine and a removed machine": {`[ "$n" -gt 2 ] && printf 'u1 True\ne1 True\n' || printf 'u1 True\nu2 True\ne1 True\n'`, []string{"e1"}, "4"},
-		"the API server does not answer once":     {`[ "$n" -ne 1 ] && printf 'u1 True\n'`, nil, "3"},
-		"nodes without a machine are ignored":     {`printf 'u1 True\n True\n'`, nil, "2"},
+		"the other node is gone": {
+			`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 False\nu2 True\n'`, nil, "5"},
+		"the other node is gone later": {
+			`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 True\nu2 True\n'`, nil, "4"},
+		"the other node is never gone":     {`printf 'u1 True\nu2 True\n'`, nil, "61"},
+		"a running machine with a node":    {`printf 'u1 True\ne1 True\n'`, []string{"e1"}, "2"},
+		"a running machine without a node": {`printf 'u1 True\n'`, []string{"e1"}, "2"},
+		"a running machine and a removed machine": {
+			`[ "$n" -gt 2 ] && printf 'u1 True\ne1 True\n' || printf 'u1 True\nu2 True\ne1 True\n'`, []string{"e1"},
+			"4"},
+		"the API server does not answer once": {`[ "$n" -ne 1 ] && printf 'u1 True\n'`, nil, "3"},
+		"nodes without a machine are ignored": {`printf 'u1 True\n True\n'`, nil, "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := fakes(t, map[string]string{"kubectl": countCalls + tc.kubectl})
 			work := node.PodCleanupWork([]string{"u1"}, tc.possible, "1")
-			at := slices.IndexFunc(work.Instructions, func(i plan.OneTimeInstruction) bool { return strings.Contains(i.Name, "wait-for-desired-ready-nodes") })
+			at := slices.IndexFunc(work.Instructions, func(i plan.OneTimeInstruction) bool {
+				return strings.Contains(i.Name, "wait-for-desired-ready-nodes")
+			})
 			env := append(slices.Clone(work.Instructions[at].Env), "KUBECTL=kubectl")
 			if code, out := script(t, work, "wait_for_ready.sh", dir, env, "u1"); code != 0 {
 				t.Errorf("exits with %d: %s", code, out)

@@ -79,7 +79,8 @@ func (m *machinePlan) cloudProviderConfig(value string) ([]byte, error) {
 		return nil, err
 	}
 	// Secrets of other namespaces were checked earlier: Denied is set, or the cluster may use them.
-	if name.Namespace == m.in.ControlPlane.Namespace && !m.authorized(secret.Annotations, rkev1.AuthorizedSecretAnnotation) {
+	if name.Namespace == m.in.ControlPlane.Namespace &&
+		!m.authorized(secret.Annotations, rkev1.AuthorizedSecretAnnotation) {
 		return nil, fmt.Errorf("%s: Secret %s does not authorize cluster %s: add it to annotation %s",
 			field, name, m.in.ControlPlane.Name, rkev1.AuthorizedSecretAnnotation)
 	}

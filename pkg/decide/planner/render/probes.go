@@ -104,7 +104,8 @@ func (m *machinePlan) etcdHealth() plan.HTTPGetAction {
 	}
 	get.URL = fmt.Sprintf("%s://%s:%s/health", at.Scheme, m.reachedAt(at.Hostname()), at.Port())
 	if at.Scheme == "https" {
-		get.CACert, get.ClientCert, get.ClientKey = m.dirs.ServerTLS("etcd/server-ca.crt"), m.dirs.ServerTLS("etcd/client.crt"), m.dirs.ServerTLS("etcd/client.key")
+		get.CACert, get.ClientCert, get.ClientKey = m.dirs.ServerTLS("etcd/server-ca.crt"),
+			m.dirs.ServerTLS("etcd/client.crt"), m.dirs.ServerTLS("etcd/client.key")
 	}
 	return get
 }

@@ -37,28 +37,36 @@ func world(t *rapid.T) render.Input {
 	}
 	drawReferences(t, &in)
 	spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A"}).Draw(t, "manifest")
-	spec.ChartValues.Data = rapid.MapOf(rapid.SampledFrom([]string{"rke2-calico", "traefik", "x"}), rapid.Just[any](map[string]any{"a": 1, "b": "c"})).Draw(t, "charts")
+	spec.ChartValues.Data = rapid.MapOf(rapid.SampledFrom([]string{"rke2-calico", "traefik", "x"}),
+		rapid.Just[any](map[string]any{"a": 1, "b": "c"})).Draw(t, "charts")
 	spec.LocalClusterAuthEndpoint.Enabled = rapid.Bool().Draw(t, "ace")
 	spec.UnmanagedConfig = rapid.IntRange(0, 9).Draw(t, "unmanaged") == 0
 	in.Machine.Annotations = map[string]string{
-		rkev1.AddressAnnotation: "203.0.113.7", rkev1.InternalAddressAnnotation: rapid.SampledFrom([]string{"", "10.0.0.7,fd00::7"}).Draw(t, "internal"),
-		rkev1.LabelsAnnotation: `{"z":"1","y":"2","x":"3"}`, rkev1.TaintsAnnotation: rapid.SampledFrom([]string{"", "null", `[{"key":"k","effect":"NoSchedule"}]`}).Draw(t, "taints"),
+		rkev1.AddressAnnotation:         "203.0.113.7",
+		rkev1.InternalAddressAnnotation: rapid.SampledFrom([]string{"", "10.0.0.7,fd00::7"}).Draw(t, "internal"),
+		rkev1.LabelsAnnotation:          `{"z":"1","y":"2","x":"3"}`,
+		rkev1.TaintsAnnotation: rapid.SampledFrom(
+			[]string{"", "null", `[{"key":"k","effect":"NoSchedule"}]`}).Draw(t, "taints"),
 	}
 	return in
 }
 
 func drawConfig(t *rapid.T, label string) map[string]any {
 	keys := rapid.SampledFrom([]string{
-		"cni", "disable", "kubelet-arg", "kube-scheduler-arg", "tls-san", "node-ip", "service-cidr", "selinux", "profile", "unknown",
-		"audit-policy-file", "flannel-conf", "node-label", "token", "system-default-registry", "kube-scheduler-extra-mount", "cloud-provider-name",
+		"cni", "disable", "kubelet-arg", "kube-scheduler-arg", "tls-san", "node-ip", "service-cidr", "selinux",
+		"profile", "unknown",
+		"audit-policy-file", "flannel-conf", "node-label", "token", "system-default-registry",
+		"kube-scheduler-extra-mount", "cloud-provider-name",
 	})
 	values := rapid.OneOf(
-		rapid.Map(rapid.SampledFrom([]string{"", "a", "true", "x=y", "10.43.0.0/16", "secure-port=5"}), func(s string) any { return s }),
+		rapid.Map(rapid.SampledFrom([]string{"", "a", "true", "x=y", "10.43.0.0/16", "secure-port=5"}),
+			func(s string) any { return s }),
 		rapid.Map(rapid.Float64Range(-5, 5), func(f float64) any { return f }),
 		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
 		rapid.Just[any](nil),
 		rapid.Just[any](map[string]any{"b": 1, "a": "2"}),
-		rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]any{"p=q", "cert-dir=/c", "10.0.0.1", 5.0, true}), 0, 3), func(s []any) any { return s }),
+		rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]any{"p=q", "cert-dir=/c", "10.0.0.1", 5.0, true}), 0, 3),
+			func(s []any) any { return s }),
 	)
 	return rapid.MapOfN(keys, values, 0, 8).Draw(t, label)
 }
@@ -66,12 +74,16 @@ func drawConfig(t *rapid.T, label string) map[string]any {
 // drawReferences adds objects with secret values, and references to them. Some references are broken.
 func drawReferences(t *rapid.T, in *render.Input) {
 	value := []byte(marker + "-value")
-	docker := fmt.Appendf(nil, `{"auths":{"h1":{"username":"u","password":"%s"},"h2":{"password":"%s"}}}`, marker, marker)
+	docker := fmt.Appendf(nil, `{"auths":{"h1":{"username":"u","password":"%s"},"h2":{"password":"%s"}}}`, marker,
+		marker)
 	for name, object := range map[string]render.Secret{
-		"plain":  {Type: rkev1.SecretTypeAuthConfig, Data: map[string][]byte{"username": value, "password": value, "auth": value}},
-		"docker": {Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: docker}},
-		"files":  {Data: map[string][]byte{"a": value}, Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: "demo"}},
-		"cc":     {Data: map[string][]byte{"s3-accessKey": value, "s3-secretKey": value, "s3-defaultEndpointCA": value}},
+		"plain": {Type: rkev1.SecretTypeAuthConfig, Data: map[string][]byte{"username": value, "password": value,
+			"auth": value}},
+		"docker": {Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: docker}},
+		"files": {Data: map[string][]byte{"a": value},
+			Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: "demo"}},
+		"cc": {Data: map[string][]byte{"s3-accessKey": value, "s3-secretKey": value, "s3-defaultEndpointCA": value}},
 	} {
 		in.Objects.Secrets[objectName("fleet-default/"+name)] = object
 	}
@@ -79,18 +91,23 @@ func drawReferences(t *rapid.T, in *render.Input) {
 	configs := map[string]rkev1.RegistryConfig{}
 	for _, host := range []string{"h1", "h2", "h3"} {
 		if rapid.Bool().Draw(t, host) {
-			configs[host] = rkev1.RegistryConfig{AuthConfigSecretName: names.Draw(t, host+" secret"), CABundle: []byte("ca of " + host)}
+			configs[host] = rkev1.RegistryConfig{AuthConfigSecretName: names.Draw(t, host+" secret"),
+				CABundle: []byte("ca of " + host)}
 		}
 	}
 	if len(configs) > 0 {
-		in.ControlPlane.Spec.Registries = &rkev1.Registry{Configs: configs, Mirrors: map[string]rkev1.Mirror{"m": {}, "*": {}}}
+		in.ControlPlane.Spec.Registries = &rkev1.Registry{Configs: configs,
+			Mirrors: map[string]rkev1.Mirror{"m": {}, "*": {}}}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "s3") == 0 {
-		s3(rkev1.ETCDSnapshotS3{CloudCredentialName: "cc", EndpointCA: rapid.SampledFrom([]string{"QQ==", ""}).Draw(t, "ca")})(in)
+		s3(rkev1.ETCDSnapshotS3{CloudCredentialName: "cc", EndpointCA: rapid.SampledFrom([]string{"QQ==", ""}).Draw(t,
+			"ca")})(in)
 	}
 	if rapid.IntRange(0, 3).Draw(t, "file") == 0 {
 		selectorFile(rkev1.ProvisioningFileSource{Secret: rkev1.K8sObjectFileSource{
-			Name: "files", Items: []rkev1.KeyToPath{{Key: "a", Path: "/a", Hash: rapid.SampledFrom([]string{"", "x"}).Draw(t, "hash")}},
+			Name: "files",
+			Items: []rkev1.KeyToPath{{Key: "a", Path: "/a", Hash: rapid.SampledFrom([]string{"", "x"}).Draw(t,
+				"hash")}},
 		}})(in)
 	}
 }
@@ -220,7 +237,8 @@ func TestPlan_NothingIsDroppedInSilence(t *testing.T) {
 			_, ofServers := in.Release.ServerArgs[key]
 			items, isList := value.([]any)
 			empty := value == nil || value == "" || (isList && len(items) == 0)
-			if !there && !empty && !strings.Contains(warned.String(), key) && (!ofServers || in.Machine.Roles.Server()) && !overridden(in, key) {
+			if !there && !empty && !strings.Contains(warned.String(), key) &&
+				(!ofServers || in.Machine.Roles.Server()) && !overridden(in, key) {
 				t.Fatalf("key %s with value %v disappeared", key, value)
 			}
 		}

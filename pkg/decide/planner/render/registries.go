@@ -227,7 +227,8 @@ func (m *machinePlan) addGlobalAuth(configs map[string]registryHost, registry st
 				return
 			}
 		}
-		m.warn(ReasonUnusablePullSecret, "system-default-registry-pull-secrets", "Secret %s %s and is skipped", name, problem)
+		m.warn(ReasonUnusablePullSecret, "system-default-registry-pull-secrets", "Secret %s %s and is skipped", name,
+			problem)
 	}
 }
 
@@ -264,7 +265,8 @@ func (m *machinePlan) registryTLS(host string, config rkev1.RegistryConfig) ([]p
 			return nil, err
 		}
 		if secret.Type != corev1.SecretTypeTLS {
-			return nil, fmt.Errorf("%s.tlsSecretName: Secret %s has the wrong type: it must be %s", field, name, corev1.SecretTypeTLS)
+			return nil, fmt.Errorf("%s.tlsSecretName: Secret %s has the wrong type: it must be %s", field, name,
+				corev1.SecretTypeTLS)
 		}
 		files = append(files,
 			fileOf(m.dirs.RegistryTLS(host, "tls.crt"), secret.Data[corev1.TLSCertKey]),

@@ -61,7 +61,8 @@ func (m *machinePlan) s3Options(s3 *rkev1.ETCDSnapshotS3) ([]option, *plan.File,
 
 // s3Enabled reports whether the settings name a storage for snapshots.
 func s3Enabled(s3 *rkev1.ETCDSnapshotS3) bool {
-	return s3 != nil && (s3.Bucket != "" || s3.Endpoint != "" || s3.Folder != "" || s3.CloudCredentialName != "" || s3.Region != "")
+	return s3 != nil && (s3.Bucket != "" || s3.Endpoint != "" || s3.Folder != "" || s3.CloudCredentialName != "" ||
+		s3.Region != "")
 }
 
 // s3Credential reads the credential's Secret. Its keys look like s3credentialConfig-accessKey; the part after the last

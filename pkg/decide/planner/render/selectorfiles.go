@@ -71,7 +71,8 @@ func (m *machinePlan) filesOfObject(field, kind string, source rkev1.K8sObjectFi
 			return err
 		}
 		if _, there := data[item.Key]; !there {
-			m.warn(ReasonMissingKey, field+".key", "%s %s has no key %s; the file is empty", kind, m.local(source.Name), item.Key)
+			m.warn(ReasonMissingKey, field+".key", "%s %s has no key %s; the file is empty", kind, m.local(source.Name),
+				item.Key)
 		}
 		if slices.ContainsFunc(m.out.Files, func(f plan.File) bool { return f.Path == file.Path }) {
 			m.warnSameFile(field+".path", file.Path)
@@ -91,8 +92,9 @@ func selectedFile(field, defaultPermissions string, item rkev1.KeyToPath, conten
 	if item.Hash != "" {
 		sum := sha256.Sum256(content)
 		if item.Hash != base64.StdEncoding.EncodeToString(sum[:]) {
-			return plan.File{}, fmt.Errorf("%s.hash differs from the content of key %s: it must be the base64 of its SHA-256",
-				field, item.Key)
+			return plan.File{},
+				fmt.Errorf("%s.hash differs from the content of key %s: it must be the base64 of its SHA-256",
+					field, item.Key)
 		}
 	}
 	permissions := cmp.Or(item.Permissions, defaultPermissions)

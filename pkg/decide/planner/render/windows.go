@@ -28,7 +28,8 @@ func (m *machinePlan) movedOnWindows() string {
 	for _, moved := range []string{m.spec.DataDirectories.K8sDistro, m.spec.DataDirectories.SystemAgent} {
 		if moved != "" {
 			local := `c:` + strings.ReplaceAll(moved, "/", `\`)
-			script.WriteString("Restrict-Access -Path '" + strings.ReplaceAll(local, "'", "''") + "' -Directory $true\n")
+			script.WriteString("Restrict-Access -Path '" + strings.ReplaceAll(local, "'", "''") +
+				"' -Directory $true\n")
 		}
 	}
 	return script.String()

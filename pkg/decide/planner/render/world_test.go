@@ -107,15 +107,17 @@ func (m manifest) input(runtime distro.Runtime, pos position) render.Input {
 		},
 		InitNode: pos.init,
 		Tokens:   render.Tokens{Server: "SERVER-TOKEN", Agent: "AGENT-TOKEN"},
-		Settings: render.Settings{SystemDefaultRegistry: m.Settings.SystemDefaultRegistry, RKE2Prime: m.Settings.RKE2Prime},
-		Release:  testRelease(),
+		Settings: render.Settings{SystemDefaultRegistry: m.Settings.SystemDefaultRegistry,
+			RKE2Prime: m.Settings.RKE2Prime},
+		Release: testRelease(),
 		Objects: render.Objects{
 			Secrets: map[types.NamespacedName]render.Secret{}, ConfigMaps: map[types.NamespacedName]render.ConfigMap{},
 		},
 		ClusterAgent: m.ClusterAgent,
 	}
 	in.ControlPlane.Spec.ClusterName, in.ControlPlane.Spec.ManagementClusterName = "demo", "c-m-abcdefgh"
-	in.ControlPlane.Spec.KubernetesVersion = map[distro.Runtime]string{distro.RKE2: "v1.36.2+rke2r1", distro.K3s: "v1.36.2+k3s1"}[runtime]
+	in.ControlPlane.Spec.KubernetesVersion = map[distro.Runtime]string{distro.RKE2: "v1.36.2+rke2r1",
+		distro.K3s: "v1.36.2+k3s1"}[runtime]
 	if !pos.init {
 		in.JoinURL = runtime.JoinURL("10.0.0.1")
 	}
@@ -128,7 +130,8 @@ func (m manifest) input(runtime distro.Runtime, pos position) render.Input {
 		}
 	}
 	for _, object := range m.Objects.ConfigMaps {
-		in.Objects.ConfigMaps[objectName(object.Name)] = render.ConfigMap{Annotations: object.Annotations, Data: bytesOf(object.Data)}
+		in.Objects.ConfigMaps[objectName(object.Name)] = render.ConfigMap{Annotations: object.Annotations,
+			Data: bytesOf(object.Data)}
 	}
 	return in
 }
@@ -146,9 +149,12 @@ func testRelease() distro.Release {
 	return distro.Release{
 		Version: "v1.36.2", Known: true,
 		ServerArgs: map[string]distro.ArgKind{
-			"cni": distro.ArgArray, "disable": distro.ArgArray, "secrets-encryption": distro.ArgBool, "tls-san": distro.ArgArray,
-			"kube-apiserver-arg": distro.ArgArray, "kube-scheduler-arg": distro.ArgArray, "kube-controller-manager-arg": distro.ArgArray,
-			"etcd-arg": distro.ArgArray, "service-cidr": distro.ArgString, "audit-policy-file": distro.ArgString, "prime": distro.ArgBool,
+			"cni": distro.ArgArray, "disable": distro.ArgArray, "secrets-encryption": distro.ArgBool,
+			"tls-san":            distro.ArgArray,
+			"kube-apiserver-arg": distro.ArgArray, "kube-scheduler-arg": distro.ArgArray,
+			"kube-controller-manager-arg": distro.ArgArray,
+			"etcd-arg":                    distro.ArgArray, "service-cidr": distro.ArgString,
+			"audit-policy-file": distro.ArgString, "prime": distro.ArgBool,
 			"flannel-conf": distro.ArgString,
 		},
 		AgentArgs: map[string]distro.ArgKind{

@@ -90,7 +90,8 @@ func (c *Cache) Watch(_ context.Context, cluster client.ObjectKey, watcher clust
 }
 
 // GetClusterSource implements clustercache.ClusterCache.
-func (c *Cache) GetClusterSource(_ string, mapFunc func(ctx context.Context, cluster client.Object) []ctrl.Request, opts ...clustercache.GetClusterSourceOption) source.Source {
+func (c *Cache) GetClusterSource(_ string, mapFunc func(ctx context.Context, cluster client.Object) []ctrl.Request,
+	opts ...clustercache.GetClusterSourceOption) source.Source {
 	one := &listener{events: make(chan event.GenericEvent, pending), told: map[client.ObjectKey]time.Time{}}
 	for _, opt := range opts {
 		if limit, ok := opt.(clustercache.WatchForProbeFailure); ok {

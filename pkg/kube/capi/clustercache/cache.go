@@ -131,8 +131,10 @@ func New(ctx context.Context, manager ctrl.Manager, opts Options) (*Cache, error
 
 func newCache(lifetime context.Context, opts Options, objects client.Reader, scheme *runtime.Scheme) *Cache {
 	c := &Cache{
-		opts: opts, objects: objects, scheme: scheme, every: intervals{retry: opts.Retry, probe: probeInterval, threshold: threshold},
-		changed: make(chan event.GenericEvent, pending), now: time.Now, lifetime: lifetime, clusters: map[types.NamespacedName]*state{},
+		opts: opts, objects: objects, scheme: scheme, every: intervals{retry: opts.Retry, probe: probeInterval,
+			threshold: threshold},
+		changed: make(chan event.GenericEvent, pending), now: time.Now, lifetime: lifetime,
+		clusters: map[types.NamespacedName]*state{},
 	}
 	c.open = c.dial
 	return c
@@ -244,7 +246,8 @@ func (c *Cache) standing(name types.NamespacedName) standing {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := c.clusters[name]
-	return standing{s.connection, s.health.LastProbeSuccessTime.IsZero() && s.health.ConsecutiveFailures >= c.every.threshold}
+	return standing{s.connection, s.health.LastProbeSuccessTime.IsZero() && s.health.ConsecutiveFailures >=
+		c.every.threshold}
 }
 
 // connect connects a cluster. It does not hold the lock, because it lasts until the cluster answers.

@@ -59,8 +59,10 @@ func newWorld(t *testing.T) *world {
 	w.cluster.Namespace, w.cluster.Name = demo.Namespace, demo.Name
 	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	w.cache = newCache(t.Context(), Options{Door: w, Retry: time.Second, Client: clustercache.ClientOptions{
-		Timeout: 10 * time.Second, QPS: 20, Burst: 30, UserAgent: "test", Cache: clustercache.ClientCacheOptions{DisableFor: []client.Object{&corev1.Secret{}}},
-	}, Cache: clustercache.CacheOptions{Indexes: []clustercache.CacheOptionsIndex{clustercache.NodeProviderIDIndex}}}, w, scheme.Scheme)
+		Timeout: 10 * time.Second, QPS: 20, Burst: 30, UserAgent: "test",
+		Cache: clustercache.ClientCacheOptions{DisableFor: []client.Object{&corev1.Secret{}}},
+	}, Cache: clustercache.CacheOptions{Indexes: []clustercache.CacheOptionsIndex{clustercache.NodeProviderIDIndex}}},
+		w, scheme.Scheme)
 	w.cache.GetClusterSource("test", nil, clustercache.WatchForProbeFailure(50*time.Second))
 	return w
 }
@@ -244,7 +246,8 @@ func TestCache_ProbesTheCluster(t *testing.T) {
 		w.answers.Store(&nobodyListens)
 		w.work(30 * time.Second)
 		w.expect("three answers are missing", true, 0)
-		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 3 || health.LastProbeSuccessTime.After(began) {
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 3 ||
+			health.LastProbeSuccessTime.After(began) {
 			t.Errorf("health: %+v", health)
 		}
 		w.work(20 * time.Second)
@@ -252,7 +255,8 @@ func TestCache_ProbesTheCluster(t *testing.T) {
 		w.answers.Store(&answers{})
 		w.work(time.Second)
 		w.expect("the cluster answers again", true, 0)
-		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 0 || time.Since(health.LastProbeSuccessTime) > 2*time.Second {
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 0 ||
+			time.Since(health.LastProbeSuccessTime) > 2*time.Second {
 			t.Errorf("health: %+v", health)
 		}
 	})
@@ -270,11 +274,13 @@ func TestCache_DetectsUnreachableClusters(t *testing.T) {
 		}
 		w.told = 0
 		w.work(time.Hour)
-		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures < threshold || health.LastProbeTime.IsZero() {
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures < threshold ||
+			health.LastProbeTime.IsZero() {
 			t.Errorf("health: %+v", health)
 		}
 		if w.told != 1 || w.asked.Load() != 0 {
-			t.Errorf("controllers got %d notifications about a cluster that never answered, want one; %d requests", w.told, w.asked.Load())
+			t.Errorf("controllers got %d notifications about a cluster that never answered, want one; %d requests",
+				w.told, w.asked.Load())
 		}
 		w.version = "tunnel/c-m-1"
 		w.expect("the agent connects", true, 1)
@@ -291,7 +297,8 @@ func TestCache_ToleratesFailedProbes(t *testing.T) {
 		w.version = "1"
 		w.answers.Store(&nobodyListens)
 		w.work(25 * time.Second)
-		if health := w.cache.GetHealthCheckingState(t.Context(), demo); w.asked.Load() < 20 || health.ConsecutiveFailures != 3 {
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); w.asked.Load() < 20 ||
+			health.ConsecutiveFailures != 3 {
 			t.Errorf("after %d requests: %+v", w.asked.Load(), health)
 		}
 	})

@@ -42,7 +42,8 @@ func (c *Cache) dial(ctx context.Context, name types.NamespacedName) (*connectio
 	if err != nil {
 		return nil, fmt.Errorf("find a connection: %w", err)
 	}
-	config.UserAgent, config.QPS, config.Burst, config.Timeout = c.opts.Client.UserAgent, c.opts.Client.QPS, c.opts.Client.Burst, c.opts.Client.Timeout
+	config.UserAgent, config.QPS, config.Burst, config.Timeout = c.opts.Client.UserAgent, c.opts.Client.QPS,
+		c.opts.Client.Burst, c.opts.Client.Timeout
 	http, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make HTTP client: %w", err)
@@ -68,7 +69,8 @@ func (c *Cache) establish(ctx context.Context, made *connection, http *http.Clie
 	if err != nil {
 		return fmt.Errorf("make mapper of kinds: %w", err)
 	}
-	if _, err := mapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), corev1.SchemeGroupVersion.Version); err != nil {
+	if _, err := mapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(),
+		corev1.SchemeGroupVersion.Version); err != nil {
 		return fmt.Errorf("list the API kinds: %w", err)
 	}
 	return c.fill(ctx, made, http, mapper)
@@ -84,9 +86,10 @@ func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, m
 	if made.cache, err = c.cacheOf(ctx, made.config, http, mapper); err != nil {
 		return err
 	}
-	cached, err := client.New(made.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: http, Cache: &client.CacheOptions{
-		Reader: made.cache, DisableFor: c.opts.Client.Cache.DisableFor, Unstructured: true,
-	}})
+	cached, err := client.New(made.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: http,
+		Cache: &client.CacheOptions{
+			Reader: made.cache, DisableFor: c.opts.Client.Cache.DisableFor, Unstructured: true,
+		}})
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
@@ -105,13 +108,15 @@ func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, m
 }
 
 // cacheOf creates a cache of a cluster without informers.
-func (c *Cache) cacheOf(ctx context.Context, config *rest.Config, http *http.Client, mapper meta.RESTMapper) (ctrlcache.Cache, error) {
+func (c *Cache) cacheOf(ctx context.Context, config *rest.Config, http *http.Client,
+	mapper meta.RESTMapper) (ctrlcache.Cache, error) {
 	slow, patient := rest.CopyConfig(config), *http // with the same transport, which ends with the connection
 	slow.Timeout, patient.Timeout = listTimeout, listTimeout
 	wanted := c.opts.Cache
 	made, err := ctrlcache.New(slow, ctrlcache.Options{
-		HTTPClient: &patient, Scheme: c.scheme, Mapper: mapper, SyncPeriod: wanted.SyncPeriod, DefaultTransform: wanted.DefaultTransform,
-		ByObject: wanted.ByObject,
+		HTTPClient: &patient, Scheme: c.scheme, Mapper: mapper, SyncPeriod: wanted.SyncPeriod,
+		DefaultTransform: wanted.DefaultTransform,
+		ByObject:         wanted.ByObject,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make cache: %w", err)

@@ -21,10 +21,13 @@ func TestProgramIsChosenByNameOrFirstArgument(t *testing.T) {
 		want     []string
 		wantCode int
 	}{
-		"by first argument":       {argv: []string{"/x/drover-kube", "etcd", "--flag"}, want: []string{"etcd", "--flag"}, wantCode: 7},
-		"by the name of a link":   {argv: []string{"/x/etcd", "--flag"}, want: []string{"/x/etcd", "--flag"}, wantCode: 7},
-		"name before argument":    {argv: []string{"etcd", "inner"}, want: []string{"etcd", "inner"}, wantCode: 7},
-		"internal program":        {argv: []string{"/proc/self/exe", "inner", "x"}, want: []string{"inner", "x"}, wantCode: 8},
+		"by first argument": {argv: []string{"/x/drover-kube", "etcd", "--flag"},
+			want: []string{"etcd", "--flag"}, wantCode: 7},
+		"by the name of a link": {argv: []string{"/x/etcd", "--flag"}, want: []string{"/x/etcd", "--flag"},
+			wantCode: 7},
+		"name before argument": {argv: []string{"etcd", "inner"}, want: []string{"etcd", "inner"}, wantCode: 7},
+		"internal program": {argv: []string{"/proc/self/exe", "inner", "x"}, want: []string{"inner", "x"},
+			wantCode: 8},
 		"unknown program":         {argv: []string{"drover-kube", "kubeadm"}, wantCode: 2},
 		"no program":              {argv: []string{"drover-kube"}, wantCode: 2},
 		"no program and no name":  {wantCode: 2},

@@ -44,7 +44,8 @@ func scriptAttempt(t *testing.T, script string, alter ...func(*containerSpec)) (
 	a = attempt{dir: filepath.Join(dir, "uid", "containers", "main", "0")}
 	spec := containerSpec{
 		Program: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", Home: "/root",
-		Mounts:  []mountSpec{{Source: out, Target: "/out"}, {Source: filepath.Join(a.dir, terminationFile), Target: "/dev/termination-log"}},
+		Mounts: []mountSpec{{Source: out, Target: "/out"},
+			{Source: filepath.Join(a.dir, terminationFile), Target: "/dev/termination-log"}},
 		LogFile: filepath.Join(a.dir, "output.log"), RootDir: filepath.Join(a.dir, rootDir),
 	}
 	for _, f := range alter {
@@ -101,16 +102,23 @@ func TestContainerEnds(t *testing.T) {
 		wantSig  int
 		wantText string
 	}{
-		"well":                      {script: "true"},
-		"with a code":               {script: "exit 3", wantCode: 3},
-		"by a signal":               {script: "kill -KILL $$", wantCode: 137, wantSig: 9},
-		"missing program":           {alter: func(s *containerSpec) { s.Program = "/no/such/program" }, wantCode: 128, wantText: "run /no/such/program"},
-		"program not in PATH":       {alter: func(s *containerSpec) { s.Program = "nosuchprogram" }, wantCode: 128, wantText: "nosuchprogram"},
-		"mount below shared /usr":   {alter: func(s *containerSpec) { s.Mounts[0].Target = "/usr/nosuchdir/x" }, wantCode: 128, wantText: "read-only"},
-		"mount that does not exist": {alter: func(s *containerSpec) { s.Mounts[0].Source = "/no/such/source" }, wantCode: 128, wantText: "mount /out"},
-		"unprivileged, own home":    {script: `test "$(id -u):$(id -g):$(stat -c %u /home/x)" = 1234:1235:1234`, alter: func(s *containerSpec) { s.UID, s.GID, s.Home = 1234, 1235, "/home/x" }},
-		"working directory exists":  {script: `test "$(pwd)" = /a/b`, alter: func(s *containerSpec) { s.Dir = "/a/b" }},
-		"read-only mount":           {script: `touch /out/x && exit 9; exit 4`, alter: func(s *containerSpec) { s.Mounts[0].ReadOnly = true }, wantCode: 4},
+		"well":        {script: "true"},
+		"with a code": {script: "exit 3", wantCode: 3},
+		"by a signal": {script: "kill -KILL $$", wantCode: 137, wantSig: 9},
+		"missing program": {alter: func(s *containerSpec) { s.Program = "/no/such/program" }, wantCode: 128,
+			wantText: "run /no/such/program"},
+		"program not in PATH": {alter: func(s *containerSpec) { s.Program = "nosuchprogram" }, wantCode: 128,
+			wantText: "nosuchprogram"},
+		"mount below shared /usr": {alter: func(s *containerSpec) { s.Mounts[0].Target = "/usr/nosuchdir/x" },
+			wantCode: 128, wantText: "read-only"},
+		"mount that does not exist": {alter: func(s *containerSpec) { s.Mounts[0].Source = "/no/such/source" },
+			wantCode: 128, wantText: "mount /out"},
+		"unprivileged, own home": {script: `test "$(id -u):$(id -g):$(stat -c %u /home/x)" = 1234:1235:1234`,
+			alter: func(s *containerSpec) { s.UID, s.GID, s.Home = 1234, 1235, "/home/x" }},
+		"working directory exists": {script: `test "$(pwd)" = /a/b`, alter: func(s *containerSpec) { s.Dir = "/a/b" }},
+		"read-only mount": {script: `touch /out/x && exit 9; exit 4`, alter: func(s *containerSpec) {
+			s.Mounts[0].ReadOnly = true
+		}, wantCode: 4},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +129,10 @@ func TestContainerEnds(t *testing.T) {
 				}
 			})
 			exit := run(t, a)
-			if exit.ExitCode != test.wantCode || exit.Signal != test.wantSig || !strings.Contains(exit.Message, test.wantText) {
-				t.Errorf("ended as %+v; want code %d, signal %d, message with %q", exit, test.wantCode, test.wantSig, test.wantText)
+			if exit.ExitCode != test.wantCode || exit.Signal != test.wantSig ||
+				!strings.Contains(exit.Message, test.wantText) {
+				t.Errorf("ended as %+v; want code %d, signal %d, message with %q", exit, test.wantCode, test.wantSig,
+					test.wantText)
 			}
 			if exit.StartedAt == 0 || exit.FinishedAt < exit.StartedAt {
 				t.Errorf("start and end are %d and %d", exit.StartedAt, exit.FinishedAt)
@@ -226,9 +236,14 @@ func TestSignals(t *testing.T) {
 		signal   syscall.Signal
 		wantCode int
 	}{
-		"it ends on SIGTERM":                  {script: `trap 'exit 12' TERM; touch /out/running; while :; do sleep 0.02; done`, signal: syscall.SIGTERM, wantCode: 12},
-		"it is killed after the grace period": {script: `trap '' TERM; touch /out/running; while :; do sleep 0.02; done`, signal: killSignal, wantCode: 137},
-		"it ignores SIGTERM":                  {script: `trap 'touch /out/asked' TERM; touch /out/running; until test -e /out/asked; do sleep 0.02; done; exit 2`, signal: syscall.SIGTERM, wantCode: 2},
+		"it ends on SIGTERM": {
+			script: `trap 'exit 12' TERM; touch /out/running; while :; do sleep 0.02; done`, signal: syscall.SIGTERM,
+			wantCode: 12},
+		"it is killed after the grace period": {
+			script: `trap '' TERM; touch /out/running; while :; do sleep 0.02; done`, signal: killSignal,
+			wantCode: 137},
+		"it ignores SIGTERM": {
+			script: `trap 'touch /out/asked' TERM; touch /out/running; until test -e /out/asked; do sleep 0.02; done; exit 2`, signal: syscall.SIGTERM, wantCode: 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +271,8 @@ func TestNoProcessOutlivesAContainer(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("no setsid on this machine")
 	}
-	a, out := scriptAttempt(t, `setsid sh -c 'echo $$ > /out/pid; while :; do sleep 0.05; done' & until test -s /out/pid; do sleep 0.02; done; exit 0`)
+	a, out := scriptAttempt(t,
+		`setsid sh -c 'echo $$ > /out/pid; while :; do sleep 0.05; done' & until test -s /out/pid; do sleep 0.02; done; exit 0`)
 	if exit := run(t, a); exit.ExitCode != 0 {
 		t.Fatalf("ended as %+v", exit)
 	}
@@ -274,19 +290,22 @@ func TestTerminationMessage(t *testing.T) {
 		fallBack bool
 		want     string
 	}{
-		"as written":                            {message: "why", log: "noise", exit: 1, want: "why"},
-		"only the end of a long message":        {message: strings.Repeat("a", 5000) + "b", exit: 1, want: strings.Repeat("a", 4095) + "b"},
+		"as written": {message: "why", log: "noise", exit: 1, want: "why"},
+		"only the end of a long message": {message: strings.Repeat("a", 5000) + "b", exit: 1,
+			want: strings.Repeat("a", 4095) + "b"},
 		"nothing":                               {log: "noise", exit: 1},
 		"the log, if requested":                 {log: "noise", exit: 1, fallBack: true, want: "noise"},
 		"not the log of a successful container": {log: "noise", fallBack: true},
 		"a written message instead of the log":  {message: "why", log: "noise", exit: 1, fallBack: true, want: "why"},
-		"the end of the log, if requested":      {log: strings.Repeat("x", 3000) + "y", exit: 1, fallBack: true, want: strings.Repeat("x", 2047) + "y"},
+		"the end of the log, if requested": {log: strings.Repeat("x", 3000) + "y", exit: 1, fallBack: true,
+			want: strings.Repeat("x", 2047) + "y"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			a := attempt{dir: t.TempDir()}
 			log := filepath.Join(a.dir, "output.log")
-			for path, text := range map[string]string{filepath.Join(a.dir, terminationFile): test.message, log: test.log} {
+			for path, text := range map[string]string{filepath.Join(a.dir, terminationFile): test.message,
+				log: test.log} {
 				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}

@@ -31,7 +31,8 @@ func (k *kubelet) podHandler() http.Handler {
 // onlyAllowed rejects all but the configured clients, because exec is equivalent to root on this machine.
 func (k *kubelet) onlyAllowed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || !slices.Contains(k.config.AllowedClients, r.TLS.PeerCertificates[0].Subject.CommonName) {
+		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 ||
+			!slices.Contains(k.config.AllowedClients, r.TLS.PeerCertificates[0].Subject.CommonName) {
 			http.Error(w, "only the API server may send requests to this node", http.StatusForbidden)
 			return
 		}
@@ -52,7 +53,8 @@ func (k *kubelet) healthHandler() http.Handler {
 	return mux
 }
 
-func (k *kubelet) containerLogs(ctx context.Context, namespace, pod, container string, options api.ContainerLogOpts) (io.ReadCloser, error) {
+func (k *kubelet) containerLogs(ctx context.Context, namespace, pod, container string, options api.ContainerLogOpts) (
+	io.ReadCloser, error) {
 	w, err := k.workerOf(namespace, pod, container)
 	if err != nil {
 		return nil, err
@@ -87,7 +89,8 @@ func (k *kubelet) workerOf(namespace, pod, container string) (*worker, error) {
 }
 
 // runInContainer runs a command in a running container's mounts and as its user. It has no terminal.
-func (k *kubelet) runInContainer(ctx context.Context, namespace, pod, container string, command []string, attach api.AttachIO) error {
+func (k *kubelet) runInContainer(ctx context.Context, namespace, pod, container string, command []string,
+	attach api.AttachIO) error {
 	w, err := k.workerOf(namespace, pod, container)
 	if err != nil {
 		return err

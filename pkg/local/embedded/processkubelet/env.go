@@ -31,7 +31,8 @@ type nodeFacts struct {
 
 // environment builds a container's environment as a kubelet does: image, API address, envFrom, env with $(NAME)
 // references. Later values win. It contains none of the kubelet's own variables. The result is sorted.
-func environment(pod *corev1.Pod, container *corev1.Container, image Image, home string, node nodeFacts, from sources) ([]string, error) {
+func environment(pod *corev1.Pod, container *corev1.Container, image Image, home string, node nodeFacts,
+	from sources) ([]string, error) {
 	values := map[string]string{
 		"PATH":                          "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME":                          home,
@@ -92,7 +93,8 @@ func addAll(values map[string]string, namespace string, source corev1.EnvFromSou
 }
 
 // variableValue resolves one entry of env. found is false when an optional source lacks it.
-func variableValue(pod *corev1.Pod, container *corev1.Container, variable corev1.EnvVar, values map[string]string, node nodeFacts,
+func variableValue(pod *corev1.Pod, container *corev1.Container, variable corev1.EnvVar, values map[string]string,
+	node nodeFacts,
 	from sources,
 ) (value string, found bool, err error) {
 	if variable.ValueFrom == nil {
@@ -105,13 +107,15 @@ func variableValue(pod *corev1.Pod, container *corev1.Container, variable corev1
 		if err != nil {
 			return "", false, missing(err, ref.SecretKeyRef.Optional)
 		}
-		return pick(texts(secret.Data), ref.SecretKeyRef.Key, "Secret "+ref.SecretKeyRef.Name, ref.SecretKeyRef.Optional)
+		return pick(texts(secret.Data), ref.SecretKeyRef.Key, "Secret "+ref.SecretKeyRef.Name,
+			ref.SecretKeyRef.Optional)
 	case ref.ConfigMapKeyRef != nil:
 		configMap, err := from.ConfigMap(pod.Namespace, ref.ConfigMapKeyRef.Name)
 		if err != nil {
 			return "", false, missing(err, ref.ConfigMapKeyRef.Optional)
 		}
-		return pick(configMap.Data, ref.ConfigMapKeyRef.Key, "ConfigMap "+ref.ConfigMapKeyRef.Name, ref.ConfigMapKeyRef.Optional)
+		return pick(configMap.Data, ref.ConfigMapKeyRef.Key, "ConfigMap "+ref.ConfigMapKeyRef.Name,
+			ref.ConfigMapKeyRef.Optional)
 	case ref.FieldRef != nil:
 		value, err := fieldValue(pod, node, ref.FieldRef.FieldPath)
 		return value, err == nil, err

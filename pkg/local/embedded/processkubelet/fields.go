@@ -40,7 +40,8 @@ func fieldValue(pod *corev1.Pod, node nodeFacts, path string) (string, error) {
 	case "status.hostIP", "status.hostIPs":
 		return node.Address, nil
 	}
-	for prefix, from := range map[string]map[string]string{"metadata.labels['": pod.Labels, "metadata.annotations['": pod.Annotations} {
+	for prefix, from := range map[string]map[string]string{"metadata.labels['": pod.Labels,
+		"metadata.annotations['": pod.Annotations} {
 		if key, ok := strings.CutPrefix(path, prefix); ok {
 			return from[strings.TrimSuffix(key, "']")], nil
 		}

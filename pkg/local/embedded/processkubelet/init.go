@@ -56,7 +56,8 @@ func becomeContainer(args []string) error {
 		}
 	}
 	if spec.ReadOnlyRoot {
-		if err := unix.Mount("", "/", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+		if err := unix.Mount("", "/", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
+			""); err != nil {
 			return fmt.Errorf("make the root file system read-only: %w", err)
 		}
 	}

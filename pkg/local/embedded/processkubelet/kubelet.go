@@ -161,12 +161,14 @@ func (k *kubelet) controllers() (controllers, error) {
 	if err != nil {
 		return c, fmt.Errorf("make node controller: %w", err)
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(k.client, 0, nodeutil.PodInformerFilter(k.config.NodeName))
+	c.informers = informers.NewSharedInformerFactoryWithOptions(k.client, 0,
+		nodeutil.PodInformerFilter(k.config.NodeName))
 	unused := informers.NewSharedInformerFactory(k.client, 0).Core().V1() // never started
 	c.events = record.NewBroadcaster()
 	c.pods, err = node.NewPodController(node.PodControllerConfig{
-		PodClient:                 k.client.CoreV1(),
-		EventRecorder:             c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "process-kubelet", Host: k.config.NodeName}),
+		PodClient: k.client.CoreV1(),
+		EventRecorder: c.events.NewRecorder(scheme.Scheme,
+			corev1.EventSource{Component: "process-kubelet", Host: k.config.NodeName}),
 		Provider:                  k,
 		PodInformer:               c.informers.Core().V1().Pods(),
 		SecretInformer:            unused.Secrets(),
@@ -237,15 +239,18 @@ func (s apiSources) ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
 }
 
 // Token requests a token of the pod's service account. The token is valid only while the pod exists.
-func (k *kubelet) Token(ctx context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) ([]byte, error) {
+func (k *kubelet) Token(ctx context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) ([]byte,
+	error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: projection.ExpirationSeconds,
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name,
+			UID: pod.UID},
 	}}
 	if projection.Audience != "" {
 		request.Spec.Audiences = []string{projection.Audience}
 	}
-	answer, err := k.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
+	answer, err := k.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName,
+		request, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("request token of service account %s: %w", pod.Spec.ServiceAccountName, err)
 	}
@@ -278,7 +283,8 @@ func (k *kubelet) serve(ctx context.Context) (func(), error) {
 	}
 	server := &http.Server{
 		Handler: k.onlyAllowed(k.podHandler()), ReadHeaderTimeout: 10 * time.Second,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, Certificates: []tls.Certificate{certificate}},
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: pool, Certificates: []tls.Certificate{certificate}},
 	}
 	go func() { _ = server.ServeTLS(secure, "", "") }() // ends with Close
 	if k.config.HealthAddress == "" {

@@ -73,7 +73,8 @@ func chooseImage(manifests []v1.Descriptor, architecture string) (v1.Descriptor,
 	var found []v1.Descriptor
 	for _, descriptor := range manifests {
 		platform := descriptor.Platform
-		if platform != nil && platform.OS == "linux" && platform.Architecture == architecture || platform == nil && len(manifests) == 1 {
+		if platform != nil && platform.OS == "linux" && platform.Architecture == architecture || platform == nil &&
+			len(manifests) == 1 {
 			found = append(found, descriptor)
 		}
 	}

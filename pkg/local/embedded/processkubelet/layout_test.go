@@ -25,7 +25,8 @@ import (
 
 // file returns a layer entry that belongs to the user of the test, because only root may change owners.
 func file(name, content string) tar.Header {
-	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, PAXRecords: map[string]string{"TEST.content": content}}
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644,
+		PAXRecords: map[string]string{"TEST.content": content}}
 }
 
 func linkTo(kind byte, name, target string) tar.Header {
@@ -60,7 +61,9 @@ func imageOf(t *testing.T, config v1.Config, layers ...[]byte) v1.Image {
 	t.Helper()
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	for _, content := range layers {
-		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(content)), nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +86,8 @@ func writeLayout(t *testing.T, image v1.Image) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := path.AppendImage(image, layout.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH})); err != nil {
+	if err := path.AppendImage(image,
+		layout.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH})); err != nil {
 		t.Fatal(err)
 	}
 	if err := path.AppendImage(imageOf(t, v1.Config{}, archive(t, file("bill", "of materials")))); err != nil {
@@ -103,11 +107,13 @@ func TestUnpack(t *testing.T) {
 	}{
 		"files, directories and links": {
 			layers: [][]tar.Header{{
-				dir("./", 0o755), dir("./tmp/", 0o1777), file("./etc/motd", "hello"), linkTo(tar.TypeSymlink, "motd", "etc/motd"),
+				dir("./", 0o755), dir("./tmp/", 0o1777), file("./etc/motd", "hello"),
+				linkTo(tar.TypeSymlink, "motd", "etc/motd"),
 				linkTo(tar.TypeLink, "same", "etc/motd"), linkTo(tar.TypeSymlink, "out", "/etc/shadow"),
 			}},
 			want: map[string]string{
-				"tmp": "dtrwxrwxrwx", "etc": "drwxr-xr-x", "etc/motd": "-rw-r--r-- hello", "motd": "Lrwxrwxrwx etc/motd", "same": "-rw-r--r-- hello",
+				"tmp": "dtrwxrwxrwx", "etc": "drwxr-xr-x", "etc/motd": "-rw-r--r-- hello",
+				"motd": "Lrwxrwxrwx etc/motd", "same": "-rw-r--r-- hello",
 				"out": "Lrwxrwxrwx /etc/shadow",
 			},
 		},
@@ -116,16 +122,25 @@ func TestUnpack(t *testing.T) {
 				{file("a", "low"), file("d/b", "low"), file("d/c", "low"), linkTo(tar.TypeSymlink, "l", "a")},
 				{file("a", "high"), dir("d", 0o700), file("d/b", "high"), file("l", "high")},
 			},
-			want: map[string]string{"a": "-rw-r--r-- high", "d": "drwx------", "d/b": "-rw-r--r-- high", "d/c": "-rw-r--r-- low", "l": "-rw-r--r-- high"},
+			want: map[string]string{"a": "-rw-r--r-- high", "d": "drwx------", "d/b": "-rw-r--r-- high",
+				"d/c": "-rw-r--r-- low", "l": "-rw-r--r-- high"},
 		},
-		"a name outside of the image":   {layers: [][]tar.Header{{file("../x", "")}}, wantErr: "../x: it leads outside of the image"},
-		"an absolute name":              {layers: [][]tar.Header{{file("/x", "")}}, wantErr: "it leads outside of the image"},
-		"through an absolute link":      {layers: [][]tar.Header{{linkTo(tar.TypeSymlink, "l", "/tmp"), file("l/x", "")}}, wantErr: "l/x: "},
-		"through a relative link":       {layers: [][]tar.Header{{linkTo(tar.TypeSymlink, "l", ".."), file("l/x", "")}}, wantErr: "escapes"},
-		"a hard link to a file outside": {layers: [][]tar.Header{{linkTo(tar.TypeLink, "l", "../secret")}}, wantErr: "escapes"},
-		"a whiteout file":               {layers: [][]tar.Header{{file("a", "")}, {file(".wh.a", "")}}, wantErr: ".wh.a: it removes a file of another layer"},
-		"a device":                      {layers: [][]tar.Header{{{Typeflag: tar.TypeBlock, Name: "sda"}}}, wantErr: "sda: it must be a file, a directory or a link"},
-		"a whiteout of a directory":     {layers: [][]tar.Header{{file("d/a", "")}, {file("d/.wh..wh..opq", "")}}, wantErr: "it removes"},
+		"a name outside of the image": {layers: [][]tar.Header{{file("../x", "")}},
+			wantErr: "../x: it leads outside of the image"},
+		"an absolute name": {layers: [][]tar.Header{{file("/x", "")}},
+			wantErr: "it leads outside of the image"},
+		"through an absolute link": {
+			layers: [][]tar.Header{{linkTo(tar.TypeSymlink, "l", "/tmp"), file("l/x", "")}}, wantErr: "l/x: "},
+		"through a relative link": {layers: [][]tar.Header{{linkTo(tar.TypeSymlink, "l", ".."), file("l/x", "")}},
+			wantErr: "escapes"},
+		"a hard link to a file outside": {layers: [][]tar.Header{{linkTo(tar.TypeLink, "l", "../secret")}},
+			wantErr: "escapes"},
+		"a whiteout file": {layers: [][]tar.Header{{file("a", "")}, {file(".wh.a", "")}},
+			wantErr: ".wh.a: it removes a file of another layer"},
+		"a device": {layers: [][]tar.Header{{{Typeflag: tar.TypeBlock, Name: "sda"}}},
+			wantErr: "sda: it must be a file, a directory or a link"},
+		"a whiteout of a directory": {layers: [][]tar.Header{{file("d/a", "")}, {file("d/.wh..wh..opq", "")}},
+			wantErr: "it removes"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +151,8 @@ func TestUnpack(t *testing.T) {
 			root := filepath.Join(t.TempDir(), "images", "root")
 			err := unpackOnce(imageOf(t, v1.Config{}, layers...), root)
 			if test.wantErr != "" {
-				if _, found := os.Stat(root); err == nil || !strings.Contains(err.Error(), test.wantErr) || found == nil {
+				if _, found := os.Stat(root); err == nil || !strings.Contains(err.Error(), test.wantErr) ||
+					found == nil {
 					t.Errorf("error is %v, want %q and nothing unpacked", err, test.wantErr)
 				}
 				return
@@ -206,7 +222,8 @@ func TestUnpackOfADamagedLayout(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "blobs", digest.Algorithm, digest.Hex), wrong, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fromLayout(Image{Layout: dir}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "its content has the checksum") {
+	if _, err := fromLayout(Image{Layout: dir}, t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "its content has the checksum") {
 		t.Errorf("error is %v, want an error about the checksum", err)
 	}
 }
@@ -262,13 +279,16 @@ func TestImageIsConfigured(t *testing.T) {
 			config:    v1.Config{Entrypoint: []string{"/e", "x"}, Cmd: []string{"y"}},
 			container: corev1.Container{Command: []string{"/c"}}, want: "0:0 / /c",
 		},
-		"no entrypoint":          {config: v1.Config{Cmd: []string{"/c", "y"}}, want: "0:0 / /c y"},
-		"only arguments":         {config: v1.Config{Cmd: []string{"/c", "y"}}, container: corev1.Container{Args: []string{"/a"}}, want: "0:0 / /a"},
-		"no program":             {wantErr: "an entrypoint or a command"},
-		"a user by name":         {config: v1.Config{Cmd: []string{"/c"}, User: "drover"}, wantErr: `user is "drover"; it must be numbers`},
+		"no entrypoint": {config: v1.Config{Cmd: []string{"/c", "y"}}, want: "0:0 / /c y"},
+		"only arguments": {config: v1.Config{Cmd: []string{"/c", "y"}},
+			container: corev1.Container{Args: []string{"/a"}}, want: "0:0 / /a"},
+		"no program": {wantErr: "an entrypoint or a command"},
+		"a user by name": {config: v1.Config{Cmd: []string{"/c"}, User: "drover"},
+			wantErr: `user is "drover"; it must be numbers`},
 		"a user without a group": {config: v1.Config{Cmd: []string{"/c"}, User: "12"}, wantErr: "USER:GROUP"},
 		"a negative user":        {config: v1.Config{Cmd: []string{"/c"}, User: "-1:0"}, wantErr: "USER:GROUP"},
-		"a relative directory":   {config: v1.Config{Cmd: []string{"/c"}, WorkingDir: "w"}, wantErr: "does not begin with /"},
+		"a relative directory": {config: v1.Config{Cmd: []string{"/c"}, WorkingDir: "w"},
+			wantErr: "does not begin with /"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +329,8 @@ func TestContainerOfALayout(t *testing.T) {
 	binary.Mode = 0o755
 	home := tar.Header{Typeflag: tar.TypeDir, Name: "home/teller", Mode: 0o755, Uid: 1234, Gid: 2345}
 	dir := writeLayout(t, imageOf(t, v1.Config{
-		Entrypoint: []string{"tell", "--well"}, Env: []string{"PATH=/bin", "GREETING=hi"}, User: "1234:2345", WorkingDir: "/home/teller",
+		Entrypoint: []string{"tell", "--well"}, Env: []string{"PATH=/bin", "GREETING=hi"}, User: "1234:2345",
+		WorkingDir: "/home/teller",
 	}, archive(t, binary, home, file("etc/motd", "welcome"), file("etc/hostname", "image"))))
 	images := filepath.Join(t.TempDir(), "images")
 	image, err := fromLayout(Image{Layout: dir}, images)
@@ -336,7 +357,8 @@ func TestContainerOfALayout(t *testing.T) {
 	unpacked := listed(t, image.layout.root)
 	delete(unpacked, "bin/tell") // too long to print
 	want := map[string]string{
-		"bin": "drwxr-xr-x", "etc": "drwxr-xr-x", "etc/hostname": "-rw-r--r-- image", "etc/motd": "-rw-r--r-- welcome", "home": "drwxr-xr-x",
+		"bin": "drwxr-xr-x", "etc": "drwxr-xr-x", "etc/hostname": "-rw-r--r-- image", "etc/motd": "-rw-r--r-- welcome",
+		"home":        "drwxr-xr-x",
 		"home/teller": "drwxr-xr-x",
 	}
 	if diff := cmp.Diff(want, unpacked); diff != "" {
@@ -348,13 +370,15 @@ func TestContainerOfALayout(t *testing.T) {
 func tell(t *testing.T, image Image, readOnly bool) map[string]any {
 	t.Helper()
 	dir := t.TempDir()
-	place := containerPlace{attemptDir: filepath.Join(dir, "0"), logFile: filepath.Join(dir, "0", "output.log"), volumesDir: filepath.Join(dir, "volumes")}
+	place := containerPlace{attemptDir: filepath.Join(dir, "0"), logFile: filepath.Join(dir, "0", "output.log"),
+		volumesDir: filepath.Join(dir, "volumes")}
 	container := corev1.Container{
 		Name: "c", Args: []string{"$(NO)"}, VolumeMounts: []corev1.VolumeMount{{Name: "out", MountPath: "/out"}},
 		SecurityContext: &corev1.SecurityContext{ReadOnlyRootFilesystem: &readOnly},
 	}
 	pod := podWith(container)
-	pod.Spec.Volumes = []corev1.Volume{{Name: "out", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: "out", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	out := filepath.Join(place.volumesDir, "out")
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ import (
 // networkedKubelet returns a kubelet with two networks and the state of an earlier kubelet in dir.
 func networkedKubelet(dir string) *kubelet {
 	return &kubelet{
-		config:   Config{Dir: dir, Networks: []Network{{Path: "/run/netns/one", Address: "10.0.0.11"}, {Path: "/run/netns/two", Address: "10.0.0.12"}}},
+		config: Config{Dir: dir, Networks: []Network{{Path: "/run/netns/one", Address: "10.0.0.11"},
+			{Path: "/run/netns/two", Address: "10.0.0.12"}}},
 		node:     nodeFacts{Name: "n1", Address: "10.0.0.5"},
 		networks: networks{},
 	}
@@ -43,14 +44,16 @@ func arrive(t *testing.T, k *kubelet, name string, hostNetwork bool) *worker {
 
 func TestNetworks_EachPodHasItsOwn(t *testing.T) {
 	k := networkedKubelet(t.TempDir())
-	first, host, second, third := arrive(t, k, "first", false), arrive(t, k, "host", true), arrive(t, k, "second", false), arrive(t, k, "third", false)
+	first, host, second, third := arrive(t, k, "first", false), arrive(t, k, "host", true),
+		arrive(t, k, "second", false), arrive(t, k, "third", false)
 	addresses := func(all ...*worker) (out []string) {
 		for _, w := range all {
 			out = append(out, w.address())
 		}
 		return out
 	}
-	if diff := cmp.Diff([]string{"10.0.0.11", "10.0.0.5", "10.0.0.12", ""}, addresses(first, host, second, third)); diff != "" {
+	if diff := cmp.Diff([]string{"10.0.0.11", "10.0.0.5", "10.0.0.12", ""},
+		addresses(first, host, second, third)); diff != "" {
 		t.Errorf("addresses of pods (-want +got):\n%s", diff)
 	}
 	if waiting := third.state.containers["main"].waiting; waiting == nil || waiting.Reason != reasonNetwork {
@@ -104,7 +107,9 @@ func TestNetwork_OfContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, out := scriptAttempt(t, "readlink /proc/self/ns/net > /out/namespace", func(spec *containerSpec) { spec.Network = path })
+	a, out := scriptAttempt(t, "readlink /proc/self/ns/net > /out/namespace", func(spec *containerSpec) {
+		spec.Network = path
+	})
 	if exit := run(t, a); exit.ExitCode != 0 {
 		t.Fatalf("ended as %+v", exit)
 	}

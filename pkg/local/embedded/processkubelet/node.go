@@ -15,7 +15,8 @@ import (
 // nodeObject returns the Node to register.
 func (k *kubelet) nodeObject() *corev1.Node {
 	labels := map[string]string{
-		corev1.LabelHostname: k.config.NodeName, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
+		corev1.LabelHostname: k.config.NodeName, corev1.LabelOSStable: runtime.GOOS,
+		corev1.LabelArchStable: runtime.GOARCH,
 	}
 	maps.Copy(labels, k.config.Labels)
 	kubeletVersion := k.config.Version
@@ -33,13 +34,16 @@ func (k *kubelet) nodeObject() *corev1.Node {
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,
 			Addresses: append([]corev1.NodeAddress{
-				{Type: corev1.NodeInternalIP, Address: k.config.Address}, {Type: corev1.NodeHostName, Address: k.config.NodeName},
+				{Type: corev1.NodeInternalIP, Address: k.config.Address},
+				{Type: corev1.NodeHostName, Address: k.config.NodeName},
 			}, k.config.ExtraAddresses...),
-			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(k.config.Port)}},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{
+				KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(k.config.Port)}},
 			NodeInfo: corev1.NodeSystemInfo{
 				MachineID: firstLine("/etc/machine-id"), BootID: firstLine("/proc/sys/kernel/random/boot_id"),
-				KernelVersion: firstLine("/proc/sys/kernel/osrelease"), OSImage: osName(), ContainerRuntimeVersion: "process://1",
-				KubeletVersion: kubeletVersion, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
+				KernelVersion: firstLine("/proc/sys/kernel/osrelease"), OSImage: osName(),
+				ContainerRuntimeVersion: "process://1",
+				KubeletVersion:          kubeletVersion, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			},
 			Conditions: []corev1.NodeCondition{
 				nodeCondition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"),
@@ -53,7 +57,8 @@ func (k *kubelet) nodeObject() *corev1.Node {
 
 func nodeCondition(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
 	now := metav1.Now()
-	return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
+	return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now,
+		LastTransitionTime: now}
 }
 
 func firstLine(path string) string {

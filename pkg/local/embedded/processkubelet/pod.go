@@ -145,14 +145,17 @@ func ignoreStop(err error) error {
 // images finds the images of all containers before any container runs.
 func (w *worker) images() (map[string]Image, error) {
 	out := map[string]Image{}
-	for _, container := range append(append([]corev1.Container{}, w.pod.Spec.InitContainers...), w.pod.Spec.Containers...) {
+	for _, container := range append(append([]corev1.Container{}, w.pod.Spec.InitContainers...),
+		w.pod.Spec.Containers...) {
 		image, err := findImage(w.kubelet.config.Images, container.Image)
 		if err != nil {
-			return nil, podFailure{reason: reasonUnknownImage, message: fmt.Sprintf("container %s: %v", container.Name, err)}
+			return nil, podFailure{reason: reasonUnknownImage, message: fmt.Sprintf("container %s: %v", container.Name,
+				err)}
 		}
 		if image.Layout != "" {
 			if image, err = w.kubelet.fromLayout(image); err != nil {
-				return nil, podFailure{reason: reasonBadImage, message: fmt.Sprintf("container %s: %v", container.Name, err)}
+				return nil, podFailure{reason: reasonBadImage, message: fmt.Sprintf("container %s: %v", container.Name,
+					err)}
 			}
 		}
 		out[container.Name] = image
@@ -223,7 +226,8 @@ func openDirectory(dir string, group *int64) error {
 }
 
 // runContainer runs a container, with restarts, to its final end. ok reports whether it succeeded.
-func (w *worker) runContainer(ctx context.Context, container *corev1.Container, image Image, init bool) (ok bool, err error) {
+func (w *worker) runContainer(ctx context.Context, container *corev1.Container, image Image, init bool) (ok bool,
+	err error) {
 	pause := firstRestartPause
 	for number := w.latestAttempt(container.Name); ; number++ {
 		exit, err := w.runAttempt(ctx, container, image, number)
@@ -235,7 +239,8 @@ func (w *worker) runContainer(ctx context.Context, container *corev1.Container, 
 			place := w.place(container.Name, number)
 			a := attempt{dir: place.attemptDir}
 			ended := terminated(exit, containerID(w.pod, container.Name, number),
-				a.terminationMessage(place.logFile, exit, container.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError))
+				a.terminationMessage(place.logFile, exit, container.TerminationMessagePolicy ==
+					corev1.TerminationMessageFallbackToLogsOnError))
 			s.waiting, s.running, s.ended, s.final, s.attempt = nil, nil, ended, final, number
 		})
 		w.publish()
@@ -253,7 +258,8 @@ func (w *worker) runContainer(ctx context.Context, container *corev1.Container, 
 func (w *worker) pauseBeforeRestart(ctx context.Context, container string, pause time.Duration) error {
 	w.change(container, func(s *containerState) {
 		s.last, s.ended = s.ended, nil
-		s.waiting = &corev1.ContainerStateWaiting{Reason: reasonCrashLoop, Message: "Waiting before the container is started again"}
+		s.waiting = &corev1.ContainerStateWaiting{Reason: reasonCrashLoop,
+			Message: "Waiting before the container is started again"}
 	})
 	w.publish()
 	err := w.pause(ctx, pause)
@@ -265,7 +271,8 @@ func (w *worker) pauseBeforeRestart(ctx context.Context, container string, pause
 }
 
 // runAttempt runs one attempt, or resumes the attempt that an earlier kubelet started.
-func (w *worker) runAttempt(ctx context.Context, container *corev1.Container, image Image, number int) (exitRecord, error) {
+func (w *worker) runAttempt(ctx context.Context, container *corev1.Container, image Image, number int) (exitRecord,
+	error) {
 	place := w.place(container.Name, number)
 	a := attempt{dir: place.attemptDir}
 	for !a.prepared() {

@@ -36,7 +36,8 @@ func (w *worker) fail(reason, message string) {
 		if state.ended == nil {
 			now := time.Now().UnixNano()
 			state.waiting, state.running, state.final = nil, nil, true
-			state.ended = terminated(exitRecord{ExitCode: 128, Reason: reason, Message: message, StartedAt: now, FinishedAt: now}, "", "")
+			state.ended = terminated(exitRecord{ExitCode: 128, Reason: reason, Message: message, StartedAt: now,
+				FinishedAt: now}, "", "")
 			w.state.containers[name] = state
 		}
 	}

@@ -17,8 +17,10 @@ import (
 var (
 	systemDirs = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 	etcEntries = []string{
-		"alternatives", "ca-certificates", "ca-certificates.conf", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf",
-		"ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services",
+		"alternatives", "ca-certificates", "ca-certificates.conf", "group", "host.conf", "hosts", "ld.so.cache",
+		"ld.so.conf",
+		"ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf",
+		"services",
 		"ssl/certs", "ssl/openssl.cnf", "timezone",
 	}
 	devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
@@ -104,7 +106,8 @@ func addLocal(root string) error {
 	if err != nil {
 		return fmt.Errorf("add %s: %w", local, err)
 	}
-	if err := unix.Mount("tmpfs", filepath.Join(root, local), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+	if err := unix.Mount("tmpfs", filepath.Join(root, local), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+		"mode=0755"); err != nil {
 		return fmt.Errorf("mount %s: %w", local, err)
 	}
 	for _, entry := range entries {
@@ -146,7 +149,8 @@ func addDevices(root string, _ containerSpec) error {
 			return err
 		}
 	}
-	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0",
+		"stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		if err := os.Symlink(target, filepath.Join(root, "dev", name)); err != nil {
 			return fmt.Errorf("make /dev/%s: %w", name, err)
 		}
@@ -224,7 +228,8 @@ func bind(root string, mount mountSpec) error {
 	if err := unix.Statfs(target, &stat); err != nil {
 		return fmt.Errorf("mount %s read-only: %w", mount.Target, err)
 	}
-	kept := uintptr(stat.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME)
+	kept := uintptr(stat.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME |
+		unix.MS_NODIRATIME | unix.MS_RELATIME)
 	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, ""); err != nil {
 		return fmt.Errorf("mount %s read-only: %w", mount.Target, err)
 	}

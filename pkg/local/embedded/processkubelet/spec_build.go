@@ -20,7 +20,8 @@ type containerPlace struct {
 }
 
 // buildSpec returns the specification of a container. It creates the subPaths and host paths that the mounts need.
-func buildSpec(pod *corev1.Pod, container *corev1.Container, image Image, node nodeFacts, place containerPlace, from sources) (containerSpec, error) {
+func buildSpec(pod *corev1.Pod, container *corev1.Container, image Image, node nodeFacts, place containerPlace,
+	from sources) (containerSpec, error) {
 	uid, gid, groups := identity(pod, container, image)
 	home := homeDirectory(image, uid)
 	env, err := environment(pod, container, image, home, node, from)
@@ -40,7 +41,8 @@ func buildSpec(pod *corev1.Pod, container *corev1.Container, image Image, node n
 		return containerSpec{}, fmt.Errorf("container %s: %w", container.Name, err)
 	}
 	return containerSpec{
-		Program: program, Args: args, Env: env, Dir: dir, Home: variable(env, "HOME"), UID: uid, GID: gid, Groups: groups, Hostname: pod.Name,
+		Program: program, Args: args, Env: env, Dir: dir, Home: variable(env, "HOME"), UID: uid, GID: gid,
+		Groups: groups, Hostname: pod.Name,
 		Mounts: mounts, LogFile: place.logFile, RootDir: filepath.Join(place.attemptDir, rootDir),
 		ImageDir: image.layout.root, ReadOnlyRoot: image.layout.root != "" && readOnlyRoot(container),
 	}, nil
@@ -161,9 +163,11 @@ func mountsOf(pod *corev1.Pod, container *corev1.Container, image Image, place c
 		}
 		// Like a kubelet, mount Secrets and similar volumes read-only.
 		readOnly := mount.ReadOnly || volume.HostPath == nil && volume.EmptyDir == nil
-		mounts = append(mounts, mountSpec{Source: source, Target: mount.MountPath, ReadOnly: readOnly, Recursive: volume.HostPath != nil})
+		mounts = append(mounts, mountSpec{Source: source, Target: mount.MountPath, ReadOnly: readOnly,
+			Recursive: volume.HostPath != nil})
 	}
-	return append(mounts, mountSpec{Source: filepath.Join(place.attemptDir, terminationFile), Target: terminationPath(container)}), nil
+	return append(mounts, mountSpec{Source: filepath.Join(place.attemptDir, terminationFile),
+		Target: terminationPath(container)}), nil
 }
 
 // visible reports whether every container sees a program of this machine without a mount.

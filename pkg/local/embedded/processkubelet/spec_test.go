@@ -41,7 +41,8 @@ func (o objects) ConfigMap(_, name string) (*corev1.ConfigMap, error) {
 	return &corev1.ConfigMap{Data: keys}, nil
 }
 
-func (o objects) Token(_ context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) ([]byte, error) {
+func (o objects) Token(_ context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) ([]byte,
+	error) {
 	return []byte("token of " + pod.Spec.ServiceAccountName + " for " + projection.Audience), nil
 }
 
@@ -63,7 +64,8 @@ func podWith(container corev1.Container) *corev1.Pod {
 
 func TestImageTable(t *testing.T) {
 	table := []Image{
-		{Match: "rancher/machine:v?", Program: "/first"}, {Match: "*/drover*", Program: "/second"}, {Match: "a.b/c", Program: "/third"},
+		{Match: "rancher/machine:v?", Program: "/first"}, {Match: "*/drover*", Program: "/second"},
+		{Match: "a.b/c", Program: "/third"},
 	}
 	tests := map[string]struct{ want string }{
 		"rancher/machine:v1":          {"/first"},
@@ -93,13 +95,17 @@ func TestEnvironment(t *testing.T) {
 		"KUBERNETES_SERVICE_PORT_HTTPS": "6443", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 	}
 	secretKey := func(name, key string, optional *bool) *corev1.EnvVarSource {
-		return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key, Optional: optional}}
+		return &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name},
+				Key: key, Optional: optional}}
 	}
 	field := func(path string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	}
 	secretAll := func(name, prefix string, optional *bool) corev1.EnvFromSource {
-		return corev1.EnvFromSource{Prefix: prefix, SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: optional}}
+		return corev1.EnvFromSource{Prefix: prefix,
+			SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name},
+				Optional: optional}}
 	}
 	tests := map[string]struct {
 		image   Image
@@ -115,20 +121,28 @@ func TestEnvironment(t *testing.T) {
 			env:   []corev1.EnvVar{{Name: "B", Value: "own"}},
 			want:  map[string]string{"A": "image", "USER": "u", "PASSWORD": "p", "B": "own"},
 		},
-		"prefix":                  {from: []corev1.EnvFromSource{secretAll("cred", "X_", nil)}, want: map[string]string{"X_USER": "u", "X_PASSWORD": "p"}},
-		"references":              {env: []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)$(C)$$(A)"}}, want: map[string]string{"A": "1", "B": "1$(C)$(A)"}},
-		"secret key":              {env: []corev1.EnvVar{{Name: "A", ValueFrom: secretKey("cred", "USER", nil)}}, want: map[string]string{"A": "u"}},
-		"secret missing":          {env: []corev1.EnvVar{{Name: "A", ValueFrom: secretKey("gone", "USER", nil)}}, wantErr: `env A: secrets "gone" not found`},
-		"secret key missing":      {env: []corev1.EnvVar{{Name: "A", ValueFrom: secretKey("cred", "x", nil)}}, wantErr: `env A: Secret cred has no key "x"`},
+		"prefix": {from: []corev1.EnvFromSource{secretAll("cred", "X_", nil)},
+			want: map[string]string{"X_USER": "u", "X_PASSWORD": "p"}},
+		"references": {env: []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)$(C)$$(A)"}},
+			want: map[string]string{"A": "1", "B": "1$(C)$(A)"}},
+		"secret key": {env: []corev1.EnvVar{{Name: "A", ValueFrom: secretKey("cred", "USER", nil)}},
+			want: map[string]string{"A": "u"}},
+		"secret missing": {env: []corev1.EnvVar{{Name: "A", ValueFrom: secretKey("gone", "USER", nil)}},
+			wantErr: `env A: secrets "gone" not found`},
+		"secret key missing": {env: []corev1.EnvVar{{Name: "A", ValueFrom: secretKey("cred", "x", nil)}},
+			wantErr: `env A: Secret cred has no key "x"`},
 		"optional secret missing": {env: []corev1.EnvVar{{Name: "A", ValueFrom: secretKey("gone", "USER", &yes)}}},
 		"optional key missing":    {env: []corev1.EnvVar{{Name: "A", ValueFrom: secretKey("cred", "x", &yes)}}},
-		"envFrom missing":         {from: []corev1.EnvFromSource{secretAll("gone", "", nil)}, wantErr: `secrets "gone" not found`},
-		"optional envFrom":        {from: []corev1.EnvFromSource{secretAll("gone", "", &yes)}},
+		"envFrom missing": {from: []corev1.EnvFromSource{secretAll("gone", "", nil)},
+			wantErr: `secrets "gone" not found`},
+		"optional envFrom": {from: []corev1.EnvFromSource{secretAll("gone", "", &yes)}},
 		"fields": {
-			env:  []corev1.EnvVar{{Name: "A", ValueFrom: field("metadata.name")}, {Name: "B", ValueFrom: field("status.podIP")}, {Name: "C", ValueFrom: field("metadata.labels['app']")}},
+			env: []corev1.EnvVar{{Name: "A", ValueFrom: field("metadata.name")},
+				{Name: "B", ValueFrom: field("status.podIP")}, {Name: "C", ValueFrom: field("metadata.labels['app']")}},
 			want: map[string]string{"A": "p", "B": "10.0.0.6", "C": "x"},
 		},
-		"unknown field": {env: []corev1.EnvVar{{Name: "A", ValueFrom: field("status.phase")}}, wantErr: "does not support field status.phase"},
+		"unknown field": {env: []corev1.EnvVar{{Name: "A", ValueFrom: field("status.phase")}},
+			wantErr: "does not support field status.phase"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +186,8 @@ func TestCommandLine(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			program, args := commandLine(&corev1.Container{Command: test.command, Args: test.args}, image, []string{"V=1"})
+			program, args := commandLine(&corev1.Container{Command: test.command, Args: test.args}, image,
+				[]string{"V=1"})
 			if got := strings.Join(append([]string{program}, args...), " "); got != test.want {
 				t.Errorf("runs %q, want %q", got, test.want)
 			}
@@ -190,11 +205,14 @@ func TestIdentity(t *testing.T) {
 		wantGID    int
 		wantGroups []int
 	}{
-		"root":                                  {},
-		"image's user":                          {image: Image{User: 1000}, wantUID: 1000, wantGID: 1000},
-		"pod's user overrides image's user":     {image: Image{User: 1000}, pod: &corev1.PodSecurityContext{RunAsUser: id(2), RunAsGroup: id(3)}, wantUID: 2, wantGID: 3},
-		"container's user overrides pod's user": {pod: &corev1.PodSecurityContext{RunAsUser: id(2)}, container: &corev1.SecurityContext{RunAsUser: id(4), RunAsGroup: id(5)}, wantUID: 4, wantGID: 5},
-		"groups":                                {pod: &corev1.PodSecurityContext{FSGroup: id(7), SupplementalGroups: []int64{8}}, wantGroups: []int{8, 7}},
+		"root":         {},
+		"image's user": {image: Image{User: 1000}, wantUID: 1000, wantGID: 1000},
+		"pod's user overrides image's user": {image: Image{User: 1000},
+			pod: &corev1.PodSecurityContext{RunAsUser: id(2), RunAsGroup: id(3)}, wantUID: 2, wantGID: 3},
+		"container's user overrides pod's user": {pod: &corev1.PodSecurityContext{RunAsUser: id(2)},
+			container: &corev1.SecurityContext{RunAsUser: id(4), RunAsGroup: id(5)}, wantUID: 4, wantGID: 5},
+		"groups": {pod: &corev1.PodSecurityContext{FSGroup: id(7), SupplementalGroups: []int64{8}},
+			wantGroups: []int{8, 7}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +221,8 @@ func TestIdentity(t *testing.T) {
 			pod.Spec.SecurityContext = test.pod
 			uid, gid, groups := identity(pod, &container, test.image)
 			if uid != test.wantUID || gid != test.wantGID || !cmp.Equal(groups, test.wantGroups) {
-				t.Errorf("runs as %d:%d %v, want %d:%d %v", uid, gid, groups, test.wantUID, test.wantGID, test.wantGroups)
+				t.Errorf("runs as %d:%d %v, want %d:%d %v", uid, gid, groups, test.wantUID, test.wantGID,
+					test.wantGroups)
 			}
 		})
 	}
@@ -218,29 +237,46 @@ func TestVolumeFiles(t *testing.T) {
 		want    map[string]string // path → mode and content
 		wantErr string
 	}{
-		"secret":                  {source: secret(corev1.SecretVolumeSource{SecretName: "cred"}), want: map[string]string{"USER": "644 u", "PASSWORD": "644 p", "not a name=": "644 x"}},
-		"secret, items and modes": {source: secret(corev1.SecretVolumeSource{SecretName: "cred", Items: items, DefaultMode: &mode}), want: map[string]string{"deep/user": "755 u", "pw": "400 p"}},
-		"secret missing":          {source: secret(corev1.SecretVolumeSource{SecretName: "gone"}), wantErr: `secrets "gone" not found`},
-		"optional secret missing": {source: secret(corev1.SecretVolumeSource{SecretName: "gone", Optional: &yes}), want: map[string]string{}},
-		"item missing":            {source: secret(corev1.SecretVolumeSource{SecretName: "cred", Items: []corev1.KeyToPath{{Key: "x", Path: "x"}}}), wantErr: `Secret cred has no key "x"`},
+		"secret": {source: secret(corev1.SecretVolumeSource{SecretName: "cred"}),
+			want: map[string]string{"USER": "644 u", "PASSWORD": "644 p", "not a name=": "644 x"}},
+		"secret, items and modes": {source: secret(corev1.SecretVolumeSource{SecretName: "cred", Items: items,
+			DefaultMode: &mode}), want: map[string]string{"deep/user": "755 u", "pw": "400 p"}},
+		"secret missing": {source: secret(corev1.SecretVolumeSource{SecretName: "gone"}),
+			wantErr: `secrets "gone" not found`},
+		"optional secret missing": {source: secret(corev1.SecretVolumeSource{SecretName: "gone", Optional: &yes}),
+			want: map[string]string{}},
+		"item missing": {
+			source: secret(corev1.SecretVolumeSource{SecretName: "cred",
+				Items: []corev1.KeyToPath{{Key: "x", Path: "x"}}}), wantErr: `Secret cred has no key "x"`},
 		"config map": {
-			source: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}}},
-			want:   map[string]string{"COLOUR": "644 red", "a.b": "644 dotted"},
+			source: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}}},
+			want: map[string]string{"COLOUR": "644 red", "a.b": "644 dotted"},
 		},
 		"projected": {
-			source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode, Sources: []corev1.VolumeProjection{
-				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "api"}},
-				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}, Items: []corev1.KeyToPath{{Key: "COLOUR", Path: "c"}}}},
-				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}}},
-			}}},
+			source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode,
+				Sources: []corev1.VolumeProjection{
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "api"}},
+					{ConfigMap: &corev1.ConfigMapProjection{
+						LocalObjectReference: corev1.LocalObjectReference{Name: "conf"},
+						Items:                []corev1.KeyToPath{{Key: "COLOUR", Path: "c"}}}},
+					{DownwardAPI: &corev1.DownwardAPIProjection{
+						Items: []corev1.DownwardAPIVolumeFile{
+							{Path: "namespace",
+								FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}}},
+				}}},
 			want: map[string]string{"token": "400 token of sa for api", "c": "400 red", "namespace": "400 ns"},
 		},
-		"empty directory": {source: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, want: map[string]string{}},
-		"network disk":    {source: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, wantErr: "volume v: this node does not support its kind"},
+		"empty directory": {source: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+			want: map[string]string{}},
+		"network disk": {source: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}},
+			wantErr: "volume v: this node does not support its kind"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			files, err := volumeFiles(t.Context(), podWith(corev1.Container{}), corev1.Volume{Name: "v", VolumeSource: test.source}, somewhere, some, some)
+			files, err := volumeFiles(t.Context(), podWith(corev1.Container{}),
+				corev1.Volume{Name: "v", VolumeSource: test.source}, somewhere, some, some)
 			if test.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
 					t.Fatalf("error is %v, want %q", err, test.wantErr)
@@ -264,7 +300,8 @@ func TestVolumeFiles(t *testing.T) {
 			}
 			for path, text := range test.want {
 				octal, rest, _ := strings.Cut(text, " ")
-				test.want[path] = map[string]string{"644": "rw-r--r--", "755": "rwxr-xr-x", "400": "r--------"}[octal] + " " + rest
+				test.want[path] = map[string]string{"644": "rw-r--r--", "755": "rwxr-xr-x", "400": "r--------"}[octal] +
+					" " + rest
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("volume (-want +got):\n%s", diff)
@@ -304,13 +341,15 @@ func TestResolveInside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, target := range map[string]string{"var/run": "/run", "lib": "usr/lib", "up": "../../..", "loop": "/loop", "var/rel": "../run"} {
+	for link, target := range map[string]string{"var/run": "/run", "lib": "usr/lib", "up": "../../..", "loop": "/loop",
+		"var/rel": "../run"} {
 		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for path, want := range map[string]string{
-		"/var/run/secrets/x": "/run/secrets/x", "/lib/y": "/usr/lib/y", "/new/dir": "/new/dir", "/up/run": "/run", "/var/rel/z": "/run/z",
+		"/var/run/secrets/x": "/run/secrets/x", "/lib/y": "/usr/lib/y", "/new/dir": "/new/dir", "/up/run": "/run",
+		"/var/rel/z": "/run/z",
 		"/../../etc": "/etc", "/": "/",
 	} {
 		if got, err := resolveInside(root, path); got != want || err != nil {
@@ -323,16 +362,20 @@ func TestResolveInside(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	good := "nodeName: n\ndir: /d\nkubeconfig: /k\naddress: 10.0.0.1\nport: 10250\ntlsCertFile: /c\ntlsKeyFile: /k\nclientCAFile: /ca\nimages:\n- {match: 'a:*', program: /a}\n"
+	good := "nodeName: n\ndir: /d\nkubeconfig: /k\naddress: 10.0.0.1\nport: 10250\ntlsCertFile: /c\ntlsKeyFile: " +
+		"/k\nclientCAFile: /ca\nimages:\n- {match: 'a:*', program: /a}\n"
 	tests := map[string]struct{ text, want string }{
-		"good":             {good, ""},
-		"name missing":     {strings.Replace(good, "nodeName: n\n", "", 1), "nodeName: is required"},
-		"port missing":     {strings.Replace(good, "port: 10250\n", "", 1), "port: is required"},
-		"relative program": {strings.Replace(good, "program: /a", "program: a", 1), "images[0]: program: must be the absolute path"},
-		"layout":           {strings.Replace(good, "program: /a", "layout: /a", 1), ""},
-		"relative layout":  {strings.Replace(good, "program: /a", "layout: a", 1), "images[0]: layout: must be the absolute path"},
-		"layout, program":  {strings.Replace(good, "program: /a", "program: /a, layout: /b", 1), "images[0]: layout: the image contains program, args"},
-		"misspelled":       {good + "tains: []\n", `unknown field "tains"`},
+		"good":         {good, ""},
+		"name missing": {strings.Replace(good, "nodeName: n\n", "", 1), "nodeName: is required"},
+		"port missing": {strings.Replace(good, "port: 10250\n", "", 1), "port: is required"},
+		"relative program": {strings.Replace(good, "program: /a", "program: a", 1),
+			"images[0]: program: must be the absolute path"},
+		"layout": {strings.Replace(good, "program: /a", "layout: /a", 1), ""},
+		"relative layout": {strings.Replace(good, "program: /a", "layout: a", 1),
+			"images[0]: layout: must be the absolute path"},
+		"layout, program": {strings.Replace(good, "program: /a", "program: /a, layout: /b", 1),
+			"images[0]: layout: the image contains program, args"},
+		"misspelled": {good + "tains: []\n", `unknown field "tains"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

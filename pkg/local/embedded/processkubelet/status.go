@@ -85,7 +85,8 @@ func podStatus(pod *corev1.Pod, state podState, node nodeFacts, now time.Time) c
 		{corev1.PodScheduled, true}, {corev1.PodReadyToStartContainers, !waitsForStart(state)},
 		{corev1.PodInitialized, initialized}, {corev1.ContainersReady, ready}, {corev1.PodReady, ready},
 	} {
-		status.Conditions = append(status.Conditions, podCondition(previous.Conditions, condition.kind, condition.holds, now))
+		status.Conditions = append(status.Conditions, podCondition(previous.Conditions, condition.kind, condition.holds,
+			now))
 	}
 	return status
 }
@@ -99,7 +100,8 @@ func waitsForStart(state podState) bool {
 	return true
 }
 
-func podCondition(previous []corev1.PodCondition, kind corev1.PodConditionType, holds bool, now time.Time) corev1.PodCondition {
+func podCondition(previous []corev1.PodCondition, kind corev1.PodConditionType, holds bool,
+	now time.Time) corev1.PodCondition {
 	condition := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now)}
 	if holds {
 		condition.Status = corev1.ConditionTrue
@@ -155,9 +157,11 @@ func containerStatuses(pod *corev1.Pod, containers []corev1.Container, state pod
 		started := current.running != nil
 		status := corev1.ContainerStatus{
 			Name: container.Name, Image: container.Image, RestartCount: int32(current.attempt),
-			State:   corev1.ContainerState{Waiting: current.waiting, Running: current.running, Terminated: current.ended},
+			State: corev1.ContainerState{Waiting: current.waiting, Running: current.running,
+				Terminated: current.ended},
 			Started: &started,
-			Ready:   started && !current.unready || isInit(pod, container.Name) && current.final && current.ended != nil && current.ended.ExitCode == 0,
+			Ready: started && !current.unready || isInit(pod, container.Name) && current.final &&
+				current.ended != nil && current.ended.ExitCode == 0,
 		}
 		if current.last != nil {
 			status.LastTerminationState.Terminated = current.last

@@ -28,7 +28,8 @@ func ended(code int, final bool) containerState {
 }
 
 func TestPhaseAndReadiness(t *testing.T) {
-	crashing := containerState{waiting: &corev1.ContainerStateWaiting{Reason: reasonCrashLoop}, last: &corev1.ContainerStateTerminated{ExitCode: 1}, attempt: 1}
+	crashing := containerState{waiting: &corev1.ContainerStateWaiting{Reason: reasonCrashLoop},
+		last: &corev1.ContainerStateTerminated{ExitCode: 1}, attempt: 1}
 	tests := map[string]struct {
 		init      *containerState
 		main      []containerState
@@ -36,19 +37,28 @@ func TestPhaseAndReadiness(t *testing.T) {
 		wantPhase corev1.PodPhase
 		wantReady bool
 	}{
-		"no container started":                {main: []containerState{waits, waits}, wantPhase: corev1.PodPending},
-		"one container started":               {main: []containerState{runs, waits}, wantPhase: corev1.PodRunning},
-		"all containers run":                  {main: []containerState{runs, runs}, wantPhase: corev1.PodRunning, wantReady: true},
-		"one ended, one runs":                 {main: []containerState{ended(1, true), runs}, wantPhase: corev1.PodRunning},
-		"all succeeded":                       {main: []containerState{ended(0, true), ended(0, true)}, wantPhase: corev1.PodSucceeded},
-		"all ended, one failed":               {main: []containerState{ended(0, true), ended(3, true)}, wantPhase: corev1.PodFailed},
-		"ended, will restart":                 {main: []containerState{ended(1, false)}, wantPhase: corev1.PodRunning},
-		"waits for its restart":               {main: []containerState{crashing}, wantPhase: corev1.PodRunning},
-		"init runs":                           {init: &runs, main: []containerState{waits}, wantPhase: corev1.PodPending},
-		"init failed finally":                 {init: new(ended(1, true)), main: []containerState{waits}, wantPhase: corev1.PodFailed},
-		"init failed, restarts":               {init: new(ended(1, false)), main: []containerState{waits}, wantPhase: corev1.PodPending},
-		"init succeeded, main containers run": {init: new(ended(0, true)), main: []containerState{runs}, wantPhase: corev1.PodRunning, wantReady: true},
-		"the pod itself failed":               {main: []containerState{ended(128, true)}, failure: reasonUnknownImage, wantPhase: corev1.PodFailed},
+		"no container started":  {main: []containerState{waits, waits}, wantPhase: corev1.PodPending},
+		"one container started": {main: []containerState{runs, waits}, wantPhase: corev1.PodRunning},
+		"all containers run": {main: []containerState{runs, runs}, wantPhase: corev1.PodRunning,
+			wantReady: true},
+		"one ended, one runs": {main: []containerState{ended(1, true), runs},
+			wantPhase: corev1.PodRunning},
+		"all succeeded": {main: []containerState{ended(0, true), ended(0, true)},
+			wantPhase: corev1.PodSucceeded},
+		"all ended, one failed": {main: []containerState{ended(0, true), ended(3, true)},
+			wantPhase: corev1.PodFailed},
+		"ended, will restart":   {main: []containerState{ended(1, false)}, wantPhase: corev1.PodRunning},
+		"waits for its restart": {main: []containerState{crashing}, wantPhase: corev1.PodRunning},
+		"init runs": {init: &runs, main: []containerState{waits},
+			wantPhase: corev1.PodPending},
+		"init failed finally": {init: new(ended(1, true)), main: []containerState{waits},
+			wantPhase: corev1.PodFailed},
+		"init failed, restarts": {init: new(ended(1, false)), main: []containerState{waits},
+			wantPhase: corev1.PodPending},
+		"init succeeded, main containers run": {init: new(ended(0, true)), main: []containerState{runs},
+			wantPhase: corev1.PodRunning, wantReady: true},
+		"the pod itself failed": {main: []containerState{ended(128, true)}, failure: reasonUnknownImage,
+			wantPhase: corev1.PodFailed},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +76,8 @@ func TestPhaseAndReadiness(t *testing.T) {
 			}
 			status := podStatus(pod, state, somewhere, time.Unix(100, 0))
 			if status.Phase != test.wantPhase || conditionHolds(status, corev1.PodReady) != test.wantReady {
-				t.Errorf("phase %s, ready %v; want %s, %v", status.Phase, conditionHolds(status, corev1.PodReady), test.wantPhase, test.wantReady)
+				t.Errorf("phase %s, ready %v; want %s, %v", status.Phase, conditionHolds(status, corev1.PodReady),
+					test.wantPhase, test.wantReady)
 			}
 			if status.Reason != test.failure {
 				t.Errorf("reason %q, want %q", status.Reason, test.failure)
@@ -90,7 +101,8 @@ func conditionHolds(status corev1.PodStatus, kind corev1.PodConditionType) bool 
 }
 
 func TestConditionKeepsItsTime(t *testing.T) {
-	old := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(5, 0)}}
+	old := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Unix(5, 0)}}
 	if got := podCondition(old, corev1.PodReady, true, time.Unix(9, 0)); got.LastTransitionTime.Unix() != 5 {
 		t.Errorf("unchanged condition has time %v", got.LastTransitionTime)
 	}
@@ -113,7 +125,8 @@ func TestRestartPolicy(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if good, bad := restarts(test.policy, test.init, 0), restarts(test.policy, test.init, 1); good != test.wantGood || bad != test.wantBad {
+			if good, bad := restarts(test.policy, test.init, 0), restarts(test.policy, test.init, 1); good !=
+				test.wantGood || bad != test.wantBad {
 				t.Errorf("restarts after 0: %v, after 1: %v; want %v, %v", good, bad, test.wantGood, test.wantBad)
 			}
 		})
@@ -127,17 +140,18 @@ func TestLogTail(t *testing.T) {
 		options api.ContainerLogOpts
 		want    string
 	}{
-		"everything":                    {text: "a\nb\n", want: "a\nb\n"},
-		"last line":                     {text: "a\nb\nc\n", options: api.ContainerLogOpts{Tail: 1}, want: "c\n"},
-		"last two lines":                {text: "a\nb\nc\n", options: api.ContainerLogOpts{Tail: 2}, want: "b\nc\n"},
-		"more lines than exist":         {text: "a\nb\n", options: api.ContainerLogOpts{Tail: 5}, want: "a\nb\n"},
-		"line without a newline":        {text: "a\nb", options: api.ContainerLogOpts{Tail: 1}, want: "b"},
-		"empty":                         {options: api.ContainerLogOpts{Tail: 3}},
-		"across blocks":                 {text: long, options: api.ContainerLogOpts{Tail: 1000}, want: long[:100*1000]},
-		"limited":                       {text: "abcdef", options: api.ContainerLogOpts{LimitBytes: 3}, want: "abc"},
-		"empty lines count":             {text: "a\n\n\n", options: api.ContainerLogOpts{Tail: 2}, want: "\n\n"},
-		"followed to its end":           {text: "a\nb\n", options: api.ContainerLogOpts{Follow: true}, want: "a\nb\n"},
-		"followed after the last lines": {text: "a\nb\n", options: api.ContainerLogOpts{Follow: true, Tail: 1}, want: "b\n"},
+		"everything":             {text: "a\nb\n", want: "a\nb\n"},
+		"last line":              {text: "a\nb\nc\n", options: api.ContainerLogOpts{Tail: 1}, want: "c\n"},
+		"last two lines":         {text: "a\nb\nc\n", options: api.ContainerLogOpts{Tail: 2}, want: "b\nc\n"},
+		"more lines than exist":  {text: "a\nb\n", options: api.ContainerLogOpts{Tail: 5}, want: "a\nb\n"},
+		"line without a newline": {text: "a\nb", options: api.ContainerLogOpts{Tail: 1}, want: "b"},
+		"empty":                  {options: api.ContainerLogOpts{Tail: 3}},
+		"across blocks":          {text: long, options: api.ContainerLogOpts{Tail: 1000}, want: long[:100*1000]},
+		"limited":                {text: "abcdef", options: api.ContainerLogOpts{LimitBytes: 3}, want: "abc"},
+		"empty lines count":      {text: "a\n\n\n", options: api.ContainerLogOpts{Tail: 2}, want: "\n\n"},
+		"followed to its end":    {text: "a\nb\n", options: api.ContainerLogOpts{Follow: true}, want: "a\nb\n"},
+		"followed after the last lines": {text: "a\nb\n", options: api.ContainerLogOpts{Follow: true, Tail: 1},
+			want: "b\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -24,20 +24,24 @@ type tokens interface {
 }
 
 // volumeFiles computes the files of a volume by relative path. emptyDir and hostPath volumes have none.
-func volumeFiles(ctx context.Context, pod *corev1.Pod, volume corev1.Volume, node nodeFacts, from sources, issue tokens) (map[string]payload, error) {
+func volumeFiles(ctx context.Context, pod *corev1.Pod, volume corev1.Volume, node nodeFacts, from sources,
+	issue tokens) (map[string]payload, error) {
 	files := map[string]payload{}
 	switch {
 	case volume.Secret != nil:
 		source := volume.Secret
-		return files, addSecret(files, pod.Namespace, source.SecretName, source.Items, source.DefaultMode, source.Optional, from)
+		return files, addSecret(files, pod.Namespace, source.SecretName, source.Items, source.DefaultMode,
+			source.Optional, from)
 	case volume.ConfigMap != nil:
 		source := volume.ConfigMap
-		return files, addConfigMap(files, pod.Namespace, source.Name, source.Items, source.DefaultMode, source.Optional, from)
+		return files, addConfigMap(files, pod.Namespace, source.Name, source.Items, source.DefaultMode, source.Optional,
+			from)
 	case volume.DownwardAPI != nil:
 		return files, addFields(files, pod, node, volume.DownwardAPI.Items, volume.DownwardAPI.DefaultMode)
 	case volume.Projected != nil:
 		for _, source := range volume.Projected.Sources {
-			if err := addProjection(ctx, files, pod, source, volume.Projected.DefaultMode, node, from, issue); err != nil {
+			if err := addProjection(ctx, files, pod, source, volume.Projected.DefaultMode, node, from, issue); err !=
+				nil {
 				return nil, err
 			}
 		}
@@ -52,14 +56,17 @@ func volumeFiles(ctx context.Context, pod *corev1.Pod, volume corev1.Volume, nod
 var errUnsupportedVolume = errors.New("this node does not support its kind; use secret, configMap, projected, " +
 	"downwardAPI, emptyDir or hostPath")
 
-func addProjection(ctx context.Context, files map[string]payload, pod *corev1.Pod, source corev1.VolumeProjection, mode *int32, node nodeFacts,
+func addProjection(ctx context.Context, files map[string]payload, pod *corev1.Pod, source corev1.VolumeProjection,
+	mode *int32, node nodeFacts,
 	from sources, issue tokens,
 ) error {
 	switch {
 	case source.Secret != nil:
-		return addSecret(files, pod.Namespace, source.Secret.Name, source.Secret.Items, mode, source.Secret.Optional, from)
+		return addSecret(files, pod.Namespace, source.Secret.Name, source.Secret.Items, mode, source.Secret.Optional,
+			from)
 	case source.ConfigMap != nil:
-		return addConfigMap(files, pod.Namespace, source.ConfigMap.Name, source.ConfigMap.Items, mode, source.ConfigMap.Optional, from)
+		return addConfigMap(files, pod.Namespace, source.ConfigMap.Name, source.ConfigMap.Items, mode,
+			source.ConfigMap.Optional, from)
 	case source.DownwardAPI != nil:
 		return addFields(files, pod, node, source.DownwardAPI.Items, mode)
 	case source.ServiceAccountToken != nil:
@@ -73,7 +80,8 @@ func addProjection(ctx context.Context, files map[string]payload, pod *corev1.Po
 	return errUnsupportedVolume
 }
 
-func addSecret(files map[string]payload, namespace, name string, items []corev1.KeyToPath, mode *int32, optional *bool, from sources) error {
+func addSecret(files map[string]payload, namespace, name string, items []corev1.KeyToPath, mode *int32, optional *bool,
+	from sources) error {
 	secret, err := from.Secret(namespace, name)
 	if err != nil {
 		return missing(err, optional)
@@ -81,7 +89,8 @@ func addSecret(files map[string]payload, namespace, name string, items []corev1.
 	return addKeys(files, secret.Data, items, mode, optional, "Secret "+name)
 }
 
-func addConfigMap(files map[string]payload, namespace, name string, items []corev1.KeyToPath, mode *int32, optional *bool, from sources) error {
+func addConfigMap(files map[string]payload, namespace, name string, items []corev1.KeyToPath, mode *int32,
+	optional *bool, from sources) error {
 	configMap, err := from.ConfigMap(namespace, name)
 	if err != nil {
 		return missing(err, optional)
@@ -95,7 +104,8 @@ func addConfigMap(files map[string]payload, namespace, name string, items []core
 }
 
 // addKeys adds all keys, or the listed keys under the listed paths.
-func addKeys(files map[string]payload, data map[string][]byte, items []corev1.KeyToPath, mode *int32, optional *bool, where string) error {
+func addKeys(files map[string]payload, data map[string][]byte, items []corev1.KeyToPath, mode *int32, optional *bool,
+	where string) error {
 	if len(items) == 0 {
 		for key, value := range data {
 			files[key] = payload{content: value, mode: fileMode(nil, mode)}
@@ -115,7 +125,8 @@ func addKeys(files map[string]payload, data map[string][]byte, items []corev1.Ke
 	return nil
 }
 
-func addFields(files map[string]payload, pod *corev1.Pod, node nodeFacts, items []corev1.DownwardAPIVolumeFile, mode *int32) error {
+func addFields(files map[string]payload, pod *corev1.Pod, node nodeFacts, items []corev1.DownwardAPIVolumeFile,
+	mode *int32) error {
 	for _, item := range items {
 		if item.FieldRef == nil {
 			return fmt.Errorf("file %s: this node supports only fields of the pod", item.Path)

@@ -32,7 +32,8 @@ const downloadAttempts = 5
 // InstallDriver downloads a driver and compares its SHA-256 with hash, unless hash is empty. It installs the driver
 // into directory under the name that rancher-machine expects, and returns its path. retryAfter is the time between
 // attempts.
-func InstallDriver(ctx context.Context, client *http.Client, location, hash, directory string, retryAfter time.Duration) (string, error) {
+func InstallDriver(ctx context.Context, client *http.Client, location, hash, directory string,
+	retryAfter time.Duration) (string, error) {
 	content, err := download(ctx, client, location, retryAfter)
 	if err != nil {
 		return "", err
@@ -98,7 +99,8 @@ func get(ctx context.Context, client *http.Client, location string) (content []b
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		retry = response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
+		retry = response.StatusCode >= http.StatusInternalServerError ||
+			response.StatusCode == http.StatusTooManyRequests
 		return nil, retry, fmt.Errorf("download the driver: %s answered %s", shown, response.Status)
 	}
 	content, err = readLimited(response.Body)

@@ -25,7 +25,8 @@ func TestParseInvocation(t *testing.T) {
 		"--driver-download-url=https://example.org/d?x=1", "--driver-hash=ab", "--secret-name=s", "create",
 		"--sim-tags=a=b,c=d", "--sim-empty=", "--sim-bool", "name=odd",
 	})
-	want := []string{"--secret-name", "s", "create", "--sim-tags", "a=b,c=d", "--sim-empty", "", "--sim-bool", "name=odd"}
+	want := []string{"--secret-name", "s", "create", "--sim-tags", "a=b,c=d", "--sim-empty", "", "--sim-bool",
+		"name=odd"}
 	if !slices.Equal(in.Arguments, want) {
 		t.Errorf("arguments are %q, want %q", in.Arguments, want)
 	}
@@ -63,7 +64,8 @@ func tarred(t *testing.T, name string, content []byte) []byte {
 	var buffer bytes.Buffer
 	compressed := gzip.NewWriter(&buffer)
 	archive := tar.NewWriter(compressed)
-	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content)),
+		Typeflag: tar.TypeReg}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := archive.Write(content); err != nil {
@@ -90,22 +92,27 @@ func TestInstallDriver(t *testing.T) {
 			file: "docker-machine-driver-sim-linux_amd64", content: program, want: "docker-machine-driver-sim",
 		},
 		"a zip contains the program and other files": {
-			file: "release.zip", content: zipped(t, "docker-machine-driver-sim", program), want: "docker-machine-driver-sim",
+			file: "release.zip", content: zipped(t, "docker-machine-driver-sim", program),
+			want: "docker-machine-driver-sim",
 		},
 		"a tar contains the program in a folder": {
-			file: "release.tgz", content: tarred(t, "./dist/docker-machine-driver-sim.v1", program), want: "docker-machine-driver-sim",
+			file: "release.tgz", content: tarred(t, "./dist/docker-machine-driver-sim.v1", program),
+			want: "docker-machine-driver-sim",
 		},
 		"a wrong hash is refused": {
-			file: "docker-machine-driver-sim", content: program, hash: strings.Repeat("0", 64), wantErr: "the driver's SHA-256 is",
+			file: "docker-machine-driver-sim", content: program, hash: strings.Repeat("0", 64),
+			wantErr: "the driver's SHA-256 is",
 		},
 		"a login page instead of a driver is refused": {
-			file: "docker-machine-driver-sim", content: []byte("<html>"), wantErr: "must be an ELF program, a zip or a gzipped tar",
+			file: "docker-machine-driver-sim", content: []byte("<html>"),
+			wantErr: "must be an ELF program, a zip or a gzipped tar",
 		},
 		"a program of another name is refused": {
 			file: "sim", content: program, wantErr: `file name is "sim"`,
 		},
 		"a zip without a driver is refused": {
-			file: "release.zip", content: zipped(t, "docker-machine-driver-sim", []byte("#!/bin/sh")), wantErr: "zip must contain a program",
+			file: "release.zip", content: zipped(t, "docker-machine-driver-sim", []byte("#!/bin/sh")),
+			wantErr: "zip must contain a program",
 		},
 		"a tar without a driver is refused": {
 			file: "release.tgz", content: tarred(t, "other", program), wantErr: "tar must contain a program",
@@ -116,14 +123,17 @@ func TestInstallDriver(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(test.content) }))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write(test.content)
+			}))
 			defer server.Close()
 			hash := test.hash
 			if hash == "" {
 				sum := sha256.Sum256(test.content)
 				hash = strings.ToUpper(hex.EncodeToString(sum[:]))
 			}
-			got, err := entrypoint.InstallDriver(t.Context(), server.Client(), server.URL+"/"+test.file+"?token=x", hash, t.TempDir(), 0)
+			got, err := entrypoint.InstallDriver(t.Context(), server.Client(), server.URL+"/"+test.file+"?token=x",
+				hash, t.TempDir(), 0)
 			if test.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
 					t.Fatalf("error is %v, want %q", err, test.wantErr)
@@ -159,7 +169,8 @@ func TestInstallDriver_TriesAgainWhileTheServerRestarts(t *testing.T) {
 				_, _ = w.Write(program)
 			}))
 			defer server.Close()
-			_, err := entrypoint.InstallDriver(t.Context(), server.Client(), server.URL+"/docker-machine-driver-sim", "", t.TempDir(), 0)
+			_, err := entrypoint.InstallDriver(t.Context(), server.Client(), server.URL+"/docker-machine-driver-sim",
+				"", t.TempDir(), 0)
 			if got := calls.Load(); got != test.wantCalls {
 				t.Errorf("%d requests, want %d", got, test.wantCalls)
 			}
@@ -168,7 +179,8 @@ func TestInstallDriver_TriesAgainWhileTheServerRestarts(t *testing.T) {
 			}
 			calls.Store(-10)
 			for _, location := range []string{server.URL, "http://127.0.0.1:1"} {
-				_, err = entrypoint.InstallDriver(t.Context(), server.Client(), location+"/docker-machine-driver-sim?sig=hunter2", "", t.TempDir(), 0)
+				_, err = entrypoint.InstallDriver(t.Context(), server.Client(), location+
+					"/docker-machine-driver-sim?sig=hunter2", "", t.TempDir(), 0)
 				if err == nil || strings.Contains(err.Error(), "hunter2") {
 					t.Errorf("the error must contain the URL without its signature: %v", err)
 				}
@@ -178,10 +190,13 @@ func TestInstallDriver_TriesAgainWhileTheServerRestarts(t *testing.T) {
 }
 
 // fakeMachine replaces rancher-machine and prints its arguments.
-const fakeMachine = "#!/bin/sh\necho \"args: $*\"\nfor d in docker-machine-driver-sim; do command -v $d >/dev/null && echo has $d; done\nexit 3\n"
+const fakeMachine = "#!/bin/sh\necho \"args: $*\"\nfor d in docker-machine-driver-sim; do command -v $d >/dev/null " +
+	"&& echo has $d; done\nexit 3\n"
 
 func TestRun(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(program)
+	}))
 	defer server.Close()
 	directory := t.TempDir()
 	machine := filepath.Join(directory, "rancher-machine")
@@ -195,13 +210,15 @@ func TestRun(t *testing.T) {
 	run := func(args ...string) (int, string) {
 		var output bytes.Buffer
 		code := entrypoint.Run(t.Context(), entrypoint.Config{
-			Args: args, Environment: []string{"PATH=" + os.Getenv("PATH")}, Program: machine, DriverDirectory: t.TempDir(),
-			TerminationLog: log, Output: &output, Client: server.Client(),
+			Args: args, Environment: []string{"PATH=" + os.Getenv("PATH")}, Program: machine,
+			DriverDirectory: t.TempDir(),
+			TerminationLog:  log, Output: &output, Client: server.Client(),
 		})
 		return code, output.String()
 	}
 
-	code, output := run("--driver-download-url="+server.URL+"/docker-machine-driver-sim", "--driver-hash=", "create", "--driver=sim", "m1")
+	code, output := run("--driver-download-url="+server.URL+"/docker-machine-driver-sim", "--driver-hash=", "create",
+		"--driver=sim", "m1")
 	if code != 3 {
 		t.Errorf("exit status is %d, want that of rancher-machine, 3", code)
 	}
@@ -214,7 +231,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("termination log is %q (%v), want the output", logged, err)
 	}
 
-	code, output = run("--driver-download-url="+server.URL+"/docker-machine-driver-sim", "--driver-hash="+strings.Repeat("0", 64), "create", "m1")
+	code, output = run("--driver-download-url="+server.URL+"/docker-machine-driver-sim", "--driver-hash="+
+		strings.Repeat("0", 64), "create", "m1")
 	if code != 1 || strings.Contains(output, "args:") {
 		t.Errorf("a driver with a wrong hash: exit status %d, output %q; want 1 and no start", code, output)
 	}
@@ -232,7 +250,8 @@ func TestRun_EndsWithThePod(t *testing.T) {
 			cancel()
 		}
 	})
-	code := entrypoint.Run(ctx, entrypoint.Config{Args: []string{"create"}, Program: machine, Environment: os.Environ(), Output: output})
+	code := entrypoint.Run(ctx, entrypoint.Config{Args: []string{"create"}, Program: machine, Environment: os.Environ(),
+		Output: output})
 	if code != 7 {
 		t.Errorf("exit status is %d, want 7: rancher-machine must get SIGTERM and time to end", code)
 	}

@@ -59,7 +59,8 @@ type relay struct {
 
 // withRelay makes rancher-machine use a relay, with a kubeconfig in directory. It returns the arguments unchanged if
 // they name no Secret or there is no API. stop stops the relay.
-func withRelay(ctx context.Context, c Config, args []string, directory string, output io.Writer) (changed []string, stop func(), err error) {
+func withRelay(ctx context.Context, c Config, args []string, directory string, output io.Writer) (changed []string,
+	stop func(), err error) {
 	stop = func() {}
 	if !slices.Contains(args, "--secret-name") {
 		return args, stop, nil
@@ -104,7 +105,8 @@ func newRelay(config *rest.Config, pause time.Duration, output io.Writer) (*rela
 	if err != nil {
 		return nil, fmt.Errorf("reach the API: %w", err)
 	}
-	return &relay{upstream: upstream, transport: transport, token: rand.Text(), pause: pause, output: output, now: time.Now}, nil
+	return &relay{upstream: upstream, transport: transport, token: rand.Text(), pause: pause, output: output,
+		now: time.Now}, nil
 }
 
 // server returns the HTTP server for an address and writes its kubeconfig. It uses TLS because client-go sends a token
@@ -119,7 +121,8 @@ func (r *relay) server(address, kubeconfig string) (*http.Server, error) {
 		return nil, fmt.Errorf("make a certificate for the relay: %w", err)
 	}
 	err = clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"relay": {Server: "https://" + address, CertificateAuthorityData: certificate}},
+		Clusters: map[string]*clientcmdapi.Cluster{"relay": {Server: "https://" + address,
+			CertificateAuthorityData: certificate}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"relay": {Token: r.token}},
 		Contexts:       map[string]*clientcmdapi.Context{"relay": {Cluster: "relay", AuthInfo: "relay"}},
 		CurrentContext: "relay",

@@ -47,7 +47,8 @@ func saveState(args []string) error {
 	if at < 0 {
 		return fmt.Errorf("no kubeconfig in %q", args)
 	}
-	if want := []string{"--secret-namespace", "fleet", "--secret-name", "m1-state", "create", "m1"}; !slices.Equal(slices.Delete(slices.Clone(args), at, at+2), want) {
+	if want := []string{"--secret-namespace", "fleet", "--secret-name", "m1-state", "create",
+		"m1"}; !slices.Equal(slices.Delete(slices.Clone(args), at, at+2), want) {
 		return fmt.Errorf("arguments are %q, want %q and a kubeconfig", args, want)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", args[at+1])
@@ -136,7 +137,8 @@ func fail(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(code))
 	_ = json.NewEncoder(w).Encode(metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason, Code: code, Message: string(reason),
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason,
+		Code: code, Message: string(reason),
 	})
 }
 
@@ -145,7 +147,8 @@ func kubeconfig(t *testing.T, server *httptest.Server) string {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	config := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server.URL, CertificateAuthorityData: certificate}},
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: server.URL,
+			CertificateAuthorityData: certificate}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: "the-jobs-own"}},
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
 		CurrentContext: "c",
@@ -191,7 +194,8 @@ func TestRun_StateSurvivesARestartOfTheAPI(t *testing.T) {
 				return map[bool]string{true: "lose the answer"}[method == "PUT" && call == 1]
 			}, says: "saved", calls: map[string]int{"GET": 2, "PUT": 2},
 		},
-		"another client wrote meanwhile": {trouble: none, conflict: true, want: 1, says: "unable to update secret", calls: map[string]int{"GET": 1, "PUT": 1}},
+		"another client wrote meanwhile": {trouble: none, conflict: true, want: 1, says: "unable to update secret",
+			calls: map[string]int{"GET": 1, "PUT": 1}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -208,8 +212,10 @@ func TestRun_StateSurvivesARestartOfTheAPI(t *testing.T) {
 			private := t.TempDir()
 			var output bytes.Buffer
 			code := entrypoint.Run(t.Context(), entrypoint.Config{
-				Args:        []string{"--secret-namespace=fleet", "--kubeconfig=" + kubeconfig(t, server), "--secret-name=m1-state", "create", "m1"},
-				Environment: []string{role + "=machine"}, Program: os.Args[0], Output: &output, RetryAfter: time.Millisecond, PrivateDirectory: private,
+				Args: []string{"--secret-namespace=fleet", "--kubeconfig=" + kubeconfig(t, server),
+					"--secret-name=m1-state", "create", "m1"},
+				Environment: []string{role + "=machine"}, Program: os.Args[0], Output: &output,
+				RetryAfter: time.Millisecond, PrivateDirectory: private,
 			})
 			if code != test.want || !strings.Contains(output.String(), test.says) {
 				t.Errorf("exit status %d, output %q; want %d and %q", code, output.String(), test.want, test.says)
@@ -236,7 +242,8 @@ func TestRelay_ServesOnlyItsClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, header := range []string{"", "Bearer ", "Bearer the-jobs-own"} {
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/namespaces/fleet/secrets/m1-state", nil)
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+			"/api/v1/namespaces/fleet/secrets/m1-state", nil)
 		request.Header.Set("Authorization", header)
 		answer := httptest.NewRecorder()
 		relay.ServeHTTP(answer, request)

@@ -20,7 +20,8 @@ func driver(output, source string) []string {
 // TestWrite_FilesForCloudInit: an image has the right name, and both files under their long names.
 func TestWrite_FilesForCloudInit(t *testing.T) {
 	source, output := t.TempDir(), filepath.Join(t.TempDir(), "user-data.iso")
-	want := map[string]string{"user-data": "#cloud-config\n" + strings.Repeat("# long\n", 5000), "meta-data": "local-hostname: one\n"}
+	want := map[string]string{"user-data": "#cloud-config\n" + strings.Repeat("# long\n", 5000),
+		"meta-data": "local-hostname: one\n"}
 	for name, content := range want {
 		if err := os.WriteFile(filepath.Join(source, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)

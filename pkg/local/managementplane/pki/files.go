@@ -42,7 +42,8 @@ func writePair(pair Pair, der []byte, key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return fmt.Errorf("encode key: %w", err)
 	}
-	if err := localfile.Write(pair.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})); err != nil {
+	if err := localfile.Write(pair.KeyFile,
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})); err != nil {
 		return err
 	}
 	return localfile.Write(pair.CertFile, encodeCert(der))

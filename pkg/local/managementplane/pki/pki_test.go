@@ -97,12 +97,14 @@ func TestLeafIsRenewedOnlyIfNecessary(t *testing.T) {
 		"another address":                {now: day, hosts: []string{"localhost", "127.0.0.2"}, wantNew: true},
 		"close to its expiry":            {now: day.AddDate(9, 11, 0), hosts: hosts, wantNew: true},
 		"long before its expiry":         {now: day.AddDate(9, 0, 0), hosts: hosts},
-		"lost key":                       {now: day, hosts: hosts, wantNew: true, prepare: func(t *testing.T, _ string, p pki.Pair) { t.Helper(); remove(t, p.KeyFile) }},
-		"signed by an earlier authority": {now: day, hosts: hosts, wantNew: true, prepare: func(t *testing.T, dir string, _ pki.Pair) {
-			t.Helper()
-			remove(t, filepath.Join(dir, "ca.crt"))
-			remove(t, filepath.Join(dir, "ca.key"))
-		}},
+		"lost key": {now: day, hosts: hosts, wantNew: true,
+			prepare: func(t *testing.T, _ string, p pki.Pair) { t.Helper(); remove(t, p.KeyFile) }},
+		"signed by an earlier authority": {now: day, hosts: hosts, wantNew: true,
+			prepare: func(t *testing.T, dir string, _ pki.Pair) {
+				t.Helper()
+				remove(t, filepath.Join(dir, "ca.crt"))
+				remove(t, filepath.Join(dir, "ca.key"))
+			}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +127,8 @@ func TestLeafIsRenewedOnlyIfNecessary(t *testing.T) {
 			roots := x509.NewCertPool()
 			roots.AppendCertsFromPEM(a.CertPEM)
 			for _, host := range test.hosts {
-				if _, err := leaf(t, pair).Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: test.now}); err != nil {
+				if _, err := leaf(t, pair).Verify(x509.VerifyOptions{Roots: roots, DNSName: host,
+					CurrentTime: test.now}); err != nil {
 					t.Errorf("not valid for %s: %v", host, err)
 				}
 			}
@@ -139,7 +142,8 @@ func TestClientCertificateHasUserAndGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert := leaf(t, pair)
-	if cert.Subject.CommonName != "system:node:local" || !cmp.Equal(cert.Subject.Organization, []string{"system:nodes"}) {
+	if cert.Subject.CommonName != "system:node:local" ||
+		!cmp.Equal(cert.Subject.Organization, []string{"system:nodes"}) {
 		t.Errorf("subject = %v", cert.Subject)
 	}
 	if !cmp.Equal(cert.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) {

@@ -83,7 +83,9 @@ func TestFind_ProcessesByEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := Find("environ", func(environment []byte) bool { return strings.Contains(string(environment), "PROCID_TEST="+t.Name()) })
+	found, err := Find("environ", func(environment []byte) bool {
+		return strings.Contains(string(environment), "PROCID_TEST="+t.Name())
+	})
 	if err != nil || !slices.Equal(found, []ID{child}) {
 		t.Errorf("found %v (%v), want only %v", found, err, child)
 	}

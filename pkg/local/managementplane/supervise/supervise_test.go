@@ -234,7 +234,8 @@ func TestErrorQuotesThisRunOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := open(t, dir).Start(t.Context(), child(dir, "c", "fail"))
-	if err == nil || strings.Contains(err.Error(), "yesterday") || !strings.Contains(err.Error(), "cannot open the moon") {
+	if err == nil || strings.Contains(err.Error(), "yesterday") ||
+		!strings.Contains(err.Error(), "cannot open the moon") {
 		t.Errorf("error = %v, want only today's output", err)
 	}
 }
@@ -273,9 +274,15 @@ func TestLiveRunIsNotInterrupted(t *testing.T) {
 // record, the next run finds the child by the mark in its environment.
 func TestNextRunEndsChildrenOfKilledRun(t *testing.T) {
 	tests := map[string]func(t *testing.T, runDir string){
-		"by record":                  func(*testing.T, string) {},
-		"by mark, record missing":    func(t *testing.T, runDir string) { t.Helper(); remove(t, filepath.Join(runDir, "left.json")) },
-		"by mark, record is damaged": func(t *testing.T, runDir string) { t.Helper(); damage(t, filepath.Join(runDir, "left.json")) },
+		"by record": func(*testing.T, string) {},
+		"by mark, record missing": func(t *testing.T, runDir string) {
+			t.Helper()
+			remove(t, filepath.Join(runDir, "left.json"))
+		},
+		"by mark, record is damaged": func(t *testing.T, runDir string) {
+			t.Helper()
+			damage(t, filepath.Join(runDir, "left.json"))
+		},
 	}
 	for name, prepare := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -338,7 +345,8 @@ func TestForeignProcessWithRecordedPIDIsSpared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := fmt.Sprintf(`{"pid":%d,"startTime":1,"bootID":%q}`, bystander.Process.Pid, strings.TrimSpace(string(boot)))
+	content := fmt.Sprintf(`{"pid":%d,"startTime":1,"bootID":%q}`, bystander.Process.Pid,
+		strings.TrimSpace(string(boot)))
 	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o700); err != nil {
 		t.Fatal(err)
 	}

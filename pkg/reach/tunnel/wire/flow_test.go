@@ -35,7 +35,8 @@ func webSockets(tb testing.TB) (client, server *websocket.Conn) {
 		taken <- ws
 	}))
 	tb.Cleanup(web.Close)
-	client, response, err := (&websocket.Dialer{}).DialContext(tb.Context(), "ws"+strings.TrimPrefix(web.URL, "http"), nil)
+	client, response, err := (&websocket.Dialer{}).DialContext(tb.Context(), "ws"+strings.TrimPrefix(web.URL, "http"),
+		nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,11 +55,12 @@ func through(tb testing.TB) (dialed, answering net.Conn) {
 	tb.Helper()
 	ours, theirs := webSockets(tb)
 	accepted := make(chan net.Conn, 1)
-	agent := remotedialer.NewClientSessionWithDialer(func(string, string) bool { return true }, ours, func(context.Context, string, string) (net.Conn, error) {
-		inner, outer := Pipe()
-		accepted <- outer
-		return inner, nil
-	})
+	agent := remotedialer.NewClientSessionWithDialer(func(string, string) bool { return true }, ours,
+		func(context.Context, string, string) (net.Conn, error) {
+			inner, outer := Pipe()
+			accepted <- outer
+			return inner, nil
+		})
 	server := remotedialer.NewClientSession(nil, theirs)
 	silent, cancel := context.WithCancel(tb.Context())
 	cancel()
@@ -114,7 +116,9 @@ func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 	done := make(chan error, 4)
 	for i, side := range sides {
 		go func() {
-			_, err := io.CopyBuffer(struct{ io.Writer }{side}, counted{bytes.NewReader(payload), &sent[i]}, make([]byte, 32<<10))
+			_, err := io.CopyBuffer(struct {
+				io.Writer
+			}{side}, counted{bytes.NewReader(payload), &sent[i]}, make([]byte, 32<<10))
 			done <- err
 		}()
 	}
@@ -140,7 +144,8 @@ func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 				t.Error(err)
 			}
 		case <-timeout:
-			t.Fatalf("not done within %s; sent are %d and %d of %d bytes", patience, sent[0].Load(), sent[1].Load(), size)
+			t.Fatalf("not done within %s; sent are %d and %d of %d bytes", patience, sent[0].Load(), sent[1].Load(),
+				size)
 		}
 	}
 	answering.Close()
@@ -200,8 +205,10 @@ func TestFlow_Resume(t *testing.T) {
 		"many bytes arrived, and more wait":             {parts(resumeEvery/part + 5), 0, 0},
 		"many bytes arrived, and then none for a while": {parts(resumeEvery/part + 1), resumeAfter + 1, 1},
 		"many bytes arrived, and then more soon":        {parts(resumeEvery/part + 1), resumeAfter - 1, 0},
-		"the count restarts afterwards":                 {append(append(parts(resumeEvery/part), 5), append(parts(2), 5)...), time.Second, 1},
-		"the next resume is due":                        {append(append(parts(resumeEvery/part), 5), append(parts(resumeEvery/part), 5)...), 0, 2},
+		"the count restarts afterwards": {append(append(parts(resumeEvery/part), 5),
+			append(parts(2), 5)...), time.Second, 1},
+		"the next resume is due": {append(append(parts(resumeEvery/part), 5), append(parts(resumeEvery/part), 5)...), 0,
+			2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

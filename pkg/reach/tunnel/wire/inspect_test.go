@@ -191,16 +191,25 @@ func TestInspector_DisguisedListsAreNeutralized(t *testing.T) {
 func TestInspector_EndsForbiddenMessages(t *testing.T) {
 	endless := bytes.Repeat([]byte{0x80}, 11)
 	for name, test := range map[string]struct{ sent, want string }{
-		"the agent dials":                      {string(frame(opBinary, true, nil, message(1, messageConnect, "tcp/127.0.0.1:22"))), "asked to dial"},
-		"the agent adds a client":              {string(frame(opBinary, true, nil, message(1, messageAddClient, "c-m-1/1"))), "sent a list of connections"},
-		"the agent removes a client":           {string(frame(opBinary, true, nil, message(1, messageRemoveClient, "c-m-1/1"))), "sent a list of connections"},
-		"a number of more than 64 bits":        {string(frame(opBinary, true, nil, endless)), "does not speak"},
-		"a number continues in the next frame": {string(frame(opBinary, false, nil, endless[:6])) + string(frame(opContinuation, true, nil, endless[6:])), "does not speak"},
-		"a frame above the limit":              {string([]byte{0x82, 127, 0, 0, 0, 0, 0, 0x40, 0, 1}), "does not speak"},
-		"a frame length above 63 bits":         {string(append([]byte{0x82, 127}, bytes.Repeat([]byte{0xff}, 8)...)), "does not speak"},
-		"a ping above the limit":               {string(append([]byte{0x89, 127}, bytes.Repeat([]byte{0x7f}, 8)...)), "does not speak"},
-		"HTTP instead of the protocol":         {"GET / HTTP/1.1\r\nHost: drover.example.com\r\n\r\n" + strings.Repeat("\xff", 200), "does not speak"},
-		"a text message":                       {string(frame(1, true, nil, message(1, messageConnect, "tcp/127.0.0.1:22"))), "asked to dial"},
+		"the agent dials": {
+			string(frame(opBinary, true, nil, message(1, messageConnect, "tcp/127.0.0.1:22"))), "asked to dial"},
+		"the agent adds a client": {
+			string(frame(opBinary, true, nil, message(1, messageAddClient, "c-m-1/1"))), "sent a list of connections"},
+		"the agent removes a client": {
+			string(frame(opBinary, true, nil, message(1, messageRemoveClient, "c-m-1/1"))),
+			"sent a list of connections"},
+		"a number of more than 64 bits": {string(frame(opBinary, true, nil, endless)), "does not speak"},
+		"a number continues in the next frame": {string(frame(opBinary, false, nil, endless[:6])) +
+			string(frame(opContinuation, true, nil, endless[6:])), "does not speak"},
+		"a frame above the limit": {string([]byte{0x82, 127, 0, 0, 0, 0, 0, 0x40, 0, 1}), "does not speak"},
+		"a frame length above 63 bits": {string(append([]byte{0x82, 127}, bytes.Repeat([]byte{0xff}, 8)...)),
+			"does not speak"},
+		"a ping above the limit": {string(append([]byte{0x89, 127}, bytes.Repeat([]byte{0x7f}, 8)...)),
+			"does not speak"},
+		"HTTP instead of the protocol": {"GET / HTTP/1.1\r\nHost: drover.example.com\r\n\r\n" +
+			strings.Repeat("\xff", 200), "does not speak"},
+		"a text message": {string(frame(1, true, nil, message(1, messageConnect, "tcp/127.0.0.1:22"))),
+			"asked to dial"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole, _ := inspect([]byte(test.sent))
@@ -242,7 +251,8 @@ func TestInspector_StoresNoContent(t *testing.T) {
 
 // drawMessage draws a valid message, with numbers of every length.
 func drawMessage(t *rapid.T) []byte {
-	kind := rapid.SampledFrom([]int64{messageData, messageData, messageError, messagePause, messageResume, 9, 77, -1}).Draw(t, "type")
+	kind := rapid.SampledFrom([]int64{messageData, messageData, messageError, messagePause, messageResume, 9, 77,
+		-1}).Draw(t, "type")
 	return message(rapid.Int64().Draw(t, "connection"), kind, rapid.StringN(0, 300, 1000).Draw(t, "body"))
 }
 

@@ -145,13 +145,17 @@ func TestLink_DeadlinesApplyOnlyDuringTheHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other, conn := Pipe()
 		defer func() { _ = other.Close() }()
-		link := NewLink(conn, LinkOptions{Inspect: func([]byte) error { return errors.New("inspected during the handshake") }})
-		for name, set := range map[string]func(time.Time) error{"SetDeadline": link.SetDeadline, "SetReadDeadline": link.SetReadDeadline} {
+		link := NewLink(conn, LinkOptions{Inspect: func([]byte) error {
+			return errors.New("inspected during the handshake")
+		}})
+		for name, set := range map[string]func(time.Time) error{"SetDeadline": link.SetDeadline,
+			"SetReadDeadline": link.SetReadDeadline} {
 			begun := time.Now()
 			if err := set(begun.Add(time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := link.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Second {
+			if _, err := link.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) ||
+				time.Since(begun) != time.Second {
 				t.Errorf("%s: read ends with %v after %s, want its deadline", name, err, time.Since(begun))
 			}
 			if err := set(time.Time{}); err != nil {
@@ -282,12 +286,16 @@ func TestLink_TheFirstReasonCounts(t *testing.T) {
 		end  func(*Link, net.Conn)
 		want error
 	}{
-		"closed by its owner":       {func(l *Link, _ net.Conn) { _ = l.Close() }, net.ErrClosed},
-		"ended, then closed":        {func(l *Link, _ net.Conn) { l.End(replaced); _ = l.Close() }, replaced},
-		"ended twice":               {func(l *Link, _ net.Conn) { l.End(replaced); l.End(io.EOF) }, replaced},
-		"the peer closes":           {func(_ *Link, other net.Conn) { other.Close() }, io.EOF},
-		"ended while a read waits":  {func(l *Link, _ net.Conn) { time.AfterFunc(silence/2, func() { l.End(replaced) }) }, replaced},
-		"the peer closes meanwhile": {func(_ *Link, other net.Conn) { time.AfterFunc(silence/2, func() { other.Close() }) }, io.EOF},
+		"closed by its owner": {func(l *Link, _ net.Conn) { _ = l.Close() }, net.ErrClosed},
+		"ended, then closed":  {func(l *Link, _ net.Conn) { l.End(replaced); _ = l.Close() }, replaced},
+		"ended twice":         {func(l *Link, _ net.Conn) { l.End(replaced); l.End(io.EOF) }, replaced},
+		"the peer closes":     {func(_ *Link, other net.Conn) { other.Close() }, io.EOF},
+		"ended while a read waits": {func(l *Link, _ net.Conn) {
+			time.AfterFunc(silence/2, func() { l.End(replaced) })
+		}, replaced},
+		"the peer closes meanwhile": {func(_ *Link, other net.Conn) {
+			time.AfterFunc(silence/2, func() { other.Close() })
+		}, io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 const secret = "eyJhbGciOi.of-the.agent"
 
 // certificate has only the form of a certificate, which is all that is checked.
-var certificate = strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("a certificate")})))
+var certificate = strings.TrimSpace(
+	string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("a certificate")})))
 
 func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
@@ -34,18 +35,24 @@ func TestParseParams_AcceptsStockAgents(t *testing.T) {
 	for name, test := range map[string]struct {
 		header, address string
 	}{
-		"service address of IPv4":                         {announce("10.43.0.1:443", secret, plain), "10.43.0.1:443"},
-		"service address of IPv6, as the environment has": {announce("fd00:10:43::1:443", secret, plain), "[fd00:10:43::1]:443"},
-		"IPv6 in brackets":                                {announce("[fd00::1]:6443", secret, plain), "[fd00::1]:6443"},
-		"IPv6 in brackets without a port":                 {announce("[fd00::1]", secret, plain), "[fd00::1]:443"},
-		"IPv6 that ends like a port":                      {announce("fd00::1:6443", secret, plain), "[fd00::1]:6443"},
-		"IPv6 in eight groups without a port":             {announce("fd00:1:2:3:4:5:6:7", secret, plain), "[fd00:1:2:3:4:5:6:7]:443"},
-		"name of a host":                                  {announce("kubernetes.default.svc:443", secret, plain), "kubernetes.default.svc:443"},
-		"name of a host without a port":                   {announce("api_1.example.com", secret, plain), "api_1.example.com:443"},
-		"port with leading zeros":                         {announce("10.43.0.1:0443", secret, plain), "10.43.0.1:443"},
-		"newlines around the certificate":                 {announce("10.43.0.1:443", secret, inBase64("\n"+certificate+"\n\n")), "10.43.0.1:443"},
+		"service address of IPv4": {announce("10.43.0.1:443", secret, plain), "10.43.0.1:443"},
+		"service address of IPv6, as the environment has": {announce("fd00:10:43::1:443", secret, plain),
+			"[fd00:10:43::1]:443"},
+		"IPv6 in brackets":                {announce("[fd00::1]:6443", secret, plain), "[fd00::1]:6443"},
+		"IPv6 in brackets without a port": {announce("[fd00::1]", secret, plain), "[fd00::1]:443"},
+		"IPv6 that ends like a port":      {announce("fd00::1:6443", secret, plain), "[fd00::1]:6443"},
+		"IPv6 in eight groups without a port": {announce("fd00:1:2:3:4:5:6:7", secret, plain),
+			"[fd00:1:2:3:4:5:6:7]:443"},
+		"name of a host": {announce("kubernetes.default.svc:443", secret, plain),
+			"kubernetes.default.svc:443"},
+		"name of a host without a port": {announce("api_1.example.com", secret, plain), "api_1.example.com:443"},
+		"port with leading zeros":       {announce("10.43.0.1:0443", secret, plain), "10.43.0.1:443"},
+		"newlines around the certificate": {announce("10.43.0.1:443", secret, inBase64("\n"+certificate+"\n\n")),
+			"10.43.0.1:443"},
 		"unknown fields": {
-			inBase64(fmt.Sprintf(`{"node":null,"cluster":{"address":"10.43.0.1:443","token":%q,"caCert":%q,"more":[1]}}`, secret, plain)), "10.43.0.1:443",
+			inBase64(fmt.Sprintf(
+				`{"node":null,"cluster":{"address":"10.43.0.1:443","token":%q,"caCert":%q,"more":[1]}}`, secret,
+				plain)), "10.43.0.1:443",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +60,8 @@ func TestParseParams_AcceptsStockAgents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(Params{Address: test.address, Token: secret, CA: []byte(certificate)}, got); diff != "" {
+			if diff := cmp.Diff(Params{Address: test.address, Token: secret, CA: []byte(certificate)}, got); diff !=
+				"" {
 				t.Errorf("params (-want +got):\n%s", diff)
 			}
 		})
@@ -104,12 +112,14 @@ func TestParseParams_Refuses(t *testing.T) {
 		"a host that begins with a dot":   {announce(".example.com:443", secret, plain), nil, "HOST:PORT"},
 		"a host that is too long for DNS": {announce(strings.Repeat("a", 254)+":443", secret, plain), nil, "HOST:PORT"},
 		"a host with non-ASCII letters":   {announce("еxample.com:443", secret, plain), nil, "HOST:PORT"},
-		"a line break in the token":       {announce("10.43.0.1:443", secret+"\r\nImpersonate-User: root", plain), nil, "printable ASCII"},
-		"a space in the token":            {announce("10.43.0.1:443", secret+" x", plain), nil, "printable ASCII"},
-		"non-ASCII letters in the token":  {announce("10.43.0.1:443", secret+"é", plain), nil, "printable ASCII"},
-		"authorities are not base64":      {announce("10.43.0.1:443", secret, certificate), nil, "base64 of PEM"},
-		"authorities are not PEM":         {announce("10.43.0.1:443", secret, inBase64(secret)), nil, "with a certificate"},
-		"authorities are a private key":   {announce("10.43.0.1:443", secret, key), nil, "with a certificate"},
+		"a line break in the token": {announce("10.43.0.1:443", secret+"\r\nImpersonate-User: root", plain), nil,
+			"printable ASCII"},
+		"a space in the token":           {announce("10.43.0.1:443", secret+" x", plain), nil, "printable ASCII"},
+		"non-ASCII letters in the token": {announce("10.43.0.1:443", secret+"é", plain), nil, "printable ASCII"},
+		"authorities are not base64":     {announce("10.43.0.1:443", secret, certificate), nil, "base64 of PEM"},
+		"authorities are not PEM": {announce("10.43.0.1:443", secret, inBase64(secret)), nil,
+			"with a certificate"},
+		"authorities are a private key": {announce("10.43.0.1:443", secret, key), nil, "with a certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseParams(test.header)
@@ -136,9 +146,10 @@ func TestParseParams_Refuses(t *testing.T) {
 func TestParseParams_ReadsWhatAgentsEncode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := Params{
-			Address: rapid.StringMatching(`([a-z0-9][a-z0-9.-]{0,40}|\[fd00::[1-9a-f]\]):[1-9][0-9]{0,3}`).Draw(t, "address"),
-			Token:   rapid.StringMatching(`[!-~]{1,200}`).Draw(t, "token"),
-			CA:      []byte(certificate),
+			Address: rapid.StringMatching(`([a-z0-9][a-z0-9.-]{0,40}|\[fd00::[1-9a-f]\]):[1-9][0-9]{0,3}`).Draw(t,
+				"address"),
+			Token: rapid.StringMatching(`[!-~]{1,200}`).Draw(t, "token"),
+			CA:    []byte(certificate),
 		}
 		got, err := ParseParams(encode(want))
 		if err != nil {
@@ -153,7 +164,8 @@ func TestParseParams_ReadsWhatAgentsEncode(t *testing.T) {
 func TestParams_MaskSecrets(t *testing.T) {
 	params := Params{Address: "10.43.0.1:443", Token: secret, CA: []byte(certificate)}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-		for _, printed := range []string{fmt.Sprintf(format, params), fmt.Sprintf(format, &params), fmt.Sprintf(format, []Params{params})} {
+		for _, printed := range []string{fmt.Sprintf(format, params), fmt.Sprintf(format, &params),
+			fmt.Sprintf(format, []Params{params})} {
 			if strings.Contains(printed, secret) || strings.Contains(printed, "CERTIFICATE") {
 				t.Errorf("%s prints %q", format, printed)
 			}

@@ -20,17 +20,22 @@ import (
 func TestPipe_CarriesBytesInAnyPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := bytes.Repeat([]byte("0123456789abcdef"), rapid.IntRange(0, 3*PipeBuffer/16).Draw(t, "sixteens"))
-		writes, reads := rapid.IntRange(1, 2*PipeBuffer).Draw(t, "bytes per write"), rapid.IntRange(1, 2*PipeBuffer).Draw(t, "bytes per read")
+		writes, reads := rapid.IntRange(1, 2*PipeBuffer).Draw(t, "bytes per write"),
+			rapid.IntRange(1, 2*PipeBuffer).Draw(t, "bytes per read")
 		if min(writes, reads) < 64 {
 			sent = sent[:min(len(sent), 16<<10)]
 		}
 		one, other := Pipe()
 		go func() {
-			_, _ = io.CopyBuffer(struct{ io.Writer }{other}, struct{ io.Reader }{bytes.NewReader(sent)}, make([]byte, writes))
+			_, _ = io.CopyBuffer(struct {
+				io.Writer
+			}{other}, struct{ io.Reader }{bytes.NewReader(sent)}, make([]byte, writes))
 			other.Close()
 		}()
 		var got bytes.Buffer
-		if _, err := io.CopyBuffer(struct{ io.Writer }{&got}, struct{ io.Reader }{one}, make([]byte, reads)); err != nil {
+		if _, err := io.CopyBuffer(struct {
+			io.Writer
+		}{&got}, struct{ io.Reader }{one}, make([]byte, reads)); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(sent, got.Bytes()) {
@@ -48,16 +53,30 @@ func TestPipe_EndsAndDeadlines(t *testing.T) {
 		want   error
 		after  time.Duration
 	}{
-		"reading after the peer closed":          {func(_, other net.Conn) { other.Close() }, read, io.EOF, 0},
-		"reading a closed end":                   {func(one, _ net.Conn) { one.Close() }, read, io.ErrClosedPipe, 0},
-		"writing after the peer closed":          {func(_, other net.Conn) { other.Close() }, write, io.ErrClosedPipe, 0},
-		"reading while the peer closes":          {func(_, other net.Conn) { time.AfterFunc(time.Second, func() { other.Close() }) }, read, io.EOF, time.Second},
-		"writing while the peer closes":          {func(_, other net.Conn) { time.AfterFunc(time.Second, func() { other.Close() }) }, write, io.ErrClosedPipe, time.Second},
-		"reading until the deadline":             {func(one, _ net.Conn) { _ = one.SetReadDeadline(time.Now().Add(time.Second)) }, read, os.ErrDeadlineExceeded, time.Second},
-		"writing until the deadline":             {func(one, _ net.Conn) { _ = one.SetWriteDeadline(time.Now().Add(time.Second)) }, write, os.ErrDeadlineExceeded, time.Second},
-		"reading until the common deadline":      {func(one, _ net.Conn) { _ = one.SetDeadline(time.Now().Add(time.Second)) }, read, os.ErrDeadlineExceeded, time.Second},
-		"a deadline in the past":                 {func(one, _ net.Conn) { _ = one.SetDeadline(time.Now()) }, read, os.ErrDeadlineExceeded, 0},
-		"a deadline that is set during the wait": {func(one, _ net.Conn) { time.AfterFunc(time.Second, func() { _ = one.SetDeadline(time.Now()) }) }, read, os.ErrDeadlineExceeded, time.Second},
+		"reading after the peer closed": {func(_, other net.Conn) { other.Close() }, read, io.EOF, 0},
+		"reading a closed end":          {func(one, _ net.Conn) { one.Close() }, read, io.ErrClosedPipe, 0},
+		"writing after the peer closed": {func(_, other net.Conn) { other.Close() }, write, io.ErrClosedPipe,
+			0},
+		"reading while the peer closes": {func(_, other net.Conn) {
+			time.AfterFunc(time.Second, func() { other.Close() })
+		}, read, io.EOF, time.Second},
+		"writing while the peer closes": {func(_, other net.Conn) {
+			time.AfterFunc(time.Second, func() { other.Close() })
+		}, write, io.ErrClosedPipe, time.Second},
+		"reading until the deadline": {func(one, _ net.Conn) {
+			_ = one.SetReadDeadline(time.Now().Add(time.Second))
+		}, read, os.ErrDeadlineExceeded, time.Second},
+		"writing until the deadline": {func(one, _ net.Conn) {
+			_ = one.SetWriteDeadline(time.Now().Add(time.Second))
+		}, write, os.ErrDeadlineExceeded, time.Second},
+		"reading until the common deadline": {func(one, _ net.Conn) {
+			_ = one.SetDeadline(time.Now().Add(time.Second))
+		}, read, os.ErrDeadlineExceeded, time.Second},
+		"a deadline in the past": {func(one, _ net.Conn) { _ = one.SetDeadline(time.Now()) }, read,
+			os.ErrDeadlineExceeded, 0},
+		"a deadline that is set during the wait": {func(one, _ net.Conn) {
+			time.AfterFunc(time.Second, func() { _ = one.SetDeadline(time.Now()) })
+		}, read, os.ErrDeadlineExceeded, time.Second},
 		"a deadline that was moved": {func(one, _ net.Conn) {
 			_ = one.SetDeadline(time.Now().Add(time.Second))
 			_ = one.SetDeadline(time.Now().Add(time.Minute))

@@ -16,7 +16,8 @@ func TestHTTP2_StreamsFitIntoTheConnectionWindow(t *testing.T) {
 	const most = math.MaxInt32 // RFC 9113 §6.9.1
 	c := HTTP2()
 	if all := c.MaxConcurrentStreams * c.MaxReceiveBufferPerStream; all > c.MaxReceiveBufferPerConnection {
-		t.Errorf("%d streams hold %d bytes, and their connection %d", c.MaxConcurrentStreams, all, c.MaxReceiveBufferPerConnection)
+		t.Errorf("%d streams hold %d bytes, and their connection %d", c.MaxConcurrentStreams, all,
+			c.MaxReceiveBufferPerConnection)
 	}
 	if room := (most - c.MaxReceiveBufferPerConnection) / c.MaxReceiveBufferPerStream; room < 4000 {
 		t.Errorf("there is room for two window updates of %d streams, want 4000", room)
@@ -36,11 +37,18 @@ func (c *closings) Close() error {
 
 func TestEndWithContext_ClosesTheAnswerOnce(t *testing.T) {
 	for name, ends := range map[string]func(cancel func(), answer io.Closer){
-		"closed by its reader":                    func(_ func(), answer io.Closer) { _ = answer.Close() },
-		"ended with its context":                  func(cancel func(), _ io.Closer) { cancel() },
-		"ended with its context, and closed":      func(cancel func(), answer io.Closer) { cancel(); synctest.Wait(); _ = answer.Close() },
-		"closed, and then ended with its context": func(cancel func(), answer io.Closer) { _ = answer.Close(); cancel() },
-		"closed twice":                            func(_ func(), answer io.Closer) { _ = answer.Close(); _ = answer.Close() },
+		"closed by its reader":   func(_ func(), answer io.Closer) { _ = answer.Close() },
+		"ended with its context": func(cancel func(), _ io.Closer) { cancel() },
+		"ended with its context, and closed": func(cancel func(), answer io.Closer) {
+			cancel()
+			synctest.Wait()
+			_ = answer.Close()
+		},
+		"closed, and then ended with its context": func(cancel func(), answer io.Closer) {
+			_ = answer.Close()
+			cancel()
+		},
+		"closed twice": func(_ func(), answer io.Closer) { _ = answer.Close(); _ = answer.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,8 @@ func command(name string) *cobra.Command {
 	case distro.RKE2, distro.K3s:
 		root.AddCommand(
 			serverCommand(runtime), snapshotCommand(runtime),
-			&cobra.Command{Use: "agent", Short: "Run a worker", Args: cobra.NoArgs, RunE: node(runtime, distro.RunAgent)},
+			&cobra.Command{Use: "agent", Short: "Run a worker", Args: cobra.NoArgs,
+				RunE: node(runtime, distro.RunAgent)},
 			certificateCommand(runtime), secretsEncryptCommand(runtime),
 		)
 	default:
@@ -45,7 +46,8 @@ func command(name string) *cobra.Command {
 	return root
 }
 
-func node(runtime distro.Runtime, run func(context.Context, distro.Options) error) func(*cobra.Command, []string) error {
+func node(runtime distro.Runtime, run func(context.Context, distro.Options) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		options, err := optionsOf(runtime, cmd)
 		if err != nil {
@@ -61,7 +63,8 @@ func optionsOf(runtime distro.Runtime, cmd *cobra.Command) (distro.Options, erro
 		return distro.Options{}, fmt.Errorf("read installed version: %w", err)
 	}
 	return distro.Options{
-		Runtime: runtime, Version: strings.TrimSpace(string(version)), Kube: kubePath, Log: cmd.ErrOrStderr(), Ready: notifyReady,
+		Runtime: runtime, Version: strings.TrimSpace(string(version)), Kube: kubePath, Log: cmd.ErrOrStderr(),
+		Ready: notifyReady,
 	}, nil
 }
 
@@ -81,19 +84,20 @@ func notifyReady() {
 
 func imageCommand() *cobra.Command {
 	var dir, version, program, kube string
-	cmd := &cobra.Command{Use: "image", Short: "Write the installer image into a folder", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		runtime := distro.RKE2
-		if strings.Contains(version, "+k3s") {
-			runtime = distro.K3s
-		} else if !strings.Contains(version, "+rke2") {
-			return errors.New("--version must be a version of RKE2 or K3s, as v1.36.3+k3s1")
-		}
-		file, err := distro.BuildImage(dir, runtime, version, program, kube)
-		if err == nil {
-			fmt.Fprintln(cmd.OutOrStdout(), file)
-		}
-		return err
-	}}
+	cmd := &cobra.Command{Use: "image", Short: "Write the installer image into a folder", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			runtime := distro.RKE2
+			if strings.Contains(version, "+k3s") {
+				runtime = distro.K3s
+			} else if !strings.Contains(version, "+rke2") {
+				return errors.New("--version must be a version of RKE2 or K3s, as v1.36.3+k3s1")
+			}
+			file, err := distro.BuildImage(dir, runtime, version, program, kube)
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), file)
+			}
+			return err
+		}}
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to")
 	cmd.Flags().StringVar(&version, "version", "", "version to report, as v1.36.3+k3s1")
 	cmd.Flags().StringVar(&program, "program", "", "path of drover-distro")

@@ -12,7 +12,8 @@ import (
 // dataDirFlag adds the flag for the data folder, with a default from the environment, for commands that do not read the
 // configuration.
 func dataDirFlag(group *cobra.Command, runtime distro.Runtime) *string {
-	return group.PersistentFlags().StringP("data-dir", "d", os.Getenv(strings.ToUpper(string(runtime))+"_DATA_DIR"), "folder of the node's data")
+	return group.PersistentFlags().StringP("data-dir", "d", os.Getenv(strings.ToUpper(string(runtime))+"_DATA_DIR"),
+		"folder of the node's data")
 }
 
 // certificateCommand is "certificate" with the subcommand "rotate".
@@ -26,14 +27,16 @@ func certificateCommand(runtime distro.Runtime) *cobra.Command {
 			return distro.RotateCertificates(runtime, *dataDir, services, cmd.OutOrStdout())
 		},
 	}
-	rotate.Flags().StringSliceVarP(&services, "service", "s", nil, "service to rotate certificates of, all if none is named")
+	rotate.Flags().StringSliceVarP(&services, "service", "s", nil,
+		"service to rotate certificates of, all if none is named")
 	group.AddCommand(rotate)
 	return group
 }
 
 // secretsEncryptCommand is "secrets-encrypt" with the steps of a key rotation.
 func secretsEncryptCommand(runtime distro.Runtime) *cobra.Command {
-	group := &cobra.Command{Use: "secrets-encrypt", Short: "Control the encryption of Secrets and the rotation of its keys"}
+	group := &cobra.Command{Use: "secrets-encrypt",
+		Short: "Control the encryption of Secrets and the rotation of its keys"}
 	dataDir := dataDirFlag(group, runtime)
 	for use, short := range map[string]string{
 		"status":    "Print the status of secrets encryption",
@@ -41,9 +44,10 @@ func secretsEncryptCommand(runtime distro.Runtime) *cobra.Command {
 		"rotate":    "Make the new key the one to write with",
 		"reencrypt": "Write all Secrets with the new key, and remove the old one",
 	} {
-		group.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			return distro.SecretsEncrypt(cmd.Context(), runtime, *dataDir, use, cmd.OutOrStdout())
-		}})
+		group.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return distro.SecretsEncrypt(cmd.Context(), runtime, *dataDir, use, cmd.OutOrStdout())
+			}})
 	}
 	return group
 }

@@ -46,12 +46,14 @@ func snapshotCommand(runtime distro.Runtime) *cobra.Command {
 	root.AddCommand(
 		named(distro.SnapshotSave, "Take a snapshot now"),
 		named(distro.SnapshotPrune, "Remove snapshots of a name that exceed the number to retain"),
-		&cobra.Command{Use: distro.SnapshotList, Aliases: []string{"ls"}, Short: "List snapshots", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			return ask(runtime, cmd, distro.SnapshotRequest{Operation: distro.SnapshotList})
-		}},
-		&cobra.Command{Use: distro.SnapshotDelete, Short: "Delete snapshots", Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, names []string) error {
-			return ask(runtime, cmd, distro.SnapshotRequest{Operation: distro.SnapshotDelete, Names: names})
-		}},
+		&cobra.Command{Use: distro.SnapshotList, Aliases: []string{"ls"}, Short: "List snapshots", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return ask(runtime, cmd, distro.SnapshotRequest{Operation: distro.SnapshotList})
+			}},
+		&cobra.Command{Use: distro.SnapshotDelete, Short: "Delete snapshots", Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, names []string) error {
+				return ask(runtime, cmd, distro.SnapshotRequest{Operation: distro.SnapshotDelete, Names: names})
+			}},
 	)
 	return root
 }

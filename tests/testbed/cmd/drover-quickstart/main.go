@@ -41,10 +41,13 @@ type flags struct {
 func command() *cobra.Command {
 	var given flags
 	root := &cobra.Command{
-		Use: "drover-quickstart", Short: "Run one real cluster on this machine", SilenceUsage: true, SilenceErrors: true,
+		Use: "drover-quickstart", Short: "Run one real cluster on this machine", SilenceUsage: true,
+		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if os.Geteuid() != 0 {
-				return errors.New("the quickstart creates network namespaces and boots machines, which needs root: use scripts/quickstart")
+				return errors.New(
+					"the quickstart creates network namespaces and boots machines, which needs root: use " +
+						"scripts/quickstart")
 			}
 			return nil
 		},
@@ -72,7 +75,8 @@ func upCommand(given *flags) *cobra.Command {
 			return runUp(cmd.Context(), options, manifest, &shown)
 		},
 	}
-	up.Flags().StringVar(&manifest, "manifest", "docs/examples/quickstart.yaml", "`file` to apply; its cluster must be named quickstart")
+	up.Flags().StringVar(&manifest, "manifest", "docs/examples/quickstart.yaml",
+		"`file` to apply; its cluster must be named quickstart")
 	up.Flags().IntVar(&shown.number, "step", shown.number, "`number` of the first step that is shown")
 	up.Flags().IntVar(&shown.total, "steps", shown.total, "`number` of all steps that are shown")
 	return up

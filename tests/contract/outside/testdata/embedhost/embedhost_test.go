@@ -144,21 +144,24 @@ func (s *seen) get(name string) runtime.Object {
 }
 
 // watch adds a handler of the host to the host's factory.
-func watch(t *testing.T, ctx context.Context, factory lassocontroller.SharedControllerFactory, gvk schema.GroupVersionKind) *seen {
+func watch(t *testing.T, ctx context.Context, factory lassocontroller.SharedControllerFactory,
+	gvk schema.GroupVersionKind) *seen {
 	t.Helper()
 	s := &seen{objects: map[string]runtime.Object{}}
 	controller, err := factory.ForKind(gvk)
 	must(t, err)
-	controller.RegisterHandler(ctx, "of-the-host", lassocontroller.SharedControllerHandlerFunc(func(key string, obj runtime.Object) (runtime.Object, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.objects[key] = obj
-		return obj, nil
-	}))
+	controller.RegisterHandler(ctx, "of-the-host",
+		lassocontroller.SharedControllerHandlerFunc(func(key string, obj runtime.Object) (runtime.Object, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.objects[key] = obj
+			return obj, nil
+		}))
 	return s
 }
 
-func clientOf(t *testing.T, factory lassocontroller.SharedControllerFactory, gvk schema.GroupVersionKind) *lassoclient.Client {
+func clientOf(t *testing.T, factory lassocontroller.SharedControllerFactory,
+	gvk schema.GroupVersionKind) *lassoclient.Client {
 	t.Helper()
 	client, err := factory.SharedCacheFactory().SharedClientFactory().ForKind(gvk)
 	must(t, err)
@@ -177,7 +180,8 @@ func TestBesideAHostWithTypesOfItsOwn(t *testing.T) {
 
 	wanted := &Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "beside"},
-		Spec:       ClusterSpec{KubernetesVersion: version, RKEConfig: map[string]any{"networking": map[string]any{"stackPreference": "ipv4"}}},
+		Spec: ClusterSpec{KubernetesVersion: version,
+			RKEConfig: map[string]any{"networking": map[string]any{"stackPreference": "ipv4"}}},
 	}
 	must(t, clientOf(t, factory, gvk).Create(t.Context(), namespace, wanted, &Cluster{}, metav1.CreateOptions{}))
 	until(t, func() string {
@@ -196,7 +200,8 @@ func TestBesideAHostWithTypesOfItsOwn(t *testing.T) {
 	controlPlane := schema.GroupVersionKind{Group: "rke.cattle.io", Version: "v1", Kind: "RKEControlPlane"}
 	until(t, func() string {
 		made := &Other{}
-		if err := clientOf(t, factory, controlPlane).Get(t.Context(), namespace, "beside", made, metav1.GetOptions{}); err != nil {
+		if err := clientOf(t, factory, controlPlane).Get(t.Context(), namespace, "beside", made,
+			metav1.GetOptions{}); err != nil {
 			return "Drover has created the control plane: " + err.Error()
 		}
 		return ""
@@ -215,7 +220,8 @@ func TestInAHostsFactory(t *testing.T) {
 	clusters := watch(t, t.Context(), factory, gvk)
 	must(t, factory.Start(t.Context(), 2))
 
-	stop := run(t, server.Options{InstanceID: "lent", CAPI: server.CAPIExternal, CRDs: server.CRDsHost, ControllerFactory: factory})
+	stop := run(t, server.Options{InstanceID: "lent", CAPI: server.CAPIExternal, CRDs: server.CRDsHost,
+		ControllerFactory: factory})
 	create := func(name string) {
 		must(t, clientOf(t, factory, gvk).Create(t.Context(), namespace, &provv1.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -255,7 +261,9 @@ func TestInAFactoryWithOtherTypes(t *testing.T) {
 		RESTConfig: config(t, ""), InstanceID: "refused", DataDir: t.TempDir(), ControllerFactory: factory,
 		Settings: server.Settings{ServerURL: "https://host.example.org"},
 	})
-	if err == nil || !strings.Contains(err.Error(), "provisioning.cattle.io/v1, Kind=Cluster is *embedhost.Cluster in the host's scheme") ||
+	if err == nil ||
+		!strings.Contains(err.Error(),
+			"provisioning.cattle.io/v1, Kind=Cluster is *embedhost.Cluster in the host's scheme") ||
 		!strings.Contains(err.Error(), "or let Drover create its own factory") {
 		t.Errorf("error is %v, want one with the kind, the type and the solution", err)
 	}
@@ -270,11 +278,13 @@ func installDefinitions(t *testing.T) {
 	must(t, err)
 	own, err := crds.All()
 	must(t, err)
-	_, err = crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(), append(core, own...), crds.Options{})
+	_, err = crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(), append(core, own...),
+		crds.Options{})
 	must(t, err)
 	kube, err := kubernetes.NewForConfig(config(t, "the-host"))
 	must(t, err)
-	_, err = kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	_, err = kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}

@@ -71,8 +71,10 @@ var (
 		{Group: "rke.cattle.io", Version: "v1"}: {
 			"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate", "CustomMachine", "ETCDSnapshot",
 		},
-		{Group: "management.cattle.io", Version: "v3"}:  {"Cluster", "NodeDriver", "DynamicSchema", "ClusterRegistrationToken"},
-		{Group: "cluster.x-k8s.io", Version: "v1beta2"}: {"Cluster", "Machine", "MachineSet", "MachineDeployment", "MachineHealthCheck"},
+		{Group: "management.cattle.io", Version: "v3"}: {"Cluster", "NodeDriver", "DynamicSchema",
+			"ClusterRegistrationToken"},
+		{Group: "cluster.x-k8s.io", Version: "v1beta2"}: {"Cluster", "Machine", "MachineSet", "MachineDeployment",
+			"MachineHealthCheck"},
 	}
 )
 

@@ -40,7 +40,9 @@ func newProvisioning(t *testing.T) *provisioning {
 	config.SetName("nc")
 
 	d := provisioningcluster.Deps{
-		Access: access.New(access.Options{}), InstanceID: instance, Now: func() time.Time { return now }, DynamicKinds: newKinds(w, config),
+		Access: access.New(
+			access.Options{}), InstanceID: instance, Now: func() time.Time { return now }, DynamicKinds: newKinds(w,
+			config),
 		Token: func() (string, error) { return "q5wzxk7d", nil },
 	}
 	d.ManagementClusters, _ = clusterScoped[*mgmtv3.Cluster, *mgmtv3.ClusterList](w, "management Cluster")
@@ -49,19 +51,22 @@ func newProvisioning(t *testing.T) *provisioning {
 		Spec: provv1.ClusterSpec{
 			KubernetesVersion: "v1.36.2+k3s1",
 			RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{{
-				Name: "pool1", EtcdRole: true, ControlPlaneRole: true, NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc"},
+				Name: "pool1", EtcdRole: true, ControlPlaneRole: true,
+				NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: "nc"},
 			}}},
 		},
 	})
 	d.CAPIClusters, p.capi = namespaced[*clusterv1.Cluster, *clusterv1.ClusterList](w, "CAPI Cluster")
 	d.Machines, _ = namespaced[*clusterv1.Machine, *clusterv1.MachineList](w, "Machine")
-	d.MachineDeployments, _ = namespaced[*clusterv1.MachineDeployment, *clusterv1.MachineDeploymentList](w, "MachineDeployment")
+	d.MachineDeployments, _ = namespaced[*clusterv1.MachineDeployment, *clusterv1.MachineDeploymentList](w,
+		"MachineDeployment")
 	d.ControlPlanes, _ = namespaced[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](w, "RKEControlPlane")
 	d.Secrets, _ = namespaced[*corev1.Secret, *corev1.SecretList](w, "Secret")
-	d.DynamicSchemas, _ = clusterScoped[*mgmtv3.DynamicSchema, *mgmtv3.DynamicSchemaList](w, "DynamicSchema", &mgmtv3.DynamicSchema{
-		ObjectMeta: metav1.ObjectMeta{Name: "podconfig"},
-		Spec:       mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": {Type: "string"}}},
-	})
+	d.DynamicSchemas, _ = clusterScoped[*mgmtv3.DynamicSchema, *mgmtv3.DynamicSchemaList](w, "DynamicSchema",
+		&mgmtv3.DynamicSchema{
+			ObjectMeta: metav1.ObjectMeta{Name: "podconfig"},
+			Spec:       mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": {Type: "string"}}},
+		})
 	p.sets = newSets(w)
 	d.Apply = p.sets
 	must(t, provisioningcluster.Register(t.Context(), d))
@@ -86,14 +91,17 @@ func TestProvisioningCluster(t *testing.T) {
 	p.wantWrites("a new Cluster", "patch Cluster demo", "update status Cluster demo",
 		"apply cluster-create c-m-q5wzxk7d, c-m-q5wzxk7d, default-token, system",
 		"update PodConfig nc", p.writes[4], "update status Cluster demo")
-	for _, kind := range []string{"RKECluster", "RKEControlPlane", "Cluster", "RKEBootstrapTemplate", "PodMachineTemplate", "MachineDeployment"} {
+	for _, kind := range []string{"RKECluster", "RKEControlPlane", "Cluster", "RKEBootstrapTemplate",
+		"PodMachineTemplate", "MachineDeployment"} {
 		if !strings.Contains(" "+strings.Join(made, " ")+" ", " "+kind+" ") {
 			t.Errorf("no %s among %v", kind, made)
 		}
 	}
 	stored := p.clusters.must(namespace, "demo")
-	if stored.Annotations["drover.io/instance"] != instance || !conditions.IsTrue(stored.Status.Conditions, provv1.ConditionRKECluster) {
-		t.Errorf("the Cluster has no mark, or no condition RKECluster: %v, %+v", stored.Annotations, stored.Status.Conditions)
+	if stored.Annotations["drover.io/instance"] != instance || !conditions.IsTrue(stored.Status.Conditions,
+		provv1.ConditionRKECluster) {
+		t.Errorf("the Cluster has no mark, or no condition RKECluster: %v, %+v", stored.Annotations,
+			stored.Status.Conditions)
 	}
 	must(t, p.pass())
 	p.wantWrites("a settled Cluster")
@@ -111,7 +119,8 @@ func TestProvisioningCluster_BadInputIsClaimedAndCreatesNothing(t *testing.T) {
 	must(t, p.pass())
 	p.wantWrites("a pool without a role", "patch Cluster demo", "update status Cluster demo")
 	condition := conditions.Get(p.clusters.must(namespace, "demo").Status.Conditions, provv1.ConditionRKECluster)
-	if condition == nil || condition.Status != "False" || !strings.Contains(condition.Message, "spec.rkeConfig.machinePools[0]") {
+	if condition == nil || condition.Status != "False" ||
+		!strings.Contains(condition.Message, "spec.rkeConfig.machinePools[0]") {
 		t.Errorf("condition is %+v, want one that names the field", condition)
 	}
 }
@@ -130,13 +139,15 @@ func infrastructure(t *testing.T) (*world, *table[*rkev1.RKECluster]) {
 	t.Helper()
 	w := newWorld(t)
 	infra := &rkev1.RKECluster{ObjectMeta: meta("demo")}
-	infra.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo"}}
+	infra.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster",
+		Name: "demo"}}
 	cluster := &provv1.Cluster{ObjectMeta: meta("demo")}
 	cluster.Annotations = ours
 	d := rkecluster.Deps{InstanceID: instance}
 	var clusters *table[*rkev1.RKECluster]
 	d.RKEClusters, clusters = namespaced[*rkev1.RKECluster, *rkev1.RKEClusterList](w, "RKECluster", infra)
-	d.CAPIClusters, _ = namespaced[*clusterv1.Cluster, *clusterv1.ClusterList](w, "CAPI Cluster", &clusterv1.Cluster{ObjectMeta: meta("demo")})
+	d.CAPIClusters, _ = namespaced[*clusterv1.Cluster, *clusterv1.ClusterList](w, "CAPI Cluster",
+		&clusterv1.Cluster{ObjectMeta: meta("demo")})
 	d.Clusters, _ = namespaced[*provv1.Cluster, *provv1.ClusterList](w, "Cluster", cluster)
 	must(t, rkecluster.Register(t.Context(), d))
 	return w, clusters
@@ -147,7 +158,8 @@ func TestRKECluster(t *testing.T) {
 	must(t, clusters.handle("rke-cluster", namespace, "demo"))
 	w.wantWrites("a new RKECluster", "update RKECluster demo", "update status RKECluster demo")
 	stored := clusters.must(namespace, "demo")
-	if done := stored.Status.Initialization.Provisioned; !stored.Spec.ControlPlaneEndpoint.IsValid() || done == nil || !*done {
+	if done := stored.Status.Initialization.Provisioned; !stored.Spec.ControlPlaneEndpoint.IsValid() || done == nil ||
+		!*done {
 		t.Errorf("the endpoint or the status for Cluster API is missing: %+v", stored)
 	}
 	must(t, clusters.handle("rke-cluster", namespace, "demo"))
@@ -157,7 +169,8 @@ func TestRKECluster(t *testing.T) {
 func TestRKECluster_RefusedWrite(t *testing.T) {
 	w, clusters := infrastructure(t)
 	w.fail["update RKECluster demo"] = errors.New("connection refused")
-	if err := clusters.handle("rke-cluster", namespace, "demo"); err == nil || !strings.Contains(err.Error(), "fleet-default/demo: connection refused") {
+	if err := clusters.handle("rke-cluster", namespace, "demo"); err == nil ||
+		!strings.Contains(err.Error(), "fleet-default/demo: connection refused") {
 		t.Errorf("error is %v", err)
 	}
 	w.wantWrites("without an endpoint, the status does not change", "update RKECluster demo")

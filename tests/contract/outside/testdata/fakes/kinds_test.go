@@ -38,7 +38,8 @@ func (k *kinds) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstr
 	return found, err
 }
 
-func (k *kinds) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, error) {
+func (k *kinds) List(gvk schema.GroupVersionKind, namespace string,
+	selector labels.Selector) ([]*unstructured.Unstructured, error) {
 	found, err := k.list(namespace, selector)
 	return slices.DeleteFunc(found, func(u *unstructured.Unstructured) bool { return u.GroupVersionKind() != gvk }), err
 }
@@ -86,19 +87,23 @@ func newSets(w *world) *sets { return &sets{w: w, last: map[string]string{}} }
 
 func (s *sets) Watch(...schema.GroupVersionKind) error { return nil }
 
-func (s *sets) Apply(_ context.Context, setID string, _ runtime.Object, _ applyset.OwnerRefs, _ []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error) {
+func (s *sets) Apply(_ context.Context, setID string, _ runtime.Object, _ applyset.OwnerRefs,
+	_ []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error) {
 	return s.apply(setID, objs)
 }
 
-func (s *sets) PurgeLive(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string, _ []schema.GroupVersionKind) error {
+func (s *sets) PurgeLive(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string,
+	_ []schema.GroupVersionKind) error {
 	return s.w.write("purge", setID, name)
 }
 
-func (s *sets) PurgeKept(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string, _ []schema.GroupVersionKind) error {
+func (s *sets) PurgeKept(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string,
+	_ []schema.GroupVersionKind) error {
 	return s.w.write("purge what was kept of", setID, name)
 }
 
-func (s *sets) Purge(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string, _ []schema.GroupVersionKind) (applyset.Result, error) {
+func (s *sets) Purge(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string,
+	_ []schema.GroupVersionKind) (applyset.Result, error) {
 	return applyset.Result{}, s.w.write("purge", setID, name)
 }
 
@@ -129,7 +134,8 @@ func nameOf(obj runtime.Object) string {
 // secretSets simulates apply sets of Secrets.
 type secretSets struct{ *sets }
 
-func (s secretSets) Apply(_ context.Context, setID string, _ runtime.Object, _ applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error) {
+func (s secretSets) Apply(_ context.Context, setID string, _ runtime.Object, _ applyset.OwnerRefs,
+	desired []*corev1.Secret) (applyset.Result, error) {
 	var objs []runtime.Object
 	for _, secret := range desired {
 		objs = append(objs, secret)

@@ -43,16 +43,19 @@ func capiCluster() *clusterv1.Cluster {
 		Spec: clusterv1.ClusterSpec{ControlPlaneRef: clusterv1.ContractVersionedObjectReference{
 			APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "demo",
 		}},
-		Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: new(true)}},
+		Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{
+			InfrastructureProvisioned: new(true)}},
 	}
 }
 
 func controlPlane() *rkev1.RKEControlPlane {
 	cp := &rkev1.RKEControlPlane{
 		ObjectMeta: meta("demo"),
-		Spec:       rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+k3s1", ClusterName: "demo", ManagementClusterName: "c-m-q5wzxk7d"},
+		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+k3s1", ClusterName: "demo",
+			ManagementClusterName: "c-m-q5wzxk7d"},
 	}
-	cp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", Controller: new(true)}}
+	cp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster",
+		Name: "demo", Controller: new(true)}}
 	return cp
 }
 
@@ -60,19 +63,23 @@ func machine() *clusterv1.Machine {
 	m := &clusterv1.Machine{
 		ObjectMeta: meta("m1"),
 		Spec: clusterv1.MachineSpec{
-			ClusterName:       "demo",
-			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "m1"}},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: machineKind.Group, Kind: machineKind.Kind, Name: "m1"},
+			ClusterName: "demo",
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "m1"}},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: machineKind.Group,
+				Kind: machineKind.Kind, Name: "m1"},
 		},
 	}
 	m.Labels = map[string]string{
-		clusterv1.ClusterNameLabel: "demo", "rke.cattle.io/etcd-role": "true", "rke.cattle.io/control-plane-role": "true", "rke.cattle.io/worker-role": "true",
+		clusterv1.ClusterNameLabel: "demo", "rke.cattle.io/etcd-role": "true",
+		"rke.cattle.io/control-plane-role": "true", "rke.cattle.io/worker-role": "true",
 	}
 	return m
 }
 
 func ofMachine() []metav1.OwnerReference {
-	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m1", UID: "uid-m1", Controller: new(true)}}
+	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m1",
+		UID: "uid-m1", Controller: new(true)}}
 }
 
 // unreachable is a connection to clusters that always fails.
@@ -97,10 +104,12 @@ func newBooting(t *testing.T) *booting {
 	boot.Labels, boot.OwnerReferences = map[string]string{clusterv1.ClusterNameLabel: "demo"}, ofMachine()
 	d := bootstrap.Deps{
 		Apply: newSets(w), Downstream: unreachable{}, InstanceID: instance, Now: func() time.Time { return now },
-		Settings: bootstrap.Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "#!/bin/sh\necho install\n"},
+		Settings: bootstrap.Settings{ServerURL: "https://drover.example.org",
+			LinuxInstaller: "#!/bin/sh\necho install\n"},
 	}
 	d.Bootstraps, b.bootstraps = namespaced[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList](w, "RKEBootstrap", boot)
-	d.ControlPlanes, _ = namespaced[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](w, "RKEControlPlane", controlPlane())
+	d.ControlPlanes, _ = namespaced[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](w, "RKEControlPlane",
+		controlPlane())
 	d.Machines, _ = namespaced[*clusterv1.Machine, *clusterv1.MachineList](w, "Machine", machine())
 	d.CAPIClusters, _ = namespaced[*clusterv1.Cluster, *clusterv1.ClusterList](w, "CAPI Cluster", capiCluster())
 	d.Clusters, _ = namespaced[*provv1.Cluster, *provv1.ClusterList](w, "Cluster", cluster())
@@ -119,7 +128,8 @@ func TestBootstrap(t *testing.T) {
 	b := newBooting(t)
 	must(t, b.pass())
 	b.wantWrites("a new machine gets its identity and its plan Secret",
-		"apply rke-bootstrap m1-machine-plan, m1-machine-plan, m1-machine-plan, m1-machine-bootstrap", "create Secret m1-machine-plan")
+		"apply rke-bootstrap m1-machine-plan, m1-machine-plan, m1-machine-plan, m1-machine-bootstrap",
+		"create Secret m1-machine-plan")
 	must(t, b.pass())
 	b.wantWrites("without the account, no object follows")
 
@@ -189,16 +199,20 @@ func newMaking(t *testing.T) *making {
 
 	owner := machine()
 	owner.Spec.Bootstrap.DataSecretName = new("m1-machine-bootstrap")
-	boot := &rkev1.RKEBootstrap{ObjectMeta: meta("m1"), Status: rkev1.RKEBootstrapStatus{DataSecretName: new("m1-machine-bootstrap")}}
+	boot := &rkev1.RKEBootstrap{ObjectMeta: meta("m1"),
+		Status: rkev1.RKEBootstrapStatus{DataSecretName: new("m1-machine-bootstrap")}}
 	credential := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "cattle-global-data", Name: "cc-abcde", Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/demo"},
+		Namespace: "cattle-global-data", Name: "cc-abcde",
+		Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/demo"},
 	}, Data: map[string][]byte{
 		"digitaloceancredentialConfig-accessToken": []byte("top-secret"),
 	}}
 	set := newSets(w)
 	d := machineprovision.Deps{
 		Access:  access.New(access.Options{}),
-		Dynamic: m.kinds, Apply: set, ApplySecrets: secretSets{set}, InstanceID: instance, Now: func() time.Time { return now },
+		Dynamic: m.kinds, Apply: set, ApplySecrets: secretSets{set}, InstanceID: instance, Now: func() time.Time {
+			return now
+		},
 		Settings: func() machinejob.Settings {
 			return machinejob.Settings{Image: "rancher/machine:test", CreateDeadline: time.Hour}
 		},
@@ -214,7 +228,9 @@ func newMaking(t *testing.T) *making {
 	d.Pods, _ = namespaced[*corev1.Pod, *corev1.PodList](w, "Pod")
 	d.Secrets, m.secrets = namespaced[*corev1.Secret, *corev1.SecretList](w, "Secret", credential)
 	must(t, machineprovision.Register(t.Context(), d))
-	if m.kinds.handler == nil || !m.kinds.matches(machineKind) || m.kinds.matches(schema.GroupVersionKind{Group: machineKind.Group, Version: "v1", Kind: "DigitaloceanMachineTemplate"}) {
+	if m.kinds.handler == nil || !m.kinds.matches(machineKind) ||
+		m.kinds.matches(schema.GroupVersionKind{Group: machineKind.Group, Version: "v1",
+			Kind: "DigitaloceanMachineTemplate"}) {
 		t.Fatal("the handler does not only handle machines")
 	}
 	return m
@@ -251,11 +267,13 @@ func TestMachineProvision(t *testing.T) {
 	if len(m.writes) != 5 {
 		t.Fatalf("the writes are %v", m.writes)
 	}
-	m.wantWrites("the Secrets of the Job, and the Job", "create Secret m1-machine-state", m.writes[1], m.writes[2], "create Job m1-machine-provision",
+	m.wantWrites("the Secrets of the Job, and the Job", "create Secret m1-machine-state", m.writes[1], m.writes[2],
+		"create Job m1-machine-provision",
 		"update status DigitaloceanMachine m1")
 	must(t, m.pass())
 	m.wantWrites("a running Job is not changed")
-	if got := m.condition("Ready"); !strings.HasPrefix(got, "False Creating Creating DigitaloceanMachine fleet-default/m1") {
+	if got := m.condition("Ready"); !strings.HasPrefix(got,
+		"False Creating Creating DigitaloceanMachine fleet-default/m1") {
 		t.Errorf("Ready is %q", got)
 	}
 
@@ -263,7 +281,8 @@ func TestMachineProvision(t *testing.T) {
 	if strings.Contains(job.String(), "top-secret") {
 		t.Error("the Job contains the credential")
 	}
-	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(now)}}
 	must(t, m.pass())
 	m.wantWrites("the Job has ended", "update status DigitaloceanMachine m1")
 	if got := m.condition("Ready"); !strings.HasPrefix(got, "True") {
@@ -278,7 +297,8 @@ func TestMachineProvision_MissingCredential(t *testing.T) {
 	delete(m.secrets.rows, "cattle-global-data/cc-abcde")
 	must(t, m.pass())
 	must(t, m.pass())
-	m.wantWrites("no Job and no Secret is created", "update DigitaloceanMachine m1", "update status DigitaloceanMachine m1")
+	m.wantWrites("no Job and no Secret is created", "update DigitaloceanMachine m1",
+		"update status DigitaloceanMachine m1")
 	if got := m.condition("Ready"); !strings.HasPrefix(got, "False AccessDenied Secret cattle-global-data/cc-abcde") {
 		t.Errorf("Ready is %q, want the credential's name", got)
 	}
@@ -304,7 +324,8 @@ type schemas struct {
 	kinds   *kinds
 }
 
-const setOfPod = "apply dynamic-driver-crd podconfigs.rke-machine-config.cattle.io, podmachines.rke-machine.cattle.io, podmachinetemplates.rke-machine.cattle.io"
+const setOfPod = "apply dynamic-driver-crd podconfigs.rke-machine-config.cattle.io, " +
+	"podmachines.rke-machine.cattle.io, podmachinetemplates.rke-machine.cattle.io"
 
 func newSchemas(t *testing.T) *schemas {
 	t.Helper()
@@ -319,9 +340,11 @@ func newSchemas(t *testing.T) *schemas {
 		},
 		&mgmtv3.DynamicSchema{
 			ObjectMeta: metav1.ObjectMeta{Name: "nodetemplateconfig"},
-			Spec:       mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"podConfig": {Type: "podconfig"}}},
+			Spec: mgmtv3.DynamicSchemaSpec{
+				ResourceFields: map[string]mgmtv3.Field{"podConfig": {Type: "podconfig"}}},
 		})
-	d.CRDs, s.crds = clusterScoped[*apiextv1.CustomResourceDefinition, *apiextv1.CustomResourceDefinitionList](w, "CustomResourceDefinition")
+	d.CRDs, s.crds = clusterScoped[*apiextv1.CustomResourceDefinition, *apiextv1.CustomResourceDefinitionList](w,
+		"CustomResourceDefinition")
 	must(t, dynamicschema.Register(t.Context(), d))
 	return s
 }

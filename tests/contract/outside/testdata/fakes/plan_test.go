@@ -37,8 +37,10 @@ func newPlanned(t *testing.T) *planned {
 	p := &planned{world: newWorld(t)}
 	w := p.world
 	m := machine()
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "CustomMachine", Name: "m1"}
-	m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionTrue}}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io",
+		Kind: "CustomMachine", Name: "m1"}
+	m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition,
+		Status: metav1.ConditionTrue}}
 	d := planner.Deps{
 		Access:     access.New(access.Options{}),
 		InstanceID: instance, Now: func() time.Time { return now },
@@ -46,8 +48,10 @@ func newPlanned(t *testing.T) *planned {
 		Settings: func() render.Settings { return render.Settings{} },
 	}
 	d.ProvisioningClusters, _ = namespaced[*provv1.Cluster, *provv1.ClusterList](w, "Cluster", cluster())
-	d.ControlPlanes, p.controlPlanes = namespaced[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](w, "RKEControlPlane", controlPlane())
-	d.Bootstraps, _ = namespaced[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList](w, "RKEBootstrap", &rkev1.RKEBootstrap{ObjectMeta: meta("m1")})
+	d.ControlPlanes, p.controlPlanes = namespaced[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](w,
+		"RKEControlPlane", controlPlane())
+	d.Bootstraps, _ = namespaced[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList](w, "RKEBootstrap",
+		&rkev1.RKEBootstrap{ObjectMeta: meta("m1")})
 	d.Clusters, _ = namespaced[*clusterv1.Cluster, *clusterv1.ClusterList](w, "CAPI Cluster", capiCluster())
 	d.Machines, p.machines = namespaced[*clusterv1.Machine, *clusterv1.MachineList](w, "Machine", m)
 	d.ManagementClusters, _ = clusterScoped[*mgmtv3.Cluster, *mgmtv3.ClusterList](w, "management Cluster")
@@ -77,7 +81,8 @@ func TestPlanner(t *testing.T) {
 	must(t, p.pass())
 	p.wantWrites("tokens come first", "create Secret demo-rke-state", "update status RKEControlPlane demo")
 	must(t, p.pass())
-	p.wantWrites("the ticket, the mark, the plan", "update status RKEControlPlane demo", "patch Machine m1", "update Secret m1-machine-plan", "update status Machine m1")
+	p.wantWrites("the ticket, the mark, the plan", "update status RKEControlPlane demo", "patch Machine m1",
+		"update Secret m1-machine-plan", "update status Machine m1")
 
 	var delivered plan.NodePlan
 	must(t, json.Unmarshal(p.secrets.must(namespace, "m1-machine-plan").Data["plan"], &delivered))
@@ -95,7 +100,8 @@ func TestPlanner(t *testing.T) {
 	if p.machines.must(namespace, "m1").Labels[rkev1.InitNodeLabel] != "true" {
 		t.Error("the first server is not the init node")
 	}
-	if got := p.ready(); got != "Unknown configuring bootstrap node(s) m1: waiting for agent to check in and apply initial plan" {
+	if got := p.ready(); got !=
+		"Unknown configuring bootstrap node(s) m1: waiting for agent to check in and apply initial plan" {
 		t.Errorf("Ready is %q", got)
 	}
 	must(t, p.pass())
@@ -154,7 +160,8 @@ func (r *reporting) pass() error {
 }
 
 func TestPlanSecret(t *testing.T) {
-	r := newReporting(t, map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"kubelet":{"healthy":true}}`})
+	r := newReporting(t,
+		map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"kubelet":{"healthy":true}}`})
 	must(t, r.pass())
 	r.wantWrites("a plan was applied, and its probes pass", "update Secret m1-machine-plan", "update status Machine m1")
 	if r.secrets.must(namespace, "m1-machine-plan").Annotations[rkev1.PlanProbesPassedAnnotation] == "" {
@@ -168,11 +175,13 @@ func TestPlanSecret(t *testing.T) {
 }
 
 func TestPlanSecret_FailedPlan(t *testing.T) {
-	r := newReporting(t, map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "1", "failed-output": "top-secret"})
+	r := newReporting(t, map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "1",
+		"failed-output": "top-secret"})
 	must(t, r.pass())
 	r.wantWrites("a plan failed for good", "update status Machine m1")
 	condition := conditions.GetMeta(r.machines.must(namespace, "m1").Status.Conditions, rkev1.ConditionPlanApplied)
-	if condition == nil || condition.Status != "False" || !strings.Contains(condition.Message, "k3s.service") || strings.Contains(condition.Message, "top-secret") {
+	if condition == nil || condition.Status != "False" || !strings.Contains(condition.Message, "k3s.service") ||
+		strings.Contains(condition.Message, "top-secret") {
 		t.Errorf("condition is %+v", condition)
 	}
 }

@@ -95,7 +95,8 @@ type table[T generic.RuntimeMetaObject] struct {
 }
 
 func newTable[T generic.RuntimeMetaObject](w *world, kind string, rows []T) *table[T] {
-	s := &table[T]{w: w, kind: kind, rows: map[string]T{}, indexers: map[string]generic.Indexer[T]{}, handlers: map[string]generic.ObjectHandler[T]{}}
+	s := &table[T]{w: w, kind: kind, rows: map[string]T{}, indexers: map[string]generic.Indexer[T]{},
+		handlers: map[string]generic.ObjectHandler[T]{}}
 	for _, row := range rows {
 		s.set(row)
 	}
@@ -244,25 +245,32 @@ func mockCache[T generic.RuntimeMetaObject](s *table[T]) *fake.MockCacheInterfac
 	m.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(s.get).AnyTimes()
 	m.EXPECT().List(gomock.Any(), gomock.Any()).DoAndReturn(s.list).AnyTimes()
 	m.EXPECT().GetByIndex(gomock.Any(), gomock.Any()).DoAndReturn(s.byIndex).AnyTimes()
-	m.EXPECT().AddIndexer(gomock.Any(), gomock.Any()).Do(func(name string, indexer generic.Indexer[T]) { s.indexers[name] = indexer }).AnyTimes()
+	m.EXPECT().AddIndexer(gomock.Any(), gomock.Any()).Do(func(name string, indexer generic.Indexer[T]) {
+		s.indexers[name] = indexer
+	}).AnyTimes()
 	return m
 }
 
 // namespaced returns the generated fake of the controller of a namespaced kind.
-func namespaced[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kind string, rows ...T) (*fake.MockControllerInterface[T, TList], *table[T]) {
+func namespaced[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kind string,
+	rows ...T) (*fake.MockControllerInterface[T, TList], *table[T]) {
 	s := newTable(w, kind, rows)
 	m := fake.NewMockControllerInterface[T, TList](w.mocks)
 	m.EXPECT().Cache().Return(mockCache(s)).AnyTimes()
 	m.EXPECT().Informer().Return(informer()).AnyTimes()
 	m.EXPECT().OnChange(gomock.Any(), gomock.Any(), gomock.Any()).Do(s.onChange).AnyTimes()
-	m.EXPECT().EnqueueAfter(gomock.Any(), gomock.Any(), gomock.Any()).Do(func(_, _ string, after time.Duration) { w.after = append(w.after, after) }).AnyTimes()
-	m.EXPECT().Get(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(namespace, name string, _ metav1.GetOptions) (T, error) {
+	m.EXPECT().EnqueueAfter(gomock.Any(), gomock.Any(), gomock.Any()).Do(func(_, _ string, after time.Duration) {
+		w.after = append(w.after, after)
+	}).AnyTimes()
+	m.EXPECT().Get(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(namespace, name string,
+		_ metav1.GetOptions) (T, error) {
 		return s.get(namespace, name)
 	}).AnyTimes()
 	m.EXPECT().Create(gomock.Any()).DoAndReturn(s.store("create")).AnyTimes()
 	m.EXPECT().Update(gomock.Any()).DoAndReturn(s.store("update")).AnyTimes()
 	m.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(s.store("update status")).AnyTimes()
-	m.EXPECT().Delete(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(namespace, name string, _ *metav1.DeleteOptions) error {
+	m.EXPECT().Delete(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(namespace, name string,
+		_ *metav1.DeleteOptions) error {
 		return s.delete(namespace, name)
 	}).AnyTimes()
 	m.EXPECT().Patch(gomock.Any(), gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(
@@ -273,17 +281,24 @@ func namespaced[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kin
 }
 
 // clusterScoped returns the generated fake of the controller of a cluster-scoped kind.
-func clusterScoped[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kind string, rows ...T) (*fake.MockNonNamespacedControllerInterface[T, TList], *table[T]) {
+func clusterScoped[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kind string,
+	rows ...T) (*fake.MockNonNamespacedControllerInterface[T, TList], *table[T]) {
 	s := newTable(w, kind, rows)
 	reader := fake.NewMockNonNamespacedCacheInterface[T](w.mocks)
 	reader.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (T, error) { return s.get("", name) }).AnyTimes()
-	reader.EXPECT().List(gomock.Any()).DoAndReturn(func(selector labels.Selector) ([]T, error) { return s.list("", selector) }).AnyTimes()
+	reader.EXPECT().List(gomock.Any()).DoAndReturn(func(selector labels.Selector) ([]T, error) {
+		return s.list("", selector)
+	}).AnyTimes()
 	reader.EXPECT().GetByIndex(gomock.Any(), gomock.Any()).DoAndReturn(s.byIndex).AnyTimes()
-	reader.EXPECT().AddIndexer(gomock.Any(), gomock.Any()).Do(func(name string, indexer generic.Indexer[T]) { s.indexers[name] = indexer }).AnyTimes()
+	reader.EXPECT().AddIndexer(gomock.Any(), gomock.Any()).Do(func(name string, indexer generic.Indexer[T]) {
+		s.indexers[name] = indexer
+	}).AnyTimes()
 	m := fake.NewMockNonNamespacedControllerInterface[T, TList](w.mocks)
 	m.EXPECT().Cache().Return(reader).AnyTimes()
 	m.EXPECT().Informer().Return(informer()).AnyTimes()
 	m.EXPECT().OnChange(gomock.Any(), gomock.Any(), gomock.Any()).Do(s.onChange).AnyTimes()
-	m.EXPECT().EnqueueAfter(gomock.Any(), gomock.Any()).Do(func(_ string, after time.Duration) { w.after = append(w.after, after) }).AnyTimes()
+	m.EXPECT().EnqueueAfter(gomock.Any(), gomock.Any()).Do(func(_ string, after time.Duration) {
+		w.after = append(w.after, after)
+	}).AnyTimes()
 	return m, s
 }
