@@ -38,7 +38,8 @@
 //     healthy others are a majority.
 //   - A member that is Changing, Down, Refused or Leaving, or whose node cannot be seen, holds back each member that
 //     works (etcd.go).
-//   - A member that does not work may restart although others do not work either, because it has nothing to lose.
+//   - A member that does not work may restart although others do not work either, because it has nothing to lose. It
+//     waits for a member that is only Changing.
 //   - The node itself proves that the others are healthy before it stops etcd. Without that proof it refuses the plan
 //     and keeps running (proof.go).
 //   - Any machine is held back while its tier is at its limit or failing, while the user has paused its pool or left it
