@@ -140,9 +140,9 @@ func (o *restoreOptions) confirm(cmd *cobra.Command, cluster string) error {
 	answer, err := readLine(cmd.Context(), cmd.InOrStdin())
 	switch {
 	case err != nil:
-		return fmt.Errorf("read the name of the cluster, nothing was requested: %w", err)
+		return fmt.Errorf("read the name of the cluster, nothing was asked for: %w", err)
 	case answer != cluster:
-		return fmt.Errorf("%q is not the name of the cluster, which is %q: nothing was requested", answer, cluster)
+		return fmt.Errorf("%q is not the name of the cluster, which is %q: nothing was asked for", answer, cluster)
 	}
 	return nil
 }

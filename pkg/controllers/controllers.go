@@ -188,18 +188,7 @@ func Register(ctx context.Context, d Deps) error {
 		}},
 		{"unmanaged", func() error { return d.registerUnmanaged(ctx) }},
 		{"machinenodelookup", func() error { return d.registerNodeLookup(ctx, downstream) }},
-		{"planner", func() error {
-			return planner.Register(ctx, planner.Deps{
-				InstanceID: d.InstanceID, ProvisioningClusters: c.Provisioning.Cluster(),
-				ControlPlanes: c.RKE.RKEControlPlane(),
-				Bootstraps:    c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
-				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
-				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings,
-				MachineStore:  machineStore,
-				ClusterAgents: d.installsAgents, AgentProblem: d.agentProblem, Access: d.Access,
-				Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
-			})
-		}},
+		{"planner", func() error { return d.registerPlanner(ctx, machineStore) }},
 		{"snapshots", func() error { return d.registerSnapshots(ctx, downstream) }},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},
 		{"plansecret", func() error { return d.registerPlanSecret(ctx, machineStore) }},
@@ -209,6 +198,20 @@ func Register(ctx context.Context, d Deps) error {
 		}
 	}
 	return nil
+}
+
+func (d Deps) registerPlanner(ctx context.Context, machineStore *planstore.Machines) error {
+	c := d.Clients
+	return planner.Register(ctx, planner.Deps{
+		InstanceID: d.InstanceID, ProvisioningClusters: c.Provisioning.Cluster(),
+		ControlPlanes: c.RKE.RKEControlPlane(),
+		Bootstraps:    c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
+		ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
+		Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings,
+		MachineStore:  machineStore,
+		ClusterAgents: d.installsAgents, AgentProblem: d.agentProblem, Access: d.Access,
+		Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
+	})
 }
 
 // mirror returns controller cluster.

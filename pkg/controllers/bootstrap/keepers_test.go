@@ -203,7 +203,8 @@ func TestHook_WorkingMembersKeepTheData(t *testing.T) {
 						map[string][]byte{nodeplan.OutputFailure: nodeplan.Failure{Instruction: tc.failedAt,
 							ExitCode: 1}.Encode()})
 					must(t, err)
-					secret.Data[nodeplan.KeyFailedChecksum], secret.Data[nodeplan.KeyFailureCount] = checksum, []byte("1")
+					secret.Data[nodeplan.KeyFailedChecksum] = checksum
+					secret.Data[nodeplan.KeyFailureCount] = []byte("1")
 					secret.Data[nodeplan.KeyFailedOutput] = output
 				}
 				_, err := w.c.Core.Secret().Update(secret)

@@ -172,8 +172,8 @@ func networkProblems(networks []Network) []error {
 	for i, network := range networks {
 		if !filepath.IsAbs(network.Path) || net.ParseIP(network.Address) == nil {
 			problems = append(problems,
-				fmt.Errorf("field Networks[%d]: needs the absolute Path of a network namespace and the IP Address in it",
-					i))
+				fmt.Errorf("field Networks[%d]: needs the absolute Path of a network namespace and the IP "+
+					"Address in it", i))
 		}
 	}
 	return problems
