@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"net/http"
 	"os"
@@ -40,9 +41,7 @@ func main() {
 	})
 	exitOn(err)
 	mux := http.NewServeMux()
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("the host's own page\n"))
-	})
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "the host's own page") })
 	for _, path := range server.Paths() {
 		mux.Handle(path, drover.Handler())
 	}

@@ -64,7 +64,7 @@ var atTimes = []exception{
 		`get patch: namespaces serviceaccounts roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io
 		get patch: customresourcedefinitions.apiextensions.k8s.io
 		get patch: rkeclusters.rke.cattle.io rkebootstraptemplates.rke.cattle.io *.rke-machine.cattle.io
-		get patch: machinehealthchecks.cluster.x-k8s.io machinedeployments.cluster.x-k8s.io
+		get patch: machinehealthchecks.cluster.x-k8s.io machinedeployments.cluster.x-k8s.io clusters.cluster.x-k8s.io
 		get patch: clusters.management.cattle.io clusterregistrationtokens.management.cattle.io`,
 	},
 	{

@@ -263,7 +263,7 @@ func TestInAFactoryWithOtherTypes(t *testing.T) {
 	})
 	if err == nil ||
 		!strings.Contains(err.Error(),
-			"provisioning.cattle.io/v1, Kind=Cluster is *embedhost.Cluster in the host's scheme") ||
+			"provisioning.cattle.io/v1, Kind=Cluster is *embedhost.Cluster in the embedding program's scheme") ||
 		!strings.Contains(err.Error(), "or let Drover create its own factory") {
 		t.Errorf("error is %v, want one with the kind, the type and the solution", err)
 	}
