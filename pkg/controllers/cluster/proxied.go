@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"time"
 
@@ -156,8 +155,8 @@ func (h *handler) writeKubeconfig(facts *Facts, desired *corev1.Secret) (written
 	}
 	updated := facts.kubeconfig.DeepCopy()
 	updated.Data = desired.Data
-	updated.Labels, updated.Annotations = with(updated.Labels, desired.Labels),
-		with(updated.Annotations, desired.Annotations)
+	updated.Labels = labels.Merge(updated.Labels, desired.Labels)
+	updated.Annotations = labels.Merge(updated.Annotations, desired.Annotations)
 	isOwner := func(ref metav1.OwnerReference) bool { return ref.UID == facts.cluster.UID }
 	if !slices.ContainsFunc(updated.OwnerReferences, isOwner) {
 		updated.OwnerReferences = append(updated.OwnerReferences, desired.OwnerReferences...)
@@ -174,18 +173,6 @@ func (h *handler) writeKubeconfig(facts *Facts, desired *corev1.Secret) (written
 	}
 	facts.kubeconfig = stored
 	return true, nil
-}
-
-func with(have, more map[string]string) map[string]string {
-	if len(more) == 0 {
-		return have
-	}
-	all := maps.Clone(have)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, more)
-	return all
 }
 
 // isExpired reports whether a token has expired.

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -186,18 +185,7 @@ func (h *handler) used(name string) (bool, error) {
 	return len(clusters) > 0, nil
 }
 
-func randomToken() (string, error) {
-	token := make([]byte, naming.RandomTokenLength)
-	size := big.NewInt(int64(len(naming.RandomTokenAlphabet)))
-	for i := range token {
-		drawn, err := rand.Int(rand.Reader, size)
-		if err != nil {
-			return "", fmt.Errorf("draw a random token: %w", err)
-		}
-		token[i] = naming.RandomTokenAlphabet[drawn.Int64()]
-	}
-	return string(token), nil
-}
+func randomToken() (string, error) { return naming.RandomToken(rand.Reader) }
 
 // removeIdentity ends the connection to the cluster and deletes its management objects.
 func (h *handler) removeIdentity(cluster *provv1.Cluster) error {

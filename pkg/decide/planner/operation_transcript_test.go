@@ -1,11 +1,13 @@
 package planner
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
 
 // tale is a transcript of an operation in a working cluster.
@@ -126,7 +128,7 @@ func TestOperationTranscripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newTale(t, tc.version, tc.roles)
 			tc.play(s)
-			golden(t, "operations/"+name+".txt", s.transcript.String())
+			golden.Check(t, filepath.Join("testdata", "operations/"+name+".txt"), s.transcript.String())
 		})
 	}
 }

@@ -1,9 +1,7 @@
 package planner
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,9 +12,8 @@ import (
 
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // transcript is a story in text: events, and the planner's decisions.
 type transcript struct {
@@ -140,26 +137,6 @@ func (tr *transcript) come(t *testing.T, w *world, names ...string) {
 	tr.do(t, w, "the node is found", func(h *host) { h.joinCluster(w.cp.Spec.KubernetesVersion) }, names...)
 }
 
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got); run with -update if the new story is right:\n%s", path, diff)
-	}
-}
-
 func TestTranscripts(t *testing.T) {
 	for name, story := range map[string]func(t *testing.T, tr *transcript){
 		"new-cluster-one-server-k3s":  storyOneServer(k3sVersion),
@@ -186,7 +163,7 @@ func TestTranscripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := &transcript{}
 			story(t, tr)
-			golden(t, name+".txt", tr.String())
+			golden.Check(t, filepath.Join("testdata", name+".txt"), tr.String())
 		})
 	}
 }

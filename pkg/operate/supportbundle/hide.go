@@ -44,7 +44,7 @@ func newHider(objects []*unstructured.Unstructured) *hider {
 		}
 	}
 	for _, object := range objects {
-		if driver := driverOf(object.GetKind()); ofDriver(object) && !h.described[driver] {
+		if driver := driverschema.Stem(object.GetKind()); ofDriver(object) && !h.described[driver] {
 			h.undescribed = append(h.undescribed, "--"+driver+"-")
 		}
 	}
@@ -55,16 +55,6 @@ func newHider(objects []*unstructured.Unstructured) *hider {
 func ofDriver(object *unstructured.Unstructured) bool {
 	group := object.GroupVersionKind().Group
 	return group == driverschema.ConfigGroup || group == driverschema.MachineGroup
-}
-
-// driverOf returns the driver of a kind, in lower case.
-func driverOf(kind string) string {
-	for _, suffix := range []string{"MachineTemplate", "Machine", "Config"} {
-		if base, ok := strings.CutSuffix(kind, suffix); ok {
-			return strings.ToLower(base)
-		}
-	}
-	return strings.ToLower(kind)
 }
 
 // learnSchema records the password fields of a driver's configuration.
@@ -194,7 +184,7 @@ func contents(tree map[string]any, name string, encoded bool) map[string][]byte 
 // driver hides fields of a driver's configuration. The fields are at the top of a config, and in the spec of machines
 // and templates.
 func (h *hider) driver(kind string, tree map[string]any) {
-	driver := driverOf(kind)
+	driver := driverschema.Stem(kind)
 	fields := tree
 	for _, into := range [][]string{{"spec"}, {"spec", "template", "spec"}} {
 		below, _, _ := unstructured.NestedFieldNoCopy(tree, into...)

@@ -105,13 +105,14 @@ func (h *hider) fields(isConfig bool, value map[string]any) map[string]any {
 	variable, isVariable := value["name"].(string)
 	out := make(map[string]any, len(value))
 	for key, child := range value {
+		text, isText := child.(string)
 		switch {
 		case isConfig && slices.Contains(open, key):
 			out[key] = h.arguments(child)
 		case isConfig:
 			out[key] = each(key, child, h.value)
-		case isVariable && key == "value" && isString(child):
-			out[key] = h.text(variable, child)
+		case isVariable && isText && key == "value":
+			out[key] = h.named(variable, text)
 		default:
 			out[key] = h.walk(key, child)
 		}
@@ -149,11 +150,6 @@ func (h *hider) arguments(node any) any {
 		secret = isText && !assigned && !secret && strings.HasPrefix(text, "-") && h.secretFlag(text)
 	}
 	return out
-}
-
-func isString(node any) bool {
-	_, ok := node.(string)
-	return ok
 }
 
 // longest is the maximum length of a visible value. Longer values are files.
