@@ -44,8 +44,8 @@ func updateAPI(dir, changes string) error {
 		}
 		updated, broken := mergeAPI(recorded, current, accepted)
 		problems = append(problems, broken...)
-		if err := os.WriteFile(filepath.Join(dir, part.file), []byte(strings.Join(updated, "\n")+"\n"), 0o644); err !=
-			nil {
+		if err := os.WriteFile(filepath.Join(dir, part.file), []byte(strings.Join(updated, "\n")+"\n"),
+			0o644); err != nil {
 			return err
 		}
 	}

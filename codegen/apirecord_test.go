@@ -64,8 +64,8 @@ func TestMergeAPI_TellsWhatBreaks(t *testing.T) {
 			[]string{"+ " + kind + ". must satisfy x"}},
 	} {
 		updated, broken := mergeAPI(tt.recorded, tt.current, set(tt.accepted))
-		if strings.Join(updated, "\n") != strings.Join(tt.updated, "\n") || strings.Join(broken, "\n") !=
-			strings.Join(tt.broken, "\n") {
+		if strings.Join(updated, "\n") != strings.Join(tt.updated, "\n") ||
+			strings.Join(broken, "\n") != strings.Join(tt.broken, "\n") {
 			t.Errorf("%s: record %q, broken %q; want %q and %q", name, updated, broken, tt.updated, tt.broken)
 		}
 	}

@@ -86,8 +86,8 @@ func TestReduceCRD(t *testing.T) {
 			if len(versions) != 1 || versions[0].Name != test.want || !versions[0].Served || !versions[0].Storage {
 				t.Errorf("want %s alone, served and stored, got %+v", test.want, versions)
 			}
-			if crd.Spec.Conversion != nil || crd.Status != nil || crd.Metadata.Labels["cluster.x-k8s.io/provider"] !=
-				"cluster-api" {
+			if crd.Spec.Conversion != nil || crd.Status != nil ||
+				crd.Metadata.Labels["cluster.x-k8s.io/provider"] != "cluster-api" {
 				t.Errorf("want no conversion and no status, and the provider's label, got %+v", crd)
 			}
 		})

@@ -65,8 +65,8 @@ func TestSBOM_InTheImageAndBesideIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if manifest.Subject == nil || manifest.Subject.Digest != got.digest || manifest.Config.MediaType !=
-				sbomMediaType {
+			if manifest.Subject == nil || manifest.Subject.Digest != got.digest ||
+				manifest.Config.MediaType != sbomMediaType {
 				t.Errorf("%s: a bill refers to %+v as %s", image.Name, manifest.Subject, manifest.Config.MediaType)
 			}
 		}

@@ -110,8 +110,8 @@ func nodeTerm(term corev1.NodeSelectorTerm, at *field.Path) field.ErrorList {
 				"must be In, NotIn, Exists, DoesNotExist, Gt or Lt"))
 			continue
 		}
-		if _, err := labels.NewRequirement(expression.Key, operator, expression.Values, field.WithPath(here)); err !=
-			nil {
+		if _, err := labels.NewRequirement(expression.Key, operator, expression.Values,
+			field.WithPath(here)); err != nil {
 			errs = append(errs, field.Invalid(here, expression.Key, err.Error()))
 		}
 	}

@@ -103,8 +103,8 @@ func warnAboutScaling(r Request, a *Answer) error {
 // (docs/admission.md.)
 func restoreSchemas(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
-	if err != nil || !isChecked(r.Facts, before, after) || after.Annotations[provv1.AllowDynamicSchemaDropAnnotation] ==
-		"true" ||
+	if err != nil || !isChecked(r.Facts, before, after) ||
+		after.Annotations[provv1.AllowDynamicSchemaDropAnnotation] == "true" ||
 		before.Spec.RKEConfig == nil || after.Spec.RKEConfig == nil {
 		return err
 	}

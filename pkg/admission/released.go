@@ -38,8 +38,8 @@ func TrustMatters(r Request) bool {
 
 // creatorDiffers reports whether a Cluster should have a creator and names another user, or none.
 func creatorDiffers(r Request, cluster *provv1.Cluster) bool {
-	_, nobody := cluster.Annotations[provv1.NoCreatorRBACAnnotation]
-	return !nobody && cluster.Annotations[provv1.CreatorIDAnnotation] != r.User.Username
+	_, hasNoCreator := cluster.Annotations[provv1.NoCreatorRBACAnnotation]
+	return !hasNoCreator && cluster.Annotations[provv1.CreatorIDAnnotation] != r.User.Username
 }
 
 // mayKeepCreator reports whether the creator in a released Cluster stands. It does if the user is trusted.

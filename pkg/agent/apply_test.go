@@ -635,8 +635,8 @@ func TestHistory_KeepsTheLast(t *testing.T) {
 	}
 	for i := range 70 {
 		// The clock stops, then goes back. The last written record must still be the newest.
-		if err := h.add(plan.NodePlan{}, string(rune('A'+i)), source{}, noon.Add(-time.Duration(i)*time.Second)); err !=
-			nil {
+		if err := h.add(plan.NodePlan{}, string(rune('A'+i)), source{},
+			noon.Add(-time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		if h.newest() != string(rune('A'+i)) {

@@ -156,8 +156,8 @@ func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 					"the cluster may use Secret cattle-global-data/cc while that user may get it"); told != tc.renews {
 					t.Errorf("the output says that the adopter becomes the author: %t", told)
 				}
-				if asked := theirCluster(t, api).Annotations[rkev1.GrantsAnnotation]; (asked == rkev1.GrantsRenew) !=
-					tc.renews {
+				if asked := theirCluster(t,
+					api).Annotations[rkev1.GrantsAnnotation]; (asked == rkev1.GrantsRenew) != tc.renews {
 					t.Errorf("grants are %q", asked)
 				}
 			})

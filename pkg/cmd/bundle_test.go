@@ -78,8 +78,8 @@ func TestSupportBundle_OfAllOrOfNamed(t *testing.T) {
 		}
 		for _, args := range [][]string{{}, {"young", "--all"}, {"absent"}} {
 			if code, _, said := look(t, api,
-				append([]string{"support-bundle", "-o", filepath.Join(os.TempDir(), "never")}, args...)...); code !=
-				1 || said == "" {
+				append([]string{"support-bundle", "-o", filepath.Join(os.TempDir(), "never")},
+					args...)...); code != 1 || said == "" {
 				t.Errorf("%v: exit code %d, %q", args, code, said)
 			}
 		}

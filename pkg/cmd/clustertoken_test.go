@@ -380,8 +380,8 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 				if diff := cmp.Diff(c.want, got); diff != "" || code != 0 || written.CurrentContext != "demo" {
 					t.Errorf("exit code %d %s\n%s", code, problems, diff)
 				}
-				if told := strings.Contains(problems, "must be HOST or HOST:PORT"); told !=
-					strings.Contains(c.endpoint.FQDN, "/k8s") {
+				if told := strings.Contains(problems,
+					"must be HOST or HOST:PORT"); told != strings.Contains(c.endpoint.FQDN, "/k8s") {
 					t.Errorf("the message is %q", problems)
 				}
 				for range 2 { // the second time it is ours already

@@ -234,8 +234,8 @@ func TestMain_AgentByName(t *testing.T) {
 		nil); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	if code := Main(t.Context(), []string{"/usr/local/bin/drover", "validate-config", "/does/not/exist"}, nil); code !=
-		1 {
+	if code := Main(t.Context(), []string{"/usr/local/bin/drover", "validate-config", "/does/not/exist"},
+		nil); code != 1 {
 		t.Errorf("the server's exit code is %d", code)
 	}
 	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "sentinal"}, nil); code != 1 {

@@ -170,8 +170,8 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 				check(t, err)
 				got := map[string]string{}
 				for name, context := range written.Contexts {
-					if cluster, user := written.Clusters[context.Cluster], written.AuthInfos[context.AuthInfo]; name !=
-						"demo" {
+					if cluster, user := written.Clusters[context.Cluster],
+						written.AuthInfos[context.AuthInfo]; name != "demo" {
 						got[name] = cluster.Server + " " + string(cluster.CertificateAuthorityData) + " " +
 							strings.Join(user.Exec.Args[1:], " ")
 					}

@@ -270,8 +270,8 @@ func TestOperations_DryRun(t *testing.T) {
 				if err := json.Unmarshal([]byte(out), &report); err != nil {
 					t.Fatalf("%v\n%s%s", err, out, problems)
 				}
-				if code != tc.code || report.Result != tc.result || len(report.Fields) != 1 || report.Fields[0].Field !=
-					tc.field {
+				if code != tc.code || report.Result != tc.result || len(report.Fields) != 1 ||
+					report.Fields[0].Field != tc.field {
 					t.Errorf("exit code %d, want %d; %+v\n%s", code, tc.code, report, problems)
 				}
 				if writes := api.Writes("drover"); len(writes) > 0 {

@@ -192,8 +192,8 @@ func failed(format string, args ...any) sighting {
 func (s scene) waiting(kind planner.OperationKind, asked wish) sighting {
 	now, passed := wishIn(s.cluster.Spec.RKEConfig, kind.Field), wishIn(s.controlPlane.Spec, kind.Field)
 	switch {
-	case kind == planner.CertificatesOperation && s.controlPlane.Status.CertificateRotationGeneration ==
-		asked.Generation:
+	case kind == planner.CertificatesOperation &&
+		s.controlPlane.Status.CertificateRotationGeneration == asked.Generation:
 		// The next one has begun since.
 		return sighting{line: "the " + kind.Title + " is done", begun: true, ended: true}
 	case equality.Semantic.DeepEqual(passed, &asked):

@@ -224,8 +224,8 @@ func readClaims(token string, claims any) bool {
 func isPlugin(user *clientcmdapi.AuthInfo) bool {
 	return user.Exec != nil && user.Exec.Command == "drover" && len(user.Exec.Args) > 0 &&
 		user.Exec.Args[0] == "token" &&
-		user.Token == "" && user.TokenFile == "" && user.ClientCertificate == "" && len(user.ClientCertificateData) ==
-		0 && user.Username == ""
+		user.Token == "" && user.TokenFile == "" && user.ClientCertificate == "" &&
+		len(user.ClientCertificateData) == 0 && user.Username == ""
 }
 
 // plugin returns a kubeconfig user that calls drover token, with more arguments.

@@ -95,8 +95,8 @@ func TestStory_EventsTellOfARefusedCluster(t *testing.T) {
 			maps.DeleteFunc(out, func(key string, _ int64) bool { return !strings.HasPrefix(key, "Cluster ") })
 			return out
 		}
-		if diff := cmp.Diff(map[string]int64{"Cluster SpecRefused": 1, "Cluster ClusterNotReady": 1}, told()); diff !=
-			"" {
+		if diff := cmp.Diff(map[string]int64{"Cluster SpecRefused": 1, "Cluster ClusterNotReady": 1},
+			told()); diff != "" {
 			t.Errorf("events of a refused cluster (-want +got):\n%s", diff)
 		}
 		w.quiet(time.Hour)

@@ -413,8 +413,8 @@ func TestRecorded_AdoptionThatReplacesFailedMachinesNeedsConsent(t *testing.T) {
 					t.Errorf("%s:\n%s", a.Result, strings.Join(got, "\n"))
 				}
 				for _, m := range a.Machines {
-					if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name ==
-						failed]; m.Class != want {
+					if want := map[bool]planner.Class{true: planner.ClassReplace,
+						false: planner.ClassNone}[m.Name == failed]; m.Class != want {
 						t.Errorf("%s: %s", m.Name, m.Class)
 					}
 				}

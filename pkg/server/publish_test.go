@@ -77,8 +77,8 @@ func TestLead_GrantsUsersTheSettings(t *testing.T) {
 		check(t, err)
 		want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
 			ResourceNames: []string{name}, Verbs: []string{"get"}}}
-		if diff := cmp.Diff(want, role.Rules); diff != "" || binding.RoleRef.Name != name || len(binding.Subjects) !=
-			1 || binding.Subjects[0].Name != "system:authenticated" {
+		if diff := cmp.Diff(want, role.Rules); diff != "" || binding.RoleRef.Name != name ||
+			len(binding.Subjects) != 1 || binding.Subjects[0].Name != "system:authenticated" {
 			t.Errorf("binding %v, rules (-want +got):\n%s", binding, diff)
 		}
 		binding.Subjects = nil

@@ -175,8 +175,8 @@ func (w *world) says(status string) func() string {
 		cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
 		check(w.T, err)
 		c := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
-		if c == nil || c.Status != status || (c.Reason == tenancy.ReasonAccessDenied) !=
-			(status == rkev1.ConditionFalse) {
+		if c == nil || c.Status != status ||
+			(c.Reason == tenancy.ReasonAccessDenied) != (status == rkev1.ConditionFalse) {
 			return fmt.Sprintf("RKECluster: %+v", c)
 		}
 		return ""

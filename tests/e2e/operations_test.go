@@ -281,8 +281,8 @@ func (r *restored) snapshotFiles(nodes int) map[string]string {
 			if ready, _, _ := unstructured.NestedBool(object, "status", "readyToUse"); !ready {
 				continue
 			}
-			if spec, _, _ := unstructured.NestedString(object, "spec", "metadata", "provisioning-cluster-spec"); spec ==
-				"" {
+			if spec, _, _ := unstructured.NestedString(object, "spec", "metadata",
+				"provisioning-cluster-spec"); spec == "" {
 				return fmt.Errorf("%s does not contain the Cluster", list.Items[i].GetName())
 			}
 			node, _, _ := unstructured.NestedString(object, "spec", "nodeName")

@@ -71,8 +71,8 @@ func TestStandInSnapshots(t *testing.T) {
 	}
 	reset := "rke2 server --cluster-reset --etcd-arg=advertise-client-urls=https://127.0.0.1:2379 " +
 		"--etcd-disable-snapshots=false"
-	if out, err := second.try(reset + " --etcd-s3=false --cluster-reset-restore-path=db/snapshots/" + file); err ==
-		nil || !strings.Contains(out, "server URL is set") {
+	if out, err := second.try(reset + " --etcd-s3=false --cluster-reset-restore-path=db/snapshots/" +
+		file); err == nil || !strings.Contains(out, "server URL is set") {
 		t.Errorf("a joining server resets the cluster: %v: %s", err, out)
 	}
 	second.configure(runtime, begins)

@@ -88,8 +88,8 @@ var invariants = []mutant{
 	},
 	{
 		name: "I13", breaks: "the end of a drain is requested again after the drainer removed all annotations",
-		file: "pkg/kube/planstore/plans.go", old: `if found.Annotations[rkev1.DrainAnnotation] != e.Options || found`,
-		fault: `if found`,
+		file: "pkg/kube/planstore/plans.go", old: `found.Annotations[rkev1.DrainAnnotation] != e.Options ||`,
+		fault: `false ||`,
 		tests: store, run: "TestPlans_DrainAndInitLabel",
 	},
 	{

@@ -391,8 +391,8 @@ func TestGrants_RequireThePathWord(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, got.Code, want)
 		}
 	}
-	if got := post(t, handler(t, false), webhook.GrantsPath+word(nil, 0), nil); got.Code !=
-		http.StatusServiceUnavailable {
+	if got := post(t, handler(t, false), webhook.GrantsPath+word(nil, 0),
+		nil); got.Code != http.StatusServiceUnavailable {
 		t.Errorf("before there is a key: %d", got.Code)
 	}
 }

@@ -31,8 +31,8 @@ func (h *handler) gather(bootstrap *rkev1.RKEBootstrap) (snapshot, bool, error) 
 	if s.machine, err = h.machineOf(bootstrap); err != nil || s.machine == nil {
 		return s, false, err
 	}
-	if s.cluster, err = clients.Optional(h.capiClusters.Get(bootstrap.Namespace, s.machine.Spec.ClusterName)); err !=
-		nil || s.cluster == nil {
+	if s.cluster, err = clients.Optional(h.capiClusters.Get(bootstrap.Namespace,
+		s.machine.Spec.ClusterName)); err != nil || s.cluster == nil {
 		return s, false, err
 	}
 	if ours, err := h.ours(bootstrap.Namespace, s.cluster.Name); err != nil || !ours {

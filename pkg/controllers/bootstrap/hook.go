@@ -53,8 +53,8 @@ func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBoo
 }
 
 // removal carries out the decision about an etcd machine's member.
-func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, removal bootstrapdata.Removal) (
-	*rkev1.RKEBootstrap, error) {
+func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine,
+	removal bootstrapdata.Removal) (*rkev1.RKEBootstrap, error) {
 	action, wait, after := bootstrapdata.DecideHook(removal)
 	if action == bootstrapdata.HookLook {
 		// Between reading the members and asking one to leave, no other machine of the cluster may be asked.

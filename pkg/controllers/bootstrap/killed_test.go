@@ -107,7 +107,7 @@ func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.
 				}
 			}
 			if code, _ := introduceAs(t, w.served, tokenInScript.FindStringSubmatch(w.data(name))[1],
-				"id-of-somebody-else"); code != http.StatusConflict {
+				"id-of-another-owner"); code != http.StatusConflict {
 				t.Errorf("the endpoint answers another identity with %d", code)
 			}
 			w.settle()

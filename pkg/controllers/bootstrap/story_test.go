@@ -160,8 +160,8 @@ func (w *world) checkAccounts() {
 		w.Errorf("the RoleBinding has the wrong subject (-want +got):\n%s", diff)
 	}
 	token := w.secret("m1-machine-bootstrap-token")
-	if token.Type != corev1.SecretTypeServiceAccountToken || token.Annotations["rke.cattle.io/bootstrap-token"] !=
-		"true" ||
+	if token.Type != corev1.SecretTypeServiceAccountToken ||
+		token.Annotations["rke.cattle.io/bootstrap-token"] != "true" ||
 		token.Labels["cattle.io/service-account.name"] != "m1-machine-bootstrap" {
 		w.Errorf("token is %s with labels %v and annotations %v", token.Type, token.Labels, token.Annotations)
 	}
@@ -400,7 +400,7 @@ func TestStory_ClustersOfOthersAreLeftAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				defer w.end()
-				w.addCluster("theirs", "somebody-else")
+				w.addCluster("theirs", "another-owner")
 				happens(w)
 				w.start()
 				w.elapse(time.Hour)
@@ -437,7 +437,7 @@ func TestStory_WaitsForEverythingThatIsMissingWhereverTheProcessIsKilled(t *test
 			after:  func(w *world) { capi(w, map[string]any{"spec": map[string]any{"paused": nil}}) },
 		},
 		"the mark of the instance": {
-			before: func(w *world) { w.mark("demo", "somebody-else") },
+			before: func(w *world) { w.mark("demo", "another-owner") },
 			after:  func(w *world) { w.mark("demo", instance) },
 		},
 	}

@@ -107,7 +107,7 @@ func TestStory_SlowMachineWhereverTheProcessIsKilled(t *testing.T) {
 		if got := w.machine("m1").Labels[rkev1.MachineIDLabel]; got != "slow-machine" {
 			t.Errorf("identity of the Machine is %q", got)
 		}
-		if code, _ := introduceAs(t, w.served, token, "somebody-else"); code != http.StatusConflict {
+		if code, _ := introduceAs(t, w.served, token, "another-owner"); code != http.StatusConflict {
 			t.Errorf("the endpoint answers another identity with %d", code)
 		}
 		w.introduces("m1", "slow-machine")

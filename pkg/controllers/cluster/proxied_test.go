@@ -127,8 +127,8 @@ func (w *proxiedWorld) current(t *testing.T) (bearer string, token *corev1.Secre
 		t.Fatal(err)
 	}
 	bearer, token = config.AuthInfos["user"].Token, w.secrets[kubeconfig.Annotations[rkev1.ProxyTokenAnnotation]]
-	if bearer != string(kubeconfig.Data[proxy.TokenKey]) || config.Clusters["cluster"].Server !=
-		"https://drover.example.com/k8s/clusters/c-m-1" {
+	if bearer != string(kubeconfig.Data[proxy.TokenKey]) ||
+		config.Clusters["cluster"].Server != "https://drover.example.com/k8s/clusters/c-m-1" {
 		t.Errorf("the kubeconfig leads to %s, and its token differs from that of the Secret: %v",
 			config.Clusters["cluster"].Server, bearer != string(kubeconfig.Data[proxy.TokenKey]))
 	}

@@ -187,8 +187,8 @@ func (h *handler) ours(cluster *provv1.Cluster) bool {
 func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error) {
 	facts := &clustermanifest.Facts{Cluster: cluster}
 	var err error
-	if facts.Stored, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err !=
-		nil {
+	if facts.Stored, err = clients.Optional(h.secrets.Get(cluster.Namespace,
+		naming.ClusterAgent(cluster.Name))); err != nil {
 		return nil, err
 	}
 	if facts.Stored != nil && !topology.Belongs(facts.Stored, cluster) {

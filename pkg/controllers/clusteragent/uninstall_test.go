@@ -61,7 +61,7 @@ func TestUninstall_DeletesOnlyObjectsOfTheAgent(t *testing.T) {
 	a := newAgents(t)
 	must(t, a.cluster.Add(
 		&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "somebody-elses"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "another-owners"}},
 		&rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
 			ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin"}},
 	))

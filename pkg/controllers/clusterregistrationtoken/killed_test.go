@@ -52,8 +52,8 @@ func TestStory_TokenWhereverTheProcessIsKilled(t *testing.T) {
 			w.pass(2 * time.Minute)
 			look()
 			replaced := w.secret("default-token")
-			if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) ==
-				string(made.Data["token"]) {
+			if string(replaced.Data["previousToken"]) != string(made.Data["token"]) ||
+				string(replaced.Data["token"]) == string(made.Data["token"]) {
 				w.Errorf("killed after write %d: the token is not new, or the former one is no longer valid", n)
 			}
 			w.pass(registration.DefaultGracePeriod)

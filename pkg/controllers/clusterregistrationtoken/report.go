@@ -9,8 +9,8 @@ import (
 )
 
 // report writes the status if it changed.
-func (h *handler) report(token *mgmtv3.ClusterRegistrationToken, status mgmtv3.ClusterRegistrationTokenStatus) (
-	*mgmtv3.ClusterRegistrationToken, error) {
+func (h *handler) report(token *mgmtv3.ClusterRegistrationToken,
+	status mgmtv3.ClusterRegistrationTokenStatus) (*mgmtv3.ClusterRegistrationToken, error) {
 	if token.Status == status {
 		return token, nil
 	}

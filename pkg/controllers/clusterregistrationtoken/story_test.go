@@ -202,8 +202,8 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 		must(w.T, w.api.Add(registrationToken("default-token", mgmtv3.TokenPurposeNode)))
 		w.pass(time.Second)
 		made := w.secret("default-token")
-		if made == nil || len(made.Data["token"]) < 43 || made.Labels[mgmtv3.TokenPurposeLabel] !=
-			mgmtv3.TokenPurposeNode {
+		if made == nil || len(made.Data["token"]) < 43 ||
+			made.Labels[mgmtv3.TokenPurposeLabel] != mgmtv3.TokenPurposeNode {
 			t.Fatalf("Secret %v", made)
 		}
 		if status := w.status("default-token"); status.TokenSecretName != made.Name ||
@@ -222,8 +222,8 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 		must(w.T, err)
 		w.pass(time.Until(expires) + time.Second)
 		replaced := w.secret("default-token")
-		if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) ==
-			string(made.Data["token"]) {
+		if string(replaced.Data["previousToken"]) != string(made.Data["token"]) ||
+			string(replaced.Data["token"]) == string(made.Data["token"]) {
 			t.Fatal("the token is not new, or the former one is no longer valid")
 		}
 		if w.status("default-token").GracePeriodExpiresAt == "" {

@@ -100,8 +100,8 @@ func servedKinds(crd *apiextv1.CustomResourceDefinition) (kinds []schema.GroupVe
 // ownerOf returns the name of the schema that a CRD was made from. It reads the annotations of an apply set
 // (docs/wire/names.md#apply-sets).
 func ownerOf(crd *apiextv1.CustomResourceDefinition) string {
-	if crd.Annotations[applyset.SetIDAnnotation] != handlerName || crd.Annotations[applyset.OwnerKindAnnotation] !=
-		schemaKind.String() {
+	if crd.Annotations[applyset.SetIDAnnotation] != handlerName ||
+		crd.Annotations[applyset.OwnerKindAnnotation] != schemaKind.String() {
 		return ""
 	}
 	return crd.Annotations[applyset.OwnerNameAnnotation]

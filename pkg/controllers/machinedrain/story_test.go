@@ -155,13 +155,13 @@ func TestStory_ANodeIsDrainedAndComesBack(t *testing.T) {
 		s := newStory(t, "me")
 		defer s.start()()
 		s.say(rkev1.DrainAnnotation, options)
-		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] !=
-			options {
+		if cordoned, pods := s.node(); !cordoned || pods > 0 ||
+			s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
 			t.Fatalf("cordoned %v, %d pods, annotations %v", cordoned, pods, s.secret().Annotations)
 		}
 		s.say(rkev1.UncordonAnnotation, options)
-		if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] !=
-			"kept" {
+		if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 ||
+			s.secret().Annotations["other"] != "kept" {
 			t.Errorf("cordoned %v, annotations %v", cordoned, s.secret().Annotations)
 		}
 		s.api.ResetLog()
@@ -205,8 +205,8 @@ func TestStory_TheNextManagerGoesOn(t *testing.T) {
 		s.down.Store(false)
 		defer s.start()()
 		s.elapse(time.Minute)
-		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] !=
-			options {
+		if cordoned, pods := s.node(); !cordoned || pods > 0 ||
+			s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
 			t.Errorf("cordoned %v, %d pods, annotations %v", cordoned, pods, s.secret().Annotations)
 		}
 	})
@@ -214,7 +214,7 @@ func TestStory_TheNextManagerGoesOn(t *testing.T) {
 
 func TestStory_ForeignClustersAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStory(t, "somebody-else")
+		s := newStory(t, "another-owner")
 		defer s.start()()
 		s.say(rkev1.DrainAnnotation, options)
 		if cordoned, pods := s.node(); cordoned || pods != 1 {
@@ -278,8 +278,8 @@ func (s *story) drainedAndBack(n int, request string) {
 		}
 		s.hooksAnswer(rkev1.PreDrainAnnotation, "example.org/before")
 	}
-	if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] !=
-		request {
+	if cordoned, pods := s.node(); !cordoned || pods > 0 ||
+		s.secret().Annotations[rkev1.DrainDoneAnnotation] != request {
 		s.Errorf("killed after write %d: cordoned %v, %d pods, annotations %v", n, cordoned, pods,
 			s.secret().Annotations)
 	}
@@ -291,8 +291,8 @@ func (s *story) drainedAndBack(n int, request string) {
 		}
 		s.hooksAnswer(rkev1.PostDrainAnnotation, "example.org/after")
 	}
-	if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] !=
-		"kept" {
+	if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 ||
+		s.secret().Annotations["other"] != "kept" {
 		s.Errorf("killed after write %d: cordoned %v, annotations %v", n, cordoned, s.secret().Annotations)
 	}
 }

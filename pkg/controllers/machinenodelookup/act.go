@@ -15,8 +15,8 @@ import (
 // act copies the addresses and then the provider ID. Cluster API waits for the provider ID, so the addresses must come
 // first. Each patch contains only its fields, because other programs write the rest of the object.
 func (h *handler) act(s snapshot, node *corev1.Node) error {
-	if err := h.patch(s, map[string]any{"status": map[string]any{"addresses": addressesOf(node)}}, "status"); err !=
-		nil {
+	if err := h.patch(s, map[string]any{"status": map[string]any{"addresses": addressesOf(node)}},
+		"status"); err != nil {
 		return err
 	}
 	return h.patch(s, map[string]any{"spec": map[string]any{"providerID": node.Spec.ProviderID}})

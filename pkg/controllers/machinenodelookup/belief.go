@@ -59,8 +59,8 @@ func (h *handler) belongsToOther(cluster types.NamespacedName, machine types.UID
 }
 
 func isServer(machine *clusterv1.Machine) bool {
-	return machine.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue || machine.Labels[rkev1.ControlPlaneRoleLabel] ==
-		rkev1.RoleLabelValue
+	return machine.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue ||
+		machine.Labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue
 }
 
 // servesOn reports whether the distribution's server process runs on a node. That process labels the node. K3s and RKE2

@@ -161,8 +161,8 @@ func newHandler(ctx context.Context, d Deps) *handler {
 	h.machines.AddIndexer(planstore.ByCluster, planstore.IndexByCluster)
 	h.jobs.AddIndexer(indexJobsByMachine, func(job *batchv1.Job) ([]string, error) { return jobKeys(job), nil })
 	h.pods.AddIndexer(indexPodsByJob, func(pod *corev1.Pod) ([]string, error) {
-		if name := pod.Labels[batchv1.JobNameLabel]; name != "" && pod.Annotations[machinejob.InfraMachineAnnotation] !=
-			"" {
+		if name := pod.Labels[batchv1.JobNameLabel]; name != "" &&
+			pod.Annotations[machinejob.InfraMachineAnnotation] != "" {
 			return []string{pod.Namespace + "/" + name}, nil
 		}
 		return nil, nil

@@ -45,8 +45,8 @@ func TestStory_MachineBecomesANodeAndGoes(t *testing.T) {
 			!conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob) {
 			t.Errorf("conditions are %+v", status.Conditions)
 		}
-		if status.Initialization.Provisioned == nil || !*status.Initialization.Provisioned || len(status.Addresses) !=
-			1 {
+		if status.Initialization.Provisioned == nil || !*status.Initialization.Provisioned ||
+			len(status.Addresses) != 1 {
 			t.Errorf("Cluster API does not learn that the machine exists: %+v", status)
 		}
 		if diff := cmp.Diff(afterJoin, w.owned()); diff != "" {

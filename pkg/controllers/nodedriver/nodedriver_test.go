@@ -281,8 +281,8 @@ func TestInstall_AThirdPartyDriver(t *testing.T) {
 	sum := sha256.Sum256(self(t))
 	if driver.Annotations[driverschema.DriverSHA256Annotation] != hex.EncodeToString(sum[:]) ||
 		driver.Spec.DisplayName != "sim" ||
-		driver.Status.AppliedURL != driver.Spec.URL || driver.Annotations[mgmtv3.UIFieldHintsAnnotation] !=
-		`{"cpuFile":{"type":"multiline"}}` {
+		driver.Status.AppliedURL != driver.Spec.URL ||
+		driver.Annotations[mgmtv3.UIFieldHintsAnnotation] != `{"cpuFile":{"type":"multiline"}}` {
 		t.Errorf("driver is %+v %+v", driver.ObjectMeta, driver.Status)
 	}
 	schema, err := i.c.Management.DynamicSchema().Get("simconfig", metav1.GetOptions{})

@@ -43,8 +43,8 @@ func TestGatherAgent_OnlyOfTheCluster(t *testing.T) {
 			if err := newHandler(f.deps).gatherAgent(f.cp, v); err != nil {
 				t.Fatal(err)
 			}
-			if got := v.snapshot.ClusterAgent; got.OnlyWay != tc.want || strings.Contains(got.Manifest, "manifest") !=
-				tc.want || v.snapshot.AwaitsAgent == tc.want {
+			if got := v.snapshot.ClusterAgent; got.OnlyWay != tc.want ||
+				strings.Contains(got.Manifest, "manifest") != tc.want || v.snapshot.AwaitsAgent == tc.want {
 				t.Errorf("agent %+v, awaited: %v", got, v.snapshot.AwaitsAgent)
 			}
 		})

@@ -56,9 +56,9 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 		snapshot: planner.Snapshot{
 			Now: h.Now(),
 			ControlPlane: planner.ControlPlane{
-				Namespace: cp.Namespace, Name: cp.Name, Generation: cp.Generation, Deleting: cp.DeletionTimestamp !=
-					nil,
-				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: planner.Recall(cp),
+				Namespace: cp.Namespace, Name: cp.Name, Generation: cp.Generation,
+				Deleting: cp.DeletionTimestamp != nil,
+				Labels:   cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: planner.Recall(cp),
 			},
 			Settings: h.Settings(),
 			Versions: h.Versions,

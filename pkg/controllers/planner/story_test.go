@@ -423,7 +423,7 @@ func TestStory_ForeignClustersAreLeftAlone(t *testing.T) {
 		s := newStory(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane,worker"})
 		found, err := s.world.Provisioning.Cluster().Get(namespace, cluster, metav1.GetOptions{})
 		must(t, err)
-		found.Annotations["drover.io/instance"] = "somebody-else"
+		found.Annotations["drover.io/instance"] = "another-owner"
 		found, err = s.world.Provisioning.Cluster().Update(found)
 		must(t, err)
 		stop := s.startManager()

@@ -56,8 +56,8 @@ func (h *handler) gather(secret *corev1.Secret) (*view, error) {
 }
 
 func unitOf(runtime distro.Runtime, labels map[string]string) string {
-	if labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue || labels[rkev1.ControlPlaneRoleLabel] ==
-		rkev1.RoleLabelValue {
+	if labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue ||
+		labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue {
 		return runtime.ServerUnit()
 	}
 	return runtime.AgentUnit()

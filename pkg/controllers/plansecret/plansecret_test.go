@@ -118,7 +118,7 @@ func report(t *testing.T, with map[string]string) *corev1.Secret {
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan",
-			Labels: map[string]string{"rke.cattle.io/machine-name": "somebody-else"}},
+			Labels: map[string]string{"rke.cattle.io/machine-name": "another-owner"}},
 		Type: "rke.cattle.io/machine-plan", Data: data,
 	}
 }
@@ -225,8 +225,8 @@ func TestHandler(t *testing.T) {
 				got.Message != tc.wantMessage):
 				t.Errorf("condition is %+v", got)
 			}
-			if passed := f.stored != nil && f.stored.Annotations["rke.cattle.io/plan-probes-passed"] != ""; passed !=
-				tc.wantPassed {
+			if passed := f.stored != nil &&
+				f.stored.Annotations["rke.cattle.io/plan-probes-passed"] != ""; passed != tc.wantPassed {
 				t.Errorf("probes passed: %v", passed)
 			}
 			if f.stored != nil && tc.wantPassed {

@@ -234,8 +234,8 @@ func isTemplate(gvk schema.GroupVersionKind) bool {
 // sweep deletes what Cluster API does not: objects that it never saw, and old machine templates, which the set itself
 // keeps. They have no owner that deletes them. So sweep asks the API server, because a cache may lack the newest ones.
 func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVersionKind) error {
-	if err := h.Apply.PurgeLive(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err !=
-		nil {
+	if err := h.Apply.PurgeLive(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name,
+		setKinds()); err != nil {
 		return err
 	}
 	return h.Apply.PurgeKept(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, templateKinds)

@@ -119,8 +119,8 @@ func (h *handler) gatherAccess(facts *Facts) error {
 			facts.denied = append(facts.denied,
 				&field.Error{Type: field.ErrorTypeForbidden, Field: ref.Field, Detail: because})
 			for reference := range facts.input.Credentials {
-				if namespace, name := topology.CredentialSecret(cluster.Namespace, reference); namespace ==
-					ref.Namespace && name == ref.Name {
+				if namespace, name := topology.CredentialSecret(cluster.Namespace,
+					reference); namespace == ref.Namespace && name == ref.Name {
 					facts.input.Credentials[reference] = true
 				}
 			}
@@ -248,8 +248,8 @@ func (h *handler) gatherRegistered(in *topology.Input) error {
 				in.Registered.Etcd = true
 				in.RegisteredMembers++
 			}
-			in.Registered.ControlPlane = in.Registered.ControlPlane || machine.Labels[rkev1.ControlPlaneRoleLabel] ==
-				rkev1.RoleLabelValue
+			in.Registered.ControlPlane = in.Registered.ControlPlane ||
+				machine.Labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue
 		}
 	}
 	return nil

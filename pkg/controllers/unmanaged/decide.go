@@ -235,8 +235,8 @@ func waitingKey(cluster types.NamespacedName, servers bool) string {
 // isOwnedBy reports whether an object of that Cluster API kind owns the object.
 func isOwnedBy(object metav1.Object, kind string) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
-		return ref.Kind == kind && schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group ==
-			clusterv1.GroupVersion.Group
+		return ref.Kind == kind &&
+			schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group == clusterv1.GroupVersion.Group
 	})
 }
 

@@ -274,8 +274,8 @@ func TestRender_TokenIsInOneSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		secret, ok := object.(*corev1.Secret)
-		if holds := ok && strings.HasPrefix(secret.Name, name); holds !=
-			(ok && string(secret.Data["token"]) == token) || strings.Contains(string(content), token) {
+		if holds := ok && strings.HasPrefix(secret.Name, name); holds != (ok &&
+			string(secret.Data["token"]) == token) || strings.Contains(string(content), token) {
 			t.Errorf("the token is in %s", content)
 		}
 	}

@@ -93,8 +93,8 @@ func SetMeta(list *[]metav1.Condition, c Condition, generation int64, now time.T
 		return true
 	}
 	status := metav1.ConditionStatus(c.Status)
-	if old.Status == status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration ==
-		generation {
+	if old.Status == status && old.Reason == c.Reason && old.Message == c.Message &&
+		old.ObservedGeneration == generation {
 		return false
 	}
 	if old.Status != status {

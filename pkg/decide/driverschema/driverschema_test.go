@@ -272,8 +272,8 @@ func TestReseed_KeepsTheAdministratorsChoice(t *testing.T) {
 	stored.Spec.URL = "https://example.org"
 	delete(stored.Annotations, mgmtv3.PrivateCredentialFieldsAnnotation)
 	got, changed := driverschema.Reseed(stored, seed)
-	if !changed || got.Spec.URL != driverschema.LocalURL || got.Annotations[mgmtv3.PrivateCredentialFieldsAnnotation] !=
-		"secretKey" {
+	if !changed || got.Spec.URL != driverschema.LocalURL ||
+		got.Annotations[mgmtv3.PrivateCredentialFieldsAnnotation] != "secretKey" {
 		t.Errorf("changed %v, URL %s, annotations %v; want those of the seed", changed, got.Spec.URL, got.Annotations)
 	}
 	if got.Spec.Active || got.Annotations["note"] != "mine" || got.Spec.Description != "ours" {
@@ -340,8 +340,8 @@ func TestCRDs_AnyFieldsAreStructural(t *testing.T) {
 		for _, crd := range first {
 			checkStructural(t, crd)
 		}
-		if diff := cmp.Diff(first, driverschema.CRDs("sim", mgmtv3.DynamicSchemaSpec{ResourceFields: fields})); diff !=
-			"" {
+		if diff := cmp.Diff(first,
+			driverschema.CRDs("sim", mgmtv3.DynamicSchemaSpec{ResourceFields: fields})); diff != "" {
 			r.Fatalf("not deterministic: %s", diff)
 		}
 	})

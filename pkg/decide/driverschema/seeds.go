@@ -80,10 +80,10 @@ func Reseed(existing, seed *mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, bool) {
 	out.Spec.Builtin, out.Spec.AddCloudCredential = seed.Spec.Builtin, seed.Spec.AddCloudCredential
 	out.Spec.URL, out.Spec.Checksum, out.Spec.DisplayName = seed.Spec.URL, seed.Spec.Checksum, seed.Spec.DisplayName
 	out.Spec.Active = active
-	changed := existing.Spec.Builtin != out.Spec.Builtin || existing.Spec.AddCloudCredential !=
-		out.Spec.AddCloudCredential ||
-		existing.Spec.URL != out.Spec.URL || existing.Spec.Checksum != out.Spec.Checksum || existing.Spec.DisplayName !=
-		out.Spec.DisplayName
+	changed := existing.Spec.Builtin != out.Spec.Builtin ||
+		existing.Spec.AddCloudCredential != out.Spec.AddCloudCredential ||
+		existing.Spec.URL != out.Spec.URL || existing.Spec.Checksum != out.Spec.Checksum ||
+		existing.Spec.DisplayName != out.Spec.DisplayName
 	for key, value := range seed.Annotations {
 		if existing.Annotations[key] != value {
 			changed = true

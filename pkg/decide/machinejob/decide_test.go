@@ -102,8 +102,8 @@ func TestDecide_MachineWithLostStatus(t *testing.T) {
 				s.Machine.Spec["providerID"] = c.providerID
 			}
 			d := machinejob.Decide(s)
-			if got := condition(d, rkev1.ConditionReady); got != c.ready || condition(d, rkev1.ConditionCreateJob) !=
-				c.create || len(d.Actions) > 0 {
+			if got := condition(d, rkev1.ConditionReady); got != c.ready ||
+				condition(d, rkev1.ConditionCreateJob) != c.create || len(d.Actions) > 0 {
 				t.Errorf("Ready is %s, CreateJob %s, want %s and %s, actions %v", got,
 					condition(d, rkev1.ConditionCreateJob), c.ready, c.create, kinds(d))
 			}
@@ -117,8 +117,8 @@ func TestDecide_MachineWithLostStatus(t *testing.T) {
 			if diff := cmp.Diff(c.deleted, kinds(d)); diff != "" {
 				t.Errorf("deleted (-want +got):\n%s", diff)
 			}
-			if got := condition(d, rkev1.ConditionReady) == "False/"+machinejob.ReasonUnconfirmed; got !=
-				c.unconfirmedRemove {
+			if got := condition(d,
+				rkev1.ConditionReady) == "False/"+machinejob.ReasonUnconfirmed; got != c.unconfirmedRemove {
 				t.Errorf("Ready is %s", condition(d, rkev1.ConditionReady))
 			}
 		})

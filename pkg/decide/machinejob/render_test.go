@@ -123,8 +123,8 @@ func TestRender_CopiesPullSecretsOfTheImage(t *testing.T) {
 				if want := tc.want == copied; want != (len(o.Pull) == 1) || want &&
 					!strings.Contains(string(text(t, o)), "kubernetes.io/dockerconfigjson") {
 					t.Errorf("%s: %d copies", job, len(o.Pull))
-				} else if want && (o.Pull[0].Name != copied || string(o.Pull[0].Data[corev1.DockerConfigJsonKey]) !=
-					tc.content) {
+				} else if want &&
+					(o.Pull[0].Name != copied || string(o.Pull[0].Data[corev1.DockerConfigJsonKey]) != tc.content) {
 					t.Errorf("%s: the copy is %s with %s", job, o.Pull[0].Name, o.Pull[0].Data)
 				}
 			}

@@ -66,8 +66,8 @@ func TestEncode_EmptyPlanHasNoKeys(t *testing.T) {
 }
 
 func TestChecksum_IsOverExactBytes(t *testing.T) {
-	if got, want := Checksum([]byte("{}")), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"; got !=
-		want {
+	if got, want := Checksum([]byte("{}")),
+		"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"; got != want {
 		t.Errorf("Checksum = %s, want %s", got, want)
 	}
 	if Checksum([]byte("{}")) == Checksum([]byte("{ }")) {

@@ -190,8 +190,8 @@ func TestDecide_EtcdPlansAreTickets(t *testing.T) {
 	w.add("b", "worker")
 	w.pass(t)
 	d := w.pass(t)
-	if d.Ticket == nil || d.Ticket.Step != "init" || len(d.Ticket.Machines) != 1 || d.Ticket.Machines[0].MachineUID !=
-		"uid-a" {
+	if d.Ticket == nil || d.Ticket.Step != "init" || len(d.Ticket.Machines) != 1 ||
+		d.Ticket.Machines[0].MachineUID != "uid-a" {
 		t.Fatalf("ticket is %+v", d.Ticket)
 	}
 	if got := nodeplan.Checksum(w.machines["a"].data["plan"]); got != d.Ticket.Machines[0].PlanChecksum {

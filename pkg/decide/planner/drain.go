@@ -101,8 +101,8 @@ func (d *drainer) cannotDrainYet(m *machine) bool {
 		return false // through its agent
 	}
 	options := d.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
-	if m.marks.RenderVersion != AsFound || !m.roles.Server() || len(options.PreDrainHooks)+len(options.PostDrainHooks) >
-		0 {
+	if m.marks.RenderVersion != AsFound || !m.roles.Server() ||
+		len(options.PreDrainHooks)+len(options.PostDrainHooks) > 0 {
 		return false
 	}
 	return len(d.collect(isLive, isControlPlane, printsKubeconfig)) == 0

@@ -266,8 +266,8 @@ func TestFound_TheFirstServerIsNotDrained(t *testing.T) {
 			w.run(t)
 			first := w.machines["s1"]
 			hooked := len(options.PreDrainHooks) > 0
-			if drained := first.drain.Requested != ""; drained != hooked || (w.plans()["s1"] == before["s1"]) !=
-				hooked {
+			if drained := first.drain.Requested != ""; drained != hooked ||
+				(w.plans()["s1"] == before["s1"]) != hooked {
 				t.Fatalf("the drain of the first server is asked for: %t", drained)
 			}
 			if hooked {

@@ -137,8 +137,8 @@ func TestDecide_TheLastMembersAreKept(t *testing.T) {
 			if diff := cmp.Diff(tc.want, w.forced); diff != "" {
 				t.Errorf("let go (-want +got):\n%s", diff)
 			}
-			if kept := d.Wait.Reason == ReasonEtcdStays; kept !=
-				(tc.want == nil && name != "a user gave up all of them") {
+			if kept := d.Wait.Reason == ReasonEtcdStays; kept != (tc.want == nil &&
+				name != "a user gave up all of them") {
 				t.Errorf("waits for %s: %s", d.Wait.Reason, d.Wait.Message)
 			}
 			if kept := w.cp.Status.Initialization.ControlPlaneInitialized; d.Wait.Reason == ReasonEtcdStays && !*kept {

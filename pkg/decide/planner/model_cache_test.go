@@ -188,8 +188,8 @@ func (w *world) stalePass(rt *rapid.T, c *caches, check func(seen *world, s Snap
 	s := seen.snapshot(rt)
 	if len(c.unseen) > 0 {
 		s.Behind = slices.Sorted(maps.Keys(c.unseen))
-		if d := Decide(s); len(d.Effects) > 0 || d.Ticket != nil || fmt.Sprintf("%+v", d.Status) !=
-			fmt.Sprintf("%+v", w.cp.Status) {
+		if d := Decide(s); len(d.Effects) > 0 || d.Ticket != nil ||
+			fmt.Sprintf("%+v", d.Status) != fmt.Sprintf("%+v", w.cp.Status) {
 			rt.Fatalf("something is decided while our own writes are not seen: %+v", d)
 		}
 		return

@@ -249,8 +249,8 @@ func (m *model) checkDecision(rt *rapid.T, d Decision) {
 		}
 		h := m.w.machines[e.Machine]
 		m.checkDelivery(rt, d, h, e)
-		if before := h.state().Plan; h.data[nodeplan.KeyPlan] != nil && h.m.Labels["rke.cattle.io/etcd-role"] ==
-			"true" && len(h.data[nodeplan.KeyAppliedPlan]) > 0 {
+		if before := h.state().Plan; h.data[nodeplan.KeyPlan] != nil &&
+			h.m.Labels["rke.cattle.io/etcd-role"] == "true" && len(h.data[nodeplan.KeyAppliedPlan]) > 0 {
 			after, _ := nodeplan.Decode(e.Delivery.Plan)
 			if !slices.EqualFunc(render.WithoutEtcdProof(before).Instructions,
 				render.WithoutEtcdProof(after).Instructions, sameInstruction) {
@@ -334,8 +334,8 @@ func (m *model) checkJoiners(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	}
 	for _, o := range m.live() {
 		state, err := o.parse()
-		joins := state.PlanExists && neverApplied(&state) && !state.Failed && m.w.now.Sub(o.delivered) <
-			2*time.Minute || slices.ContainsFunc(d.Effects, func(other Effect) bool {
+		joins := state.PlanExists && neverApplied(&state) && !state.Failed &&
+			m.w.now.Sub(o.delivered) < 2*time.Minute || slices.ContainsFunc(d.Effects, func(other Effect) bool {
 			p, ok := other.(DeliverPlan)
 			return ok && p.First && p.Machine == o.m.Name
 		})

@@ -157,14 +157,14 @@ func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 		return count
 	}
 	switch {
-	case old.ETCDSnapshotCreatePhase == rkev1.ETCDSnapshotPhaseStarted && now.ETCDSnapshotCreatePhase ==
-		rkev1.ETCDSnapshotPhaseRestartCluster:
-		if members := p.collect(isEtcd, takesPart); done(kindCreate, "", "etcd-snapshot/create", members) !=
-			len(members) {
+	case old.ETCDSnapshotCreatePhase == rkev1.ETCDSnapshotPhaseStarted &&
+		now.ETCDSnapshotCreatePhase == rkev1.ETCDSnapshotPhaseRestartCluster:
+		if members := p.collect(isEtcd, takesPart); done(kindCreate, "", "etcd-snapshot/create",
+			members) != len(members) {
 			rt.Fatal("the snapshot was not taken on all members")
 		}
-	case old.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore && now.ETCDSnapshotRestorePhase ==
-		rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
+	case old.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore &&
+		now.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
 		if done(kindRestore, "", "etcd-restore/restore", p.machines) != 1 ||
 			now.ConfigGeneration != old.ConfigGeneration+1 {
 			rt.Fatal("etcd was not restored")
@@ -180,8 +180,8 @@ func (m *opsModel) checkClaims(rt *rapid.T, s Snapshot, d Decision) {
 		if done(kindCertificates, "", "certificate-rotation/restart-restart", machines) != len(machines) {
 			rt.Fatal("certificates were not rotated on all machines")
 		}
-	case old.RotateEncryptionKeysPhase != rkev1.RotateEncryptionKeysPhaseDone && now.RotateEncryptionKeysPhase ==
-		rkev1.RotateEncryptionKeysPhaseDone:
+	case old.RotateEncryptionKeysPhase != rkev1.RotateEncryptionKeysPhaseDone &&
+		now.RotateEncryptionKeysPhase == rkev1.RotateEncryptionKeysPhaseDone:
 		for _, phase := range keyPhases {
 			suffix, identifier := "/"+string(phase.name), "encryption-key-rotation/"+phase.command
 			if phase.command != "" && done(kindKeys, suffix, identifier, p.machines) != 1 {

@@ -340,8 +340,8 @@ func TestDecide_UnknownPhaseBeginsAnew(t *testing.T) {
 	w.cp.Status.ETCDSnapshotRestore = w.cp.Spec.ETCDSnapshotRestore.DeepCopy()
 	w.cp.Status.ETCDSnapshotRestorePhase = "Restore"
 	w.pass(t)
-	if record := w.operation(kindRestore); record.Attempt != 1 || w.cp.Status.ETCDSnapshotRestorePhase !=
-		rkev1.ETCDSnapshotPhaseStarted {
+	if record := w.operation(kindRestore); record.Attempt != 1 ||
+		w.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseStarted {
 		t.Errorf("record is %+v, phase %s", record, w.cp.Status.ETCDSnapshotRestorePhase)
 	}
 }

@@ -103,7 +103,7 @@ func TestOperationTranscripts(t *testing.T) {
 		"snapshot-create":               {rke2Version, three, storySnapshotCreate},
 		"snapshot-create-fails":         {k3sVersion, three, storySnapshotCreateFails},
 		"snapshot-create-silent-node":   {rke2Version, three, storySnapshotSilentNode},
-		"snapshot-beside-an-upgrade":    {rke2Version, one, storySnapshotBesideUpgrade},
+		"snapshot-during-an-upgrade":    {rke2Version, one, storySnapshotDuringUpgrade},
 		"restore-local":                 {rke2Version, three, storyRestoreLocal},
 		"restore-s3-after-loss-of-etcd": {rke2Version, apart, storyRestoreReplaced},
 		"restore-separate-roles": {
@@ -183,7 +183,7 @@ func storySnapshotSilentNode(s *tale) {
 	s.wait(stepDeadline)
 }
 
-func storySnapshotBesideUpgrade(s *tale) {
+func storySnapshotDuringUpgrade(s *tale) {
 	s.ask("the user asks for a snapshot and forces a restart at once", func(spec *rkev1.RKEControlPlaneSpec) {
 		askSnapshot(1)(spec)
 		spec.ProvisionGeneration = 2

@@ -127,8 +127,8 @@ func TestDecide_NoAdviceThatDoesNothing(t *testing.T) {
 	second.refusePlan(t, true)
 	for _, second.m.PoolPaused = range []bool{false, true} {
 		w.run(t)
-		if message := w.machines["s1"].m.Reconciled.Message; strings.Contains(message, rkev1.EtcdProofSkipAnnotation) ==
-			second.m.PoolPaused {
+		if message := w.machines["s1"].m.Reconciled.Message; strings.Contains(message,
+			rkev1.EtcdProofSkipAnnotation) == second.m.PoolPaused {
 			t.Errorf("while the pool of s2 is paused %t, s1 says %q", second.m.PoolPaused, message)
 		}
 	}

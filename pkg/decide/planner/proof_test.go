@@ -81,8 +81,8 @@ func TestDecide_ARotationOfMembersThatHaveLeft(t *testing.T) {
 	}
 	delete(w.machines, "s4")
 	w.run(t)
-	if have := first.state().Plan; render.EtcdProofOf(have).Others != 2 || render.OperationOf(have) !=
-		render.OperationCertificates {
+	if have := first.state().Plan; render.EtcdProofOf(have).Others != 2 ||
+		render.OperationOf(have) != render.OperationCertificates {
 		t.Errorf("the proof is of %d other members", render.EtcdProofOf(have).Others)
 	}
 }

@@ -310,7 +310,7 @@ func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
 			w.run(t)
 			h.m.SkipProof = true
 		}},
-		"two of whom one refused": {roles: map[string]string{"s3": "etcd,control-plane", "w": "worker"},
+		"two others, and one of them refused": {roles: map[string]string{"s3": "etcd,control-plane", "w": "worker"},
 			given: func(w *world, h *host) {
 				h.refusePlan(t, true)
 				w.run(t)

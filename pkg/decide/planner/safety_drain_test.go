@@ -80,8 +80,8 @@ func TestDecide_ADrainOfWhichNobodyKnowsItsBeginning(t *testing.T) {
 			}
 			w.now = w.now.Add(lostAfter + drainGrace)
 			d := Decide(w.snapshot(t))
-			if d.Wait.Reason != tc.want || strings.Contains(d.Wait.Message, "some time after 2026-") !=
-				(tc.want == ReasonDrainOverdue) {
+			if d.Wait.Reason != tc.want ||
+				strings.Contains(d.Wait.Message, "some time after 2026-") != (tc.want == ReasonDrainOverdue) {
 				t.Errorf("wait is %+v", d.Wait)
 			}
 		})

@@ -356,8 +356,8 @@ func TestDecide_TwoBrokenMembersAreMendedOneAfterTheOther(t *testing.T) {
 			breakdown(w.machines["s3"])
 			w.edit(restartAll)
 			d := w.run(t)
-			if !w.machines["s2"].hasPlan() || w.machines["s1"].hasPlan() || w.machines["s3"].state().Checksum ==
-				w.machines["s2"].state().Checksum {
+			if !w.machines["s2"].hasPlan() || w.machines["s1"].hasPlan() ||
+				w.machines["s3"].state().Checksum == w.machines["s2"].state().Checksum {
 				t.Fatalf("s1 has a plan: %v, s2: %v; wait %+v", w.machines["s1"].hasPlan(), w.machines["s2"].hasPlan(),
 					d.Wait)
 			}

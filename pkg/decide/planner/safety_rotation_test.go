@@ -125,8 +125,8 @@ func TestDecide_ARotationThatANodeRefuses(t *testing.T) {
 			if waived {
 				w.machines["s1"].m.SkipProof = true
 				w.run(t)
-				if have := w.machines["s1"].state().Plan; render.HasEtcdProof(have) || render.OperationOf(have) !=
-					render.OperationCertificates {
+				if have := w.machines["s1"].state().Plan; render.HasEtcdProof(have) ||
+					render.OperationOf(have) != render.OperationCertificates {
 					t.Error("the plan is not delivered without the proof")
 				}
 				return

@@ -254,8 +254,8 @@ func (h *host) drainNode() {
 
 // hasPlan reports that the host has a plan that it has not applied yet.
 func (h *host) hasPlan() bool {
-	return len(h.data[nodeplan.KeyPlan]) > 0 && string(h.data[nodeplan.KeyAppliedChecksum]) !=
-		nodeplan.Checksum(h.data[nodeplan.KeyPlan])
+	return len(h.data[nodeplan.KeyPlan]) > 0 &&
+		string(h.data[nodeplan.KeyAppliedChecksum]) != nodeplan.Checksum(h.data[nodeplan.KeyPlan])
 }
 
 // applyPlan is a pass of the agent in which all instructions succeed and the probes do not pass yet.

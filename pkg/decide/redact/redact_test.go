@@ -59,7 +59,7 @@ func TestSecrets_FindsPartsOfDocuments(t *testing.T) {
 
 		"amazonec2credentialConfig-secretKey":     []byte("cloud-secret"),
 		"amazonec2credentialConfig-defaultRegion": []byte("eu-central-1"),
-		"on": []byte("true"), "username": []byte("somebody-else"),
+		"on": []byte("true"), "username": []byte("another-owner"),
 	})
 	for _, secret := range []string{"pa-ss-wo-rd", "other-pass", "a-long-token", "EFAASCBKcwggSjAgEAAoIBAQ",
 		"cloud-secret"} {
@@ -68,7 +68,7 @@ func TestSecrets_FindsPartsOfDocuments(t *testing.T) {
 		}
 	}
 	for _, harmless := range []string{"it is true", "robot-name", "eu-central-1", "https://demo.example.com",
-		"somebody-else"} {
+		"another-owner"} {
 		if got := known.Mask(harmless); got != harmless {
 			t.Errorf("%s becomes %q", harmless, got)
 		}
@@ -96,8 +96,8 @@ func TestTail_NeverSplitsASecret(t *testing.T) {
 }
 
 func TestTail_KnowsUsersWithoutAScheme(t *testing.T) {
-	if got := Tail([]byte("cannot pull from user:hunter2@reg.example.com"), 200, nil); got !=
-		"cannot pull from ***@reg.example.com" {
+	if got := Tail([]byte("cannot pull from user:hunter2@reg.example.com"), 200,
+		nil); got != "cannot pull from ***@reg.example.com" {
 		t.Errorf("got %q", got)
 	}
 }

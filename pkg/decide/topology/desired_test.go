@@ -326,8 +326,8 @@ func TestDesired_SpecForSnapshotsHasNoOperations(t *testing.T) {
 		t.Error("a requested operation counts as a change of configuration")
 	}
 	var spec provv1.ClusterSpec
-	if err := json.Unmarshal([]byte(packed.Read(t, without)), &spec); err != nil || spec.KubernetesVersion !=
-		"v1.36.2+rke2r1" {
+	if err := json.Unmarshal([]byte(packed.Read(t, without)), &spec); err != nil ||
+		spec.KubernetesVersion != "v1.36.2+rke2r1" {
 		t.Errorf("spec %+v, error %v", spec, err)
 	}
 }

@@ -100,8 +100,8 @@ func TestManagement(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"env": "prod"}, record.Labels); diff != "" {
 		t.Error(diff)
 	}
-	if record.Annotations[provv1.AdministratedAnnotation] != "true" || record.Annotations[provv1.CreatorIDAnnotation] !=
-		"u-1" ||
+	if record.Annotations[provv1.AdministratedAnnotation] != "true" ||
+		record.Annotations[provv1.CreatorIDAnnotation] != "u-1" ||
 		record.Annotations["kubectl.kubernetes.io/last-applied-configuration"] != "" ||
 		record.Annotations["drover.io/granted-references"] != "" {
 		t.Errorf("annotations %v", record.Annotations)

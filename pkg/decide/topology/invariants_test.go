@@ -170,8 +170,8 @@ func TestPrepare_WritesOnce(t *testing.T) {
 	filled := map[string]bool{}
 	for _, pool := range prepared.Spec.RKEConfig.MachinePools {
 		var spec mgmtv3.DynamicSchemaSpec
-		filled[pool.Name] = json.Unmarshal([]byte(pool.DynamicSchemaSpec), &spec) == nil && len(spec.ResourceFields) ==
-			3
+		filled[pool.Name] = json.Unmarshal([]byte(pool.DynamicSchemaSpec), &spec) == nil &&
+			len(spec.ResourceFields) == 3
 	}
 	want := map[string]bool{"a": true, "kept": false, "unreadable": true, "no-config": false, "foreign": false,
 		"no-schema": false}
@@ -300,8 +300,8 @@ func TestReferences(t *testing.T) {
 	if diff := cmp.Diff(wantKeys, topology.InfraKeys(in.Cluster)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"cattle-global-data:cc-x", "of-cluster"}, topology.Credentials(in.Cluster)); diff !=
-		"" {
+	if diff := cmp.Diff([]string{"cattle-global-data:cc-x", "of-cluster"},
+		topology.Credentials(in.Cluster)); diff != "" {
 		t.Error(diff)
 	}
 	for reference, want := range map[string][2]string{

@@ -36,8 +36,8 @@ func TestManagement_TokenOfAnImportedCluster(t *testing.T) {
 	t.Parallel()
 	in := demo(t, func(c *provv1.Cluster) { c.Spec.RKEConfig = nil })
 	tokens := find[*mgmtv3.ClusterRegistrationToken](t, topology.Management(in.Cluster, topology.Registry{}))
-	if len(tokens) != 1 || tokens[0].Name != "default-token" || tokens[0].Labels[mgmtv3.TokenPurposeLabel] !=
-		mgmtv3.TokenPurposeAgent {
+	if len(tokens) != 1 || tokens[0].Name != "default-token" ||
+		tokens[0].Labels[mgmtv3.TokenPurposeLabel] != mgmtv3.TokenPurposeAgent {
 		t.Errorf("tokens %+v", tokens)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // RolesOf returns the server roles in the labels of a machine or of a machine template.
 func RolesOf(labels map[string]string) Servers {
-	return Servers{Etcd: labels[rkev1.EtcdRoleLabel] == roleMarked, ControlPlane: labels[rkev1.ControlPlaneRoleLabel] ==
-		roleMarked}
+	return Servers{Etcd: labels[rkev1.EtcdRoleLabel] == roleMarked,
+		ControlPlane: labels[rkev1.ControlPlaneRoleLabel] == roleMarked}
 }
 
 // ChangesRoles reports whether a MachineDeployment's pool was edited to have other server roles than its machines.

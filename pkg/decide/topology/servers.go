@@ -32,8 +32,8 @@ func PooledServers(cluster *provv1.Cluster) Servers {
 // LacksServers reports whether a cluster's pools alone do not make a working cluster. A cluster without pools consists
 // of machines that register themselves, and lacks nothing before they do.
 func LacksServers(cluster *provv1.Cluster) bool {
-	return cluster.Spec.RKEConfig != nil && len(pools(cluster)) > 0 && PooledServers(cluster) !=
-		Servers{Etcd: true, ControlPlane: true}
+	return cluster.Spec.RKEConfig != nil && len(pools(cluster)) > 0 &&
+		PooledServers(cluster) != Servers{Etcd: true, ControlPlane: true}
 }
 
 // CountsRegistered reports whether machines without a pool affect a cluster's objects. They may be its servers. They

@@ -337,8 +337,8 @@ func (d *Dynamic) start(ctx context.Context, workers int) error {
 	return nil
 }
 
-func (d *Dynamic) onCRD(key string, crd *apiextensionsv1.CustomResourceDefinition) (
-	*apiextensionsv1.CustomResourceDefinition, error) {
+func (d *Dynamic) onCRD(key string,
+	crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if crd == nil || crd.DeletionTimestamp != nil {

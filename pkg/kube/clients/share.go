@@ -101,8 +101,8 @@ func (b *borrowed) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 	return b.remember(b.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period))
 }
 
-func (b *borrowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (
-	cache.ResourceEventHandlerRegistration, error) {
+func (b *borrowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler,
+	options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	return b.remember(b.SharedIndexInformer.AddEventHandlerWithOptions(handler, options))
 }
 

@@ -256,8 +256,8 @@ func hooksOf(request string) []string {
 
 // RequestUncordon asks the drainer to end a drain, if it has not ended yet.
 func (p *Plans) RequestUncordon(found *corev1.Secret, e planner.RequestUncordon) (*corev1.Secret, error) {
-	if found.Annotations[rkev1.DrainAnnotation] != e.Options || found.Annotations[rkev1.UncordonAnnotation] ==
-		e.Options {
+	if found.Annotations[rkev1.DrainAnnotation] != e.Options ||
+		found.Annotations[rkev1.UncordonAnnotation] == e.Options {
 		return found, nil
 	}
 	return p.change(found, "request the end of the drain of machine "+e.Machine, func(update *corev1.Secret) {

@@ -208,8 +208,8 @@ func TestPlans_PublishJoinURL(t *testing.T) {
 	if err != nil || stored.Annotations["rke.cattle.io/join-url"] != "https://1.2.3.4:6443" {
 		t.Fatalf("secret %v, error %v", stored, err)
 	}
-	if again, err := p.PublishJoinURL(stored, planner.PublishJoinURL{JoinURL: "https://1.2.3.4:6443"}); again !=
-		stored || err != nil || a.writes != 1 {
+	if again, err := p.PublishJoinURL(stored,
+		planner.PublishJoinURL{JoinURL: "https://1.2.3.4:6443"}); again != stored || err != nil || a.writes != 1 {
 		t.Errorf("%d writes, error %v", a.writes, err)
 	}
 }

@@ -173,8 +173,8 @@ func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
 		changes := w.stage.Changes()
 		must(t, w.secrets.Delete(namespace, "there", nil))
 		deleted := w.get("there")
-		if w.stage.Changes() != changes || deleted.DeletionTimestamp == nil || deleted.ResourceVersion ==
-			held.ResourceVersion {
+		if w.stage.Changes() != changes || deleted.DeletionTimestamp == nil ||
+			deleted.ResourceVersion == held.ResourceVersion {
 			t.Errorf("%d changes, want %d: %+v", w.stage.Changes(), changes, deleted.ObjectMeta)
 		}
 		deleted.DeletionTimestamp, deleted.Labels = nil, map[string]string{"l": "v"}

@@ -71,8 +71,8 @@ func holderOf(ctx context.Context, client kubernetes.Interface, namespace, name 
 // held reports whether a lease has a holder and has not expired.
 func held(lease *coordinationv1.Lease, now time.Time) bool {
 	spec := lease.Spec
-	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds ==
-		nil {
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil ||
+		spec.LeaseDurationSeconds == nil {
 		return false
 	}
 	return now.Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds)*time.Second + clocks))

@@ -57,8 +57,8 @@ func delivery(l *list, before, after *corev1.Secret) {
 func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, before, after map[string]string) {
 	was, is := before[rkev1.DrainAnnotation], after[rkev1.DrainAnnotation]
 	done := func(annotations map[string]string) bool {
-		return annotations[rkev1.DrainDoneAnnotation] != "" && annotations[rkev1.DrainDoneAnnotation] ==
-			annotations[rkev1.DrainAnnotation]
+		return annotations[rkev1.DrainDoneAnnotation] != "" &&
+			annotations[rkev1.DrainDoneAnnotation] == annotations[rkev1.DrainAnnotation]
 	}
 	switch {
 	case is != "" && is != was:

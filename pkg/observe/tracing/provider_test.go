@@ -15,8 +15,8 @@ type receiver struct {
 	got chan *collector.ExportTraceServiceRequest
 }
 
-func (r *receiver) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (
-	*collector.ExportTraceServiceResponse, error) {
+func (r *receiver) Export(_ context.Context,
+	request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	r.got <- request
 	return &collector.ExportTraceServiceResponse{}, nil
 }

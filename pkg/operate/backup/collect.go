@@ -161,8 +161,8 @@ func (o CollectOptions) learn(w *world) {
 	}
 }
 
-func (o CollectOptions) namespacesOf(ctx context.Context, objects []*unstructured.Unstructured) (
-	[]*unstructured.Unstructured, error) {
+func (o CollectOptions) namespacesOf(ctx context.Context,
+	objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var names []string
 	for _, object := range objects {
 		if namespace := object.GetNamespace(); namespace != "" && !slices.Contains(names, namespace) {
@@ -198,8 +198,8 @@ func resourceOf(crd *unstructured.Unstructured) schema.GroupVersionResource {
 }
 
 // list reads all objects of a kind. A kind that is not served has no objects.
-func list(ctx context.Context, client dynamic.Interface, kind schema.GroupVersionResource) (
-	[]*unstructured.Unstructured, error) {
+func list(ctx context.Context, client dynamic.Interface,
+	kind schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	options := metav1.ListOptions{Limit: pageSize}
 	for {

@@ -106,8 +106,8 @@ func TestFieldPath_NamesFieldsLikeTheServer(t *testing.T) {
 	}) {
 		got = append(got, fieldPath(path))
 	}
-	if diff := cmp.Diff([]string{"metadata.annotations[a.b/c]", "metadata.labels", "spec.list", "spec.x"}, got); diff !=
-		"" {
+	if diff := cmp.Diff([]string{"metadata.annotations[a.b/c]", "metadata.labels", "spec.list", "spec.x"},
+		got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -94,8 +94,8 @@ func (g *gatherer) drivers() error {
 func driverKinds(pools []provv1.RKEMachinePool) map[string]bool {
 	bases := map[string]bool{}
 	for _, pool := range pools {
-		if pool.NodeConfig == nil || pool.NodeConfig.APIVersion != "" && pool.NodeConfig.GroupVersionKind().Group !=
-			driverschema.ConfigGroup {
+		if pool.NodeConfig == nil || pool.NodeConfig.APIVersion != "" &&
+			pool.NodeConfig.GroupVersionKind().Group != driverschema.ConfigGroup {
 			continue
 		}
 		if base, ok := strings.CutSuffix(pool.NodeConfig.Kind, configSuffix); ok && base != "" {

@@ -264,8 +264,8 @@ func TestCompute_ReportsProblemsPerMachine(t *testing.T) {
 	r := w.preview(t, func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.AdditionalManifest = strings.Repeat("x", planner.MaxPlanSize)
 	}, nil)
-	if r.Problems() != 3 || len(r.Machines[0].Causes) != 1 || r.Machines[0].Causes[0].Field !=
-		"spec.rkeConfig.additionalManifest" {
+	if r.Problems() != 3 || len(r.Machines[0].Causes) != 1 ||
+		r.Machines[0].Causes[0].Field != "spec.rkeConfig.additionalManifest" {
 		t.Errorf("machines %+v", r.Machines)
 	}
 }

@@ -106,8 +106,8 @@ func file(path, format string) func(*plan.NodePlan, string) {
 func spec(path string, value func(s string) any) func(string) []*unstructured.Unstructured {
 	return func(s string) []*unstructured.Unstructured {
 		content := tree{}
-		if err := unstructured.SetNestedField(content, value(s), strings.Split("spec.rkeConfig."+path, ".")...); err !=
-			nil {
+		if err := unstructured.SetNestedField(content, value(s),
+			strings.Split("spec.rkeConfig."+path, ".")...); err != nil {
 			panic(err)
 		}
 		cluster := object("provisioning.cattle.io/v1", "Cluster", "demo", content)

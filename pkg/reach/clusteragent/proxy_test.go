@@ -395,8 +395,8 @@ func TestProxy_UpgradedConnectionsAreNotBuffered(t *testing.T) {
 				}
 			}
 			got := api.last(t)
-			if got.ProtoMajor != 1 || got.Header.Get("Upgrade") != protocol || got.Header.Get("Authorization") !=
-				"Bearer "+account {
+			if got.ProtoMajor != 1 || got.Header.Get("Upgrade") != protocol ||
+				got.Header.Get("Authorization") != "Bearer "+account {
 				t.Errorf("the request uses %s and %v", got.Proto, got.Header)
 			}
 			conn.Close()

@@ -188,8 +188,8 @@ func TestAuthenticate_RefusesAnonymousCallers(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/k8s/clusters/c-m-a/version", nil)
 			r.Header = headersOf(test.headers)
 			sent, answer := carried(w, p, r)
-			if sent != nil || answer.Code != http.StatusUnauthorized || answer.Header().Get("WWW-Authenticate") !=
-				`Bearer realm="drover"` {
+			if sent != nil || answer.Code != http.StatusUnauthorized ||
+				answer.Header().Get("WWW-Authenticate") != `Bearer realm="drover"` {
 				t.Errorf("answer %d %v, forwarded %v", answer.Code, answer.Header(), sent != nil)
 			}
 		})
@@ -324,8 +324,8 @@ func TestAuthenticate_TheEmbeddingProgramReplacesIt(t *testing.T) {
 	w.cluster("a", whoami("a"))
 	w.options.Authenticator = hostUsers{}
 	server := w.proxy()
-	if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version", token); answer.StatusCode !=
-		http.StatusUnauthorized {
+	if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version",
+		token); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a token that the embedding program does not know is answered with %d", answer.StatusCode)
 	}
 	got := sees(t, server, http.MethodGet, "/k8s/clusters/c-m-a/version", "", "X-Host-User: joe")

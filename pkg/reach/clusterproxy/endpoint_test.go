@@ -219,8 +219,8 @@ func TestEndpointTokens_Refusals(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("each of these requests is logged: %s", log)
 	}
-	if answer, _ := ask(t, server, http.MethodGet, EndpointTokensPrefix+demo, jane); answer.StatusCode !=
-		http.StatusMethodNotAllowed {
+	if answer, _ := ask(t, server, http.MethodGet, EndpointTokensPrefix+demo,
+		jane); answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET is answered with %d", answer.StatusCode)
 	}
 }
@@ -235,8 +235,8 @@ func TestEndpointTokens_GiveNoAccessToDrover(t *testing.T) {
 	token := issued(t, code, body).Token
 	w.users[token] = authenticationv1.UserInfo{Username: "jane"} // even if the management cluster accepts such tokens
 	w.reviewed = nil
-	if answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", token); answer.StatusCode !=
-		http.StatusUnauthorized || len(w.reviewed) > 0 {
+	if answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version",
+		token); answer.StatusCode != http.StatusUnauthorized || len(w.reviewed) > 0 {
 		t.Errorf("answered with %d: %s; occurs %d times", answer.StatusCode, body, len(w.reviewed))
 	}
 }

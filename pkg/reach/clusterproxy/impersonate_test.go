@@ -383,8 +383,8 @@ func TestReview_HasAUniqueKey(t *testing.T) {
 			t.Fatalf("two extras have the key of %q", name)
 		}
 	}
-	if other := (Identity{Groups: []string{}, Extra: map[string][]string{}}); (review{}).key(other) !=
-		(review{}).key(Identity{}) {
+	if other := (Identity{Groups: []string{},
+		Extra: map[string][]string{}}); (review{}).key(other) != (review{}).key(Identity{}) {
 		t.Error("an empty value and a missing value have different keys")
 	}
 }

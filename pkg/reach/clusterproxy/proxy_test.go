@@ -115,8 +115,8 @@ func TestProxy_Refusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			answer, body := ask(t, server, test.method, test.target, test.token, test.headers...)
 			status := statusOf(t, answer, body)
-			if answer.StatusCode != test.code || status.Message != test.message || answer.Header.Get("Retry-After") !=
-				test.retryAfter {
+			if answer.StatusCode != test.code || status.Message != test.message ||
+				answer.Header.Get("Retry-After") != test.retryAfter {
 				t.Errorf("got %d %q, Retry-After %q", answer.StatusCode, status.Message,
 					answer.Header.Get("Retry-After"))
 			}

@@ -173,8 +173,8 @@ func TestUpgrade_BytesPassBothWays(t *testing.T) {
 			w.options.RequestTimeout = 50 * time.Millisecond
 			server := w.proxy()
 			conn, answer, buffered := upgraded(t, server, head)
-			if answer.StatusCode != 101 || answer.Header.Get("X-User") != "jane" || answer.Header.Get("Set-Cookie") !=
-				"" {
+			if answer.StatusCode != 101 || answer.Header.Get("X-User") != "jane" ||
+				answer.Header.Get("Set-Cookie") != "" {
 				t.Fatalf("answer %d %v", answer.StatusCode, answer.Header)
 			}
 			if name == "WebSocket" && answer.Header.Get("X-Protocols") != "v5.channel.k8s.io" {
@@ -407,8 +407,8 @@ func TestProxy_TooManyAtOnce(t *testing.T) {
 	}
 	// The client may have the complete answer before the slot is free.
 	for ended := time.Now().Add(soon); ; {
-		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token); answer.StatusCode ==
-			200 {
+		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods",
+			token); answer.StatusCode == 200 {
 			return
 		} else if time.Now().After(ended) {
 			t.Fatalf("afterwards: %d", answer.StatusCode)

@@ -102,8 +102,8 @@ func TokenIndexer(secret *corev1.Secret) ([]string, error) {
 // machineOf returns the Cluster of a machine's principal.
 func machineOf(principal string) (types.NamespacedName, bool) {
 	parts := strings.Split(strings.TrimPrefix(principal, "system://provisioning/"), "/")
-	if len(parts) != 2 || parts[0] == "" || parts[1] == "" || naming.ProvisioningPrincipal(parts[0], parts[1]) !=
-		principal {
+	if len(parts) != 2 || parts[0] == "" || parts[1] == "" ||
+		naming.ProvisioningPrincipal(parts[0], parts[1]) != principal {
 		return types.NamespacedName{}, false
 	}
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, true

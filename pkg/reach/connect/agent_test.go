@@ -208,12 +208,12 @@ func TestConnectAgent_FirstIdentityIsPermanent(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()
 	server, client := w.serve()
-	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode !=
-		http.StatusOK {
+	if response, body := ask(t, server, client, http.MethodGet, agentPath,
+		hello()); response.StatusCode != http.StatusOK {
 		t.Fatalf("status %d, %s", response.StatusCode, body)
 	}
 	w.bound("m", someID)
-	response, body := ask(t, server, client, http.MethodGet, agentPath, with(hello(), idHeader, "somebody-else"))
+	response, body := ask(t, server, client, http.MethodGet, agentPath, with(hello(), idHeader, "another-owner"))
 	if response.StatusCode != http.StatusConflict || !strings.Contains(body, "another identity") ||
 		!strings.Contains(body, rkev1.MachineIDLabel) {
 		t.Errorf("another identity is answered with %d, %q", response.StatusCode, body)
@@ -225,7 +225,7 @@ func TestConnectAgent_FirstIdentityIsPermanent(t *testing.T) {
 	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).Return(&clusterv1.Machine{}, nil)
 	w.expectUse()
 	if response, body := ask(t, server, client, http.MethodGet, agentPath,
-		with(hello(), idHeader, "somebody-else")); response.StatusCode != http.StatusOK {
+		with(hello(), idHeader, "another-owner")); response.StatusCode != http.StatusOK {
 		t.Errorf("without the label: status %d, %s", response.StatusCode, body)
 	}
 }
@@ -257,8 +257,8 @@ func TestConnectAgent_IdentityOfAnotherMachine(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.expectIntroduction()
-			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode !=
-				http.StatusOK {
+			if response, body := ask(t, server, client, http.MethodGet, agentPath,
+				hello()); response.StatusCode != http.StatusOK {
 				t.Errorf("after its deletion: status %d, %s", response.StatusCode, body)
 			}
 		})
@@ -276,8 +276,8 @@ func TestConnectAgent_MachinesOfOneDisk(t *testing.T) {
 		headers map[string]string
 		want    int
 	}{{hello(), http.StatusOK}, {twin, http.StatusConflict}} {
-		if response, body := ask(t, server, client, http.MethodGet, agentPath, c.headers); response.StatusCode !=
-			c.want {
+		if response, body := ask(t, server, client, http.MethodGet, agentPath,
+			c.headers); response.StatusCode != c.want {
 			t.Errorf("status %d, %s; want %d", response.StatusCode, body, c.want)
 		}
 	}
@@ -356,8 +356,8 @@ func TestConnectAgent_SameIdentityMayReconnect(t *testing.T) {
 				w.expectUse()
 			}
 			server, client := w.serve()
-			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode !=
-				http.StatusOK {
+			if response, body := ask(t, server, client, http.MethodGet, agentPath,
+				hello()); response.StatusCode != http.StatusOK {
 				t.Errorf("status %d, %s", response.StatusCode, body)
 			}
 		})
@@ -386,8 +386,8 @@ func TestConnectAgent_CreatesThePlanTokenAndWaits(t *testing.T) {
 		}
 		got := s.DeepCopy()
 		got.OwnerReferences = nil
-		if diff := cmp.Diff(want, got); diff != "" || len(s.OwnerReferences) != 1 || s.OwnerReferences[0].UID !=
-			"b-machine-plan-uid" {
+		if diff := cmp.Diff(want, got); diff != "" || len(s.OwnerReferences) != 1 ||
+			s.OwnerReferences[0].UID != "b-machine-plan-uid" {
 			t.Errorf("owners %v (-want +got):\n%s", s.OwnerReferences, diff)
 		}
 		// The token controller fills it a little later.
@@ -395,8 +395,8 @@ func TestConnectAgent_CreatesThePlanTokenAndWaits(t *testing.T) {
 		return s, nil
 	})
 	server, client := w.serve()
-	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode !=
-		http.StatusOK || !strings.Contains(body, planJWT) {
+	if response, body := ask(t, server, client, http.MethodGet, agentPath,
+		hello()); response.StatusCode != http.StatusOK || !strings.Contains(body, planJWT) {
 		t.Errorf("status %d, %s", response.StatusCode, body)
 	}
 }

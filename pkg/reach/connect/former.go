@@ -138,8 +138,8 @@ func (s *server) accountOf(bootstrap *rkev1.RKEBootstrap) (*corev1.ServiceAccoun
 		return nil, fmt.Errorf("read from cache: %w", err)
 	}
 	labels := account.Labels
-	if labels[rkev1.ServiceAccountRoleLabel] != rkev1.ServiceAccountRolePlan || labels[rkev1.PlanSecretNameLabel] !=
-		name || account.DeletionTimestamp != nil {
+	if labels[rkev1.ServiceAccountRoleLabel] != rkev1.ServiceAccountRolePlan ||
+		labels[rkev1.PlanSecretNameLabel] != name || account.DeletionTimestamp != nil {
 		return nil, errUnknown
 	}
 	owner, machine, err := s.ownersOf(account)

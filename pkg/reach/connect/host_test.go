@@ -229,8 +229,8 @@ func TestConnectAgent_AHostChangesItsRequest(t *testing.T) {
 	})
 	w.options.Wait = 300 * 1e6
 	server, client := w.serve()
-	if response, body := ask(t, server, client, http.MethodGet, agentPath, hostHeaders()); response.StatusCode !=
-		http.StatusServiceUnavailable {
+	if response, body := ask(t, server, client, http.MethodGet, agentPath,
+		hostHeaders()); response.StatusCode != http.StatusServiceUnavailable {
 		t.Fatalf("status %d: %s", response.StatusCode, body)
 	}
 	left := w.requests()[0].DeepCopy()
@@ -248,13 +248,13 @@ func TestConnectAgent_AKnownHostMayHaveInvalidFlags(t *testing.T) {
 	w.withHosts(w.becomes)
 	server, client := w.serve()
 	worse := with(hostHeaders(), "X-Cattle-Labels", "a b=c")
-	if response, body := ask(t, server, client, http.MethodGet, agentPath, worse); response.StatusCode !=
-		http.StatusBadRequest {
+	if response, body := ask(t, server, client, http.MethodGet, agentPath,
+		worse); response.StatusCode != http.StatusBadRequest {
 		t.Errorf("unknown: status %d: %s", response.StatusCode, body)
 	}
 	for _, headers := range []map[string]string{hostHeaders(), worse} {
-		if response, body := ask(t, server, client, http.MethodGet, agentPath, headers); response.StatusCode !=
-			http.StatusOK {
+		if response, body := ask(t, server, client, http.MethodGet, agentPath,
+			headers); response.StatusCode != http.StatusOK {
 			t.Errorf("status %d: %s", response.StatusCode, body)
 		}
 	}

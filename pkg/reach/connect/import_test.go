@@ -176,8 +176,8 @@ func TestImport(t *testing.T) {
 			}
 		})
 	}
-	if got, _ := ask(t, server, client, http.MethodPost, importPrefix+"agent-now_c-m-1.yaml", nil); got.StatusCode !=
-		http.StatusMethodNotAllowed {
+	if got, _ := ask(t, server, client, http.MethodPost, importPrefix+"agent-now_c-m-1.yaml",
+		nil); got.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST: status %d", got.StatusCode)
 	}
 	if len(w.reached()) > 0 {
@@ -198,13 +198,13 @@ func TestImport_NotYet(t *testing.T) {
 	w.options.Agent = &AgentManifests{Clusters: management{},
 		Source: clustermanifest.Source{Image: "drover-io/drover:v1"}}
 	server, client := w.serve()
-	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode !=
-		http.StatusServiceUnavailable {
+	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml",
+		nil); got.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("status %d", got.StatusCode)
 	}
 	synced = true
-	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode !=
-		http.StatusBadRequest {
+	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml",
+		nil); got.StatusCode != http.StatusBadRequest {
 		t.Errorf("status %d", got.StatusCode)
 	}
 	if len(w.reached()) > 0 {
@@ -215,8 +215,8 @@ func TestImport_NotYet(t *testing.T) {
 func TestImport_NotServed(t *testing.T) {
 	w := newWorld(t)
 	server, client := w.serve()
-	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode !=
-		http.StatusNotFound || len(w.reached()) > 0 {
+	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml",
+		nil); got.StatusCode != http.StatusNotFound || len(w.reached()) > 0 {
 		t.Errorf("status %d", got.StatusCode)
 	}
 }

@@ -140,8 +140,8 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%q: status %d, body %s", name, got.Code, got.Body)
 		}
 	}
-	if got := record(handler, newRequest(t, http.MethodPost, assetsPrefix+ownAgent())); got.Code !=
-		http.StatusMethodNotAllowed {
+	if got := record(handler, newRequest(t, http.MethodPost,
+		assetsPrefix+ownAgent())); got.Code != http.StatusMethodNotAllowed {
 		t.Errorf("post: status %d", got.Code)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "assets", ownAgent()), []byte("upstream's agent"), 0o600); err != nil {

@@ -87,8 +87,8 @@ func Harmless(kubeconfig []byte) error {
 			return errors.New("it would run a program")
 		case user.ClientCertificate+user.ClientKey+user.TokenFile != "":
 			return errors.New("it would read files: use client-certificate-data and client-key-data, or token")
-		case user.Impersonate+user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) >
-			0:
+		case user.Impersonate+user.ImpersonateUID != "" ||
+			len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0:
 			return errors.New("it would impersonate a user")
 		}
 	}

@@ -176,8 +176,8 @@ func TestUpgrade_ASlowReaderBlocksNoOtherStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := io.Copy(io.Discard, io.LimitReader(upgradeAt(t, t.Context(), transport, "/flood"), 20<<20)); err !=
-		nil || n != 20<<20 {
+	if n, err := io.Copy(io.Discard, io.LimitReader(upgradeAt(t, t.Context(), transport, "/flood"),
+		20<<20)); err != nil || n != 20<<20 {
 		t.Errorf("the reader gets %d bytes and error %v", n, err)
 	}
 	if got := get(t, transport, "/small"); !strings.Contains(got, "one") {

@@ -58,8 +58,8 @@ func (c *Core) cluster(ctx context.Context, cluster *clusterv1.Cluster) error {
 
 // adopt makes the cluster the controller owner of the object that it refers to. It returns nil while the object does
 // not exist.
-func (c *Core) adopt(ctx context.Context, cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference) (
-	*unstructured.Unstructured, error) {
+func (c *Core) adopt(ctx context.Context, cluster *clusterv1.Cluster,
+	ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	u := c.get(kindOf(ref), cluster.Namespace, ref.Name)
 	if u == nil {
 		return nil, nil

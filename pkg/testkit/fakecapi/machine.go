@@ -39,8 +39,8 @@ func (c *Core) machine(ctx context.Context, machine *clusterv1.Machine) error {
 }
 
 // half adopts the bootstrap configuration or the infrastructure of a machine. It returns nil while that does not exist.
-func (c *Core) half(ctx context.Context, machine *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference) (
-	*unstructured.Unstructured, error) {
+func (c *Core) half(ctx context.Context, machine *clusterv1.Machine,
+	ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	u := c.get(kindOf(ref), machine.Namespace, ref.Name)
 	if u == nil {
 		return nil, nil

@@ -121,8 +121,8 @@ func TestCustomResource_SchemaStatusAndGeneration(t *testing.T) {
 	check(t, unstructured.SetNestedField(withStatus.Object, int64(5), "spec", "cows"))
 	updated, err := w.farms.Update(ctx, withStatus, metav1.UpdateOptions{})
 	check(t, err)
-	if milk, _, _ := unstructured.NestedInt64(updated.Object, "status", "milk"); milk != 3 || updated.GetGeneration() !=
-		2 {
+	if milk, _, _ := unstructured.NestedInt64(updated.Object, "status", "milk"); milk != 3 ||
+		updated.GetGeneration() != 2 {
 		t.Errorf("an update must not reach the status and must raise the generation: %v", updated)
 	}
 	before := w.Changes()
@@ -177,8 +177,8 @@ func TestPatches(t *testing.T) {
 			}
 		})
 	}
-	if _, err := w.farms.Patch(ctx, "x", types.StrategicMergePatchType, []byte(`{}`), metav1.PatchOptions{}); err ==
-		nil {
+	if _, err := w.farms.Patch(ctx, "x", types.StrategicMergePatchType, []byte(`{}`),
+		metav1.PatchOptions{}); err == nil {
 		t.Error("custom resources have no strategic patches")
 	}
 }
@@ -215,8 +215,8 @@ func TestDeletion_FinalizersAndOwners(t *testing.T) {
 	held.SetFinalizers(nil)
 	_, err = w.farms.Update(ctx, held, metav1.UpdateOptions{})
 	check(t, err)
-	if _, err := w.farms.Get(ctx, "owner", metav1.GetOptions{}); !apierrors.IsNotFound(err) || names(w, "ConfigMap") !=
-		"free" {
+	if _, err := w.farms.Get(ctx, "owner", metav1.GetOptions{}); !apierrors.IsNotFound(err) ||
+		names(w, "ConfigMap") != "free" {
 		t.Errorf("without a finalizer both must be deleted: %v, %s", err, names(w, "ConfigMap"))
 	}
 }

@@ -100,8 +100,8 @@ func complete(object *unstructured.Unstructured) error {
 }
 
 // Create creates the objects and adapts references between them to the new UIDs. It returns the created objects.
-func Create(ctx context.Context, client dynamic.Interface, objects []*unstructured.Unstructured) (
-	[]*unstructured.Unstructured, error) {
+func Create(ctx context.Context, client dynamic.Interface,
+	objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	uids := map[string]string{}
 	var out []*unstructured.Unstructured
 	for _, object := range objects {
@@ -129,8 +129,8 @@ func Create(ctx context.Context, client dynamic.Interface, objects []*unstructur
 	return out, nil
 }
 
-func create(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) (
-	*unstructured.Unstructured, error) {
+func create(ctx context.Context, client dynamic.Interface,
+	object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	gvk := object.GroupVersionKind()
 	resource := client.Resource(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")).Namespace(
 		object.GetNamespace())

@@ -99,8 +99,8 @@ func TestCluster_IsCreatedAndSettles(t *testing.T) {
 		if _, err := s.api.Get(infra); err != nil {
 			t.Fatal(err)
 		}
-		if p := infra.Status.Initialization.Provisioned; p == nil || !*p || infra.Spec.ControlPlaneEndpoint.Host !=
-			"localhost" {
+		if p := infra.Status.Initialization.Provisioned; p == nil || !*p ||
+			infra.Spec.ControlPlaneEndpoint.Host != "localhost" {
 			t.Errorf("RKECluster %+v %+v", infra.Spec, infra.Status)
 		}
 		const budget = 21 // writes of this layer for a cluster of two pools

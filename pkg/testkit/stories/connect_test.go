@@ -114,8 +114,8 @@ func TestCluster_BecomesReadyWhenItsAPIAnswers(t *testing.T) {
 			len(secret.OwnerReferences) != 1 {
 			t.Errorf("secret %+v %s", secret.ObjectMeta, secret.Type)
 		}
-		if got := conditions.Get(s.read().Status.Conditions, "Reconciling"); got.Message !=
-			"Waiting for the API server of the cluster to answer the management plane" {
+		if got := conditions.Get(s.read().Status.Conditions,
+			"Reconciling"); got.Message != "Waiting for the API server of the cluster to answer the management plane" {
 			t.Errorf("condition %+v", got)
 		}
 		if s.read().Status.Ready || conditions.IsTrue(s.management().Status.Conditions, "Connected") {

@@ -58,8 +58,8 @@ func TestCluster_RefusedByClusterAPIAndThenDeletedWhereverTheProcessIsKilled(t *
 	retell(t, 4, func(s *story) {
 		s.t.Helper()
 		s.api.Intercept(func(r memkube.Request) error {
-			if strings.HasPrefix(r.Agent, agent) && r.Verb == "create" && r.Resource.GroupResource() ==
-				clustersGVR.GroupResource() {
+			if strings.HasPrefix(r.Agent, agent) && r.Verb == "create" &&
+				r.Resource.GroupResource() == clustersGVR.GroupResource() {
 				return apierrors.NewForbidden(r.Resource.GroupResource(), "demo", errors.New("no more clusters today"))
 			}
 			return nil

@@ -262,8 +262,8 @@ func decode(t *testing.T, data []byte) map[string]any {
 		t.Fatal(err)
 	}
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"Case","case":` + string(asJSON) + `}`)); err !=
-		nil {
+	if err := object.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"Case","case":` + string(asJSON) +
+		`}`)); err != nil {
 		t.Fatal(err)
 	}
 	return object.Object["case"].(map[string]any)

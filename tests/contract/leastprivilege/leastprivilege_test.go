@@ -109,8 +109,8 @@ func (in *installation) ping(t *testing.T, st *stage.Stage, port string) {
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(authority.Data[corev1.TLSCertKey])
-	if code := asStranger(t, trusted, "https://127.0.0.1:"+port+"/k8s/clusters/c-m-12345678/version"); code !=
-		http.StatusUnauthorized {
+	if code := asStranger(t, trusted, "https://127.0.0.1:"+port+
+		"/k8s/clusters/c-m-12345678/version"); code != http.StatusUnauthorized {
 		t.Errorf("a request of a stranger for a cluster gets %d", code)
 	}
 }

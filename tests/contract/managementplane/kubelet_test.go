@@ -69,8 +69,8 @@ func testSecretVolume(t *testing.T, c cluster) {
 		corev1.PodSucceeded || logs != want {
 		t.Errorf("phase %s, log %q; want Succeeded, %q", pod.Status.Phase, logs, want)
 	}
-	if left, _ := filepath.Glob(filepath.Join(c.dir, "kubelet", "pods", string(pod.UID), "volumes", "*")); len(left) >
-		0 {
+	if left, _ := filepath.Glob(filepath.Join(c.dir, "kubelet", "pods", string(pod.UID), "volumes",
+		"*")); len(left) > 0 {
 		t.Errorf("volumes of a finished pod still exist on disk: %v", left)
 	}
 }

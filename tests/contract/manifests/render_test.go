@@ -194,8 +194,8 @@ var (
 func masked(t *testing.T, c client.Client, plan *corev1.Secret, cluster, text string) string {
 	t.Helper()
 	state := &corev1.Secret{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: cluster + "-rke-state"}, state); err !=
-		nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: cluster + "-rke-state"},
+		state); err != nil {
 		t.Fatal(err)
 	}
 	machine := &clusterv1.Machine{}

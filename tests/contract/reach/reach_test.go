@@ -348,8 +348,8 @@ func (w *world) useAsAdministrator(kubeconfig string) {
 	w.kubectlOK(kubeconfig, "", "-n", "work", "wait", "--for=condition=Ready", "pod/p", "--timeout=50s")
 	for _, websockets := range []string{"true", "false"} {
 		w.Setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets)
-		if out := w.kubectlOK(kubeconfig, "to be echoed", "-n", "work", "exec", "-i", "p", "--", "cat"); out !=
-			"to be echoed" {
+		if out := w.kubectlOK(kubeconfig, "to be echoed", "-n", "work", "exec", "-i", "p", "--",
+			"cat"); out != "to be echoed" {
 			w.Errorf("exec (WebSocket %s) answers %q", websockets, out)
 		}
 	}

@@ -137,8 +137,8 @@ func Dial(all ...*Replica) func(ctx context.Context, address string) (net.Conn, 
 	return func(ctx context.Context, _ string) (conn net.Conn, err error) {
 		first := turn.Add(1)
 		for i := range uint64(len(all)) {
-			if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", all[(first+i)%uint64(len(all))].Address); err ==
-				nil {
+			if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp",
+				all[(first+i)%uint64(len(all))].Address); err == nil {
 				return conn, nil
 			}
 		}

@@ -97,8 +97,8 @@ func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMac
 // have the same name.
 func (st *Stage) Namespace(name string) {
 	st.t.Helper()
-	if err := st.Client.Create(st.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err !=
-		nil {
+	if err := st.Client.Create(st.t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		st.t.Fatal(err)
 	}
 }
@@ -127,8 +127,8 @@ func (st *Stage) Edit(namespace, name string, change func(*provv1.Cluster)) {
 	st.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cluster := &provv1.Cluster{}
-		if err := st.Client.Get(st.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster); err !=
-			nil {
+		if err := st.Client.Get(st.t.Context(), client.ObjectKey{Namespace: namespace, Name: name},
+			cluster); err != nil {
 			return err
 		}
 		change(cluster)

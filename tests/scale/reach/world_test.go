@@ -250,8 +250,8 @@ func (w *world) users(id string) {
 	})
 	for name, config := range map[string]*rest.Config{"the API server": w.direct, "the tunnel": w.tunnel} {
 		w.await(30*time.Second, func() (string, error) { // roles take effect with a delay
-			if _, err := w.client(config).CoreV1().ConfigMaps(small).List(w.Context(), metav1.ListOptions{}); err !=
-				nil {
+			if _, err := w.client(config).CoreV1().ConfigMaps(small).List(w.Context(),
+				metav1.ListOptions{}); err != nil {
 				return "", fmt.Errorf("request from %s: %w", name, err)
 			}
 			return "", nil

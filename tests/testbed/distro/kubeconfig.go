@@ -45,8 +45,8 @@ func writeServerKubeconfigs(l Layout) error {
 		"admin": "client-admin", "controller": "client-controller", "scheduler": "client-scheduler",
 		"supervisor": "client-supervisor",
 	} {
-		if err := writeKubeconfig(l.cred(file+".kubeconfig"), inner, l.tls("server-ca.crt"), l.tls(cert), false); err !=
-			nil {
+		if err := writeKubeconfig(l.cred(file+".kubeconfig"), inner, l.tls("server-ca.crt"), l.tls(cert),
+			false); err != nil {
 			return err
 		}
 	}

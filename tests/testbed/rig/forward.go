@@ -45,8 +45,8 @@ func (r *Rig) Forward(ctx context.Context, cluster string) (*Forwarded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
-	if f.ManagementKubeconfig, f.Management, err = f.open(ctx, r.managementContext(), managementPort, data); err !=
-		nil {
+	if f.ManagementKubeconfig, f.Management, err = f.open(ctx, r.managementContext(), managementPort,
+		data); err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -77,8 +77,8 @@ func TestFailures_OutliveTheirPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.noteFailures(t.Context())
-	if got, want := f.failures(), "1 pods failed; the output of the last one:\npod first (Failed):\nfake logs\n"; got !=
-		want {
+	if got, want := f.failures(),
+		"1 pods failed; the output of the last one:\npod first (Failed):\nfake logs\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -112,8 +112,8 @@ func (n Node) removeComponentCertificates(have plan.NodePlan, services []string,
 	}{{"controller-manager", "rm-kcm", distro.ControllerManager()}, {"scheduler", "rm-ks", distro.Scheduler()}} {
 		args := listOf(config[c.component.ArgKey])
 		dir := argValue(args, "cert-dir")
-		if len(services) > 0 && !slices.Contains(services, c.service) || dir == "" || argValue(args, "tls-cert-file") !=
-			"" {
+		if len(services) > 0 && !slices.Contains(services, c.service) || dir == "" ||
+			argValue(args, "tls-cert-file") != "" {
 			continue
 		}
 		remove := func(what, file string) {

@@ -95,8 +95,8 @@ func (m member) handler() http.Handler {
 	})
 }
 
-// An address without a listener.
-func nobody(t *testing.T) string {
+// unservedURL returns an address without a listener.
+func unservedURL(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -150,7 +150,7 @@ func TestEtcdProof_FailsWithoutEnoughHealthyMembers(t *testing.T) {
 			t.Parallel()
 			node, _ := nodeIn(t)
 			p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: tc.others, Delivery: "1"})
-			ok, out := prove(t, p, tc.member.start(t), nobody(t))
+			ok, out := prove(t, p, tc.member.start(t), unservedURL(t))
 			if ok != (tc.want == enough) || !strings.Contains(out, tc.want) {
 				t.Errorf("proven %v, output %q, want %q", ok, out, tc.want)
 			}
@@ -164,7 +164,7 @@ func TestEtcdProof_AServingMemberIsNotStopped(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeIn(t)
 	p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: 2, Delivery: "1"})
-	if ok, out := prove(t, p, strings.Replace(nobody(t), "https", "http", 1), member{}.start(t)); ok {
+	if ok, out := prove(t, p, strings.Replace(unservedURL(t), "https", "http", 1), member{}.start(t)); ok {
 		t.Errorf("proven: %q", out)
 	}
 }
@@ -224,7 +224,7 @@ func TestEtcdProof_UsesTheCurrentHealthEndpoint(t *testing.T) {
 func TestEtcdProof_TheFirstAddressThatAnswersCounts(t *testing.T) {
 	t.Parallel()
 	well, ill, nowhere := member{known: 2, active: 2}, member{known: 2, active: 1}, func(t *testing.T) string {
-		return strings.Replace(nobody(t), "https", "http", 1)
+		return strings.Replace(unservedURL(t), "https", "http", 1)
 	}
 	for name, tc := range map[string]struct {
 		metrics, client func(t *testing.T, node render.Node) string
@@ -232,25 +232,25 @@ func TestEtcdProof_TheFirstAddressThatAnswersCounts(t *testing.T) {
 	}{
 		"the first address": {func(t *testing.T, _ render.Node) string {
 			return well.start(t) + " " + nowhere(t)
-		}, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		}, func(t *testing.T, _ render.Node) string { return unservedURL(t) }, true},
 		"the second address": {func(t *testing.T, _ render.Node) string {
 			return nowhere(t) + " " + well.start(t)
-		}, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		}, func(t *testing.T, _ render.Node) string { return unservedURL(t) }, true},
 		"the second address reports a failure": {func(t *testing.T, _ render.Node) string {
 			return nowhere(t) + " " + ill.start(t)
-		}, func(t *testing.T, _ render.Node) string { return nobody(t) }, false},
+		}, func(t *testing.T, _ render.Node) string { return unservedURL(t) }, false},
 		"the serving address": {func(t *testing.T, _ render.Node) string { return nowhere(t) },
 			well.startTLS, true},
 		"the serving address reports a failure": {func(t *testing.T, _ render.Node) string { return nowhere(t) },
 			ill.startTLS, false},
 		"an address with TLS": {well.startTLS, func(t *testing.T, _ render.Node) string {
-			return nobody(t)
+			return unservedURL(t)
 		}, true},
 		"no address, and etcd runs": {func(t *testing.T, _ render.Node) string { return nowhere(t) },
 			func(t *testing.T, _ render.Node) string { return member{silent: true}.start(t) }, false},
 		"no address, because etcd is stopped": {func(t *testing.T, _ render.Node) string {
 			return nowhere(t) + " " + nowhere(t)
-		}, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		}, func(t *testing.T, _ render.Node) string { return unservedURL(t) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -283,18 +283,18 @@ func TestEtcdProof_IsRequiredUntilThePlanIsApplied(t *testing.T) {
 		{"all are well", first, well, true},
 		{"the plan failed after the proof, and one is ill by now", first, ill, false},
 	} {
-		if ok, out := prove(t, step.plan, step.member, nobody(t)); ok != step.want {
+		if ok, out := prove(t, step.plan, step.member, unservedURL(t)); ok != step.want {
 			t.Fatalf("%s: proven %v: %s", step.name, ok, out)
 		}
 	}
 	if code := run(t, first.Instructions[len(first.Instructions)-1], ""); code != 0 {
 		t.Fatalf("the record exits with %d", code)
 	}
-	if ok, out := prove(t, first, ill, nobody(t)); !ok {
+	if ok, out := prove(t, first, ill, unservedURL(t)); !ok {
 		t.Errorf("an applied plan must be proven again: %s", out)
 	}
 	for _, delivery := range []string{"2", "1 again"} {
-		if ok, _ := prove(t, deliver(delivery), ill, nobody(t)); ok {
+		if ok, _ := prove(t, deliver(delivery), ill, unservedURL(t)); ok {
 			t.Errorf("delivery %q counts as proven", delivery)
 		}
 	}
@@ -314,8 +314,8 @@ func TestEtcdProof_ComesFirstAndIsNoChange(t *testing.T) {
 	if err := nodeplan.Check(proven); err != nil {
 		t.Error(err)
 	}
-	if render.HasEtcdProof(desired) || !render.HasEtcdProof(proven) || proven.Instructions[0].Name !=
-		render.EtcdProofInstruction {
+	if render.HasEtcdProof(desired) || !render.HasEtcdProof(proven) ||
+		proven.Instructions[0].Name != render.EtcdProofInstruction {
 		t.Errorf("the plan starts with %s", proven.Instructions[0].Name)
 	}
 	if diff := cmp.Diff(desired, render.WithoutEtcdProof(proven)); diff != "" {
@@ -337,7 +337,7 @@ func TestEtcdProofOf_MatchesTheScript(t *testing.T) {
 			t.Fatalf("a proof with %d others is read as %+v", others, proof)
 		}
 		for active := range others + 1 {
-			ok, output := prove(t, p, member{known: others, active: active}.start(t), nobody(t))
+			ok, output := prove(t, p, member{known: others, active: active}.start(t), unservedURL(t))
 			if want := active >= proof.Needs(); ok != want {
 				t.Errorf("%d of %d others: proven %t, want %t: %s", active, others, ok, want, output)
 			}

@@ -115,8 +115,8 @@ func TestPlan_ProbesFollowTheUser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := mustPlan(t, basicInput(tc.runtime, "init", tc.edit)).Probes[tc.probe].HTTPGetAction.URL; got !=
-				tc.want {
+			if got := mustPlan(t,
+				basicInput(tc.runtime, "init", tc.edit)).Probes[tc.probe].HTTPGetAction.URL; got != tc.want {
 				t.Errorf("probe uses %q, want %q", got, tc.want)
 			}
 		})
@@ -297,8 +297,8 @@ func TestPlan_InstallerImage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := mustPlan(t, basicInput(distro.RKE2, "worker", tc.edits...)).Instructions[0].Image; got !=
-				tc.want {
+			if got := mustPlan(t,
+				basicInput(distro.RKE2, "worker", tc.edits...)).Instructions[0].Image; got != tc.want {
 				t.Errorf("image %s, want %s", got, tc.want)
 			}
 		})

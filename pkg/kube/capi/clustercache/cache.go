@@ -246,8 +246,8 @@ func (c *Cache) standing(name types.NamespacedName) standing {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := c.clusters[name]
-	return standing{s.connection, s.health.LastProbeSuccessTime.IsZero() && s.health.ConsecutiveFailures >=
-		c.every.threshold}
+	return standing{s.connection, s.health.LastProbeSuccessTime.IsZero() &&
+		s.health.ConsecutiveFailures >= c.every.threshold}
 }
 
 // connect connects a cluster. It does not hold the lock, because it lasts until the cluster answers.

@@ -53,8 +53,8 @@ func (k *kubelet) healthHandler() http.Handler {
 	return mux
 }
 
-func (k *kubelet) containerLogs(ctx context.Context, namespace, pod, container string, options api.ContainerLogOpts) (
-	io.ReadCloser, error) {
+func (k *kubelet) containerLogs(ctx context.Context, namespace, pod, container string,
+	options api.ContainerLogOpts) (io.ReadCloser, error) {
 	w, err := k.workerOf(namespace, pod, container)
 	if err != nil {
 		return nil, err

@@ -239,8 +239,8 @@ func (w *worker) runContainer(ctx context.Context, container *corev1.Container, 
 			place := w.place(container.Name, number)
 			a := attempt{dir: place.attemptDir}
 			ended := terminated(exit, containerID(w.pod, container.Name, number),
-				a.terminationMessage(place.logFile, exit, container.TerminationMessagePolicy ==
-					corev1.TerminationMessageFallbackToLogsOnError))
+				a.terminationMessage(place.logFile, exit,
+					container.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError))
 			s.waiting, s.running, s.ended, s.final, s.attempt = nil, nil, ended, final, number
 		})
 		w.publish()

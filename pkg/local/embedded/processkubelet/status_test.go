@@ -125,8 +125,8 @@ func TestRestartPolicy(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if good, bad := restarts(test.policy, test.init, 0), restarts(test.policy, test.init, 1); good !=
-				test.wantGood || bad != test.wantBad {
+			if good, bad := restarts(test.policy, test.init, 0),
+				restarts(test.policy, test.init, 1); good != test.wantGood || bad != test.wantBad {
 				t.Errorf("restarts after 0: %v, after 1: %v; want %v, %v", good, bad, test.wantGood, test.wantBad)
 			}
 		})

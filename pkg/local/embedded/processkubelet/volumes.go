@@ -40,8 +40,8 @@ func volumeFiles(ctx context.Context, pod *corev1.Pod, volume corev1.Volume, nod
 		return files, addFields(files, pod, node, volume.DownwardAPI.Items, volume.DownwardAPI.DefaultMode)
 	case volume.Projected != nil:
 		for _, source := range volume.Projected.Sources {
-			if err := addProjection(ctx, files, pod, source, volume.Projected.DefaultMode, node, from, issue); err !=
-				nil {
+			if err := addProjection(ctx, files, pod, source, volume.Projected.DefaultMode, node, from,
+				issue); err != nil {
 				return nil, err
 			}
 		}

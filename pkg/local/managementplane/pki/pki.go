@@ -173,8 +173,8 @@ func SigningKey(dir, name string) (keyFile, publicFile string, err error) {
 		return "", "", fmt.Errorf("encode public signing key: %w", err)
 	}
 	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	if err := localfile.Write(publicFile, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})); err !=
-		nil {
+	if err := localfile.Write(publicFile,
+		pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})); err != nil {
 		return "", "", err
 	}
 	return keyFile, publicFile, localfile.Write(keyFile, private)

@@ -60,8 +60,8 @@ func TestParseParams_AcceptsStockAgents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(Params{Address: test.address, Token: secret, CA: []byte(certificate)}, got); diff !=
-				"" {
+			if diff := cmp.Diff(Params{Address: test.address, Token: secret, CA: []byte(certificate)},
+				got); diff != "" {
 				t.Errorf("params (-want +got):\n%s", diff)
 			}
 		})

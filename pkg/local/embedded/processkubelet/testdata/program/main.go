@@ -10,8 +10,8 @@ import (
 func main() {
 	seen := map[string]any{
 		"args": os.Args, "greeting": os.Getenv("GREETING"), "user": fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()),
-		"writesRoot": os.WriteFile("/new", nil, 0o600) == nil, "writesVolume": os.WriteFile("/out/new", nil, 0o600) ==
-			nil,
+		"writesRoot": os.WriteFile("/new", nil, 0o600) == nil, "writesVolume": os.WriteFile("/out/new", nil,
+			0o600) == nil,
 		"writesHome": os.WriteFile("new", nil, 0o600) == nil,
 	}
 	seen["dir"], _ = os.Getwd()
