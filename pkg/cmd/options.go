@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
+	"github.com/drover-io/drover/pkg/server"
 )
 
 // environmentPrefix precedes a flag's name in the environment, in upper case and with underscores.
@@ -39,6 +41,7 @@ type serverOptions struct {
 	tracingEndpoint                         string
 	clusterAccessVerb                       string
 	shutdownDelay, endpointTokenLife        time.Duration
+	limits                                  server.Limits
 	settings                                controllers.Settings
 	// renewalInterval is how often Drover's own certificates are checked. 0 means the constant renewalInterval.
 	renewalInterval time.Duration
@@ -98,6 +101,9 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.endpointTokenLife, "endpoint-token-life", endpointtoken.DefaultLife,
 		"longest `time` for which a token for a cluster's authorized endpoint is valid, also while Drover is "+
 			"unavailable; a single token cannot be revoked")
+	f.Var(&limitsFlag{limits: &o.limits}, "limits",
+		"`NAME=NUMBER` of limits on what one machine, cluster, namespace or client may use, separated by commas; "+
+			"docs/security.md lists the names")
 	f.BoolVar(&o.auditLog, "audit-log", false,
 		"with --embedded, record every write to the Kubernetes API in logs/audit.log")
 	f.StringVar(&o.logLevel, "log-level", "info", "lowest `level` of log messages: debug, info, warning or error")
@@ -228,14 +234,22 @@ func readConfig(path string, flags *pflag.FlagSet) (map[string]string, error) {
 	return values, nil
 }
 
+// text returns a value of the configuration file as the text of a flag.
 func text(value any) string {
-	list, ok := value.([]any)
-	if !ok {
+	var items []string
+	switch value := value.(type) {
+	case []any:
+		for _, item := range value {
+			items = append(items, text(item))
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			items = append(items, key+"="+text(value[key]))
+		}
+	case float64: // without an exponent
+		return strconv.FormatFloat(value, 'f', -1, 64)
+	default:
 		return fmt.Sprint(value)
-	}
-	items := make([]string, 0, len(list))
-	for _, item := range list {
-		items = append(items, fmt.Sprint(item))
 	}
 	return strings.Join(items, ",")
 }

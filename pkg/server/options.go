@@ -102,6 +102,8 @@ type Options struct {
 	Admission Admission
 	// Reach configures how users and agents reach clusters through Drover.
 	Reach Reach
+	// Limits bound what machines, tenants and clients may use of this replica.
+	Limits Limits
 	// Settings are server-wide.
 	Settings Settings
 	// Releases describes Kubernetes versions; the embedded table when it is nil.
@@ -154,6 +156,7 @@ func (o Options) complete() (Options, error) {
 		}
 		o.Releases = &table
 	}
+	o.Limits.complete()
 	return o, o.check()
 }
 

@@ -114,7 +114,8 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		AccessReviews: s.every.Kubernetes.AuthorizationV1().SubjectAccessReviews(), Verb: o.Verb,
 		Authorizer: o.Authorizer,
 		Endpoint:   s.endpointOf, EndpointServers: s.endpointServers, EndpointAuthority: s.endpointAuthority,
-		EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
+		EndpointTokenLife: o.EndpointTokenLife,
+		MaxInFlight:       int(s.opts.Limits.ProxyRequests), MaxLongRunning: int(s.opts.Limits.ProxyLongRequests), Log: s.opts.Log, Registerer: s.opts.Registerer,
 	})
 	if err != nil {
 		return fmt.Errorf("configure the connections to clusters: %w", err)

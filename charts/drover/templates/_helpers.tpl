@@ -298,6 +298,13 @@ pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout), and pkg/reach
 - {{ printf "--%s=%s" $flag $value | quote }}
 {{- end }}
 {{- end }}
+{{- $limits := list }}
+{{- range $name, $number := $v.server.limits }}
+{{- $limits = append $limits (printf "%s=%v" $name (ternary (int64 $number) $number (kindIs "float64" $number))) }}
+{{- end }}
+{{- with $limits }}
+- {{ printf "--limits=%s" (join "," .) | quote }}
+{{- end }}
 {{- if include "drover.tlsSecret" . }}
 - "--tls-cert-file=/etc/drover/tls/tls.crt"
 - "--tls-key-file=/etc/drover/tls/tls.key"

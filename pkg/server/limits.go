@@ -1,0 +1,74 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+)
+
+// Limits bound what one machine, cluster, namespace or client may use of this replica. 0 means the default.
+// (docs/security.md#limits.)
+type Limits struct {
+	// ProxyRequests is the number of requests of users to clusters that run at the same time. It excludes long-running
+	// requests.
+	ProxyRequests int64
+	// ProxyLongRequests is the number of long-running requests of users to one cluster: watches, exec, logs and
+	// port-forwards.
+	ProxyLongRequests int64
+}
+
+// Limit describes one field of Limits.
+type Limit struct {
+	// Name is the name in --limits, in lower case with dashes.
+	Name string
+	// Default is the value of a Limits without the field.
+	Default int64
+	value   *int64
+}
+
+// Value is the value in effect.
+func (l Limit) Value() int64 {
+	if *l.value == 0 {
+		return l.Default
+	}
+	return *l.value
+}
+
+// All describes all fields, sorted by name.
+func (l *Limits) All() []Limit {
+	return []Limit{
+		{"proxy-long-requests", clusterproxy.DefaultMaxLongRunning, &l.ProxyLongRequests},
+		{"proxy-requests", clusterproxy.DefaultMaxInFlight, &l.ProxyRequests},
+	}
+}
+
+// Set sets a limit by its name. The value is a number of at least 1, such as 400, 64Ki or 2Mi.
+func (l *Limits) Set(name, value string) error {
+	all := l.All()
+	i := slices.IndexFunc(all, func(each Limit) bool { return each.Name == name })
+	if i < 0 {
+		var names []string
+		for _, each := range all {
+			names = append(names, each.Name)
+		}
+		return fmt.Errorf("%q is no limit; use one of %s", name, strings.Join(names, ", "))
+	}
+	quantity, err := resource.ParseQuantity(value)
+	number, whole := quantity.AsInt64()
+	if err != nil || !whole || number < 1 {
+		return fmt.Errorf("limit %s must be a whole number of at least 1, such as 400, 64Ki or 2Mi, not %q", name, value)
+	}
+	*all[i].value = number
+	return nil
+}
+
+// complete replaces zeros by defaults.
+func (l *Limits) complete() {
+	for _, each := range l.All() {
+		*each.value = each.Value()
+	}
+}
