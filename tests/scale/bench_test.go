@@ -57,7 +57,9 @@ func TestBench(t *testing.T) {
 	}
 	st := stage.Start(t, stage.Settings{})
 	results := []Fleet{measure(t, st, "one", 1, 3), measure(t, st, "twenty", 20, 4)}
-	out, err := json.Marshal(map[string]any{"cores": runtime.NumCPU(), "elsewhere": elsewhere(), "fleets": results})
+	st.End()
+	out, err := json.Marshal(map[string]any{"cores": runtime.NumCPU(), "elsewhere": elsewhere(), "fleets": results,
+		"isolation": measureIsolation(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
