@@ -30,7 +30,7 @@ var rooms = []struct {
 	{"observe", "metrics, Events and traces", []string{"observe/**"}, []string{"types", "decide", "kube"}},
 	{"reach", "connections of machines and clusters", []string{"reach/**"}, []string{"types", "decide", "observe"}},
 	{"agent", "the node agent", []string{"agent/**"}, []string{"types", "decide"}},
-	{"local", "what runs on one machine only", []string{"local/**"}, nil},
+	{"local", "what runs on one machine or in one pod only", []string{"local/**"}, []string{"types", "decide"}},
 	{"controllers", "one folder per object", []string{"controllers/*"},
 		[]string{"types", "decide", "releases", "kube", "admission", "observe", "reach"}},
 	{"all controllers", "their list and what they share", []string{"controllers"},

@@ -53,7 +53,7 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` with the kubeconfig of the management cluster; empty uses "+
 		fromKubeconfigOrCluster)
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/drover",
-		"`folder` for node drivers, certificates and, with --embedded, all data")
+		"`folder` for certificates and, with --embedded, all data")
 	f.StringVar(&o.instanceID, "instance-id", "",
 		"`name` that marks the clusters of this Drover, the same for all replicas; empty uses the management "+
 			"cluster's identity")
@@ -142,6 +142,9 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 			"means never")
 	f.DurationVar(&s.RegistrationTokenGracePeriod, "registration-token-grace-period", registration.DefaultGracePeriod,
 		"`time` for which a replaced token stays valid")
+	f.BoolVar(&s.InsecureNodeDrivers, "insecure-node-drivers", false,
+		"permit node drivers without a SHA-256 or SHA-512 checksum, or with an address without https; a hostile network "+
+			"can then replace a driver, which gets credentials of clouds")
 	f.DurationVar(&s.DeletionDeadline, "deletion-deadline", 30*time.Minute,
 		"`time` after which a deletion without progress is reported")
 }

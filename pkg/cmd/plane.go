@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/local/managementplane"
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
@@ -32,11 +34,15 @@ func (o *serverOptions) startPlane(ctx context.Context, log *logrus.Logger) (*re
 	if err != nil {
 		return nil, nil, err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the path of this program: %w", err)
+	}
 	plane, err := managementplane.New(managementplane.Config{
 		Dir: o.dataDir, KubeBinary: kube, BindAddress: o.planeAddress(), ServingNames: []string{"localhost"},
 		Ports: managementplane.Ports{APIServer: 6443}, Components: managementplane.AllComponents(),
 		AuditLog: o.auditLog,
-		Images:   machineImages(machine), Log: log.WithField("component", "management-plane"),
+		Images:   append(machineImages(machine), ownImages(self, o.settings)...), Log: log.WithField("component", "management-plane"),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -69,6 +75,16 @@ func machineImages(entrypoint string) []managementplane.Image {
 		},
 		Files: map[string]string{"/usr/local/bin/rancher-machine": filepath.Join(filepath.Dir(entrypoint),
 			"rancher-machine")},
+	}}
+}
+
+// ownImages runs this program in place of Drover's own image, which asks node drivers for their flags.
+func ownImages(program string, settings controllers.Settings) []managementplane.Image {
+	const user = 65532
+	return []managementplane.Image{{
+		Match:   naming.ImageIn(settings.SystemDefaultRegistry, settings.ClusterAgentImage),
+		Program: program, WorkingDir: "/", User: user,
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 	}}
 }
 

@@ -86,6 +86,7 @@ machines.`,
 		newBackupCommand(environ, &backupOptions{}),
 		newRestoreCommand(environ, &backupOptions{}),
 		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),
+		newNodeDriverCommand(environ),
 		newVersionCommand(),
 	)
 	return root

@@ -2,17 +2,21 @@ package controllers
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
 	"github.com/drover-io/drover/pkg/controllers/nodedriver"
+	"github.com/drover-io/drover/pkg/decide/driverjob"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/decide/naming"
 	"github.com/drover-io/drover/pkg/reach/connect"
 )
 
 const (
-	// machineDrivers is the folder of node drivers in the data directory.
+	// machineDrivers is the folder in the data directory in which earlier versions kept node drivers.
 	machineDrivers = "machine-drivers"
 	// serverCertificate is the file with the server's authority in the container that makes machines.
 	serverCertificate = "tls.crt"
@@ -27,11 +31,26 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 	if err := nodedriver.Seed(drivers); err != nil {
 		return err
 	}
+	if d.DataDir != "" {
+		// Earlier versions ran the drivers in the server, and kept them.
+		if err := os.RemoveAll(filepath.Join(d.DataDir, machineDrivers)); err != nil {
+			d.Log.WithError(err).Warn("Cannot delete the node drivers of an earlier version")
+		}
+	}
 	return nodedriver.Register(ctx, nodedriver.Deps{
-		NodeDrivers: drivers, DynamicSchemas: d.Clients.Management.DynamicSchema(),
-		Directory: filepath.Join(d.DataDir, machineDrivers),
-		Working:   d.Clients.WorkContext(),
+		NodeDrivers: drivers, DynamicSchemas: d.Clients.Management.DynamicSchema(), Jobs: d.Clients.Batch.Job(),
+		Pods: d.Clients.Core.Pod(), Secrets: d.Clients.Core.Secret(),
+		Settings: func() driverjob.Settings { return d.Settings.Drivers(d.ServerImage) },
 	})
+}
+
+// Drivers returns the settings of the Jobs that ask node drivers for their flags. image is Drover's own.
+func (s Settings) Drivers(image string) driverjob.Settings {
+	return driverjob.Settings{
+		Namespace: SystemNamespace, Image: naming.ImageIn(s.SystemDefaultRegistry, image),
+		PullSecrets: s.SystemDefaultRegistryPullSecrets, Proxy: s.ProxyEnv, Authorities: s.CACerts,
+		Arch: runtime.GOARCH, Insecure: s.InsecureNodeDrivers,
+	}
 }
 
 // Bootstrap returns the settings that install scripts depend on.

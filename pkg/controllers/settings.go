@@ -43,6 +43,8 @@ type Settings struct {
 	RegistrationTokenTTL time.Duration
 	// RegistrationTokenGracePeriod is how long the previous token stays valid; 0 means 3 hours.
 	RegistrationTokenGracePeriod time.Duration
+	// InsecureNodeDrivers permits node drivers without a SHA-256 or SHA-512, or with an address without TLS.
+	InsecureNodeDrivers bool
 	// DeletionDeadline is the time after which a deletion without progress is reported as overdue.
 	DeletionDeadline time.Duration
 	// ProxyEnv holds the proxy variables of every machine Job, by name.

@@ -34,7 +34,7 @@
 //
 // # Options
 //
-// RESTConfig, InstanceID, DataDir and Settings.ServerURL are required. New reports all missing and invalid options
+// RESTConfig, InstanceID and Settings.ServerURL are required. New reports all missing and invalid options
 // together, each by its name. It does not call the API.
 //
 //   - RESTConfig: the management cluster, with the rights of charts/drover (files/rights.yaml). The server copies it,
@@ -42,7 +42,7 @@
 //   - InstanceID: the mark of the Clusters that this Drover manages (annotation drover.io/instance). Drover only
 //     observes Clusters with another mark, so several hosts can share a management cluster. The mark is stored: never
 //     change it.
-//   - DataDir: a cache of node drivers. It may be empty at each start.
+//   - DataDir: a directory in which earlier versions kept node drivers. It may be empty.
 //   - Settings: the settings that plans depend on. ServerURL is written into every machine and must not change.
 //     BootstrapTokenTTL is 30 minutes in the command line. Zero keeps each token until its machine is a node.
 //   - Elected, and Lead: when the controllers run, see below.

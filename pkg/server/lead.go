@@ -120,6 +120,7 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		Settings:    s.opts.Settings,
 		Releases:    *s.opts.Releases,
 		DataDir:     s.opts.DataDir,
+		ServerImage: s.opts.agentImage(),
 		Downstream:  s.opts.Downstream,
 		Door:        s.reach.door,
 		Tunnel:      s.reach.tunnel,

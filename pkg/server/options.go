@@ -108,7 +108,8 @@ type Options struct {
 	Settings Settings
 	// Releases describes Kubernetes versions; the embedded table when it is nil.
 	Releases *releases.Table
-	// DataDir is the directory that keeps downloaded node drivers. Required where controllers run.
+	// DataDir is a directory of which Drover needs nothing any more. Controllers delete the node drivers that earlier
+	// versions kept there. It may be empty.
 	DataDir string
 	// Downstream is a host's own connection to the clusters, such as a tunnel. Nil uses the kubeconfig from each
 	// cluster's servers.
@@ -187,9 +188,6 @@ func (o Options) check() error {
 	if o.InstanceID == "" {
 		problems = append(problems,
 			errors.New("InstanceID: is required; use the same text for all replicas and over restarts"))
-	}
-	if o.DataDir == "" {
-		problems = append(problems, errors.New("DataDir: is required; node drivers are kept there"))
 	}
 	problems = append(problems, o.checkModes()...)
 	problems = append(problems, o.Admission.check()...)

@@ -317,7 +317,7 @@ func TestNew_ReportsAllErrors(t *testing.T) {
 		field, _, _ := strings.Cut(line, ":")
 		fields = append(fields, field)
 	}
-	want := []string{"RESTConfig", "InstanceID", "DataDir", "CAPI", "CRDs", "Settings.ServerURL"}
+	want := []string{"RESTConfig", "InstanceID", "CAPI", "CRDs", "Settings.ServerURL"}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/nodedriver"
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/driverjob"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/pkg/decide/naming"
@@ -236,7 +237,8 @@ func (w *world) start() {
 	must(w.T, err)
 	ctx, to := c.HandlerContext(), downstream{w.nodes}
 	must(w.T, nodedriver.Register(ctx, nodedriver.Deps{NodeDrivers: c.Management.NodeDriver(),
-		DynamicSchemas: c.Management.DynamicSchema(), Directory: w.TempDir()}))
+		DynamicSchemas: c.Management.DynamicSchema(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(), Secrets: c.Core.Secret(),
+		Settings: func() driverjob.Settings { return driverjob.Settings{Namespace: "drover-system"} }}))
 	must(w.T, dynamicschema.Register(ctx, dynamicschema.Deps{
 		DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic,
 		Apply: c.Apply,

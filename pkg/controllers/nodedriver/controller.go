@@ -5,15 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	batchcontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/batch/v1"
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/driverjob"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/kube/wakeup"
@@ -22,20 +26,20 @@ import (
 // Hosts persist handlerName in metrics, do not change.
 const handlerName = "node-driver"
 
-// fetchTimeout ends a slow download.
-const fetchTimeout = 10 * time.Minute
+const (
+	indexJobs = "node-driver-jobs-by-driver"
+	indexPods = "node-driver-pods-by-job"
+)
 
 // Deps holds the controller's dependencies and settings.
 type Deps struct {
 	NodeDrivers    mgmtcontrollers.NodeDriverController
 	DynamicSchemas mgmtcontrollers.DynamicSchemaController
-	// Directory is where drivers are kept between downloads. The controller creates it if needed.
-	Directory string
-	// HTTP fetches drivers. Nil means a client with a deadline of ten minutes.
-	HTTP *http.Client
-	// Working ends downloads and running drivers. It ends before the context of Register, when the program stops
-	// waiting for handlers. Nil means the context of Register.
-	Working context.Context // the owner is the code that stops the handlers
+	Jobs           batchcontrollers.JobController
+	Pods           corecontrollers.PodController
+	Secrets        corecontrollers.SecretController
+	// Settings is called at every reconcile.
+	Settings func() driverjob.Settings
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 }
@@ -44,19 +48,15 @@ type handler struct {
 	Deps
 	drivers mgmtcontrollers.NodeDriverCache
 	schemas mgmtcontrollers.DynamicSchemaCache
+	jobs    batchcontrollers.JobCache
+	pods    corecontrollers.PodCache
 	core    driverschema.Core
 	// embedding protects the lists of all drivers, because each driver writes all of them.
 	embedding *sync.Mutex
 }
 
-// Register adds the handler and its wake-up. They end with ctx.
+// Register adds the handler, its indexes and its wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
-	if d.HTTP == nil {
-		d.HTTP = &http.Client{Timeout: fetchTimeout}
-	}
-	if d.Working == nil {
-		d.Working = ctx
-	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -64,15 +64,19 @@ func Register(ctx context.Context, d Deps) error {
 	if err != nil {
 		return err
 	}
-	h := &handler{Deps: d, drivers: d.NodeDrivers.Cache(), schemas: d.DynamicSchemas.Cache(), core: core,
-		embedding: &sync.Mutex{}}
+	h := &handler{Deps: d, drivers: d.NodeDrivers.Cache(), schemas: d.DynamicSchemas.Cache(), jobs: d.Jobs.Cache(),
+		pods: d.Pods.Cache(), core: core, embedding: &sync.Mutex{}}
+	h.addIndexes()
 	d.NodeDrivers.OnChange(ctx, handlerName, h.onChange)
 	owner := wakeup.ByOwner[*mgmtv3.DynamicSchema](schema.GroupKind{Group: mgmtv3.SchemeGroupVersion.Group,
 		Kind: "NodeDriver"})
 	target := wakeup.ClusterScoped(d.NodeDrivers)
 	if err := errors.Join(wakeup.On(ctx, target, owner, d.DynamicSchemas),
-		wakeup.On(ctx, target, h.ofList, d.DynamicSchemas)); err != nil {
-		return fmt.Errorf("watch schemas of drivers: %w", err)
+		wakeup.On(ctx, target, h.ofList, d.DynamicSchemas),
+		wakeup.On(ctx, target, func(job *batchv1.Job) []wakeup.Key { return h.ofJob(job) }, d.Jobs),
+		wakeup.On(ctx, target, func(pod *corev1.Pod) []wakeup.Key { return h.ofJob(pod) }, d.Pods),
+	); err != nil {
+		return fmt.Errorf("watch schemas and Jobs of drivers: %w", err)
 	}
 	return nil
 }
@@ -105,11 +109,11 @@ func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDri
 	if err != nil {
 		return driver, err
 	}
-	res := h.install(snapshot)
-	if err := h.Working.Err(); err != nil && res.failed != "" {
-		return driver, err // the shutdown interrupted it: the driver is fine, and the next leader starts over
+	res, err := h.install(snapshot)
+	if err != nil {
+		return driver, err
 	}
-	if res.failed == "" {
+	if res.failed == "" && res.waiting == "" && res.fields != nil {
 		if err := h.writeSchemas(snapshot, res); err != nil {
 			return driver, err
 		}
@@ -120,6 +124,9 @@ func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDri
 	}
 	if err := h.embed(); err != nil {
 		return updated, err
+	}
+	if res.after > 0 {
+		h.NodeDrivers.EnqueueAfter(driver.Name, res.after)
 	}
 	return updated, res.retry
 }

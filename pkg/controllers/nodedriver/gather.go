@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/driverjob"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
@@ -16,11 +17,12 @@ type snapshot struct {
 	// name is the base of the names of kinds.
 	name string
 	// schema is the schema of the driver's configuration, nil if it does not exist.
-	schema *mgmtv3.DynamicSchema
+	schema   *mgmtv3.DynamicSchema
+	settings driverjob.Settings
 }
 
 func (h *handler) gather(driver *mgmtv3.NodeDriver) (snapshot, error) {
-	s := snapshot{driver: driver, name: driverschema.DisplayName(driver)}
+	s := snapshot{driver: driver, name: driverschema.DisplayName(driver), settings: h.Settings()}
 	schema, err := h.schema(driverschema.ConfigSchema(s.name))
 	s.schema = schema
 	return s, err

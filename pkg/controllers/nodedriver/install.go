@@ -1,18 +1,15 @@
 package nodedriver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/driverjob"
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/decide/outcome"
 )
-
-// askTimeout is how long a driver may take to list its flags.
-const askTimeout = 10 * time.Second
 
 // result is the outcome of an installation.
 type result struct {
@@ -21,11 +18,18 @@ type result struct {
 	// name is the driver's name according to the program.
 	name     string
 	metadata driverschema.Metadata
-	fields   map[string]mgmtv3.Field
+	// fields are the driver's fields. Nil while they are unknown.
+	fields map[string]mgmtv3.Field
 	// sha256 is the checksum of the download.
 	sha256 string
 	// failed is the condition that becomes False, and message the reason. Both are empty after success.
 	failed, message string
+	// waiting is why the fields are not known yet.
+	waiting string
+	// insecure is why Drover would not install the driver, which it uses since it was permitted.
+	insecure string
+	// after is the time until the next check without an event. Zero means that only events matter.
+	after time.Duration
 	// retry is the error to return to the work queue if a retry may help.
 	retry error
 }
@@ -44,57 +48,69 @@ type transientError struct{ error }
 func (t *transientError) Unwrap() error { return t.error }
 
 // install reads the driver's flags if needed, and turns them into fields.
-func (h *handler) install(s snapshot) result {
+func (h *handler) install(s snapshot) (result, error) {
 	metadata, err := driverschema.ParseMetadata(s.driver.Annotations)
 	if err != nil {
-		return failure(mgmtv3.NodeDriverConditionInstalled, err)
+		return failure(mgmtv3.NodeDriverConditionInstalled, err), nil
 	}
 	if owner := h.otherOwner(s.driver, s.name); owner != "" {
-		return failure(mgmtv3.NodeDriverConditionInstalled, taken("spec.displayName", s.name, owner))
+		return failure(mgmtv3.NodeDriverConditionInstalled, taken("spec.displayName", s.name, owner)), nil
+	}
+	var insecure error
+	if !s.settings.Insecure {
+		insecure = driverschema.CheckSource(s.driver.Spec.URL, s.driver.Spec.Checksum)
 	}
 	if !driverschema.NeedsInstall(s.driver, s.schema, h.core.Version) {
-		return result{name: s.name, metadata: metadata, fields: s.schema.Spec.ResourceFields}
+		res := result{name: s.name, metadata: metadata, fields: s.schema.Spec.ResourceFields}
+		if insecure != nil {
+			res.insecure = insecure.Error()
+		}
+		return res, nil
 	}
-	res, flags := h.flags(s)
-	if res.failed != "" {
-		return res
+	if insecure != nil {
+		return failure(mgmtv3.NodeDriverConditionDownloaded, insecure), nil
 	}
-	if res.fields, err = driverschema.Fields(flags, metadata); err != nil {
-		return failure(mgmtv3.NodeDriverConditionInstalled, err)
+	res, flags, err := h.flags(s)
+	if err != nil || flags == nil {
+		return res, err
 	}
-	res.metadata = metadata
-	return res
+	fields, err := driverschema.Fields(flags, metadata)
+	if err != nil {
+		return failure(mgmtv3.NodeDriverConditionInstalled, err), nil
+	}
+	res.fields, res.metadata = fields, metadata
+	return res, nil
 }
 
-// flags returns the flags of a compiled-in driver, or fetches the driver and asks it.
-func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
+// flags returns the flags of a driver, nil if they are not known. Those of a compiled-in driver come from a table, and
+// those of another driver from its Job.
+func (h *handler) flags(s snapshot) (result, []driverschema.Flag, error) {
 	if driverschema.IsLocal(s.driver.Spec.URL) {
 		flags, ok := h.core.Drivers[s.name]
 		if !ok {
 			return failure(mgmtv3.NodeDriverConditionInstalled,
-					fmt.Errorf("spec.url: rancher-machine has no driver %q; set the URL of the driver's program",
-						s.name)),
-				nil
+				fmt.Errorf("spec.url: rancher-machine has no driver %q; set the URL of the driver's program",
+					s.name)), nil, nil
 		}
-		return result{installed: true, name: s.name}, flags
+		return result{installed: true, name: s.name}, flags, nil
 	}
-	file, err := h.fetch(s.driver.Spec.URL, s.driver.Spec.Checksum)
+	jobs, err := h.gatherJobs(s.driver)
 	if err != nil {
-		return failure(mgmtv3.NodeDriverConditionDownloaded, err), nil
+		return result{}, nil, err
 	}
-	if err := driverschema.ValidName(file.name); err != nil {
-		return failure(mgmtv3.NodeDriverConditionInstalled, err), nil
+	decision := driverjob.Decide(driverjob.Key(s.driver, s.settings), s.driver.Spec.Checksum, jobs, h.Now())
+	if err := h.act(s, jobs, decision); err != nil {
+		return result{}, nil, err
 	}
-	if owner := h.otherOwner(s.driver, file.name); owner != "" {
-		return failure(mgmtv3.NodeDriverConditionInstalled, taken("spec.url", file.name, owner)), nil
+	found := decision.Result
+	if found == nil {
+		return result{failed: decision.Failed, message: decision.Message, waiting: decision.Waiting,
+			after: decision.After}, nil, nil
 	}
-	ctx, cancel := context.WithTimeout(h.Working, askTimeout)
-	defer cancel()
-	flags, err := ask(ctx, file.program, file.name)
-	if err != nil {
-		return failure(mgmtv3.NodeDriverConditionInstalled, err), nil
+	if owner := h.otherOwner(s.driver, found.Name); owner != "" {
+		return failure(mgmtv3.NodeDriverConditionInstalled, taken("spec.url", found.Name, owner)), nil, nil
 	}
-	return result{installed: true, name: file.name, sha256: file.sha256}, flags
+	return result{installed: true, name: found.Name, sha256: found.SHA256}, found.Flags, nil
 }
 
 // taken is the error for a driver whose name another NodeDriver uses. It is transient, because no event reports the

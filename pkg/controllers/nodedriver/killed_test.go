@@ -1,10 +1,8 @@
 package nodedriver
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -12,19 +10,25 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/driverjob"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
+	"github.com/drover-io/drover/pkg/testkit/driverjobs"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
@@ -37,19 +41,65 @@ const (
 // story is a management API with users that add drivers, and managers that start and stop.
 type story struct {
 	*testing.T
-	api       *memkube.Server
-	user      *clients.Clients
-	configs   dynamic.ResourceInterface // machine configs of the driver sim
-	program   []byte
-	directory string
-	stop      func()
+	api     *memkube.Server
+	user    *clients.Clients
+	configs dynamic.ResourceInterface // machine configs of the driver sim
+	stop    func()
+	// settings are those of the manager.
+	settings driverjob.Settings
+	// ran counts the Jobs that ended.
+	ran int
+	// outcome returns how a Job ends. Nil means as for a driver that works.
+	outcome func(*batchv1.Job) driverjobs.Outcome
+	// hold keeps Jobs running.
+	hold    bool
+	kubelet kubernetes.Interface
 }
 
-// RoundTrip serves the program under every URL. It uses no socket, because waiting for one would stop virtual time.
-func (s *story) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{Status: "200 OK", StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(s.program)),
-		Request: r}, nil
+// play ends the Jobs of drivers, each a second after its creation.
+func (s *story) play() {
+	for {
+		select {
+		case <-s.Context().Done():
+			return
+		case <-time.After(time.Second):
+		}
+		for _, found := range s.api.Objects(batchv1.SchemeGroupVersion.WithKind("Job")) {
+			job := &batchv1.Job{}
+			must(s.T, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, job))
+			if s.hold || driverjobs.Ended(job) || job.DeletionTimestamp != nil {
+				continue
+			}
+			outcome := works(job)
+			if s.outcome != nil {
+				outcome = s.outcome(job)
+			}
+			if err := driverjobs.End(s.Context(), s.kubelet, job, outcome); err != nil && s.Context().Err() == nil {
+				s.Error(err)
+			}
+			s.ran++
+		}
+	}
 }
+
+// works is the outcome for a driver with the name of the file in its URL.
+func works(job *batchv1.Job) driverjobs.Outcome {
+	location := strings.TrimPrefix(job.Spec.Template.Spec.InitContainers[0].Args[2], "--url=")
+	name := strings.TrimPrefix(path.Base(location), "docker-machine-driver-")
+	flags, err := driverjob.EncodeFlags([]driverschema.Flag{
+		{Name: name + "-token", Type: driverschema.FlagString, Usage: "Token", EnvVar: "TOKEN"},
+		{Name: name + "-cpu-count", Type: driverschema.FlagInt, Default: "2"},
+		{Name: name + "-fast", Type: driverschema.FlagBool},
+		{Name: name + "-tags", Type: driverschema.FlagList, List: []string{"a"}},
+	})
+	if err != nil {
+		return driverjobs.Outcome{Failed: driverjob.FlagsContainer, Flags: err.Error()}
+	}
+	return driverjobs.Outcome{Download: driverjob.Download{Name: name, SHA256: checksum}.Encode(), Flags: flags}
+}
+
+// checksum is the SHA-256 of every driver.
+var checksum = strings.Repeat("a", 64)
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -58,14 +108,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func newStory(t *testing.T, program []byte, directory string) *story {
+func newStory(t *testing.T) *story {
 	t.Helper()
 	definitions, err := crds.All()
 	must(t, err)
 	scheme, err := clients.NewScheme()
 	must(t, err)
-	s := &story{T: t, program: program, directory: directory,
-		api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{tenant},
+	s := &story{T: t, settings: driverjob.Settings{Namespace: "drover-system", Image: "drover-io/drover:test"},
+		api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{tenant, "drover-system"},
 			Permit: rights.Permit(t, manager)})}
 	s.user, err = clients.New(s.api.Config("user"), clients.Options{Version: "user"})
 	must(t, err)
@@ -73,6 +123,9 @@ func newStory(t *testing.T, program []byte, directory string) *story {
 	must(t, err)
 	s.configs = live.Resource(schema.GroupVersionResource{Group: clients.MachineConfigGroup, Version: "v1",
 		Resource: "simconfigs"}).Namespace(tenant)
+	s.kubelet, err = kubernetes.NewForConfig(s.api.Config("kubelet"))
+	must(t, err)
+	go s.play()
 	return s
 }
 
@@ -88,8 +141,8 @@ func (s *story) start() {
 		return
 	}
 	must(s.T, Register(c.HandlerContext(), Deps{
-		NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Directory: s.directory,
-		HTTP: &http.Client{Transport: s},
+		NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Jobs: c.Batch.Job(),
+		Pods: c.Core.Pod(), Secrets: c.Core.Secret(), Settings: func() driverjob.Settings { return s.settings },
 	}))
 	must(s.T, dynamicschema.Register(c.HandlerContext(), dynamicschema.Deps{
 		DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic,
@@ -106,11 +159,10 @@ func (s *story) start() {
 }
 
 // tell runs part with a manager that is killed after write n and replaced by another. It returns the number of writes.
-func tell(t *testing.T, n int, program []byte, part func(s *story)) (writes int) {
+func tell(t *testing.T, n int, part func(s *story)) (writes int) {
 	t.Helper()
-	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStory(t, program, directory)
+		s := newStory(t)
 		killed := make(chan struct{})
 		if n > 0 {
 			s.api.CutAfter(manager, n, func() { close(killed) })
@@ -200,19 +252,19 @@ func (s *story) kinds(driver string) (names []string) {
 // A third-party driver is installed, replaced, disabled, enabled and deleted, wherever the manager is killed.
 func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 	crashpoints.SkipRaced(t)
-	program := self(t)
 	var want []map[string]any
 	crashpoints.Each(t, 5, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		var got []map[string]any
-		writes = tell(t, n, program, func(s *story) {
+		writes = tell(t, n, func(s *story) {
 			look := func() { got = append(got, s.objects()) }
 			_, err := s.user.Management.NodeDriver().Create(&mgmtv3.NodeDriver{
 				ObjectMeta: metav1.ObjectMeta{Name: "theirs", Annotations: map[string]string{
 					mgmtv3.PrivateCredentialFieldsAnnotation: "token",
 					mgmtv3.FileToFieldAliasesAnnotation:      "cpuFile:cpuCount",
 				}},
-				Spec: mgmtv3.NodeDriverSpec{Active: true, URL: "https://example.org/v1/docker-machine-driver-sim"},
+				Spec: mgmtv3.NodeDriverSpec{Active: true, URL: "https://example.org/v1/docker-machine-driver-sim",
+					Checksum: checksum},
 			})
 			must(s.T, err)
 			s.elapse(3 * time.Minute)

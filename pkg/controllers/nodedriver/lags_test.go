@@ -17,9 +17,8 @@ func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 	var want map[string]any
 	lags.Each(t, manager, 6, func(t *testing.T, prepare func(*memkube.Server)) (api *memkube.Server) {
 		t.Helper()
-		directory := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			s := newStory(t, nil, directory)
+			s := newStory(t)
 			api = s.api
 			prepare(api)
 			s.start()

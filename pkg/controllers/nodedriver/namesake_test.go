@@ -16,9 +16,8 @@ import (
 // If two NodeDrivers have one name, the first has the kinds, and the second reports that and gets them when the first
 // is deleted.
 func TestStory_TwoDriversOfOneName(t *testing.T) {
-	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStory(t, nil, directory)
+		s := newStory(t)
 		s.start()
 		s.elapse(time.Minute)
 		_, err := s.user.Management.NodeDriver().Create(&mgmtv3.NodeDriver{

@@ -26,9 +26,13 @@ func (h *handler) report(driver *mgmtv3.NodeDriver, res result) (*mgmtv3.NodeDri
 		for _, c := range driverschema.FailedInstall(res.failed, "NodeDriver "+driver.Name+": "+res.message) {
 			set(c)
 		}
+	case res.waiting != "":
+		set(conditions.Condition{Type: mgmtv3.NodeDriverConditionDownloaded, Status: rkev1.ConditionUnknown,
+			Reason: rkev1.ReasonWaiting, Message: "NodeDriver " + driver.Name + ": " + res.waiting})
 	case res.installed:
 		h.reportInstalled(next, res, set)
 	}
+	h.reportInsecure(next, res, set)
 	if hints := driverschema.UIHints(res.metadata.Aliases); res.failed == "" && hints != "" {
 		next.Annotations = withAnnotation(next.Annotations, mgmtv3.UIFieldHintsAnnotation, hints)
 	}
@@ -40,6 +44,18 @@ func (h *handler) report(driver *mgmtv3.NodeDriver, res result) (*mgmtv3.NodeDri
 		return driver, fmt.Errorf("write NodeDriver %s: %w", driver.Name, err)
 	}
 	return updated, nil
+}
+
+// reportInsecure warns about a driver that was installed when Drover required less. Machines keep using it, because they
+// must remain removable. The condition exists only for such drivers.
+func (h *handler) reportInsecure(next *mgmtv3.NodeDriver, res result, set func(conditions.Condition)) {
+	if res.insecure == "" {
+		conditions.Remove(&next.Status.Conditions, mgmtv3.NodeDriverConditionVerifiable)
+		return
+	}
+	set(conditions.Condition{Type: mgmtv3.NodeDriverConditionVerifiable, Status: rkev1.ConditionFalse,
+		Reason: rkev1.ReasonError, Message: "NodeDriver " + next.Name + ": Drover keeps the driver that it installed, " +
+			"and does not install it again: " + res.insecure})
 }
 
 func (h *handler) reportInstalled(next *mgmtv3.NodeDriver, res result, set func(conditions.Condition)) {

@@ -6,7 +6,6 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/decide/conditions"
-	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // DriverSHA256Annotation on a NodeDriver is the SHA-256 of the download from status.appliedURL. It ensures that Drover
@@ -31,11 +30,6 @@ func NeedsInstall(driver *mgmtv3.NodeDriver, schema *mgmtv3.DynamicSchema, machi
 	return driver.Status.AppliedURL != driver.Spec.URL || !strings.EqualFold(driver.Status.AppliedChecksum,
 		driver.Spec.Checksum) ||
 		driver.Annotations[DriverSHA256Annotation] == ""
-}
-
-// CacheKey names a download on disk: another URL or checksum is another file.
-func CacheKey(url, checksum string) string {
-	return naming.SHA256(url + checksum)
 }
 
 // DisplayName is the name from which kinds are named: the display name, or the object's name.

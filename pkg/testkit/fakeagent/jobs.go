@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/driverjobs"
 	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
@@ -57,6 +58,13 @@ func (w *World) handleJob(ctx context.Context, key types.NamespacedName) (time.D
 	job, ok := object.(*batchv1.Job)
 	if !ok || job.DeletionTimestamp != nil || ended(job) {
 		return 0, nil
+	}
+	if driverjobs.Is(job) {
+		outcome, err := driverjobs.Run(ctx, job)
+		if err != nil {
+			return 0, err
+		}
+		return 0, driverjobs.End(ctx, w.client, job, outcome)
 	}
 	args, err := argumentsOf(job)
 	if err != nil {

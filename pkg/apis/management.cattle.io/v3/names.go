@@ -19,6 +19,9 @@ const (
 
 	// NodeDriverConditionDownloaded is true after the download, if the checksum of the driver is correct.
 	NodeDriverConditionDownloaded = "Downloaded"
+	// NodeDriverConditionVerifiable is false for a driver that Drover installed without https or without a strong
+	// checksum, and now refuses to install again. Other drivers do not have it.
+	NodeDriverConditionVerifiable = "Verifiable"
 	// NodeDriverConditionInstalled is true after the driver ran successfully.
 	NodeDriverConditionInstalled = "Installed"
 	// NodeDriverConditionActive is true while machines can be created with the driver.

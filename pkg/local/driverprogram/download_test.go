@@ -1,4 +1,4 @@
-package nodedriver
+package driverprogram
 
 import (
 	"archive/zip"
@@ -9,22 +9,16 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
-	"errors"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/decide/outcome"
-	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/testkit/packed"
 )
 
@@ -79,7 +73,7 @@ func zipOf(t *testing.T, name string, content []byte) []byte {
 	return out.Bytes()
 }
 
-func TestFetch(t *testing.T) {
+func TestDownload(t *testing.T) {
 	program := []byte("\x7fELF program")
 	v := newVendor(t)
 	v.files = map[string][]byte{
@@ -125,8 +119,8 @@ func TestFetch(t *testing.T) {
 		"a missing file":              {file: "missing", wantErr: "404"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
-			got, err := h.fetch(v.URL+"/"+test.file, test.checksum)
+			directory := t.TempDir()
+			got, err := Download(t.Context(), Source{URL: v.URL + "/" + test.file, Checksum: test.checksum}, directory)
 			if test.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
 					t.Errorf("error is %v, want %q", err, test.wantErr)
@@ -136,95 +130,103 @@ func TestFetch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			content, err := os.ReadFile(got.program)
-			if err != nil || !bytes.Equal(content, program) || got.name != "sim" ||
-				got.sha256 != digest(test.file, "sha256") {
-				t.Errorf("fetched %+v with %q, %v", got, content, err)
+			content, err := os.ReadFile(filepath.Join(directory, driverPrefix+"sim"))
+			if err != nil || !bytes.Equal(content, program) || got.Name != "sim" ||
+				got.SHA256 != digest(test.file, "sha256") {
+				t.Errorf("downloaded %+v with %q, %v", got, content, err)
 			}
-			before := v.requests.Load()
-			if _, err := h.fetch(v.URL+"/"+test.file, test.checksum); err != nil || v.requests.Load() != before {
-				t.Errorf("the second fetch: %v, %d requests", err, v.requests.Load()-before)
+			if files, _ := os.ReadDir(directory); len(files) != 1 {
+				t.Errorf("the directory has %d files, want only the program", len(files))
 			}
 		})
 	}
 }
 
 // Conditions do not show the query of a driver's URL, which may be a signature.
-func TestFetch_HidesSignatures(t *testing.T) {
+func TestDownload_HidesSignatures(t *testing.T) {
 	v := newVendor(t)
-	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
 	for name, location := range map[string]string{
 		"an answer": v.URL + "/missing?sig=hunter2", "without an answer": "http://127.0.0.1:1/x?sig=hunter2",
 		"an invalid URL": "http://x y/?sig=hunter2",
 		"a password":     strings.Replace(v.URL, "http://", "http://u:hunter2@", 1) + "/missing",
 	} {
-		if _, err := h.fetch(location, ""); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := Download(t.Context(), Source{URL: location}, t.TempDir()); err == nil ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A process that loses leadership does not wait for a vendor that does not answer, and reports nothing about the
-// driver.
-func TestOnChange_DownloadEndsWithTheWorkers(t *testing.T) {
+// The reason of a failure is the same at each attempt, so that conditions do not change.
+func TestDownload_HasStableErrors(t *testing.T) {
+	v := newVendor(t)
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} {
+		v.status.Store(int32(status))
+		if _, err := Download(t.Context(), Source{URL: v.URL + "/x"}, t.TempDir()); err == nil ||
+			!strings.Contains(err.Error(), http.StatusText(status)) {
+			t.Errorf("status %d: %v", status, err)
+		}
+	}
+	v.Close()
+	_, err := Download(t.Context(), Source{URL: v.URL + "/y"}, t.TempDir())
+	if err == nil {
+		t.Fatal("a vendor that does not listen: no error")
+	}
+	if err := outcome.CheckStable(err.Error()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The download trusts the authorities of the server, and no unknown ones.
+func TestDownload_TrustsTheGivenAuthorities(t *testing.T) {
+	vendor := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("\x7fELF program"))
+	}))
+	defer vendor.Close()
+	source := Source{URL: vendor.URL + "/docker-machine-driver-sim"}
+	if _, err := Download(t.Context(), source, t.TempDir()); err == nil {
+		t.Error("an unknown authority is trusted")
+	}
+	source.Authorities = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vendor.Certificate().Raw}))
+	if _, err := Download(t.Context(), source, t.TempDir()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A stopped pod does not wait for a vendor that does not answer.
+func TestDownload_EndsWithTheProcess(t *testing.T) {
 	arrived := make(chan struct{})
 	vendor := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 	}))
 	defer vendor.Close()
-	working, stop := context.WithCancel(t.Context())
-	// Without clients the handler cannot report, but it must not get that far.
-	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: vendor.Client(), Working: working, Now: time.Now},
-		schemas: noSchemas{}}
+	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "slow"},
-		Spec: mgmtv3.NodeDriverSpec{Active: true, URL: vendor.URL + "/docker-machine-driver-slow"}}
 	go func() {
-		_, err := h.onChange(driver.Name, driver)
+		_, err := Download(ctx, Source{URL: vendor.URL + "/docker-machine-driver-slow"}, t.TempDir())
 		ended <- err
 	}()
 	<-arrived
 	stop()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the download ended with %v", err)
+	if err := <-ended; err == nil {
+		t.Error("no error")
 	}
 }
 
-// noSchemas is an empty cache.
-type noSchemas struct {
-	mgmtcontrollers.DynamicSchemaCache
-}
-
-func (noSchemas) Get(name string) (*mgmtv3.DynamicSchema, error) {
-	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "dynamicschemas"}, name)
-}
-
-func TestFetch_MarksTransientErrors(t *testing.T) {
+// A real program is downloaded, runs, and reports its flags through the termination message.
+func TestFlags_OfADownloadedProgram(t *testing.T) {
 	v := newVendor(t)
-	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
-	for status, wantRetry := range map[int32]bool{http.StatusServiceUnavailable: true, http.StatusNotFound: false,
-		http.StatusForbidden: true} {
-		v.status.Store(status)
-		_, err := h.fetch(v.URL+"/x", "")
-		res := failure(mgmtv3.NodeDriverConditionDownloaded, err)
-		if (res.retry != nil) != wantRetry {
-			t.Errorf("status %d: retry %v, want %v", status, res.retry, wantRetry)
-		}
+	v.files["sim.zip"] = zipOf(t, "docker-machine-driver-sim", self(t))
+	directory := t.TempDir()
+	if _, err := Flags(t.Context(), directory); err == nil {
+		t.Error("a directory without a driver: no error")
 	}
-	v.Close()
-	_, err := h.fetch(v.URL+"/y", "")
-	if failure("x", err).retry == nil {
-		t.Errorf("the error of an unreachable vendor is not transient: %v", err)
+	if _, err := Download(t.Context(), Source{URL: v.URL + "/sim.zip"}, directory); err != nil {
+		t.Fatal(err)
 	}
-	if err := outcome.CheckStable(err.Error()); err != nil {
-		t.Error(err)
-	}
-	broken := failure("x",
-		&transientError{errors.New("read tcp 10.0.0.1:41234->10.0.0.2:443: read: connection reset by peer")})
-	if err := outcome.CheckStable(broken.message); err != nil {
-		t.Error(err)
+	flags, err := Flags(t.Context(), directory)
+	if err != nil || len(flags) != 4 || flags[0].Name != "sim-token" {
+		t.Errorf("flags are %+v, %v", flags, err)
 	}
 }
-
-// installation runs the controller against an in-memory API. It uses real time because it runs programs.

@@ -1,4 +1,4 @@
-package nodedriver
+package driverprogram
 
 import (
 	"archive/tar"
@@ -44,52 +44,51 @@ func driverName(file string) (string, bool) {
 	return rest, rest != ""
 }
 
-// unpack stores the program of a download in a directory and returns its path and the driver's name.
-func unpack(download, fileName, directory string) (program, name string, err error) {
+// unpack stores the program of a download in a directory and returns the driver's name.
+func unpack(download, fileName, directory string) (name string, err error) {
 	magic, err := magicOf(download)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	switch {
 	case strings.HasPrefix(magic, elfMagic):
 		name, ok := driverName(fileName)
 		if !ok {
-			return "", "", fmt.Errorf("spec.url: the program's file name is %q, want %sNAME", fileName, driverPrefix)
+			return "", fmt.Errorf("spec.url: the program's file name is %q, want %sNAME", fileName, driverPrefix)
 		}
 		file, err := os.Open(download)
 		if err != nil {
-			return "", "", &transientError{fmt.Errorf("read the driver: %w", err)}
+			return "", fmt.Errorf("read the driver: %w", err)
 		}
 		defer func() { _ = file.Close() }()
-		program, err := place(file, directory, name)
-		return program, name, err
+		return name, place(file, directory, name)
 	case strings.HasPrefix(magic, zipMagic):
 		return fromZip(download, directory)
 	case strings.HasPrefix(magic, gzipMagic):
 		return fromTar(download, directory)
 	default:
-		return "", "", errors.New("spec.url: the download must be an ELF program, a zip or a gzipped tar")
+		return "", errors.New("spec.url: the download must be an ELF program, a zip or a gzipped tar")
 	}
 }
 
 func magicOf(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", &transientError{fmt.Errorf("read the driver: %w", err)}
+		return "", fmt.Errorf("read the driver: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	start := make([]byte, len(elfMagic))
 	n, err := io.ReadFull(f, start)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return "", &transientError{fmt.Errorf("read the driver: %w", err)}
+		return "", fmt.Errorf("read the driver: %w", err)
 	}
 	return string(start[:n]), nil
 }
 
-func fromZip(download, directory string) (program, name string, err error) {
+func fromZip(download, directory string) (name string, err error) {
 	archive, err := zip.OpenReader(download)
 	if err != nil {
-		return "", "", fmt.Errorf("spec.url: open the zip: %w", err)
+		return "", fmt.Errorf("spec.url: open the zip: %w", err)
 	}
 	defer func() { _ = archive.Close() }()
 	for _, member := range archive.File {
@@ -99,42 +98,41 @@ func fromZip(download, directory string) (program, name string, err error) {
 		}
 		content, err := member.Open()
 		if err != nil {
-			return "", "", fmt.Errorf("spec.url: read the zip: %w", err)
+			return "", fmt.Errorf("spec.url: read the zip: %w", err)
 		}
-		program, err := place(content, directory, name)
+		err = place(content, directory, name)
 		_ = content.Close()
 		if !errors.Is(err, errNoProgram) {
-			return program, name, err
+			return name, err
 		}
 	}
-	return "", "", fmt.Errorf("spec.url: the zip has no program named %sNAME", driverPrefix)
+	return "", fmt.Errorf("spec.url: the zip has no program named %sNAME", driverPrefix)
 }
 
-func fromTar(download, directory string) (program, name string, err error) {
+func fromTar(download, directory string) (name string, err error) {
 	file, err := os.Open(download)
 	if err != nil {
-		return "", "", &transientError{fmt.Errorf("read the driver: %w", err)}
+		return "", fmt.Errorf("read the driver: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	plain, err := gzip.NewReader(file)
 	if err != nil {
-		return "", "", fmt.Errorf("spec.url: open the tar: %w", err)
+		return "", fmt.Errorf("spec.url: open the tar: %w", err)
 	}
 	for archive := tar.NewReader(plain); ; {
 		member, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return "", "", fmt.Errorf("spec.url: the tar has no program named %sNAME", driverPrefix)
+			return "", fmt.Errorf("spec.url: the tar has no program named %sNAME", driverPrefix)
 		}
 		if err != nil {
-			return "", "", fmt.Errorf("spec.url: read the tar: %w", err)
+			return "", fmt.Errorf("spec.url: read the tar: %w", err)
 		}
 		name, ok := driverName(member.Name)
 		if !ok || member.Typeflag != tar.TypeReg {
 			continue
 		}
-		program, err := place(archive, directory, name)
-		if !errors.Is(err, errNoProgram) {
-			return program, name, err
+		if err := place(archive, directory, name); !errors.Is(err, errNoProgram) {
+			return name, err
 		}
 	}
 }
@@ -143,21 +141,21 @@ func fromTar(download, directory string) (program, name string, err error) {
 var errNoProgram = errors.New("spec.url: the file is not an ELF program")
 
 // place writes a program under the name by which rancher-machine finds it.
-func place(content io.Reader, directory, name string) (string, error) {
+func place(content io.Reader, directory, name string) error {
 	target := filepath.Join(directory, driverPrefix+name)
 	if err := save(content, target); err != nil {
-		return "", err
+		return err
 	}
 	magic, err := magicOf(target)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if magic != elfMagic {
 		_ = os.Remove(target)
-		return "", errNoProgram
+		return errNoProgram
 	}
 	if err := os.Chmod(target, 0o700); err != nil {
-		return "", &transientError{fmt.Errorf("store the driver: %w", err)}
+		return fmt.Errorf("store the driver: %w", err)
 	}
-	return target, nil
+	return nil
 }

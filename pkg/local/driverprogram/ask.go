@@ -1,4 +1,4 @@
-package nodedriver
+package driverprogram
 
 import (
 	"bufio"
@@ -12,10 +12,12 @@ import (
 	"net/http"
 	"net/rpc"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/rancher/machine/libmachine/mcnflag"
 
@@ -42,6 +44,21 @@ var registerFlags = sync.OnceFunc(func() {
 	gob.Register(new(mcnflag.BoolFlag))
 })
 
+// askTimeout is how long a driver may take to list its flags.
+const askTimeout = time.Minute
+
+// Flags runs the driver in a directory and returns its create flags.
+func Flags(ctx context.Context, directory string) ([]driverschema.Flag, error) {
+	programs, err := filepath.Glob(filepath.Join(directory, driverPrefix+"*"))
+	if err != nil || len(programs) != 1 {
+		return nil, fmt.Errorf("find the driver: the directory has %d programs named %sNAME, want one", len(programs),
+			driverPrefix)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return ask(ctx, programs[0], strings.TrimPrefix(filepath.Base(programs[0]), driverPrefix))
+}
+
 // ask runs a driver and returns its create flags. It always kills the program, at the latest when ctx ends.
 func ask(ctx context.Context, program, name string) ([]driverschema.Flag, error) {
 	registerFlags()
@@ -53,7 +70,7 @@ func ask(ctx context.Context, program, name string) ([]driverschema.Flag, error)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	output, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, &transientError{fmt.Errorf("run the driver: %w", err)}
+		return nil, fmt.Errorf("run the driver: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("run the driver: %w", reason(err))

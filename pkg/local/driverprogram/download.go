@@ -1,4 +1,4 @@
-package nodedriver
+package driverprogram
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"crypto/sha1" //nolint:gosec // stored NodeDrivers have SHA-1 checksums
 	"crypto/sha256"
 	"crypto/sha512"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,61 +17,76 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
-	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/driverjob"
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
 // maxDriverBytes limits the size of a download and of a program, so that a wrong URL cannot fill the disk.
 const maxDriverBytes = 1 << 30
 
-// driverFile is a downloaded driver.
-type driverFile struct {
-	// program is the path of the unpacked program, name the driver's name from its file name.
-	program, name string
-	// sha256 is the checksum of the download, in hexadecimal.
-	sha256 string
+// downloadTimeout ends a slow download.
+const downloadTimeout = 10 * time.Minute
+
+// Source is where a driver is.
+type Source struct {
+	URL, Checksum string
+	// Authorities are certificate authorities in PEM that are trusted in addition to the system's.
+	Authorities string
 }
 
-// fetch downloads a driver unless it is already on disk, checks it and unpacks it.
-func (h *handler) fetch(location, checksum string) (driverFile, error) {
-	directory := filepath.Join(h.Directory, driverschema.CacheKey(location, checksum))
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return driverFile{}, &transientError{fmt.Errorf("store the driver: %w", err)}
-	}
-	download := filepath.Join(directory, "download")
-	sum, err := checkFile(download, checksum)
+// Download fetches a driver, verifies its checksum, and unpacks its program into an existing directory.
+func Download(ctx context.Context, source Source, directory string) (driverjob.Download, error) {
+	transport, err := transportFor(source.Authorities)
 	if err != nil {
-		if err := h.download(location, download); err != nil {
-			return driverFile{}, err
-		}
-		if sum, err = checkFile(download, checksum); err != nil {
-			_ = os.Remove(download)
-			return driverFile{}, err
-		}
+		return driverjob.Download{}, err
 	}
-	program, name, err := unpack(download, fileName(location), directory)
-	return driverFile{program: program, name: name, sha256: sum}, err
+	return download(ctx, &http.Client{Timeout: downloadTimeout, Transport: transport}, source, directory)
 }
 
-func (h *handler) download(location, target string) error {
-	ctx, cancel := context.WithTimeout(h.Working, fetchTimeout)
-	defer cancel()
+func transportFor(authorities string) (http.RoundTripper, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: time.Minute}
+	if authorities == "" {
+		return transport, nil
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the system's authorities: %w", err)
+	}
+	if !roots.AppendCertsFromPEM([]byte(authorities)) {
+		return nil, errors.New("the authorities of the server must be certificates in PEM")
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return transport, nil
+}
+
+func download(ctx context.Context, client *http.Client, source Source, directory string) (driverjob.Download, error) {
+	target := filepath.Join(directory, "download")
+	if err := get(ctx, client, source.URL, target); err != nil {
+		return driverjob.Download{}, err
+	}
+	defer func() { _ = os.Remove(target) }()
+	sum, err := checkFile(target, source.Checksum)
+	if err != nil {
+		return driverjob.Download{}, err
+	}
+	name, err := unpack(target, fileName(source.URL), directory)
+	return driverjob.Download{Name: name, SHA256: sum}, err
+}
+
+func get(ctx context.Context, client *http.Client, location, target string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
 	if err != nil {
 		return errors.New("spec.url: must be a URL such as https://example.com/driver.zip")
 	}
-	response, err := h.HTTP.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
-		return &transientError{fmt.Errorf("download the driver: %w", stable(redact.WithoutURL(err)))}
+		return fmt.Errorf("download the driver: %w", stable(redact.WithoutURL(err)))
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		err := fmt.Errorf("download the driver: %s answered %s", redact.URL(request.URL), response.Status)
-		if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone {
-			return err
-		}
-		return &transientError{err}
+		return fmt.Errorf("download the driver: %s answered %s", redact.URL(request.URL), response.Status)
 	}
 	return save(response.Body, target)
 }
@@ -88,7 +105,7 @@ func stable(err error) error {
 func save(content io.Reader, target string) error {
 	file, err := os.CreateTemp(filepath.Dir(target), "partial-")
 	if err != nil {
-		return &transientError{fmt.Errorf("store the driver: %w", err)}
+		return fmt.Errorf("store the driver: %w", err)
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
 	written, err := io.Copy(file, io.LimitReader(content, maxDriverBytes+1))
@@ -96,13 +113,13 @@ func save(content io.Reader, target string) error {
 		err = closeErr
 	}
 	if err != nil {
-		return &transientError{fmt.Errorf("download the driver: %w", stable(err))}
+		return fmt.Errorf("download the driver: %w", stable(err))
 	}
 	if written > maxDriverBytes {
 		return fmt.Errorf("spec.url: the driver is larger than %d MiB", maxDriverBytes>>20)
 	}
 	if err := os.Rename(file.Name(), target); err != nil {
-		return &transientError{fmt.Errorf("store the driver: %w", err)}
+		return fmt.Errorf("store the driver: %w", err)
 	}
 	return nil
 }
@@ -112,13 +129,13 @@ func save(content io.Reader, target string) error {
 func checkFile(path, checksum string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return "", &transientError{fmt.Errorf("read the driver: %w", err)}
+		return "", fmt.Errorf("read the driver: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	want := strings.ToLower(strings.TrimSpace(checksum))
 	own, other := sha256.New(), checksumOf(want)
 	if _, err := io.Copy(io.MultiWriter(own, other), file); err != nil {
-		return "", &transientError{fmt.Errorf("read the driver: %w", err)}
+		return "", fmt.Errorf("read the driver: %w", err)
 	}
 	if got := hex.EncodeToString(other.Sum(nil)); want != "" && got != want {
 		return "", fmt.Errorf("spec.checksum: the driver's checksum is %s, want %s", got, want)

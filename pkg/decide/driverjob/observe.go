@@ -1,0 +1,130 @@
+package driverjob
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/decide/outcome"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// maxReason bounds the text of a pod in a condition.
+const maxReason = 512
+
+// State is the observed state of one Job.
+type State struct {
+	Name string
+	UID  types.UID
+	// Key is the question that the Job asks, Attempt its number.
+	Key     string
+	Attempt int
+	Phase   machinejob.Phase
+	// Deleting is true while the Job is being deleted.
+	Deleting bool
+	// Ended is when the Job succeeded or failed.
+	Ended time.Time
+	// Download and Flags are the results of the containers, empty while unknown.
+	Download, Flags string
+	// Downloaded is true when the download succeeded.
+	Downloaded bool
+	// Message is why the Job failed, or why its pod does not start.
+	Message string
+}
+
+// Owned reports whether an object belongs to a NodeDriver. An object of an earlier NodeDriver of the same name does not.
+func Owned(references []metav1.OwnerReference, driver *mgmtv3.NodeDriver) bool {
+	return slices.ContainsFunc(references, func(owner metav1.OwnerReference) bool { return owner.UID == driver.UID })
+}
+
+// Observe reads a Job and its pods. It ignores pods of other Jobs, whatever their labels say.
+func Observe(job *batchv1.Job, pods []*corev1.Pod) State {
+	s := State{Name: job.Name, UID: job.UID, Key: job.Annotations[keyAnnotation], Phase: machinejob.PhaseRunning,
+		Deleting: job.DeletionTimestamp != nil}
+	s.Attempt, _ = strconv.Atoi(job.Annotations[machinejob.AttemptAnnotation])
+	reason := ""
+	for _, condition := range job.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch condition.Type { //nolint:exhaustive // the others say nothing about the end
+		case batchv1.JobComplete:
+			s.Phase, s.Ended = machinejob.PhaseSucceeded, condition.LastTransitionTime.Time
+		case batchv1.JobFailed:
+			s.Phase, s.Ended = machinejob.PhaseFailed, condition.LastTransitionTime.Time
+			reason = strings.Trim(condition.Reason+": "+condition.Message, ": ")
+		}
+	}
+	pod := podOf(job, pods)
+	if pod != nil {
+		s.read(pod)
+	}
+	if s.Phase == machinejob.PhaseFailed && s.Message == "" {
+		s.Message = "Job " + job.Namespace + "/" + job.Name + " failed: " + public(reason)
+	}
+	return s
+}
+
+// podOf returns the newest pod of a Job.
+func podOf(job *batchv1.Job, pods []*corev1.Pod) *corev1.Pod {
+	own := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
+		return pod.Namespace != job.Namespace || !metav1.IsControlledBy(pod, job)
+	})
+	if len(own) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(own, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+}
+
+func (s *State) read(pod *corev1.Pod) {
+	var failed string
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		ended := status.State.Terminated
+		switch {
+		case ended == nil:
+			if waiting := status.State.Waiting; waiting != nil && failed == "" && blocks(waiting.Reason) {
+				failed = "its pod does not start: " + public(waiting.Reason+": "+waiting.Message)
+			}
+		case ended.ExitCode != 0:
+			failed = public(ended.Message)
+			if failed == "" {
+				failed = fmt.Sprintf("container %s ended with exit status %d: %s", status.Name, ended.ExitCode,
+					public(cmp.Or(ended.Reason, "Error")))
+			}
+		case status.Name == DownloadContainer:
+			s.Downloaded, s.Download = true, ended.Message
+		case status.Name == FlagsContainer:
+			s.Flags = ended.Message
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if failed == "" && condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			failed = "its pod does not start: " + public(condition.Reason+": "+condition.Message)
+		}
+	}
+	if s.Phase != machinejob.PhaseSucceeded {
+		s.Message = failed
+	}
+}
+
+// blocks reports whether a container does not start by itself. Other reasons are the normal course.
+func blocks(reason string) bool {
+	return reason != "" && reason != "ContainerCreating" && reason != "PodInitializing"
+}
+
+// public returns a text of another program for a condition: without secrets, short and stable.
+func public(text string) string {
+	return outcome.Stable(redact.Clip(redact.Text(clip(text, maxReason*2)), maxReason))
+}
