@@ -66,6 +66,9 @@ func (w *World) handleJob(ctx context.Context, key types.NamespacedName) (time.D
 		}
 		return 0, driverjobs.End(ctx, w.client, job, outcome)
 	}
+	if job.Labels[rkev1.InfraRemoveLabel] == "" {
+		return 0, nil // not Drover's
+	}
 	args, err := argumentsOf(job)
 	if err != nil {
 		return 0, err

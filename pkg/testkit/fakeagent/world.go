@@ -152,10 +152,7 @@ func newQueue(name string) workqueue.TypedRateLimitingInterface[types.Namespaced
 }
 
 func (w *World) watch() error {
-	jobs := informers.NewSharedInformerFactoryWithOptions(w.client, 0,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = rkev1.InfraRemoveLabel
-		}))
+	jobs := informers.NewSharedInformerFactory(w.client, 0)
 	secrets := informers.NewSharedInformerFactoryWithOptions(w.client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = "type=" + rkev1.SecretTypeMachinePlan
