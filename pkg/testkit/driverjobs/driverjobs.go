@@ -31,18 +31,19 @@ func Is(job *batchv1.Job) bool { return job.Annotations[driverjob.DriverAnnotati
 // Ended reports whether a Job has succeeded or failed.
 func Ended(job *batchv1.Job) bool { return len(job.Status.Conditions) > 0 }
 
-// Run does in this process what the containers of a Job do.
-func Run(ctx context.Context, job *batchv1.Job) (Outcome, error) {
+// Run does in this process what the containers of a Job do. The download also trusts authorities, in PEM.
+func Run(ctx context.Context, job *batchv1.Job, authorities string) (Outcome, error) {
 	directory, err := os.MkdirTemp("", "driver-")
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
 	container := job.Spec.Template.Spec.InitContainers[0]
-	source := driverprogram.Source{URL: argument(container, "--url="), Checksum: argument(container, "--checksum=")}
+	source := driverprogram.Source{URL: argument(container, "--url="), Checksum: argument(container, "--checksum="),
+		Authorities: authorities}
 	for _, variable := range container.Env {
 		if variable.Name == driverjob.AuthoritiesVariable {
-			source.Authorities = variable.Value
+			source.Authorities += "\n" + variable.Value
 		}
 	}
 	download, err := driverprogram.Download(ctx, source, directory)
@@ -77,6 +78,7 @@ func End(ctx context.Context, client kubernetes.Interface, job *batchv1.Job, out
 		return fmt.Errorf("create the account of the pod: %w", err)
 	}
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
+	pod.Spec.SchedulerName = "none" // no kubelet may run it again
 	pod.Namespace, pod.Name = job.Namespace, job.Name
 	pod.Labels[batchv1.JobNameLabel] = job.Name
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job,

@@ -60,7 +60,7 @@ func (w *World) handleJob(ctx context.Context, key types.NamespacedName) (time.D
 		return 0, nil
 	}
 	if driverjobs.Is(job) {
-		outcome, err := driverjobs.Run(ctx, job)
+		outcome, err := driverjobs.Run(ctx, job, w.opts.Authorities)
 		if err != nil {
 			return 0, err
 		}

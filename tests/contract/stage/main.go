@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/drover-io/drover/pkg/local/managementplane"
+	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
@@ -20,6 +22,10 @@ func Main(m *testing.M, edits ...func(*plane.Options)) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	if vendor, err = pki.OpenAuthority(dir, "vendor", time.Now); err != nil {
+		fmt.Fprintln(os.Stderr, "stage: make the authority of the driver's vendor:", err)
+		return 1
+	}
 	if err := buildDriver(context.Background(), dir); err != nil {
 		fmt.Fprintln(os.Stderr, "stage: build the simulated driver:", err)
 		return 1

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/pem"
 	"net"
@@ -32,6 +33,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/local/managementplane"
+	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
@@ -138,6 +140,8 @@ func (st *Stage) startWorld(s Settings) {
 		API:    func() http.Handler { return memkube.New(memkube.Options{}) },
 		Log:    st.t.Logf,
 		Dial:   st.dial,
+		// Jobs that ask drivers for their flags are played here, and download as their pods would.
+		Authorities: string(vendor.CertPEM),
 	}
 	if s.Machines != nil {
 		s.Machines(&opts)
@@ -262,8 +266,11 @@ func (st *Stage) run(name string, run func(context.Context) error) {
 	st.t.Cleanup(end)
 }
 
-// driverProgram is the built plugin.
-var driverProgram string
+// driverProgram is the built plugin. vendor is the authority of the server where it is downloaded.
+var (
+	driverProgram string
+	vendor        *pki.Authority
+)
 
 // buildDriver builds the plugin of the driver `sim` into a directory.
 func buildDriver(ctx context.Context, dir string) error {
@@ -297,7 +304,16 @@ func (st *Stage) registerDriver() {
 	if download.Listener, err = (&net.ListenConfig{}).Listen(st.t.Context(), "tcp", st.host()+":0"); err != nil {
 		st.t.Fatal(err)
 	}
-	download.Start()
+	pair, err := vendor.Serving("vendor-"+st.host(), st.host())
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	certificate, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	download.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	download.StartTLS()
 	st.t.Cleanup(download.Close)
 	sum := sha256.Sum256(program)
 	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "sim"}}
