@@ -283,6 +283,9 @@ pkg/kube/clients and pkg/kube/capi (requestTimeout, writeTimeout), and pkg/reach
 - "--registration-token-ttl={{ $v.clusters.registrationTokenTTL }}"
 - "--registration-token-grace-period={{ $v.clusters.registrationTokenGracePeriod }}"
 - "--deletion-deadline={{ $v.clusters.deletionDeadline }}"
+{{- if $v.machines.insecureNodeDrivers }}
+- "--insecure-node-drivers"
+{{- end }}
 {{- range $flag, $value := dict
   "instance-id" $v.server.instanceID
   "assets-dir" $v.server.assetsDir

@@ -400,3 +400,41 @@ func TestPolicies_WarnAboutWaitingDeletions(t *testing.T) {
 		})
 	}
 }
+
+// An administrator who activates a driver that cannot be verified gets a warning, and no refusal.
+func TestPolicies_WarnAboutInsecureDrivers(t *testing.T) {
+	t.Parallel()
+	driver := func(active bool, url string, digits int) *unstructured.Unstructured {
+		return object("management.cattle.io/v3", "NodeDriver", "", "sim", map[string]any{"active": active, "url": url,
+			"checksum": strings.Repeat("a", digits)})
+	}
+	const https, http = "https://example.org/x", "http://example.org/x"
+	for name, tc := range map[string]struct {
+		before, after *unstructured.Unstructured
+		want          []string
+	}{
+		"SHA-256":                     {nil, driver(true, https, 64), nil},
+		"SHA-512":                     {nil, driver(true, "HTTPS://example.org/x", 128), nil},
+		"a driver of rancher-machine": {nil, driver(true, "local://", 0), nil},
+		"an inactive driver":          {nil, driver(false, http, 0), nil},
+		"no checksum":                 {nil, driver(true, https, 0), []string{"spec.checksum"}},
+		"MD5 and http":                {nil, driver(true, http, 32), []string{"spec.url", "spec.checksum"}},
+		"another URL":                 {driver(true, http, 64), driver(true, http+"2", 64), []string{"spec.url"}},
+		"an activated driver":         {driver(false, http, 64), driver(true, http, 64), []string{"spec.url"}},
+		"a change of something else":  {driver(true, http, 64), annotated(driver(true, http, 64), "a", "b"), nil},
+		"a corrected address":         {driver(true, http, 64), driver(true, https, 64), nil},
+		"a deactivated driver":        {driver(true, http, 64), driver(false, http, 64), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refusal, warnings := newJudge(t).ask(alice, tc.before, tc.after)
+			if refusal != "" || len(warnings) != len(tc.want) {
+				t.Errorf("refusal %q, warnings %q, want some about %q", refusal, warnings, tc.want)
+			}
+			for _, field := range tc.want {
+				if !strings.Contains(strings.Join(warnings, " "), field+": must be") {
+					t.Errorf("warnings %q, want one about %s", warnings, field)
+				}
+			}
+		})
+	}
+}

@@ -143,6 +143,7 @@ func (r *Rig) startServer(ctx context.Context) error {
 		"netns", "exec", r.Lab.Namespace(), filepath.Join(r.Bin, "drover"), "server", "--embedded",
 		"--data-dir=" + r.DataDir(),
 		"--bind-address=" + lab.Gateway.String(),
+		"--insecure-node-drivers", // the lab serves its driver without TLS
 		"--server-url=https://" + net.JoinHostPort(lab.Gateway.String(), "8443"),
 	}, r.ServerArgs...)
 	path, err := exec.LookPath("ip")
