@@ -34,6 +34,10 @@ verify: ## check every module: generated files, promised API, module files, vet,
 lint: ## run the linter in every module
 	scripts/lint
 
+.PHONY: vulncheck
+vulncheck: ## look for known vulnerabilities in every module, if the database answers (GOVULNDB=mirror); verify does too
+	scripts/vulncheck
+
 .PHONY: test
 test: ## run the tests that every change must pass: unit, contract, and the end-to-end tests of tests/e2e/ci.txt
 	scripts/test

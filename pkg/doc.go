@@ -82,7 +82,7 @@
 //	operate/               what an operator asks for: explain, preview, diagnose, adopt, back up
 //	server/                the embedding API
 //	cmd/                   flags and environment
-//	local/                 what runs on one machine only: the embedded management plane and its programs
+//	local/                 what runs on one machine or in one pod only: the embedded management plane and its programs
 //	testkit/               builders, an in-memory API server and played agents, for tests
 //
 // Every handler gathers (caches only), decides (a pure function), acts (in order, idempotent) and reports (one status

@@ -43,8 +43,8 @@ type NodeDriverSpec struct {
 	// +optional
 	Builtin bool `json:"builtin,omitempty"`
 
-	// Checksum of the download in hexadecimal: MD5, SHA-1, SHA-256 or SHA-512, chosen by its length. Empty means no
-	// check.
+	// Checksum of the download in hexadecimal: SHA-256 or SHA-512. Drover also accepts an MD5, a SHA-1 or no checksum if
+	// the administrator permits insecure node drivers.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^$|^[a-fA-F0-9]{32,128}$`
@@ -68,7 +68,8 @@ type NodeDriverSpec struct {
 	// +optional
 	UIURL string `json:"uiUrl,omitempty"`
 
-	// URL is the URL of the driver, or `local://` for a driver in the machine image.
+	// URL is the https address of the driver, or `local://` for a driver in the machine image. Drover also accepts http
+	// if the administrator permits insecure node drivers.
 	// +required
 	URL string `json:"url"`
 
