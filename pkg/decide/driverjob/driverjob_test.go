@@ -303,9 +303,9 @@ func TestObserve(t *testing.T) {
 	pending := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace,
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
 	pending.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: DownloadContainer, State: corev1.ContainerState{
-		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}}}}
 	if got := Observe(job, []*corev1.Pod{pending}); got.Phase != machinejob.PhaseRunning ||
-		got.Message != "its pod does not start: ImagePullBackOff: no such image" {
+		got.Message != "its pod does not start: ImagePullBackOff; see the pods in Drover's namespace" {
 		t.Errorf("a pod without an image: %+v", got)
 	}
 }

@@ -95,7 +95,7 @@ func (s *State) read(pod *corev1.Pod) {
 		switch {
 		case ended == nil:
 			if waiting := status.State.Waiting; waiting != nil && failed == "" && blocks(waiting.Reason) {
-				failed = "its pod does not start: " + public(waiting.Reason+": "+waiting.Message)
+				failed = notStarted(waiting.Reason)
 			}
 		case ended.ExitCode != 0:
 			failed = public(ended.Message)
@@ -111,12 +111,21 @@ func (s *State) read(pod *corev1.Pod) {
 	}
 	for _, condition := range pod.Status.Conditions {
 		if failed == "" && condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			failed = "its pod does not start: " + public(condition.Reason+": "+condition.Message)
+			failed = notStarted(condition.Reason)
 		}
 	}
 	if s.Phase != machinejob.PhaseSucceeded {
 		s.Message = failed
 	}
+}
+
+// notStarted says why a pod does not start, without details that change: numbers of nodes, and the two reasons of an image
+// that cannot be pulled, which alternate.
+func notStarted(reason string) string {
+	if reason == "ErrImagePull" {
+		reason = "ImagePullBackOff"
+	}
+	return "its pod does not start: " + public(reason) + "; see the pods in Drover's namespace"
 }
 
 // blocks reports whether a container does not start by itself. Other reasons are the normal course.

@@ -178,7 +178,6 @@ func container(name, image string, args ...string) corev1.Container {
 			},
 			Limits: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("512Mi"),
-				corev1.ResourceEphemeralStorage: resource.MustParse("3Gi"),
 			},
 		},
 		SecurityContext: &corev1.SecurityContext{
