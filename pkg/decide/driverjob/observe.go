@@ -121,11 +121,11 @@ func (s *State) read(pod *corev1.Pod) {
 
 // notStarted says why a pod does not start, without details that change: numbers of nodes, and the two reasons of an image
 // that cannot be pulled, which alternate.
-func notStarted(reason string) string {
-	if reason == "ErrImagePull" {
-		reason = "ImagePullBackOff"
+func notStarted(why string) string {
+	if why == "ErrImagePull" {
+		why = "ImagePullBackOff"
 	}
-	return "its pod does not start: " + public(reason) + "; see the pods in Drover's namespace"
+	return "its pod does not start: " + public(why) + "; see the pods in Drover's namespace"
 }
 
 // blocks reports whether a container does not start by itself. Other reasons are the normal course.
