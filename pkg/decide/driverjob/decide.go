@@ -1,6 +1,7 @@
 package driverjob
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,21 +75,32 @@ func Decide(key, checksum string, jobs []State, now time.Time) Decision {
 		}
 		d.Result = result
 	case machinejob.PhaseFailed:
-		failed := mgmtv3.NodeDriverConditionDownloaded
-		if latest.Downloaded {
-			failed = mgmtv3.NodeDriverConditionInstalled
-		}
-		d.fail(latest, failed, latest.Message, now)
+		d.fail(latest, latest.concerns(), latest.Message, now)
 	case machinejob.PhaseRunning, machinejob.PhaseAbsent:
-		d.Waiting = asks
-		if latest.Message != "" {
-			d.Waiting = asks + "; " + latest.Message
-		}
-		if latest.Attempt > 1 {
-			d.Waiting = "" // the condition keeps the reason of the last failure
-		}
+		d.wait(latest)
 	}
 	return d
+}
+
+// concerns is the condition that a failure of the Job concerns.
+func (s *State) concerns() string {
+	if s.Downloaded {
+		return mgmtv3.NodeDriverConditionInstalled
+	}
+	return mgmtv3.NodeDriverConditionDownloaded
+}
+
+// wait reports a running Job. After a failure, the condition keeps its reason until there is a new one.
+func (d *Decision) wait(job *State) {
+	switch {
+	case job.Attempt > 1 && job.Message != "":
+		d.Failed, d.Message = job.concerns(), job.Message
+	case job.Attempt > 1:
+	case job.Message != "":
+		d.Waiting = asks + "; " + job.Message
+	default:
+		d.Waiting = asks
+	}
 }
 
 // asks is the message while a Job runs.
@@ -115,8 +127,7 @@ func backoff(attempt int) time.Duration {
 // read reads the results of a successful Job. It also returns the condition that an error concerns.
 func read(job *State, checksum string) (*Result, string, error) {
 	if job.Download == "" || job.Flags == "" {
-		return nil, mgmtv3.NodeDriverConditionInstalled, fmt.Errorf("the pod of Job %s is gone, and its result is unknown",
-			job.Name)
+		return nil, mgmtv3.NodeDriverConditionInstalled, errors.New("the pod of the Job is gone, and its result is unknown")
 	}
 	download, err := DecodeDownload(job.Download)
 	if err != nil {

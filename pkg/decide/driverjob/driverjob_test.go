@@ -296,7 +296,7 @@ func TestObserve(t *testing.T) {
 		}
 	}
 	job, _ := ended(batchv1.JobFailed, nil, nil)
-	if got := Observe(job, nil); !strings.Contains(got.Message, "Job drover-system/node-driver-sim-") {
+	if got := Observe(job, nil); !strings.Contains(got.Message, "the Job failed: BackoffLimitExceeded") {
 		t.Errorf("without a pod, the message is %q", got.Message)
 	}
 	job.Status.Conditions = nil
@@ -326,6 +326,10 @@ func TestDecide(t *testing.T) {
 		"no Job runs the first attempt": {nil, Decision{Run: 1, Waiting: asks}},
 		"a running Job is awaited": {[]State{job(1, machinejob.PhaseRunning, 0)},
 			Decision{Waiting: asks}},
+		"a first pod that does not start": {[]State{with(job(1, machinejob.PhaseRunning, 0), failed)},
+			Decision{Waiting: asks + "; 404"}},
+		"a later pod that does not start": {[]State{with(job(2, machinejob.PhaseRunning, 0), failed)},
+			Decision{Failed: "Downloaded", Message: "404"}},
 		"a later attempt keeps the last failure": {[]State{with(job(1, machinejob.PhaseFailed, time.Hour), failed),
 			job(2, machinejob.PhaseRunning, 0)}, Decision{}},
 		"a failure is reported, and repeated after a minute": {
@@ -352,7 +356,7 @@ func TestDecide(t *testing.T) {
 		"the cache of pods is behind": {[]State{job(1, machinejob.PhaseSucceeded, 10*time.Second)},
 			Decision{Waiting: asks, After: 20 * time.Second}},
 		"the pod is gone": {[]State{job(1, machinejob.PhaseSucceeded, time.Minute)},
-			Decision{Failed: "Installed", Message: "the pod of Job job-1 is gone, and its result is unknown", Run: 2}},
+			Decision{Failed: "Installed", Message: "the pod of the Job is gone, and its result is unknown", Run: 2}},
 		"another file": {[]State{with(job(1, machinejob.PhaseSucceeded, 0), func(s *State) {
 			s.Download, s.Flags = other.Encode(), flags
 		})}, Decision{Failed: "Downloaded", Message: "spec.checksum: the driver's checksum is " + other.SHA256 + ", want " +

@@ -70,7 +70,7 @@ func Observe(job *batchv1.Job, pods []*corev1.Pod) State {
 		s.read(pod)
 	}
 	if s.Phase == machinejob.PhaseFailed && s.Message == "" {
-		s.Message = "Job " + job.Namespace + "/" + job.Name + " failed: " + public(reason)
+		s.Message = "the Job failed: " + public(reason)
 	}
 	return s
 }

@@ -42,7 +42,20 @@ func Download(ctx context.Context, source Source, directory string) (driverjob.D
 	if err != nil {
 		return driverjob.Download{}, err
 	}
-	return download(ctx, &http.Client{Timeout: downloadTimeout, Transport: transport}, source, directory)
+	client := &http.Client{Timeout: downloadTimeout, Transport: transport, CheckRedirect: keepTLS}
+	return download(ctx, client, source, directory)
+}
+
+// keepTLS follows no redirect from https to another scheme.
+func keepTLS(request *http.Request, via []*http.Request) error {
+	const most = 10
+	if len(via) >= most {
+		return errors.New("too many redirects")
+	}
+	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
+		return errors.New("the server redirects to an address without https")
+	}
+	return nil
 }
 
 func transportFor(authorities string) (http.RoundTripper, error) {

@@ -230,3 +230,19 @@ func TestFlags_OfADownloadedProgram(t *testing.T) {
 		t.Errorf("flags are %+v, %v", flags, err)
 	}
 }
+
+// A vendor's redirect must not remove the protection of https.
+func TestDownload_KeepsTLSAfterARedirect(t *testing.T) {
+	plain := newVendor(t)
+	plain.files["docker-machine-driver-sim"] = []byte("\x7fELF program")
+	vendor := httptest.NewTLSServer(http.RedirectHandler(plain.URL+"/docker-machine-driver-sim", http.StatusFound))
+	defer vendor.Close()
+	source := Source{URL: vendor.URL + "/docker-machine-driver-sim", Authorities: string(pem.EncodeToMemory(
+		&pem.Block{Type: "CERTIFICATE", Bytes: vendor.Certificate().Raw}))}
+	if _, err := Download(t.Context(), source, t.TempDir()); err == nil || !strings.Contains(err.Error(), "without https") {
+		t.Errorf("error is %v", err)
+	}
+	if plain.requests.Load() > 0 {
+		t.Error("the driver was downloaded without https")
+	}
+}
