@@ -15,6 +15,9 @@ import (
 // error names the field, for example files[2].permissions, and says what would be right. It contains no content.
 // Renderers call it in their tests, and the planner before each delivery.
 func Check(p plan.NodePlan) error {
+	if mostValues(p) > MaxPlanValues {
+		return fmt.Errorf("the plan has %w", errPlanEntries)
+	}
 	for i, file := range p.Files {
 		if field, err := checkFile(file); err != nil {
 			return fmt.Errorf("files[%d].%s: %w", i, field, err)
@@ -26,6 +29,19 @@ func Check(p plan.NodePlan) error {
 		}
 	}
 	return nil
+}
+
+// mostValues is an upper bound on the JSON values of a plan, see countValues.
+func mostValues(p plan.NodePlan) int {
+	const fields = 16 // of the largest entry, with its own brackets
+	count := fields * (1 + len(p.Files) + len(p.Instructions) + len(p.PeriodicInstructions) + len(p.Probes))
+	for _, one := range p.Instructions {
+		count += len(one.Args) + len(one.Env)
+	}
+	for _, one := range p.PeriodicInstructions {
+		count += len(one.Args) + len(one.Env)
+	}
+	return count
 }
 
 func checkFile(f plan.File) (field string, err error) {

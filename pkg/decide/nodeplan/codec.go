@@ -8,22 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
-
-// MaxOutputSize limits an output map after decompression, in bytes. A Secret has at most 1 MiB, which could unpack to a
-// gigabyte.
-const MaxOutputSize = 16 << 20
 
 // Reasons of a MalformedError. They are fixed texts, so that an error message cannot contain the content of a Secret.
 var (
 	errNotJSON    = errors.New("must be JSON of the documented form")
 	errNotGzip    = errors.New("must be gzip-compressed JSON of the documented form")
 	errNotNumber  = errors.New("must be a decimal number")
-	errTooLarge   = errors.New("is larger than 16 MiB when decompressed")
 	errNotOctal   = errors.New("permissions must be an octal number such as \"0600\"")
 	errNotBase64  = errors.New("content must be standard base64")
 	errNoPath     = errors.New("path must be absolute")
@@ -31,7 +25,7 @@ var (
 	errEmptyProbe = errors.New("httpGet.url must be set")
 )
 
-// MalformedError means that a data key of a plan Secret is unreadable. It never contains the value.
+// MalformedError means that a data key of a plan Secret is unreadable or too large. It never contains the value.
 type MalformedError struct {
 	// Secret is namespace/name, or empty where the reader does not know it.
 	Secret string
@@ -43,10 +37,14 @@ type MalformedError struct {
 
 // Error names the Secret and the key, and says what would be right.
 func (e *MalformedError) Error() string {
-	if e.Secret == "" {
-		return fmt.Sprintf("malformed key %q of the plan secret: %v", e.Key, e.Reason)
+	where := "the plan secret"
+	if e.Secret != "" {
+		where = "plan secret " + e.Secret
 	}
-	return fmt.Sprintf("malformed key %q of plan secret %s: %v", e.Key, e.Secret, e.Reason)
+	if errors.Is(e.Reason, ErrTooLarge) {
+		return fmt.Sprintf("key %q of %s is too large: %v", e.Key, where, e.Reason)
+	}
+	return fmt.Sprintf("malformed key %q of %s: %v", e.Key, where, e.Reason)
 }
 
 // Unwrap returns the reason.
@@ -67,6 +65,9 @@ func Encode(p plan.NodePlan) ([]byte, error) {
 // Decode reads the bytes of a plan. Like agents, it ignores unknown keys. The error is a *MalformedError.
 func Decode(data []byte) (plan.NodePlan, error) {
 	var p plan.NodePlan
+	if countValues(data) > MaxPlanValues {
+		return plan.NodePlan{}, malformed(KeyPlan, errPlanEntries)
+	}
 	if err := json.Unmarshal(data, &p); err != nil {
 		return plan.NodePlan{}, malformed(KeyPlan, errNotJSON)
 	}
@@ -88,11 +89,7 @@ func EncodeOutput(output map[string][]byte) ([]byte, error) {
 // DecodeOutput reads the value of KeyAppliedOutput or KeyFailedOutput. An empty value is an empty, non-nil map. The map
 // may contain names of former instructions. The error is a *MalformedError for the given key.
 func DecodeOutput(key string, data []byte) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	if err := decodeGzip(key, data, &out); err != nil {
-		return map[string][]byte{}, err
-	}
-	return nonNil(out), nil
+	return decodeGzip[[]byte](newBudget(), key, data)
 }
 
 // EncodePeriodicOutput returns the value of KeyAppliedPeriodicOutput: gzip of a JSON object by instruction name.
@@ -103,11 +100,7 @@ func EncodePeriodicOutput(output map[string]plan.PeriodicInstructionOutput) ([]b
 // DecodePeriodicOutput reads the value of KeyAppliedPeriodicOutput. An empty value is an empty, non-nil map. The error
 // is a *MalformedError.
 func DecodePeriodicOutput(data []byte) (map[string]plan.PeriodicInstructionOutput, error) {
-	out := map[string]plan.PeriodicInstructionOutput{}
-	if err := decodeGzip(KeyAppliedPeriodicOutput, data, &out); err != nil {
-		return map[string]plan.PeriodicInstructionOutput{}, err
-	}
-	return nonNil(out), nil
+	return decodeGzip[plan.PeriodicInstructionOutput](newBudget(), KeyAppliedPeriodicOutput, data)
 }
 
 // EncodeProbeStatuses returns the value of KeyProbeStatuses: a JSON object by probe name, {} without probes.
@@ -125,14 +118,15 @@ func EncodeProbeStatuses(statuses map[string]plan.ProbeStatus) ([]byte, error) {
 // DecodeProbeStatuses reads the value of KeyProbeStatuses. An empty value is an empty, non-nil map. The error is a
 // *MalformedError.
 func DecodeProbeStatuses(data []byte) (map[string]plan.ProbeStatus, error) {
-	out := map[string]plan.ProbeStatus{}
-	if len(data) == 0 {
-		return out, nil
+	return decodeProbeStatuses(newBudget(), data)
+}
+
+func decodeProbeStatuses(b *budget, data []byte) (map[string]plan.ProbeStatus, error) {
+	text, err := b.probeStatuses(data)
+	if err != nil {
+		return map[string]plan.ProbeStatus{}, err
 	}
-	if err := json.Unmarshal(data, &out); err != nil {
-		return map[string]plan.ProbeStatus{}, malformed(KeyProbeStatuses, errNotJSON)
-	}
-	return nonNil(out), nil
+	return decodeMap[plan.ProbeStatus](KeyProbeStatuses, text, errNotJSON)
 }
 
 func decodeNumber(key string, data []byte) (int, error) {
@@ -144,14 +138,6 @@ func decodeNumber(key string, data []byte) (int, error) {
 		return 0, malformed(key, errNotNumber)
 	}
 	return n, nil
-}
-
-// nonNil replaces the nil map that a JSON null leaves.
-func nonNil[V any](m map[string]V) map[string]V {
-	if m == nil {
-		return map[string]V{}
-	}
-	return m
 }
 
 func encodeGzip(value any, empty bool) ([]byte, error) {
@@ -173,23 +159,25 @@ func encodeGzip(value any, empty bool) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-func decodeGzip(key string, data []byte, into any) error {
-	if len(data) == 0 {
-		return nil
-	}
-	r, err := gzip.NewReader(bytes.NewReader(data))
+func decodeGzip[V any](b *budget, key string, data []byte) (map[string]V, error) {
+	text, err := b.unpack(key, data)
 	if err != nil {
-		return malformed(key, errNotGzip)
+		return map[string]V{}, err
 	}
-	text, err := io.ReadAll(io.LimitReader(r, MaxOutputSize+1))
-	if err != nil {
-		return malformed(key, errNotGzip)
+	return decodeMap[V](key, text, errNotGzip)
+}
+
+// decodeMap reads a JSON object. No text, and a JSON null, are an empty map.
+func decodeMap[V any](key string, text []byte, reason error) (map[string]V, error) {
+	out := map[string]V{}
+	if len(text) == 0 {
+		return out, nil
 	}
-	if len(text) > MaxOutputSize {
-		return malformed(key, errTooLarge)
+	if err := json.Unmarshal(text, &out); err != nil {
+		return map[string]V{}, malformed(key, reason)
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return malformed(key, errNotGzip)
+	if out == nil {
+		out = map[string]V{}
 	}
-	return nil
+	return out, nil
 }

@@ -87,7 +87,7 @@ func TestDecodeOutput(t *testing.T) {
 		}
 		return buf.Bytes()
 	}
-	bomb := pack(`{"a":"` + strings.Repeat("A", MaxOutputSize) + `"}`)
+	bomb := pack(`{"a":"` + strings.Repeat("A", MaxReportSize) + `"}`)
 	whole := pack(`{"one":"aGk="}`)
 	tests := map[string]struct {
 		data    []byte
@@ -102,7 +102,7 @@ func TestDecodeOutput(t *testing.T) {
 		"not compressed":             {data: []byte(`{"one":"aGk="}`), want: map[string][]byte{}, wantErr: errNotGzip},
 		"truncated":                  {data: whole[:len(whole)-6], want: map[string][]byte{}, wantErr: errNotGzip},
 		"not base64":                 {data: pack(`{"one":"s3cr3t!"}`), want: map[string][]byte{}, wantErr: errNotGzip},
-		"unpacks to too many bytes":  {data: bomb, want: map[string][]byte{}, wantErr: errTooLarge},
+		"unpacks to too many bytes":  {data: bomb, want: map[string][]byte{}, wantErr: ErrTooLarge},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -149,8 +149,8 @@ func TestPeriodicOutput_KeepsWireForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw := map[string]json.RawMessage{}
-	if err := decodeGzip(KeyAppliedPeriodicOutput, data, &raw); err != nil {
+	raw, err := decodeGzip[json.RawMessage](newBudget(), KeyAppliedPeriodicOutput, data)
+	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"name":"tick","stdout":"RnJp","stderr":null,"exitCode":0,"lastSuccessfulRunTime":"Fri Nov 20 21:20:15 UTC 2026","failures":0,"lastFailedRunTime":""}`

@@ -65,39 +65,42 @@ func Parse(name string, data map[string][]byte) (State, error) {
 	s := State{
 		PlanExists:       len(data[KeyPlan]) > 0,
 		PlanBytes:        data[KeyPlan],
-		Phase:            Phase(data[KeyPlanState]),
+		Phase:            Phase(p.text(KeyPlanState)),
 		Revision:         p.number(KeyPlanRevision),
 		MaxFailures:      p.number(KeyMaxFailures),
 		FailureThreshold: p.number(KeyFailureThreshold),
-		AppliedChecksum:  string(data[KeyAppliedChecksum]),
-		FailedChecksum:   string(data[KeyFailedChecksum]),
+		AppliedChecksum:  p.text(KeyAppliedChecksum),
+		FailedChecksum:   p.text(KeyFailedChecksum),
 		FailureCount:     p.number(KeyFailureCount),
 		SuccessCount:     p.number(KeySuccessCount),
-		LastApplyTime:    string(data[KeyLastApplyTime]),
+		LastApplyTime:    p.text(KeyLastApplyTime),
 	}
-	s.Output = take(&p, func() (map[string][]byte, error) {
-		return DecodeOutput(KeyAppliedOutput, data[KeyAppliedOutput])
-	})
-	s.FailedOutput = take(&p, func() (map[string][]byte, error) {
-		return DecodeOutput(KeyFailedOutput, data[KeyFailedOutput])
-	})
+	// The reports share one budget. Those that other decisions depend on come first.
+	b := newBudget()
 	s.PeriodicOutput = take(&p, func() (map[string]plan.PeriodicInstructionOutput, error) {
-		return DecodePeriodicOutput(data[KeyAppliedPeriodicOutput])
+		return decodeGzip[plan.PeriodicInstructionOutput](b, KeyAppliedPeriodicOutput, data[KeyAppliedPeriodicOutput])
 	})
 	s.ProbeStatuses = take(&p, func() (map[string]plan.ProbeStatus, error) {
-		return DecodeProbeStatuses(data[KeyProbeStatuses])
+		return decodeProbeStatuses(b, data[KeyProbeStatuses])
+	})
+	s.FailedOutput = take(&p, func() (map[string][]byte, error) {
+		return decodeGzip[[]byte](b, KeyFailedOutput, data[KeyFailedOutput])
+	})
+	s.Output = take(&p, func() (map[string][]byte, error) {
+		return decodeGzip[[]byte](b, KeyAppliedOutput, data[KeyAppliedOutput])
 	})
 	s.Healthy = len(s.UnhealthyProbes()) == 0
-	s.AppliedPlan = p.appliedPlan()
+	decoded := false
 	if s.PlanExists {
 		var err error
 		s.Plan, err = Decode(data[KeyPlan])
 		s.Checksum = Checksum(data[KeyPlan])
-		if err == nil {
+		if decoded = err == nil; decoded {
 			s.InSync, s.Failed = outcome(s, data[KeyAppliedPlan])
 		}
 		p.note(err)
 	}
+	s.AppliedPlan = p.appliedPlan(s, decoded)
 	return s, errors.Join(p.errs...)
 }
 
@@ -171,14 +174,28 @@ func (p *parser) number(key string) int {
 	return n
 }
 
-func (p *parser) appliedPlan() *plan.NodePlan {
+// text reads a short text. It returns "" for one that no agent writes.
+func (p *parser) text(key string) string {
+	if len(p.data[key]) > maxTextSize {
+		p.note(malformed(key, errTextSize))
+		return ""
+	}
+	return string(p.data[key])
+}
+
+// appliedPlan decodes the copy of the applied plan. It shares the memory of the delivered plan if both are equal.
+func (p *parser) appliedPlan(s State, decoded bool) *plan.NodePlan {
 	raw := p.data[KeyAppliedPlan]
 	if len(raw) == 0 {
 		return nil
 	}
+	if decoded && bytes.Equal(raw, s.PlanBytes) {
+		same := s.Plan
+		return &same
+	}
 	applied, err := Decode(raw)
-	if err != nil {
-		p.note(&MalformedError{Key: KeyAppliedPlan, Reason: errNotJSON})
+	if bad, ok := errors.AsType[*MalformedError](err); ok {
+		p.note(malformed(KeyAppliedPlan, bad.Reason))
 		return nil
 	}
 	return &applied

@@ -75,6 +75,7 @@ type parsed struct {
 func (h *host) parse() (nodeplan.State, error) {
 	if h.read.data == nil || !maps.EqualFunc(h.read.data, h.data, bytes.Equal) {
 		state, err := nodeplan.Parse(h.m.Name, h.data)
+		Trim(&state)
 		h.read = parsed{data: maps.Clone(h.data), state: state, err: err}
 	}
 	return h.read.state, h.read.err

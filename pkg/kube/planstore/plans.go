@@ -131,6 +131,7 @@ func decode(secret *corev1.Secret) *planner.PlanSecret {
 	if err != nil {
 		plan.Malformed = err.Error()
 	}
+	planner.Trim(&state)
 	plan.State = state
 	plan.AppliedSize, plan.ReportSize = sizes(secret.Data)
 	return plan
