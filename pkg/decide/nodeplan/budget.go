@@ -56,7 +56,7 @@ func (b *budget) spend(key string, text []byte) error {
 	if len(text) > b.bytes {
 		return malformed(key, errReportSize)
 	}
-	values := countValues(text)
+	values := CountValues(text)
 	if values > b.values {
 		return malformed(key, errValues)
 	}
@@ -90,8 +90,8 @@ func (b *budget) probeStatuses(data []byte) ([]byte, error) {
 	return data, b.spend(KeyProbeStatuses, data)
 }
 
-// countValues returns an upper bound on the JSON values in a text: separators and openings outside strings.
-func countValues(text []byte) int {
+// CountValues returns an upper bound on the JSON values in a text: separators and openings outside strings.
+func CountValues(text []byte) int {
 	count := 1
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

@@ -31,7 +31,7 @@ func Check(p plan.NodePlan) error {
 	return nil
 }
 
-// mostValues is an upper bound on the JSON values of a plan, see countValues.
+// mostValues is an upper bound on the JSON values of a plan, see CountValues.
 func mostValues(p plan.NodePlan) int {
 	const fields = 16 // of the largest entry, with its own brackets
 	count := fields * (1 + len(p.Files) + len(p.Instructions) + len(p.PeriodicInstructions) + len(p.Probes))

@@ -65,7 +65,7 @@ func Encode(p plan.NodePlan) ([]byte, error) {
 // Decode reads the bytes of a plan. Like agents, it ignores unknown keys. The error is a *MalformedError.
 func Decode(data []byte) (plan.NodePlan, error) {
 	var p plan.NodePlan
-	if countValues(data) > MaxPlanValues {
+	if CountValues(data) > MaxPlanValues {
 		return plan.NodePlan{}, malformed(KeyPlan, errPlanEntries)
 	}
 	if err := json.Unmarshal(data, &p); err != nil {

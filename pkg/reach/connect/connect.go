@@ -58,6 +58,10 @@ type Options struct {
 	// Agent describes the manifests of cluster agents. nil disables them.
 	Agent *AgentManifests
 
+	// MachineWrites is the number of updates in a minute, and MachineWriteBytes their size in bytes in a second, that
+	// each machine may send. 0 means DefaultMachineWrites and DefaultMachineWriteBytes.
+	MachineWrites, MachineWriteBytes int64
+
 	// Synced reports whether the caches are filled. nil means always.
 	Synced func() bool
 	// Ready is an additional check of /readyz: an error makes the replica not ready. nil means none.
@@ -100,12 +104,12 @@ func New(o Options) (http.Handler, error) {
 		o.Registrations = NewRegistrations(RegistrationOptions{Secrets: o.SecretCache, Now: o.Now, Log: o.Log})
 	}
 	s := &server{Options: o, assets: newAssets(o.AssetsDir, o.Binary)}
-	api, err := newPassthrough(o.Upstream, s.grantOf, reports{
+	api, err := newPassthrough(&o, s.grantOf, reports{
 		cached: o.SecretCache.Get,
 		live: func(namespace, name string) (*corev1.Secret, error) {
 			return o.SecretClient.Get(namespace, name, metav1.GetOptions{})
 		},
-	}, o.Ending, o.Log)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +153,8 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = logrus.StandardLogger()
 	}
+	o.MachineWrites = cmp.Or(o.MachineWrites, DefaultMachineWrites)
+	o.MachineWriteBytes = cmp.Or(o.MachineWriteBytes, DefaultMachineWriteBytes)
 	o.Wait = cmp.Or(o.Wait, DefaultWait)
 }
 

@@ -18,36 +18,79 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// A replica that shuts down ends agents' watches as the API server does after their timeout, without cutting
-// connections.
-func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
-	w := newWorld(t)
+// streamEvents makes the API server answer watches with one event and keep them open.
+func (w *world) streamEvents() {
 	api := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(rw, "first event\n")
 		_ = http.NewResponseController(rw).Flush()
 		<-r.Context().Done()
 	}))
-	t.Cleanup(api.Close)
-	ending := make(chan struct{})
-	w.options.Upstream.Host, w.options.Upstream.CAData, w.options.Ending = api.URL, pemOf(api), ending
-	server, client := w.serve()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+ownSecrets+"?"+ownFilter+
+	w.t.Cleanup(api.Close)
+	w.options.Upstream.Host, w.options.Upstream.CAData = api.URL, pemOf(api)
+}
+
+// openWatch opens a watch as the machine and returns its stream after the first event.
+func (w *world) openWatch(server *httptest.Server, client *http.Client) io.Reader {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, server.URL+ownSecrets+"?"+ownFilter+
 		"&watch=true", http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+planJWT)
 	response, err := client.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	defer response.Body.Close()
+	w.t.Cleanup(func() { response.Body.Close() })
 	events := bufio.NewReader(response.Body)
 	if line, err := events.ReadString('\n'); err != nil || line != "first event\n" {
-		t.Fatalf("event %q, error %v", line, err)
+		w.t.Fatalf("event %q, error %v", line, err)
 	}
+	return events
+}
+
+// A replica that shuts down ends agents' watches as the API server does after their timeout, without cutting
+// connections.
+func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
+	w := newWorld(t)
+	w.streamEvents()
+	ending := make(chan struct{})
+	w.options.Ending = ending
+	events := w.openWatch(w.serve())
 	close(ending)
 	if rest, err := io.ReadAll(events); err != nil || len(rest) > 0 {
+		t.Errorf("the watch ended with %v after %q", err, rest)
+	}
+}
+
+// The watch of a revoked token ends in the same way.
+func TestPassthrough_WatchEndsAfterItsTokenIsRevoked(t *testing.T) {
+	w := newWorld(t)
+	w.streamEvents()
+	handler, err := New(w.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler.(*server).api.(*passthrough).recheck = time.Millisecond
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
+	events := w.openWatch(server, server.Client())
+	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.UID = "new" })
+	if rest, err := io.ReadAll(events); err != nil || len(rest) > 0 {
+		t.Errorf("the watch ended with %v after %q", err, rest)
+	}
+}
+
+func TestPassthrough_OldestWatchEndsBeyondTheLimit(t *testing.T) {
+	w := newWorld(t)
+	w.streamEvents()
+	server, client := w.serve()
+	first := w.openWatch(server, client)
+	for range maxWatches {
+		w.openWatch(server, client)
+	}
+	if rest, err := io.ReadAll(first); err != nil || len(rest) > 0 {
 		t.Errorf("the watch ended with %v after %q", err, rest)
 	}
 }

@@ -56,6 +56,8 @@ type world struct {
 	elsewhere []clusterv1.Machine
 
 	log *bytes.Buffer
+	// body is what the API server answers.
+	body string
 
 	mu       sync.Mutex
 	upstream []*http.Request
@@ -72,6 +74,7 @@ func newWorld(t *testing.T) *world {
 	control := gomock.NewController(t)
 	w := &world{
 		t: t, secrets: indexer(), accounts: indexer(), machines: indexer(), boots: indexer(), log: &bytes.Buffer{},
+		body:          "from the API server",
 		secretClient:  fake.NewMockClientInterface[*corev1.Secret, *corev1.SecretList](control),
 		machineClient: fake.NewMockClientInterface[*clusterv1.Machine, *clusterv1.MachineList](control),
 		bootClient:    fake.NewMockClientInterface[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList](control),
@@ -212,7 +215,10 @@ func (w *world) serveAPI(rw http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	w.upstream = append(w.upstream, r)
 	rw.Header().Set("X-Api-Server", "yes")
-	_, _ = rw.Write([]byte("from the API server"))
+	if strings.HasPrefix(w.body, "{") {
+		rw.Header().Set("Content-Type", "application/json")
+	}
+	_, _ = rw.Write([]byte(w.body))
 }
 
 // reached returns the requests that reached the API server.

@@ -82,6 +82,9 @@ type grant struct {
 	namespace, name, token string
 }
 
+// key identifies the machine of the grant: NAMESPACE/NAME of its plan Secret.
+func (g grant) key() string { return g.namespace + "/" + g.name }
+
 // grantOf returns the access of a token. The error is errUnknown if the token belongs to no live plan account and is no
 // former token of a machine. It is a refusal with 503 while a moved machine has no account or token here yet.
 func (s *server) grantOf(ctx context.Context, presented string) (grant, error) {

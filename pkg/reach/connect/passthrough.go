@@ -9,16 +9,15 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-)
 
-// maxBody limits an agent's request body, in bytes. A Secret of 1 MiB, in base64 and with metadata, is smaller than
-// three times that.
-const maxBody = 3 << 20
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+)
 
 // forwarded lists the request headers that reach the API server. All others are dropped, especially impersonation
 // headers and those of authenticating proxies.
@@ -37,16 +36,22 @@ type planLookup func(ctx context.Context, token string) (grant, error)
 
 // passthrough forwards the few Kubernetes API requests that an agent needs. The API server never sees refused requests.
 type passthrough struct {
-	grantOf planLookup
-	reports reports
-	proxy   *httputil.ReverseProxy
+	grantOf    planLookup
+	reports    reports
+	allowances *allowances
+	// composing limits the updates that are decoded at the same time, because that takes several times their size.
+	composing chan struct{}
+	proxy     *httputil.ReverseProxy
+	// ending is closed when this replica begins to shut down. recheck is the time between two checks of a token.
+	ending  <-chan struct{}
+	recheck time.Duration
 	log     logrus.FieldLogger
 }
 
-func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, ending <-chan struct{},
-	log logrus.FieldLogger) (*passthrough, error) {
+func newPassthrough(o *Options, grantOf planLookup, reports reports) (*passthrough, error) {
+	log := o.Log
 	// Without Drover's credentials. Only the agent's own count at the API server.
-	anonymous := rest.AnonymousClientConfig(upstream)
+	anonymous := rest.AnonymousClientConfig(o.Upstream)
 	transport, err := rest.TransportFor(anonymous)
 	if err != nil {
 		return nil, fmt.Errorf("make transport to the API server: %w", err)
@@ -55,13 +60,16 @@ func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, 
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
-	return &passthrough{grantOf: grantOf, reports: reports, log: log, proxy: &httputil.ReverseProxy{
+	p := &passthrough{grantOf: grantOf, reports: reports, ending: o.Ending, recheck: recheckTime, log: log,
+		allowances: newAllowances(o.MachineWrites, o.MachineWriteBytes, o.Now),
+		composing:  make(chan struct{}, maxComposing)}
+	p.proxy = &httputil.ReverseProxy{
 		Transport:     transport,
 		FlushInterval: -1, // forward watch events immediately
 		Rewrite:       func(r *httputil.ProxyRequest) { rewrite(r, target) },
 		ModifyResponse: func(answer *http.Response) error {
-			if answer.Request.URL.Query().Has("watch") {
-				answer.Body = endWith(ending, answer.Body)
+			if held := leaseOf(answer.Request.Context()); held != nil {
+				answer.Body = endWith(held.ended, answer.Body)
 			}
 			return nil
 		},
@@ -71,7 +79,8 @@ func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, 
 			}
 			refuse(w, http.StatusBadGateway, metav1.StatusReasonServiceUnavailable, "the API server is unreachable")
 		},
-	}}, nil
+	}
+	return p, nil
 }
 
 // rewrite builds the outgoing request: same method, path, query and body, and only the necessary headers.
@@ -97,27 +106,76 @@ func (p *passthrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "agents may not do this")
 		return
 	}
-	granted, err := p.grantOf(r.Context(), bearer(r))
+	presented := bearer(r)
+	granted, err := p.grantOf(r.Context(), presented)
 	if err != nil {
 		p.refuseToken(w, err)
 		return
 	}
-	namespace, name := granted.namespace, granted.name
 	r.Header.Set("Authorization", "Bearer "+granted.token)
-	if !allowed(r, namespace, name) {
+	if !allowed(r, granted.namespace, granted.name) {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "agents may not do this")
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if r.Method == http.MethodPut {
-		body, err := p.reports.compose(r, namespace, name)
-		if err != nil {
-			p.refuseUpdate(w, err)
-			return
-		}
-		replaceBody(r, body)
+		p.update(w, r, granted)
+		return
+	}
+	if wait := p.allowances.read(granted.key()); wait > 0 {
+		refuseForNow(w, wait)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if r.URL.Query().Has("watch") {
+		p.watch(w, r, presented, granted)
+		return
 	}
 	p.proxy.ServeHTTP(w, r)
+}
+
+// update forwards an update, reduced to what an agent may change. It checks the machine's allowance before it reads the
+// body.
+func (p *passthrough) update(w http.ResponseWriter, r *http.Request, granted grant) {
+	release, wait := p.allowances.update(granted.key(), r.ContentLength)
+	if wait > 0 {
+		refuseForNow(w, wait)
+		return
+	}
+	defer release()
+	raw, err := readBody(w, r)
+	p.allowances.spend(granted.key(), len(raw))
+	var body []byte
+	if err == nil {
+		p.composing <- struct{}{}
+		body, err = p.reports.compose(r.Header.Get("Content-Type"), raw, granted.namespace, granted.name)
+		<-p.composing
+	}
+	if err != nil {
+		p.refuseUpdate(w, granted, err)
+		return
+	}
+	replaceBody(r, body)
+	p.proxy.ServeHTTP(w, r)
+}
+
+// watch forwards a watch as long as its token grants it.
+func (p *passthrough) watch(w http.ResponseWriter, r *http.Request, presented string, granted grant) {
+	ctx, held := newLease(r.Context())
+	defer held.end()
+	defer p.allowances.watch(granted.key(), held)()
+	go held.keep(p.ending, p.recheck, func() bool {
+		again, err := p.grantOf(ctx, presented)
+		// Other errors say nothing about the token.
+		return !errors.Is(err, errUnknown) && (err != nil || again.key() == granted.key())
+	})
+	p.proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// refuseForNow answers when a machine has used up its allowance. Kubernetes clients try again after the given time.
+func refuseForNow(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Retry-After", seconds(wait))
+	refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "this machine sends too many requests or "+
+		"too many bytes")
 }
 
 // refuseToken answers when a token grants no access, or none yet.
@@ -139,9 +197,14 @@ func (p *passthrough) refuseToken(w http.ResponseWriter, err error) {
 }
 
 // refuseUpdate answers an update that cannot be forwarded. After a conflict, agents reread the Secret.
-func (p *passthrough) refuseUpdate(w http.ResponseWriter, err error) {
+func (p *passthrough) refuseUpdate(w http.ResponseWriter, granted grant, err error) {
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.Is(err, nodeplan.ErrTooLarge):
+		if p.allowances.notes(granted.key()) {
+			p.log.WithField("secret", granted.key()).WithError(err).Warn("Refused the report of a machine")
+		}
+		refuse(w, http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, err.Error())
 	case errors.Is(err, errBody):
 		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 	case errors.As(err, &tooLarge):

@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
@@ -30,18 +27,18 @@ type reports struct {
 	cached, live readSecret
 }
 
-// errBody means that the body is not what an agent sends.
-var errBody = errors.New("the body must be a Secret as JSON or protobuf, with its resourceVersion")
-
-// compose reads the update of a plan Secret from a request and returns the body to send instead. The error is errBody,
-// an *http.MaxBytesError, a conflict if the Secret has changed meanwhile, or an error of reading it.
-func (s reports) compose(r *http.Request, namespace, name string) ([]byte, error) {
-	sent, err := readSent(r)
+// compose returns the body to send instead of an agent's update of a plan Secret. The error is errBody, matches
+// nodeplan.ErrTooLarge, is a conflict if the Secret has changed meanwhile, or is an error of reading it.
+func (s reports) compose(contentType string, raw []byte, namespace, name string) ([]byte, error) {
+	sent, err := decodeSent(contentType, raw)
 	if err != nil {
 		return nil, err
 	}
 	if sent.Name != name || sent.Namespace != namespace || sent.ResourceVersion == "" {
 		return nil, errBody
+	}
+	if err := nodeplan.CheckReport(sent.Data); err != nil {
+		return nil, fmt.Errorf("the report is refused: %w", err)
 	}
 	stored, err := s.at(sent.ResourceVersion, namespace, name)
 	if err != nil {
@@ -65,25 +62,6 @@ func (s reports) compose(r *http.Request, namespace, name string) ([]byte, error
 		return nil, fmt.Errorf("encode plan secret: %w", err)
 	}
 	return body, nil
-}
-
-// readSent decodes the Secret in a request. The encoding depends on the client's version.
-func readSent(r *http.Request) (*corev1.Secret, error) {
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || (media != runtime.ContentTypeJSON && media != runtime.ContentTypeProtobuf) {
-		return nil, errBody
-	}
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read request: %w", err)
-	}
-	kind := corev1.SchemeGroupVersion.WithKind("Secret")
-	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, &kind, nil)
-	sent, ok := obj.(*corev1.Secret)
-	if err != nil || !ok {
-		return nil, errBody
-	}
-	return sent, nil
 }
 
 // at returns the Secret in a version, which must be the current one. The cache may lag behind the agent's last write,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -59,7 +60,26 @@ func (w *world) put(t *testing.T, body []byte, contentType string) (answer, []by
 	return got, received
 }
 
-func encodeSecret(t *testing.T, secret *corev1.Secret) []byte {
+// update sends an update and returns the answer if it is a Status.
+func (w *world) update(server *httptest.Server, client *http.Client, body []byte) (status metav1.Status) {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodPut, server.URL+ownSecret,
+		bytes.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+planJWT)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	_ = json.NewDecoder(response.Body).Decode(&status)
+	return status
+}
+
+func encodeSecret(t testing.TB, secret *corev1.Secret) []byte {
 	t.Helper()
 	data, err := json.Marshal(secret)
 	if err != nil {
@@ -152,6 +172,58 @@ func TestReport_VersionsDecide(t *testing.T) {
 	}
 }
 
+// yamlSecret would be accepted as JSON.
+const yamlSecret = "apiVersion: v1\nkind: Secret\nmetadata: {name: b-machine-plan, namespace: ns, resourceVersion: '7'}\n"
+
+// The sender learns that the report is too large, and other reports of the machine are still accepted.
+func TestReport_TooLargeIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(data map[string][]byte)
+		want   string
+	}{
+		"outputs beyond the budget": {func(data map[string][]byte) {
+			for _, key := range []string{nodeplan.KeyAppliedOutput, nodeplan.KeyFailedOutput} {
+				output, err := nodeplan.EncodeOutput(map[string][]byte{"a": make([]byte, 500<<10)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				data[key] = output
+			}
+		}, "more than 1 MiB in all reports"},
+		"a long value": {func(data map[string][]byte) {
+			data[nodeplan.KeyLastApplyTime] = make([]byte, 10<<10)
+		}, "more than 256 bytes"},
+		"many probes": {func(data map[string][]byte) {
+			data[nodeplan.KeyProbeStatuses] = []byte(`{"":{}` + strings.Repeat(`,"":{}`, 9000) + "}")
+		}, "JSON values in all reports"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.add(w.secrets, storedPlan())
+			sent := storedPlan()
+			tc.change(sent.Data)
+			server, client := w.serve()
+			for range 2 {
+				status := w.update(server, client, encodeSecret(t, sent))
+				if status.Reason != metav1.StatusReasonRequestEntityTooLarge || status.Code != 413 ||
+					!strings.Contains(status.Message, tc.want) {
+					t.Errorf("status %+v, want 413 with %q", status, tc.want)
+				}
+			}
+			if len(w.reached()) != 0 {
+				t.Error("the API server got the report")
+			}
+			if logged := strings.Count(w.log.String(), "Refused the report of a machine"); logged != 1 {
+				t.Errorf("%d messages are logged, want one: %s", logged, w.log)
+			}
+			w.update(server, client, encodeSecret(t, storedPlan()))
+			if len(w.reached()) != 1 {
+				t.Error("a small report is refused")
+			}
+		})
+	}
+}
+
 func TestReport_RefusesInvalidBodies(t *testing.T) {
 	valid := string(encodeSecret(t, storedPlan()))
 	tests := map[string]struct{ body, contentType string }{
@@ -164,6 +236,11 @@ func TestReport_RefusesInvalidBodies(t *testing.T) {
 		"broken protobuf": {"k8s\x00", "application/vnd.kubernetes.protobuf"},
 		"another kind": {
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b-machine-plan","namespace":"ns","resourceVersion":"7"}}`, "application/json"},
+		"YAML as JSON": {yamlSecret, "application/json"},
+		"many values": {valid[:len(valid)-1] + `,"x":[` + strings.Repeat("0,", maxSentValues) + "0]}",
+			"application/json"},
+		"many protobuf fields": {"k8s\x00" + strings.Repeat("\x20\x01", maxSentValues+1),
+			"application/vnd.kubernetes.protobuf"},
 		"YAML":            {valid, "application/yaml"},
 		"no content type": {valid, ""},
 		"empty":           {"", "application/json"},
